@@ -99,8 +99,8 @@ static void report(uint32_t w)
     m.holds[w] = false;
     bool news = leases_done(m.l, w + 1, &d);
     leases_check(m.l);
-    if (behind) // perhaps all pieces are dealt meanwhile, and nobody asks for this one
-                // again
+    if (behind) // perhaps all pieces are dealt meanwhile, so that the scheduler does not
+                // lease this piece again
         return;
     assert_true(news);
     if (h->file == FILES)

@@ -95,8 +95,8 @@ void token_write(char ret[TOKEN_TEXT_MAX], const struct token *t)
         n += snprintf(ret + n, (size_t)(TOKEN_TEXT_MAX - n), "%02x", t->key[i]);
 }
 
-// Makes the path of a token's file. Of the cluster's name only letters, digits and "._-"
-// stay as they are.
+// Makes the path of a token's file. Letters, digits and "._-" of the cluster's name stay
+// as they are; other characters are encoded.
 static int path_of(char ret[FILE_PATH_MAX], const char *dir, const char *cluster,
                    uint16_t port, const char *end, struct err *e)
 {

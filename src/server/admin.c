@@ -8,14 +8,14 @@
 #include "protocol/limits.h"
 
 struct operation {
-    uint64_t number; // 0: none was here
+    uint64_t number; // 0 if this entry is unused
     enum admin_state state;
     uint64_t value;
 };
 
 struct admin_session {
     uint64_t session, low;
-    struct operation last[ADMIN_WINDOW]; // at number % ADMIN_WINDOW
+    struct operation last[ADMIN_WINDOW]; // operation number n is at n % ADMIN_WINDOW
 };
 
 void admin_fini(struct admin *o)

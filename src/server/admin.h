@@ -1,8 +1,10 @@
-// The admin operations of a session that were done (shrink, clear, load, ...): an admin
-// operation is done once however often it comes, over whatever link. Pure.
+// Records the admin operations of a session (shrink, clear, load, ...), so that each is
+// done once however often its request arrives, over whichever link. Pure: no clock, no
+// I/O.
 //
-// Admin operations of a session are numbered from 1 on; `low` says that all below were
-// answered. A session has at most ADMIN_WINDOW (protocol/limits.h) under way.
+// Admin operations of a session are numbered from 1 on. `low` says that all operations
+// below it were answered. A session has at most ADMIN_WINDOW (protocol/limits.h)
+// operations under way.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_ADMIN_H
@@ -22,16 +24,18 @@ struct admin {
 
 void admin_fini(struct admin *o); // a zeroed one is fine
 
-// An admin operation has come. *ret_value: its answer, if it is done and not long ago.
-// TUG_EUSAGE: its number is beyond the window, or below its own mark; TUG_ENOMEM.
+// Looks up an admin operation whose request has arrived. *ret_value is its answer if the
+// operation is done and still in the window. Returns 0, TUG_EUSAGE (its number is beyond
+// the window, or below `low`) or TUG_ENOMEM.
 int admin_begin(struct admin *o, uint64_t session, uint64_t number, uint64_t low,
                 enum admin_state *ret, uint64_t *ret_value, struct err *e);
 
-// One that has come takes time, or is done. Of a session that has ended: nothing happens.
+// Record that an operation is under way, or done with this answer. Nothing happens if the
+// session has ended.
 void admin_going(struct admin *o, uint64_t session, uint64_t number);
 void admin_done(struct admin *o, uint64_t session, uint64_t number, uint64_t value);
 
-// How one is that has come; ADMIN_NEW if that is not known (any more).
+// Returns the state of an operation; ADMIN_NEW if it is not recorded, or no longer.
 enum admin_state admin_look(const struct admin *o, uint64_t session, uint64_t number);
 
 void admin_end_session(struct admin *o, uint64_t session);

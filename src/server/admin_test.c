@@ -1,5 +1,5 @@
-// Admin operations beside a naive memory of all that was done: each happens once,
-// whatever comes twice, late or in another order.
+// Compares admin operations with a naive record of all that was done: each is done once,
+// even if requests are repeated, late or out of order.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/admin.h"
@@ -27,12 +27,13 @@ static void test_once(void **state)
         if (number >= NUMBERS)
             continue;
         enum admin_state is;
-        uint64_t says = number < low[s] ? number : low[s]; // an old message says less
+        // an old message carries a lower mark
+        uint64_t says = number < low[s] ? number : low[s];
         assert_int_equal(admin_begin(&o, session, number, says, &is, &value, NULL), 0);
         if (is == ADMIN_NEW) {
             assert_int_equal(done[s][number]++, 0);
             assert_int_equal(admin_look(&o, session, number), ADMIN_NEW);
-            if (draw % 3 == 0) { // it takes time
+            if (draw % 3 == 0) { // an operation that takes time
                 admin_going(&o, session, number);
                 assert_int_equal(admin_look(&o, session, number), ADMIN_GOING);
             }
@@ -52,7 +53,7 @@ static void test_once(void **state)
     admin_end_session(&o, 3);
     admin_end_session(&o, 4);
     assert_int_equal(o.sessions.n, SESSIONS - 1);
-    admin_done(&o, 3, 1, 1); // of one that has ended: nothing
+    admin_done(&o, 3, 1, 1); // the session has ended, so nothing is recorded
     admin_fini(&o);
     assert_int_equal(mem_live(), 0);
 }
@@ -74,7 +75,8 @@ static void test_refusals(void **state)
     assert_non_null(strstr(e.text, "more than 15 above 1"));
     assert_int_equal(admin_begin(&o, 1, 1, 1, &is, &value, &e), 0);
     assert_int_equal(admin_begin(&o, 1, 1, 1, &is, &value, &e), 0);
-    assert_int_equal(is, ADMIN_NEW); // it was not obeyed: it may come again
+    assert_int_equal(is, ADMIN_NEW); // the operation was refused, so that a repeated
+                                     // request is new again
     admin_fini(&o);
 }
 

@@ -1,11 +1,12 @@
-// Admin operations for a whole table: numbered, and done once however often they come.
-// Operations that walk over a store's rows take time: they are done in slices, between
-// requests, and answered at the end. Saves get their slices here, too.
+// Admin operations for a whole table: they are numbered, and each is done once however
+// often its request arrives. An operation that walks over a store's rows takes time: it
+// is done in slices between requests, and answered at the end. Saves get slices here,
+// too.
 //
-// Slices are short, and of a busy loop's time they get a fifth: after one, requests have
-// four times as long. A loop is busy that has served a request not long ago, for the next
-// one may be on its way in, piece by piece; but not while pushes wait for a save to come
-// further.
+// Slices are short, and in a busy loop they get a ninth of the time: after a slice,
+// requests have eight times as long. A loop is busy if it has served a request in the
+// last BUSY_NS, as parts of the next request may already be arriving. It does not count
+// as busy while pushes wait for a save to make progress.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/background.h"
@@ -19,10 +20,14 @@
 #include "server/told.h"
 #include "store/cut.h"
 
-enum { REQUESTS_SHARE = 8 }; // of the time, to one of slices: saves copy rows besides
+enum {
+    REQUESTS_SHARE = 8
+};  // time for requests after a slice, in slices; not less,
+    // since saves make requests copy rows, too
 #define SLICE_NS (2 * SECOND_NS / 1000)
 #define BUSY_NS (50 * SECOND_NS / 1000)
-#define RETRY_NS (SECOND_NS / 10) // of a batch that could not be applied
+// Interval at which a batch that could not be applied is tried again.
+#define RETRY_NS (SECOND_NS / 10)
 
 void background_wake(struct shard *s)
 {
@@ -66,8 +71,6 @@ void background_demote(struct shard *s, struct shard_table *t)
     background_wake(s);
 }
 
-// Admin operations of stores.
-
 static int begin_walk(struct shard *s, struct shard_table *t,
                       const struct msg_table_do *m, uint64_t session, struct err *e)
 {
@@ -80,7 +83,7 @@ static int begin_walk(struct shard *s, struct shard_table *t,
                         .before = rows_gone(t->store),
                         .rows = clears ? x.rows + x.cold_rows : 0};
     TRY(store_admin(t->store, clears ? STORE_CLEAR : STORE_SHRINK, m->threshold, e));
-    if (clears) { // what is open was of the rows before
+    if (clears) { // the open batches were computed from the removed rows
         sync_drop(s, t);
         previous_begin(&t->before);
     }
@@ -115,7 +118,7 @@ static enum outcome order_store(struct shard *s, struct shard_table *t,
     }
     if (m->clock > t->sync.next)
         return WANTS_BATCH;
-    // A batch of which a part is applied comes first.
+    // A batch that is partly applied must be finished first.
     if (!background_free(t) || (t->n_applied != 0 && m->what != WIRE_CLEAR))
         return WANTS_TURN;
     if (m->what == WIRE_DAY) {
@@ -135,7 +138,8 @@ static bool is_of_stores(uint8_t what)
     return what == WIRE_CLEAR || what == WIRE_SHRINK || what == WIRE_DAY;
 }
 
-// *ret_begun: it waits for its own end.
+// Does or begins an admin operation. *ret_begun is set if the operation has begun, and
+// its request waits for the end.
 static enum outcome order(struct shard *s, const struct request *q, bool *ret_begun,
                           struct err *e)
 {
@@ -147,7 +151,7 @@ static enum outcome order(struct shard *s, const struct request *q, bool *ret_be
     }
     if (is_of_stores(m->what))
         return order_store(s, t, m, q->peer->session, ret_begun, e);
-    if (!background_free(t)) // it is not taken away from a save
+    if (!background_free(t)) // a save still needs this table
         return WANTS_TURN;
     tables_obey(s, m, e);
     return ANSWERED;
@@ -177,7 +181,7 @@ enum outcome table_do_serve(struct shard *s, struct request *q)
         told_done(s, q);
     if (outcome != ANSWERED)
         return outcome;
-    background_again(s, m->table); // batches may have waited for it
+    background_again(s, m->table); // batches may have waited for this operation
     if (e.code != 0) {
         shard_refuse(s, q, &e);
         return ANSWERED;
@@ -190,15 +194,14 @@ enum outcome table_do_serve(struct shard *s, struct request *q)
     return ANSWERED;
 }
 
-// Slices.
-
 static void end_turn(struct shard *s, struct shard_table *t)
 {
     struct turn *x = &t->turn;
     if (!x->on)
         return;
     uint64_t gone = x->rows != 0 ? x->rows : rows_gone(t->store) - x->before;
-    assert(!cut_going(t->store)); // a save waits for its end
+    assert(!cut_going(t->store)); // background_free has let the operation begin only
+                                  // without a cut, and saves wait for its end
     x->on = false;
     tables_touch_all(s, t);
     tables_measure(s, t);
@@ -207,7 +210,7 @@ static void end_turn(struct shard *s, struct shard_table *t)
     saves_look(s);
 }
 
-// Returns whether there is more.
+// Does one slice of all work. Returns whether work is left.
 static bool slice(struct shard *s, uint64_t ns)
 {
     bool more = false;
@@ -226,7 +229,7 @@ static bool slice(struct shard *s, uint64_t ns)
     return more;
 }
 
-// Batches that could not be applied before.
+// Tries batches again that could not be applied. Returns whether some still cannot be.
 static bool retry_batches(struct shard *s)
 {
     bool stuck = false;
@@ -252,7 +255,8 @@ uint64_t background_tick(struct shard *s)
     bool more = slice(s, ns);
     bool busy = s->now - s->served_at < BUSY_NS && !pending_wants(s, WANTS_ROOM);
     bool stuck = retry_batches(s);
-    more |= s->work_due != VAN_NEVER; // a save has begun, or a walk: background_wake
+    more |= s->work_due != VAN_NEVER; // meanwhile a save or another operation may have
+                                      // begun and called background_wake
     uint64_t spent = s->o.slice_ns != 0 ? ns : clock_ns() - begun;
     s->rest_until = busy ? s->now + (1 + REQUESTS_SHARE) * spent : s->now;
     s->work_due = more ? s->rest_until : stuck ? s->now + RETRY_NS : VAN_NEVER;

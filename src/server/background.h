@@ -1,4 +1,4 @@
-// Admin operations that take time: a slice at a time between requests.
+// Admin operations that take time: they are done in slices between requests.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_BACKGROUND_H
@@ -10,15 +10,17 @@
 struct shard;
 struct shard_table;
 
-// Whether an admin operation can begin.
+// Returns whether an admin operation can begin: the table has no other one and no cut
+// under way.
 bool background_free(const struct shard_table *t);
-// A cut has ended: notes the published rows, partition by partition.
+// Starts to note the published rows, partition by partition, after a cut has ended.
 void background_publish(struct shard *s, struct shard_table *t);
-void background_wake(struct shard *s); // there is something to do
-// Rows may be to be demoted: a push has come, or a day has ended.
+void background_wake(struct shard *s); // there is work to do
+// Looks soon for rows to demote to disk, after a push or the end of a day.
 void background_demote(struct shard *s, struct shard_table *t);
-// Batches of the table that have waited are tried again, soon.
+// Tries the waiting batches of a table again soon.
 void background_again(struct shard *s, uint32_t table);
-uint64_t background_tick(struct shard *s); // returns when to look again
+uint64_t background_tick(struct shard *s); // does what is due; returns when to call it
+                                           // again
 
 #endif

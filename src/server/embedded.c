@@ -16,7 +16,7 @@
 #include "server/server.h"
 
 #define SECOND ((uint64_t)1000000000)
-#define PATIENCE_NS (10 * SECOND) // with threads of this process
+#define PATIENCE_NS (10 * SECOND) // time limit for the other threads of this process
 #define POLL_NS (SECOND / 5)
 
 struct embedded {
@@ -24,9 +24,10 @@ struct embedded {
     uint32_t loops;
     atomic_bool stop;
 
-    struct node host, server; // the scheduler's process, and the server's, as it were
+    struct node host, server; // the scheduler's node and the server's node, as if each
+                              // were a process
     struct scheduler *scheduler;
-    struct van *van; // the scheduler's
+    struct van *van; // the van of the scheduler
     pthread_t host_thread, server_thread;
     bool host_runs, server_runs;
     struct roots *roots;
@@ -48,7 +49,7 @@ static void *run_server(void *arg)
                                .loops = l->loops,
                                .roots = l->roots,
                                .interrupted = &l->stop};
-    (void)server_run(&o, NULL); // the scheduler tells clients
+    (void)server_run(&o, NULL); // clients get the error from the scheduler
     return NULL;
 }
 
@@ -93,7 +94,7 @@ static int open_server(struct embedded *l, struct err *e)
 {
     struct node_options no = {
         .cluster = l->cluster, .scheduler = l->address, .token = l->token};
-    // Nobody but this process has the cluster's secrets: its files are where it says.
+    // Only this process knows the cluster's secrets, so all paths are allowed.
     static const char *const top = "/";
     struct roots_options ro = {.save = top, .cold = top, .load = &top, .n_load = 1};
     TRY(roots_open(&l->roots, &ro, e));

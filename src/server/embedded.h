@@ -1,7 +1,7 @@
-// A cluster inside one process: a scheduler and a server's loops as threads, for programs
-// that use tables on one machine with nothing started first. Clients reach it as they
-// would another, over loopback, under a name and with a token that
-// nobody else knows.
+// A cluster inside one process: a scheduler and a server's loops run as threads, for
+// programs that use tables on one machine without starting other processes first. Clients
+// connect over loopback, as to any cluster; its name and token are known to this process
+// only.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_EMBEDDED_H
@@ -13,12 +13,12 @@
 
 struct embedded;
 
-// For one worker.
+// Starts a cluster for one worker, with this number of server loops.
 int embedded_open(struct embedded **ret, uint32_t loops, struct err *e);
-const char *embedded_scheduler(const struct embedded *l); // its address
-const char *embedded_cluster(const struct embedded *l);   // its name
-const char *embedded_token(const struct embedded *l);     // what it lets in: node_options
-// Ends it, whether or not the worker has left. NULL is fine.
+const char *embedded_scheduler(const struct embedded *l); // address of the scheduler
+const char *embedded_cluster(const struct embedded *l);   // name of the cluster
+const char *embedded_token(const struct embedded *l);     // token for node_options
+// Ends the cluster, even if the worker has not left. NULL is fine.
 void embedded_close(struct embedded *l);
 
 #endif

@@ -1,5 +1,5 @@
-// Rows of a table from a save, read by the loop itself: those of its partitions. Nothing
-// else is served meanwhile; that is what a load is for.
+// Loads a table's rows from a save: the loop itself reads the rows of its partitions. It
+// serves no other request meanwhile, because the requests would need the rows.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -25,7 +25,7 @@ static bool is_mine(void *ctx, uint32_t partition)
 
 static int clear(struct shard *s, struct shard_table *t, struct err *e)
 {
-    assert(background_free(t)); // load_serve waits for the end of what goes on
+    assert(background_free(t)); // load_serve waits until other operations have ended
     sync_drop(s, t);
     previous_begin(&t->before);
     TRY(store_admin(t->store, STORE_CLEAR, 0, e));
@@ -38,7 +38,7 @@ static int load_rows(struct shard *s, struct shard_table *t,
     struct mine mine = {s, member_roster(s->member)->owners[t->spec.space]};
     TRY(clear(s, t, e));
     if (save_load(chain, name, t->store, is_mine, &mine, e) != 0) {
-        (void)clear(s, t, NULL); // nothing is better than a part
+        (void)clear(s, t, NULL); // an empty table is better than a part of the rows
         return err_wrap(e, "table '%s' is empty now", t->spec.config.name);
     }
     store_loaded(t->store);
@@ -47,7 +47,7 @@ static int load_rows(struct shard *s, struct shard_table *t,
     return 0;
 }
 
-// Errors that can be found beforehand change no row.
+// Checks everything that can be checked before a row is changed, then loads the rows.
 static int load_chain(struct shard *s, struct shard_table *t, const char *path,
                       uint64_t checksum, const char *name, struct err *e)
 {

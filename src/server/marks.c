@@ -1,5 +1,5 @@
-// Open addressing with linear probing; places are closed up when a mark goes (Knuth, The Art
-// of Computer Programming, volume 3, 6.4, algorithm R).
+// Open addressing with linear probing. When a mark is removed, the entries behind it move
+// up (Knuth, The Art of Computer Programming, volume 3, 6.4, algorithm R).
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/marks.h"
@@ -27,7 +27,7 @@ static size_t home_of(const struct marks *m, uint64_t session)
 static void put(struct marks *m, const struct save_mark *mark)
 {
     size_t at = home_of(m, mark->session);
-    assert(2 * m->n <= m->n_places); // a search ends at a free place
+    assert(2 * m->n <= m->n_places); // so that a search ends at a free entry
     while (m->places[at].session != 0)
         at = (at + 1) & (m->n_places - 1);
     m->places[at] = *mark;
@@ -89,7 +89,8 @@ bool marks_has(const struct marks *m, uint64_t save, uint64_t session)
     return false;
 }
 
-// Entries behind it move nearer to their homes, up to the next free place.
+// Closes the gap at `hole`: entries behind it move towards their first choice, up to the
+// next free entry.
 static void close_up(struct marks *m, size_t hole)
 {
     size_t mask = m->n_places - 1;
@@ -104,8 +105,8 @@ static void close_up(struct marks *m, size_t hole)
     m->places[hole] = (struct save_mark){0};
 }
 
-// The entry that moves into a removed one's place is checked, too; around the end it was
-// checked before.
+// Removes marks. The entry that moves into the place of a removed one is checked, too; if
+// it comes from the start of the table, it is checked a second time.
 void marks_remove(struct marks *m, bool (*goes)(void *ctx, const struct save_mark *mark),
                   void *ctx)
 {

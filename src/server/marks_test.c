@@ -1,4 +1,4 @@
-// Marks beside a plain list of them, with as many sessions as a cluster has nodes.
+// Compares marks with a plain list, for as many sessions as a cluster can have nodes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/marks.h"
@@ -70,7 +70,8 @@ static void test_like_a_list(void **state)
     check_like_a_list(SESSIONS);
 }
 
-// Sessions whose marks lie on both sides of the end of the smallest table.
+// These sessions have their marks at the end and, beyond it, at the start of the smallest
+// table.
 static void test_around_the_end(void **state)
 {
     enum { PLACES = 64 };
@@ -85,7 +86,7 @@ static void test_around_the_end(void **state)
     check_like_a_list(FEW);
 }
 
-// Every node of the largest cluster can mark, and another save behind it; memory is counted.
+// Every node of the largest cluster can mark two saves; the memory is counted.
 static void test_all_nodes(void **state)
 {
     struct budget budget;
@@ -99,7 +100,7 @@ static void test_all_nodes(void **state)
                 marks_add(&m, &(struct save_mark){save, session << 20, session}), 0);
     assert_int_equal(m.n, 2 * ROSTER_MAX_NODES);
     assert_true(budget_used(&budget, BUDGET_CLOCKS) >= m.n * sizeof(struct save_mark));
-    size_t looks = 0; // to the next free place, over all sessions
+    size_t looks = 0; // steps to the next free entry, summed over all sessions
     for (uint64_t session = 1; session <= ROSTER_MAX_NODES; session++) {
         assert_true(marks_has(&m, 2, session << 20) && !marks_has(&m, 3, session << 20));
         size_t at = 0;

@@ -1,5 +1,6 @@
-// A partition goes to another shard, with what is known of the pushes to it. Only tests
-// and the simulator do it yet: servers will join and leave while a run goes on.
+// Moves a partition to another shard, with the record of the pushes to it. So far only
+// tests and the simulator move partitions, as servers cannot join or leave during a run
+// yet.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/background.h"
@@ -31,7 +32,7 @@ static int move_table(struct shard *from, struct shard_table *t, struct shard *t
 {
     struct shard_table *x = to->tables[t->spec.id];
     assert(background_free(t) &&
-           background_free(x)); // check_table has looked at all of them
+           background_free(x)); // check_table has checked all tables before
     TRY(store_move(x->store, t->store, partition, e));
     t->changed_at[partition] = ++t->version;
     x->changed_at[partition] = ++x->version;

@@ -1,5 +1,6 @@
-// Requests that wait: for a newer roster, for other workers' ticks, for batches to be
-// complete. They wait in the order in which they came, and do not block others.
+// Requests that wait: for a newer roster, for ticks of other workers, for batches to be
+// complete. They are kept in the order in which they arrived, and do not block other
+// requests.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/pending.h"
@@ -24,7 +25,7 @@ static uint64_t timeout_of(const struct shard *s, uint16_t type, enum outcome wa
 {
     if (wants == WANTS_LATER)
         return LATER_NS;
-    if (wants == WANTS_ROSTER) // members look for the scheduler for so long
+    if (wants == WANTS_ROSTER) // as long as a member tries to reach the scheduler
         return s->o.member.scheduler_timeout_ns;
     if (wants == WANTS_SAVED && type != MSG_SAVE_TURN)
         return SAVE_TIMEOUT_NS; // a save has deadlines of its own
@@ -33,7 +34,7 @@ static uint64_t timeout_of(const struct shard *s, uint16_t type, enum outcome wa
     return s->o.hold_timeout_ns != 0 ? s->o.hold_timeout_ns : HOLD_TIMEOUT_NS;
 }
 
-// Whether the same request waits already: it was sent again.
+// Returns whether this request waits already; it was sent again.
 static bool is_held(const struct shard *s, const struct request *q)
 {
     for (const struct pending *h = s->held; h != NULL; h = h->next)
@@ -48,7 +49,8 @@ static bool is_of_stores(enum outcome wants)
            wants == WANTS_SAVED;
 }
 
-// Pushes of a table do not pass one of their worker's that waits for a save of it.
+// Returns whether this is a push that waits for a save of its table. Later pushes of its
+// worker to the table must wait behind it.
 static bool is_stopped_push(const struct pending *h)
 {
     return h->type == MSG_PUSH && (h->wants == WANTS_CUT || h->wants == WANTS_ROOM);
@@ -109,7 +111,7 @@ int pending_add(struct shard *s, struct request *q, enum outcome wants, struct e
     return 0;
 }
 
-// Takes the one at *at out of the list.
+// Removes the request at *at from the list.
 static void pending_take(struct shard *s, struct pending **at)
 {
     struct pending *h = *at;
@@ -124,14 +126,15 @@ static void pending_take(struct shard *s, struct pending **at)
     h->peer->n_pending--;
     count_waiting(s, h, -1u);
     budget_give(s->o.budget, BUDGET_PENDING, h->bytes);
-    if (h->type == MSG_TABLE_DO) // batches may have waited for it
+    if (h->type == MSG_TABLE_DO) // batches may have waited for this operation
         background_again(s, h->m.table_do.table);
     if (h->kept != NULL)
         van_unkeep(s->van, h->kept);
     mem_free(h);
 }
 
-// Whether it is worth a try. The search for room is repeated, so it must not decode keys.
+// Returns whether to try this request again. This is called often while requests wait for
+// room, so it must not decode keys.
 static bool may_go(const struct shard *s, const struct pending *h, uint32_t wants)
 {
     if ((wants >> h->wants & 1) == 0)
@@ -149,8 +152,8 @@ static void retry(struct shard *s, uint32_t wants)
         if (may_go(s, h, wants)) {
             struct request q = {h->peer, h->type, h->id, &h->m, NULL, h->kept, false, 0};
             outcome = shard_serve_request(s, &q);
-            assert(*at == h); // no request takes another one out of the list
-            h->kept = q.kept; // unless it was taken over
+            assert(*at == h); // serving a request removes no other from the list
+            h->kept = q.kept; // NULL if the body was taken over
             h->room = q.room;
         }
         if (outcome == WANTS_DRAIN)
@@ -232,8 +235,6 @@ bool pending_order(const struct shard *s, const struct shard_table *t)
     return false;
 }
 
-// The workers that it waited for.
-
 static void name_slow(const struct shard *s, const struct shard_table *t, uint64_t clock,
                       struct buf *to)
 {
@@ -310,15 +311,15 @@ static void refuse_late(struct shard *s, const struct pending *h)
     shard_refuse(s, &q, &e);
 }
 
-// A push that was acknowledged before it is applied.
+// Applies a push that was acknowledged before (tests only: acknowledge_before_apply).
 static void serve_later(struct shard *s, const struct pending *h)
 {
     struct request q = {h->peer, h->type, h->id, &h->m, NULL, h->kept, true, 0};
     shard_serve_request(s, &q);
 }
 
-// For a batch that is stuck whatever is tried: a sum of gradients by which a row would become
-// infinite.
+// Returns whether the request waits for a batch that no retry can apply: the sum of its
+// gradients would make a row infinite.
 static bool waits_in_vain(struct shard *s, const struct pending *h)
 {
     struct request_fields f = {.table = SPEC_MAX_TABLES};
@@ -330,7 +331,8 @@ static bool waits_in_vain(struct shard *s, const struct pending *h)
     return t != NULL && t->stuck.code == TUG_EUSAGE;
 }
 
-// Walks over all of them only when one is due: many may wait while others are served.
+// Answers requests whose deadline has passed. It walks over the list only when a deadline
+// is due, as many requests may wait while others are served.
 uint64_t pending_expire(struct shard *s)
 {
     uint64_t next = VAN_NEVER;

@@ -18,26 +18,26 @@ struct pending {
     union wire_any m;
     void *kept;
     uint64_t bytes, deadline, since;
-    uint64_t room; // see struct request
+    uint64_t room; // bytes of the answer that waits for room: see struct request
     char texts[];
 };
 
-// Keeps a request that waits. TUG_ENOMEM if it cannot be kept.
+// Keeps a request that waits. Returns 0, or the error if it cannot be kept.
 int pending_add(struct shard *s, struct request *q, enum outcome wants, struct err *e);
-// Waiting requests may be ready: they are tried again after the current message
-// (pending_settle).
+// pending_wake says that requests which wait for `wants` may be ready; pending_settle
+// tries them again after the current message.
 void pending_wake(struct shard *s, enum outcome wants);
 void pending_settle(struct shard *s);
 void pending_drop_peer(struct shard *s, const struct peer *p);
-uint64_t pending_expire(struct shard *s); // returns when to look again
+uint64_t pending_expire(struct shard *s); // returns when to call it again
 uint32_t pending_count(const struct shard *s, uint32_t table);
-// Returns what an earlier push of the same link to the same table waits for: q, behind
-// it, waits, too. ANSWERED: there is none.
+// Returns what an earlier push of the same link to the same table waits for; q must then
+// wait for it, too. Returns ANSWERED if no earlier push waits.
 enum outcome pending_before(const struct shard *s, const struct request *q,
                             uint32_t table);
 bool pending_wants(const struct shard *s,
                    enum outcome wants); // some request waits for it
-// Whether an admin operation waits that is to be done before the table's next batch.
+// Returns whether a waiting admin operation must be done before the table's next batch.
 bool pending_order(const struct shard *s, const struct shard_table *t);
 
 #endif

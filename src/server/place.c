@@ -1,4 +1,4 @@
-// Checks the owner of a request's partitions, and its epoch.
+// Checks whether this shard owns the partitions of a request under its epoch.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/place.h"
@@ -7,14 +7,15 @@
 #include "server/shard_internal.h"
 #include "server/tables.h"
 
-// The first run that is not this shard's; n_runs if all are.
+// Returns the first run whose partition this shard does not own; n_runs if it owns all.
 static uint32_t first_foreign(const struct shard *s, const struct roster *r,
                               enum wire_space space, const struct keys *k)
 {
     uint32_t me = member_id(s->member);
     const uint32_t *owners = r->owners[space];
     for (uint32_t i = 0; i < k->n_runs; i++) {
-        assert(k->runs[i].partition >> s->bits == 0); // who made the runs has refused it
+        // keys_read has checked the partitions
+        assert(k->runs[i].partition >> s->bits == 0);
         if (owners == NULL || owners[k->runs[i].partition] != me)
             return i;
     }
@@ -25,7 +26,7 @@ static void send_roster(struct shard *s, const struct request *q, const struct r
 {
     struct buf nodes = BUF_INIT(WIRE_SPAN_MAX), owners = BUF_INIT(WIRE_SPAN_MAX);
     struct msg_roster m;
-    // Without memory there is no answer: the asker asks again.
+    // If memory is out, no answer is sent, and the sender repeats its request.
     if (roster_encode(r, &nodes, &owners, &m) == 0)
         van_send(s->van, q->peer->link, MSG_ROSTER, q->id, &m, NULL);
     buf_free(&nodes);

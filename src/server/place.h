@@ -1,4 +1,4 @@
-// Whether the partitions that a request asks for are the shard's.
+// Checks whether this shard owns the partitions of a request.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_PLACE_H
@@ -9,7 +9,9 @@
 struct shard;
 struct shard_table;
 
-// ANSWERED: it is not for this shard, and the asker was told so; *ret_mine: go on.
+// Sets *ret_mine if the request is for this shard and can be served. Otherwise returns
+// ANSWERED, if the sender was told that the request is not for this shard, or what the
+// request waits for.
 enum outcome place_check(struct shard *s, const struct request *q, uint64_t epoch,
                          const struct shard_table *t, const struct keys *k,
                          bool *ret_mine, struct err *e);

@@ -1,4 +1,4 @@
-// Buffers in classes of powers of two; those at rest are bounded.
+// Buffers in size classes of powers of two. The memory of unused buffers is limited.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/pool.h"
@@ -14,15 +14,15 @@ enum { LEAST_SHIFT = 12, CLASSES = 20, LINE = 64 };
 struct buffer {
     struct pool *pool;
     struct buffer *next;
-    uint32_t size; // class of its size; CLASSES: too large for one
+    uint32_t size; // size class; CLASSES if the buffer is too large for one
 };
 
 static_assert(sizeof(struct buffer) <= LINE, "the header is the line before the memory");
 
 struct pool {
     struct buffer *rest[CLASSES];
-    size_t at_rest; // bytes
-    size_t out;     // buffers
+    size_t at_rest; // bytes of unused buffers
+    size_t out;     // number of buffers that are in use
     bool closed;
     struct budget *budget;
 };
@@ -65,7 +65,7 @@ static void give_back(void *ctx)
 {
     struct buffer *b = ctx;
     struct pool *p = b->pool;
-    assert(p->out > 0); // or the pool would end while another buffer is on its way
+    assert(p->out > 0); // the buffer that is given back counts among those in use
     p->out--;
     if (!p->closed && b->size < CLASSES &&
         p->at_rest + size_bytes(b->size) <= AT_REST_MAX &&

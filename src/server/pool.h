@@ -1,5 +1,6 @@
-// Memory of answers on their way out: taken for a message, given back when the van has
-// sent it, and taken again by the next. It outlives its owner until the last is back.
+// Memory for answers: it is taken for a message, given back when the van has sent the
+// message, and taken again for the next one. The pool outlives pool_close until its last
+// buffer is given back.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_POOL_H
@@ -12,12 +13,13 @@
 
 struct pool;
 
-// `b` (may be NULL) counts what rests. NULL: out of memory.
+// Opens a pool. `b` (may be NULL) counts the memory of unused buffers. Returns NULL if
+// memory is out.
 struct pool *pool_open(struct budget *b);
 void pool_close(struct pool *p);
 
-// At least `bytes`, aligned to a cache line. *ret_release gives it back; who does not
-// send it calls that. NULL: out of memory.
+// Takes at least `bytes`, aligned to a cache line. *ret_release gives the memory back; a
+// caller that does not send the memory calls it. Returns NULL if memory is out.
 void *pool_take(struct pool *p, size_t bytes, struct van_release *ret_release);
 
 #endif

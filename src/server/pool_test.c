@@ -1,4 +1,4 @@
-// Memory of answers: taken, sent, given back.
+// Memory for answers: it is taken, sent and given back.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/pool.h"
@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "kit/test.h"
 
-// Memory goes round, and outlives the pool.
+// Memory that was given back is taken again, and a buffer outlives its pool.
 static void test_pool(void **state)
 {
     (void)state;
@@ -19,7 +19,7 @@ static void test_pool(void **state)
     assert_int_equal((uintptr_t)x % 64, 0);
     memset(x, 1, 5000);
     a.release(a.ctx);
-    assert_ptr_equal(pool_take(p, 4097, &a), x); // the same class
+    assert_ptr_equal(pool_take(p, 4097, &a), x); // from the same size class
     void *y = pool_take(p, 4097, &b);
     assert_ptr_not_equal(y, x);
     assert_non_null(pool_take(p, 1, &big));

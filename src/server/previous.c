@@ -1,4 +1,5 @@
-// Copies of rows: written in passing, indexed only when a request needs them.
+// Copies of rows: they are appended before a batch, and indexed only when a request needs
+// them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/previous.h"
@@ -37,7 +38,8 @@ static bool reserve(struct previous *b, size_t width, size_t n)
     return true;
 }
 
-// Returns room for n more; NULL if they are lost.
+// Returns space for the values of n more rows; NULL if the copies are lost for lack of
+// memory.
 static float *more(struct previous *b, uint32_t width, size_t n)
 {
     b->lost = b->lost || !reserve(b, width, b->n + n);
@@ -50,7 +52,8 @@ static float *more(struct previous *b, uint32_t width, size_t n)
 
 float *previous_take(struct previous *b, uint32_t width, const uint64_t *keys, size_t n)
 {
-    assert(!b->indexed); // previous_begin comes first: the index would not know these
+    assert(!b->indexed); // previous_begin must come first: the index lacks rows that are
+                         // added now
     float *values = n > 0 ? more(b, width, n) : NULL;
     if (values != NULL)
         memcpy(b->keys + b->n - n, keys, n * sizeof(*keys));

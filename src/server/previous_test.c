@@ -1,4 +1,5 @@
-// Rows before the last batch: found again as they were, and only those.
+// Rows before the last batch: they are found with their old values, and no other rows
+// are.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -24,14 +25,15 @@ static void found_again(void **state)
 {
     (void)state;
     struct previous b = {0};
-    for (uint32_t step = 1; step < 5; step++) { // each batch forgets the one before
+    // each batch drops the copies of the one before
+    for (uint32_t step = 1; step < 5; step++) {
         for (uint32_t i = 0; i < ROWS; i++)
             for (uint32_t j = 0; j < WIDTH; j++)
                 rows[i][j] = (float)(i * step + j);
         previous_begin(&b);
         add_all(&b, step);
         for (uint32_t i = 0; i < ROWS; i++)
-            rows[i][0] = -1; // changed meanwhile
+            rows[i][0] = -1; // the row changes after its copy was made
         assert_true(previous_index(&b));
         for (uint32_t i = 0; i < ROWS; i++) {
             const float *was = previous_find(&b, WIDTH, i);
@@ -54,7 +56,7 @@ static void no_memory(void **state)
         bool well = previous_index(&b), faulted = mem_faulted();
         mem_fault_after(-1);
         assert_true(well != faulted);
-        previous_begin(&b); // the next batch has another chance
+        previous_begin(&b); // copies can be made again for the next batch
         add_all(&b, 1);
         assert_true(previous_index(&b));
         previous_free(&b);

@@ -12,25 +12,26 @@
 #include "base/err.h"
 #include "wire/wire.h"
 
-#define PROFILE_BYTES ((uint64_t)64 << 20)    // if nobody says how much
-#define PROFILE_MAX_BYTES ((uint64_t)1 << 30) // whoever asks for more
+#define PROFILE_BYTES ((uint64_t)64 << 20)    // memory of the ring unless told otherwise
+#define PROFILE_MAX_BYTES ((uint64_t)1 << 30) // the most memory that can be asked for
 
-enum { PROFILE_PAGE = 16384 }; // events that are read at once
+enum { PROFILE_PAGE = 16384 }; // largest number of events that are read at once
 
-// A zeroed one has no events and takes none.
+// A zeroed one has no events and records none.
 struct profile {
     struct wire_event *ring;
-    uint64_t max;   // of events in it
-    uint64_t end;   // events noted so far: the next one's number
-    uint64_t epoch; // the unix clock less the monotonic one
+    uint64_t max; // the number of events that fit into the ring
+    uint64_t end; // the number of events recorded so far, which is the number of the next
+                  // one
+    uint64_t epoch; // the Unix clock minus the monotonic clock, in ns
 };
 
-// Begins anew. Memory is taken from the system as events come. On TUG_ENOMEM all is as it
-// was.
+// Starts a new recording. Its memory is taken from the system as events arrive. On
+// TUG_ENOMEM nothing has changed.
 int profile_start(struct profile *p, uint64_t bytes, struct err *e);
 void profile_free(struct profile *p);
 
-// Times of `event` are clock_ns.
+// Records an event. Its times are those of clock_ns.
 void profile_note(struct profile *p, const struct wire_event *event);
 
 static inline uint64_t profile_dropped(const struct profile *p)
@@ -38,8 +39,8 @@ static inline uint64_t profile_dropped(const struct profile *p)
     return p->end > p->max ? p->end - p->max : 0;
 }
 
-// Adds EVENT records to *to: those from number `from` on that are there, one page at
-// most. The number of the first goes into *ret_first.
+// Appends EVENT records to *to: at most one page of the recorded events, from number
+// `from` on. *ret_first is the number of the first one.
 int profile_page(const struct profile *p, uint64_t from, struct buf *to,
                  uint64_t *ret_first);
 

@@ -1,4 +1,4 @@
-// The ring of events against an array of all; and a shard's records of pushes, pulls and
+// Compares the ring with an array of all events. A shard records pushes, pulls and
 // waiting while profiling is on, and only then.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -15,7 +15,8 @@ static struct wire_event event_of(uint64_t i)
         .type = MSG_PULL, .keys = (uint32_t)i, .begin_ns = i, .took_ns = 2 * i};
 }
 
-// Events [first, ...) of a page are those that were noted; returns how many.
+// Checks that the events [first, ...) of a page are those that were recorded. Returns
+// their number.
 static uint64_t check_page(const struct profile *p, uint64_t from, uint64_t want_first)
 {
     struct buf page = BUF_INIT(WIRE_BYTES_MAX);
@@ -39,7 +40,7 @@ static void ring(void **state)
     struct profile p = {0};
     struct wire_event event = event_of(0);
     size_t live = mem_live();
-    profile_note(&p, &event); // never started: nothing
+    profile_note(&p, &event); // not started yet, so the event is not recorded
     assert_int_equal(p.end, 0);
     assert_int_equal(profile_start(&p, 100 * sizeof(event), NULL), 0);
     assert_int_equal(p.max, 100);
@@ -55,11 +56,11 @@ static void ring(void **state)
     mem_fault_after(0);
     assert_int_equal(profile_start(&p, 0, NULL), TUG_ENOMEM);
     mem_fault_after(-1);
-    assert_int_equal(p.end, EVENTS); // as it was
+    assert_int_equal(p.end, EVENTS); // the old recording has not changed
     assert_int_equal(check_page(&p, UINT64_MAX, UINT64_MAX), 0);
     assert_int_equal(profile_start(&p, 0, NULL), 0);
     assert_int_equal(p.max, PROFILE_BYTES / sizeof(event));
-    assert_int_equal(check_page(&p, 0, 0), 0); // begun anew
+    assert_int_equal(check_page(&p, 0, 0), 0); // a new recording
     assert_int_equal(profile_start(&p, UINT64_MAX, NULL), 0);
     assert_int_equal(p.max, PROFILE_MAX_BYTES / sizeof(event));
     assert_int_equal(profile_start(&p, 1, NULL), 0);
@@ -68,7 +69,7 @@ static void ring(void **state)
     assert_int_equal(mem_live(), live);
 }
 
-// Pages follow each other without gaps, and each fits its message.
+// Pages follow each other without gaps, and each fits into its message.
 static void pages(void **state)
 {
     (void)state;
@@ -91,7 +92,7 @@ static void order(struct lone *w, enum wire_profile what, uint64_t bytes)
     lone_deliver(w, WORKER_LINK, MSG_PROFILE, ++w->next_request, &m);
 }
 
-// Reads what was noted; returns how many.
+// Reads the recorded events into `ret` and returns their number.
 static uint32_t read_events(struct lone *w, struct wire_event *ret, uint32_t max)
 {
     order(w, WIRE_PROFILE_READ, 0);
@@ -140,7 +141,7 @@ static void shard_notes(void **state)
     order(w, WIRE_PROFILE_START, 1 << 20);
     assert_int_equal(lone_expect_ok(w), 0);
     push_some(w, 1, keys, n);
-    // A pull at clock 1 waits until all have ticked.
+    // A pull at clock 1 waits for the ticks of all workers.
     struct msg_pull pull = lone_pull_of(w, 2, T, keys, n - 1);
     pull.clock = 1;
     w->now = clock_ns();
@@ -149,7 +150,7 @@ static void shard_notes(void **state)
     tick_all(w, 1);
     order(w, WIRE_PROFILE_STOP, 0);
     uint64_t end = lone_expect_ok(w);
-    push_some(w, 0, keys, n); // not noted any more
+    push_some(w, 0, keys, n); // not recorded any more
     assert_int_equal(read_events(w, ev, 16), end);
 
     static const struct {
@@ -159,7 +160,7 @@ static void shard_notes(void **state)
                 {MSG_TICK, false}, {MSG_TICK, false}, {MSG_PULL, false},
                 {MSG_PULL, true}};
     uint32_t at = 0;
-    for (uint32_t i = 0; i < end; i++) { // tries that fail may be more
+    for (uint32_t i = 0; i < end; i++) { // failed attempts may be recorded, too
         assert_int_equal(ev[i].table, T);
         assert_true(ev[i].waited || ev[i].begin_ns >= ev[i].arrived_ns);
         assert_true(i == 0 || ev[i].waited ||
@@ -185,7 +186,7 @@ static void shard_notes(void **state)
     lone_close(w);
 }
 
-// Starting and reading say so when there is no memory.
+// Starting and reading a recording report that memory is out.
 static void memory(void **state)
 {
     (void)state;

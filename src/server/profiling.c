@@ -1,4 +1,4 @@
-// A shard's records of its requests while profiling is on, and the message PROFILE.
+// Records a shard's requests while profiling is on, and serves the message PROFILE.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/profiling.h"
@@ -9,7 +9,7 @@
 #include "server/tables.h"
 #include "server/told.h"
 
-// Table, keys and bytes of a request, as far as it has any.
+// Gets the table, the number of keys and the bytes of a request, as far as it has any.
 static void describe(const struct shard *s, uint16_t type, const union wire_any *m,
                      struct wire_event *ev)
 {

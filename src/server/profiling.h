@@ -1,4 +1,4 @@
-// The record of a request, made only while the shard is profiling.
+// Records requests, if the shard is profiling.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_PROFILING_H

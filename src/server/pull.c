@@ -1,5 +1,5 @@
-// Pulls: rows found batch by batch and packed straight into the memory that is sent. A
-// key without a row is answered with its initial values; a pull makes no row.
+// Pulls: rows are looked up in batches and written straight into the memory that is sent.
+// A key without a row is answered with its initial values; a pull makes no row.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/pull.h"
@@ -16,22 +16,22 @@
 // An answer that is being written.
 struct answer {
     const struct shard_table *t;
-    bool before; // rows as they were before the last batch
+    bool before; // use the rows as they were before the last batch
     bool whole, bf16;
-    uint32_t width; // floats of a key
-    char *values;   // where the next key's go
+    uint32_t width; // floats per key
+    char *values;   // where the next key's values go
     uint64_t *found;
-    float *strip; // values to be converted
+    float *strip; // values that are converted to bf16
     size_t max_strip;
 };
 
-// Values of BATCH keys at most.
+// Writes the values of at most BATCH keys.
 static int write_batch(struct answer *a, const uint64_t *keys, size_t n, uint8_t *found,
                        struct err *e)
 {
     size_t strip = a->bf16 && a->width > 0 ? a->max_strip / a->width : n;
     uint8_t *is = a->found != NULL ? found : NULL;
-    assert(n <= BATCH && strip > 0); // the strip holds the longest row
+    assert(n <= BATCH && strip > 0); // the strip has room for the longest row
     for (size_t at = 0, len; at < n; at += len) {
         len = n - at < strip ? n - at : strip;
         float *to = a->bf16 ? a->strip : (float *)(void *)a->values;
@@ -49,7 +49,7 @@ static int write_batch(struct answer *a, const uint64_t *keys, size_t n, uint8_t
     return 0;
 }
 
-// Keys [begin, end) of all.
+// Writes the values of keys [begin, end).
 static int write_keys(struct answer *a, const struct keys *k, size_t begin, size_t end,
                       struct err *e)
 {
@@ -64,7 +64,8 @@ static int write_keys(struct answer *a, const struct keys *k, size_t begin, size
     return 0;
 }
 
-// Keys in partitions that changed after `version`; all of them when that is 0.
+// Returns the number of keys in partitions that changed after `version`; of all keys if
+// that is 0.
 static uint64_t count_wanted(const struct shard_table *t, const struct keys *k,
                              uint64_t version)
 {
@@ -144,7 +145,7 @@ void pull_answer(struct shard *s, struct request *q, struct shard_table *t,
         write_keys(&a, k, 0, k->n, &e);
     else
         write_changed(&a, k, version, bits + found / 8, &e);
-    // The written bytes are those that were announced and reserved.
+    // The bytes written are as many as were announced and reserved.
     assert(e.code != 0 || (uint64_t)(a.values - memory) == values);
     if (e.code != 0) {
         release.release(release.ctx);

@@ -1,4 +1,4 @@
-// Rows into answers.
+// Pulls: writes rows into answers.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_PULL_H
@@ -10,11 +10,12 @@ struct request;
 struct shard;
 struct shard_table;
 
-// The most bytes of an answer with n keys.
+// Returns the most bytes that an answer with n keys can have.
 uint64_t pull_bytes(const struct shard *s, const struct shard_table *t, uint32_t n,
                     uint8_t flags);
-// Answers with the rows of keys as they are now: of all, or (version != 0) of partitions
-// that changed since.
+// Answers a request with the current rows of its keys: of all keys, or (version != 0) of
+// keys in partitions that have changed since. With `before`, with the rows before the
+// last batch.
 void pull_answer(struct shard *s, struct request *q, struct shard_table *t,
                  const struct keys *k, uint8_t flags, uint64_t version, bool before);
 

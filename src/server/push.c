@@ -1,6 +1,6 @@
-// Pushes: checked as a whole, then given to the table's store batch by batch, straight
-// from the receive buffer. A batch is made of whole runs, so that each partition gets all
-// or nothing.
+// Pushes: a push is checked as a whole, then given to the table's store in batches,
+// straight from the receive buffer. A batch has whole runs, so that a failure leaves each
+// partition either with all its keys applied or with none.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/push.h"
@@ -21,9 +21,10 @@
 #include "server/tables.h"
 #include "store/cut.h"
 
-enum { PUSH_KEYS = 1 << 14 }; // that go to the store together, unless a run is longer
-
-// Values.
+enum {
+    PUSH_KEYS = 1 << 14
+};  // largest number of keys that go to the store together,
+    // unless one run is longer
 
 static int check_finite(const struct push_values *v, const struct keys *k, struct err *e)
 {
@@ -40,7 +41,7 @@ static int check_finite(const struct push_values *v, const struct keys *k, struc
     return 0;
 }
 
-// Counts divide: that a key did not occur, or less than not at all, is refused.
+// Checks the counts of keys, which are divisors: a count must be above 0.
 static int check_occurrences(const struct push_values *v, const struct keys *k,
                              struct err *e)
 {
@@ -85,8 +86,8 @@ static int read_values(struct push_values *ret, const struct shard_table *t,
     return 0;
 }
 
-// Runs from `first` on that are applied together: until one is a retry, or they have
-// more than `max` keys.
+// Returns the end of the runs from `first` on that are applied together: they end before
+// a partition in which the push was applied already, and have at most `max` keys.
 static uint32_t runs_together(const struct keys *k, uint32_t first,
                               const struct retries_push *known, uint32_t max)
 {
@@ -97,7 +98,7 @@ static uint32_t runs_together(const struct keys *k, uint32_t first,
     return last;
 }
 
-// Runs [first, last) are applied.
+// Records that runs [first, last) were applied.
 static void note_runs(struct shard_table *t, const struct keys *k, uint32_t first,
                       uint32_t last, const struct retries_push *known)
 {
@@ -117,7 +118,7 @@ static enum store_op op_of(enum wire_op op)
     return ops[op];
 }
 
-// Keys [begin, end); *ret_keys: how many of them were applied.
+// Applies keys [begin, end). *ret_keys is the number of keys that were applied.
 static int push_some(struct shard *s, struct shard_table *t, const struct push_values *v,
                      const struct keys *k, uint32_t begin, uint32_t end, size_t *ret_keys,
                      struct err *e)
@@ -142,9 +143,10 @@ static int push_some(struct shard *s, struct shard_table *t, const struct push_v
     return store_push(t->store, &p, ret_keys, e);
 }
 
-// A partition whose rows would not stay finite refuses what is its own, and the others take
-// theirs: so what becomes of a partition depends on its rows alone, wherever they lie. It is not
-// noted as applied: if the push comes again, it is decided anew.
+// Returns the first refusal of a partition, if any. A partition whose rows would not stay
+// finite refuses its keys, while the others apply theirs: the result of a partition
+// depends on its rows alone, wherever the other partitions are. The refused partition is
+// not recorded as applied, so a repeated push is decided anew.
 static int refusals(const struct err *first, const struct keys *k, size_t applied,
                     struct err *e)
 {
@@ -156,7 +158,8 @@ static int refusals(const struct err *first, const struct keys *k, size_t applie
     return first->code;
 }
 
-// *ret_keys: how many were applied, also when it failed in between.
+// Applies a push. *ret_keys is the number of keys that were applied, even if it failed
+// after some of them.
 static int apply(struct shard *s, struct shard_table *t, const struct push_values *v,
                  const struct keys *k, const struct retries_push *known, size_t *ret_keys,
                  struct err *e)
@@ -175,12 +178,13 @@ static int apply(struct shard *s, struct shard_table *t, const struct push_value
         last = runs_together(k, r, known, PUSH_KEYS);
         uint32_t begin = k->runs[r].begin;
         int rc = push_some(s, t, v, k, begin, k->runs[last].begin, &done, e);
-        while (k->runs[last].begin - begin > done) // it failed before
+        while (k->runs[last].begin - begin > done) // a failure stopped it before this run
             last--;
-        assert(k->runs[last].begin - begin == done); // partitions are applied as a whole
+        // a partition is applied as a whole or not at all
+        assert(k->runs[last].begin - begin == done);
         note_runs(t, k, r, last, known);
         *ret_keys += done;
-        if (rc == TUG_EUSAGE) { // by the next run
+        if (rc == TUG_EUSAGE) { // the next run was refused; go on behind it
             first = first.code == 0 ? *e : first;
             assert(last < k->n_runs);
             last++;
@@ -210,7 +214,8 @@ int push_check(struct shard *s, const struct shard_table *t, const struct keys *
     return 0;
 }
 
-// Facts about the push. Without an identity or a number everything is new.
+// Looks up in which partitions the push was applied before. A push without an identity
+// and number counts as new.
 static int look_up(struct shard *s, const struct msg_push *m, const struct shard_table *t,
                    struct retries_push *ret, struct err *e)
 {
@@ -256,12 +261,12 @@ static enum outcome apply_now(struct shard *s, struct request *q, struct shard_t
     return ANSWERED;
 }
 
-// Returns whether a request can be served now, or what it waits for: an earlier push of
-// its link, a save whose moment must come first, or whose copies are too many.
+// Returns ANSWERED if the push can be served now, or what it waits for: an earlier push
+// of its link, a mark's save that must come first, or room for a save's copies of rows.
 static enum outcome must_wait(struct shard *s, const struct request *q,
                               struct shard_table *t, const struct keys *k)
 {
-    // A contribution to a batch is applied later: see sync_apply.
+    // A contribution to a synchronous batch is applied later, by sync_apply.
     bool now = t->spec.mode != WIRE_SYNC || q->m->push.op != WIRE_GRADIENT;
     enum outcome wants = pending_before(s, q, t->spec.id);
     if (wants == ANSWERED && saves_hold(s, t, q->peer->session))
@@ -299,7 +304,8 @@ enum outcome push_serve(struct shard *s, struct request *q)
     if ((outcome = must_wait(s, q, t, &k)) != ANSWERED)
         return outcome;
     bool pulls = (m->flags & WIRE_ALSO_PULL) != 0;
-    if (pulls || q->peer->n_draining_pushes > 0) // pushes keep their order
+    // a push must not overtake an earlier one that waits for room
+    if (pulls || q->peer->n_draining_pushes > 0)
         outcome = room_for(s, q, pulls ? pull_bytes(s, t, k.n, m->flags) : 0, &e);
     if (e.code != 0)
         return shard_refuse_keys(s, q, "push", t, &e);

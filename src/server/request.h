@@ -12,18 +12,20 @@ struct peer {
     struct peer *next;
     van_link link;
     bool greeted;
-    enum wire_role role; // as what it was let in
-    uint32_t node;       // 0: a tool's, that has not joined
+    enum wire_role role; // role that the peer was let in with
+    uint32_t node;       // id of the peer's node; 0 if it is a tool, which has not joined
     uint64_t session;
-    bool ended; // the session
+    bool ended; // its session has ended
     uint64_t greet_by;
-    uint64_t heard; // when the last message came
+    uint64_t heard; // when the last message arrived
     struct key_lists lists;
-    uint32_t n_pending;         // its requests that wait,
+    uint32_t n_pending;         // the number of its requests that wait,
     uint32_t n_draining;        // those of them that wait for room,
     uint32_t n_draining_pushes; // and the pushes among them
-    uint32_t n_stopped_pushes;  // pushes that wait for a save, which others may not pass
-    uint64_t blocked; // the try of waiting requests at which one of its found none
+    uint32_t n_stopped_pushes;  // pushes that wait for a save; later pushes must wait
+                                // behind them
+    uint64_t blocked; // value of shard.retries in the last round of retries in which one
+                      // of its requests found no room
 };
 
 struct request {
@@ -31,24 +33,25 @@ struct request {
     uint16_t type;
     uint64_t id;
     const union wire_any *m;
-    struct van_message *fresh; // NULL: it was held, its body is kept
-    void *kept;                // the body, if it was held
+    struct van_message *fresh; // NULL if the request has waited, so that only its body is
+                               // kept
+    void *kept;                // the body, if the request has waited
     bool silent;               // it was answered before (acknowledge_before_apply)
-    uint64_t room;             // that it waits for: WANTS_DRAIN
+    uint64_t room;             // bytes of the answer that waits for room (WANTS_DRAIN)
 };
 
-// The result of a request. A waiting request has had no effect yet.
+// The result of serving a request. A request that waits has had no effect yet.
 enum outcome {
     ANSWERED,
-    WANTS_ROSTER, // a newer one
-    WANTS_BATCH,  // sync: batches to be complete
-    WANTS_TICK,   // ssp: workers to come further
-    WANTS_LATER,  // acknowledge_before_apply: the next moment
-    WANTS_TURN,   // an admin operation or a save of it to be over
-    WANTS_CUT,    // the moment of a save that is marked
-    WANTS_ROOM,   // a save to come further
-    WANTS_SAVED,  // the save to be written, or over
-    WANTS_DRAIN,  // answers to be read
+    WANTS_ROSTER, // waits for a newer roster
+    WANTS_BATCH,  // sync: waits until a batch is complete
+    WANTS_TICK,   // ssp: waits for other workers' ticks
+    WANTS_LATER,  // acknowledge_before_apply: waits a moment
+    WANTS_TURN,   // waits for the end of an admin operation or save of the table
+    WANTS_CUT,    // waits until the marked save has begun its cuts
+    WANTS_ROOM,   // waits for room for a save's copies of rows
+    WANTS_SAVED,  // waits until the save is written, or has ended
+    WANTS_DRAIN,  // waits until earlier answers have been sent
 };
 
 #endif

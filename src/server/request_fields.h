@@ -1,5 +1,5 @@
-// Common fields of requests: fields that mean the same in every message to a server's
-// loop are found by their types and names in messages.def.
+// Common fields of requests: fields that have the same meaning in every message to a
+// server's loop are found by their types and names in messages.def.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_REQUEST_FIELDS_H
@@ -9,14 +9,14 @@
 
 #include "wire/wire.h"
 
-// Members that a message lacks stay unchanged.
+// A member stays unchanged if the message lacks the field.
 struct request_fields {
     uint64_t session, clock;
     uint32_t table, keys;
-    uint64_t bytes; // of its spans, added
+    uint64_t bytes; // total bytes of the message's spans
 };
 
-// Inlined always: which field it is, is known when it is compiled.
+// Always inlined: `what` is known at compile time, so that the comparisons cost nothing.
 static inline __attribute__((always_inline)) void request_field(struct request_fields *f,
                                                                 const char *what,
                                                                 const void *value)

@@ -1,5 +1,5 @@
-// The vector clock: what is known of sessions, and an open hash table of identities
-// whose entries carry their sets with them.
+// The vector clock: the records of sessions, and a hash table of identities with open
+// addressing, whose entries contain their sets of partitions.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/retries.h"
@@ -13,8 +13,9 @@
 
 struct session {
     uint64_t low;
-    uint8_t space[SHARD_WINDOW]; // of each number's table
-    uint64_t sets[];             // `words` for each number of the window, number % window
+    uint8_t space[SHARD_WINDOW]; // the space of each number's table
+    uint64_t sets[]; // `words` words for each number of the window; those of number n
+                     // start at (n % window) * words
 };
 
 struct session_at {
@@ -22,7 +23,7 @@ struct session_at {
     struct session *session;
 };
 
-// The entry of a group, or of a piece, which then has the mark and no set.
+// Stands for the entry of a whole piece, which has the piece's mark instead of a set.
 #define ALL_GROUPS UINT32_MAX
 
 struct identity {
@@ -33,9 +34,9 @@ struct identity {
 
 struct retries {
     struct budget *budget;
-    uint32_t words; // of a set
+    uint32_t words; // words of a set of partitions
     struct sessions sessions;
-    char *identities; // a power of two of entries, at most half of them taken
+    char *identities; // the entries: a power of two, of which at most half are used
     size_t stride, n_identities, max_identities;
 };
 
@@ -69,8 +70,6 @@ void retries_close(struct retries *r)
     mem_free(r);
 }
 
-// Sessions.
-
 static struct session *session_find(const struct retries *r, uint64_t session)
 {
     const struct session_at *at = sessions_find(&r->sessions, session);
@@ -99,7 +98,8 @@ static uint64_t *session_set(const struct retries *r, struct session *s, uint64_
     return s->sets + number % SHARD_WINDOW * r->words;
 }
 
-// Numbers below `low` come no more, or are retries: their places are for others.
+// Raises the session's mark to `low`. Pushes with lower numbers come no more, unless they
+// are retries, so that newer numbers may use their entries.
 static void session_raise(const struct retries *r, struct session *s, uint64_t low)
 {
     if (low <= s->low)
@@ -125,8 +125,6 @@ void retries_end_session(struct retries *r, uint64_t session)
     sessions_remove(&r->sessions, at);
 }
 
-// Identities.
-
 static struct identity *entry(char *entries, size_t stride, size_t i)
 {
     return (struct identity *)(void *)(entries + i * stride);
@@ -145,7 +143,7 @@ static bool same_id(const struct retries_id *a, const struct retries_id *b)
            a->group == b->group;
 }
 
-// The identity's entry, or the free one where it would be.
+// Returns the entry of an identity, or the free entry where it belongs.
 static struct identity *identity_place(char *entries, size_t stride, size_t max,
                                        const struct retries_id *id)
 {
@@ -191,11 +189,13 @@ static struct identity *identity_make(struct retries *r, const struct retries_id
         x->space = (uint8_t)space;
         r->n_identities++;
     }
-    assert(2 * r->n_identities <= r->max_identities); // a search ends at a free entry
+    // so that a search ends at a free entry
+    assert(2 * r->n_identities <= r->max_identities);
     return x;
 }
 
-// Empties an entry and closes the gap: what can't be found over it moves into it.
+// Removes an entry and closes the gap: entries that could not be found across the gap
+// move into it.
 static void identity_erase(struct retries *r, size_t gap)
 {
     size_t mask = r->max_identities - 1;
@@ -206,7 +206,7 @@ static void identity_erase(struct retries *r, size_t gap)
             break;
         size_t home = identity_home(&x->id, r->max_identities);
         if (((at - home) & mask) < ((at - gap) & mask))
-            continue; // its home lies behind the gap
+            continue; // the entry's first choice lies behind the gap, so the entry stays
         memcpy(entry(r->identities, r->stride, gap), x, r->stride);
         gap = at;
     }
@@ -252,8 +252,7 @@ static bool is_below(const struct identity *x, const struct retries_id *mark)
            x->id.piece == mark->piece && x->id.pass == mark->pass;
 }
 
-// Groups [from, mark->low) are not remembered one by one any more. A peer may say that there
-// are billions of them.
+// Forgets the entries of groups [from, mark->low). A peer may claim billions of groups.
 static void forget_groups(struct retries *r, const struct retries_id *mark, uint32_t from)
 {
     struct retries_id id = *mark;
@@ -269,8 +268,8 @@ static void forget_groups(struct retries *r, const struct retries_id *mark, uint
             i++;
 }
 
-// Takes note of the mark that the push says, and gives the one that is known. TUG_ENOMEM:
-// unchanged.
+// Raises the mark of a piece to the one in the push, and returns the current mark in
+// *ret_low. On TUG_ENOMEM nothing has changed.
 static int piece_raise(struct retries *r, const struct retries_id *id,
                        enum wire_space space, uint32_t *ret_low)
 {
@@ -286,8 +285,6 @@ static int piece_raise(struct retries *r, const struct retries_id *id,
     }
     return 0;
 }
-
-// Both.
 
 int retries_begin(struct retries *r, uint64_t session, uint64_t number, uint64_t low,
                   enum wire_space space, const struct retries_id *id,
@@ -366,7 +363,9 @@ static int move_marks(const struct retries *from, struct retries *to,
     return 0;
 }
 
-// Whether the group has to be known of at its new place. Its piece is, by then.
+// Returns whether the entry of a group must be copied to the new shard, because it was
+// applied in this partition and lies above the piece's mark there. The piece's own entry
+// is copied before.
 static bool moves(const struct retries *to, const struct identity *x, uint32_t partition,
                   enum wire_space space)
 {

@@ -1,12 +1,12 @@
-// Records which pushes were applied in which partitions: the vector clock that makes a
-// push happen once (OSDI'14, section 4.1, with partitions as the ranges).
+// Records which pushes were applied in which partitions: this is the vector clock by
+// which each push is applied once (OSDI'14, section 4.1, with partitions as the ranges).
 //
 // For each session it keeps the low-water mark and, for the SHARD_WINDOW numbers from it
-// on, the set of partitions in which each was applied. Likewise for each piece of the
-// data in training, and each table, whichever worker pushes: the low-water mark of its
-// groups, and the sets of those above it, until the piece is done. So what is remembered
-// grows with the pushes that are on their way, not with the batches of a piece. Pure: no
-// clock, no I/O.
+// on, the set of partitions in which each was applied. For each table and each piece of
+// the data that is being trained on, whichever worker pushes, it keeps the low-water
+// mark of the piece's groups and the sets of the groups above it, until the piece is
+// done. So its memory grows with the pushes under way, not with the batches of a piece.
+// Pure: no clock, no I/O.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_RETRIES_H
@@ -21,33 +21,35 @@
 #include "server/sessions.h"
 #include "wire/wire.h"
 
-// A worker has a few batches on their way, each a push of rows and a few of layers (28 of
-// these at most, now), and no cluster has more than 2^16 nodes.
+// A worker has a few batches under way, each with one push of rows and at most 28 of
+// layers, and a cluster has at most 2^16 nodes.
 enum { RETRIES_MAX_IDENTITIES = 1 << 21 };
 
 struct retries;
 
-// `b`, which may be NULL, counts its memory.
+// `b`, which may be NULL, counts the memory.
 int retries_open(struct retries **ret, uint32_t partition_bits, struct budget *b,
                  struct err *e);
 void retries_close(struct retries *r); // NULL is fine
 
-// The identity of a push's work, whichever worker sends it. pass 0: none.
+// The identity of a push's work, which is the same whichever worker sends the push. pass
+// 0: the push has no identity.
 struct retries_id {
     uint64_t pass, piece;
     uint32_t table, group;
-    uint32_t low; // the piece's groups below are applied wherever they had something to
+    uint32_t low; // all groups of the piece below are applied in all their partitions
 };
 
-// A push that is being applied; valid until the next call of a function that takes
-// `struct retries`.
+// The record of a push that is being applied. It is valid until the next call of a
+// function that takes `struct retries`.
 struct retries_push {
-    uint64_t *number, *identity; // sets of partitions; NULL: none is kept
-    bool below;                  // below a low-water mark
+    uint64_t *number, *identity; // sets of partitions; NULL if no set is kept
+    bool below; // the push lies below a low-water mark, so that it was applied
 };
 
-// A push has come. TUG_EUSAGE: its number is beyond the window, or its number or group is
-// below its own mark. TUG_ENOMEM: unchanged, except maybe the piece's mark.
+// Looks up a push that has arrived. Returns TUG_EUSAGE if its number is beyond the
+// window, or its number or group is below the mark in the push; TUG_ENOMEM with nothing
+// changed, except perhaps the piece's mark.
 int retries_begin(struct retries *r, uint64_t session, uint64_t number, uint64_t low,
                   enum wire_space space, const struct retries_id *id,
                   struct retries_push *ret, struct err *e);
@@ -57,15 +59,16 @@ static inline bool retries_bit(const uint64_t *set, uint32_t partition)
     return set != NULL && (set[partition / 64] >> (partition % 64) & 1) != 0;
 }
 
-// Whether it was applied in the partition.
+// Returns whether the push was applied in the partition.
 static inline bool retries_applied(const struct retries_push *p, uint32_t partition)
 {
     return p->below || retries_bit(p->number, partition) ||
            retries_bit(p->identity, partition);
 }
 
-// It is applied in the partition. Said also of what was applied before: by its number or
-// by its identity, and both are to know, for the identity is forgotten first.
+// Records that the push is applied in the partition. It is called for earlier pushes,
+// too: one that was found by its number is then recorded by its identity, and vice versa,
+// because the identity is forgotten first.
 static inline void retries_note(const struct retries_push *p, uint32_t partition)
 {
     uint64_t bit = (uint64_t)1 << (partition % 64);
@@ -75,15 +78,16 @@ static inline void retries_note(const struct retries_push *p, uint32_t partition
         p->identity[partition / 64] |= bit;
 }
 
-// A session has ended, a piece is done: nothing of them comes any more, nor of the passes
-// before. (That a piece was done is told once: it may be lost with a link.)
+// Forget a session that has ended, and a piece that is done, with all pieces of earlier
+// passes. (A message that a piece is done is sent once, and may be lost with a link.)
 void retries_end_session(struct retries *r, uint64_t session);
 void retries_forget(struct retries *r, uint64_t pass, uint64_t piece);
 
-const struct sessions *retries_sessions(const struct retries *r); // that it knows
+// The sessions that have records.
+const struct sessions *retries_sessions(const struct retries *r);
 
-// Hands over what is known of a partition. TUG_ENOMEM: both are as they were, but for
-// empty sets and marks.
+// Moves the records of a partition to another shard. On TUG_ENOMEM both have the same
+// records as before, except for empty sets and marks.
 int retries_move(struct retries *from, struct retries *to, uint32_t partition,
                  enum wire_space space, struct err *e);
 

@@ -1,4 +1,4 @@
-// The clock of pushes beside a naive model that remembers everything.
+// Compares the clock of pushes with a naive model that remembers everything.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -23,7 +23,7 @@ enum {
 struct model {
     bool applied[SESSIONS][NUMBERS][PARTITIONS];
     bool done[PIECES][TABLES][GROUPS][PARTITIONS];
-    uint64_t low[SESSIONS]; // as the sessions say it
+    uint64_t low[SESSIONS]; // the mark that each session sends
     uint32_t group_low[PIECES][TABLES];
 };
 
@@ -40,7 +40,7 @@ static uint64_t draw(uint64_t round, uint64_t what, uint64_t n)
     return random_below(4, round, what, n);
 }
 
-// Applies a push in some partitions; any push may come again.
+// Applies a push in some partitions; any push may be repeated.
 static void push(struct retries *r, struct model *m, uint64_t round,
                  enum wire_space space)
 {
@@ -54,13 +54,13 @@ static void push(struct retries *r, struct model *m, uint64_t round,
     struct retries_push known;
     if (number >= NUMBERS)
         return;
-    id.pass = id.pass != 0; // 0: none
+    id.pass = id.pass != 0; // 0 means no identity
     uint32_t *group_low = &m->group_low[id.piece][id.table];
     if (draw(round, 22, 3) == 0)
         id.low = (uint32_t)draw(round, 23, id.group + 1);
     if (id.pass != 0 && id.low > *group_low)
         *group_low = id.low;
-    // A long delayed message has an old mark.
+    // A message that was delayed for long carries an old mark.
     uint64_t said = low < number ? low - draw(round, 6, low < 5 ? low + 1 : 5) : number;
     assert_int_equal(
         retries_begin(r, 100 + session, number, said, space, &id, &known, NULL), 0);
@@ -77,7 +77,8 @@ static void push(struct retries *r, struct model *m, uint64_t round,
             m->done[id.piece][id.table][id.group][p] = true;
     }
     if (number == low && draw(round, 20, 2) == 0) {
-        // Later pushes say it; the model's mark is what the clock was told.
+        // Later pushes carry the higher mark; the model's mark is what the clock was
+        // told.
         m->low[session] += draw(round, 21, 8);
         assert_int_equal(retries_begin(r, 100 + session, m->low[session], m->low[session],
                                        space, &(struct retries_id){0}, &known, NULL),
@@ -97,10 +98,10 @@ static void test_model(void **state)
         if (round % 300 == 299) {
             uint64_t piece = draw(round, 30, PIECES);
             retries_forget(r, 1, piece);
-            retries_forget(r, 0, 0); // no pass at all
+            retries_forget(r, 0, 0); // pass 0 forgets nothing
             memset(m->done[piece], 0, sizeof(m->done[piece]));
             memset(m->group_low[piece], 0, sizeof(m->group_low[piece]));
-            if (draw(round, 32, 8) == 0) { // a pass is over when the next has begun
+            if (draw(round, 32, 8) == 0) { // a pass is over when the next one has begun
                 retries_forget(r, 2, piece);
                 memset(m->done, 0, sizeof(m->done));
                 memset(m->group_low, 0, sizeof(m->group_low));
@@ -139,14 +140,14 @@ static void test_window(void **state)
     assert_non_null(strstr(e.text, "more than 63 above 0"));
     assert_int_equal(begin(r, 4, 5, &p, &e), TUG_EUSAGE);
     assert_non_null(strstr(e.text, "number 4 is below 5"));
-    // The mark goes up and its place is another's.
+    // The mark is raised, so that another number uses the entry.
     assert_int_equal(begin(r, SHARD_WINDOW, 1, &p, &e), 0);
     assert_false(retries_applied(&p, 3));
     assert_int_equal(begin(r, 0, 0, &p, &e), 0);
-    assert_true(retries_applied(&p, 3) && retries_applied(&p, 4)); // below the mark
+    assert_true(retries_applied(&p, 3) && retries_applied(&p, 4)); // it is below the mark
     assert_int_equal(begin(r, SHARD_WINDOW - 1, 0, &p, &e), 0);
     assert_true(retries_applied(&p, 3) && !retries_applied(&p, 4));
-    // Far up: nothing of before is left. Numbers up to the last one there is.
+    // Far above, no earlier record is left. The largest numbers are accepted.
     assert_int_equal(begin(r, UINT64_MAX, UINT64_MAX - 1, &p, &e), 0);
     assert_false(retries_applied(&p, 3));
     retries_close(r);
@@ -158,8 +159,8 @@ static int begin_group(struct retries *r, uint64_t number, const struct retries_
     return retries_begin(r, 1, number, number, WIRE_SPACE_SPARSE, id, p, e);
 }
 
-// A piece of more batches than a server could remember one by one takes the room of those
-// in flight; and a worker that repeats it learns that each of them is applied.
+// A piece with more batches than a server could record one by one only takes memory for
+// those under way. A worker that repeats the piece is told that each push was applied.
 static void test_long_piece(void **state)
 {
     (void)state;
@@ -185,7 +186,8 @@ static void test_long_piece(void **state)
         assert_int_equal(begin_group(r, ++number, &heir, &p, &e), 0);
         assert_true(retries_applied(&p, 3));
     }
-    heir.group = GROUPS_OF_PIECE - 1; // that were on their way: in their partitions only
+    heir.group = GROUPS_OF_PIECE - 1; // a group that was under way was applied in its own
+                                      // partitions only
     assert_int_equal(begin_group(r, ++number, &heir, &p, &e), 0);
     assert_true(retries_applied(&p, 3) && !retries_applied(&p, 4));
     heir.table = 2;
@@ -196,7 +198,7 @@ static void test_long_piece(void **state)
     heir.table = 1;
     assert_int_equal(begin_group(r, ++number, &heir, &p, &e), 0);
     assert_false(retries_applied(&p, 3));
-    // Messages that no worker sends. Billions of groups are forgotten without a look at
+    // Messages that no worker sends. Billions of groups are forgotten without a step for
     // each.
     heir.group = UINT32_MAX - 1, heir.low = UINT32_MAX - 1;
     assert_int_equal(begin_group(r, ++number, &heir, &p, &e), 0);
@@ -208,8 +210,8 @@ static void test_long_piece(void **state)
     retries_close(r);
 }
 
-// A partition moves: the pushes applied in it are known at its new place, and others are
-// not; each space has its own partitions.
+// After a partition has moved, the new shard knows which pushes were applied in it, and
+// no others. Each space has its own partitions.
 static void test_move(void **state)
 {
     (void)state;
@@ -239,12 +241,13 @@ static void test_move(void **state)
     assert_int_equal(
         retries_begin(b, 1, 4, 0, WIRE_SPACE_SPARSE, &(struct retries_id){0}, &p, NULL),
         0);
-    assert_true(p.below); // the mark came along
+    assert_true(p.below); // the mark moved, too
     assert_int_equal(retries_begin(b, 2, 1, 1, WIRE_SPACE_SPARSE, &id, &p, NULL), 0);
     assert_true(retries_applied(&p, 9) && !retries_applied(&p, 10));
     assert_int_equal(retries_begin(b, 1, 8, 0, WIRE_SPACE_DENSE, &other, &p, NULL), 0);
     assert_false(retries_applied(&p, 9));
-    struct retries_id early = {1, 2, 3, 1, 0}; // below the piece's mark, which came along
+    // it lies below the piece's mark, which has moved, too
+    struct retries_id early = {1, 2, 3, 1, 0};
     assert_int_equal(retries_begin(b, 2, 2, 2, WIRE_SPACE_SPARSE, &early, &p, NULL), 0);
     assert_true(p.below);
     assert_int_equal(retries_begin(a, 1, 7, 0, WIRE_SPACE_SPARSE, &id, &p, NULL), 0);

@@ -1,5 +1,5 @@
-// Rights at a server's loop: every message, from links of every role, from one that has
-// not joined, and from one without a hello.
+// Rights at a server's loop: every message type, over links of every role, over a link
+// that has not joined, and over a link without HELLO.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -28,7 +28,7 @@ static struct lone *begin(const struct shard_options *o)
     return w;
 }
 
-// A link that has said hello, as a tool that has not joined.
+// Opens a link that has sent HELLO as a tool that has not joined.
 static void greet(struct lone *w, van_link link, enum wire_role role)
 {
     struct msg_hello hello = {.cluster = 77, .role = WIRE_TOOL};
@@ -101,14 +101,15 @@ static void test_roles(void **state)
     lone_close(w);
 }
 
-// Nobody speaks for another's session, in whatever message there is one.
+// A message with the session of another node is refused, for every message type that has
+// a session.
 static void test_sessions_of_others(void **state)
 {
     static const struct {
         uint16_t type;
         const char *fields;
     } messages[] = {
-#define RECORD(NAME, name, about) {0, " " // no message
+#define RECORD(NAME, name, about) {0, " " // it is not a message
 #define MESSAGE(NAME, name, id, ...) {id, " "
 #define FIELD(type, name, about) #name " "
 #define END(name)                                                                        \
@@ -131,7 +132,7 @@ static void test_sessions_of_others(void **state)
     lone_close(w);
 }
 
-// An operator's link that speaks for no session: it may look at the process, no more.
+// The link of an operator that has not joined may only ask for the status of the process.
 static void test_without_session(void **state)
 {
     static const struct shard_options plain;
@@ -148,7 +149,7 @@ static void test_without_session(void **state)
     lone_close(w);
 }
 
-// Any session in hello was believed.
+// A session in HELLO without its proof is refused.
 static void test_claimed_session(void **state)
 {
     static const struct shard_options plain;
@@ -160,7 +161,7 @@ static void test_claimed_session(void **state)
     lone_deliver(w, STRANGER, MSG_HELLO, 0, &hello);
     lone_expect_refusal(w, TUG_EUSAGE, "does not prove that session 4711 is its own");
     assert_int_equal(w->closed, STRANGER);
-    // A link that has shown one session takes no other.
+    // A link that has proven one session cannot change to another.
     uint8_t proof[MAC_BYTES];
     hello = (struct msg_hello){
         .cluster = 77, .role = WIRE_WORKER, .node = WORKER, .session = lone_session(0)};
@@ -209,7 +210,8 @@ static void test_refusals_are_logged(void **state)
     lone_close(w);
 }
 
-// Returns the next message to the scheduler; the answer behind it is left to the caller.
+// Checks the next message to the scheduler. The answer that follows is left to the
+// caller.
 static void expect_told(struct lone *w, const char *says)
 {
     struct parcel *p = lone_expect(w, MSG_ORDERED);
@@ -223,8 +225,8 @@ static void expect_told(struct lone *w, const char *says)
     parcel_unpin(p);
 }
 
-// One loop tells the scheduler of admin operations: of those that were done, once however
-// often they come, and of some of those that were refused.
+// One loop reports admin operations to the scheduler: each one that was done, once
+// however often it is repeated, and some that were refused.
 static void test_orders_are_told(void **state)
 {
     static const struct shard_options plain;

@@ -1,5 +1,5 @@
-// Room for answers: a pull waits until the unread answers of its asker, and of others,
-// leave room for the rows. The requests of one link keep their order.
+// Room for answers: a pull waits until the unsent answers to its client, and to others,
+// leave room for its rows. The requests of one link keep their order.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/room.h"
@@ -10,9 +10,10 @@
 #define LOOK_NS (SECOND_NS / 1000)
 enum {
     LOOK_EACH_NS =
-        100, // for each request that waits: looking takes no great part of the time
-    LINK_SHARE = 4,  // no link has more than this part of what may be queued,
-    SMALL_SHARE = 8, // and this part is left to small answers
+        100, // added to the interval for each request that waits, so that checking takes
+             // a small part of the time
+    LINK_SHARE = 4,  // the answers of one link may use 1/4 of what may be queued
+    SMALL_SHARE = 8, // 1/8 of it is kept for small answers
 };
 
 enum outcome room_for(struct shard *s, struct request *q, uint64_t bytes, struct err *e)
@@ -35,7 +36,7 @@ enum outcome room_for(struct shard *s, struct request *q, uint64_t bytes, struct
     if (!behind && room_now(s, p, bytes))
         return ANSWERED;
     if (q->fresh != NULL && budget_fits(b, BUDGET_QUEUED, bytes + small))
-        budget_delayed(b); // its own link is in its way
+        budget_delayed(b); // its own link is full, not the process
     else if (q->fresh != NULL)
         budget_refused(b);
     p->blocked = s->retries;
@@ -51,12 +52,13 @@ bool room_now(const struct shard *s, const struct peer *p, uint64_t bytes)
     return budget_fits(b, BUDGET_QUEUED, bytes + most / SMALL_SHARE);
 }
 
-// There is no event when bytes were sent: waiting requests check now and then.
+// Lets waiting requests check for room from time to time, as the van has no event for
+// bytes that were sent.
 uint64_t room_look(struct shard *s)
 {
     if (s->n_draining == 0)
         return VAN_NEVER;
-    assert(s->o.budget != NULL); // without one nobody waits for room
+    assert(s->o.budget != NULL); // without a budget no request waits for room
     if (s->now >= s->drain_look) {
         struct budget *b = s->o.budget;
         if (!budget_fits(b, BUDGET_QUEUED, budget_most(b, BUDGET_QUEUED) / SMALL_SHARE))

@@ -1,4 +1,4 @@
-// When there is room for an answer.
+// Room for answers.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_ROOM_H
@@ -8,10 +8,10 @@
 
 struct shard;
 
-// Whether an answer of so many bytes can be sent, or has to wait: WANTS_DRAIN. *e is set
-// when it never can.
+// Returns ANSWERED if an answer of so many bytes can be sent now, or WANTS_DRAIN if it
+// must wait. Sets *e if the answer is too large to be ever sent.
 enum outcome room_for(struct shard *s, struct request *q, uint64_t bytes, struct err *e);
 bool room_now(const struct shard *s, const struct peer *p, uint64_t bytes);
-uint64_t room_look(struct shard *s); // returns when to look again
+uint64_t room_look(struct shard *s); // returns when to call it again
 
 #endif

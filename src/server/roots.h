@@ -1,12 +1,12 @@
-// The directories that a server was started with: messages name files by paths below
-// them, and nothing that a message says leads out of them (base/below.h).
+// The directories that a server was started with. Messages name files by paths below
+// them, and no path in a message can lead out of them (base/below.h).
 //
 //   --save-root   saves are written below it, and read
 //   --load-root   saves are read below it, too; there may be several
 //   --cold-root   cold tiers lie below it
 //
-// What is not given is refused. The directories themselves are named by who starts the
-// server: links on the way to them are followed.
+// Without an option its operations are refused. The person who starts the server names
+// the directories themselves, so symbolic links on the way to them are followed.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_ROOTS_H
@@ -21,14 +21,15 @@
 enum { ROOTS_MAX_LOAD = 16 };
 
 struct roots_options {
-    const char *save, *cold; // NULL: none. Made if they are missing
-    const char *const *load; // must be there
+    const char *save, *cold; // NULL: none. They are made if they are missing
+    const char *const *load; // these directories must exist
     size_t n_load;
 };
 
 struct root {
     int fd;                   // -1: none
-    char path[FILE_PATH_MAX]; // absolute, without links: for messages, and for clients
+    char path[FILE_PATH_MAX]; // absolute path without symbolic links, for messages and
+                              // clients
 };
 
 struct roots {
@@ -40,14 +41,15 @@ struct roots {
 int roots_open(struct roots **ret, const struct roots_options *o, struct err *e);
 void roots_close(struct roots *r); // NULL is fine
 
-// A save is written to the directory `path`, which its asker has made below the save
-// root. *ret_root: that root. `r` may be NULL: there is none.
+// Checks that a save can be written to the directory `path`, which the client has made
+// below the save root. *ret_root is that root. `r` may be NULL, if the server has no
+// directories.
 int roots_check_save(const struct roots *r, const char *path, int *ret_root,
                      struct err *e);
-// The save whose manifest has that checksum, below any root that is read.
+// Finds the save with this checksum of its manifest, below any of the roots for reading.
 int roots_find_save(const struct roots *r, const char *path, uint64_t checksum,
                     int *ret_root, struct err *e);
-// Makes a directory below the cold root. ret: its path, which has no links.
+// Makes a directory below the cold root. `ret` gets its path, without symbolic links.
 int roots_make_cold(const struct roots *r, const char *path, char ret[FILE_PATH_MAX],
                     struct err *e);
 

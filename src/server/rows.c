@@ -1,5 +1,6 @@
-// Walks over the rows of partitions in the order of their keys, page by page. Rows
-// without a life are shown whole, others as a pull returns them.
+// Walks over the rows of partitions in ascending order of keys, page by page. Rows of
+// tables without a feature lifecycle are returned whole, other rows as a pull returns
+// them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -11,25 +12,26 @@
 
 struct page {
     const struct accessor *a;
-    uint32_t width; // floats of a row
+    uint32_t width; // floats per row
     uint64_t *keys;
     float *values;
     size_t n, max;
     bool more;
 };
 
-enum { PAGE_FULL = 1 }; // no error
+enum { PAGE_FULL = 1 }; // stops the walk; not an error
 
 static int add_row(void *ctx, uint64_t key, const float *row, const float *extra,
                    struct err *e)
 {
     struct page *p = ctx;
     (void)e;
-    assert(p->n == 0 || p->keys[p->n - 1] < key); // who walks on begins behind the last
+    // a page starts behind the last key of the one before
+    assert(p->n == 0 || p->keys[p->n - 1] < key);
     p->more = p->n == p->max;
     if (p->more)
         return PAGE_FULL;
-    // Gathering only reads.
+    // Gathering only reads the row.
     float *rows[1] = {(float *)(uintptr_t)row}, *extras[1] = {(float *)(uintptr_t)extra};
     float *to = p->values + p->n * p->width;
     if (accessor_has_lifecycle(p->a))

@@ -1,4 +1,4 @@
-// Saves: their moment, reading out, deadlines. See save.h.
+// Saves: their cuts, reading rows out, and deadlines. See save.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/save.h"
@@ -15,7 +15,10 @@
 #include "server/tables.h"
 #include "store/cut.h"
 
-enum { BLOCK_BYTES = 256 << 10 }; // read out at a time: well below a slice
+enum {
+    BLOCK_BYTES = 256 << 10
+};  // bytes that are read out at a time: it takes much less
+    // time than a slice
 #define SAVE_TIMEOUT_NS (60 * SECOND_NS)
 #define HOLD_TIMEOUT_NS (600 * SECOND_NS)
 #define STUCK_NS (10 * SECOND_NS)
@@ -66,7 +69,7 @@ int save_end_cuts(struct shard *s, struct save_run *r, bool committed, struct er
     return 0;
 }
 
-// A disk that does not answer must not hold up the loop.
+// Stops the writer without blocking the loop if the disk does not answer.
 void save_stop_writer(const struct shard *s, struct save_run *r)
 {
     if (r->state == SAVE_CUTS && s->now - r->moved > STUCK_NS)
@@ -76,12 +79,12 @@ void save_stop_writer(const struct shard *s, struct save_run *r)
     r->writer = NULL;
 }
 
-// False: for lack of memory a cut still goes on. The sender of the save's end, or of
-// another save, tries again.
+// Gives the save up. Returns false if a cut could not be ended for lack of memory; the
+// next SAVE_END or save tries again.
 static bool give_up(struct shard *s, const struct err *why)
 {
     struct save_run *r = s->saves.run;
-    assert(why->code != 0); // who asks for the save is told that
+    assert(why->code != 0); // the client gets this error
     r->why = *why;
     save_stop_writer(s, r);
     r->state = SAVE_FAILED;
@@ -110,8 +113,6 @@ void saves_close(struct shard *s)
     s->saves = (struct saves){0};
 }
 
-// Its moment.
-
 static bool takes_part(const struct save_run *r, const struct shard_table *t)
 {
     if (r->all)
@@ -129,9 +130,9 @@ static bool must_mark(const struct shard *s, const struct save_run *r,
            !marks_has(&s->saves.marks, r->id, n->session);
 }
 
-// Whether living workers have not marked. Each mark asks: nodes that were found to have,
-// or need not, are not looked at again, so all marks together cost what the roster is
-// long.
+// Returns whether a living worker has not marked. This is asked at each mark, so nodes
+// that need not be waited for are not checked again: all marks together take time in
+// proportion to the length of the roster.
 static bool marks_missing(const struct shard *s, struct save_run *r)
 {
     const struct roster *x = member_roster(s->member);
@@ -155,7 +156,8 @@ static void name_missing(const struct shard *s, const struct save_run *r, struct
                        roster_name(&x->nodes[i], name));
 }
 
-// Without it a worker may be missing in the list of those who must mark.
+// Returns whether this shard lacks the roster of the save. An older roster may not have
+// all workers that must mark.
 static bool roster_missing(const struct shard *s, const struct save_run *r)
 {
     return member_roster(s->member)->version < r->roster && !s->o.without_roster_of_saves;
@@ -175,7 +177,8 @@ static struct shard_table *table_not_ready(const struct shard *s,
     return NULL;
 }
 
-// Whether the moment has passed.
+// Refuses the save if a sync table has applied the batch before which the save was to be
+// made.
 static int check_clock(const struct shard *s, const struct save_run *r, struct err *e)
 {
     for (uint32_t i = 0; i < s->n_tables && r->clock != 0; i++) {
@@ -304,8 +307,6 @@ bool saves_stop_batch(const struct shard *s, const struct shard_table *t)
            r->clock == t->sync.next && takes_part(r, t);
 }
 
-// Reading out.
-
 bool saves_work(const struct shard *s)
 {
     const struct save_run *r = s->saves.run;
@@ -313,7 +314,8 @@ bool saves_work(const struct shard *s)
            save_writer_has_room(r->writer);
 }
 
-// Partitions of others are in their files.
+// Returns whether this shard owns the partition. Other shards write the rows of their
+// partitions.
 static bool is_mine(const struct shard *s, const struct shard_table *t,
                     uint32_t partition)
 {
@@ -343,7 +345,7 @@ static int read_block(struct shard *s, struct save_run *r, struct err *e)
     return save_writer_end(r->writer, e);
 }
 
-// Whether the files are there.
+// Checks whether the files are written.
 static void look_at_files(struct shard *s, struct save_run *r)
 {
     struct err e = {0};
@@ -380,8 +382,6 @@ void saves_slice(struct shard *s, uint64_t ns)
         look_at_files(s, r);
 }
 
-// Deadlines.
-
 static bool is_here(const struct shard *s, uint64_t session)
 {
     for (size_t i = 0; i < PEER_BUCKETS; i++)
@@ -391,7 +391,8 @@ static bool is_here(const struct shard *s, uint64_t session)
     return false;
 }
 
-// The scheduler has given it up, or it has said good-bye.
+// Returns whether the session is over: the scheduler has declared its node dead, or the
+// node has left.
 static bool is_gone(const struct shard *s, uint64_t session)
 {
     return roster_session_over(member_roster(s->member), session);
@@ -419,7 +420,7 @@ static void say_what_is_missing(const struct shard *s, const struct save_run *r,
     buf_free(&names);
 }
 
-// Whether a mark has timed out because its save did not begin.
+// Returns whether a mark has timed out because its save did not begin.
 static bool expires(void *ctx, const struct save_mark *mark)
 {
     struct shard *s = ctx;
@@ -444,7 +445,8 @@ static uint64_t expire_marks(struct shard *s)
     return x->marks_due;
 }
 
-// Checks now and then if the asker is still there.
+// Checks from time to time whether the client of the save is still connected, and gives
+// the save up if not.
 static void look_for_asker(struct shard *s, struct save_run *r)
 {
     struct err e = {0};
@@ -463,7 +465,7 @@ static void look_for_asker(struct shard *s, struct save_run *r)
     save_run_free(s);
 }
 
-// When it is too late for a save to come further.
+// Returns when a save without progress is given up.
 static uint64_t late_at(const struct shard *s, const struct save_run *r)
 {
     switch (r->state) {

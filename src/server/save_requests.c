@@ -1,4 +1,5 @@
-// The requests of saves: SAVE, MARK, SAVE_END, each of which may come again. See save.h.
+// Serves the requests about saves: SAVE_TURN, SAVE, MARK and SAVE_END, each of which may
+// be repeated. See save.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -9,8 +10,6 @@
 #include "server/shard_internal.h"
 #include "server/tables.h"
 #include "server/told.h"
-
-// Ended saves.
 
 void save_remember(struct saves *x, uint64_t save, bool committed)
 {
@@ -30,8 +29,6 @@ static bool has_ended(const struct saves *x, uint64_t save, bool *ret_committed)
     return false;
 }
 
-// Requests.
-
 static int read_tables(const struct shard *s, struct save_run *r, struct wire_text list,
                        struct err *e)
 {
@@ -45,7 +42,7 @@ static int read_tables(const struct shard *s, struct save_run *r, struct wire_te
                : err_set(e, TUG_EUSAGE, "the list of the save's tables is cut short");
 }
 
-// Requests.
+// Fills the run from the request SAVE.
 static int run_fill(const struct shard *s, const struct msg_save *m, struct save_run *r,
                     struct err *e)
 {
@@ -70,7 +67,7 @@ static int run_fill(const struct shard *s, const struct msg_save *m, struct save
     return read_tables(s, r, m->tables, e);
 }
 
-// A save whose turn has come becomes the run.
+// Makes this save the current one.
 static int take_turn(struct shard *s, const struct request *q, uint64_t save,
                      struct err *e)
 {
@@ -79,7 +76,7 @@ static int take_turn(struct shard *s, const struct request *q, uint64_t save,
         return err_nomem(e, "a save");
     assert(s->saves.run == NULL || s->saves.run->state == SAVE_FAILED);
     int rc = 0;
-    if (s->saves.run != NULL) // has failed, and nobody has said its end
+    if (s->saves.run != NULL) // it has failed, and its client has not sent SAVE_END
         rc = save_end_cuts(s, s->saves.run, false, e);
     if (rc != 0) {
         mem_free(r);
@@ -96,7 +93,7 @@ static int take_turn(struct shard *s, const struct request *q, uint64_t save,
     return 0;
 }
 
-// One that can't be gives its turn back.
+// Starts the current save. If it is refused, the next save gets its turn.
 static void start(struct shard *s, const struct request *q, struct err *e)
 {
     struct save_run *r = s->saves.run;
@@ -110,7 +107,8 @@ static void start(struct shard *s, const struct request *q, struct err *e)
     saves_look(s);
 }
 
-// ANSWERED: the turn is the asker's, or *e says why it can't be.
+// Returns ANSWERED if the save is the current one, or if *e says why it cannot be;
+// otherwise what it waits for.
 static enum outcome turn_of(struct shard *s, const struct request *q, uint64_t save,
                             struct err *e)
 {
@@ -210,7 +208,8 @@ static int end_run(struct shard *s, const struct msg_save_end *m, struct err *e)
     if (committed && r->state != SAVE_WRITTEN)
         return err_set(e, TUG_EUSAGE, "save %llu is not written yet",
                        (unsigned long long)r->id);
-    if (!committed) { // though its cuts may go on, for lack of memory, nobody writes them
+    if (!committed) { // cuts may still be under way for lack of memory, but no rows are
+                      // written any more
         save_stop_writer(s, r);
         if (r->state != SAVE_FAILED)
             err_set(&r->why, TUG_EIO, "save %llu was given up",
@@ -248,7 +247,8 @@ enum outcome save_end_serve(struct shard *s, struct request *q)
         err_set(&e, TUG_EUSAGE, "save %llu %s", (unsigned long long)m->save,
                 known ? "was given up" : "is not known");
     else if (!known)
-        save_remember(&s->saves, m->save, false); // it may still be on its way
+        // its SAVE may still arrive, and is then refused
+        save_remember(&s->saves, m->save, false);
     if (e.code != 0)
         shard_refuse(s, q, &e);
     else

@@ -1,4 +1,4 @@
-// A queue of things to do, under a lock, and the thread that does them.
+// A queue of items of work, under a lock, and the thread that does them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/save_writer.h"
@@ -16,23 +16,23 @@ struct item {
     struct item *next;
     enum what what;
     size_t bytes;
-    struct rows_shape shape; // BEGIN
-    int root;                // likewise
-    struct rows_block block; // BLOCK: its payload follows
-    _Alignas(8) char data[]; // payload, or path
+    struct rows_shape shape; // for BEGIN
+    int root;                // for BEGIN
+    struct rows_block block; // for BLOCK; its payload follows in `data`
+    _Alignas(8) char data[]; // the payload or the path
 };
 
 struct save_writer {
     struct save_writer_options o;
     pthread_t thread;
     bool started;
-    struct rows_writer *file; // the thread's
+    struct rows_writer *file; // only the thread uses it
 
-    pthread_mutex_t lock; // of all that follows
+    pthread_mutex_t lock; // protects all fields below
     pthread_cond_t more;
     struct item *first, **last;
-    size_t bytes; // in the queue
-    bool full;    // somebody was told that there is no room
+    size_t bytes; // bytes in the queue
+    bool full;    // a caller found no room, and is to be woken
     bool closing, abandoned;
     struct rows_info *infos;
     size_t n_infos, max_infos;
@@ -45,11 +45,12 @@ static size_t payload_bytes(const struct rows_block *b)
     return b->kind == ROWS_PARTITION ? b->n : b->n * each;
 }
 
-// Does an item's work on the files. The lock is not held.
+// Does the work of one item, without the lock.
 static int obey(struct save_writer *w, const struct item *x, struct rows_info *info,
                 struct err *e)
 {
-    // A file that did not begin has failed the save, and nothing more is obeyed.
+    // After a file that could not be begun, the save has failed, and no more items are
+    // done.
     assert((w->file == NULL) == (x->what == BEGIN));
     if (x->what == BEGIN)
         return rows_create(&w->file, x->root, x->data, &x->shape, w->o.level, e);
@@ -74,7 +75,7 @@ static int note_info(struct save_writer *w, const struct rows_info *info)
     return 0;
 }
 
-// Takes an item that is off the queue.
+// Does an item that was taken from the queue, and records the result.
 static void handle(struct save_writer *w, struct item *x)
 {
     struct rows_info info;
@@ -94,7 +95,8 @@ static void handle(struct save_writer *w, struct item *x)
                 (w->full && w->bytes <= SAVE_WRITER_BYTES / 2);
     w->full = w->full && !wake;
     if (wake && w->o.threaded && !w->abandoned)
-        w->o.wake(w->o.ctx); // under the lock: who abandons may go at once
+        w->o.wake(w->o.ctx); // under the lock, since a caller that abandons the writer
+                             // may free its memory
     pthread_mutex_unlock(&w->lock);
     mem_free(x);
 }
@@ -116,7 +118,7 @@ static struct item *take(struct save_writer *w)
 
 static void writer_free(struct save_writer *w)
 {
-    assert(w->first == NULL); // its thread has taken all, so none is lost
+    assert(w->first == NULL); // the thread has done or dropped all items
     rows_abort(w->file);
     pthread_mutex_destroy(&w->lock);
     pthread_cond_destroy(&w->more);

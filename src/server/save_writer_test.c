@@ -1,5 +1,5 @@
-// The writer of a save that is abandoned in the middle, by a loop that cannot wait for its
-// disk: it gives back what it holds and leaves nothing behind.
+// A loop that cannot wait for its disk abandons the writer in the middle of a save: the
+// writer frees its memory and leaves no file behind.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/save_writer.h"
@@ -51,7 +51,8 @@ static void wake(void *ctx)
     atomic_fetch_add(&woken, 1);
 }
 
-// A writer whose thread has a file to begin, and more to write than is collected.
+// Starts a writer whose thread has a file to begin, and more to write than is written at
+// once.
 static struct save_writer *begin(void)
 {
     static _Alignas(8) char rows[ROWS * ROW_BYTES];
@@ -68,7 +69,8 @@ static struct save_writer *begin(void)
     return w;
 }
 
-// Nobody can join the thread: its memory tells that it has ended.
+// Waits until the thread has ended, as its freed memory shows: nobody can join an
+// abandoned thread.
 static void await_its_end(size_t live)
 {
     while (mem_live() != live)

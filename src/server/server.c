@@ -1,4 +1,4 @@
-// A server process: see server.h. The first loop runs on the caller's thread.
+// A server process: see server.h. The first loop runs in the caller's thread.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/server.h"
@@ -7,18 +7,20 @@
 
 #include "base/alloc.h"
 
-static const uint64_t poll_ns = 200000000;   // signals are looked at as often
-static const uint64_t leave_ns = 2000000000; // for the message to reach the scheduler
+static const uint64_t poll_ns = 200000000; // interval at which the flags of signals are
+                                           // checked
+// Time for the message to reach the scheduler.
+static const uint64_t leave_ns = 2000000000;
 
 struct loop {
     const struct server_options *options;
-    const atomic_bool *leave; // the server was asked to end, and may
+    const atomic_bool *leave; // set when the server may leave, after it was asked to end
     uint16_t number;
     struct shard *shard;
     struct van *van;
     pthread_t thread;
     bool started;
-    struct err end; // how it ended
+    struct err end; // the result of the loop
 };
 
 static int open_loop(struct loop *l, struct err *e)
@@ -51,7 +53,8 @@ static int open_loop(struct loop *l, struct err *e)
 
 static void close_loop(struct loop *l)
 {
-    shard_close(l->shard); // it keeps bodies of the van's
+    shard_close(l->shard); // before the van is freed, as the shard keeps message bodies
+                           // of it
     van_free(l->van);
 }
 
@@ -74,7 +77,8 @@ static void serve(struct loop *l)
     }
 }
 
-// Without a word of it the scheduler would wait for a sign of life.
+// Tells the scheduler that this loop leaves; otherwise the scheduler would wait for a
+// sign of life.
 static void leave(struct loop *l)
 {
     struct member *m = shard_member(l->shard);

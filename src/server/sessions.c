@@ -1,4 +1,4 @@
-// Found by halving.
+// Records of sessions, found by bisection: see sessions.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/sessions.h"
@@ -28,7 +28,7 @@ uint64_t sessions_at(const struct sessions *a, size_t i)
     return session;
 }
 
-// Where the session is, or would be.
+// Returns the index at which the session's record is, or would be inserted.
 static size_t number_of(const struct sessions *a, uint64_t session)
 {
     size_t low = 0, high = a->n;

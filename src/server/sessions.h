@@ -1,5 +1,5 @@
-// Records of sessions: an array of structs that each begin with their session (a
-// uint64_t), by ascending session. There are few, and they change rarely.
+// Records of sessions: a sorted array of structs that each begin with the number of their
+// session (a uint64_t). There are few records, and they change rarely.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_SESSIONS_H
@@ -10,19 +10,23 @@
 
 struct sessions {
     void *first;
-    size_t size, n, max; // size: of each; known when there is one
+    size_t size, n, max; // size of a record in bytes, known once there is one; number of
+                         // records; capacity
 };
 
 void sessions_fini(struct sessions *a); // a zeroed one is fine
 
-// Room for so many more. TUG_ENOMEM: unchanged.
+// Makes room for `more` records. On TUG_ENOMEM nothing has changed.
 int sessions_reserve(struct sessions *a, size_t size, size_t more);
-// A session's; valid until the next change. NULL if it has none.
+// Returns the record of a session, which is valid until the next change; NULL if it has
+// none.
 void *sessions_find(const struct sessions *a, uint64_t session);
-// Likewise, made where it has none: zeroed but for its session. NULL: no memory.
+// Returns the record of a session, and makes a zeroed one if it has none. Returns NULL if
+// memory is out.
 void *sessions_make(struct sessions *a, size_t size, uint64_t session);
-void sessions_remove(struct sessions *a, void *one); // of the array; NULL is fine
+// `one` is a record of the array, or NULL.
+void sessions_remove(struct sessions *a, void *one);
 
-uint64_t sessions_at(const struct sessions *a, size_t i); // the session that is i-th
+uint64_t sessions_at(const struct sessions *a, size_t i); // the session of record i
 
 #endif

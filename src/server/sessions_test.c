@@ -1,4 +1,4 @@
-// Records of sessions against a plain array of all possible ones.
+// Compares records of sessions with a plain array that has one for each possible session.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/sessions.h"
@@ -59,7 +59,8 @@ static void test_no_memory(void **state)
     mem_fault_after(0);
     assert_int_equal(sessions_reserve(&a, sizeof(struct known), 1), TUG_ENOMEM);
     mem_fault_after(0);
-    assert_non_null(sessions_make(&a, sizeof(struct known), 2)); // it is there
+    // the record exists, so this needs no memory
+    assert_non_null(sessions_make(&a, sizeof(struct known), 2));
     mem_fault_after(-1);
     assert_int_equal(a.n, 8);
     assert_int_equal(sessions_reserve(&a, sizeof(struct known), 100), 0);

@@ -17,12 +17,13 @@
 #include "server/tables.h"
 #include "server/told.h"
 
-enum { QUESTION_BYTES = 64 << 10 }; // of an answer, mostly
-#define GREET_NS (20 * SECOND_NS)   // to say hello after a link has opened
-#define IDLE_NS (300 * SECOND_NS)   // that a tool, which has no session, may be silent
+enum {
+    QUESTION_BYTES = 64 << 10
+};                                // room for an answer to a request about a process or
+                                  // table; most fit
+#define GREET_NS (20 * SECOND_NS) // time limit for HELLO after a link has opened
+#define IDLE_NS (300 * SECOND_NS) // silence after which the link of a tool is closed
 #define IDLE_LOOK_NS (60 * SECOND_NS)
-
-// Peers.
 
 static struct peer **bucket(struct shard *s, van_link link)
 {
@@ -68,12 +69,10 @@ const char *shard_peer_name(const struct shard *s, const struct peer *p,
     return roster_name_of(member_roster(s->member), p->node, to);
 }
 
-// Answers.
-
 void shard_ok(struct shard *s, const struct request *q, uint64_t value)
 {
     struct msg_ok m = {.value = value};
-    // The message may fail or get lost: an asker without an answer asks again.
+    // If the message fails or gets lost, the sender repeats its request.
     if (!q->silent)
         van_send(s->van, q->peer->link, MSG_OK, q->id, &m, NULL);
 }
@@ -81,7 +80,8 @@ void shard_ok(struct shard *s, const struct request *q, uint64_t value)
 void shard_refuse(struct shard *s, const struct request *q, const struct err *e)
 {
     struct msg_error m = {.code = e->code, .what = wire_text(e->text)};
-    assert(e->code != 0); // 0 is not an answer: the asker would wait on
+    assert(e->code != 0); // a code of 0 is not an error, and the sender would wait for
+                          // the answer
     told_refused(s, q, e);
     if (!q->silent)
         van_send(s->van, q->peer->link, MSG_ERROR, q->id, &m, NULL);
@@ -91,7 +91,7 @@ enum outcome shard_refuse_keys(struct shard *s, const struct request *q, const c
                                const struct shard_table *t, struct err *e)
 {
     char name[ROSTER_NAME_MAX];
-    // Tables that a client looks for at the beginning stay.
+    // Texts that a client looks for at the beginning of a message stay there.
     if (strncmp(e->text, KEYS_LIST_UNKNOWN, sizeof(KEYS_LIST_UNKNOWN) - 1) != 0 &&
         strncmp(e->text, VAN_NO_ROOM, sizeof(VAN_NO_ROOM) - 1) != 0)
         err_wrap(e, "%s of table '%s' by %s", what, t->spec.config.name,
@@ -100,9 +100,7 @@ enum outcome shard_refuse_keys(struct shard *s, const struct request *q, const c
     return ANSWERED;
 }
 
-// The roster.
-
-// Sessions in the roster whose node is dead.
+// Ends the sessions of dead nodes, as the roster shows them.
 static void end_sessions(struct shard *s, const struct roster *r)
 {
     const struct sessions *pushing = retries_sessions(s->applied);
@@ -123,7 +121,7 @@ static void end_sessions(struct shard *s, const struct roster *r)
 
 static int get_ready(struct shard *s, uint32_t bits)
 {
-    assert(s->n_tables == 0); // tables have as many partitions as there were
+    assert(s->n_tables == 0); // the number of partitions is fixed once there are tables
     TRY(keys_scratch_init(&s->keys, bits));
     int rc = retries_open(&s->applied, bits, s->o.budget, NULL);
     if (rc != 0) {
@@ -139,12 +137,12 @@ static void roster_changed(void *ctx, const struct roster *r, uint64_t now)
 {
     struct shard *s = ctx;
     s->now = now;
-    // Without memory requests wait for the next roster, or for their deadlines.
+    // If memory is out, requests wait for the next roster, or for their deadlines.
     if (r->epoch == 0 || (!s->ready && get_ready(s, r->partition_bits) != 0))
         return;
     end_sessions(s, r);
     tables_living(s);
-    saves_look(s); // for the dead nobody waits
+    saves_look(s); // a save does not wait for dead workers
     pending_wake(s, WANTS_ROSTER);
 }
 
@@ -154,8 +152,6 @@ static void piece_forgotten(void *ctx, const struct msg_forget *m)
     if (s->ready)
         retries_forget(s->applied, m->pass, m->piece);
 }
-
-// Requests.
 
 static uint64_t session_of(const struct request *q)
 {
@@ -174,7 +170,8 @@ static bool refused_for_session(struct shard *s, const struct request *q)
         return false;
     if (p->session == 0)
         err_set(&e, TUG_EUSAGE, "%s: join the cluster first", wire_name(q->type));
-    else if (p->ended) // as if it were gone: no mistake that others would make, too
+    else if (p->ended) // TUG_EIO as for a lost link, and not a code that would end the
+                       // run of the others
         err_set(&e, TUG_EIO,
                 "%s of %s, whose session has ended because it counted as dead",
                 wire_name(q->type), shard_peer_name(s, p, name));
@@ -196,7 +193,8 @@ static bool refused_for_flags(struct shard *s, const struct request *q)
     return true;
 }
 
-// Whether its answer is a page. Requests with rows check for room themselves.
+// Returns whether room for its answer, of about a page, must be checked. Requests for
+// rows check for room themselves.
 static bool is_question(uint16_t type)
 {
     switch (type) {
@@ -216,7 +214,7 @@ static enum outcome serve(struct shard *s, struct request *q)
         return name##_serve(s, q);
 #include "wire/messages.def"
     default:
-        return ANSWERED; // see is_request
+        return ANSWERED; // other types are refused before: see is_request
     }
 }
 
@@ -227,7 +225,8 @@ static enum outcome dispatch(struct shard *s, struct request *q)
                                              : ANSWERED;
     if (room != ANSWERED)
         return room;
-    if (q->type == MSG_STATUS || q->type == MSG_PROFILE) // of the process, not of tables
+    // they concern the process and need no placement
+    if (q->type == MSG_STATUS || q->type == MSG_PROFILE)
         return serve(s, q);
     if (refused_for_session(s, q) || refused_for_flags(s, q))
         return ANSWERED;
@@ -258,7 +257,7 @@ static bool is_request(uint16_t type)
     }
 }
 
-// Whether its role lets it ask for that.
+// Refuses a message that the role of the peer may not send.
 static bool refused_for_role(struct shard *s, struct peer *p, const struct van_message *m)
 {
     struct err e = {0};
@@ -293,7 +292,8 @@ static void on_refused(void *ctx, const struct err *why, uint64_t now)
         s->o.log(s->o.log_ctx, line);
 }
 
-// The first message; it may come twice, when its answer was lost.
+// Handles HELLO, which must be the first message. It may arrive twice, if the answer was
+// lost.
 static void greet(struct shard *s, struct peer *p, const struct van_message *m)
 {
     uint32_t node;
@@ -304,11 +304,11 @@ static void greet(struct shard *s, struct peer *p, const struct van_message *m)
     if (member_greeted(s->member, p->link, m, &node, &session, &e) != 0) {
         err_wrap(&e, "%s", from);
         on_refused(s, &e, s->now);
-        peer_free(s, p); // it was told, and the link is closed
+        peer_free(s, p); // the peer was told why, and the link is closed
         return;
     }
     if (p->greeted && (p->node != node || p->session != session)) {
-        van_close_link(s->van, p->link); // a link is one node's
+        van_close_link(s->van, p->link); // a link belongs to one node
         peer_free(s, p);
         return;
     }
@@ -346,7 +346,7 @@ static void serve_message(struct shard *s, struct peer *p, struct van_message *m
     }
 }
 
-// The van's calls.
+// The calls of the van.
 
 static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
 {
@@ -354,7 +354,7 @@ static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
     s->now = now;
     if (member_opened(s->member, link, accepted, now) || !accepted)
         return;
-    assert(peer_find(s, link) == NULL); // the van gives no number twice
+    assert(peer_find(s, link) == NULL); // the van never uses a number twice
     struct peer *p = mem_zalloc(sizeof(*p));
     if (p == NULL) {
         van_close_link(s->van, link);
@@ -395,7 +395,7 @@ static void on_closed(void *ctx, van_link link, const struct err *why, uint64_t 
     shard_check(s);
 }
 
-// Closes links without a hello; returns when to check again.
+// Closes links that have not sent HELLO in time. Returns when to call it again.
 static uint64_t close_strangers(struct shard *s)
 {
     uint64_t next = VAN_NEVER;
@@ -419,7 +419,7 @@ static uint64_t close_idle(struct shard *s)
 {
     if (s->now < s->idle_look)
         return s->idle_look;
-    s->idle_look = VAN_NEVER; // until the next one greets
+    s->idle_look = VAN_NEVER; // set again when a tool sends HELLO
     for (size_t i = 0; i < PEER_BUCKETS; i++)
         for (struct peer *p = s->peers[i], *behind; p != NULL; p = behind) {
             behind = p->next;
@@ -446,7 +446,7 @@ static uint64_t on_tick(void *ctx, uint64_t now)
     pending_settle(s);
     shard_check(s);
     next = clock_earlier(clock_earlier(strangers, next), clock_earlier(held, saves));
-    // The request just served may have made work.
+    // The request that was just served may have made work.
     return clock_earlier(next, clock_earlier(work, s->work_due));
 }
 
@@ -462,8 +462,6 @@ float *shard_floats(struct shard *s, size_t n)
     s->max_floats = n + n / 4;
     return floats;
 }
-
-// Life.
 
 int shard_open(struct shard **ret, const struct shard_options *o, struct err *e)
 {

@@ -1,4 +1,4 @@
-// Invariants of a shard between two events. In builds with assertions alone.
+// Invariants of a shard between two events, in builds with assertions.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/pending.h"
@@ -8,15 +8,15 @@
 
 #ifndef NDEBUG
 
-// In larger clusters lists are not walked after each event: it would take the square of
-// it.
+// Longer lists are not checked, as a check after each event takes time in proportion to
+// the square of their length.
 enum { MOST = 1024 };
 
 struct counts {
     uint32_t strangers, held, draining, draining_pushes, stopped_pushes;
 };
 
-// A link is looked for in its own bucket, and is there once.
+// A peer is in the bucket of its link, and only once.
 static void check_peer(const struct shard *s, const struct peer *p, size_t bucket)
 {
     assert(p->link % PEER_BUCKETS == bucket);
@@ -40,13 +40,13 @@ static void check_peers(const struct shard *s, struct counts *c)
             c->draining_pushes += p->n_draining_pushes;
             c->stopped_pushes += p->n_stopped_pushes;
         }
-    assert(c->strangers == s->n_strangers); // else they are not looked for when due
+    assert(c->strangers == s->n_strangers); // they are closed in time by this count
     assert(c->held == s->n_pending);
     assert(c->draining == s->n_draining);
 }
 
-// Requests that wait are counted by their links and in bytes, of which --memory allows so
-// many; and no deadline is missed.
+// Waiting requests are counted by their links, and in bytes as --memory limits them. No
+// deadline lies before the time of the next check.
 static void check_held(const struct shard *s, const struct counts *c)
 {
     struct counts now = {0};
@@ -63,15 +63,15 @@ static void check_held(const struct shard *s, const struct counts *c)
         assert(h->deadline >= s->pending_due);
         assert(h->peer->greeted && h->peer->n_pending > 0);
     }
-    assert(s->pending_end == end); // where the next one is put
+    assert(s->pending_end == end); // the next request is appended here
     assert(now.held == s->n_pending && now.draining == s->n_draining);
     assert(now.draining_pushes == c->draining_pushes);
     assert(now.stopped_pushes == c->stopped_pushes);
     assert(bytes == s->pending_bytes);
 }
 
-// The parts of an open batch are apart and in their order; those of batches that are not
-// open are gone.
+// The parts of an open batch are disjoint and sorted; batches that are not open have no
+// parts.
 static void check_batches(const struct sync_clock *c)
 {
     for (uint32_t i = 0; i < SHARD_MAX_CLOCKS; i++) {
@@ -88,8 +88,8 @@ static void check_batches(const struct sync_clock *c)
     }
 }
 
-// With a bounded delay a request waits for the slowest worker: if that clock is too low,
-// it waits for ever; if too high, not long enough.
+// With a bounded delay requests wait for the slowest worker: if its clock here were too
+// low they would wait for ever, and if too high not long enough.
 static void check_delay(const struct ssp_clock *c)
 {
     uint64_t slowest = SSP_FINISHED;
@@ -102,8 +102,8 @@ static void check_delay(const struct ssp_clock *c)
     assert(c->slowest == slowest);
 }
 
-// Due work is checked again, and a turn continues while its store has work: else a
-// request for its end would wait for ever.
+// If work is due, a time for it is set, and an admin operation is under way as long as
+// its store has work: otherwise a request for its end would wait for ever.
 static void check_turn(const struct shard *s, const struct shard_table *t)
 {
     assert(!t->turn.on || t->work);
@@ -111,8 +111,8 @@ static void check_turn(const struct shard *s, const struct shard_table *t)
     assert(!t->turn.on || !cut_going(t->store));
 }
 
-// A table stands at its number, as clients have heard it, and its store keeps what must
-// hold of stores.
+// A table has the number by which clients know it, and its store keeps the invariants of
+// stores.
 static void check_tables(const struct shard *s)
 {
     uint64_t bytes = 0;
@@ -121,7 +121,7 @@ static void check_tables(const struct shard *s)
         if (t == NULL)
             continue;
         assert(t->spec.id == i && t->store != NULL);
-        assert(t->version > 0); // 0 stands for: all of it
+        assert(t->version > 0); // a pull with version 0 asks for all partitions
         assert(t->n_applied <= (uint32_t)1 << s->bits);
         assert(t->spec.mode == WIRE_SYNC || t->n_applied == 0);
         if (t->spec.mode == WIRE_SYNC)
@@ -132,11 +132,11 @@ static void check_tables(const struct shard *s)
         bytes += t->bytes;
         store_check(t->store);
     }
-    assert(bytes == s->bytes); // what --memory allows is shared by them
+    assert(bytes == s->bytes); // the limit on rows applies to this sum
 }
 
-// A save's cuts go on in its stores and in no others. It has a writer while there is
-// something to write, and a reason when it has failed.
+// Tables of the current save have cuts under way, and no others do. The save has a writer
+// while rows are to be written, and a reason if it has failed.
 static void check_save(const struct shard *s, const struct save_run *r)
 {
     uint32_t cuts = 0, going = 0;
@@ -168,7 +168,7 @@ void shard_check(const struct shard *s)
     }
     check_tables(s);
     check_save(s, s->saves.run);
-    assert(s->woken == 0); // pending_settle has tried them
+    assert(s->woken == 0); // pending_settle has tried all requests that were woken
 }
 
 #endif

@@ -1,5 +1,6 @@
-// Sync and ssp tables: batches in pieces of any size and order hold the same bits as the
-// tree over their micro-batches; pulls wait as long as they should, and no longer.
+// Sync and ssp tables: a batch that arrives in contributions of any size and order gives
+// the same bits as the tree over its micro-batches. Pulls wait as long as they should,
+// and no longer.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/lone_shard.h"
@@ -28,7 +29,8 @@ static struct lone *open_sync(bool mean)
     return w;
 }
 
-// Gradients of a batch: of each micro-batch, and whether it has the key.
+// The gradients of a batch: for each micro-batch, whether it has a key, and the key's
+// gradient.
 struct batch {
     bool has[MICROS][KEYS];
     float g[MICROS][KEYS][WIDTH];
@@ -47,7 +49,8 @@ static void draw_batch(struct batch *b, uint64_t clock)
     }
 }
 
-// The sums of micro-batches [micro, micro + micros) for a key, in the order of the tree.
+// Computes a key's sum over micro-batches [micro, micro + micros), in the order of the
+// tree. Returns whether any has the key.
 static bool tree(const struct batch *b, uint32_t micro, uint32_t micros, uint32_t key,
                  float ret[WIDTH])
 {
@@ -63,7 +66,7 @@ static bool tree(const struct batch *b, uint32_t micro, uint32_t micros, uint32_
     return l || r;
 }
 
-// Pushes what a range says of the shard's keys.
+// Pushes the sums of a range of micro-batches, for those keys that the shard owns.
 static void send_range(struct lone *w, const struct batch *b, uint64_t clock,
                        uint32_t micro, uint32_t micros, uint32_t worker)
 {
@@ -88,7 +91,7 @@ struct range {
     uint32_t micro, micros;
 };
 
-// Cuts the batch into dyadic ranges, by chance; returns how many.
+// Divides the batch into random dyadic ranges. Returns their number.
 static uint32_t cut(uint64_t draw, uint32_t micro, uint32_t micros, struct range *ret)
 {
     if (micros == 1 || random_below(20, draw, micro * 100 + micros, 3) == 0) {
@@ -109,12 +112,13 @@ static void shuffle(struct range *x, uint32_t n, uint64_t draw)
     }
 }
 
-// The batch in pieces, with repeats and pieces of pieces among them.
+// Sends the batch in parts, some of them repeated and some nested in others.
 static void send_batch(struct lone *w, const struct batch *b, uint64_t clock)
 {
     struct range x[3 * MICROS];
     uint32_t n = cut(clock, 0, MICROS, x);
-    uint32_t more = cut(clock + 1000, 0, MICROS, x + n); // overlaps: the larger count
+    // of overlapping parts the larger counts
+    uint32_t more = cut(clock + 1000, 0, MICROS, x + n);
     if (clock % 3 == 0)
         more = 0;
     shuffle(x, n + more, clock);
@@ -156,7 +160,7 @@ static void test_batches(void **state)
         for (uint64_t clock = 0; clock < 60; clock += 2) {
             draw_batch(&b[0], clock);
             draw_batch(&b[1], clock + 1);
-            // Sometimes the later one is complete first.
+            // Sometimes the later batch is complete first.
             bool swap = clock % 8 == 4;
             send_batch(w, &b[swap], clock + swap);
             if (swap)
@@ -171,7 +175,7 @@ static void test_batches(void **state)
     }
 }
 
-// Contributions of one piece, with values as bf16.
+// A batch in one part, with values as bf16.
 static void test_bf16(void **state)
 {
     (void)state;
@@ -186,7 +190,7 @@ static void test_bf16(void **state)
     m.values = (struct wire_span){values, n * WIDTH * 2};
     m.micros = MICROS;
     lone_send_push(w, 0, &m);
-    assert_int_equal(lone_expect_ok(w), 0); // no update was left out
+    assert_int_equal(lone_expect_ok(w), 0); // 0: no update was left out
     assert_int_equal(lone_figures(w, T).clock, 1);
     for (uint32_t i = 0; i < n; i++)
         assert_true(*shards_row(w->shard, T, keys[i]) == lr);
@@ -252,7 +256,7 @@ static void test_pushes_wait(void **state)
         assert_null(w->sent);
         assert_int_equal(lone_figures(w, T).clock, m.clock + 1);
     }
-    // Nobody comes: an error says what is missing.
+    // If no other worker arrives, an error says which micro-batches are missing.
     m.clock = 2 * AHEAD;
     lone_send_push(w, 1, &m);
     lone_pass_time(w, 601 * SECOND_NS);
@@ -261,7 +265,7 @@ static void test_pushes_wait(void **state)
     lone_close(w);
 }
 
-// Pulls wait for their batch, in their order, and hold up nothing else.
+// Pulls wait for their batch, are answered in order, and block no other request.
 static void test_pulls_wait(void **state)
 {
     (void)state;
@@ -276,7 +280,7 @@ static void test_pulls_wait(void **state)
     assert_null(w->sent);
     assert_int_equal(lone_figures(w, T).held, 2);
     lone_deliver(w, WORKER_LINK, MSG_PING, 1,
-                 &(struct msg_ping){}); // the link lives meanwhile
+                 &(struct msg_ping){}); // the link must not count as silent meanwhile
     assert_int_equal(lone_expect_ok(w), 0);
     m.clock = 0;
     lone_send_pull(w, 0, &m);
@@ -292,13 +296,13 @@ static void test_pulls_wait(void **state)
         assert_memory_equal(p->m.pulled.values.data, row, WIDTH * sizeof(float));
     parcel_unpin(p);
     assert_null(w->sent);
-    // Nobody comes: an error says what is missing.
+    // If a part never arrives, an error says which micro-batches are missing.
     send_range(w, &b, 1, 0, 8, 0);
     lone_pass_time(w, 599 * SECOND_NS);
     assert_null(w->sent);
     lone_pass_time(w, 2 * SECOND_NS);
     lone_expect_refusal(w, TUG_EIO, "micro-batches 8 9 10 11 12 13 14 15 of batch 1");
-    // A request whose link closes waits no more.
+    // If the link of a waiting request closes, the request is dropped.
     m = lone_pull_of(w, 1, T, keys, n);
     m.clock = 5;
     lone_send_pull(w, 1, &m);
@@ -323,12 +327,13 @@ static void test_ssp(void **state)
     uint64_t keys[KEYS];
     assert_true(lone_draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, keys) > 0);
     struct msg_pull m = lone_pull_of(w, 0, T, keys, 1);
-    m.clock = 2; // no more than the staleness
+    m.clock = 2; // within the staleness
     lone_send_pull(w, 0, &m);
     parcel_unpin(lone_expect(w, MSG_PULLED));
     m.clock = 5;
     send_tick(w, 1, 2);
-    assert_int_equal(lone_expect_ok(w), 2); // the slowest
+    // the answer to a tick is the slowest worker's clock
+    assert_int_equal(lone_expect_ok(w), 2);
     lone_send_pull(w, 0, &m);
     send_tick(w, 0, 5);
     assert_int_equal(lone_expect_ok(w), 2);
@@ -340,10 +345,10 @@ static void test_ssp(void **state)
     send_tick(w, 2, 3);
     assert_int_equal(lone_expect_ok(w), 3);
     parcel_unpin(lone_expect(w, MSG_PULLED));
-    // Late ticks of before change nothing.
+    // Earlier ticks that arrive late change nothing.
     send_tick(w, 2, 1);
     assert_int_equal(lone_expect_ok(w), 3);
-    // A worker that has finished or died delays no other.
+    // A worker that has finished or died delays no other worker.
     m.clock = 9;
     lone_send_pull(w, 0, &m);
     send_tick(w, 0, 9);
@@ -354,8 +359,8 @@ static void test_ssp(void **state)
     w->dead[2] = true;
     lone_send_roster(w);
     parcel_unpin(lone_expect(w, MSG_PULLED));
-    // A finished worker that begins again is waited for again; its late earlier messages
-    // are ignored.
+    // If a finished worker begins again, the others wait for it again; its earlier
+    // messages that arrive late are ignored.
     uint64_t late = ++w->next_request;
     send_tick(w, 1, 7);
     assert_int_equal(lone_expect_ok(w), 7);
@@ -372,7 +377,7 @@ static void test_ssp(void **state)
     lone_close(w);
 }
 
-// A worker that has not begun delays no other; once it has, it is waited for.
+// A worker that has not begun delays no other worker; after its first tick it does.
 static void test_ssp_late_worker(void **state)
 {
     (void)state;
@@ -384,7 +389,7 @@ static void test_ssp_late_worker(void **state)
     m.clock = 9;
     send_tick(w, 0, 9);
     assert_int_equal(lone_expect_ok(w), 9);
-    lone_send_pull(w, 0, &m); // workers 1 and 2 are there, and read their data
+    lone_send_pull(w, 0, &m); // workers 1 and 2 have joined and still read their data
     parcel_unpin(lone_expect(w, MSG_PULLED));
     send_tick(w, 1, 4);
     assert_int_equal(lone_expect_ok(w), 4);
@@ -420,8 +425,8 @@ static void test_ssp_names_the_slow(void **state)
     lone_close(w);
 }
 
-// Each allocation fails once while a batch comes in: refused requests come again, and the
-// rows are right.
+// Each allocation fails once while a batch arrives. Refused requests are repeated, and
+// the rows are right.
 static void test_allocations(void **state)
 {
     (void)state;
@@ -453,7 +458,8 @@ static void test_allocations(void **state)
             w->fault_after = -1;
             struck |= w->faulted;
             lone_forget(w);
-            lone_send_push(w, 0, &m); // refused, or its answer was lost
+            lone_send_push(w, 0, &m); // a repeat, because the push was refused or its
+                                      // answer lost
             lone_expect_ok(w);
         }
         check_rows(w, model);
@@ -461,7 +467,7 @@ static void test_allocations(void **state)
     }
 }
 
-// Numbers from which counting on would wrap are refused, wherever they come.
+// Numbers that would overflow when counted on are refused in every message.
 static void test_numbers_at_the_end(void **state)
 {
     (void)state;
@@ -489,7 +495,7 @@ static void test_numbers_at_the_end(void **state)
     m.clock++;
     lone_send_push(w, 0, &m);
     lone_expect_refusal(w, TUG_EUSAGE, "there is no batch");
-    // Steps of two sessions, and the clock of none.
+    // The steps of two sessions have a limit, and a peer without a session has no clock.
     for (uint32_t i = 0; i < 2; i++) {
         struct msg_step step = {.session = lone_session(i), .steps = INT64_MAX};
         lone_deliver(w, WORKER_LINK + i, MSG_STEP, 3, &step);

@@ -1,26 +1,26 @@
-// What the files of a shard share. shard.h says what a shard is; a file each says how:
+// Internals that the files of a shard share. shard.h describes a shard; each file has a part of it:
 //
-//   shard.c          its life, links, dispatch
-//   place.c          whose partitions a request asks for
+//   shard.c          opening and closing, links, dispatch of messages
+//   place.c          checks the owner of a request's partitions
 //   pending.c        requests that wait
-//   room.c           when there is room for an answer
+//   room.c           checks for room for answers
 //   tables.c         TABLE, TABLE_DO, TABLE_WANTED
 //   push.c           gradients and values into rows
 //   pull.c           rows into answers
 //   sync.c           batches of sync tables
-//   sync_sum.c       what their contributions add up to, pushed to a store
-//   background.c     admin operations that take time: a slice at a time between requests
+//   sync_sum.c       adds up their contributions and pushes the sums to a store
+//   background.c     admin operations that take time, in slices between requests
 //   save.c           saves: rows as they are at one moment, written while training goes on
-//   save_requests.c  what is asked of them
+//   save_requests.c  the requests about saves
 //   loads.c          rows from saves
 //   rows.c           walks over the rows of a partition
-//   move.c           a partition goes to another shard
-//   told.c           admin operations, for the scheduler's log
-//   status.c         for people
-//   profiling.c      what is noted of each request, when wanted
-//   shard_check.c    what must hold between two events, for builds with assertions
+//   move.c           moves a partition to another shard
+//   told.c           reports admin operations to the scheduler's log
+//   status.c         the answer to tug status
+//   profiling.c      records of requests, while profiling is on
+//   shard_check.c    invariants between two events, in builds with assertions
 //
-// Files without this header know nothing of what is in a shard, and are tested apart.
+// Files that do not include this header do not depend on a shard, and have tests of their own.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_SHARD_INTERNAL_H
@@ -40,8 +40,9 @@
 #include "server/step_clock.h"
 
 enum {
-    BATCH = 1024,        // keys that are looked up together
-    STRIP_FLOATS = 8192, // that are converted together, unless a row is longer
+    BATCH = 1024,        // number of keys that are looked up together
+    STRIP_FLOATS = 8192, // number of floats that are converted together, unless one row
+                         // is longer
     PEER_BUCKETS = 1024,
 };
 
@@ -51,64 +52,65 @@ struct shard {
     struct van *van;
     uint64_t now;
     struct refusals refusals, refused_orders;
-    bool ready; // the roster's number of partitions is known
+    bool ready; // the number of partitions is known, from the roster
     uint32_t bits;
     struct peer *peers[PEER_BUCKETS];
-    uint32_t n_strangers;                // that have not said hello
-    struct pending *held, **pending_end; // in the order in which they came
+    uint32_t n_strangers;                // the number of peers that have not sent HELLO
+    struct pending *held, **pending_end; // list of waiting requests, in the order of
+                                         // arrival
     uint64_t pending_bytes;
     uint32_t n_pending;
-    uint64_t pending_due; // no deadline of theirs is before
-    uint64_t idle_look;   // when tools that are silent are looked for
-    uint32_t n_draining;  // of them that wait for room
-    uint64_t drain_look;  // when they look for it
-    uint64_t retries;     // times that waiting requests were tried
-    uint32_t woken;       // a bit for each enum outcome: see pending_wake
+    uint64_t pending_due; // no waiting request has an earlier deadline
+    uint64_t idle_look;   // when to look for silent tools again
+    uint32_t n_draining;  // the number of requests that wait for room
+    uint64_t drain_look;  // when they are tried again
+    uint64_t retries;     // number of rounds in which waiting requests were tried
+    uint32_t woken;       // a bit for each enum outcome that pending_wake was called with
     struct shard_table *tables[SPEC_MAX_TABLES];
-    uint32_t n_tables; // numbers below it may be taken
-    uint64_t bytes;    // of all tables
+    uint32_t n_tables; // no table has this number or a higher one
+    uint64_t bytes;    // bytes of all tables' rows
 
     struct retries *applied;
     struct admin admin;
     struct step_clock steps;
     struct saves saves;
-    uint64_t work_due;   // the next slice of admin operations and saves
-    uint64_t rest_until; // not before
-    uint64_t served_at;  // when the last request came
+    uint64_t work_due;   // when the next slice of admin operations and saves is due
+    uint64_t rest_until; // no slice begins before this time
+    uint64_t served_at;  // when the last request arrived
     struct keys_scratch keys;
     struct pool *pool;
     float *strip;
     size_t max_strip;
-    float *floats; // as large as it has to be: see shard_floats
+    float *floats; // scratch memory that grows as needed: see shard_floats
     size_t max_floats;
     struct sync_scratch *sync;
 
-    bool profiling; // requests are noted
+    bool profiling; // whether requests are recorded
     struct profile profile;
 };
 
 void shard_ok(struct shard *s, const struct request *q, uint64_t value);
 void shard_refuse(struct shard *s, const struct request *q, const struct err *e);
-// "worker 1 (host:pid)".
+// Writes "worker 1 (host:pid)" to `to` and returns it.
 const char *shard_peer_name(const struct shard *s, const struct peer *p,
                             char to[ROSTER_NAME_MAX]);
 const char *shard_session_name(const struct shard *s, uint64_t session,
                                char to[ROSTER_NAME_MAX]);
 enum outcome shard_serve_request(struct shard *s, struct request *q);
-// Refuses with "push of table 'x' by worker 1 (host:pid): " in front.
+// Refuses a request, with "push of table 'x' by worker 1 (host:pid): " before the error.
 enum outcome shard_refuse_keys(struct shard *s, const struct request *q, const char *what,
                                const struct shard_table *t, struct err *e);
 
-// Scratch memory of n floats, until the next call. NULL: out of memory.
+// Returns scratch memory for n floats, valid until the next call; NULL if memory is out.
 float *shard_floats(struct shard *s, size_t n);
 
-// The functions that serve each message to a server's loop. A message that has to wait
-// must not have had an effect yet: the same function is called again.
+// Functions that serve one type of message each. A request that has to wait must have had
+// no effect, since the same function is called again later.
 #define TO_SERVER(NAME, name)                                                            \
     enum outcome name##_serve(struct shard *s, struct request *q);
 #include "wire/messages.def"
 
-// shard_check.c: nothing without assertions
+// shard_check.c; it does nothing in builds without assertions.
 
 #ifndef NDEBUG
 void shard_check(const struct shard *s);

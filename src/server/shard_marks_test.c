@@ -1,11 +1,12 @@
-// Marks of saves at a shard: bounded for each session, looked at in time however many
-// workers there are, and of use through rosters and want of room.
+// Marks of saves at a shard: their number per session is limited, checking them is fast
+// however many workers there are, and they survive new rosters and lack of memory.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/saving.h"
 #include "kit/test.h"
 
-// Marks of saves that never come are bounded, and those of others are none of it.
+// A session can mark only a limited number of saves that do not come; marks of other
+// sessions do not count.
 static void test_marks_of_one_session(void **state)
 {
     (void)state;
@@ -26,8 +27,8 @@ static bool is_of_save(void *ctx, const struct save_mark *mark)
     return mark->save == *(const uint64_t *)ctx;
 }
 
-// How many more nodes fit into the largest cluster, beside the scheduler, the servers and
-// WORKERS.
+// The number of nodes that fit into the largest cluster in addition to the scheduler, the
+// servers and WORKERS.
 enum { MANY = ROSTER_MAX_NODES - 3 - WORKERS };
 
 static struct lone *open_crowd(struct saving *ret)
@@ -59,15 +60,15 @@ static void test_marks_of_many(void **state)
     (void)state;
     struct saving x;
     struct lone *w = open_crowd(&x);
-    for (uint32_t i = MANY; i-- > 0;) // the last in the roster first
+    for (uint32_t i = MANY; i-- > 0;) // in the opposite order of the roster
         mark_as(w, i, x.id);
     assert_int_equal(w->shard->saves.run->state, SAVE_CUTS);
     saving_forget(&x);
     lone_close(w);
 }
 
-// A worker that has marked is not checked again at each of the others' marks, as removing
-// its mark shows.
+// A worker that has marked is not checked again at the marks of others: the save begins
+// even if its mark is removed.
 static void test_marks_of_many_in_order(void **state)
 {
     (void)state;
@@ -87,8 +88,8 @@ static void test_marks_of_many_in_order(void **state)
     lone_close(w);
 }
 
-// In the next roster the nodes have other places, for some that have ended are not in it
-// any more. The last worker has not marked even so.
+// In the next roster nodes have other positions, because some that have ended are gone.
+// The save still waits for the last worker, which has not marked.
 static void test_marks_and_the_next_roster(void **state)
 {
     (void)state;
@@ -116,7 +117,8 @@ static void test_marks_and_the_next_roster(void **state)
     lone_close(w);
 }
 
-// Without room for one more mark its worker hears why, and the save waits for it.
+// If there is no room for one more mark, its worker gets an error, and the save waits for
+// it.
 static void test_no_room_for_a_mark(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-// A shard's memory is bounded: answers wait until earlier ones are read, waiting requests
+// A shard's memory is limited: answers wait until earlier ones are sent, waiting requests
 // are counted, and clients that read are served while others do not.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -18,7 +18,7 @@ struct room {
     struct budget budget;
     struct lone *w;
     uint64_t keys[KEYS];
-    uint32_t n; // of them: the shard's
+    uint32_t n; // number of keys that the shard owns
     size_t live;
 };
 
@@ -33,7 +33,7 @@ static void room_open(struct room *r, enum wire_mode mode)
     r->n = lone_draw_keys(r->w, WIRE_SPACE_SPARSE, KEYS, 1, r->keys);
 }
 
-// Nothing of it is counted any more.
+// Closes the shard and checks that no memory is counted any more.
 static void room_close(struct room *r)
 {
     lone_close(r->w);
@@ -48,7 +48,7 @@ static void pull(struct room *r, uint32_t worker)
     lone_send_pull(r->w, worker, &m);
 }
 
-// Sets all keys to x.
+// Sets the rows of all keys to x.
 static void assign(struct room *r, uint32_t worker, float x, uint8_t flags)
 {
     float values[KEYS * WIDTH];
@@ -79,7 +79,7 @@ static void expect_silence(struct lone *w)
         fail_msg("%s was sent", wire_name(p->frame.type));
 }
 
-// A client that does not read waits; one that reads is served meanwhile.
+// A client that does not read must wait, while one that reads is served.
 static void test_unread_link_waits(void **state)
 {
     (void)state;
@@ -95,7 +95,7 @@ static void test_unread_link_waits(void **state)
     pull(&r, 1);
     expect_rows(w, 1, first + 5, 0);
     assert_int_equal(atomic_load(&r.budget.refused), 5);
-    assert_false(budget_short(&r.budget, clock_ns())); // nobody else is in need
+    assert_false(budget_short(&r.budget, clock_ns())); // no other client lacks room
     assert_true(budget_used(&r.budget, BUDGET_PENDING) > 5 * r.n * sizeof(uint64_t));
     w->unread[0] = 0;
     lone_pass_time(w, SECOND_NS);
@@ -116,12 +116,12 @@ static void test_order(void **state)
     uint64_t first = w->next_request + 1;
     w->unread[0] = 8 * MIB;
     assign(&r, 0, 1, WIRE_ALSO_PULL);
-    w->unread[0] = 0; // there is room, but one waits already
+    w->unread[0] = 0; // there is room now, but an earlier request still waits
     assign(&r, 0, 2, 0);
     pull(&r, 0);
     assign(&r, 0, 3, WIRE_ALSO_PULL);
     expect_silence(w);
-    pull(&r, 1); // another link's
+    pull(&r, 1); // from another link
     expect_rows(w, 1, first + 4, 0);
     lone_pass_time(w, SECOND_NS);
     expect_rows(w, 0, first, 1);
@@ -132,7 +132,7 @@ static void test_order(void **state)
     room_close(&r);
 }
 
-// Unread answers of all links leave no room: all clients wait.
+// If the unsent answers of all links leave no room, all clients wait.
 static void test_process_is_full(void **state)
 {
     (void)state;
@@ -141,7 +141,7 @@ static void test_process_is_full(void **state)
     uint64_t most = budget_most(&r.budget, BUDGET_QUEUED);
     assert_true(budget_take(&r.budget, BUDGET_QUEUED, most));
     pull(&r, 0);
-    assign(&r, 1, 7, 0); // an acknowledgement is small
+    assign(&r, 1, 7, 0); // an acknowledgement is small, so it is sent
     lone_expect_ok(r.w);
     lone_pass_time(r.w, SECOND_NS);
     expect_silence(r.w);
@@ -149,7 +149,7 @@ static void test_process_is_full(void **state)
     budget_give(&r.budget, BUDGET_QUEUED, most);
     lone_pass_time(r.w, SECOND_NS);
     expect_rows(r.w, 0, r.w->next_request - 1, 7);
-    // In vain.
+    // If there is never any room, the request is refused.
     assert_true(budget_take(&r.budget, BUDGET_QUEUED, most));
     pull(&r, 0);
     lone_pass_time(r.w, 61 * SECOND_NS);
@@ -158,7 +158,7 @@ static void test_process_is_full(void **state)
     room_close(&r);
 }
 
-// A request whose answer is a page waits for room, too.
+// A request for status or settings waits for room, too.
 static void test_questions(void **state)
 {
     static const uint16_t types[] = {
@@ -201,8 +201,9 @@ static void test_never_fits(void **state)
     room_close(&r);
 }
 
-// However many requests wait: they have their share and no more, the others are told to
-// come again, and to come, to wait and to look for room takes no more time than in proportion.
+// Lets n requests wait and returns the time that it takes. They may use their part of the
+// memory and no more; further ones are refused and repeated. The time to add, keep and
+// retry them must grow in proportion to n.
 static double many_wait(uint32_t n, uint32_t *ret_held)
 {
     struct room r;
@@ -227,7 +228,7 @@ static double many_wait(uint32_t n, uint32_t *ret_held)
     for (int i = 0; i < 1000; i++)
         lone_pass_time(r.w, SECOND_NS / 10000);
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &end);
-    pull(&r, 1); // others are served
+    pull(&r, 1); // other links are served
     expect_rows(r.w, 1, r.w->next_request, 0);
     r.w->h.closed(r.w->h.ctx, WORKER_LINK, &(struct err){0}, r.w->now);
     assert_int_equal(budget_used(&r.budget, BUDGET_PENDING), 0);
@@ -244,7 +245,8 @@ static void test_many_wait(void **state)
     assert_int_equal(held, 2000);
     double many = many_wait(60000, &held);
     assert_true(held > 2000 && held < 60000);
-    // 30 times as many. Were each that comes to walk past those that wait, it would be 900.
+    // There are 30 times as many requests. If each new one walked past all that wait, the
+    // time would grow 900 times.
     if (many > 100 * some + 0.05)
         fail_msg("%.4f s with 2000 that wait, %.4f s with %u", some, many, held);
 }
@@ -271,7 +273,7 @@ static void test_lists(void **state)
     room_close(&r);
 }
 
-// Parts of batches that wait for others, too.
+// Contributions to batches that wait for others are counted, too.
 static void test_batches(void **state)
 {
     (void)state;
@@ -291,15 +293,15 @@ static void test_batches(void **state)
     lone_send_push(r.w, 0, &m);
     lone_expect_refusal(r.w, TUG_EIO, VAN_NO_ROOM);
     budget_give(&r.budget, BUDGET_PENDING, rest);
-    lone_send_push(r.w, 0, &m); // once more
+    lone_send_push(r.w, 0, &m); // a repeat
     lone_expect_ok(r.w);
     assert_int_equal(budget_used(&r.budget, BUDGET_PENDING), 0);
     room_close(&r);
 }
 
-// Records of sessions are counted, and freed with them. A worker that is a batch ahead
-// does not take the room of the part that all wait for, also while a save keeps that
-// batch from being applied.
+// Records of sessions are counted, and freed with the sessions. A worker that is one
+// batch ahead does not take the room of the part for which all others wait, even while a
+// save keeps that batch from being applied.
 static void test_batches_before_their_turn(void **state)
 {
     (void)state;
@@ -324,7 +326,7 @@ static void test_batches_before_their_turn(void **state)
     m.number = ++r.w->number[0];
     m.micro = 0;
     m.micros = SHARD_MICROS;
-    m.clock = 1; // now it is its turn
+    m.clock = 1; // the batch is now the next one
     lone_send_push(r.w, 0, &m);
     lone_expect_ok(r.w);
     assert_int_equal(lone_figures(r.w, T).clock, 2);
@@ -354,7 +356,7 @@ static void test_sessions(void **state)
     room_close(&r);
 }
 
-// A tool that asks nothing any more has its link closed; a worker keeps its own.
+// The link of a tool that has been silent for long is closed; a worker keeps its link.
 static void test_idle_tool(void **state)
 {
     (void)state;
@@ -367,7 +369,7 @@ static void test_idle_tool(void **state)
     w->h.opened(w->h.ctx, TOOL_LINK, true, w->now);
     lone_deliver(w, TOOL_LINK, MSG_HELLO, 0, &hello);
     struct msg_status m = {};
-    for (int i = 0; i < 8; i++) { // it looks now and then
+    for (int i = 0; i < 8; i++) { // the tool asks now and then
         lone_pass_time(w, 60 * SECOND_NS);
         lone_forget(w);
         lone_deliver(w, TOOL_LINK, MSG_STATUS, 1, &m);
@@ -377,14 +379,14 @@ static void test_idle_tool(void **state)
         lone_pass_time(w, 60 * SECOND_NS);
     lone_forget(w);
     lone_deliver(w, TOOL_LINK, MSG_STATUS, 1, &m);
-    expect_silence(w); // nobody is there any more
+    expect_silence(w); // the link is closed
     lone_forget(w);
     pull(&r, 0);
     expect_rows(w, 0, w->next_request, 0);
     room_close(&r);
 }
 
-// Tables are rows' memory, too.
+// The memory of empty tables counts as memory of rows, too.
 static void test_tables(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
-// Saves of shards: three loops write during pushes, and one, two or five load the bits of
-// the save's moment; marks, admin operations, deadlines, and what can't be.
+// Saves of shards: three loops write a save while pushes arrive, and one, two or five
+// loops load the bits of the save's moment. Further tests: marks, admin operations,
+// deadlines and refusals.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <dirent.h>
@@ -13,8 +14,8 @@
 #include "kit/saving.h"
 #include "kit/test.h"
 
-// Nodes of several loops that write into one directory have numbers of their own; here
-// all are ME. So they write into directories of their own, and files are moved and named
+// Loops that write into one directory have different node numbers, but here all are ME.
+// So each writes into a directory of its own, and the files are moved and renamed
 // afterwards.
 static void loop_dir(char ret[FILE_PATH_MAX], uint32_t loop)
 {
@@ -47,7 +48,8 @@ static void push_all(struct lone **w, uint32_t n, uint64_t draw)
         loop_push(w[i], &b, (uint32_t)(draw % WORKERS), 0, 0, 0);
 }
 
-// Three loops and one beside them that stands still at the moment of the save.
+// Three loops are saved while pushes go on. A fourth loop gets the same pushes up to the
+// save's moment, for comparison.
 static void test_while_pushes_go_on(void **state)
 {
     (void)state;
@@ -68,7 +70,7 @@ static void test_while_pushes_go_on(void **state)
         saving_send(w[i], &x, false, 0);
     }
     memcpy(x.path, path, sizeof(path));
-    for (; draw < 40; draw++) { // all of it goes on meanwhile
+    for (; draw < 40; draw++) { // pushes, pulls and slices go on meanwhile
         push_all(w, 1 + LOOPS, draw);
         for (uint32_t i = 1; i <= LOOPS && draw % 5 == 0; i++)
             lone_pass_time(w[i], 1000);
@@ -82,7 +84,7 @@ static void test_while_pushes_go_on(void **state)
     for (uint32_t i = 1; i <= LOOPS; i++) {
         saving_end(w[i], x.id, true);
         lone_expect_ok(w[i]);
-        saving_end(w[i], x.id, true); // once more
+        saving_end(w[i], x.id, true); // a repeat
         lone_expect_ok(w[i]);
         loops_check_same(w[0], w[i]);
     }
@@ -100,7 +102,7 @@ static void test_while_pushes_go_on(void **state)
         lone_close(w[i]);
 }
 
-// By a thread, as servers do.
+// The same with a writer in a thread of its own, as in servers.
 static void test_thread(void **state)
 {
     (void)state;
@@ -121,7 +123,7 @@ static void test_thread(void **state)
     lone_expect_ok(w);
     saving_load(to, files_dir, false);
     assert_true(lone_expect_ok(to) > 100);
-    // Half done when it is over: nothing is left behind.
+    // A save that is given up halfway leaves no files behind.
     x = saving_begin(SAVE_DELTA);
     push_all(&w, 1, 2);
     saving_send(w, &x, false, 0);
@@ -130,8 +132,6 @@ static void test_thread(void **state)
     lone_close(to);
     saving_forget(&x);
 }
-
-// Marks.
 
 static const float *row_of(struct lone *w, uint64_t key)
 {
@@ -162,10 +162,10 @@ static void test_marks(void **state)
     struct saving x = saving_begin(SAVE_CHECKPOINT);
     push_one(w, 0, 7, 1);
     lone_expect_ok(w);
-    saving_mark(w, 0, x.id); // before its save
+    saving_mark(w, 0, x.id); // the mark arrives before its save
     push_one(w, 0, 7, 10);
     struct msg_pull pull = lone_pull_of(w, 0, T, &(uint64_t){7}, 1);
-    lone_send_pull(w, 0, &pull); // sees what was pushed before it
+    lone_send_pull(w, 0, &pull); // the pull returns rows without the push that waits
     assert_null(w->sent);
     push_one(w, 1, 7, 100);
     lone_expect_ok(w);
@@ -174,13 +174,13 @@ static void test_marks(void **state)
     saving_mark(w, 1, x.id);
     push_one(w, 1, 7, 1000);
     push_one(w, 2, 7, 10000);
-    lone_expect_ok(w); // the third has not marked: it goes on
+    lone_expect_ok(w); // the third worker has not marked, and its push is applied
     lone_pass_time(w, 1000);
     assert_null(w->sent);
     assert_int_equal(lone_figures(w, T).held, 3);
-    w->dead[2] = true; // for the dead nobody waits
+    w->dead[2] = true; // the save does not wait for a dead worker
     lone_send_roster(w);
-    lone_expect_ok(w); // in their order
+    lone_expect_ok(w); // waiting pushes are applied in order
     struct parcel *p = lone_expect(w, MSG_PULLED);
     assert_true(*(const float *)p->m.pulled.values.data == 10111);
     parcel_unpin(p);
@@ -195,8 +195,8 @@ static void test_marks(void **state)
     lone_close(w);
 }
 
-// A save belongs to a roster: without that, its moment does not come, since an older
-// roster may lack a worker that must mark; a later worker is not waited for.
+// A save waits for its roster, since an older one may lack a worker that must mark. It
+// does not wait for a worker that joined later.
 static void test_roster_of_a_save(void **state)
 {
     (void)state;
@@ -214,7 +214,7 @@ static void test_roster_of_a_save(void **state)
     saving_mark(w, 0, x.id);
     saving_mark(w, 1, x.id);
     lone_pass_time(w, SECOND_NS);
-    push_one(w, 2, 7, 10); // the moment has not come
+    push_one(w, 2, 7, 10); // applied at once, as the save's moment has not come
     lone_expect_ok(w);
     assert_null(w->sent);
     lone_send_roster(w);
@@ -225,7 +225,7 @@ static void test_roster_of_a_save(void **state)
     saving_end(w, x.id, true);
     lone_expect_ok(w);
     assert_true(saved_value(x.path, 7) == 11);
-    // A roster that does not come.
+    // The roster of the save never arrives.
     x = saving_begin(SAVE_CHECKPOINT);
     m.save = x.id;
     m.roster = w->version + 1;
@@ -242,7 +242,7 @@ static void test_deadlines(void **state)
 {
     (void)state;
     struct lone *w = saving_open_loop(0, 1, "name=sums;accessor=merge;dim=1");
-    // Marks that do not come.
+    // The marks of the save never arrive.
     struct saving x = saving_begin(SAVE_CHECKPOINT);
     saving_send(w, &x, true, 0);
     saving_mark(w, 1, x.id);
@@ -251,7 +251,7 @@ static void test_deadlines(void **state)
     assert_null(w->sent);
     lone_pass_time(w, 2 * SECOND_NS);
     lone_forget(w);
-    assert_true(*row_of(w, 7) == 1); // it waits no more
+    assert_true(*row_of(w, 7) == 1); // the push does not wait any more
     saving_send(w, &x, true, 0);
     lone_expect_refusal(w, TUG_EIO, "has waited 61 s for the marks of");
     saving_end(w, x.id, true);
@@ -261,7 +261,7 @@ static void test_deadlines(void **state)
     saving_send(w, &x, true, 0);
     lone_expect_refusal(w, TUG_EIO, "has ended");
     saving_forget(&x);
-    // A mark whose save does not come, when there has been none for long.
+    // Without a save for a long time, a mark of a save that does not come times out.
     for (int i = 0; i < 3; i++)
         lone_pass_time(w, 61 * SECOND_NS);
     assert_int_equal(w->shard->saves.marks_due, VAN_NEVER);
@@ -271,7 +271,7 @@ static void test_deadlines(void **state)
     assert_null(w->sent);
     lone_pass_time(w, 2 * SECOND_NS);
     lone_expect_ok(w);
-    // The asker has left.
+    // The client of the save has left.
     x = saving_begin(SAVE_CHECKPOINT);
     saving_send(w, &x, false, 0);
     saving_finish(w, &x);
@@ -300,7 +300,8 @@ static void test_orders_wait(void **state)
     struct msg_table_do m = {
         .table = T, .what = WIRE_SHRINK, .threshold = 1e9f, .number = 1, .low = 1};
     lone_deliver(w, WORKER_LINK, MSG_TABLE_DO, 9001, &m);
-    lone_deliver(w, WORKER_LINK, MSG_TABLE_DO, 9001, &m); // sent again while it waits
+    // a repeat while the first request waits
+    lone_deliver(w, WORKER_LINK, MSG_TABLE_DO, 9001, &m);
     m = (struct msg_table_do){.table = T, .what = WIRE_DAY, .number = 2, .low = 1};
     lone_deliver(w, WORKER_LINK, MSG_TABLE_DO, 9002, &m);
     uint64_t rows = lone_figures(w, T).rows;
@@ -318,7 +319,7 @@ static void test_orders_wait(void **state)
     for (int i = 0; i < 1000; i++)
         lone_pass_time(w, 1000);
     struct parcel *p = lone_next(w);
-    for (int i = 0; i < 2; i++, p = lone_next(w)) { // in whatever order
+    for (int i = 0; i < 2; i++, p = lone_next(w)) { // in any order
         assert_non_null(p);
         assert_true(p->frame.type == MSG_SAVED || p->frame.type == MSG_OK);
         assert_true(p->frame.request != 9001 || p->m.ok.value == rows);
@@ -326,7 +327,7 @@ static void test_orders_wait(void **state)
     }
     assert_null(p);
     assert_int_equal(lone_figures(w, T).rows, 0);
-    assert_int_equal(lone_figures(w, T).day, 0); // behind the save
+    assert_int_equal(lone_figures(w, T).day, 0); // the day comes after the save
     saving_end(w, y.id, false);
     lone_expect_ok(w);
     lone_expect_ok(w);
@@ -335,8 +336,8 @@ static void test_orders_wait(void **state)
     saving_forget(&x);
 }
 
-// A save behind another one begins when that one's published rows are noted, and is read
-// out at the time that the loop asks to be called: not when somebody happens to look.
+// A save that waits for another begins when the rows published by the other are noted. It
+// is read out at the time for which the loop asks, without other events.
 static void test_save_behind_a_save(void **state)
 {
     (void)state;
@@ -362,7 +363,7 @@ static void test_save_behind_a_save(void **state)
     lone_close(w);
 }
 
-// A sync table is saved when the batch that was asked for is the next one.
+// A sync table is saved when the batch that the save names is the next one.
 static void test_clock(void **state)
 {
     (void)state;
@@ -372,7 +373,7 @@ static void test_clock(void **state)
     for (uint64_t clock = 0; clock < 4; clock++)
         for (uint32_t i = 2; i-- > 0;) {
             float value = i == 0 ? 1 : 100;
-            uint64_t key = 7, at = clock ^ i; // batches come in each other's way
+            uint64_t key = 7, at = clock ^ i; // batches arrive in alternating order
             struct msg_push m = lone_push_of(w, i, T, &key, 1, &value, 1);
             m.clock = at;
             m.micro = (uint8_t)(8 * i);
@@ -409,7 +410,7 @@ static void test_refusals(void **state)
     m = (struct msg_save){.save = 2};
     lone_deliver(w, WORKER_LINK, MSG_SAVE, 1, &m);
     lone_expect_refusal(w, TUG_EUSAGE, "empty");
-    // Numbers of tables that there are not, and can't be.
+    // Numbers of tables that do not exist, or are impossible.
     const uint32_t numbers[] = {6, 4095, 4096, 5000, 1u << 20, 1u << 31, UINT32_MAX};
     for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
         m = (struct msg_save){
@@ -447,8 +448,8 @@ static void test_refusals(void **state)
     lone_close(w);
 }
 
-// Allocations of a save fail, when it is asked for and while it is written: it is refused
-// and given up, or written all the same, and afterwards another one is.
+// Allocations of a save fail, at its request and while it is written. The save is
+// refused, given up or written all the same, and the next save succeeds.
 static void test_allocations(void **state)
 {
     (void)state;
@@ -496,8 +497,8 @@ static void test_allocations(void **state)
     assert_true(struck > 25);
 }
 
-// A save is given up while it is read out, and there is no memory to note again what it
-// does not publish: the loop lives, and the end is said again.
+// A save is given up while it is read out, without memory to note again the rows that it
+// does not publish: the loop goes on, and SAVE_END is repeated.
 static void test_end_without_memory(void **state)
 {
     (void)state;
@@ -517,7 +518,7 @@ static void test_end_without_memory(void **state)
             lone_pass_time(w, 1000);
         saving_end(w, x.id, false);
         lone_expect_ok(w);
-        lone_forget(w); // SAVE's own refusal
+        lone_forget(w); // drops the refusal of SAVE
         saving_forget(&x);
         x = saving_begin(SAVE_CHECKPOINT);
         saving_send(w, &x, false, 0);
@@ -530,7 +531,7 @@ static void test_end_without_memory(void **state)
     }
 }
 
-// A table that a save waits for is dropped, and another is made in its place.
+// A table that a save waits for is dropped, and another is made with its number.
 static void test_table_changes(void **state)
 {
     (void)state;
@@ -563,15 +564,15 @@ static void test_table_changes(void **state)
     struct msg_table is = {.table = T, .config = f.config};
     struct table_spec saved;
     assert_int_equal(spec_decode(&saved, &is, NULL), 0);
-    assert_true(spec_same(&saved, &plain)); // the one that there is now
+    assert_true(spec_same(&saved, &plain)); // the save has the new table
     parcel_unpin(p);
     saving_forget(&x);
     lone_close(w);
 }
 
-// Files and directories outside of the roots.
+// A directory outside the roots, with a save and its checksum.
 struct outside {
-    char dir[64], path[FILE_PATH_MAX]; // and of a save in it
+    char dir[64], path[FILE_PATH_MAX]; // the directory, and the save in it
     uint64_t checksum;
 };
 
@@ -611,8 +612,8 @@ static void remove_outside(const struct outside *o)
     assert_int_equal(file_remove_tree(o->dir, NULL), 0);
 }
 
-// Paths in messages stay below the roots: absolute paths, "..", links; and without roots
-// all are refused.
+// Paths in messages must stay below the roots: absolute paths, "..", symbolic links, and
+// any path without roots, are refused.
 static void test_paths_that_lead_out(void **state)
 {
     (void)state;
@@ -643,7 +644,7 @@ static void test_paths_that_lead_out(void **state)
     }
     below_without_openat2(false);
     assert_int_equal(count_entries(o.dir), entries);
-    assert_true(lone_figures(w, T).rows > 0); // nothing was cleared either
+    assert_true(lone_figures(w, T).rows > 0); // the table was not cleared
     w->shard->o.roots = NULL;
     struct saving x = saving_begin(SAVE_CHECKPOINT);
     saving_send(w, &x, false, 0);
@@ -657,7 +658,7 @@ static void test_paths_that_lead_out(void **state)
     lone_close(w);
 }
 
-// A save is written once: existing files are not overwritten.
+// A save does not overwrite existing files.
 static void test_save_that_is_there(void **state)
 {
     (void)state;
@@ -672,7 +673,7 @@ static void test_save_that_is_there(void **state)
     y.id = ++saving_last;
     saving_send(w, &y, false, 0);
     lone_expect_refusal(w, TUG_EUSAGE, "a save is there already");
-    // And read as the very one that was asked for.
+    // A load reads only the save with the given checksum.
     struct save_manifest m;
     assert_int_equal(save_read(x.path, &m, NULL), 0);
     struct msg_load l = {.table = T,
@@ -683,7 +684,8 @@ static void test_save_that_is_there(void **state)
                          .checksum = m.checksum + 1};
     save_manifest_free(&m);
     lone_deliver(w, WORKER_LINK, MSG_LOAD, 2, &l);
-    for (int i = 0; i < 1000 && w->sent == NULL; i++) // the end of the save takes turns
+    // the end of the save is done in slices
+    for (int i = 0; i < 1000 && w->sent == NULL; i++)
         lone_pass_time(w, 1000);
     lone_expect_refusal(w, TUG_EDATA, "is not the save that was asked for");
     lone_close(w);
@@ -695,8 +697,7 @@ static void send_turn(struct lone *w, uint32_t worker, uint64_t save)
     lone_deliver(w, WORKER_LINK + worker, MSG_SAVE_TURN, ++w->next_request, &m);
 }
 
-// Two that save: the second one's turn comes when the first has ended, or has had its
-// time.
+// Two savers: the second gets its turn when the first has ended, or has used up its time.
 static void test_turns(void **state)
 {
     (void)state;
@@ -705,7 +706,7 @@ static void test_turns(void **state)
     struct saving x = saving_begin(SAVE_CHECKPOINT);
     send_turn(w, 0, x.id);
     lone_expect_ok(w);
-    send_turn(w, 0, x.id); // once more
+    send_turn(w, 0, x.id); // a repeat
     lone_expect_ok(w);
     send_turn(w, 1, 7001);
     assert_null(w->sent);
@@ -720,11 +721,11 @@ static void test_turns(void **state)
     lone_deliver(w, WORKER_LINK + 1, MSG_SAVE_END, 2, &end);
     lone_expect_refusal(w, TUG_EUSAGE, "belongs to another node");
     saving_end(w, x.id, true);
-    for (int i = 0; i < 2; i++) { // the end, and the second one's turn
+    for (int i = 0; i < 2; i++) { // the answers to SAVE_END and to the second turn
         struct parcel *p = lone_expect(w, MSG_OK);
         parcel_unpin(p);
     }
-    // A turn that is not used ends by itself.
+    // A turn that is not used ends after a while.
     send_turn(w, 0, 7002);
     assert_null(w->sent);
     lone_pass_time(w, 59 * SECOND_NS);
@@ -734,7 +735,7 @@ static void test_turns(void **state)
     struct msg_save late = {.save = 7001, .path = wire_text(".")};
     lone_deliver(w, WORKER_LINK + 1, MSG_SAVE, 1, &late);
     lone_expect_refusal(w, TUG_EIO, "has ended");
-    // One that can't be gives its turn back at once.
+    // A refused SAVE gives its turn back at once.
     late.save = 7002;
     late.path = wire_text("none");
     lone_deliver(w, WORKER_LINK, MSG_SAVE, 1, &late);
@@ -747,7 +748,7 @@ static void test_turns(void **state)
     lone_close(w);
 }
 
-// A save that is written waits for its end for ten minutes.
+// A written save waits ten minutes for SAVE_END.
 static void test_end_that_does_not_come(void **state)
 {
     (void)state;

@@ -1,6 +1,7 @@
-// Tables on shards: one loop with all partitions and three with a third of them each hold
-// the same bits, for every accessor and whichever worker contributed to sync batches;
-// admin operations happen once; steps add up; what can't be is refused.
+// Tables on shards: one loop with all partitions and three loops with a third of them
+// each have the same bits, for every accessor and whichever workers contribute to sync
+// batches. Admin operations are done once, steps add up, and impossible requests are
+// refused.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -13,7 +14,7 @@
 #include "kit/loops.h"
 #include "kit/test.h"
 
-// One loop, and three that have the same together.
+// One loop, and three loops that together get the same requests.
 struct loops {
     struct lone *one, *three[LOOPS];
 };
@@ -92,10 +93,9 @@ static void test_one_and_three(void **state)
     }
 }
 
-// Sync batches.
-
-// A worker's message for [micro, micro + micros): the tree's sums of its micro-batches
-// for each key; slots are not added.
+// Computes a worker's contribution to micro-batches [micro, micro + micros) for one key:
+// sums in the order of the tree, except that slots are not added. Returns whether any
+// micro-batch has the key.
 static bool tree(const struct accessor *a, uint64_t draw, uint64_t i, uint32_t micro,
                  uint32_t micros, float *to)
 {
@@ -130,7 +130,7 @@ static void contribute(struct lone *w, uint64_t clock, uint32_t worker, uint32_t
 static void run_sync(struct lone *w, uint32_t workers)
 {
     for (uint64_t clock = 0; clock < 6; clock++) {
-        for (uint32_t i = 0; i < workers; i++) // in another order each time
+        for (uint32_t i = 0; i < workers; i++) // in a different order each time
             contribute(w, clock, (i + (uint32_t)clock) % workers, workers);
         assert_int_equal(loop_table(w)->sync.next, clock + 1);
         if (clock == 3)
@@ -158,9 +158,9 @@ static void test_sync(void **state)
     }
 }
 
-// Examples that come again, in a later pass, count nothing: keys that the entry policy
-// kept out stay out, and rows have the shows, clicks and changes of score of the first
-// pass. But weights are trained, and rows were seen today.
+// Examples that are repeated in a later pass do not count: keys that the entry policy has
+// refused stay refused, and rows keep the shows, clicks and score changes of the first
+// pass. But weights are trained, and rows count as seen today.
 static void check_again(const char *settings, bool sync, bool all)
 {
     static struct loop_batch b;
@@ -172,7 +172,7 @@ static void check_again(const char *settings, bool sync, bool all)
     const struct accessor *a = store_accessor(s);
     loop_draw_batch(w, 77, &b);
     float first[2] = {0}, weight = 0;
-    for (uint64_t pass = 1; pass <= 4; pass++) { // of one batch; entry=count:N
+    for (uint64_t pass = 1; pass <= 4; pass++) { // each pass has one batch
         loop_push_with(w, &b, 0, pass - 1, 0, sync ? MICROS : 0,
                        pass > 1 ? WIRE_AGAIN : 0);
         bool in = strstr(settings, "count:2") == NULL || (all && pass > 1);
@@ -206,8 +206,8 @@ static void test_again(void **state)
         }
 }
 
-// A day makes rows old enough for the disk. Rows are demoted without any push: a table
-// that is only pulled frees its memory, too.
+// After a day rows are old enough for the disk. They are demoted without any push, so
+// that a table that is only pulled frees memory, too.
 static void test_days_without_pushes(void **state)
 {
     static const char config[] =
@@ -227,7 +227,7 @@ static void test_days_without_pushes(void **state)
     struct msg_table m = {.table = T, .config = wire_text(config)};
     lone_deliver(w, WORKER_LINK, MSG_TABLE, ++w->next_request, &m);
     struct parcel *p = lone_next(w);
-    if (p->frame.type == MSG_OK) { // else there is no RocksDB
+    if (p->frame.type == MSG_OK) { // otherwise RocksDB is missing
         loop_draw_batch(w, 1, &b);
         loop_push(w, &b, 0, 0, 0, 0);
         for (int i = 0; i < 100; i++)

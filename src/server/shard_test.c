@@ -1,5 +1,6 @@
-// A shard among workers: pushes and pulls beside a naive model, once each whatever comes
-// twice; refusals; placement, sessions, admin operations, walks, memory.
+// A shard among workers: pushes and pulls are compared with a naive model, and each push
+// is applied once however often it arrives. Further tests: refusals, placement, sessions,
+// admin operations, walks and memory.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/lone_shard.h"
@@ -17,7 +18,7 @@ enum { BITS = 4, KEYS = 600, WIDTH = 3, T = 5 };
 
 static const struct shard_options plain;
 
-// A world with table T of WIDTH floats that add up.
+// Opens a world with table T, whose rows have WIDTH floats that pushes add to.
 static struct lone *open_with_table(const struct shard_options *o, enum wire_mode mode)
 {
     struct lone *w = lone_open(BITS, o);
@@ -26,7 +27,7 @@ static struct lone *open_with_table(const struct shard_options *o, enum wire_mod
     return w;
 }
 
-// Random keys of `all`, in their order.
+// Draws random keys of `all`, in their order.
 static uint32_t some_keys(const uint64_t *all, uint32_t n, uint64_t draw, uint64_t one_of,
                           uint64_t *ret)
 {
@@ -56,8 +57,8 @@ static void check_pull(struct lone *w, const uint64_t *keys, uint32_t n,
     parcel_unpin(p);
 }
 
-// Integer pushes of three workers, each of them sent up to three times, in part with
-// values as bf16 or by the signature of their keys: every key holds the sum.
+// Three workers push integers, each push up to three times, some with values as bf16 or
+// with keys named by the signature of their list. Every row has the sum.
 static void test_sums(void **state)
 {
     (void)state;
@@ -96,7 +97,7 @@ static void test_sums(void **state)
         pushes++;
         for (uint64_t again = random_below(4, round, 0, 3); again > 0; again--) {
             if (m.list != 0)
-                m.keys.n = 0; // known by its signature
+                m.keys.n = 0; // the key list is named by its signature only
             lone_send_push(w, worker, &m);
             lone_expect_ok(w);
             repeats++;
@@ -112,7 +113,7 @@ static void test_sums(void **state)
     lone_close(w);
 }
 
-// A push that came before the placement changed, or after, or to whom it is not for.
+// Pushes under an older or newer placement, and for partitions of another shard.
 static void test_placement(void **state)
 {
     (void)state;
@@ -124,12 +125,12 @@ static void test_placement(void **state)
     uint32_t n = lone_draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, keys);
     w->epoch = 3;
     lone_send_roster(w);
-    // Older, and all is here: served.
+    // An older epoch, with partitions that the shard still owns, is served.
     struct msg_push m = lone_push_of(w, 0, T, keys, n, values, WIDTH);
     m.epoch = 1;
     lone_send_push(w, 0, &m);
     lone_expect_ok(w);
-    // Now partition 0 is the other's.
+    // Partition 0 moves to the other shard.
     w->epoch = 4;
     w->mine[0] = false;
     lone_send_roster(w);
@@ -144,7 +145,7 @@ static void test_placement(void **state)
     lone_send_push(w, 0, &m);
     lone_expect_refusal(w, TUG_EUSAGE, "partition 0 is not node 8's under epoch 4");
     assert_true(*shards_row(w->shard, T, keys[0]) == 1);
-    // A request of a newer roster waits, and those behind it, too.
+    // A request with a newer epoch waits, and so do the pushes behind it.
     w->mine[0] = true;
     m.epoch = 5;
     lone_send_push(w, 0, &m);
@@ -158,8 +159,8 @@ static void test_placement(void **state)
     p = lone_expect(w, MSG_PULLED);
     assert_true(*(const float *)p->m.pulled.values.data == 2);
     parcel_unpin(p);
-    // It never comes, from a scheduler that lives: it is waited for as long as a member
-    // waits for a scheduler.
+    // The newer roster never arrives, although the scheduler is alive. The request waits
+    // for as long as a member tries to reach the scheduler.
     pull.epoch = 6;
     lone_send_pull(w, 1, &pull);
     lone_pass_time(w, 999 * SECOND_NS);
@@ -171,7 +172,7 @@ static void test_placement(void **state)
     lone_close(w);
 }
 
-// Requests before the first placement wait for it; texts come along.
+// Requests before the first placement wait for it, with their texts.
 static void test_before_placement(void **state)
 {
     (void)state;
@@ -185,7 +186,7 @@ static void test_before_placement(void **state)
     w->epoch = 1;
     lone_send_roster(w);
     lone_expect_ok(w);
-    lone_make_table(w, &s); // the same again
+    lone_make_table(w, &s); // a repeat
     uint64_t keys[KEYS];
     lone_draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, keys);
     struct msg_pull pull = lone_pull_of(w, 0, T, keys, 1);
@@ -239,7 +240,7 @@ static void test_bad_pushes(void **state)
         lone_send_push(w, 1, &bad[i].m);
         lone_expect_refusal(w, TUG_EUSAGE, bad[i].says);
     }
-    // Flags that have no meaning there.
+    // Flags that the message does not have.
     const uint8_t odd[] = {WIRE_ROWS_WHOLE, WIRE_FOUND, 64, 128, 255};
     for (size_t i = 0; i < sizeof(odd); i++) {
         struct msg_push m = lone_push_of(w, 1, T, keys, n, values, WIDTH);
@@ -255,7 +256,7 @@ static void test_bad_pushes(void **state)
         lone_deliver(w, WORKER_LINK, MSG_APP, 7, &app);
         lone_expect_refusal(w, TUG_EDATA, "app: its flags");
     }
-    // A push with NaN values is refused as a whole, by name.
+    // A push with a value that is not finite is refused as a whole, with its key.
     float nothing[] = {INFINITY, -INFINITY, NAN};
     for (uint32_t i = 0; i < 3; i++)
         for (uint32_t at = i; at < n * WIDTH; at += 97) {
@@ -279,12 +280,12 @@ static void test_bad_pushes(void **state)
     struct msg_table_is is = lone_figures(w, T);
     assert_int_equal(is.rows, 0);
     assert_int_equal(is.pushes, 0);
-    // Nothing at all is fine.
+    // A push without keys is accepted.
     struct msg_push m = lone_push_of(w, 2, T, NULL, 0, NULL, WIDTH);
     lone_send_push(w, 2, &m);
     lone_expect_ok(w);
     assert_int_equal(lone_figures(w, T).examples, 0);
-    // Unknown messages and ticks of the wrong mode.
+    // Unknown messages, and ticks of tables of another mode, are refused.
     struct msg_tick tick = {.table = T, .session = lone_session(0)};
     lone_deliver(w, WORKER_LINK, MSG_TICK, 5, &tick);
     lone_expect_refusal(w, TUG_EUSAGE, "not one of mode ssp");
@@ -295,7 +296,7 @@ static void test_bad_pushes(void **state)
     lone_close(w);
 }
 
-// The count of a key is a divisor.
+// The count of a key must be above 0, as it is a divisor.
 static void test_occurrences(void **state)
 {
     (void)state;
@@ -319,8 +320,8 @@ static void test_occurrences(void **state)
     lone_close(w);
 }
 
-// A dead worker is refused on its link; another one with the same work is recognized by
-// the work's identity, until the piece is done.
+// A dead worker's messages are refused on its link. A push by another worker for the same
+// work is recognised by its identity, until the piece is done.
 static void test_sessions(void **state)
 {
     (void)state;
@@ -330,7 +331,7 @@ static void test_sessions(void **state)
     for (uint32_t i = 0; i < KEYS * WIDTH; i++)
         values[i] = 1;
     uint32_t n = lone_draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, keys);
-    // Half of it arrives.
+    // Half of the push is lost with the worker.
     struct msg_push m = lone_push_of(w, 0, T, keys, n / 2, values, WIDTH);
     m.id_pass = 1;
     m.id_piece = 7;
@@ -347,7 +348,8 @@ static void test_sessions(void **state)
     struct msg_hello hello = {.cluster = 77, .node = WORKER, .session = 1000};
     lone_deliver(w, WORKER_LINK + 5, MSG_HELLO, 0, &hello);
     lone_expect_refusal(w, TUG_EIO, "the session of worker 0 (host:110) is over");
-    // Another one does the same work; with a cut elsewhere it is still once a partition.
+    // Another worker does the same work; its push is applied once per partition, even if
+    // it was divided elsewhere.
     struct msg_push again = lone_push_of(w, 1, T, keys, n, values, WIDTH);
     again.id_pass = 1;
     again.id_piece = 7;
@@ -356,14 +358,15 @@ static void test_sessions(void **state)
     lone_expect_ok(w);
     uint32_t half = roster_partition(BITS, WIRE_SPACE_SPARSE, keys[n / 2 - 1]);
     for (uint32_t i = 0; i < n; i++) {
-        // The partition where the first was cut has what came first.
+        // The partition in which the first push was cut keeps the values of that push.
         uint32_t p = roster_partition(BITS, WIRE_SPACE_SPARSE, keys[i]);
         const float *row = shards_row(w->shard, T, keys[i]);
         assert_true(p == half ? (row != NULL) == (i < n / 2) : *row == 1);
     }
     struct msg_forget forget = {.pass = 1, .piece = 7};
     lone_deliver(w, SCHEDULER_LINK, MSG_FORGET, 0, &forget);
-    lone_send_push(w, 1, &again); // a copy that was long on its way: it has its number
+    lone_send_push(w, 1, &again); // a copy that was delayed for long is recognised by its
+                                  // number
     lone_expect_ok(w);
     assert_true(*shards_row(w->shard, T, keys[0]) == 1);
     lone_deliver(w, SCHEDULER_LINK, MSG_FORGET, 0, &forget);
@@ -371,7 +374,7 @@ static void test_sessions(void **state)
     lone_send_push(w, 1, &again);
     lone_expect_ok(w);
     assert_true(*shards_row(w->shard, T, keys[0]) == 2);
-    // Links without a hello are closed; messages before it are not read.
+    // Links without HELLO are closed, and messages before HELLO are ignored.
     w->h.opened(w->h.ctx, 50, true, w->now);
     w->h.opened(w->h.ctx, 51, true, w->now);
     lone_deliver(w, 51, MSG_PUSH, 1, &m);
@@ -379,7 +382,7 @@ static void test_sessions(void **state)
     lone_forget(w);
     lone_pass_time(w, 25 * SECOND_NS);
     assert_int_equal(w->closed, 50);
-    // A second hello (the answer to the first was lost) is answered.
+    // A second HELLO is answered, as the first answer may be lost.
     uint8_t proof[MAC_BYTES];
     hello = (struct msg_hello){
         .cluster = 77, .role = WIRE_WORKER, .node = WORKER + 1, .session = 1001};
@@ -389,13 +392,13 @@ static void test_sessions(void **state)
     lone_close(w);
 }
 
-// Weights, and whole rows, are set; a push is answered by rows.
+// Weights and whole rows are set; a push can be answered by rows.
 static void test_set(void **state)
 {
     (void)state;
     struct lone *w = lone_open(BITS, &plain);
     struct table_spec s = lone_plain_spec(T, WIRE_SYNC, 2);
-    s.config.accessor.rule = rule_defaults(RULE_ADAGRAD); // 2 floats of state
+    s.config.accessor.rule = rule_defaults(RULE_ADAGRAD); // 2 floats of state per row
     lone_make_table(w, &s);
     uint64_t keys[KEYS];
     uint32_t n = lone_draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, keys);
@@ -427,7 +430,8 @@ static void test_set(void **state)
     lone_close(w);
 }
 
-// Whole rows and which there are; first values of those that are not; as bf16 too.
+// Pulls of whole rows: they tell which keys have rows, return initial values for the
+// others, and can use bf16.
 static void test_whole_rows(void **state)
 {
     (void)state;
@@ -481,12 +485,13 @@ static void test_whole_rows(void **state)
             }
             parcel_unpin(p);
         }
-    assert_int_equal(lone_figures(w, T).rows, (n + 2) / 3); // a pull makes none
+    assert_int_equal(lone_figures(w, T).rows, (n + 2) / 3); // a pull makes no row
     table_close(first);
     lone_close(w);
 }
 
-// A pull with a version gets what changed since, and says of which partitions.
+// A pull with a version gets the rows that have changed since, and the partitions they
+// are in.
 static void test_versions(void **state)
 {
     (void)state;
@@ -562,14 +567,14 @@ static void test_admin_operations(void **state)
     lone_expect_ok(w);
     assert_null(shards_row(w->shard, T, keys[0]));
     assert_true(*shards_row(w->shard, 6, keys[n - 1]) == 1);
-    // The same operation comes late once more and is not done.
+    // A late repeat of the operation is not done.
     m = lone_push_of(w, 0, T, keys, n, values, WIDTH);
     lone_send_push(w, 0, &m);
     lone_expect_ok(w);
     operate(w, 1002, T, WIRE_CLEAR, 0);
     lone_expect_ok(w);
     assert_true(*shards_row(w->shard, T, keys[0]) == 1);
-    // Moves back, over existing rows.
+    // Copies the table back over existing rows.
     operate(w, 1003, 6, WIRE_COPY, T);
     lone_expect_ok(w);
     operate(w, 1004, 6, WIRE_DROP, 0);
@@ -577,7 +582,8 @@ static void test_admin_operations(void **state)
     operate(w, 1005, 6, WIRE_DROP, 0);
     lone_expect_ok(w);
     assert_int_equal(lone_figures(w, T).rows, n);
-    // A table made again keeps its settings: table 7 is like T, but synchronous.
+    // A copy into an existing table keeps that table's settings: table 7 is like T, but
+    // synchronous.
     struct table_spec other = lone_plain_spec(7, WIRE_SYNC, WIDTH);
     lone_make_table(w, &other);
     operate(w, 1010, T, WIRE_COPY, 7);
@@ -601,7 +607,7 @@ static void test_admin_operations(void **state)
     far.low = 1041;
     lone_deliver(w, WORKER_LINK, MSG_TABLE_DO, 1, &far);
     lone_expect_refusal(w, TUG_EUSAGE, "is below 1041");
-    // Over another link of the session, late: not obeyed either.
+    // A late operation over another link of the session is not done either.
     w->h.closed(w->h.ctx, WORKER_LINK, &(struct err){0}, w->now);
     lone_open_worker(w, 0);
     lone_forget(w);
@@ -610,7 +616,8 @@ static void test_admin_operations(void **state)
     lone_close(w);
 }
 
-// All rows of all partitions, page by page, are all there is, in order.
+// Walks over the rows of all partitions, page by page. Checks that they are all rows, in
+// order.
 static void walk(struct lone *w, enum wire_space space, uint32_t max, uint32_t rows)
 {
     uint32_t found = 0;
@@ -659,14 +666,14 @@ static void test_walks(void **state)
         m = lone_push_of(w, 0, T, keys + n - 1, 1, values, WIDTH);
         lone_send_push(w, 0, &m);
         lone_expect_ok(w);
-        walk(w, space, 1000, n); // a walk from the start sees what is new
+        walk(w, space, 1000, n); // a walk from the start finds new rows, too
         struct msg_rows rows = {.table = T, .epoch = 1, .partition = 1 << BITS, .max = 1};
         lone_deliver(w, WORKER_LINK, MSG_ROWS, 1, &rows);
         lone_expect_refusal(w, TUG_EUSAGE, "there is no partition 16");
         rows = (struct msg_rows){.table = T, .epoch = 1, .partition = 3, .max = 1};
         lone_deliver(w, WORKER_LINK, MSG_ROWS, 1, &rows);
         lone_expect_refusal(w, TUG_EUSAGE, "partition 3 is not node 8's");
-        // The rows are gone.
+        // The rows are removed.
         operate(w, 1, T, WIRE_CLEAR, 0);
         lone_expect_ok(w);
         rows = (struct msg_rows){
@@ -679,7 +686,7 @@ static void test_walks(void **state)
     }
 }
 
-// Beyond the limit no row is made; existing rows still work.
+// At the limit of memory no row is made, but existing rows can still be changed.
 static void test_full(void **state)
 {
     (void)state;
@@ -709,8 +716,8 @@ static void test_full(void **state)
     lone_close(w);
 }
 
-// Each allocation fails once in the life of a table; refused requests come again and are
-// done once.
+// Each allocation in a table's life fails once. Refused requests are repeated and done
+// once.
 static void test_allocations(void **state)
 {
     (void)state;
@@ -746,7 +753,7 @@ static void test_allocations(void **state)
             else if (what == 5)
                 lone_deliver(w, WORKER_LINK, MSG_STATUS, 2, &(struct msg_status){});
             else if (what == 6)
-                lone_send_push(w, 0, &late); // waits
+                lone_send_push(w, 0, &late); // this push waits
             else
                 operate(w, 78, 6, WIRE_CLEAR, 0);
             w->fault_after = -1;
@@ -796,7 +803,8 @@ static void test_move(void **state)
                             WIDTH * 4);
         assert_null(shards_row(gone->shard, T, keys[i]));
     }
-    // Sent again to its new place: there it is known in the partition that moved.
+    // The push is repeated at the new shard, where it is known in the partition that
+    // moved.
     lone_send_push(b, 0, &m);
     lone_expect_ok(b);
     for (uint32_t i = 0; i < n; i++)
@@ -804,7 +812,7 @@ static void test_move(void **state)
                             WIDTH * 4);
     assert_int_equal(shard_move(a->shard, b->shard, 99, WIRE_SPACE_SPARSE, &e),
                      TUG_EUSAGE);
-    b->live = SIZE_MAX; // both are counted when the first is closed
+    b->live = SIZE_MAX; // the memory of both is checked when the first is closed
     lone_close(b);
     lone_close(a);
 }

@@ -1,4 +1,5 @@
-// The slowest is looked for anew when a worker has come on, or is no more.
+// The clock of bounded delay: see ssp_clock.h. The slowest worker is determined again
+// when a worker has made progress or has ended.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/ssp_clock.h"

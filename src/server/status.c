@@ -1,4 +1,4 @@
-// The status of a shard, for people.
+// The status of a shard, for tug status.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/budget.h"
@@ -26,11 +26,11 @@ static int add_table(const struct shard *s, const struct shard_table *t, struct 
         (unsigned long long)m.bytes, (unsigned long long)m.pushes,
         (unsigned long long)m.repeats, (unsigned long long)m.pulls,
         (unsigned long long)m.pushed_keys, (unsigned long long)m.pulled_keys,
-        (unsigned long long)m.examples, (long long)m.clock, // -1: nobody is waited for
+        (unsigned long long)m.examples, (long long)m.clock, // -1: no worker is waited for
         (unsigned long long)m.held);
 }
 
-// "tables": [...] (docs/cluster.md).
+// Writes "tables": [...] (docs/cluster.md).
 static int tables_status(const struct shard *s, struct buf *json)
 {
     const char *separator = "";
@@ -45,7 +45,7 @@ static int tables_status(const struct shard *s, struct buf *json)
     return buf_printf(json, "]");
 }
 
-// Values of the whole process, the same in each of its loops.
+// Writes the memory of the whole process, which each of its loops reports.
 static int add_memory(const struct shard *s, struct buf *json)
 {
     const struct budget *b = s->o.budget;

@@ -1,4 +1,4 @@
-// The steps of each session, as long as there are workers.
+// The number of steps of each session, which is kept until the session ends.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/step_clock.h"
@@ -53,6 +53,7 @@ uint64_t step_clock_sum(const struct step_clock *c)
     uint64_t sum = c->ended;
     for (size_t i = 0; i < c->sessions.n; i++)
         sum = add(sum, s[i].steps);
-    assert(sum >= c->ended && sum <= STEP_CLOCK_MAX); // it never goes back by wrapping
+    // the sum never decreases or overflows
+    assert(sum >= c->ended && sum <= STEP_CLOCK_MAX);
     return sum;
 }

@@ -1,4 +1,4 @@
-// Steps of sessions that come, repeat themselves, and end.
+// Steps of sessions that are reported, reported again, and end.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/step_clock.h"
@@ -14,8 +14,8 @@ static void test_sum(void **state)
     uint64_t sum = 0;
     for (uint64_t session = 1; session <= 40; session++) {
         assert_int_equal(step_clock_set(&c, session, session), 0);
-        assert_int_equal(step_clock_set(&c, session, session), 0);     // the same again
-        assert_int_equal(step_clock_set(&c, session, session / 2), 0); // late
+        assert_int_equal(step_clock_set(&c, session, session), 0);     // a repeat
+        assert_int_equal(step_clock_set(&c, session, session / 2), 0); // a late report
         sum += session;
         assert_int_equal(step_clock_sum(&c), sum);
     }
@@ -23,8 +23,8 @@ static void test_sum(void **state)
         step_clock_end(&c, session);
     step_clock_end(&c, 2);
     assert_int_equal(c.sessions.n, 20);
-    assert_int_equal(step_clock_sum(&c), sum); // what was done stays done
-    step_clock_begin(&c, 100);                 // less than has ended
+    assert_int_equal(step_clock_sum(&c), sum); // steps of ended sessions still count
+    step_clock_begin(&c, 100);                 // fewer steps than have been done
     assert_int_equal(step_clock_sum(&c), sum);
     step_clock_begin(&c, 10000);
     assert_int_equal(step_clock_sum(&c), 10000 + 400);
@@ -36,7 +36,7 @@ static void test_sum(void **state)
     assert_int_equal(mem_live(), 0);
 }
 
-// For any reports the sum grows and never wraps.
+// Whatever is reported, the sum grows and never overflows.
 static void test_limit(void **state)
 {
     (void)state;

@@ -1,8 +1,8 @@
 // Batches of sync tables: contributions are kept until a batch is complete, then added
 // key by key in the order of the tree, and applied once.
 //
-// Memory for adding is there before a contribution is acknowledged. Only the store can
-// still fail, when the batch is applied: see sync_sum.c.
+// The memory for adding is reserved before a contribution is acknowledged. Only the store
+// can still fail, when the batch is applied: see sync_sum.c.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/sync.h"
@@ -17,8 +17,6 @@
 #include "server/shard_internal.h"
 #include "server/sync_sum.h"
 #include "server/tables.h"
-
-// Contributions.
 
 static void contribution_free(struct shard *s, struct contribution *c)
 {
@@ -62,15 +60,15 @@ static int keep_values(struct shard *s, struct request *q, struct contribution *
         c->kept = van_keep(s->van, q->fresh);
         if (c->kept == NULL)
             return TUG_ENOMEM;
-    } else { // it is kept already, and belongs to the contribution from now on
-        assert(q->kept != NULL); // nobody has taken it over before
+    } else { // the body is kept already, and now belongs to the contribution
+        assert(q->kept != NULL); // no other contribution has taken it over
         c->kept = q->kept;
         q->kept = NULL;
     }
     return 0;
 }
 
-// Keys, not rows: these may go before the batch is complete.
+// Copies the keys, since rows may be removed before the batch is complete.
 static int keep_keys(struct contribution *c, const struct keys *k, struct err *e)
 {
     if (k->n == 0)
@@ -82,8 +80,8 @@ static int keep_keys(struct contribution *c, const struct keys *k, struct err *e
     return 0;
 }
 
-// Contributions to later batches leave half of the room to the next one: else there could
-// be none for the part that all others wait.
+// Takes memory from the budget. Contributions to later batches leave half of it to the
+// next batch: otherwise there might be no room for the part that all others wait for.
 static bool take_room(struct budget *b, uint64_t bytes, bool early)
 {
     if (early &&
@@ -137,15 +135,13 @@ static int contribution_make(struct shard *s, struct request *q,
     return 0;
 }
 
-// Applying a batch.
-
 static void apply_next(struct shard *s, struct shard_table *t)
 {
     struct sync_batch *b = sync_clock_next(&t->sync);
     assert(t->spec.mode == WIRE_SYNC);
     if (sync_apply_batch(s, t) != 0)
         return;
-    assert(t->n_applied == 0); // all of it, so that a save may begin
+    assert(t->n_applied == 0); // a save may only begin between two batches
     t->figures.examples += sync_examples(b);
     for (uint32_t i = 0; i < b->n; i++)
         contribution_free(s, b->parts[i].what);
@@ -164,11 +160,10 @@ void sync_apply(struct shard *s, struct shard_table *t)
         return;
     t->again = true;
     if (t->stuck.code == TUG_EUSAGE)
-        s->pending_due = s->now; // who waits for it hears so
+        s->pending_due = s->now; // the requests that wait for the batch are answered by
+                                 // the error at once
     background_wake(s);
 }
-
-// Pushes.
 
 static bool all_applied(const struct retries_push *known, const struct keys *k)
 {
@@ -249,6 +244,7 @@ enum outcome sync_push(struct shard *s, struct request *q, struct shard_table *t
     sync_apply(s, t);
     if (s->o.max_bytes != 0)
         tables_measure(s, t);
-    shard_ok(s, q, push_left_out(t)); // of batches that were complete
+    shard_ok(s, q, push_left_out(t)); // the value concerns earlier batches, which were
+                                      // complete
     return ANSWERED;
 }

@@ -1,4 +1,5 @@
-// Bits for what is covered; at most sixteen parts in order.
+// The clock of synchronous batches: see sync_clock.h. A bit for each micro-batch tells
+// which ones have arrived; a batch has at most sixteen parts, which are sorted.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/sync_clock.h"
@@ -47,7 +48,8 @@ bool sync_clock_has(const struct sync_clock *c, uint64_t clock, uint8_t micro,
     const struct sync_batch *b = &c->open[clock % SHARD_MAX_CLOCKS];
     if (clock < c->next)
         return true;
-    // Ranges are dyadic: one that holds it, or its parts one by one, say the same.
+    // Ranges are dyadic, so the range has arrived if a larger part has it, or all its
+    // parts have arrived one by one.
     uint32_t bits = bits_of(micro, micros);
     return (b->covered & bits) == bits;
 }

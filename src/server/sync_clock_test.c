@@ -1,4 +1,5 @@
-// The two clocks beside naive models.
+// Compares the two clocks, of synchronous batches and of bounded delay, with naive
+// models.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -11,7 +12,8 @@
 
 enum { MICROS = SHARD_MICROS, ROUNDS = 20000 };
 
-// The micro-batches that are in, and how often a part was taken or dropped.
+// The micro-batches that have arrived, and how often each contribution was taken or
+// dropped.
 struct model {
     bool in[SHARD_MAX_CLOCKS][MICROS];
     uint64_t next;
@@ -26,7 +28,7 @@ static bool model_has(const struct model *m, uint64_t clock, uint32_t micro,
     return true;
 }
 
-// Parts are in order, apart, and cover what is in.
+// Checks that parts are sorted and disjoint, and cover what has arrived.
 static void check_batch(const struct sync_batch *b, const bool in[MICROS])
 {
     uint32_t end = 0, covered = 0;
@@ -48,7 +50,7 @@ static void test_sync_clock(void **state)
     (void)state;
     struct sync_clock c = {0};
     struct model m = {0};
-    int parts[ROUNDS] = {0}; // 1: kept
+    int parts[ROUNDS] = {0}; // 1 if the contribution is kept
     for (uint64_t round = 0; round < ROUNDS; round++) {
         uint8_t micros = (uint8_t)(1u << random_below(5, round, 0, 5));
         uint8_t micro = (uint8_t)(random_below(5, round, 1, MICROS / micros) * micros);
@@ -80,7 +82,7 @@ static void test_sync_clock(void **state)
         }
     }
     assert_true(m.next > 100);
-    // Each part that was taken has been given back once, or is open.
+    // Each contribution was either dropped once, or belongs to an open batch.
     for (uint32_t i = 0; i < SHARD_MAX_CLOCKS; i++)
         for (uint32_t p = 0; p < c.open[i].n; p++)
             --*(int *)c.open[i].parts[p].what;
@@ -95,7 +97,8 @@ static void test_ssp_clock(void **state)
     struct ssp_clock c = SSP_CLOCK_INIT;
     uint64_t clock[SESSIONS] = {0}, newest[SESSIONS] = {0};
     bool living[SESSIONS] = {0}, ticked[SESSIONS] = {0};
-    assert_true(ssp_clock_open(&c, 1000, 0)); // nobody to wait for
+    // no worker has sent a tick, so no pull waits
+    assert_true(ssp_clock_open(&c, 1000, 0));
     for (uint64_t round = 0; round < ROUNDS; round++) {
         uint64_t who = random_below(6, round, 0, SESSIONS);
         if (random_below(6, round, 1, 10) == 0) {
@@ -112,7 +115,7 @@ static void test_ssp_clock(void **state)
             uint64_t at = random_below(6, round, 2, 50) + round / 400;
             if (round % 500 == 0)
                 at = SSP_FINISHED;
-            // Now and then one that was sent before others comes behind them.
+            // Now and then a tick arrives after later ones.
             uint64_t request = 10 + round - random_below(6, round, 3, 10);
             if (request >= newest[who]) {
                 newest[who] = request;

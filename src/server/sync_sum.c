@@ -1,17 +1,18 @@
-// Batches of sync tables: the contributions of a clock are added up key by key, as the
-// tree of sums says, and pushed to the store partition by partition, keys ascending; so
-// the rows do not depend on who contributed what.
+// Batches of sync tables: the contributions to a batch are added up key by key, in the
+// order of the tree of sums, and pushed to the store partition by partition, with
+// ascending keys. So the rows do not depend on which worker contributed what.
 //
-// Gradients are divided by the examples of the batch with reduce = mean, but for those of
-// rows that are sums (sums-from). For rule `average` the store gets the mean of the
-// contributions with the key, for `assign` the last one. Sums and statistics (show,
-// click) are added whatever `reduce` says; those that are kept (the slot) are the last
-// contribution's.
+// With reduce = mean, gradients are divided by the number of examples of the batch,
+// except for rows that are sums (sums-from). For rule `average` the store gets the
+// mean of the contributions with the key, for `assign` the last one. Sums and
+// statistics (show, click) are added whatever `reduce` says; the slot is that of
+// the last contribution.
 //
-// Memory for all of this is there before a contribution is acknowledged. Only the store
+// The memory for this is reserved before a contribution is acknowledged. Only the store
 // can still fail: rows are made when the batch is applied, since admin operations and
-// entry policies may have removed or refused them meanwhile. Then the batch stays, with
-// the partitions that it has come to, and is tried again; pulls that wait for it say why.
+// entry policies may have removed or refused them meanwhile. Then the batch is kept, with
+// the number of partitions that were applied, and is tried again. Pulls that wait for it
+// are answered with the reason.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/sync_sum.h"
@@ -26,19 +27,22 @@
 #include "store/cut.h"
 #include "table/tree_sum.h"
 
-enum { PUSH_KEYS = 4096 }; // that are pushed together, unless a partition has more
+enum {
+    PUSH_KEYS = 4096
+};  // number of keys that are pushed together, unless a partition
+    // has more
 
 struct sync_scratch {
-    size_t keys;  // of a partition, in all contributions
-    size_t width; // floats of a key
-    // A partition's distinct keys, the contributions with each key, as bits, and their
-    // positions: SHARD_MICROS for each key.
+    size_t keys;  // most keys of a partition in all contributions together
+    size_t width; // floats per key
+    // The distinct keys of a partition, the contributions that have each key (as bits),
+    // and their positions, SHARD_MICROS for each key.
     struct key_set seen;
     struct table_entry *entries;
     uint16_t *has;
     uint32_t *at;
     float *sums;
-    // The joined push: partitions one after the other.
+    // The combined push, with partitions in ascending order.
     uint64_t *key;
     float *values;
     uint32_t *partitions;
@@ -70,7 +74,8 @@ static struct sync_scratch *make(size_t keys, size_t width)
     struct sync_scratch *x = mem_zalloc(sizeof(*x));
     if (x == NULL)
         return NULL;
-    x->keys = 2 * keys; // lest a few more want it anew
+    x->keys = 2 * keys; // twice the need, so that slightly larger batches do not allocate
+                        // again
     x->width = width;
     x->entries = mem_array(x->keys, sizeof(*x->entries));
     x->has = mem_array(x->keys, sizeof(*x->has));
@@ -113,9 +118,9 @@ struct merge {
     struct shard *s;
     struct shard_table *t;
     const struct sync_batch *batch;
-    uint32_t run[SHARD_MICROS]; // of each contribution, the next one
-    float scale;                // of gradients that are averaged over examples
-    bool by_rows;               // their rows scale them, and their l2 with them
+    uint32_t run[SHARD_MICROS]; // index of the next run of each contribution
+    float scale;                // factor of gradients, if they are averaged over examples
+    bool by_rows; // the factor is passed to the rows, which scale gradients and l2 by it
 };
 
 static const struct contribution *part(const struct merge *m, uint32_t i)
@@ -128,7 +133,8 @@ static const struct key_run *next_run(const struct merge *m, uint32_t i)
     return &part(m, i)->runs[m->run[i]];
 }
 
-// The least partition that comes next; UINT32_MAX at the end (that of the last run).
+// Returns the smallest partition among the next runs; UINT32_MAX at the end, which is the
+// partition of the last run.
 static uint32_t next_partition(const struct merge *m)
 {
     uint32_t least = UINT32_MAX;
@@ -163,7 +169,7 @@ static float scale_of(const struct shard_table *t, const struct sync_batch *b)
     return t->spec.config.mean && examples > 0 ? 1 / (float)examples : 1;
 }
 
-// Whether all that a push carries are gradients, each with an l2.
+// Returns whether all values of a push are gradients of groups with an l2 of their own.
 static bool scaled_by_rows(const struct shard_table *t)
 {
     const struct accessor *a = &t->spec.accessor;
@@ -173,7 +179,8 @@ static bool scaled_by_rows(const struct shard_table *t)
     return steps;
 }
 
-// A batch is of one pass. If contributions differ, one of them counts.
+// Returns whether the batch repeats an earlier pass. All contributions should say the
+// same; if they differ, the batch counts as new.
 static bool comes_again(const struct merge *m)
 {
     bool again = true;
@@ -182,9 +189,9 @@ static bool comes_again(const struct merge *m)
     return again;
 }
 
-// Values of one key.
-
-// The factor of the sum of contributions, by the rule of a group.
+// Reduces the contributions to one value per weight in the way that the rule of the group
+// asks for: `sum` stays the sum, or becomes the last contribution, the mean, or the
+// scaled sum.
 static void reduce(float scale, enum rule_kind kind, const float *last, uint32_t n_parts,
                    float *sum, uint32_t n)
 {
@@ -231,14 +238,13 @@ static void add_up(const struct merge *m, uint64_t key, const uint32_t *at, uint
         ret[column] = from[n - 1][column];
 }
 
-// Keys of a partition.
-
-// The distinct keys of the partition's runs, with what has them; returns how many.
+// Collects the distinct keys of the partition's runs and the contributions that have
+// each. Returns the number of keys.
 static uint32_t collect(struct merge *m, uint32_t partition)
 {
     struct sync_scratch *x = m->s->sync;
-    uint64_t *keys = x->key + x->n;           // by their numbers, until they are sorted
-    assert(keys_of(m, partition) <= x->keys); // sync_reserve counted the longest runs
+    uint64_t *keys = x->key + x->n;           // keys by number, before they are sorted
+    assert(keys_of(m, partition) <= x->keys); // sync_reserve has counted the longest runs
     uint32_t n = 0;
     key_set_clear(&x->seen, keys_of(m, partition));
     for (uint32_t i = 0; i < m->batch->n; i++) {
@@ -269,18 +275,16 @@ static void add_partition(struct merge *m, uint32_t partition)
     size_t width = m->t->spec.accessor.push_width;
     uint32_t n = collect(m, partition);
     assert(n > 0 && x->n + n <= most(x));
-    assert(partition >= m->t->n_applied); // no gradient is applied twice
+    assert(partition >= m->t->n_applied); // otherwise gradients would be applied twice
     table_sort_by_key(x->entries, n);
     for (uint32_t i = 0; i < n; i++, x->n++) {
-        uint32_t k = x->entries[i].handle; // its number
+        uint32_t k = x->entries[i].handle; // the number of the key
         x->key[x->n] = x->entries[i].key;
         add_up(m, x->key[x->n], x->at + (size_t)k * SHARD_MICROS, x->has[k],
                x->values + x->n * width);
     }
     x->partitions[x->n_partitions++] = partition;
 }
-
-// The batch.
 
 static void remember(struct shard_table *t, const struct sync_scratch *x)
 {

@@ -11,10 +11,10 @@ struct shard_table;
 struct sync_batch;
 struct sync_scratch;
 
-// Applies the next batch, which is complete, to the store. On failure t->stuck says why,
-// and calling again goes on.
+// Applies the next batch, which must be complete, to the store. On failure t->stuck has
+// the reason, and the next call continues.
 int sync_apply_batch(struct shard *s, struct shard_table *t);
-// Memory to add up the batch of that clock when keys k are in, too.
+// Reserves memory to add up the batch of this clock with contribution k.
 int sync_reserve(struct shard *s, const struct shard_table *t, uint64_t clock,
                  const struct keys *k);
 uint64_t sync_examples(const struct sync_batch *b);

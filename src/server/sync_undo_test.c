@@ -1,7 +1,7 @@
-// Batches of sync tables whose sums are not finite, though each worker's part is: the
-// server applies partitions up to the one with such a key, and no bit of that or of those
-// behind it; whoever waits for the batch hears which key. Against a server that is given
-// only the partitions before.
+// Batches of sync tables whose sums are not finite, although the part of each worker is.
+// The server applies the partitions before the first one with such a key, and changes no
+// bit of that one or those after it. Whoever waits for the batch gets an error with the
+// key. The result is compared with a server that gets only the partitions before.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <float.h>
@@ -26,7 +26,7 @@ static const char *const configs[] = {
 };
 enum { CONFIGS = sizeof(configs) / sizeof(*configs) };
 
-// The keys of a batch that become infinite, and the least partition that has one.
+// The keys of a batch that become infinite, and the smallest partition with such a key.
 struct bad {
     uint64_t keys[MOST_BAD];
     uint32_t n, partition;
@@ -52,8 +52,8 @@ static struct bad draw_bad(const struct lone *w, uint64_t seed)
     return b;
 }
 
-// What worker `part` of a clock contributes to partitions before `end`; its share of the keys in
-// `bad` is finite, and too much together with that of another one.
+// Sends the contribution of worker `part` to partitions before `end`. For keys in `bad`
+// it is finite, but too large when added to another worker's.
 static void contribute(struct lone *w, uint64_t clock, uint32_t part, uint32_t end,
                        const struct bad *bad)
 {
@@ -84,7 +84,8 @@ static void run_clock(struct lone *w, uint64_t seed, uint64_t clock, uint32_t en
         contribute(w, clock, (first + i) % PARTS, end, bad);
 }
 
-// A pull behind the batch is refused, with a key that the batch would make infinite.
+// Expects that a pull after the batch is refused, with a key that the batch would make
+// infinite.
 static void expect_key(struct lone *w, uint64_t clock, const struct bad *bad)
 {
     struct msg_pull m = lone_pull_of(w, 0, T, &bad->keys[0], 1);
@@ -119,7 +120,8 @@ static void run(const char *config, uint64_t seed)
     assert_int_equal(loop_table(before)->sync.next, clock + 1);
     loops_check_same(w, before);
     expect_key(w, clock, &bad);
-    for (int i = 0; i < 20; i++) // it is tried again, and nothing is applied twice
+    for (int i = 0; i < 20; i++) // the batch is tried again, and no partition is applied
+                                 // twice
         lone_pass_time(w, SECOND_NS);
     loops_check_same(w, before);
     expect_key(w, clock, &bad);

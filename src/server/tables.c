@@ -1,4 +1,4 @@
-// Tables: made, changed as a whole, counted, found by others.
+// Tables: making and finding them, operations on a whole table, and figures.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/tables.h"
@@ -65,8 +65,6 @@ void tables_touch_all(struct shard *s, struct shard_table *t)
         t->changed_at[p] = t->version;
 }
 
-// Living workers.
-
 static int set_living(struct shard *s, struct shard_table *t)
 {
     const struct roster *r = member_roster(s->member);
@@ -86,12 +84,10 @@ void tables_living(struct shard *s)
 {
     for (uint32_t i = 0; i < s->n_tables; i++)
         if (s->tables[i] != NULL && s->tables[i]->spec.mode == WIRE_SSP)
-            // Without memory the dead hold others up until the next roster.
+            // If memory is out, dead workers delay others until the next roster.
             (void)set_living(s, s->tables[i]);
     pending_wake(s, WANTS_TICK);
 }
-
-// Making.
 
 static int reserve_strip(struct shard *s, const struct table_spec *spec, struct err *e)
 {
@@ -110,8 +106,8 @@ static int reserve_strip(struct shard *s, const struct table_spec *spec, struct 
     return 0;
 }
 
-// The directory of this loop's cold rows of the table. The same after a restart: by the
-// numbers of process and loop, not by its node.
+// Gets the directory of this loop's cold rows of the table. Its name has the numbers of
+// process and loop, not the node's id, so that it is the same after a restart.
 static int cold_dir(const struct shard *s, const struct shard_table *t,
                     char ret[FILE_PATH_MAX], struct err *e)
 {
@@ -153,7 +149,7 @@ static int table_make(struct shard *s, const struct table_spec *spec,
     t->spec = *spec;
     t->ssp = SSP_CLOCK_INIT;
     t->ssp.all_count = s->o.without_late_workers;
-    t->version = 1; // a pull at version 0 has no copy
+    t->version = 1; // a client without a copy of the rows pulls at version 0
     t->changed_at = mem_zalloc(((size_t)1 << s->bits) * sizeof(*t->changed_at));
     if (t->changed_at == NULL)
         return err_nomem(e, "a table's partitions");
@@ -204,9 +200,7 @@ enum outcome table_serve(struct shard *s, struct request *q)
     return ANSWERED;
 }
 
-// Admin operations.
-
-// Rows of the one can be the other's, whatever their names and modes.
+// Checks that rows of one table can be copied into the other; names and modes may differ.
 static int check_copy(const struct table_spec *from, const struct table_spec *to,
                       struct err *e)
 {
@@ -223,7 +217,8 @@ static int check_copy(const struct table_spec *from, const struct table_spec *to
                    to->config.name, from->config.name, difference);
 }
 
-// Makes a missing table: an asynchronous one, since no worker trains it.
+// Makes the table into which another is copied, if it is missing. It is asynchronous, as
+// no worker trains it.
 static int copy_into(struct shard *s, const struct table_spec *from, uint32_t other,
                      struct shard_table **ret, struct err *e)
 {
@@ -274,7 +269,7 @@ static int copy(struct shard *s, struct shard_table *t, uint32_t other, struct e
         return rc;
     }
     assert(to != t);
-    sync_drop(s, to); // what is open was of the rows before
+    sync_drop(s, to); // the open batches were computed from the old rows
     store_close(to->store);
     to->store = rows;
     tables_touch_all(s, to);
@@ -282,7 +277,8 @@ static int copy(struct shard *s, struct shard_table *t, uint32_t other, struct e
     return 0;
 }
 
-// The first time the mean is a copy.
+// Updates the mean of the parameters, which is kept in another table. At first it is a
+// copy of them.
 static int mean(struct shard *s, struct shard_table *t, const struct msg_table_do *m,
                 struct err *e)
 {
@@ -306,7 +302,7 @@ static int mean(struct shard *s, struct shard_table *t, const struct msg_table_d
 int tables_obey(struct shard *s, const struct msg_table_do *m, struct err *e)
 {
     if (m->what == WIRE_DROP && m->table < SPEC_MAX_TABLES && s->tables[m->table] == NULL)
-        return 0; // once more
+        return 0; // the operation was done before
     struct shard_table *t = tables_find(s, m->table, e);
     if (t == NULL)
         return e->code;
@@ -315,7 +311,7 @@ int tables_obey(struct shard *s, const struct msg_table_do *m, struct err *e)
         return copy(s, t, m->other, e);
     case WIRE_MEAN:
         return mean(s, t, m, e);
-    case WIRE_CLOCK: // the next batch's
+    case WIRE_CLOCK: // sets the number of the next batch
         TRY(sync_clock_check_number(m->clock, e));
         sync_drop(s, t);
         previous_begin(&t->before);
@@ -323,7 +319,7 @@ int tables_obey(struct shard *s, const struct msg_table_do *m, struct err *e)
         return 0;
     case WIRE_DROP:
         assert(background_free(
-            t)); // a save's run names it: table_do_serve waits for its end
+            t)); // table_do_serve has waited for the end of a save that uses the table
         s->tables[m->table] = NULL;
         table_free(s, t);
         return 0;
@@ -332,8 +328,6 @@ int tables_obey(struct shard *s, const struct msg_table_do *m, struct err *e)
                        t->spec.config.name);
     }
 }
-
-// Figures.
 
 static void count_store(const struct store *store, struct msg_table_is *m)
 {
@@ -443,8 +437,6 @@ enum outcome table_info_serve(struct shard *s, struct request *q)
     buf_free(&config);
     return ANSWERED;
 }
-
-// The global step.
 
 void tables_set_step(struct shard *s)
 {

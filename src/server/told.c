@@ -1,6 +1,7 @@
-// The log of admin operations: who gave which, from where, once it was obeyed or refused.
-// Admin operations go to the servers, but the scheduler has the log: one loop, the same
-// for all clients, reports them. It reports one refused operation a second.
+// Reports admin operations for the log of the scheduler: who gave which one and from
+// where, after it was done or refused. Admin operations go to all servers, so one loop,
+// the same for all clients, reports them. It reports at most one refused operation a
+// second.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/told.h"
@@ -10,7 +11,7 @@
 #include "server/shard_internal.h"
 #include "server/tables.h"
 
-// The living server loop with the least id.
+// Returns whether this is the living server loop with the smallest id, which reports.
 static bool is_teller(const struct shard *s)
 {
     const struct roster *r = member_roster(s->member);
@@ -28,8 +29,8 @@ static const char *table_name(struct shard *s, uint32_t table)
     return t != NULL ? t->spec.config.name : "?";
 }
 
-// Operations that copy and count batches are part of training, not admin operations of a
-// user.
+// Returns the name of an operation for the log. Copies, and numbers of batches, are part
+// of training and have no name here.
 static const char *name_of(uint8_t what)
 {
     switch (what) {

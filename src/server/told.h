@@ -1,4 +1,4 @@
-// Reports orders to the scheduler's log.
+// Reports admin operations to the scheduler's log.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_TOLD_H
@@ -9,7 +9,8 @@
 struct request;
 struct shard;
 
-void told_done(struct shard *s, const struct request *q); // or begun, if it takes time
+// The operation is done, or has begun if it takes time.
+void told_done(struct shard *s, const struct request *q);
 void told_refused(struct shard *s, const struct request *q, const struct err *why);
 
 #endif

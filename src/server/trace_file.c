@@ -56,8 +56,6 @@ int trace_name(struct trace_loop *l, uint32_t table, const char *name)
     return 0;
 }
 
-// One clock, one order.
-
 static const struct trace_loop *best_clock(const struct trace *t, uint32_t rank)
 {
     const struct trace_loop *best = NULL;
@@ -81,7 +79,7 @@ void trace_align(struct trace *t)
         const struct trace_loop *clock = best_clock(t, l->rank);
         uint64_t ahead = (uint64_t)clock->ahead_ns;
         if ((clock->ahead_ns < 0 ? -ahead : ahead) <= clock->doubt_ns)
-            ahead = 0; // they may show the same
+            ahead = 0; // the clocks may be the same
         for (size_t k = 0; k < l->n; k++) {
             l->events[k].begin_ns -= ahead;
             l->events[k].arrived_ns -= ahead;
@@ -90,8 +88,6 @@ void trace_align(struct trace *t)
             qsort(l->events, l->n, sizeof(*l->events), by_begin);
     }
 }
-
-// Names.
 
 static void kind_name(const struct wire_event *event, char to[NAME_MAX_BYTES])
 {
@@ -113,15 +109,13 @@ static const char *table_name(const struct trace_loop *l, uint32_t table)
     return "";
 }
 
-// The file.
-
 struct writer {
     struct file_writer *file;
     struct buf line;
-    uint64_t begin_ns; // of all
-    uint64_t waits;    // so far
-    const char *comma; // before the next event
-    int rc;            // the first that failed
+    uint64_t begin_ns; // when the earliest event begins
+    uint64_t waits;    // the number of waiting requests written so far, for their ids
+    const char *comma; // the separator before the next event
+    int rc;            // the first error
 };
 
 static void flush(struct writer *w, struct err *e)
@@ -139,7 +133,7 @@ static void put_text(struct writer *w, const char *text)
     w->rc = w->rc != 0 ? w->rc : buf_json(&w->line, text);
 }
 
-// Microseconds, as the format wants them, without losing any.
+// Writes a time in microseconds, as the format demands, with all its nanoseconds.
 static void put_time(struct writer *w, const char *name, uint64_t ns)
 {
     PUT(w, ",\"%s\":%" PRIu64 ".%03u", name, ns / 1000, (unsigned)(ns % 1000));
@@ -147,7 +141,8 @@ static void put_time(struct writer *w, const char *name, uint64_t ns)
 
 static void put_place(struct writer *w, const struct trace_loop *l)
 {
-    PUT(w, ",\"pid\":%u,\"tid\":%u", l->rank + 1, l->loop + 1); // 0 is not a process
+    // number 0 would not show as a process
+    PUT(w, ",\"pid\":%u,\"tid\":%u", l->rank + 1, l->loop + 1);
 }
 
 static void put_label(struct writer *w, const struct trace_loop *l, const char *what,
@@ -242,8 +237,6 @@ int trace_write(const struct trace *t, const char *path, struct err *e)
     file_abort(w.file);
     return w.rc == TUG_ENOMEM ? err_nomem(e, "a trace") : w.rc;
 }
-
-// The table.
 
 struct sample {
     uint32_t kind;

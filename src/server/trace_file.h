@@ -1,5 +1,5 @@
-// Server loops' records (PROFILE) for people: a file of trace events as Chrome and
-// Perfetto read them, and a table of how long each kind of request takes.
+// The records of server loops (PROFILE) for people: a file of trace events for Chrome and
+// Perfetto, and a table of the times of each kind of request.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_TRACE_FILE_H
@@ -20,12 +20,12 @@ struct trace_table {
 };
 
 struct trace_loop {
-    uint32_t rank, loop; // of which server
+    uint32_t rank, loop; // rank of the server, and number of its loop
     char process[128];   // "server 0 (host:pid)"
     struct trace_table *tables;
     size_t n_tables;
-    int64_t ahead_ns;  // its clock is ahead of ours
-    uint64_t doubt_ns; // or behind, by so much
+    int64_t ahead_ns;  // how far its clock is ahead of ours
+    uint64_t doubt_ns; // the error of ahead_ns, in both directions
     struct wire_event *events;
     size_t n, max;
     uint64_t dropped;
@@ -37,20 +37,20 @@ struct trace {
 };
 void trace_free(struct trace *t); // a zeroed one is fine
 
-// Adds EVENT records to a loop's. TUG_EDATA if they are not records.
+// Adds EVENT records of a loop. Returns TUG_EDATA if they cannot be decoded.
 int trace_add(struct trace_loop *l, struct wire_text events, struct err *e);
 
-// The name of a table. TUG_ENOMEM.
+// Adds the name of a table. Returns 0 or TUG_ENOMEM.
 int trace_name(struct trace_loop *l, uint32_t table, const char *name);
 
-// Puts all events on one clock, ours, and each loop's in order. Loops of a server share a
-// clock; a difference that the time on the way may explain is none.
+// Converts all events to our clock, and sorts those of each loop. The loops of a server
+// share a clock; a difference that the travel time of messages may explain is ignored.
 void trace_align(struct trace *t);
 
-// There when complete.
+// Writes the file, which appears under its name only when it is complete.
 int trace_write(const struct trace *t, const char *path, struct err *e);
 
-// For each kind the number of requests, and their times.
+// Appends a table with the number of requests of each kind and their times.
 int trace_print(const struct trace *t, struct buf *to);
 
 #endif

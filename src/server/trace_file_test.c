@@ -1,5 +1,5 @@
-// A small trace byte for byte, clocks that differ and clocks that seem to, the table
-// against sorted samples, each allocation failing.
+// Compares a small trace byte for byte. Further tests: clocks that differ or seem to, the
+// table against sorted samples, and each allocation failing.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/trace_file.h"
@@ -28,7 +28,7 @@ static int begin(void **state)
     return 0;
 }
 
-// Two loops of server 0 and one of server 1.
+// Makes a trace with two loops of server 0 and one of server 1.
 static struct trace open_trace(void)
 {
     struct trace t = {.loops = mem_zalloc(LOOPS * sizeof(*t.loops)), .n = LOOPS};
@@ -91,7 +91,7 @@ static void file(void **state)
     struct buf b = BUF_INIT(1 << 16);
     struct err e = {0};
     assert_int_equal(trace_name(&t.loops[0], 7, "a \"b\""), 0);
-    assert_int_equal(add(&t.loops[0], &wait), 0); // noted when it ended
+    assert_int_equal(add(&t.loops[0], &wait), 0); // recorded when the wait ended
     assert_int_equal(add(&t.loops[0], &push), 0);
     t.loops[0].dropped = 5;
     t.n = 1;
@@ -108,8 +108,8 @@ static void file(void **state)
     trace_free(&t);
 }
 
-// The clocks of a server's loops are shifted together, by the best comparison;
-// differences that may come from the network are kept.
+// The events of a server's loops are shifted together, by the best comparison of clocks.
+// Differences that may come from the network are ignored.
 static void clocks(void **state)
 {
     (void)state;
