@@ -22,7 +22,7 @@
 
 enum {
     REQUESTS_SHARE = 8
-};  // time for requests after a slice, in slices; not less,
+}; // time for requests after a slice, in slices; not less,
     // since saves make requests copy rows, too
 #define SLICE_NS (2 * SECOND_NS / 1000)
 #define BUSY_NS (50 * SECOND_NS / 1000)

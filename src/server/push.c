@@ -23,7 +23,7 @@
 
 enum {
     PUSH_KEYS = 1 << 14
-};  // largest number of keys that go to the store together,
+}; // largest number of keys that go to the store together,
     // unless one run is longer
 
 static int check_finite(const struct push_values *v, const struct keys *k, struct err *e)

@@ -17,7 +17,7 @@
 
 enum {
     BLOCK_BYTES = 256 << 10
-};  // bytes that are read out at a time: it takes much less
+}; // bytes that are read out at a time: it takes much less
     // time than a slice
 #define SAVE_TIMEOUT_NS (60 * SECOND_NS)
 #define HOLD_TIMEOUT_NS (600 * SECOND_NS)

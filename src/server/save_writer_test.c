@@ -69,7 +69,7 @@ static struct save_writer *begin(void)
     return w;
 }
 
-// Waits until the thread has ended, as its freed memory shows: nobody can join an
+// Waits until the thread has ended, as its freed memory shows: the test cannot join an
 // abandoned thread.
 static void await_its_end(size_t live)
 {

@@ -36,7 +36,7 @@ static void test_sum(void **state)
     assert_int_equal(mem_live(), 0);
 }
 
-// Whatever is reported, the sum grows and never overflows.
+// For all reports the sum grows and never overflows.
 static void test_limit(void **state)
 {
     (void)state;

@@ -29,7 +29,7 @@
 
 enum {
     PUSH_KEYS = 4096
-};  // number of keys that are pushed together, unless a partition
+}; // number of keys that are pushed together, unless a partition
     // has more
 
 struct sync_scratch {
