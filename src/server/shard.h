@@ -22,8 +22,8 @@
 //          range of them. When all have arrived, each key's contributions are added by the
 //          fixed tree (table/tree_sum.h), divided by the examples with `mean`, and applied
 //          once. A pull at clock c waits until all clocks before c are applied. If two
-//          pushes have nested ranges, the larger one counts (its sums have the same bits). A push is
-//          acknowledged when it has been kept.
+//          pushes have nested ranges, the larger one counts (its sums have the same bits).
+//          A push is acknowledged when it has been kept.
 // Pulls that wait do not block other requests.
 //
 // A store has the rows of a table (store/store.h). Admin operations for a whole table
