@@ -125,7 +125,8 @@ void cold_close(struct store *s)
 {
     if (s->cold == NULL)
         return;
-    // A caller that needs the result calls cold_keep itself before.
+    // Errors are ignored here; a caller that needs the result calls cold_keep itself
+    // before.
     if (s->config.cold_durable)
         (void)cold_keep(s, NULL);
     free_cold(s);
@@ -177,7 +178,7 @@ static int reserve_marks(struct store *s)
     return 0;
 }
 
-// Notes rows that are in memory now, complete.
+// Records that rows are in memory now, with all their values.
 static int note_promoted(struct store *s, uint32_t p, const uint32_t *handles, uint32_t n,
                          struct err *e)
 {
@@ -199,7 +200,7 @@ static int note_promoted(struct store *s, uint32_t p, const uint32_t *handles, u
     return 0;
 }
 
-// Promotes n fetched rows of one partition, from `begin` on.
+// Promotes n fetched rows of one partition, from index `begin` on.
 static int promote(struct store *s, uint32_t begin, uint32_t n, struct err *e)
 {
     struct cold *c = s->cold;
@@ -219,7 +220,7 @@ static int promote(struct store *s, uint32_t begin, uint32_t n, struct err *e)
     return rc;
 }
 
-// Moves the keys that were found to the front of x's n keys.
+// Moves the keys that were found to the front of x's n keys. Returns their number.
 static uint32_t pack_found(struct cold_fetch *x, uint32_t n)
 {
     uint32_t m = 0;
@@ -274,7 +275,7 @@ int cold_fetch_runs(struct store *s, const struct store_run *runs, uint32_t n_ru
                 continue;
             TRY(fetch(s, n, handles, e));
             n = 0;
-            *ret_runs = r; // the rest of this run may fail
+            *ret_runs = r; // the fetch of the rest of this run may still fail
         }
     }
     if (n > 0)
@@ -286,7 +287,7 @@ int cold_fetch_runs(struct store *s, const struct store_run *runs, uint32_t n_ru
 void cold_used(struct store *s, const uint32_t *handles, size_t n)
 {
     struct cold *c = s->cold;
-    // Without memory for the marks some rows look unused and are demoted too early.
+    // If memory for the marks is out, some rows look unused and are demoted too early.
     bool all = reserve_marks(s) == 0;
     for (size_t i = 0; i < n; i++)
         if ((all || handles[i] < c->n_uses) && c->uses[handles[i]] != COLD_USED)
@@ -295,7 +296,7 @@ void cold_used(struct store *s, const uint32_t *handles, size_t n)
 
 // Demoting rows to disk.
 
-// Makes the image of a row for the disk.
+// Copies a row, in the format of the disk, to c->image.
 static uint32_t make_image(const struct store *s, const float *row, const void **ret)
 {
     const struct cold *c = s->cold;
@@ -379,7 +380,8 @@ static bool may_go(const struct store *s, uint32_t p, uint32_t handle)
     return s->cut == NULL || !cut_keeps(s, p, handle);
 }
 
-// Moves the clock's hand, once around at most, until `want` rows are chosen.
+// Moves the clock's hand, once around at most, until `want` rows are chosen. Returns the
+// number of chosen rows.
 static uint32_t go_round(struct store *s, uint32_t p, uint32_t want)
 {
     struct cold *c = s->cold;
@@ -393,7 +395,7 @@ static uint32_t go_round(struct store *s, uint32_t p, uint32_t want)
             __builtin_prefetch(store_row_at(s, rows->at[hand + AHEAD]) - 2);
         if (!store_is_live(s, p, h))
             continue;
-        assert(h < c->n_uses); // keep_share has reserved a place for each handle
+        assert(h < c->n_uses); // keep_share has reserved a mark for each handle
         if (c->uses[h] >= 1 && c->uses[h] <= COLD_USED) {
             c->uses[h]--;
         } else if (c->uses[h] != COLD_GOING && may_go(s, p, h)) {
@@ -405,8 +407,9 @@ static uint32_t go_round(struct store *s, uint32_t p, uint32_t want)
     return n;
 }
 
-// After COLD_USED rounds every row that may be demoted was chosen. If these are too few,
-// as during a save, it is tried again when there are more.
+// Demotes rows until the partition has less than its share. After COLD_USED + 2 rounds
+// every row that may be demoted was chosen. If these are too few, as during a save, the
+// limit is raised, so that the next call comes when there are more rows.
 static int keep_share(struct store *s, uint32_t p, struct err *e)
 {
     struct cold *c = s->cold;
@@ -426,7 +429,7 @@ static int keep_share(struct store *s, uint32_t p, struct err *e)
     return 0;
 }
 
-// Demotes rows that were not seen for some days.
+// Demotes rows that were not seen for cold_after_days.
 static int sweep_unseen(struct store *s, uint32_t p, struct err *e)
 {
     struct cold *c = s->cold;
@@ -472,7 +475,7 @@ void cold_forget(struct store *s, uint32_t p, const uint32_t *handles, size_t n)
         (void)tier_delete(c->tier, p, store_key_at(s, handles[i]), NULL);
         c->unwritten++;
     }
-    // A failure is reported to the next caller that needs them written.
+    // A failure is reported to the next caller that needs these rows on disk.
     if (c->unwritten >= COLD_WAITING)
         (void)cold_write_waiting(c, NULL);
 }

@@ -33,38 +33,39 @@
 #include "store/store_internal.h"
 
 enum {
-    COLD_FETCH_ROWS = 4096, // fetched together
-    COLD_GO_ROWS = 1024,    // demoted together
+    COLD_FETCH_ROWS = 4096, // most rows that are fetched together
+    COLD_GO_ROWS = 1024,    // most rows that are demoted together
     COLD_WAITING = 1 << 14, // most changes that wait to be written
-    COLD_WALK_ROWS = 512,   // rows that a walk looks at together: as many, or
+    COLD_WALK_ROWS = 512,   // most rows that a walk reads together: as many, or
     COLD_WALK_BYTES = 1 << 20,
-    COLD_RECORDS = 1 << 16, // the tier's partition with the records
+    COLD_RECORDS = 1 << 16, // number of the tier's partition that has the records
 };
 
-// Uses: 0 to COLD_USED, and
+// Values of `uses`: 0 to COLD_USED count uses, and
 enum {
     COLD_USED = 6,
-    COLD_GOING = 253, // chosen; a row may be in a partition's list twice
-    COLD_CAME = 254,  // two uses make it 0
+    COLD_GOING = 253, // chosen to be demoted; a row may be in a partition's list twice
+    COLD_CAME = 254,  // just promoted: its next two uses, which are the pull and push it
+                      // was promoted for, make it 0
 };
 
 struct cold_part {
     uint32_t hand;  // position in store_part.rows
-    uint32_t limit; // with more rows in memory, some are demoted
-    uint32_t swept; // the day on which unseen rows were last looked for
-    uint32_t day;   // of the record on disk
-    bool recorded;  // the disk has a record
+    uint32_t limit; // number of rows in memory above which some are demoted
+    uint32_t swept; // day on which unseen rows were last looked for
+    uint32_t day;   // day of the record on disk
+    bool recorded;  // whether the disk has a record of this partition
 
-    // For deltas: cold_delta.c.
-    uint32_t shrunk; // the day of the last shrink
+    // For deltas: see cold_delta.c.
+    uint32_t shrunk; // day of the last shrink
     struct key_list out;
-    struct key_list cut_out, cut_published, cut_kept; // during a cut
-    struct key_list published;                        // emptied by STORE_PUBLISHED
+    struct key_list cut_out, cut_published, cut_kept; // used during a cut
+    struct key_list published; // the operation STORE_PUBLISHED empties it
 };
 
-// Keys to fetch, and the rows that were found.
+// The keys to fetch, and the rows that were found.
 struct cold_fetch {
-    uint32_t which[COLD_FETCH_ROWS]; // of the caller's keys
+    uint32_t which[COLD_FETCH_ROWS]; // index of each key among the caller's keys
     uint32_t partitions[COLD_FETCH_ROWS];
     uint64_t keys[COLD_FETCH_ROWS];
     uint8_t found[COLD_FETCH_ROWS];
@@ -73,7 +74,7 @@ struct cold_fetch {
     uint32_t handles[COLD_FETCH_ROWS];
 };
 
-// The rows that a walk looks at together.
+// The rows that a walk reads together.
 struct cold_walk {
     uint32_t max, slot_bytes;
     char *bytes;
@@ -85,13 +86,13 @@ struct cold {
     struct tier *tier;
     char dir[FILE_PATH_MAX];
     struct cold_part *parts;
-    uint32_t share; // of a partition: rows in memory; UINT32_MAX: any number
-    uint8_t *uses;  // by handle, since the hand passed: see above
+    uint32_t share; // limit of a partition's rows in memory; UINT32_MAX: none
+    uint8_t *uses;  // uses of each handle since the hand passed it: see above
     uint32_t n_uses;
-    struct handle_bits copied; // rows with a copy on disk
-    uint32_t unwritten;        // puts and deletes without a tier_write
+    struct handle_bits copied; // a bit for each row in memory that has a copy on disk
+    uint32_t unwritten;        // number of puts and deletes that wait to be written
     uint32_t row_bytes, extra_bytes;
-    char *image; // of one row
+    char *image; // scratch for one row in the format of the disk
     struct cold_fetch fetch;
     struct cold_walk walk;
     uint32_t going[COLD_GO_ROWS];
@@ -114,22 +115,23 @@ typedef int (*cold_row_fn)(void *ctx, uint64_t key, float *row, uint32_t size,
                            struct err *e);
 int cold_visit(struct store *s, uint32_t p, const uint64_t *keys, uint32_t n,
                cold_row_fn fn, void *ctx, struct err *e);
-struct cold_at { // a context for it
+struct cold_at { // a context for `fn`
     struct store *s;
     uint32_t p;
 };
 
-// cold_delta.c. cold_reserve_out makes room for n keys of cold_note_out.
+// From cold_delta.c. cold_reserve_out makes room for n keys of cold_note_out.
 int cold_reserve_out(struct store *s, uint32_t p, uint32_t n);
 void cold_note_out(struct store *s, uint32_t p, uint64_t key);
-int cold_publish(struct store *s, uint32_t p, struct err *e); // STORE_PUBLISHED
+// Does the operation STORE_PUBLISHED.
+int cold_publish(struct store *s, uint32_t p, struct err *e);
 void cold_free_lists(struct cold_part *part);
 
-// Durable tiers: writes all rows, those in memory too, so that they are found when the
-// tier is opened again.
+// For durable tiers: writes all rows, including those in memory, so that they are found
+// when the tier is opened again.
 int cold_keep(struct store *s, struct err *e);
 
-// Durable tiers, when opened: counts the rows on disk.
+// For durable tiers that are opened: counts the rows on disk.
 int cold_find_again(struct store *s, struct err *e);
 
 #endif

@@ -1,14 +1,14 @@
-// Keeps what deltas have to know of rows on disk.
+// Keeps the facts about rows on disk that deltas need.
 //
 // A row that has changed since the last base or delta may be demoted before the next one.
 // Its key is then noted in `out`; so is the key of a row that a shrink on disk has made
-// too weak to be published. The row of a key in `out` is cold, or in memory and noted
-// there (store_part.changed), or removed: promoted rows are noted if they may be in
-// `out`. A delta may look at such a row twice, and finds nothing new.
+// too weak to be published. The row of a key in `out` is on disk, or in memory and listed
+// in store_part.changed, or removed: promoted rows are listed there if they may be in
+// `out`. So a delta may find the same row by both lists, which does no harm.
 //
-// A cut takes `out` when it begins. Of the cold rows it keeps the keys of those that it
-// published, for STORE_PUBLISHED, and of those that are left for the next delta. When the
-// cut ends, rows of keys that are noted again may have been promoted.
+// A cut takes `out` when it begins. It keeps the keys of the cold rows that it published,
+// for STORE_PUBLISHED, and of those that are left for the next delta. When the cut ends,
+// keys that are noted again may belong to rows that have been promoted meanwhile.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -38,8 +38,9 @@ static void drop_list(struct key_list *l)
     *l = (struct key_list){0};
 }
 
-// Rows that are promoted and demoted in turn note the same keys repeatedly. After
-// sorting, at least half of the list is free, so that it is sorted rarely.
+// Makes room for n more keys. Rows that are promoted and demoted in turn note the same
+// keys repeatedly, so the list is sorted and repeats are dropped when it is full. If it
+// is more than half full afterwards, it grows, so that it is sorted rarely.
 int cold_reserve_out(struct store *s, uint32_t p, uint32_t n)
 {
     struct key_list *out = &s->cold->parts[p].out;
@@ -63,13 +64,11 @@ void cold_loaded(struct store *s)
         s->cold->parts[p].out.n = 0;
 }
 
-// Cuts.
-
 void cold_cut_begin(struct store *s)
 {
     for (uint32_t p = 0; p < s->n_parts; p++) {
         struct cold_part *part = &s->cold->parts[p];
-        assert(part->cut_out.at == NULL); // the previous cut has given it back
+        assert(part->cut_out.at == NULL); // the previous cut has given its list back
         part->cut_out = part->out;
         part->out = (struct key_list){0};
     }
@@ -92,13 +91,14 @@ int cold_cut_kept(struct store *s, uint32_t p, uint64_t key)
     return key_list_add(&s->cold->parts[p].cut_kept, key);
 }
 
-// Notes keys again for the next delta; for promoted rows, notes the row in memory.
+// Notes keys again for the next delta. If a key's row was promoted, the row in memory is
+// noted.
 static int note_again(struct store *s, uint32_t p, struct key_list *keys)
 {
     enum { CHUNK = 256 };
     uint32_t handles[CHUNK];
     TRY(cold_reserve_out(s, p, keys->n));
-    while (keys->n > 0) { // finished keys are removed
+    while (keys->n > 0) { // keys that are done are removed
         uint32_t n = keys->n < CHUNK ? keys->n : CHUNK;
         const uint64_t *at = keys->at + keys->n - n;
         table_find(s->rows, at, n, handles);
@@ -133,9 +133,8 @@ int cold_cut_end(struct store *s, bool committed)
     return 0;
 }
 
-// The rows that a cut has published, in the operation STORE_PUBLISHED.
-
-// Returns whether the key's row has changed and was demoted since; it is skipped.
+// Returns whether the key's row has changed and was demoted since its publication; such a
+// row stays noted.
 static bool is_out(const struct store *s, uint32_t p, uint64_t key)
 {
     const struct key_list *out = &s->cold->parts[p].out;

@@ -1,5 +1,5 @@
-// A store with a cold tier beside one without: the same pushes, pulls, admin operations,
-// days and saves give the same bits.
+// Compares a store with a cold tier with one without: the same pushes, pulls, admin
+// operations, days and saves give the same bits.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "store/cold.h"
@@ -41,7 +41,7 @@ static void remove_tier(void)
     assert_int_equal(file_remove_tree(tier_dir, NULL), 0);
 }
 
-// Some bytes of every table file, in its first blocks.
+// Overwrites some bytes of every table file, in its first blocks.
 static void damage_blocks(void)
 {
     char path[FILE_PATH_MAX];
@@ -82,7 +82,7 @@ static int open_cold(struct store **ret, const char *settings, uint32_t bits,
 }
 
 struct config {
-    const char *settings, *cold; // cold: what the other store has beside
+    const char *settings, *cold; // cold: further settings of the store with a tier
     uint32_t bits;
 };
 
@@ -107,10 +107,10 @@ static const struct config configs[] = {
 };
 enum { N_CONFIGS = sizeof(configs) / sizeof(configs[0]) };
 
-// Two stores, the second with a tier.
+// Two stores, of which the second has a tier.
 struct pair {
     struct store *s[2];
-    struct chain *chains[2]; // what bases and deltas come to
+    struct chain *chains[2]; // the table as its base and deltas give it
     bool based;
     struct batch *b;
     const struct config *config;
@@ -172,7 +172,7 @@ static void pull_both(struct pair *x, struct rng *d)
 static void order_both(struct pair *x, enum store_admin o, float threshold, bool finish)
 {
     for (int i = 0; i < 2; i++) {
-        OK(store_finish(x->s[i], &ok_e)); // the one before
+        OK(store_finish(x->s[i], &ok_e)); // finishes the previous operation
         OK(store_admin(x->s[i], o, threshold, &ok_e));
         if (finish)
             OK(store_finish(x->s[i], &ok_e));
@@ -210,7 +210,7 @@ static void put_both(struct pair *x, struct rng *d)
         OK(store_put_extras(x->s[i], x->b->keys, x->b->n, x->b->values, &ok_e));
 }
 
-// Loads a base or delta into another store, as a reader does.
+// Loads a base or delta into the chain, as a reader of saves does.
 static void add_to_chain(struct pair *x, int i, enum save_mode mode,
                          const struct image *image)
 {
@@ -237,8 +237,8 @@ static void check_chains(struct pair *x)
     image_free(b);
 }
 
-// Deltas of a table with a tier needn't name each time the rows that are still not worth
-// publishing.
+// Compares what both stores have saved. A delta of a table with a tier need not repeat
+// the keys of rows that still are not worth publishing.
 static void check_saved(struct pair *x, enum save_mode mode, bool commit,
                         struct image *const *images)
 {
@@ -254,7 +254,7 @@ static void check_saved(struct pair *x, enum save_mode mode, bool commit,
     x->based = x->based || (mode == SAVE_BASE && commit);
 }
 
-// Whether more has gone than a delta can say.
+// Returns whether more rows were removed than a delta can list.
 static bool needs_base(const struct store *s)
 {
     for (uint32_t p = 0; p < s->n_parts; p++)
@@ -273,7 +273,8 @@ static void push_both(struct pair *x, struct rng *d)
     }
 }
 
-// A save, with pushes while it is read out, and pulls before it is committed.
+// Saves both stores, with pushes while rows are read out, and pulls before the save is
+// committed.
 static void save_both(struct pair *x, struct rng *d)
 {
     enum save_mode mode = (enum save_mode)rng_below(d, 4);
@@ -350,7 +351,7 @@ static void do_something(struct pair *x, struct rng *d)
     }
 }
 
-// Returns how many rows came in from disk.
+// Returns how many rows were promoted from disk.
 static uint64_t random_sequence(const struct config *c, uint64_t seed)
 {
     struct pair x;
@@ -374,8 +375,8 @@ static void test_same_rows(void **state)
         assert_true(random_sequence(&configs[i], 1 + i) > 50);
 }
 
-// Opening without a first store finds the rows of the last close, with the day and the
-// entry policy's state.
+// A durable tier that is opened again has the rows of the last close, with the day and
+// the state of the entry policy.
 static void test_durable(void **state)
 {
     (void)state;
@@ -407,14 +408,14 @@ static void test_durable(void **state)
         image_free(b);
     }
     close_pair(&x);
-    // Another table's.
+    // The tier of a table with other settings is refused.
     assert_int_equal(open_cold(&x.s[1], "accessor=plain; dim=3; cold-durable=yes", 2, &e),
                      TUG_EUSAGE);
     assert_non_null(strstr(e.text, tier_dir));
     remove_tier();
 }
 
-// Opens a durable tier in a process of its own, and ends without closing it.
+// Opens a durable tier in a process of its own, which ends without closing it.
 static int crash(const char *at)
 {
     struct store *s;
@@ -439,12 +440,13 @@ static void test_crash(void **state)
     assert_int_equal(system(command), 0);
     assert_int_equal(open_cold(&s, DURABLE, 0, &e), TUG_EDATA);
     assert_non_null(strstr(e.text, "without closing"));
-    assert_int_equal(open_cold(&s, DURABLE, 0, &e), TUG_EDATA); // it stays so
+    // a second attempt is refused, too
+    assert_int_equal(open_cold(&s, DURABLE, 0, &e), TUG_EDATA);
     remove_tier();
 }
 
-// Damage is found when a row is fetched, and the operation that needed the row does not
-// happen.
+// Damage is found when a row is fetched, and the operation that needed the row is not
+// done.
 static void test_damaged(void **state)
 {
     (void)state;
@@ -478,8 +480,8 @@ static void test_damaged(void **state)
     remove_tier();
 }
 
-// Each allocation fails once: finished parts stay, the rest follows later, and the rows
-// are the same.
+// Pushes while allocations fail: the parts that were applied stay applied, the rest is
+// pushed again, and the rows are the same in the end.
 static void push_in_pieces(struct pair *x, long fault)
 {
     uint32_t width = store_accessor(x->s[1])->push_width;
@@ -505,12 +507,13 @@ static void test_no_memory(void **state)
     for (uint32_t i = 0; i < N_CONFIGS; i++) {
         struct pair x;
         if (strstr(configs[i].settings, "entry") != NULL)
-            continue; // policies learn from what fails, too
+            continue; // entry policies count failed pushes, too
         struct rng d = {.seed = 77};
         open_pair(&x, &configs[i]);
         for (long fault = 0; fault < 40; fault++) {
             batch_draw(x.b, &d, 300);
-            OK(batch_push(x.s[0], x.b, &d, &ok_e)); // fills in the values
+            // the push to the first store fills in the values
+            OK(batch_push(x.s[0], x.b, &d, &ok_e));
             push_in_pieces(&x, fault % 20);
         }
         check_same(&x);
@@ -518,7 +521,7 @@ static void test_no_memory(void **state)
     }
 }
 
-// If a delta is never made, the notes for one stay below the number of keys.
+// If no delta is ever made, the notes for one stay fewer than the keys.
 static void test_no_deltas(void **state)
 {
     (void)state;
@@ -539,8 +542,8 @@ static void test_no_deltas(void **state)
     batch_free(b);
 }
 
-// RocksDB's memory counts as the table's, within the table's limit; it grows with the
-// rows on disk.
+// RocksDB's memory counts as memory of the table, within the table's limit; it grows with
+// the number of rows on disk.
 static void test_memory(void **state)
 {
     const uint64_t mib = 1 << 20, limits[] = {0, 4096 * mib, 160 * mib, 1 * mib},
@@ -565,7 +568,7 @@ static void test_memory(void **state)
         assert_int_equal(store_push(s, &p, NULL, &e), 0);
         p.n = 1;
         assert_int_equal(store_push(s, &p, NULL, &e),
-                         0); // it sends the others out before
+                         0); // demotes the other rows first
         struct store_stats x = store_stats(s);
         assert_true(x.cold_rows >= ROWS / 2);
         assert_true(x.bytes >= tiers[i] + x.cold_rows * 3 / 2);

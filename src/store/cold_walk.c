@@ -1,7 +1,7 @@
 // Walks over the rows on disk: for admin operations, saves and the opening of durable
 // tiers.
 //
-// Rows that are also in memory are skipped: their copies on disk are old.
+// Rows that are also in memory are skipped, as their copies on disk are out of date.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -12,7 +12,7 @@
 
 struct walk {
     struct store *s;
-    uint32_t n; // gathered
+    uint32_t n; // number of rows gathered so far
     cold_row_fn fn;
     void *ctx;
 };
@@ -116,11 +116,11 @@ struct order {
     struct store *s;
     uint32_t p;
     struct life_time t;
-    bool fades; // deltas must name rows that are no longer worth publishing
+    bool fades; // a delta must name rows that are no longer worth publishing
     uint32_t removed;
 };
 
-// Room for the keys was reserved.
+// Notes a removed row for deltas. The space for its key was reserved.
 static void note_gone(const struct order *o, uint64_t key)
 {
     struct key_list *gone = &o->s->parts[o->p].gone;
@@ -130,8 +130,8 @@ static void note_gone(const struct order *o, uint64_t key)
     gone->at[gone->n++] = key;
 }
 
-// Notes a row that was worth publishing at the last shrink or since, and is not any
-// longer.
+// Notes a row for deltas that was worth publishing at the last shrink or since, but is
+// not any more.
 static int note_faded(const struct order *o, uint64_t key, const float *before,
                       const float *row)
 {
@@ -191,7 +191,8 @@ int cold_admin(struct store *s, uint32_t p, struct err *e)
     uint32_t gone = part->gone.n;
     struct order o = {.s = s, .p = p, .t = store_admin_time(s, p)};
     TRY(cold_write_waiting(s->cold,
-                           e)); // so that the batch holds this operation's changes only
+                           e)); // so that the batch then has the changes of this
+                                // operation only
     int rc = 0;
     o.fades = s->config.deltas && s->life->saved != NULL && s->accessor.life.decay != 1;
     if (s->order == STORE_SHRINK && s->life->shrink != NULL)
@@ -213,8 +214,8 @@ int cold_admin(struct store *s, uint32_t p, struct err *e)
     return 0;
 }
 
-// Promotes the rows and removes them from memory, so that the cut and the next delta note
-// it.
+// Promotes rows and removes them from memory, so that the cut and the next delta note
+// their removal.
 static int remove_some(struct store *s, uint32_t p, const uint64_t *keys, uint32_t n,
                        struct err *e)
 {
@@ -252,10 +253,11 @@ int cold_remove(struct store *s, uint32_t p, const uint64_t *keys, size_t n,
 
 // Durable tiers.
 //
-// While a tier is open its changes reach the disk at any time, and rows in memory not at
-// all: after a crash the disk has rows of different moments. So a record marks the tier
-// as in use; if opening finds that record, the tier was not closed.
-#define IN_USE UINT64_MAX // beside the numbers of partitions
+// While a tier is open, changes of its rows are written to disk at different times, and
+// changes of rows in memory are not written at all. So after a crash the rows on disk are
+// from different moments. A record marks the tier as in use; if it is found when the tier
+// is opened, the tier was not closed.
+#define IN_USE UINT64_MAX // key of that record; no partition has this number
 
 static int mark_in_use(struct cold *c, struct err *e)
 {
@@ -268,7 +270,8 @@ int cold_keep(struct store *s, struct err *e)
 {
     struct cold *c = s->cold;
     for (uint32_t p = 0; p < s->n_parts; p++) {
-        c->parts[p].recorded = false; // entry policies have changed since
+        c->parts[p].recorded = false; // entry policies have changed since the record was
+                                      // written
         if (store_live_rows(s, p, &c->sweep) != 0)
             return err_nomem(e, "rows that go to disk");
         uint32_t n = c->sweep.n, at = 0;
@@ -305,7 +308,8 @@ static int read_record(void *ctx, uint64_t key, const void *bytes, uint32_t size
             "the rows in '%s' are of different moments, because the process that used "
             "them ended without closing the table; remove the directory and load a save",
             s->cold->dir);
-    uint32_t p = key < s->n_parts ? (uint32_t)key : s->n_parts; // n_parts: refused there
+    // n_parts stands for a bad key, and is refused there
+    uint32_t p = key < s->n_parts ? (uint32_t)key : s->n_parts;
     TRY(store_put_partition(s, p, bytes, size, e));
     s->cold->parts[p].recorded = true;
     s->cold->parts[p].day = s->cold->parts[p].swept = s->parts[p].day;

@@ -157,9 +157,7 @@ struct table_config table_config_defaults(void)
     return c;
 }
 
-// One setting.
-
-// Names of Paddle's for what stands in a table's settings by another name.
+// Names that Paddle has for settings which have another name here.
 static const struct {
     const char *theirs, *use;
 } paddle[] = {
@@ -182,7 +180,8 @@ static const struct {
     {"compress-in-save", "the request for a save says whether it is compressed: --zstd"},
 };
 
-// Returns NULL if it is not Paddle's. In fleet_desc_configs the names begin with sparse_.
+// Returns the hint for a name of Paddle's, or NULL. In Paddle's fleet_desc_configs these
+// names begin with sparse_.
 static const char *use_for(const char *name)
 {
     if (strncmp(name, "sparse-", 7) == 0)
@@ -214,7 +213,7 @@ static int unknown(const char *name, struct err *e)
 static const struct table_setting *find(const char *name, struct err *e)
 {
     char hyphens[OPTION_NAME_MAX];
-    snprintf(hyphens, sizeof(hyphens), "%.63s", name); // no known name is longer
+    snprintf(hyphens, sizeof(hyphens), "%.63s", name); // longer than any known name
     for (char *at = hyphens; *at != '\0'; at++)
         if (*at == '_')
             *at = '-';
@@ -267,17 +266,16 @@ int table_config_set(struct table_config *c, const char *name, const char *value
     return 0;
 }
 
-// Many settings.
-
 struct parser {
     struct table_config config;
     uint32_t line;
-    uint32_t set_in[N_SETTINGS]; // line; 0: not yet
+    uint32_t set_in[N_SETTINGS]; // line in which each setting was set; 0: not set yet
     struct problems problems;
 };
 
-// Parses one "name = value", or nothing. The first walk (`accessors`) reports only errors
-// of the accessor, the second those of the rest.
+// Parses one "name = value", or an empty setting. There are two walks over the text: the
+// first (`accessors`) sets accessors, and reports only errors in them; the second sets
+// and reports the rest.
 static int parse_setting(struct parser *p, const char *text, size_t n, bool accessors,
                          struct err *e)
 {
@@ -393,8 +391,6 @@ int table_config_print(const struct table_config *c, struct buf *to)
     return rc;
 }
 
-// As a whole.
-
 // Sets *ret to whether the setting has its default.
 static int is_default(const struct table_config *c, const struct table_setting *s,
                       bool *ret)
@@ -416,7 +412,8 @@ static bool is_of_features(const struct table_config *c)
     return strcmp(c->accessor.name, "features") == 0;
 }
 
-// Returns whether the setting has an effect with this accessor.
+// Returns whether the setting has an effect with this accessor; `lives` says whether its
+// rows have a lifecycle.
 static bool has_effect(const struct table_config *c, const struct table_setting *s,
                        bool lives)
 {
@@ -454,7 +451,7 @@ static int check_effects(const struct table_config *c, bool lives, struct err *e
     return 0;
 }
 
-// Refuses a rule with an accessor that adds pushed values.
+// Refuses an update rule for an accessor that only adds pushed values.
 static int check_sums(const struct table_config *c, struct err *e)
 {
     struct rule_params usual = table_config_defaults().accessor.rule;
@@ -513,7 +510,7 @@ static int check_numbers(const struct table_config *c, struct err *e)
     return 0;
 }
 
-// Refuses reduce=mean where it could not be one factor of a whole row.
+// Refuses reduce=mean if the factor would not apply to a whole row.
 static int check_mean(const struct table_config *c, const struct accessor *a,
                       struct err *e)
 {

@@ -1,4 +1,4 @@
-// Kinds of settings, for config.c and config_values.c.
+// Kinds of settings, which config.c and config_values.c share.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_STORE_CONFIG_INTERNAL_H
@@ -6,8 +6,8 @@
 
 #include "store/config.h"
 
-// Parses and prints a kind of setting; `at` is the field. Errors of `set` say what is
-// wrong with the value; the caller puts the setting's name in front.
+// Functions that parse and print a kind of setting; `at` is the field. Errors of `set`
+// are about the value; the caller puts the setting's name in front.
 struct setting_kind {
     int (*set)(struct table_config *c, void *at, const char *value, struct err *e);
     int (*print)(const void *at, struct buf *to);

@@ -1,4 +1,5 @@
-// Settings of tables: texts to settings and back, what is refused and in which words.
+// Settings of tables: texts are parsed and printed, and bad ones are refused with the
+// right message.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "store/config.h"
@@ -109,7 +110,7 @@ static void example(void **state)
     assert_int_equal(table_config_check(&c, NULL), 0);
 }
 
-// Paddle's classes need no other setting.
+// Paddle's names of accessors are accepted without other settings.
 static void names_of_paddle(void **state)
 {
     (void)state;
@@ -125,7 +126,7 @@ static void names_of_paddle(void **state)
     }
 }
 
-// Whether deltas are noted follows the accessor, unless it is said.
+// Whether changes are noted for deltas depends on the accessor, unless it is set.
 static void deltas(void **state)
 {
     (void)state;
@@ -141,7 +142,7 @@ static void deltas(void **state)
     assert_string_equal(text, "accessor = ctr\ndeltas = no\n");
 }
 
-// -0 is 0: equal settings have equal texts.
+// -0 is read as 0, so that equal settings have equal texts.
 static void zeros(void **state)
 {
     (void)state;
@@ -153,8 +154,6 @@ static void zeros(void **state)
     print(&c, text);
     assert_string_equal(text, "");
 }
-
-// Random settings, printed and read again, are the same to the bit.
 
 static float any_float(uint64_t seed, uint64_t i, float low, float high)
 {
@@ -280,7 +279,7 @@ static void round_trips(void **state)
         check_same(&c, &d);
         print(&d, again);
         assert_string_equal(text, again);
-        for (char *at = text; *at != '\0'; at++) // on one line
+        for (char *at = text; *at != '\0'; at++) // puts all settings on one line
             if (*at == '\n')
                 *at = ';';
         d = parsed(text);
@@ -288,7 +287,8 @@ static void round_trips(void **state)
     }
 }
 
-// Each setting: its default can be set, is what the defaults are, and has words for help.
+// For each setting, its default can be set and equals the field's default, and help has a
+// text.
 static void all_settings(void **state)
 {
     (void)state;

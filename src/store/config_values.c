@@ -14,9 +14,7 @@
 #include "rule/rule.h"
 #include "store/config_internal.h"
 
-// Numbers, words and texts.
-
-// Makes -0 a 0, since they print differently.
+// Reads a number. Turns -0 into 0, since the two print differently.
 static bool read_float(const char *value, float *ret)
 {
     bool good = decimal_parse(value, ret);
@@ -45,7 +43,7 @@ static int print_number(const void *at, struct buf *to)
     return print_float(*x, to);
 }
 
-// Reads digits, or a whole number written as 1e6.
+// Reads a whole number, as digits or in the form 1e6.
 static int read_whole(const char *value, uint64_t most, uint64_t *ret, struct err *e)
 {
     char *end = NULL;
@@ -115,7 +113,7 @@ static int print_flag(const void *at, struct buf *to)
     return buf_printf(to, "%s", *x ? "yes" : "no");
 }
 
-// Finds a word's position in `words`, a list with spaces.
+// Finds the position of a word in `words`, a list separated by spaces.
 static int read_word(const char *value, const char *words, unsigned *ret, struct err *e)
 {
     size_t n = strlen(value);
@@ -167,8 +165,6 @@ static int print_text(const void *at, struct buf *to)
 {
     return buf_printf(to, "%s", (const char *)at);
 }
-
-// Settings with their own syntax.
 
 static int set_accessor(struct table_config *c, void *at, const char *value,
                         struct err *e)
@@ -233,7 +229,8 @@ static int set_seed(struct table_config *c, void *at, const char *value, struct 
 static bool read_range(const char *value, float *ret_low, float *ret_high)
 {
     char low[64];
-    const char *dots = strstr(value, ".."); // before numbers are read: "1." is one
+    // searched first, since "1." would be read as a number
+    const char *dots = strstr(value, "..");
     if (dots == NULL) {
         bool good = read_float(value, ret_high) && *ret_high >= 0;
         *ret_low = good ? 0 - *ret_high : 0;

@@ -12,7 +12,7 @@
 enum {
     SIDE_BYTES_MIN = 64 << 20,
     STATE_BYTES_MAX = 1 << 30,
-    STATE_BYTES_MORE = 64, // of a partition's state, besides its policy's
+    STATE_BYTES_MORE = 64, // size of a partition's state without that of its entry policy
     FIND_KEYS = 256,
 };
 
@@ -72,8 +72,6 @@ void cut_close(struct store *s)
     s->cut = NULL;
 }
 
-// Beginning.
-
 static int check_begin(const struct store *s, enum save_mode mode, struct err *e)
 {
     const char *name = s->config.name;
@@ -119,7 +117,7 @@ static int open_cut(const struct store *s, const struct cut_options *o, struct c
     int rc = side_open(&c->side, s->accessor.width, s->accessor.extra_width);
     c->parts = mem_zalloc(s->n_parts * sizeof(*c->parts));
     if (rc == 0 &&
-        cut_publishes(c)) // cut_begin swaps it for the store's bits of changed rows
+        cut_publishes(c)) // cut_begin exchanges it with the store's bits of changed rows
         rc = handle_bits_reserve(&c->changed, table_handles(s->rows));
     if (rc != 0 || c->parts == NULL) {
         free_cut(c, 0);
@@ -136,7 +134,7 @@ static void swap_bits(struct handle_bits *a, struct handle_bits *b)
     *b = x;
 }
 
-// Notes the partition's state and takes its notes of changes.
+// Records the partition's state, and takes over its notes of changes.
 static void note_part(struct store *s, struct cut *c, uint32_t p)
 {
     struct store_part *from = &s->parts[p];
@@ -174,8 +172,6 @@ int cut_begin(struct store *s, const struct cut_options *o, struct err *e)
     return 0;
 }
 
-// Changes meanwhile.
-
 static void note_peak(struct cut *c)
 {
     uint64_t bytes = side_bytes(&c->side) + c->state_bytes;
@@ -183,8 +179,8 @@ static void note_peak(struct cut *c)
         c->stats.side_peak = bytes;
 }
 
-// Returns whether the handle's row belongs to the cut and is not copied yet. (A delta
-// only needs rows that had changed.)
+// Returns whether the row of a handle belongs to the cut and is not copied yet. (A delta
+// needs only rows that had changed before.)
 static bool is_wanted(const struct cut *c, uint32_t handle)
 {
     return !handle_bit(&c->copied, handle) && !handle_bit(&c->made, handle) &&
@@ -204,8 +200,8 @@ static struct table_entry *find_key(struct table_entry *x, size_t n, uint64_t ke
     return from < n && x[from].key == key ? &x[from] : NULL;
 }
 
-// Returns the entry of a row of the current partition that is still to be written; NULL
-// if it will not be.
+// Returns the entry of a row of the current partition if it is still to be written,
+// otherwise NULL.
 static struct table_entry *find_entry(const struct cut *c, uint64_t key)
 {
     struct table_entry *x = find_key(c->entries + c->rows_at, c->n_entries - c->rows_at,
@@ -266,7 +262,8 @@ int cut_before_change(struct store *s, uint32_t p, const uint32_t *handles, size
 
 int cut_row_made(struct store *s, uint32_t p, uint32_t handle)
 {
-    (void)p; // its row may have been of a partition that is not read out yet
+    (void)p; // the handle's previous row may belong to a partition that is not read out
+             // yet
     struct cut *c = s->cut;
     TRY(handle_bits_reserve(&c->made, table_handles(s->rows)));
     handle_bit_set(&c->made, handle);
@@ -279,7 +276,8 @@ int cut_row_promoted(struct store *s, uint32_t p, uint32_t handle)
     bool copied_already = p == c->at && c->stage != CUT_BEGIN;
     if (cut_read_out(c, p) || copied_already)
         return cut_row_made(s, p, handle);
-    if (c->o.mode == SAVE_DELTA) { // it may have changed: cold_delta.c
+    if (c->o.mode == SAVE_DELTA) { // the row may have changed before the cut: see
+                                   // cold_delta.c
         TRY(handle_bits_reserve(&c->changed, table_handles(s->rows)));
         TRY(handle_list_add(&c->parts[p].changed, handle));
         handle_bit_clear(&c->made, handle);
@@ -302,8 +300,8 @@ bool cut_publishing(const struct store *s)
 bool cut_keeps(const struct store *s, uint32_t p, uint32_t handle)
 {
     const struct cut *c = s->cut;
-    // A row that has changed since stays in memory until the cut ends: from disk it would
-    // come back as a published one.
+    // A row that has changed since its publication stays in memory until the cut ends: if
+    // it were demoted and promoted, it would seem to be published.
     return !cut_read_out(c, p) || handle_bit(&c->changed, handle) ||
            (cut_publishes(c) && handle_bit(&s->changed, handle));
 }
@@ -329,9 +327,7 @@ int cut_before_admit(struct store *s, uint32_t p, struct err *e)
     return 0;
 }
 
-// Room for the cut.
-
-// Returns the bytes that a push to n keys of partition p needs besides the copies of
+// Returns the bytes that a push to n keys of partition p needs, without the copies of
 // their rows.
 static uint64_t part_need(const struct store *s, uint32_t p, size_t n)
 {
@@ -346,8 +342,7 @@ static uint64_t part_need(const struct store *s, uint32_t p, size_t n)
     return bytes;
 }
 
-// Returns the same sum over all partitions of the keys, which come by ascending
-// partition.
+// Returns the same for keys of several partitions, which must ascend.
 static uint64_t parts_need(const struct store *s, const uint64_t *keys, size_t n)
 {
     uint64_t bytes = 0;
@@ -362,7 +357,7 @@ static uint64_t parts_need(const struct store *s, const uint64_t *keys, size_t n
     return bytes;
 }
 
-// Returns how many rows a push to these keys copies at most.
+// Returns the largest number of rows that a push to these keys copies.
 static uint64_t count_copies(const struct store *s, const uint64_t *keys, size_t n)
 {
     const struct cut *c = s->cut;
@@ -387,14 +382,13 @@ bool cut_has_room(const struct store *s, const uint64_t *keys, size_t n)
     if (c == NULL)
         return true;
     uint64_t need = parts_need(s, keys, n), row = side_row_bytes(&c->side);
-    // Keys are looked up, which takes time, only if copies of all of them would not fit.
+    // Keys are only looked up, which takes time, if copies of all their rows would not
+    // fit.
     return has_bytes(c, need + n * row) ||
            has_bytes(c, need + count_copies(s, keys, n) * row);
 }
 
-// Ending.
-
-// Adds the notes from before the cut to those made since.
+// Adds the notes of changes from before the cut to those made since.
 static int give_back_changed(struct store *s, uint32_t p, struct handle_list *list)
 {
     const struct cut *c = s->cut;
@@ -422,7 +416,8 @@ static int give_back_gone(struct store *s, uint32_t p, struct key_list *list)
     return 0;
 }
 
-// Gives STORE_PUBLISHED the written rows that are still in their places.
+// Gives the rows that were written, and whose handles still have them, to
+// STORE_PUBLISHED.
 static void give_published(struct store *s, uint32_t p, struct handle_list *list)
 {
     const struct cut *c = s->cut;
@@ -432,7 +427,7 @@ static void give_published(struct store *s, uint32_t p, struct handle_list *list
             list->at[n++] = list->at[i];
     list->n = n;
     assert(s->parts[p].published.n ==
-           0); // the operation after the previous cut has emptied it
+           0); // the operation after the previous cut has emptied the list
     mem_free(s->parts[p].published.at);
     s->parts[p].published = *list;
     *list = (struct handle_list){0};

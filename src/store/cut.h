@@ -6,12 +6,12 @@
 // cut_has_room is false, a push must wait for further calls of cut_next; store_push would
 // fail with TUG_EUSAGE.
 //
-// life.h says what each mode writes. A base and a delta write rows as published: their
-// change of score is counted from there. A delta also names the keys of rows that were
-// removed or are not worth publishing. cut_begin takes the notes of changed rows. cut_end
-// with committed == false gives them back, as if there had been no cut (a day that has
-// ended stays ended); with true, the written rows count as published, except rows that
-// have changed since.
+// life.h says which rows each mode writes. A base and a delta write rows as published:
+// from then on their change of score counts from 0. A delta also names the keys of rows
+// that were removed or are not worth publishing. cut_begin takes over the notes of
+// changed rows. cut_end with committed == false gives them back, as if there had been no
+// cut (but a day that has ended stays ended). With committed == true the written rows
+// count as published, except those that have changed since.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_STORE_CUT_H
@@ -22,34 +22,37 @@
 
 struct cut_options {
     enum save_mode mode;
-    uint64_t side_bytes; // 0: a tenth of the table, 64 MiB at least
+    uint64_t side_bytes; // limit of the bytes of copies; 0: a tenth of the table, at
+                         // least 64 MiB
 };
 
-// TUG_EUSAGE if a cut or an admin operation is in progress, or the table does not note
-// changes for deltas.
+// Begins a cut. Returns TUG_EUSAGE if a cut or an admin operation is under way, or if the
+// mode is a delta and the table does not note changes.
 int cut_begin(struct store *s, const struct cut_options *o, struct err *e);
 bool cut_going(const struct store *s);
-// The current cut's mode, and the last day of its partitions.
+// Return the mode of the current cut, and the latest day of its partitions.
 enum save_mode cut_mode(const struct store *s);
 uint32_t cut_day(const struct store *s);
 
-// Returns the next block, valid until the next call on the store, of about `bytes` at
-// most (one row at least). Kind ROWS_END: the cut is read out. Any other kind with n ==
-// 0: nothing to write yet; call again.
+// Returns the next block, with about `bytes` at most (but at least one row); it is valid
+// until the next call on the store. Kind ROWS_END: all is read out. Another kind with n
+// == 0: there is nothing to write yet; call again.
 int cut_next(struct store *s, size_t bytes, struct rows_block *ret, struct err *e);
 
 // Returns whether a push to these keys can be applied now.
 bool cut_has_room(const struct store *s, const uint64_t *keys, size_t n);
 
-// Ends the cut; `committed` says whether all files are written and the manifest names
-// them. Then the admin operation STORE_PUBLISHED begins. TUG_ENOMEM: the cut has not
-// ended; try again. With SAVE_DAY the day ends at cut_begin, and the rows are written as
-// before that.
+// Ends the cut. `committed` says whether all files are written and named in the manifest;
+// then the admin operation STORE_PUBLISHED begins. On TUG_ENOMEM the cut has not ended;
+// try again. With SAVE_DAY the day ends at cut_begin, and the rows are written as before
+// the end of the day.
 int cut_end(struct store *s, bool committed, struct err *e);
 
-struct cut_stats {               // of the current cut
-    uint64_t rows, extras, gone; // read out
-    uint64_t copied, side_peak;  // rows; bytes
+struct cut_stats {               // about the current cut
+    uint64_t rows, extras, gone; // rows, extra rows and keys of removed rows that were
+                                 // read out
+    uint64_t copied, side_peak;  // number of rows copied so far; most bytes of copies at
+                                 // one time
 };
 struct cut_stats cut_stats(const struct store *s);
 

@@ -1,13 +1,12 @@
-// The inside of a cut, for cut.c (begin, end, changes meanwhile), cut_read.c (reading
-// out) and cut_sort.c.
+// Internals of a cut, for cut.c (begin, end, changes meanwhile), cut_read.c
+// (reading out) and cut_sort.c.
 //
 // A row belongs to the cut if it existed when the cut began; it is then among the first
-// `n_rows` handles of its partition's list. Two marks say what became of a handle since:
+// `n_rows` handles of its partition's list. Two marks tell what has happened to a handle since:
 //
-//   made      it holds a new row; an older one was copied, or its partition had been read
-//   out
+//   made      it has a new row; its older row was copied, or that row's partition had been read out
 //   copied    its row is among the copies, or is no longer needed
-//   neither   it holds its row unchanged
+//   neither   it has its row unchanged
 //
 // While a partition is read out, its rows are entries sorted by key; those that change
 // then become copies in place.
@@ -21,41 +20,44 @@
 #include "store/store_internal.h"
 
 struct cut_part {
-    uint32_t n_rows; // length of the partition's list when the cut began
-    uint32_t day;    // likewise
-    uint32_t copies; // the first of a list of slots
-    bool admitted;   // `state` is its ROWS_PARTITION as of before the first push
+    uint32_t n_rows; // length of the partition's list of rows when the cut began
+    uint32_t day;    // day of the partition when the cut began
+    uint32_t copies; // first slot of the list of its copies
+    bool admitted; // whether `state` is set: the partition's state before the first push
+                   // since the cut began
     struct buf state;
-    struct handle_list promoted; // rows that were cold when the cut began
+    struct handle_list promoted; // rows that were cold when the cut began and have been
+                                 // promoted since
 
-    // The notes from before the cut, and, after reading out, those kept for the next
-    // delta; and the written rows in memory.
+    // The notes from before the cut; after reading out, those that are kept for the next
+    // delta; and the rows in memory that were written.
     struct handle_list changed, kept, published;
     struct key_list gone;
-    bool gone_lost; // see store_part
+    bool gone_lost; // as in store_part
 };
 
-// The next kind of block of the current partition.
+// The kind of block of the current partition that comes next.
 enum cut_stage { CUT_BEGIN, CUT_PARTITION, CUT_GONE, CUT_ROWS, CUT_EXTRAS, CUT_DONE };
 
 struct cut {
-    struct cut_options o; // side_bytes is not 0
+    struct cut_options o; // side_bytes is set, even if the caller gave 0
     uint64_t step;
     struct cut_part *parts;
     struct handle_bits made, copied;
-    struct handle_bits changed; // the store's notes when the cut began
+    struct handle_bits changed; // the store's bits of changed rows when the cut began
     struct side side;
-    uint64_t state_bytes; // of all states
+    uint64_t state_bytes; // bytes of the states of all partitions
     struct cut_stats stats;
 
-    // The current partition; those before it are read out.
+    // The current partition; all partitions before it are read out.
     uint32_t at;
     enum cut_stage stage;
-    // Its rows. [0, n_extras) were written, their extra rows were not; [rows_at,
-    // n_entries) were not written. Handles with CUT_COPY are slots of copies.
+    // Its rows. Entries [0, n_extras) were written, but not their extra rows; [rows_at,
+    // n_entries) were not written. A handle with the bit CUT_COPY is a slot of the
+    // copies.
     struct table_entry *entries;
     size_t n_entries, cap_entries, rows_at, n_extras, extras_at;
-    struct key_list gone; // keys to write
+    struct key_list gone; // keys of removed rows that are to be written
     size_t gone_at;
 
     char *block;
@@ -79,6 +81,6 @@ static inline struct life_time cut_time(const struct cut *c, uint32_t p)
     return (struct life_time){.day = c->parts[p].day, .step = c->step};
 }
 
-void cut_sort(struct table_entry *x, size_t n); // cut_sort.c: by key
+void cut_sort(struct table_entry *x, size_t n); // sorts by key; in cut_sort.c
 
 #endif

@@ -1,4 +1,4 @@
-// Reading a cut out: partition by partition, block by block.
+// Reads a cut out: partition by partition, block by block.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -11,7 +11,7 @@
 #include "store/cut_internal.h"
 
 enum {
-    AHEAD = 16, // rows prefetched while one is read
+    AHEAD = 16, // number of rows that are prefetched ahead
     KEY_BYTES = sizeof(uint64_t),
 };
 
@@ -40,8 +40,6 @@ static bool is_saved(const struct store *s, uint32_t p, const float *row,
     return s->life->saved(&s->accessor, row, mode, cut_time(s->cut, p));
 }
 
-// Collecting a partition.
-
 static int add_entry(struct cut *c, uint64_t key, uint32_t handle)
 {
     if (c->n_entries == c->cap_entries) {
@@ -56,7 +54,8 @@ static int add_entry(struct cut *c, uint64_t key, uint32_t handle)
     return 0;
 }
 
-// Collects unchanged rows in memory; `noted`: only those that had changed before the cut.
+// Collects unchanged rows in memory. With `noted`, collects only those that had changed
+// before the cut.
 static int collect_rows(struct store *s, uint32_t p, const struct handle_list *l,
                         uint32_t n, bool noted)
 {
@@ -83,7 +82,8 @@ static int collect_copies(struct cut *c, uint32_t p)
     return 0;
 }
 
-// Copies all cold rows of the current partition: one partition fits into memory.
+// The context for copying all cold rows of the current partition. The rows of one
+// partition fit into memory.
 struct cold_ctx {
     struct store *s;
     uint32_t p;
@@ -100,7 +100,7 @@ static bool is_published_anew(const struct store *s, const float *row)
     return memcmp(s->first, row, bytes) != 0;
 }
 
-// Copies a cold row, in all modes but the delta.
+// Copies a cold row. Used in all modes but the delta.
 static int copy_cold(void *ctx, uint64_t key, const float *row, const float *extra,
                      struct err *e)
 {
@@ -117,7 +117,8 @@ static int copy_cold(void *ctx, uint64_t key, const float *row, const float *ext
     return rc == 0 ? 0 : err_nomem(e, "the cold rows of a partition");
 }
 
-// Copies a cold row that had changed, as the delta's selection will find.
+// Copies a cold row that had changed. Used for the delta, which selects from these copies
+// later.
 static int copy_changed(void *ctx, uint64_t key, const float *row, const float *extra,
                         struct err *e)
 {
@@ -127,7 +128,7 @@ static int copy_changed(void *ctx, uint64_t key, const float *row, const float *
     const struct key_list *gone = &part->gone;
     int rc;
     if (!is_saved(s, x->p, row, SAVE_BASE))
-        rc = 0; // its key will be written as gone
+        rc = 0; // its key is written as that of a removed row
     else if (is_saved(s, x->p, row, SAVE_DELTA) ||
              (gone->n > 0 &&
               bsearch(&key, gone->at, gone->n, KEY_BYTES, compare_u64) != NULL))
@@ -163,8 +164,8 @@ static void drop_duplicates(struct cut *c)
     c->n_entries = n;
 }
 
-// Collects the partition's rows as of the cut, by key; for a delta, those that had
-// changed.
+// Collects the rows that the partition had when the cut began, sorted by key; for a delta
+// only those that had changed.
 static int collect(struct store *s, uint32_t p, struct err *e)
 {
     struct cut *c = s->cut;
@@ -186,8 +187,6 @@ static int collect(struct store *s, uint32_t p, struct err *e)
     return 0;
 }
 
-// Selection of the rows that the mode writes.
-
 static void select_base(struct store *s, uint32_t p)
 {
     struct cut *c = s->cut;
@@ -198,7 +197,8 @@ static void select_base(struct store *s, uint32_t p)
     c->n_entries = n;
 }
 
-// Selects a row for a delta. `gone`: it replaced the one that was published.
+// Selects a row for a delta. `gone` says that the row was made after the published row of
+// its key was removed.
 static int select_changed(struct store *s, uint32_t p, struct table_entry x, bool gone)
 {
     struct cut *c = s->cut;
@@ -207,7 +207,7 @@ static int select_changed(struct store *s, uint32_t p, struct table_entry x, boo
         return key_list_add(&c->gone, x.key);
     if (gone || is_saved(s, p, row, SAVE_DELTA))
         c->entries[c->n_entries++] = x;
-    else if (!is_copy(&x)) // copied rows have changed since and are noted
+    else if (!is_copy(&x)) // copied rows have changed since, and are noted already
         return handle_list_add(&c->parts[p].kept, x.handle);
     return 0;
 }
@@ -259,7 +259,7 @@ static int select_rows(struct store *s, uint32_t p, struct err *e)
     return 0;
 }
 
-// On failure nothing has changed.
+// Collects and selects the rows of the current partition. On failure nothing has changed.
 static int open_part(struct store *s, struct err *e)
 {
     struct cut *c = s->cut;
@@ -296,8 +296,6 @@ static void close_part(struct cut *c)
     c->stage = CUT_BEGIN;
 }
 
-// Blocks.
-
 static int reserve_block(struct cut *c, size_t bytes)
 {
     if (bytes <= c->cap_block)
@@ -310,7 +308,7 @@ static int reserve_block(struct cut *c, size_t bytes)
     return 0;
 }
 
-// Returns how many of `left` elements fit a block of about `bytes`.
+// Returns how many of `left` elements fit into a block of about `bytes`.
 static uint32_t block_elements(size_t bytes, size_t element, size_t left)
 {
     size_t n = bytes / element;
@@ -345,7 +343,8 @@ static void gone_block(struct cut *c, size_t bytes, struct rows_block *ret)
     c->stats.gone += ret->n;
 }
 
-// Writes a row. A handle has no meaning elsewhere; only whether there is one is written.
+// Writes a row. A handle of an extra row has no meaning outside this store, so only
+// whether the row has one is written.
 static void write_row(const struct store *s, const struct table_entry *x,
                       const float *extra, char *to)
 {
@@ -382,7 +381,8 @@ static int rows_block(struct store *s, size_t bytes, struct rows_block *ret)
         write_row(s, x, extra, c->block + i * element);
         if (extra != NULL) {
             table_row_prefetch(extra, s->accessor.extra_width * sizeof(float));
-            assert(c->n_extras <= c->rows_at + i); // only over entries that are written
+            // overwrites only entries of rows that are written
+            assert(c->n_extras <= c->rows_at + i);
             c->entries[c->n_extras++] = *x;
         }
         if (cut_publishes(c) && !is_copy(x))
@@ -405,7 +405,8 @@ static int extras_block(struct store *s, size_t bytes, struct rows_block *ret)
         const struct table_entry *x = &c->entries[c->extras_at + i];
         const float *extra = entry_extra(s, x);
         assert(extra !=
-               NULL); // its row had one when it was written; changes are made on copies
+               NULL); // the row had an extra row when it was written, and later changes
+                      // were made after copying it
         memcpy(c->block + i * element, &x->key, KEY_BYTES);
         memcpy(c->block + i * element + KEY_BYTES, extra, row_bytes);
     }
@@ -415,7 +416,8 @@ static int extras_block(struct store *s, size_t bytes, struct rows_block *ret)
     return 0;
 }
 
-// Makes the next block of the partition's stage; n == 0: the stage has ended.
+// Makes the next block of the partition's current stage. n == 0 means that the stage has
+// ended.
 static int stage_block(struct store *s, size_t bytes, struct rows_block *ret)
 {
     struct cut *c = s->cut;
@@ -428,7 +430,7 @@ static int stage_block(struct store *s, size_t bytes, struct rows_block *ret)
         TRY(rows_block(s, bytes, ret));
     else if (c->stage == CUT_EXTRAS && c->extras_at < c->n_extras)
         TRY(extras_block(s, bytes, ret));
-    // A partition has one block of state and any number of the others.
+    // A partition has one block with its state and any number of the others.
     if (ret->n == 0 || c->stage == CUT_PARTITION)
         c->stage++;
     return 0;

@@ -1,4 +1,4 @@
-// See cut_side.h.
+// Copies of rows for a cut: see cut_side.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "store/cut_side.h"
@@ -6,7 +6,7 @@
 #include <assert.h>
 #include <string.h>
 
-// Behind the floats of a slot, as bits.
+// Links that follow the floats of a slot, stored as bits of floats.
 enum { NEXT, EXTRA, LINKS };
 
 static uint32_t get_link(const struct side_slots *x, uint32_t slot, uint32_t link)
@@ -96,7 +96,7 @@ int side_add(struct side *d, uint64_t key, const float *row, const float *extra,
 void side_free(struct side *d, uint32_t list, uint32_t until)
 {
     while (list != until) {
-        assert(list != TABLE_NONE); // `until` must be one of its slots
+        assert(list != TABLE_NONE); // `until` must be one of the slots of the list
         uint32_t slot = list, extra = get_link(&d->rows, slot, EXTRA);
         list = side_next(d, slot);
         if (extra != TABLE_NONE)

@@ -1,5 +1,6 @@
-// Sorts the rows of a partition by key, in one pass if keys are spread evenly. That takes
-// half the time of sorting in place, which was a third of the time of reading a cut out.
+// Sorts the rows of a partition by key, in one pass if keys are spread evenly. This takes
+// half the time of sorting in place, which had been a third of the time of reading a cut
+// out.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -9,13 +10,13 @@
 #include "store/cut_internal.h"
 
 enum {
-    PLACE_ENTRIES = 4, // per place, about
+    PLACE_ENTRIES = 4, // about so many entries per bucket
     PLACE_MANY = 32,
 };
 
-// Entries are put into places by the highest bits in which their keys differ.
+// Entries are distributed to buckets by the highest bits in which their keys differ.
 struct places {
-    uint64_t low; // the lowest key
+    uint64_t low; // the smallest key
     uint32_t shift;
     uint32_t n;
 };
@@ -42,7 +43,7 @@ static uint32_t place(const struct places *p, const struct table_entry *x)
 
 static void sort_place(struct table_entry *x, size_t n)
 {
-    if (n > PLACE_MANY) { // keys that are not spread evenly
+    if (n > PLACE_MANY) { // the bucket is large because keys are not spread evenly
         table_sort_by_key(x, n);
         return;
     }
@@ -55,7 +56,8 @@ static void sort_place(struct table_entry *x, size_t n)
     }
 }
 
-// `at`: zeros, one more than places. `to`: room for n.
+// Sorts x into `to`, which has room for n entries. `at` has one element more than there
+// are buckets, all 0.
 static void sort_by_place(const struct places *p, struct table_entry *x, size_t n,
                           uint32_t *at, struct table_entry *to)
 {
@@ -63,7 +65,7 @@ static void sort_by_place(const struct places *p, struct table_entry *x, size_t 
         at[place(p, &x[i]) + 1]++;
     for (uint32_t i = 0; i < p->n; i++)
         at[i + 1] += at[i];
-    assert(at[p->n] == n); // no entry lies beyond the last place
+    assert(at[p->n] == n); // no entry lies beyond the last bucket
     for (size_t i = 0; i < n; i++)
         to[at[place(p, &x[i])]++] = x[i];
     memcpy(x, to, n * sizeof(*x));
@@ -83,7 +85,7 @@ void cut_sort(struct table_entry *x, size_t n)
     }
     if (to != NULL && at != NULL)
         sort_by_place(&p, x, n, at, to);
-    else // few entries, or memory is out
+    else // for few entries, or if memory is out
         table_sort_by_key(x, n);
     mem_free(to);
     mem_free(at);

@@ -1,5 +1,5 @@
-// Sorting entries against sorting in place: keys that are spread evenly, that are not,
-// that are all near each other or the same; with and without memory.
+// Compares with sorting in place: keys that are spread evenly or not, keys that are close
+// together or equal, with and without memory.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/alloc.h"
@@ -16,7 +16,7 @@ static uint64_t draw(struct rng *d, uint32_t kind)
     case 0:
         return x;
     case 1:
-        return x >> (x & 63); // small ones are many
+        return x >> (x & 63); // makes small keys frequent
     case 2:
         return x % 7 == 0 ? UINT64_MAX - x % 100 : x % 1000;
     case 3:

@@ -1,5 +1,6 @@
-// Cuts against images of the store taken at their begin, under random traffic; deltas on
-// bases against the store itself; aborts, the cap, and failing allocations.
+// Compares cuts with images of the store that are taken when they begin, under random
+// traffic, and compares a base with its deltas with the store itself. Further tests: cuts
+// that are given up, the limit of copies, and failing allocations.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "store/cut.h"
@@ -48,8 +49,8 @@ static void pull_some(struct store *s, struct batch *b, struct rng *d)
     OK(store_pull(s, b->keys, b->n, b->values, NULL, &ok_e));
 }
 
-// Does any of the operations that may happen between two calls of cut_next. A push that
-// has no room is left out.
+// Does a random operation that may happen between two calls of cut_next. A push without
+// room is left out.
 static void do_something(struct store *s, struct batch *b, struct rng *d)
 {
     switch (rng_below(d, 8)) {
@@ -80,7 +81,7 @@ static void do_many(struct store *s, struct batch *b, struct rng *d, uint32_t n)
         do_something(s, b, d);
 }
 
-// A cut with traffic between its blocks.
+// Reads a cut out, with traffic between its blocks.
 static void cut_with_traffic(struct store *s, const struct cut_options *o, bool commit,
                              struct batch *b, struct rng *d, struct image *image,
                              struct chain *chain)
@@ -103,7 +104,7 @@ static void cut_with_traffic(struct store *s, const struct cut_options *o, bool 
     OK(cut_end(s, commit, &ok_e));
     assert_false(cut_going(s));
     if (rng_below(d, 2) == 0)
-        do_many(s, b, d, 5); // while the order that follows goes on
+        do_many(s, b, d, 5); // traffic while the operation after the cut is under way
     OK(store_finish(s, &ok_e));
 }
 
@@ -133,14 +134,14 @@ static void test_as_at_begin(void **state)
     }
 }
 
-// With thresholds that publish everything, the chain is what a checkpoint is.
+// With thresholds that publish every row, the chain equals a checkpoint.
 static void check_chain_is_all(struct store *s, struct chain *chain)
 {
     struct image *all = cuts_all(s, SAVE_CHECKPOINT, true, NULL);
     struct image *published = chain_image(chain, s);
     for (uint32_t p = 0; p < s->n_parts; p++)
         buf_clear(&all->of[p][ROWS_PARTITION]);
-    // The chain lists keys in the order of numbers, as cuts do.
+    // The chain lists keys in ascending order, as cuts do.
     image_check_equal(published, all);
     image_free(all);
     image_free(published);
@@ -166,7 +167,7 @@ static void test_deltas_publish_all(void **state)
             bool commit = rng_below(&d, 3) != 0;
             struct cut_options o = {.mode = SAVE_DELTA};
             cut_with_traffic(s, &o, commit, b, &d, NULL, commit ? chain : NULL);
-            if (k % 4 == 3) { // nothing has happened since
+            if (k % 4 == 3) { // nothing has changed since the last delta
                 image_free(cuts_all(s, SAVE_DELTA, true, chain));
                 check_chain_is_all(s, chain);
             }
@@ -184,8 +185,8 @@ static bool is_noted(const struct store *s, uint64_t key)
     return handle_bit(&s->changed, handle);
 }
 
-// Thresholds as people have them: the chain has the rows of a base. They are the same,
-// but for those whose score has changed too little since.
+// With usual thresholds the chain has the same keys as a base. Their rows are equal,
+// except those whose score has changed too little since they were written.
 static void check_chain_is_base(struct store *s, struct chain *chain)
 {
     struct chain *base = chain_make(s, chain->universe);
@@ -234,7 +235,8 @@ static void test_deltas_by_threshold(void **state)
     store_close(s);
 }
 
-// An aborted delta, base or checkpoint leaves what the next delta says as it was.
+// If a delta, base or checkpoint is given up, the next delta has the same contents as
+// without it.
 static void test_abort(void **state)
 {
     (void)state;
@@ -251,7 +253,7 @@ static void test_abort(void **state)
         for (uint32_t mode = SAVE_CHECKPOINT; i == 0 && mode <= SAVE_DELTA; mode++)
             image_free(cuts_all(s, mode, false, NULL));
         do_many(stores[i], b, &d, 10);
-        if (i == 0) { // not even begun to be read out
+        if (i == 0) { // given up before a block was read out
             OK(cut_begin(s, &(struct cut_options){.mode = SAVE_DELTA}, &ok_e));
             OK(cut_end(s, false, &ok_e));
         }
@@ -266,8 +268,8 @@ static void test_abort(void **state)
     batch_free(b);
 }
 
-// With little room for copies pushes wait until partitions are read out; no row is lost,
-// and the copies stay below their limit, whatever else a push does (states of entry
+// With little room for copies pushes wait until partitions are read out. No row is lost,
+// and the copies stay within their limit, whatever else a push needs (states of entry
 // policies, evictions).
 static void check_cap(const char *settings, uint64_t cap)
 {
@@ -283,7 +285,8 @@ static void check_cap(const char *settings, uint64_t cap)
     while (block.kind != ROWS_END) {
         batch_draw(b, &d, 30);
         bool room = cut_has_room(s, b->keys, b->n);
-        int rc = batch_push(s, b, &d, &e); // without room, some partitions may be done
+        int rc = batch_push(s, b, &d, &e); // if there is no room, some partitions may be
+                                           // done
         assert_true(rc == 0 || (!room && rc == TUG_EUSAGE));
         pushes += room;
         waits += !room;
@@ -311,7 +314,7 @@ static void test_cap(void **state)
     check_cap(CTR "entry=count:2; budget-rows=600; budget-floor=0.5", 20000);
 }
 
-// A delta costs what has changed.
+// The size of a delta depends on what has changed.
 static void test_delta_is_small(void **state)
 {
     (void)state;
@@ -350,13 +353,13 @@ static void test_usage(void **state)
     assert_int_equal(cut_begin(s, &(struct cut_options){.mode = SAVE_BASE}, &e),
                      TUG_EUSAGE);
     assert_int_equal(store_admin(s, STORE_SHRINK, NAN, &e), TUG_EUSAGE);
-    assert_int_equal(cut_end(s, true, &e), TUG_EUSAGE); // not read out
+    assert_int_equal(cut_end(s, true, &e), TUG_EUSAGE); // not read out yet
     assert_true(cut_going(s));
-    store_close(s); // with a cut that goes on
+    store_close(s); // while a cut is under way
 }
 
-// Every allocation of a cut and of what happens meanwhile fails once. An operation that
-// failed is repeated; the next cut is right.
+// Every allocation of a cut, and of operations meanwhile, fails once. Failed operations
+// are repeated, and the next cut is right.
 
 static int try_cut(struct store *s, enum save_mode mode, struct batch *b, struct rng *d,
                    bool *ret_committed)
@@ -422,7 +425,7 @@ static void test_no_memory(void **state)
     }
 }
 
-// A delta that fails, whatever fails in it, loses nothing: the next one says it all.
+// A delta that fails, at whatever point, loses nothing: the next one has all changes.
 static void test_no_memory_loses_nothing(void **state)
 {
     (void)state;
@@ -453,12 +456,13 @@ static void test_no_memory_loses_nothing(void **state)
     }
 }
 
-// A row that deltas have named as gone is in the next one once it is worth publishing
-// again, however little it has changed: after a shrink, or when it was unseen for long.
+// A row whose key deltas have listed as removed is in the next delta once it is worth
+// publishing again, however little it has changed: after a shrink, or after it was unseen
+// for long.
 static void test_comes_back(void **state)
 {
     (void)state;
-    enum { KEY = 7, SHOWS = 15 }; // of score 1.5
+    enum { KEY = 7, SHOWS = 15 }; // shows that give a score of 1.5
     for (uint32_t unseen = 0; unseen < 20; unseen += 19) {
         struct store *s = stores_open("accessor=ctr; dim=2; base-threshold=1.5; "
                                       "delta-threshold=0.25; decay=0.99",

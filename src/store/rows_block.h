@@ -1,5 +1,5 @@
-// A block of rows of one partition and one kind, as a cut gives it and a file of rows
-// holds it.
+// A block of rows of one partition and one kind. Cuts return blocks, and files of rows
+// consist of them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_STORE_ROWS_BLOCK_H
@@ -9,10 +9,11 @@
 
 enum rows_kind {
     ROWS_END,
-    ROWS_PARTITION, // day, step and sketch of the partition: n bytes in the store's format
-    ROWS_GONE,      // keys whose rows are gone; width 0
+    ROWS_PARTITION, // day, step and sketch of the partition: n bytes in the store's
+                    // format
+    ROWS_GONE,      // keys of removed rows; width 0
     ROWS_ROW,
-    ROWS_EXTRA, // extra rows, by the keys of their rows
+    ROWS_EXTRA, // extra rows, with the keys of their rows
 };
 
 struct rows_block {

@@ -1,4 +1,4 @@
-// Opens and closes a store, and has its lists.
+// Opens and closes a store, and manages its lists.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "store/store_internal.h"
@@ -13,10 +13,8 @@
 
 enum {
     LIST_FIRST = 8,
-    CHECKED_ROWS = 1 << 16, // the most rows checked when a store closes
+    CHECKED_ROWS = 1 << 16, // limit of the rows that are checked when a store closes
 };
-
-// Lists.
 
 static int grow(void **at, uint32_t *cap, uint32_t n, size_t more, size_t size)
 {
@@ -72,7 +70,7 @@ int handle_bits_reserve(struct handle_bits *b, uint32_t handles)
     if (words <= b->n_words)
         return 0;
     size_t more = b->n_words + b->n_words / 2 +
-                  64; // bytes more than the contents: a copy fits
+                  64; // larger than the contents by so many bytes, so that a copy fits
     words = words > more ? words : more;
     uint64_t *larger = mem_realloc_array(b->words, words, sizeof(*larger));
     if (larger == NULL)
@@ -82,8 +80,6 @@ int handle_bits_reserve(struct handle_bits *b, uint32_t handles)
     b->n_words = words;
     return 0;
 }
-
-// Opening and closing.
 
 static struct table_options rows_of(const struct store *s)
 {
@@ -96,7 +92,7 @@ static struct table_options rows_of(const struct store *s)
     return t;
 }
 
-// Returns whether new rows are tame.
+// Returns whether new rows are tame, that is, a push to them stays finite for sure.
 static bool begins_tame(const struct store *s)
 {
     const struct table_config *c = &s->config;
@@ -126,7 +122,8 @@ static int open_rows(struct store *s, struct err *e)
     return 0;
 }
 
-// Makes a row to learn whether new rows have their extra row at once.
+// Sets the lifecycle of rows. Makes a scratch row to learn whether new rows have their
+// extra row at once.
 static void set_life(struct store *s)
 {
     static const struct life_class none;
@@ -178,7 +175,7 @@ int store_open(struct store **ret, const struct store_options *o, struct err *e)
     s->o = *o;
     s->o.config = &s->config;
     int rc = open_store(s, e);
-    s->o.cold_dir = NULL; // the caller's
+    s->o.cold_dir = NULL; // the string is the caller's
     if (rc != 0) {
         store_close(s);
         return rc;
@@ -258,7 +255,8 @@ void store_set_published_by(struct store *s, uint64_t checksum)
 
 void store_loaded(struct store *s)
 {
-    assert(s->cut == NULL); // a cut holds lists of changes and gives them back
+    assert(s->cut == NULL); // a cut has taken over lists of changes, which it gives back
+                            // when it ends
     for (uint32_t p = 0; p < s->n_parts; p++) {
         s->parts[p].changed.n = s->parts[p].gone.n = 0;
         s->parts[p].gone_lost = false;

@@ -2,19 +2,20 @@
 // alone): the rows of its partitions with their extra rows, entry policies, budgets, a
 // cold tier, and notes of the changes since the last delta.
 //
-// The partition is the unit of everything. The value of a row depends only on its
-// partition's history of pushes and admin operations, so that one store with all
-// partitions and three with a third each hold the same bits.
+// All operations are done by partition. The value of a row depends only on the pushes and
+// admin operations of its partition, so one store with all partitions and three stores
+// with a third each have the same bits.
 //
 // Admin operations for the whole table (shrink, clear, published) walk over the
 // partitions, a few at a time between requests, so that no request waits for more than
-// one partition. A push or pull to a partition that has not had its turn does its turn
-// first, and so sees the operation done.
+// one partition. A push or pull first does the operation on the partitions that it needs,
+// if it is not done there yet: that is the partition's turn.
 //
-// Cuts (store/cut.h) copy rows before their first change. Admin operations and cuts
-// exclude each other: an order during the other fails, and the caller tries again.
+// Cuts (store/cut.h) copy rows before their first change. Admin operations
+// and cuts exclude each other: each fails while the other is under way, and
+// the caller tries again.
 //
-// Threads: a store has one owner at a time.
+// Threads: only one thread at a time may use a store.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_STORE_STORE_H
@@ -27,8 +28,8 @@
 #include "table/table.h"
 
 struct store_options {
-    const struct table_config *config; // copied
-    uint32_t id;                       // of the table: enters its random numbers
+    const struct table_config *config; // copied by store_open
+    uint32_t id; // id of the table, from which its random numbers are derived
     uint32_t partition_bits;
     uint64_t
         max_bytes; // limit of rows, sketches and index; a push beyond it fails; 0: none
@@ -47,55 +48,59 @@ uint32_t store_partition_bits(const struct store *s);
 uint32_t store_partition(const struct store *s, uint64_t key); // the partition of a key
 
 enum store_op {
-    STORE_GRADIENT, // n x push_width: rules apply them
-    STORE_ASSIGN,   // n x (weights of both groups): sets them; makes rows whatever the
-                    // entry policy says, and extra rows unless all their values are 0
-    STORE_ROW,      // n x width: sets whole rows. Only for rows without a lifecycle
-    STORE_DELTA,    // n x width: adds to whole rows; the sender has applied the rules of
-                    // their weights. Likewise
+    STORE_GRADIENT, // n x push_width values, to which the rules are applied
+    STORE_ASSIGN,   // n x (weights of both groups) values, which replace weights. Makes
+                    // rows, whatever the entry policy says, and extra rows, unless all
+                    // their values are 0
+    STORE_ROW,      // n x width values, which replace whole rows. Only for rows without a
+                    // lifecycle
+    STORE_DELTA,    // n x width values, which are added to whole rows; the sender has
+    // applied the rules of their weights. Only for rows without a lifecycle
 };
 
-// Keys are distinct and come by ascending partition; values are finite. Each partition
-// gets all of its keys or none: on failure the first *ret_keys keys (may be NULL) are
-// done and the others unchanged, except for the counts of entry policies.
+// Keys are distinct and sorted by partition; values are finite. All or none of the keys
+// of a partition are applied: on failure the first *ret_keys keys (may be NULL) are done
+// and the others unchanged, except for the counts of entry policies.
 struct store_push {
     enum store_op op;
     const uint64_t *keys;
     size_t n;
     const float *values;
-    float rate;  // factor of the rules' rates, besides the table's schedule
-    float pass;  // 1, 2, ...: see rule_params.prior
-    float scale; // factor of gradients
-    bool again;  // a later pass over the same examples: shows, clicks, changes of
-                 // score and the entry policy do not count them again (unless
+    float rate;  // factor of the rules' rates, in addition to the table's schedule
+    float pass;  // number of the pass, from 1: see rule_params.prior
+    float scale; // factor of the gradients
+    bool again;  // the examples were seen in an earlier pass: they do not count again for
+                 // shows, clicks, changes of score and the entry policy (unless
                  // config.count_all)
 };
 int store_push(struct store *s, const struct store_push *p, size_t *ret_keys,
                struct err *e);
-// Returns whether whole rows can be set, pulled and walked: rows without a lifecycle.
+// Returns whether whole rows can be set, pulled and walked over, which is possible for
+// rows without a lifecycle.
 bool store_has_whole_rows(const struct store *s);
 
-// Pulls n x pull_width values, by keys in the order of store_push: of the row, or the
-// first values that it would get. Makes no row. `found` (may be NULL): 1 for keys with a
-// row.
+// Pulls n x pull_width values, for keys in the order of store_push: those of the row, or
+// the initial values that a new row would get. It makes no row. `found` (may be NULL) is
+// set to 1 for keys with a row.
 int store_pull(struct store *s, const uint64_t *keys, size_t n, float *values,
                uint8_t *found, struct err *e);
-// Likewise for whole rows: n x width.
+// The same for whole rows: n x width values.
 int store_pull_rows(struct store *s, const uint64_t *keys, size_t n, float *rows,
                     uint8_t *found, struct err *e);
 
-// Replaces max_bytes by what other tables leave.
+// Replaces max_bytes, when the memory of other tables has changed.
 void store_set_limit(struct store *s, uint64_t max_bytes);
 
-// The table's global step (of all workers together), for schedules and time to live.
+// Set and return the table's global step (of all workers together), which is used for
+// schedules and time to live.
 void store_set_step(struct store *s, uint64_t step);
 uint64_t store_step_of(const struct store *s);
-// Ends a day: rows are unseen for one day more.
+// Ends a day: from now on rows are unseen for one day more.
 void store_day(struct store *s);
 
-// The checksum of the manifest of the base or delta that published the table last, or of
-// the save that it was loaded from; 0: none. A delta builds on that save only
-// (save/save.h).
+// Return and set the checksum of the manifest of the base or delta that published the
+// table last, or of the save that it was loaded from; 0: none. A delta can only follow
+// that save (save/save.h).
 uint64_t store_published_by(const struct store *s);
 void store_set_published_by(struct store *s, uint64_t checksum);
 
@@ -105,32 +110,37 @@ enum store_admin {
     STORE_CLEAR,     // removes all rows, cold ones too, and sketches
     STORE_PUBLISHED, // used by cut.h after a base or delta was committed
 };
-// Begins an operation. TUG_EUSAGE if another one or a cut is in progress: finish it
-// first. `threshold` replaces shrink's delete_threshold; NAN: keeps that.
+// Begins an operation. Returns TUG_EUSAGE if another one or a cut is under way, which
+// must end first. `threshold` replaces shrink's delete_threshold unless it is NAN.
 int store_admin(struct store *s, enum store_admin o, float threshold, struct err *e);
-// Continues an admin operation, or demotions, for about so long. Returns true if there is
-// more to do, also if memory or disk are out: store_finish says why.
+// Continues an admin operation, or the demotion of rows, for about `ns`. Returns true if
+// work is left, also if memory or disk are out; store_finish then returns the error.
 bool store_work(struct store *s, uint64_t ns);
-int store_finish(struct store *s, struct err *e); // does the rest
+int store_finish(struct store *s, struct err *e); // does all that is left of an operation
 
 struct store_stats {
     uint64_t rows, extra_rows, cold_rows;
-    uint64_t bytes; // rows, extra rows, index, sketches, lists, and the cold tier's
-                    // memory limit
-    uint64_t made, refused; // rows made; pushes of keys that the policy refused
-    uint64_t evicted_score, evicted_age, evicted_ttl, evicted_budget; // removed, by why
-    uint64_t hot_hits, promoted, demoted;                             // with a tier
-    uint64_t changed;  // rows since the last delta
-    uint64_t left_out; // updates, since a state of their rule would have become infinite
+    uint64_t bytes; // bytes of rows, extra rows, index, sketches, lists, and the cold
+                    // tier's memory limit
+    uint64_t made, refused; // rows made; pushed keys that the policy refused
+    // rows removed, by reason
+    uint64_t evicted_score, evicted_age, evicted_ttl, evicted_budget;
+    uint64_t hot_hits, promoted, demoted; // with a cold tier: uses of rows in memory,
+                                          // rows promoted, rows demoted
+    uint64_t changed;                     // rows that have changed since the last delta
+    uint64_t left_out; // updates that were left out, since a state of their rule would
+                       // have become infinite
     uint32_t day;
     uint64_t step;
 };
 struct store_stats store_stats(const struct store *s);
-// The key of the first update that was left out since the last call; false: none was.
+// Gets the key of the first update that was left out since the last call. Returns false
+// if none was.
 bool store_take_left_out(struct store *s, uint64_t *ret_key);
 
-// Assert the invariants: quickly, or row by row, which takes long. No thread may use the
-// store meanwhile. Without assertions they do nothing.
+// Assert the invariants: store_check quickly, store_check_rows row by row, which takes
+// long. No thread may use the store meanwhile. They do nothing in builds without
+// assertions.
 #ifndef NDEBUG
 void store_check(const struct store *s);
 void store_check_rows(struct store *s);
@@ -145,42 +155,44 @@ static inline void store_check_rows(struct store *s)
 }
 #endif
 
-// Returns the row of a key in place (for evaluation in the same process, and tests); NULL
-// if it is not in memory.
+// Returns the row of a key without copying it (for evaluation in the same process, and
+// tests); NULL if it is not in memory.
 const float *store_row(const struct store *s, uint64_t key, const float **ret_extra);
 
-// Calls `fn` for all rows of a partition by ascending key, cold ones too; `extra` is NULL
-// if not earned.
+// Calls `fn` for all rows of a partition by ascending key, including cold ones. `extra`
+// is NULL if the row has no extra row.
 typedef int (*store_row_fn)(void *ctx, uint64_t key, const float *row, const float *extra,
                             struct err *e);
 int store_each(struct store *s, uint32_t partition, store_row_fn fn, void *ctx,
                struct err *e);
-// Likewise for keys from `from` on.
+// The same for keys from `from` on.
 int store_each_from(struct store *s, uint32_t partition, uint64_t from, store_row_fn fn,
                     void *ctx, struct err *e);
 
-// TUG_EDATA: loaded values are checked as pushed ones are.
+// Sets the error for a loaded value that is not finite, and returns TUG_EDATA.
 int store_not_finite(uint64_t key, const char *table, struct err *e);
-// Puts saved rows: replaces or makes them, whatever the entry policy says. For loads.
+// Put saved rows: they replace rows or make them, whatever the entry policy says. For
+// loads.
 int store_put_rows(struct store *s, const uint64_t *keys, size_t n, const float *rows,
-                   struct err *e); // n x width; handles of extra rows in them are ignored
+                   struct err *e); // n x width values; handles of extra rows in them are
+                                   // ignored
 int store_put_extras(struct store *s, const uint64_t *keys, size_t n, const float *extras,
-                     struct err *e); // for keys with a row
-// Copies all rows of a store into an empty one with the same settings; or moves a
-// partition with its rows, counters and sketches to a store that has nothing of it.
-// Neither store may have an operation or a cut in progress. On failure copied rows stay,
-// and a partition to be moved stays where it was.
+                     struct err *e); // each key must have a row
+// store_copy copies all rows of a store into an empty one with the same settings.
+// store_move moves a partition, with its rows, counters and sketches, to a store in which
+// it is empty. Neither store may have an operation or a cut under way. On failure copied
+// rows stay, and a partition to be moved stays where it was.
 int store_copy(struct store *to, struct store *from, struct err *e);
 int store_move(struct store *to, struct store *from, uint32_t partition, struct err *e);
-// The weights of each row of `from` into those in `to`, of the same settings: mean +=
-// share (weight - mean); the rest of a row, and a row that `to` lacks, become what they
-// are in `from`. TUG_EUSAGE: rows have a life.
+// Moves the weights of each row in `to` towards those in `from`, a table with the same
+// settings: mean += share (weight - mean). The other floats of a row, and rows that `to`
+// lacks, are copied. Returns TUG_EUSAGE if rows have a lifecycle.
 int store_mean(struct store *to, struct store *from, float share, struct err *e);
 int store_remove(struct store *s, const uint64_t *keys, size_t n, struct err *e);
-// Puts the counters and sketches of a partition, as cut.h writes them.
+// Puts the counters and sketches of a partition, in the format that cut.h writes.
 int store_put_partition(struct store *s, uint32_t partition, const void *bytes, size_t n,
                         struct err *e);
-// After a load: the rows equal a save's, so that none counts as changed.
+// Records that the rows equal those of a save, so that none counts as changed. For loads.
 void store_loaded(struct store *s);
 
 #endif

@@ -1,5 +1,5 @@
-// Cuts keys into batches of whole partitions that fit the caches. The keys of a batch are
-// looked up together, so that the number of partitions does not matter.
+// Divides keys into batches of whole partitions that fit into the caches. The keys of a batch are
+// looked up together, so that lookups take the same time whatever the number of partitions.
 //
 // Everything that can fail happens here, before any row changes.
 //
@@ -33,7 +33,7 @@ static int reserve(struct store_scratch *b, size_t n)
     return 0;
 }
 
-// Returns how many of n keys are in the next batch: whole partitions.
+// Returns how many of n keys are in the next batch, which has whole partitions.
 static uint32_t batch_end(const struct store *s, const uint64_t *keys, size_t n)
 {
     uint32_t end = STORE_BATCH;
@@ -58,7 +58,7 @@ int store_batch_runs(struct store *s, struct store_batch *b, struct err *e)
                                "partitions: %u follows %u",
                                s->config.name, p, b->last);
             assert(b->n_runs <
-                   STORE_BATCH); // keys beyond STORE_BATCH are of the last run
+                   STORE_BATCH); // keys beyond STORE_BATCH belong to the last run
             run = &s->batch.runs[b->n_runs++];
             *run = (struct store_run){p, i, i};
             b->last = p;
@@ -87,7 +87,7 @@ int store_batch_take(struct store *s, const uint64_t *keys, size_t n,
     if (reserve(&s->batch, end) != 0)
         return err_nomem(e, "a batch of keys");
     b->n = end;
-    // A partition lies in one batch: a later failure ends a batch between two partitions.
+    // A partition is in one batch, so a batch that fails ends between two partitions.
     assert(end == n - b->at || store_partition_of(s, b->keys[end]) !=
                                    store_partition_of(s, b->keys[end - 1]));
     int rc = b->quiet ? 0 : store_batch_runs(s, b, e);
@@ -104,7 +104,8 @@ void store_batch_cut(struct store_batch *b, const struct store_scratch *x, uint3
     b->n = r > 0 ? x->runs[r - 1].end : 0;
 }
 
-// Does the turns of its partitions before the lookup, since a turn may remove rows.
+// Does the turns of the batch's partitions before the lookup, since a turn may remove
+// rows.
 static int give_turns(struct store *s, struct store_batch *b, struct err *e)
 {
     for (uint32_t r = 0; r < b->n_runs; r++) {
@@ -142,7 +143,7 @@ static int fetch(struct store *s, struct store_batch *b, struct err *e)
     return rc;
 }
 
-// Does the turns of the found rows alone.
+// Does the turns of the found rows only, not of their whole partitions.
 static int turn_rows(struct store *s, struct store_batch *b, struct err *e)
 {
     struct store_scratch *x = &s->batch;
@@ -162,9 +163,9 @@ static int turn_rows(struct store *s, struct store_batch *b, struct err *e)
 
 int store_batch_find(struct store *s, struct store_batch *b, struct err *e)
 {
-    int turned = b->quiet
-                     ? 0
-                     : give_turns(s, b, e); // partitions before a failed one continue
+    int turned = b->quiet ? 0
+                          // the partitions before a failed one are still in the batch
+                          : give_turns(s, b, e);
     table_find(s->rows, b->keys, b->n, s->batch.handles);
     if (turned == 0 && s->order_at < s->n_parts)
         turned = turn_rows(s, b, e);
@@ -172,7 +173,8 @@ int store_batch_find(struct store *s, struct store_batch *b, struct err *e)
     return turned != 0 ? turned : fetched;
 }
 
-// Lists the keys of a run that need a row in s->batch.keys and .which.
+// Lists the keys of a run that need a row, in s->batch.keys, and their positions, in
+// .which.
 static uint32_t list_missing(struct store *s, const struct store_batch *b,
                              struct store_run run)
 {
@@ -199,7 +201,7 @@ static int begin_entry(struct store *s, uint32_t p, struct err *e)
     return 0;
 }
 
-// Moves the admitted ones of the first n of s->batch.keys to the front.
+// Moves those of the first n of s->batch.keys that the entry policy admits to the front.
 static int admit(struct store *s, const struct store_push *push, struct store_run run,
                  size_t at, uint32_t *n, struct err *e)
 {
@@ -244,8 +246,8 @@ static int touch(struct store *s, struct store_run run, uint32_t missing, struct
     return n > 0 ? store_touch(s, run.partition, x->some, n, e) : 0;
 }
 
-// Beyond max_bytes no row may earn an extra row. Which rows would is not known yet, so
-// that all rows without one are refused.
+// Refuses a run with rows that have no extra row, once the store is above max_bytes. Some
+// of them might earn one, and which is not known yet.
 static int check_extras(const struct store *s, struct store_run run, struct err *e)
 {
     if (s->o.max_bytes == 0 || s->accessor.extra_width == 0 ||

@@ -1,4 +1,4 @@
-// Invariants of a store between two calls. Only in builds with assertions.
+// Invariants of a store between two calls, in builds with assertions.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef NDEBUG
@@ -10,8 +10,8 @@
 #include "store/cut_internal.h"
 #include "store/store_internal.h"
 
-// The partitions' counts of rows agree with the store's: statistics, budgets, shrinks and
-// saves use one or the other.
+// The partitions' counts of rows agree with the store's, as statistics, budgets, shrinks
+// and saves use one or the other.
 static void rows_are_counted(const struct store *s)
 {
     uint64_t live = 0, cold = 0, entries = 0;
@@ -27,12 +27,12 @@ static void rows_are_counted(const struct store *s)
     }
     assert(s->stats.rows == live);
     assert(s->entry_bytes == entries);
-    assert(s->cold != NULL || cold == 0); // cold rows need a tier
+    assert(s->cold != NULL || cold == 0); // only a tier has cold rows
 }
 
-// An order is done partition by partition, unless a request comes to one sooner:
-// partitions before `order_at` have done it, and none has done an order that was not
-// given.
+// An admin operation is done partition by partition, and earlier in a partition that a
+// request needs. Partitions before `order_at` have done it, and no partition has a number
+// above that of the last operation.
 static void orders_are_in_order(const struct store *s)
 {
     assert(s->order_at <= s->n_parts);
@@ -40,13 +40,13 @@ static void orders_are_in_order(const struct store *s)
         assert(s->parts[p].order <= s->order_number);
         assert(p >= s->order_at || s->parts[p].order == s->order_number);
     }
-    // A cut copies rows before their first change and an operation changes all rows: only
-    // one may be in progress.
+    // A cut copies rows before their first change, and an operation changes all rows, so
+    // that only one of them may be under way.
     assert(s->cut == NULL || s->order_at == s->n_parts);
     assert(s->demote_at <= s->n_parts);
 }
 
-// Blocks are read out in order, so that lists over the same entries never overlap, and a
+// Blocks are read out in order, so that lists over the same entries never overlap. A
 // partition that was read out has no copies.
 static void cut_is_in_order(const struct store *s, const struct cut *c)
 {
@@ -61,17 +61,18 @@ static void cut_is_in_order(const struct store *s, const struct cut *c)
         const struct cut_part *x = &c->parts[p];
         assert(p >= c->at || (x->copies == TABLE_NONE && x->state.cap == 0));
         states += x->admitted ? x->state.cap : 0;
-        // Lists are not packed during a cut: its rows stay at the front.
+        // Lists are not packed during a cut, so the cut's rows are still the first ones.
         assert(p < c->at || x->n_rows <= s->parts[p].rows.n);
     }
     assert(states == c->state_bytes);
     assert(c->stats.side_peak >= side_bytes(&c->side));
 }
 
-// Rows are demoted above the limit, which is the share or, while a save keeps rows, more.
+// The limit above which rows are demoted is the share, or more while a save keeps rows in
+// memory.
 static void cold_is_in_order(const struct store *s, const struct cold *c)
 {
-    assert(!s->steps); // threads look rows up themselves, in memory only
+    assert(!s->steps); // threads look up rows themselves, in memory only
     for (uint32_t p = 0; p < s->n_parts; p++) {
         assert(c->parts[p].limit >= c->share);
         assert(s->config.cold_durable || !c->parts[p].recorded);
@@ -97,8 +98,9 @@ void store_check(const struct store *s)
         cold_is_in_order(s, s->cold);
 }
 
-// Row by row: each lies in its key's partition, is found by its key, and owns its extra
-// row. Returns false if memory is out; it is checked another time.
+// Checks each row of a partition: it belongs to its key's partition, is found by its key,
+// and owns its extra row. Returns false if memory is out; the check is then repeated
+// another time.
 static bool check_partition(struct store *s, uint32_t p, uint64_t *extras)
 {
     struct handle_list rows = {0};
@@ -130,5 +132,6 @@ void store_check_rows(struct store *s)
 }
 
 #else
-typedef int store_check_is_empty; // a C file must not be empty
+typedef int store_check_is_empty; // for C files without other declarations, which C
+                                  // forbids
 #endif

@@ -1,5 +1,5 @@
-// Changes of rows other than pushes: admin operations for the whole table, a partition at
-// a time; budgets; days.
+// Changes of rows other than pushes: admin operations for the whole table, one partition
+// at a time; budgets; days.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "store/store_internal.h"
 
-enum { AHEAD = 16 }; // rows prefetched while one is processed
+enum { AHEAD = 16 }; // number of rows that are prefetched ahead
 
 void store_set_step(struct store *s, uint64_t step)
 {
@@ -36,8 +36,6 @@ static void prefetch_row(const struct store *s, uint32_t handle)
     table_row_prefetch(row - 2, (s->accessor.width + 2) * sizeof(float));
 }
 
-// Shrink.
-
 void store_count_evicted(struct store *s, const float *row, struct life_time t)
 {
     const struct accessor *a = &s->accessor;
@@ -52,7 +50,7 @@ void store_count_evicted(struct store *s, const float *row, struct life_time t)
         s->stats.evicted_ttl++;
 }
 
-// Decays a row. Returns true if it is to be removed.
+// Decays a row. Returns true if the row is to be removed.
 static bool fades(struct store *s, uint32_t handle, struct life_time t)
 {
     float *row = store_row_at(s, handle);
@@ -62,13 +60,13 @@ static bool fades(struct store *s, uint32_t handle, struct life_time t)
     return true;
 }
 
-// Decays the rows of s->walk and moves those to be removed to its end; returns how many
-// stay.
+// Decays the rows of s->walk, and moves those to be removed to its end. Returns how many
+// rows stay.
 static uint32_t decay(struct store *s, struct life_time t)
 {
     uint32_t *at = s->walk.at, n = s->walk.n, stay = 0, gone = 0;
     uint32_t *going = at + n;
-    assert(s->walk.cap - n >= n); // room for the removed ones
+    assert(s->walk.cap - n >= n); // for the removed ones
     for (uint32_t i = 0; i < n && i < AHEAD; i++)
         prefetch_row(s, at[i]);
     for (uint32_t i = 0; i < n; i++) {
@@ -85,8 +83,8 @@ static uint32_t decay(struct store *s, struct life_time t)
     return stay;
 }
 
-// Reserves all that the operation needs for the n rows of s->walk, so that it cannot fail
-// halfway.
+// Reserves all the memory that the operation needs for the n rows of s->walk, so that it
+// cannot fail halfway.
 static int reserve(struct store *s, struct store_part *part)
 {
     uint32_t n = s->walk.n;
@@ -121,10 +119,9 @@ static int shrink(struct store *s, uint32_t p, struct life_time t, struct err *e
     return 0;
 }
 
-// Rows alone.
-
-// A budget has to see all rows of a partition, and rows on disk get their turn with the
-// partition.
+// Returns whether single rows may have their turn before their partition. They may not
+// with a budget, which has to see all rows of a partition, or a cold tier, whose rows
+// have their turn with the partition.
 bool store_turns_rows(const struct store *s, uint32_t p)
 {
     return s->order_at < s->n_parts && s->parts[p].order != s->order_number &&
@@ -175,8 +172,6 @@ int store_turn_made(struct store *s, const uint32_t *handles, size_t n)
     return 0;
 }
 
-// Clear and published.
-
 static int clear(struct store *s, uint32_t p, struct err *e)
 {
     struct store_part *part = &s->parts[p];
@@ -212,15 +207,13 @@ static int published(struct store *s, uint32_t p, struct err *e)
     return 0;
 }
 
-// Admin operations.
-
 int store_turn(struct store *s, uint32_t p, struct err *e)
 {
     struct store_part *part = &s->parts[p];
     assert(p < s->n_parts);
     if (part->order == s->order_number)
         return 0;
-    // A cut begins only without an admin operation, and no order is given during it.
+    // A cut and an admin operation are never under way together.
     assert(p >= s->order_at && s->cut == NULL);
     switch (s->order) {
     case STORE_SHRINK:
@@ -253,7 +246,7 @@ int store_admin(struct store *s, enum store_admin o, float threshold, struct err
     return 0;
 }
 
-// Does the next partition's turn. Sets *ret_more to whether more is left.
+// Does the turn of the next partition. Sets *ret_more to whether partitions are left.
 static int step(struct store *s, bool *ret_more, struct err *e)
 {
     *ret_more = true;
@@ -275,7 +268,7 @@ bool store_work(struct store *s, uint64_t ns)
     bool more = true;
     do {
         if (step(s, &more, NULL) != 0)
-            return true; // memory or disk are out: tried later; store_finish says why
+            return true; // it is tried again later; store_finish returns the error
     } while (more && clock_ns() < end);
     return more;
 }
@@ -287,8 +280,6 @@ int store_finish(struct store *s, struct err *e)
         TRY(step(s, &more, e));
     return 0;
 }
-
-// Budgets.
 
 struct candidate {
     float score;
@@ -306,7 +297,7 @@ static bool goes_before(const struct candidate *x, const struct candidate *y)
     return x->key < y->key;
 }
 
-// Moves the k candidates to be removed first to the front (quickselect; Hoare 1961).
+// Moves the k candidates that come first to the front (quickselect; Hoare 1961).
 static void select_first(struct candidate *x, uint32_t n, uint32_t k)
 {
     while (n > 1 && k > 0 && k < n) {
@@ -324,7 +315,7 @@ static void select_first(struct candidate *x, uint32_t n, uint32_t k)
             x[j] = swap;
         }
         if (k <= j + 1) {
-            n = j + 1; // these all come before the others
+            n = j + 1; // these all belong to the first k
         } else {
             x += j + 1;
             n -= j + 1;
@@ -346,8 +337,8 @@ static struct candidate candidate(const struct store *s, uint32_t handle,
     return c;
 }
 
-// Moves the k rows of s->walk with the lowest scores to its front. Without scores rows
-// are removed in the order of making, which is their order already.
+// Moves the k rows of s->walk with the lowest scores to its front. Without scores the
+// oldest rows come first, as they do already.
 static int sort_out(struct store *s, uint32_t k, struct life_time t)
 {
     struct handle_list *l = &s->walk;
@@ -376,7 +367,7 @@ uint32_t store_over_budget(const struct store *s, uint32_t live)
     if (s->config.budget_rows == 0 || live <= share)
         return 0;
     uint32_t stay = (uint32_t)((double)s->config.budget_floor * (double)share);
-    assert(stay <= share); // so that the partition shrinks
+    assert(stay <= share); // otherwise the partition would not shrink
     return live - (stay > 0 ? stay : 1);
 }
 

@@ -1,8 +1,8 @@
-// Saved rows and partitions: reads all of a partition, and puts it back. A load restores
-// what was saved, whatever the entry policy and the budget say.
+// Saved rows and partitions: reads all of a partition out, and puts it back. A load
+// restores what was saved, whatever the entry policy and the budget say.
 //
-// The bytes of a partition, little-endian: version, day, step, size of the entry policy's
-// state (u64 each), the state.
+// A partition's state is, in little-endian bytes: version, day, step, the size of the
+// entry policy's state (u64 each), and that state.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -84,8 +84,6 @@ int store_put_partition(struct store *s, uint32_t partition, const void *bytes, 
     return 0;
 }
 
-// Rows.
-
 int store_not_finite(uint64_t key, const char *table, struct err *e)
 {
     return err_set(e, TUG_EDATA,
@@ -93,7 +91,7 @@ int store_not_finite(uint64_t key, const char *table, struct err *e)
                    (unsigned long long)key, table);
 }
 
-// Checks loaded values as pushed ones are checked.
+// Checks loaded values, as pushed values are checked.
 static int check_finite(const struct store *s, const uint64_t *keys, size_t n,
                         const float *rows, bool extra, struct err *e)
 {
@@ -117,7 +115,7 @@ int store_put_rows(struct store *s, const uint64_t *keys, size_t n, const float 
         TRY(store_batch_make(s, &b, NULL, e));
         for (uint32_t i = 0; i < b.n; i++) {
             assert(s->batch.handles[i] !=
-                   TABLE_NONE); // without a policy each key gets a row
+                   TABLE_NONE); // without an entry policy each key gets a row
             float *row = store_row_at(s, s->batch.handles[i]);
             assert(table_row_key(row) == b.keys[i]);
             store_free_extra(s, row);
@@ -153,13 +151,13 @@ int store_put_extras(struct store *s, const uint64_t *keys, size_t n, const floa
         TRY(store_batch_take(s, keys, n, &b, e));
         TRY(store_batch_find(s, &b, e));
         TRY(check_found(s, &b, e));
-        TRY(store_batch_make(s, &b, NULL, e)); // no row is missing
+        TRY(store_batch_make(s, &b, NULL, e)); // all rows exist
         for (uint32_t i = 0; i < b.n; i++) {
             float *row = store_row_at(s, s->batch.handles[i]);
             float *extra = store_extra_of(s, row);
             if (extra == NULL)
                 extra = store_add_extra(s, row);
-            assert(extra != NULL); // reserved by store_batch_make
+            assert(extra != NULL); // store_batch_make has reserved it
             memcpy(extra, extras + (b.at + i) * width, width * sizeof(float));
         }
         store_look_at_rows(s, &b);
@@ -196,8 +194,8 @@ int store_remove(struct store *s, const uint64_t *keys, size_t n, struct err *e)
     return 0;
 }
 
-// Gives all rows of a partition: sorts those in memory and merges them with the cold
-// ones.
+// Walks over all rows of a partition: sorts those in memory, and merges them with the
+// cold ones.
 
 struct merge {
     struct store *s;
@@ -208,7 +206,7 @@ struct merge {
     void *ctx;
 };
 
-// Gives the rows in memory with keys below `end`, or all.
+// Passes the rows in memory with keys below `end` (NULL: all) to the caller.
 static int give(struct merge *m, const uint64_t *end, struct err *e)
 {
     const struct accessor *a = &m->s->accessor;
@@ -216,7 +214,8 @@ static int give(struct merge *m, const uint64_t *end, struct err *e)
         assert(m->at == 0 || m->rows[m->at - 1].key < m->rows[m->at].key);
         const float *row = store_row_at(m->s, m->rows[m->at].handle);
         float *copy =
-            m->s->first; // without the handle, which has a meaning in this store only
+            m->s->first; // a copy without the handle, which has a meaning in this store
+                         // only
         memcpy(copy, row, a->width * sizeof(float));
         if (a->extra_width > 0)
             accessor_set_extra(a, copy, TABLE_NONE);
@@ -232,7 +231,7 @@ static int give_cold(void *ctx, uint64_t key, const float *row, const float *ext
     if (key < m->from)
         return 0;
     TRY(give(m, &key, e));
-    assert(m->at == m->n || m->rows[m->at].key != key); // it is on disk only
+    assert(m->at == m->n || m->rows[m->at].key != key); // the key's row is on disk only
     return m->fn(m->ctx, key, row, extra, e);
 }
 
@@ -271,8 +270,6 @@ int store_each(struct store *s, uint32_t partition, store_row_fn fn, void *ctx,
 {
     return store_each_from(s, partition, 0, fn, ctx, e);
 }
-
-// Copies.
 
 enum { COPY_ROWS = 1024 };
 
@@ -343,7 +340,7 @@ static int copy_partitions(struct store *to, struct store *from, uint32_t first,
 }
 
 struct mean {
-    struct copy copy; // of the rows that `to` gets
+    struct copy copy; // the rows that `to` gets
     float share;
 };
 
@@ -360,7 +357,7 @@ static int mean_row(void *ctx, uint64_t key, const float *row, const float *extr
             uint32_t at = a->groups[g].weights + i;
             to[at] = mean[at] + m->share * (row[at] - mean[at]);
         }
-    (void)extra; // of rows with a life
+    (void)extra; // only rows with a lifecycle have extra rows
     m->copy.keys[m->copy.n++] = key;
     return m->copy.n == COPY_ROWS ? copy_flush(&m->copy, e) : 0;
 }
@@ -396,7 +393,7 @@ int store_copy(struct store *to, struct store *from, struct err *e)
     return copy_partitions(to, from, 0, from->n_parts, e);
 }
 
-// Removes everything of the partition, without notes for deltas.
+// Removes everything in the partition, without notes for deltas.
 static int forget_partition(struct store *s, uint32_t p, struct err *e)
 {
     struct store_part *part = &s->parts[p];

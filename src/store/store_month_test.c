@@ -1,6 +1,6 @@
-// A month of a table: 30 days of passes over features that come, are popular for some
-// days, and are seen no more; a shrink and a base each day, a delta after each pass.
-// Memory stays bounded, and a base with its deltas equals a checkpoint.
+// A month of a table: 30 days of passes over features that appear, are popular for some
+// days, and are seen no more, with a shrink and a base each day and a delta after each
+// pass. Memory stays limited, and a base with its deltas equals a checkpoint.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -14,8 +14,8 @@ enum {
     PASSES = 4,
     BATCHES = 25,
     BATCH = 400,
-    SPAN = 4000, // features that are alive on a day
-    DRIFT = 400, // that are new on each day
+    SPAN = 4000, // number of features that can occur on a day
+    DRIFT = 400, // how many of them are new on each day
     UNIVERSE = DAYS * DRIFT + SPAN,
     BITS = 4,
 };
@@ -25,7 +25,7 @@ static const char settings[] =
     "delete-threshold=0.5; delete-after-days=5; base-threshold=0; delta-threshold=0; "
     "delta-keep-days=1000; deltas=yes";
 
-// Some keys of today: the later ones are new, the first of all are the most popular.
+// Draws keys of a day: the last ones are new, and the first ones are the most popular.
 static void draw(struct batch *b, struct rng *d, uint32_t day)
 {
     batch_draw(b, d, BATCH);
@@ -50,7 +50,8 @@ static uint64_t pass(struct store *s, struct batch *b, struct rng *d, uint32_t d
     return first;
 }
 
-// Sizes that would grow if a row were forgotten: handles in use, lists of partitions.
+// Returns sizes that would grow if removed rows were not freed: handles in use, and lists
+// of partitions.
 static uint64_t held(const struct store *s)
 {
     uint64_t n = table_handles(s->rows) + slabs_end(&s->extras);
@@ -97,7 +98,7 @@ static void test_month(void **state)
     struct store_stats x = store_stats(s);
     assert_true(x.evicted_score > 0 && x.evicted_age > 0 && x.refused > 0);
     assert_int_equal(x.made, x.rows + x.evicted_score + x.evicted_age);
-    assert_true(keys > 2 * rows[DAYS - 1]); // it forgets
+    assert_true(keys > 2 * rows[DAYS - 1]); // rows were removed
     assert_true(rows[DAYS - 1] > SPAN / 4); // but not all
     for (uint32_t day = DAYS / 2; day < DAYS; day++) {
         assert_true(rows[day] < rows[DAYS / 2 - 1] * 11 / 10);
@@ -109,7 +110,7 @@ static void test_month(void **state)
     store_close(s);
 }
 
-// Without any save the notes for deltas stay bounded, and a base begins them anew.
+// If nobody saves, the notes for deltas stay limited, and the next save must be a base.
 static void test_nobody_saves(void **state)
 {
     (void)state;
@@ -123,7 +124,7 @@ static void test_nobody_saves(void **state)
     assert_non_null(seen);
     for (uint32_t day = 0; day < DAYS; day++) {
         pass(s, b, &d, day, seen);
-        for (uint32_t i = 0; i < UNIVERSE; i++) { // each day all go, and others come
+        for (uint32_t i = 0; i < UNIVERSE; i++) { // each day all rows are replaced
             uint64_t key = i;
             OK(store_remove(s, &key, 1, &ok_e));
         }
@@ -134,7 +135,7 @@ static void test_nobody_saves(void **state)
     assert_true(store_stats(s).made > 10 * s->parts[0].rows.n);
     assert_int_equal(cut_begin(s, &delta, &e), TUG_EUSAGE);
     assert_non_null(strstr(e.text, "save a base"));
-    image_free(cuts_all(s, SAVE_BASE, false, NULL)); // came to nothing
+    image_free(cuts_all(s, SAVE_BASE, false, NULL)); // the base was given up
     assert_int_equal(cut_begin(s, &delta, &e), TUG_EUSAGE);
     image_free(cuts_all(s, SAVE_BASE, true, NULL));
     image_free(cuts_all(s, SAVE_DELTA, true, NULL));

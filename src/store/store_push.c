@@ -1,4 +1,4 @@
-// Pushes and pulls the rows of a batch. Nothing here fails once a row has changed.
+// Pushes and pulls of the rows of a batch. Nothing here fails once a row has changed.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -6,16 +6,16 @@
 
 #include "store/store_internal.h"
 
-enum { WATCHED = 256 }; // rows processed one after the other
+enum { WATCHED = 256 }; // number of rows that are processed before they are checked
 
 bool store_has_whole_rows(const struct store *s)
 {
     return !s->lives;
 }
 
-// Lists the rows of a batch by their handles, NULL without one; returns whether all have
-// one. Rows with a lifecycle are prefetched at once, since their extra row's handle is
-// read first.
+// Lists the rows of a batch by their handles, with NULL for keys without a row. Returns
+// whether all keys have one. Rows with a lifecycle are prefetched at once, since the
+// handle of the extra row is read first.
 static bool list_rows(struct store *s, const struct store_batch *b)
 {
     const uint32_t *handles = s->batch.handles;
@@ -45,9 +45,7 @@ static void list_extras(struct store *s, const struct store_batch *b)
     }
 }
 
-// Gradients.
-
-// Adds a push's statistics to rows, of which some earn their extra row.
+// Adds a push's statistics to rows. Some of them earn their extra row by it.
 static void see_run(struct store *s, const struct store_run *run, const float *values,
                     bool again)
 {
@@ -98,7 +96,7 @@ static void apply_block(struct store *s, const struct store_push *push,
     }
 }
 
-// Checks the rows, if needed, while they are in the cache.
+// The same, and then checks the rows, if needed, while they are in the cache.
 static void apply_some(struct store *s, const struct store_push *push,
                        const struct rule_params *rules, const float *values, size_t i,
                        size_t n)
@@ -144,8 +142,6 @@ static void apply_gradients(struct store *s, const struct store_push *p,
     }
 }
 
-// Weights.
-
 static bool all_zero(const float *x, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
@@ -154,8 +150,8 @@ static bool all_zero(const float *x, uint32_t n)
     return true;
 }
 
-// Returns the weights of a group of row i; NULL if the row has none and the values need
-// none.
+// Returns the weights of a group of row i. Makes the extra row if they are in it; returns
+// NULL if it is missing and all values are 0.
 static float *group_weights(struct store *s, uint32_t i, uint32_t group,
                             const float *values)
 {
@@ -177,7 +173,7 @@ static void apply_weights(struct store *s, const struct store_push *p,
     const struct accessor *a = &s->accessor;
     const float *values = p->values + b->at * accessor_weights(a);
     bool all = list_rows(s, b);
-    assert(all); // no policy refuses a key of these operations
+    assert(all); // entry policies do not apply to these operations
     (void)all;
     list_extras(s, b);
     for (uint32_t i = 0; i < b->n; i++)
@@ -188,8 +184,6 @@ static void apply_weights(struct store *s, const struct store_push *p,
             values += a->groups[g].n;
         }
 }
-
-// Whole rows.
 
 static void apply_rows(struct store *s, const struct store_push *p,
                        const struct store_batch *b)
@@ -219,8 +213,8 @@ static void apply(struct store *s, const struct store_push *p,
         apply_rows(s, p, b);
 }
 
-// The push stays applied: rows beyond the budget that cannot be removed now are removed
-// by a later push.
+// Removes rows beyond the budget. If that fails, the push stays applied, and a later push
+// removes them.
 static void keep_budgets(struct store *s, const struct store_batch *b)
 {
     for (uint32_t r = 0; r < b->n_runs && s->config.budget_rows > 0; r++)
@@ -282,10 +276,8 @@ int store_push(struct store *s, const struct store_push *p, size_t *ret_keys,
     return rc;
 }
 
-// Pulls.
-
-// Pulls a key without a row, with a lifecycle: the values of the row that a push would
-// make.
+// Pulls a key without a row, in a table with a lifecycle: the initial values that a push
+// would give the row.
 static void pull_first(struct store *s, uint64_t key, struct life_time t, float *ret)
 {
     const struct accessor *a = &s->accessor;
@@ -350,7 +342,7 @@ static void gather_rows(struct store *s, const struct store_batch *b, float *ret
 
 typedef void (*gather_fn)(struct store *s, const struct store_batch *b, float *ret);
 
-// Pulls n x width values; each call of `fill` gives a batch.
+// Pulls n x width values; each call of `fill` copies those of one batch.
 static int pull(struct store *s, const uint64_t *keys, size_t n, gather_fn fill,
                 uint32_t width, float *ret, uint8_t *found, struct err *e)
 {

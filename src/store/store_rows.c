@@ -1,7 +1,8 @@
 // Makes, removes and changes the rows of a store and their extra rows.
 //
-// Memory is reserved before anything changes, so that a failure changes nothing. Lists of
-// a partition's rows grow with each new row and are packed when half of them is stale.
+// Memory is reserved before anything changes, so that a failure changes nothing.
+// The list of a partition's rows grows with each new row, and is packed when half
+// of its entries are stale.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "store/store_internal.h"
@@ -16,14 +17,12 @@
 enum {
     PACK_SLACK = 64,
     GONE_SLACK = 1024,
-    GONE_MOST = 4, // times the number of rows
+    GONE_MOST = 4, // limit of the list of removed keys: so many times the number of rows
     AHEAD = 16,
     INDEX_ROW_BYTES = 6,
 };
 
-// Extra rows.
-
-// Takes back extra rows that no thread can be stepping on any more.
+// Reuses extra rows that no thread can be updating any more.
 static void take_from_limbo(struct store *s)
 {
     uint32_t handle;
@@ -50,7 +49,7 @@ int store_reserve_extras(struct store *s, size_t n)
 
 float *store_add_extra(struct store *s, float *row)
 {
-    assert(store_extra_of(s, row) == NULL); // else the old one would be lost
+    assert(store_extra_of(s, row) == NULL); // otherwise the old one would be lost
     if (store_reserve_extras(s, 1) != 0)
         return NULL;
     uint32_t handle = s->extra_free.at[--s->extra_free.n];
@@ -88,8 +87,6 @@ void store_free_extra(struct store *s, float *row)
     s->n_extras--;
 }
 
-// Making rows.
-
 static void unmake(struct store *s, const uint64_t *keys, const uint32_t *handles,
                    size_t n)
 {
@@ -126,7 +123,7 @@ int store_check_room(const struct store *s, size_t n, struct err *e)
                    (unsigned long long)s->o.max_bytes);
 }
 
-// A key given twice would count as two rows for ever.
+// Refuses a key that is given twice: it would count as two rows for ever.
 static int check_distinct(struct store *s, const uint32_t *handles, size_t n,
                           struct err *e)
 {
@@ -212,9 +209,8 @@ int store_make_rows(struct store *s, uint32_t p, const uint64_t *keys, size_t n,
     return 0;
 }
 
-// Removing rows.
-
-// Keeps live rows only, each once: its last entry, from when the row was made.
+// Removes stale entries, and of repeated ones all but the last, which is from when the
+// row was made.
 static int unique(struct store *s, struct handle_list *l)
 {
     uint32_t kept = 0;
@@ -243,7 +239,7 @@ bool store_is_live(const struct store *s, uint32_t p, uint32_t handle)
            store_partition(s, store_key_at(s, handle)) == p;
 }
 
-// Copies the entries of the list that are rows of partition p now.
+// Copies the entries of the list that are rows of partition p now. Returns their number.
 static uint32_t keep_live(const struct store *s, uint32_t p, const struct handle_list *l,
                           uint32_t *ret)
 {
@@ -294,7 +290,7 @@ static void pack_changed(struct store *s, uint32_t p)
         handle_bit_set(&s->changed, l->at[i]);
 }
 
-// If memory is out, it is done another time.
+// Packs the list of a partition's rows. If memory is out, this is done another time.
 static void pack(struct store *s, uint32_t p)
 {
     struct store_part *part = &s->parts[p];
@@ -317,10 +313,11 @@ void store_drop_rows(struct store *s, uint32_t p, const uint32_t *handles, size_
     for (size_t at = 0, len; at < n; at += len) {
         len = n - at < CHUNK ? n - at : CHUNK;
         for (size_t i = 0; i < len; i++) {
-            assert(store_is_live(s, p, handles[at + i])); // and no handle twice
+            // a handle that came twice would not be live the second time
+            assert(store_is_live(s, p, handles[at + i]));
             keys[i] = store_key_at(s, handles[at + i]);
         }
-        if (s->removed != NULL) // before the handle can get another row
+        if (s->removed != NULL) // called before the handle can get another row
             s->removed(s->removed_ctx, keys, len);
         for (size_t i = 0; i < len; i++) {
             store_free_extra(s, store_row_at(s, handles[at + i]));
@@ -362,8 +359,6 @@ int store_remove_rows(struct store *s, uint32_t p, const uint32_t *handles, size
     store_trim_gone(s, p);
     return 0;
 }
-
-// Changes.
 
 int store_note(struct store *s, uint32_t p, const uint32_t *handles, size_t n,
                struct err *e)

@@ -1,6 +1,6 @@
-// Stores that must be the same: one against three that share its partitions, one that was
-// loaded against the one that was saved, one whose memory failed now and then against one
-// whose did not. Bit for bit.
+// Stores that must be equal, bit for bit: one store and three that share its partitions;
+// a loaded store and the one that was saved; and one whose allocations fail now and then
+// with one whose do not.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "store/store.h"
@@ -12,7 +12,7 @@
 #include "kit/naive_store.h"
 #include "kit/test.h"
 
-// Images: all that a store says of a partition.
+// Images: the whole content of a partition.
 
 static int image_row(void *ctx, uint64_t key, const float *row, const float *extra,
                      struct err *e)
@@ -53,8 +53,8 @@ static void check_same_partition(struct store *a, struct store *b, uint32_t p)
     buf_free(&y);
 }
 
-// Store 0 of `all` has all partitions, the others share them: store 1 + p % (all - 1) has
-// partition p.
+// Store 0 of `all` has all partitions. The others share them: partition p is in store 1 +
+// p % (all - 1).
 struct stores {
     struct store *of[4];
     uint32_t n;
@@ -98,8 +98,8 @@ static void order_all(struct stores *x, struct rng *d)
     }
 }
 
-// All stores get the same operations, but each works on its admin operations at its own
-// times.
+// Does the same operations on all stores, but each works on its admin operations at its
+// own times.
 static void do_to_all(struct stores *x, struct rng *d, struct naive_batch *b)
 {
     uint32_t kind = rng_below_u32(d, 16);
@@ -209,13 +209,14 @@ static void test_loads(void **state)
         struct stores x = {.n = 1}, two = {.n = 2};
         struct rng d = {.seed = 200 + i};
         if (naive_settings[i].budget > 0)
-            continue; // rows without scores go by age, and a save does not tell theirs
+            continue; // rows without scores are removed by age, which a save does not
+                      // have
         x.of[0] = stores_open_with(&c, naive_settings[i].bits, 0);
         for (uint32_t k = 0; k < 200; k++)
             do_to_all(&x, &d, b);
         OK(store_finish(x.of[0], &ok_e));
         struct store *copy = stores_open_with(&c, naive_settings[i].bits, 0);
-        naive_draw_keys(&d, copy, b, 60); // what lies there is replaced
+        naive_draw_keys(&d, copy, b, 60); // rows that are there are replaced
         naive_draw_values(&d, copy, b, STORE_ASSIGN);
         struct store_push p = {.op = STORE_ASSIGN, .keys = b->keys, .n = b->n};
         p.values = b->values;
@@ -242,7 +243,7 @@ static void test_loads(void **state)
     mem_free(b);
 }
 
-// Many keys in one push or pull are as many pushes, or pulls, of a partition each.
+// A push or pull of many keys equals one push or pull for each partition.
 
 struct many {
     size_t n;
@@ -265,7 +266,7 @@ static struct many draw_many(const struct store *s, struct rng *d, size_t n)
     for (size_t i = 0; i < n; i++)
         x.keys[i] = first + i;
     qsort(x.keys, n, sizeof(*x.keys), compare_mixed);
-    for (size_t i = 0; i < n * width; i++) // shows and clicks, too
+    for (size_t i = 0; i < n * width; i++) // including shows and clicks
         x.values[i] = (float)rng_below_u32(d, 4);
     return x;
 }
@@ -330,10 +331,7 @@ static void test_many_keys(void **state)
     }
 }
 
-// Memory that fails.
-
-// Repeats an operation until it succeeds; the result must be as if it had succeeded at
-// once.
+// Repeats a push until it succeeds. The result must be as if it had succeeded at once.
 static void push_until_done(struct store *s, const struct store_push *p)
 {
     struct store_push rest = *p;
@@ -371,7 +369,7 @@ static void fail_everywhere(struct store *s, struct rng *d, struct naive_batch *
     }
     OK(store_admin(s, STORE_SHRINK, NAN, &ok_e));
     struct store_push p = naive_draw_push(d, s, b);
-    push_until_done(s, &p); // gives turns
+    push_until_done(s, &p); // does the turns of partitions
     again(store_finish(s, NULL));
     OK(store_finish(s, &ok_e));
     again(store_put_rows(s, &key, 1, row, NULL));
@@ -392,17 +390,18 @@ static void fail_everywhere(struct store *s, struct rng *d, struct naive_batch *
 
 static void test_without_memory(void **state)
 {
-    // Without budgets: rows that cannot be removed because memory is out would be removed
-    // later.
+    // Settings without budgets, as rows that cannot be removed when memory is out are
+    // removed later.
     static const uint32_t of[] = {0, 0, 6, 8, 9, 13};
     (void)state;
     struct naive_batch *b = mem_alloc(sizeof(*b));
     for (size_t i = 0; i < sizeof(of) / sizeof(*of); i++) {
         struct table_config c = naive_config(&naive_settings[of[i]]);
-        // Policies learn of what fails.
+        // entry policies count failed pushes, too
         snprintf(c.entry.policy, sizeof(c.entry.policy), "none");
         if (c.accessor.life.embedx_threshold > 0)
-            c.accessor.life.embedx_threshold = 0.5f; // many earn it, and few go
+            // many rows earn an extra row, and few are removed
+            c.accessor.life.embedx_threshold = 0.5f;
         c.accessor.life.delete_threshold = 0.05f;
         struct store *good = stores_open_with(&c, naive_settings[of[i]].bits, 0);
         struct rng rng = {.seed = 300 + i};

@@ -1,9 +1,9 @@
-// Threads at the rows of a store: see store_steps.h.
+// Threads that update the rows of a store in place: see store_steps.h.
 //
-// Two kinds of locks, taken in this order: a partition's lock guards its entry policy,
-// its rows' statistics and its counts; the lock of making guards the table, lists, extra
-// rows and the whole store's counts. A batch whose keys all have rows takes only the
-// first.
+// There are two kinds of locks, taken in this order. A partition's lock protects its
+// entry policy, its rows' statistics and its counts. The lock for making rows protects
+// the table, lists, extra rows and the counts of the whole store. A batch whose keys all
+// have rows takes only the first.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "store/store_steps.h"
@@ -28,7 +28,7 @@ struct store_steps {
 struct store_stepper {
     struct store_steps *steps;
     struct table_reader *reader;
-    // The arrivals of a run without a row, or that have earned an extra row.
+    // The arrivals of a run that have no row, or have earned an extra row.
     size_t cap;
     uint64_t *keys;
     uint32_t *which, *handles;
@@ -125,8 +125,6 @@ struct store_views store_steps_views(const struct store_steps *x)
     return v;
 }
 
-// Arrivals.
-
 static int reserve(struct store_stepper *t, size_t n)
 {
     if (n <= t->cap)
@@ -153,7 +151,8 @@ static int begin_entry(struct store *s, uint32_t p, size_t *ret_bytes, struct er
     return 0;
 }
 
-// Moves the admitted ones of the n listed keys to the front of the lists.
+// Moves those of the n listed keys that the entry policy admits to the front of the
+// lists.
 static int admit(struct store_stepper *t, const struct store_arriving *w,
                  const struct store_arrival *a, size_t *n, struct err *e)
 {
@@ -211,7 +210,7 @@ static int make_missing(struct store_stepper *t, const struct store_arriving *w,
     return missing > 0 ? make(t, w, a, missing, e) : 0;
 }
 
-// Adds the statistics to rows and lists those that have earned their extra row.
+// Adds the statistics to rows, and lists those that have earned their extra row.
 static size_t see(struct store_stepper *t, const struct store_arriving *w,
                   const struct store_arrival *a, size_t n)
 {
@@ -225,7 +224,8 @@ static size_t see(struct store_stepper *t, const struct store_arriving *w,
         if (a[i].handle == TABLE_NONE)
             continue;
         float *row = store_row_at(s, a[i].handle);
-        // The thread was pinned before the row was found: the handle still has that row.
+        // The thread was pinned before the row was found, so the handle still has that
+        // row.
         assert(store_partition(s, table_row_key(row)) == w->partition);
         const float stats[] = {a[i].show, a[i].click, a[i].slot};
         if (s->life->seen != NULL)
@@ -247,7 +247,7 @@ static int make_extras(struct store_stepper *t, struct store_arrival *a, size_t 
         float *row = store_row_at(s, x->handle);
         (void)store_make_extra(s, row);
         uint32_t extra = accessor_extra(&s->accessor, row);
-        assert(extra != TABLE_NONE); // it was reserved
+        assert(extra != TABLE_NONE); // the extra row was reserved
         if (!s->accessor.life.embedx_late)
             x->extra = extra;
     }

@@ -1,10 +1,10 @@
-// Rows of a store that threads of this process step on in place.
+// Lets threads of this process update rows of a store in place.
 //
-// A thread first brings its batch's distinct keys to their partitions: under the
-// partition's lock the entry policy decides, rows are made, statistics are added and
-// embeddings earned (store_arrive). So the set of rows and their counters are as exact as
-// with store_push. Then the thread steps on its rows without a lock: only the floats of
-// their groups' weights and states are shared (base/relaxed.h).
+// A thread first passes its batch's distinct keys to their partitions (store_arrive):
+// under the partition's lock the entry policy decides, rows are made, statistics are
+// added and embeddings are earned. So the set of rows and their counters are as exact as
+// with store_push. Then the thread updates its rows without a lock: only the floats of
+// weights and states are shared (base/relaxed.h).
 //
 // Rows are given as handles. A handle stays valid while a thread is pinned that may have
 // read it: the memory of a removed row (budgets) is reused only when all such threads
@@ -12,9 +12,9 @@
 // which keys lose their rows before the rows are removed, and must not use these handles
 // from then on.
 //
-// While it is open, the store may be used only through it, or while no thread works: the
-// owner does saves, loads and admin operations between two stretches of batches. A store
-// with a cold tier cannot have it.
+// While this is open, the store may be used only by its functions, or while no thread
+// works: the owner does saves, loads and admin operations when all threads wait. It is
+// not possible for a store with a cold tier.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_STORE_STORE_STEPS_H
@@ -22,7 +22,8 @@
 
 #include "store/store.h"
 
-// Called with the partition's lock held, for keys of this partition.
+// Called with the partition's lock held, with keys of this partition whose rows will be
+// removed.
 typedef void (*store_removed_fn)(void *ctx, const uint64_t *keys, size_t n);
 
 struct store_steps;
@@ -30,36 +31,37 @@ int store_steps_open(struct store_steps **ret, struct store *s, store_removed_fn
                      void *ctx, struct err *e);
 void store_steps_close(struct store_steps *x); // NULL is fine
 
-// The part of one thread.
+// The part of it that belongs to one thread.
 struct store_stepper;
 int store_stepper_open(struct store_stepper **ret, struct store_steps *x, struct err *e);
-void store_stepper_close(struct store_stepper *t); // NULL is fine; must be unpinned
+// NULL is fine; the thread must be unpinned.
+void store_stepper_close(struct store_stepper *t);
 void store_stepper_pin(struct store_stepper *t);
 void store_stepper_unpin(struct store_stepper *t);
 
-// A key of a batch with its statistics.
+// A key of a batch, with its statistics.
 struct store_arrival {
-    uint64_t key;    // used if there is no row
-    uint32_t handle; // TABLE_NONE: no row
-    uint32_t extra;  // of its extra row; TABLE_NONE: none
+    uint64_t key;    // used if the key has no row
+    uint32_t handle; // handle of the row; TABLE_NONE: none
+    uint32_t extra;  // handle of the extra row; TABLE_NONE: none
     float show, click, slot;
-    uint32_t id; // the caller's
+    uint32_t id; // a number of the caller's
 };
 
 struct store_arriving {
     uint32_t partition;
-    uint64_t step; // the table's global step now
+    uint64_t step; // the table's current global step
     bool again;    // as in store_push
 };
 
-// The partition's lock, to be held from reading the handles of arrivals until their
-// results are stored. The thread must be pinned.
+// Take and release the partition's lock, which must be held from reading the handles of
+// arrivals until their results are stored. The thread must be pinned.
 void store_steps_lock(struct store_steps *x, uint32_t partition);
 void store_steps_unlock(struct store_steps *x, uint32_t partition);
 
-// Brings n distinct keys to the partition: fills in handles and extras of rows that are
-// made and extra rows that are earned. TUG_ENOMEM: all were counted, but some have no
-// row.
+// Passes n distinct keys to the partition. Fills in the handles of rows that are made,
+// and of extra rows that are earned. On TUG_ENOMEM all keys were counted, but some have
+// no row.
 int store_arrive(struct store_stepper *t, const struct store_arriving *w,
                  struct store_arrival *a, size_t n, struct err *e);
 // Removes rows beyond the partition's budget, perhaps some that have just arrived.
@@ -69,12 +71,12 @@ void store_arrived(struct store_stepper *t, uint32_t partition);
 int store_steps_find(struct store_steps *x, const uint64_t *keys, size_t n,
                      uint32_t *ret_handles, uint32_t *ret_extras, struct err *e);
 
-// For an empty store whose policy admits every key: a hint that keys[p] keys will come to
-// partition p, so that the index need not grow in steps.
+// For an empty store whose policy admits every key: tells that about keys[p] keys will
+// come to partition p, so that the index need not grow in steps.
 void store_steps_expect(struct store_steps *x, const uint64_t *keys);
 
-// Returns the row of a key, for a caller that knows it will not be removed; rows never
-// move. NULL if there is none.
+// Returns the row of a key, for a caller that knows it will not be removed (rows never
+// move); NULL if the key has none.
 float *store_steps_row(struct store *s, uint64_t key);
 
 // The memory of rows and extra rows. extras.slab is NULL without extra rows.

@@ -1,6 +1,6 @@
-// Threads at the rows of a store: one does what pushes do, bit for bit; of several the
-// rows there are and their counters are those of a count of what was brought. And no row
-// is used for another key while a thread holds it.
+// Threads that update rows in place. One thread gives the same bits as pushes. With
+// several threads, the set of rows and their counters agree with a count of the keys that
+// were passed. No row is used for another key while a thread is pinned.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "store/store_steps.h"
@@ -16,7 +16,7 @@
 
 enum { BITS = 3, THREADS = 4, BATCHES = 200, BATCH = 40 };
 
-// A caller's record of each key.
+// A caller with a record of each key.
 struct keeper {
     struct store *store;
     struct store_steps *steps;
@@ -67,7 +67,7 @@ static int ascending(const void *a, const void *b, void *store)
     return x < y ? -1 : x > y;
 }
 
-// A batch of distinct keys, few of them often.
+// Draws a batch of distinct keys, of which a few come often.
 static size_t take_batch(struct rng *d, struct store *s, struct store_arrival *a)
 {
     bool taken[KEYS] = {0};
@@ -87,7 +87,7 @@ static size_t take_batch(struct rng *d, struct store *s, struct store_arrival *a
     return n;
 }
 
-// The keys of the batch arrive; the thread is pinned.
+// Passes the keys of a batch to their partitions; the thread is pinned.
 static int arrive(struct keeper *k, struct store_stepper *t, struct store_arrival *a,
                   size_t n, uint64_t step, struct err *e)
 {
@@ -114,7 +114,7 @@ static int arrive(struct keeper *k, struct store_stepper *t, struct store_arriva
     return rc;
 }
 
-// One thread, and pushes without gradients.
+// One thread, compared with pushes without gradients.
 
 static void push(struct store *s, const struct store_arrival *a, size_t n, bool again,
                  uint64_t step)
@@ -202,7 +202,7 @@ static void as_pushes_do(const char *text)
             a[i].click = (float)rng_below_u32(&d, 2);
         push(pushed, a, n, k.again, b);
         store_stepper_pin(t);
-        store_set_step(k.store, b); // for rows that are made
+        store_set_step(k.store, b); // new rows depend on it
         OK(arrive(&k, t, a, n, b, &ok_e));
         store_stepper_unpin(t);
     }
@@ -243,7 +243,7 @@ static void step_on(struct keeper *k, const struct store_arrival *a)
     relaxed_store(row, relaxed_load(row) + 1);
 }
 
-// While the thread is pinned, rows and extra rows are nobody else's.
+// Checks that rows and extra rows keep their keys while the thread is pinned.
 static void still_there(const struct keeper *k, const struct store_arrival *a)
 {
     struct store_views v = store_steps_views(k->steps);
@@ -285,7 +285,7 @@ static void run(struct keeper *k, const char *text)
     team_close(team);
 }
 
-// Pushes before the one that lets a key in do not count for its row.
+// Pushes before the one that gets a key admitted do not count for its row.
 static void counted(const char *text, uint32_t threshold, float earns)
 {
     static struct keeper k;
@@ -302,7 +302,7 @@ static void counted(const char *text, uint32_t threshold, float earns)
         float counts[2];
         store_accessor(k.store)->class->life.stats(store_accessor(k.store), row, counts);
         assert_true(counts[0] == (float)(pushes - before));
-        assert_true(counts[1] == (float)(pushes - before)); // each was clicked
+        assert_true(counts[1] == (float)(pushes - before)); // each push was a click
         assert_true((extra != NULL) == (counts[1] >= earns));
         rows++;
         extras += extra != NULL;
@@ -325,8 +325,8 @@ static void test_counters_are_exact(void **state)
             3, 20);
 }
 
-// Rows come and go all the time. Rows made minus rows removed are the rows there are; no
-// partition has more than its share, plus the batch in progress.
+// Rows are made and removed all the time. The number of rows is that of rows made minus
+// rows removed, and no partition has more than its share plus the batch in progress.
 static void test_rows_are_kept_from_reuse(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-// Stores against a naive one (kit/naive_store.h), over random sequences of all that can
-// be done to them; limits and bad input.
+// Compares stores with a naive one (kit/naive_store.h), over random sequences of all
+// operations. Further tests: limits and bad input.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "store/store.h"
@@ -12,7 +12,7 @@
 #include "kit/test.h"
 #include "rule/rule.h"
 
-// The naive store's answer to a pull of keys without rows.
+// Checks a pull of a key without a row against the naive store.
 static void check_first(const struct naive *m, uint32_t i, const float *got)
 {
     struct naive *copy = mem_alloc(sizeof(*copy));
@@ -59,7 +59,7 @@ static void pull(struct rng *d, struct store *s, const struct naive *m,
     }
 }
 
-// Compares the whole store once no operation is in progress.
+// Compares the whole store, once no operation is in progress.
 
 static bool is_gone(const struct store *s, uint64_t key)
 {
@@ -142,7 +142,7 @@ static void check_all(struct store *s, const struct naive *m)
     assert_int_equal(x.step, m->step);
 }
 
-// An admin operation, unless another goes on.
+// Begins an admin operation, unless another is under way.
 static void order(struct rng *d, struct store *s, struct naive *m)
 {
     struct err e;
@@ -169,7 +169,7 @@ static void remove_some(struct rng *d, struct store *s, struct naive *m,
             naive_remove(m, b->which[i]);
 }
 
-// Nothing has changed since.
+// Makes the current rows count as unchanged.
 static void forget_changes(struct store *s, struct naive *m)
 {
     OK(store_finish(s, &ok_e));
@@ -253,7 +253,7 @@ static void test_opening(void **state)
         mem_fault_after(-1);
         if (!faulted)
             break;
-        assert_true(rc == TUG_ENOMEM || rc == 0); // an index may do with less
+        assert_true(rc == TUG_ENOMEM || rc == 0); // an index may need less memory
         store_close(s);
         assert_int_equal(mem_live(), before);
     }
@@ -282,14 +282,15 @@ static void test_counters(void **state)
     OK(store_pull(s, &key, 1, got, NULL, &ok_e));
     assert_true(got[0] == 3 && got[1] == 1);
     assert_true(got[2] * 0x1p24f + got[3] == -1);
-    OK(store_admin(s, STORE_SHRINK, NAN, &ok_e)); // they know no life
+    // a shrink does not change rows without a lifecycle
+    OK(store_admin(s, STORE_SHRINK, NAN, &ok_e));
     OK(store_finish(s, &ok_e));
     assert_int_equal(store_stats(s).rows, 1);
     store_close(s);
 }
 
-// Keys from sums-from on: pushed values are added, times the scale, whatever the rule of
-// other keys, and their states stay.
+// Values that are pushed to keys from sums-from on are added, times the scale, whatever
+// the rule of other keys, and states do not change.
 static void test_sums_from(void **state)
 {
     (void)state;
@@ -318,8 +319,8 @@ static void test_sums_from(void **state)
     store_close(s);
 }
 
-// Rows without a life are set, changed and read as a whole, state and count included.
-// Weights are means; counts and state are those of the rows.
+// The mean of rows without a lifecycle: weights are averaged, while counts and states are
+// those of the rows.
 static void test_mean(void **state)
 {
     (void)state;
@@ -334,7 +335,7 @@ static void test_mean(void **state)
     uint64_t keys[N] = {1, 2, 3};
     float rows[N * WIDTH], got[N * WIDTH];
     uint8_t found[N];
-    for (size_t i = 0; i + 1 < N; i++) // by ascending partition
+    for (size_t i = 0; i + 1 < N; i++) // sorted by partition
         for (size_t k = i + 1; k < N; k++)
             if (store_partition(from, keys[k]) < store_partition(from, keys[i])) {
                 uint64_t key = keys[i];
@@ -345,7 +346,7 @@ static void test_mean(void **state)
         rows[i] = (float)i;
     struct store_push p = {.op = STORE_ROW, .keys = keys, .n = N - 1, .values = rows};
     OK(store_push(from, &p, NULL, &ok_e));
-    OK(store_mean(to, from, 0.25f, &ok_e)); // which has none of them yet
+    OK(store_mean(to, from, 0.25f, &ok_e)); // `to` has no rows yet
     p.n = N;
     for (uint32_t i = 0; i < N * WIDTH; i++)
         rows[i] = (float)(i + 8);
@@ -390,14 +391,14 @@ static void test_whole_rows(void **state)
     struct store_push p = {.op = STORE_ROW, .keys = keys, .n = 2, .values = whole};
     assert_int_equal(stores_value_width(s, STORE_ROW), WIDTH);
     OK(store_push(s, &p, NULL, &ok_e));
-    p.op = STORE_DELTA; // of the third, whose row begins with it
+    p.op = STORE_DELTA; // to the third key, whose row is made by it
     p.n = N;
     OK(store_push(s, &p, NULL, &ok_e));
     OK(store_pull_rows(s, keys, N, got, found, &ok_e));
     for (uint32_t i = 0; i < N * WIDTH; i++)
         assert_true(got[i] == (i < 2 * WIDTH ? 2 * whole[i] : first[i] + whole[i]));
     assert_true(found[0] && found[1] && found[2]);
-    // The pass tells rows of the count how much of the prior is due.
+    // The pass tells rows with a count how much of the prior is due.
     const float gradients[N * 5] = {
         [3] = 1, [4] = 1, [8] = 1, [9] = 1, [13] = 1, [14] = 1};
     p = (struct store_push){.keys = keys, .n = N, .values = gradients, .pass = 1};
@@ -414,8 +415,6 @@ static void test_whole_rows(void **state)
     assert_int_equal(store_pull_rows(s, keys, 1, got, NULL, &e), TUG_EUSAGE);
     store_close(s);
 }
-
-// Limits and bad input.
 
 static void check_max_bytes(uint64_t most, bool extras)
 {
@@ -445,7 +444,7 @@ static void check_max_bytes(uint64_t most, bool extras)
     assert_true(x.rows > 100 && x.extra_rows < KEYS);
     assert_true(x.rows * 40 + x.extra_rows * 40 < most);
     OK(store_admin(s, STORE_CLEAR, NAN, &ok_e));
-    p.n = 30; // there is room again
+    p.n = 30; // there is room for these
     OK(store_push(s, &p, &done, &ok_e));
     mem_free(b);
     store_close(s);
@@ -455,13 +454,13 @@ static void test_max_bytes(void **state)
 {
     (void)state;
     check_max_bytes(8 << 10, false); // too little for the rows
-    check_max_bytes(16 << 10, true); // enough, until they earn their extra rows
+    check_max_bytes(16 << 10, true); // enough for the rows, but not for their extra rows
 }
 
 static void test_bad_input(void **state)
 {
     (void)state;
-    struct table_config c = naive_config(&naive_settings[1]); // count
+    struct table_config c = naive_config(&naive_settings[1]); // the entry policy is count
     struct store *s = stores_open_with(&c, 4, 0);
     struct err e;
     float values[2 * PUSH_MAX] = {0};
@@ -485,7 +484,7 @@ static void test_bad_input(void **state)
     struct buf b = BUF_INIT(1 << 20);
     p.op = STORE_GRADIENT;
     p.n = 1;
-    OK(store_push(s, &p, NULL, &ok_e)); // counted
+    OK(store_push(s, &p, NULL, &ok_e)); // the push is only counted
     uint32_t part = store_partition(s, keys[0]);
     OK(store_get_partition(s, part, store_time(s, part), &b));
     assert_int_equal(store_put_partition(s, 16, b.data, b.len, &e), TUG_EDATA);

@@ -1,5 +1,6 @@
-// A shrink that runs while rows are pushed to and pulled gives the same rows as one that
-// was finished first: requested rows get their turn before their partition.
+// A shrink that is under way while rows are pushed to and pulled gives the same rows as
+// one that was finished first, since the rows that are needed have their turn before
+// their partition.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -21,7 +22,7 @@ static const char *const settings[] = {
 };
 enum { N_SETTINGS = sizeof(settings) / sizeof(settings[0]) };
 
-// The same with the same rng, whatever goes on beside it.
+// Pushes and pulls, which depend only on the rng.
 static void traffic(struct store *s, struct batch *b, struct rng *d)
 {
     batch_draw(b, d, 1 + rng_below(d, 60));

@@ -1,7 +1,8 @@
-// Pushes whose results are not finite: a sum beyond float's range, the square of a gradient,
-// a step of a rule to infinity. The rows of a batch are kept before it is applied and looked
-// at afterwards, while they are in the cache; where one is not finite its whole partition is
-// as it was. So the outcome depends on the rows of the partition and on nothing else.
+// Undoes pushes whose results are not finite: a sum beyond float's range, the square of a
+// gradient, a step of a rule to infinity. The rows of a batch are copied before the batch
+// is applied, and checked afterwards, while they are in the cache. If one is not finite,
+// all rows of its partition are restored, so the outcome depends only on the rows of the
+// partition.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -14,7 +15,7 @@
 #include "base/log.h"
 #include "store/store_internal.h"
 
-enum { AHEAD = 16 }; // rows on their way while one is copied
+enum { AHEAD = 16 }; // number of rows that are prefetched ahead while one is copied
 
 static size_t floats_of(const struct store *s)
 {
@@ -35,7 +36,7 @@ static int reserve(struct store *s, size_t n)
     return 0;
 }
 
-// A row that was made for the push has its first values here.
+// The copy of a row that was made for the push has its initial values.
 int store_undo_keep(struct store *s, const struct store_batch *b, struct err *e)
 {
     struct store_scratch *x = &s->batch;
@@ -77,14 +78,14 @@ static void put_back(struct store *s, uint32_t i)
     float *row = store_row_at(s, x->handles[i]), *extra = store_extra_of(s, row);
     bool had = a->extra_width > 0 && accessor_extra(a, kept) != TABLE_NONE;
     if (extra != NULL && !had)
-        store_free_extra(s, row); // the push has earned it
+        store_free_extra(s, row); // the row has earned it by this push
     memcpy(row, kept, a->width * sizeof(float));
     if (had)
         memcpy(extra, kept + a->width, a->extra_width * sizeof(float));
 }
 
-// Rows that were made for the push go. Without memory for that they stay, as they began: a
-// pull does not know the difference.
+// Removes rows that were made for the push. If memory is out they stay with their initial
+// values, so that pulls give the same result.
 static void remove_made(struct store *s, struct store_run run)
 {
     struct store_scratch *x = &s->batch;
@@ -104,8 +105,9 @@ static void undo_run(struct store *s, struct store_run run)
     remove_made(s, run);
 }
 
-// Where a rule's weights are finite and a state is not (the square of a gradient), the row is as
-// it was: with that state it would never move again. As rules with bounds do (rule_kind.h).
+// Restores a row whose weights are finite, but not a state (the square of a gradient):
+// with that state it would never change again. Rules with bounds do the same
+// (rule_kind.h). Returns false if the weights are not finite.
 static bool left_out(struct store *s, const struct store_batch *b, uint32_t i)
 {
     const float *row = store_row_at(s, s->batch.handles[i]);
@@ -144,7 +146,7 @@ int store_undo_check(struct store *s, struct store_batch *b, bool gradients,
         return 0;
     uint64_t key = b->keys[bad];
     if (b->quiet && store_batch_runs(s, b, NULL) != 0)
-        b->n_runs = 0; // keys that are not in order: there is one partition for all
+        b->n_runs = 0; // if keys are not sorted there is only one partition
     b->quiet = false;
     uint32_t r = 0;
     while (r < b->n_runs && s->batch.runs[r].end <= bad)
@@ -160,7 +162,8 @@ int store_undo_check(struct store *s, struct store_batch *b, bool gradients,
         (unsigned long long)key, s->config.name);
 }
 
-// A store with a tier may find rows of an earlier process on disk.
+// A store with a cold tier counts as not tame, since rows of an earlier process may be on
+// disk.
 bool store_push_is_tame(const struct store *s, const struct store_push *p,
                         const struct rule_params *rules)
 {
@@ -172,10 +175,10 @@ bool store_push_is_tame(const struct store *s, const struct store_push *p,
     return accessor_rules_tame(a, rules) && accessor_push_tame(a, p->values, p->n);
 }
 
-// What a rule adds to a weight or a state at most, by gradients below g; 0: that is not known.
-// Of adagrad |g| / sqrt(n) is at most 1. Of adam |m| / sqrt(v) is at most (1 - beta1) /
-// sqrt((1 - beta2) (1 - beta1^2 / beta2)), by Cauchy and Schwarz, as long as both come from
-// gradients alone.
+// Returns the most that a rule adds to a weight or a state, for gradients below g; 0 if
+// that is not known. For adagrad |g| / sqrt(n) is at most 1. For adam |m| / sqrt(v) is at
+// most (1 - beta1) / sqrt((1 - beta2) (1 - beta1^2 / beta2)), by Cauchy and Schwarz, as
+// long as both come from gradients alone.
 static double growth(const struct store *s, const struct rule_params *r, double g)
 {
     double lr = fabs((double)r->lr), b1 = (double)r->beta1, b2 = (double)r->beta2;
@@ -192,7 +195,7 @@ static double growth(const struct store *s, const struct rule_params *r, double 
     return 0;
 }
 
-// The proofs of accessor_rules_tame have room for numbers twice as large.
+// The proofs of accessor_rules_tame also hold for numbers twice as large.
 bool store_grows_slowly(struct store *s, const struct store_push *p,
                         const struct rule_params *rules)
 {

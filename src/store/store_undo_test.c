@@ -1,6 +1,6 @@
-// Pushes whose results are not finite: refused by key, each partition as a whole, and the rest of
-// the table is as if they had never come; the same outcome whether a store watches its rows or
-// keeps copies of them.
+// Pushes whose results are not finite: each partition refuses its keys as a whole, with
+// the key in the error, and the rest of the table is as without the push. The outcome is
+// the same whether a store watches its rows or keeps copies of them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <float.h>
@@ -35,7 +35,7 @@ static float pulled(struct store *s, uint64_t key, uint8_t *ret_found)
     return x;
 }
 
-// Keys in the order of their partitions.
+// Sorts keys by partition.
 static size_t sorted(struct store *s, uint64_t *keys, size_t n)
 {
     for (size_t i = 1; i < n; i++)
@@ -51,7 +51,7 @@ static size_t sorted(struct store *s, uint64_t *keys, size_t n)
 
 enum { KEYS = 64 };
 
-// By a rule a second push of what is large makes one key's weight infinite.
+// A second push of a large value makes one key's weight infinite.
 static void overflow(const char *settings, float large)
 {
     struct store *s = stores_open(settings, 3);
@@ -77,7 +77,7 @@ static void overflow(const char *settings, float large)
         assert_int_equal(i < done, store_partition(s, keys[i]) < p);
     assert_true(pulled(s, keys[0], NULL) != first);
     assert_true(pulled(s, keys[odd], NULL) == before && pulled(s, last, NULL) == end);
-    values[odd] = 1; // and it goes on
+    values[odd] = 1; // a small value is applied
     assert_int_equal(0, push(s, STORE_GRADIENT, keys, KEYS, values, &done));
     assert_true(isfinite(pulled(s, keys[odd], NULL)));
     store_close(s);
@@ -91,7 +91,7 @@ static void test_weights(void **state)
     overflow("accessor=plain; dim=1; rule=sum; init=1", -FLT_MAX / 1.5f);
 }
 
-// A row that would be made by such a push is not there afterwards.
+// A row that such a push would have made does not exist afterwards.
 static void test_new_rows(void **state)
 {
     (void)state;
@@ -108,7 +108,8 @@ static void test_new_rows(void **state)
     store_close(s);
 }
 
-// The square of a gradient is beyond float: the row is as it was, and moves with the next one.
+// If the square of a gradient is beyond float's range, the row stays as it was, and
+// changes with the next gradient.
 static void test_states(void **state)
 {
     static const char *const rules[] = {"adagrad:lr=0.1", "adam:lr=0.1",
@@ -132,7 +133,7 @@ static void test_states(void **state)
     }
 }
 
-// Whole rows: sums of deltas, and what is loaded.
+// Whole rows: deltas that are added, and rows that are loaded.
 static void test_whole_rows(void **state)
 {
     (void)state;
@@ -151,7 +152,7 @@ static void test_whole_rows(void **state)
     store_close(s);
 }
 
-// Watched or with copies: the same bits.
+// A store that watches its rows and one that keeps copies have the same bits.
 static void test_same(void **state)
 {
     static const char *const rules[] = {"sum",         "sgd",      "adagrad", "adam",
@@ -190,12 +191,12 @@ static void test_same(void **state)
     }
 }
 
-// A model: rows of one weight that pushes are added to, partition by partition. One that would
-// not stay finite ends the push before its partition.
+// A model: each row is one weight, to which pushes are added partition by partition. A
+// row that would not stay finite ends the push before its partition.
 enum { MANY = 20000 };
 
 struct sums {
-    float sign; // what a gradient is multiplied by
+    float sign; // factor of gradients
     float row[MANY];
 };
 
@@ -224,7 +225,8 @@ static void compare(struct store *s, const struct sums *m, const uint64_t *keys,
         assert_true(got[i] == m->row[keys[i]]);
 }
 
-// A refused push comes again with what was refused made smaller, as somebody does who clips.
+// Repeats a refused push with smaller values for the refused keys, as a user does who
+// clips gradients.
 static unsigned against_model(const char *settings, float sign, size_t n_keys,
                               unsigned rounds)
 {
@@ -237,7 +239,7 @@ static unsigned against_model(const char *settings, float sign, size_t n_keys,
     m = (struct sums){.sign = sign};
     for (size_t k = 0; k < n_keys; k++)
         all[k] = k;
-    for (size_t k = 0, p = 0; p < 4; p++) // in the order of partitions
+    for (size_t k = 0, p = 0; p < 4; p++) // sorted by partition
         for (size_t i = 0; i < n_keys; i++)
             if (store_partition(s, i) == p)
                 all[k++] = i;
@@ -273,8 +275,8 @@ static void test_model(void **state)
     assert_true(against_model("accessor=plain; dim=1; rule=sum", 1, MANY, 20) > 3);
 }
 
-// An update that would make a rule's state infinite is left out of its row, and of no other:
-// the table is that of somebody who never pushed it.
+// An update that would make a rule's state infinite is left out of its row only: the
+// other rows are as in a table that never got this update.
 static void test_left_out(void **state)
 {
     static const char *const rules[] = {"adagrad", "adam", "rmsprop"};
@@ -304,7 +306,7 @@ static void test_left_out(void **state)
             assert_int_equal(0, push(s, STORE_GRADIENT, keys, KEYS, values, NULL));
             left_out += KEYS - n;
             assert_int_equal(left_out, store_stats(s).left_out);
-            size_t bad = 0; // the first one is told once
+            size_t bad = 0; // the log names the first one only
             while (bad < KEYS && values[bad] < 2)
                 bad++;
             assert_int_equal(bad < KEYS, store_take_left_out(s, &first));
