@@ -110,7 +110,7 @@ static void test_month(void **state)
     store_close(s);
 }
 
-// If nobody saves, the notes for deltas stay limited, and the next save must be a base.
+// Without any save the notes for deltas stay limited, and the next save must be a base.
 static void test_nobody_saves(void **state)
 {
     (void)state;
