@@ -1,5 +1,5 @@
-// Whole runs on a cluster: scheduler, servers, workers and driver as threads of this
-// process, over real sockets. The models must be those of one process.
+// Whole runs on a cluster: scheduler, servers, workers and driver are threads of this
+// process and use real sockets. The models must equal those of one process.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -31,13 +31,13 @@ static const char *data[1];
 
 struct cluster {
     char address[VAN_ADDRESS_MAX];
-    struct node node; // of the scheduler
+    struct node node; // the scheduler's node
     struct scheduler *scheduler;
     struct van *van;
     pthread_t thread;
     struct err end;
     uint32_t servers, workers;
-    const atomic_bool *leave; // set: the first worker leaves in the middle
+    const atomic_bool *leave; // when set, the first worker leaves in the middle of a pass
     struct train_config config;
     struct train_cluster how;
     struct actor {
@@ -48,8 +48,8 @@ struct cluster {
     } server[MAX_NODES], worker[MAX_NODES], guest;
 };
 
-static void *(*guest)(void *actor); // who else is there; NULL: nobody
-static struct train_cluster more;   // of the modes besides `mode`
+static void *(*guest)(void *actor); // a guest that also joins the cluster; NULL: none
+static struct train_cluster more;   // further settings of the mode, such as geo
 
 static struct node_options node_options(struct cluster *c)
 {
@@ -60,8 +60,8 @@ static struct node_options node_options(struct cluster *c)
                                  .scheduler = c->address[0] != 0 ? c->address : NULL};
 }
 
-// When the first worker leaves: so many rounds of the scheduler after the first news of a pass,
-// in the middle of some batch.
+// When the first worker leaves: after so many rounds of the scheduler since the first
+// news of a pass, in the middle of some batch.
 static struct {
     atomic_bool under_way, now;
     uint64_t rounds;
@@ -144,8 +144,8 @@ static void open_scheduler(struct cluster *c)
     assert_int_equal(pthread_create(&c->thread, NULL, run_scheduler, c), 0);
 }
 
-// Passes are under way: all have joined, else the cluster would wait for one that never
-// comes. The first worker leaves before the last pass in any case.
+// Notes that passes are under way: all workers have joined, so that one may leave without
+// the cluster waiting for it. The first worker leaves before the last pass in any case.
 static void hear(void *ctx, const struct train_news *n)
 {
     (void)ctx;
@@ -154,7 +154,7 @@ static void hear(void *ctx, const struct train_news *n)
         atomic_store(&leaving.now, true);
 }
 
-// Trains on a cluster as the config says.
+// Trains on a cluster with the settings in config.
 static void train_there(const struct train_config *config, uint32_t servers,
                         uint32_t workers, enum config_mode mode, const atomic_bool *leave,
                         struct train_result *ret)
@@ -234,12 +234,13 @@ static void same_part(const char *one, const char *other, const char *name)
     buf_free(&y);
 }
 
-// Synchronous: the same bits as one process, for any number of servers and workers.
+// In sync mode the bits equal those of one process, for any number of servers and
+// workers.
 static void test_sync(void **state)
 {
     (void)state;
     static const uint32_t shapes[][2] = {{1, 1}, {2, 2}, {3, 4}};
-    // Other layers go the same ways (tests/e2e/deep_test.c).
+    // Other models with layers are tested in tests/e2e/deep_test.c.
     static const char *const names[] = {"lr", "fm", "ffm", "deepfm"};
     for (size_t kind = 0; kind < sizeof(names) / sizeof(*names); kind++) {
         data[0] = training_data("sync.ffm", 1000, 30, 0);
@@ -265,13 +266,13 @@ static void test_sync(void **state)
     }
 }
 
-// A worker that goes at any moment changes no bit.
+// In sync mode a worker that leaves at any moment changes no bit.
 static void test_sync_without_one(void **state)
 {
     (void)state;
 #ifdef __SANITIZE_THREAD__
-    // A descriptor that the worker's thread has closed and this one is given anew is a
-    // race to ThreadSanitizer, which does not know that the system orders the two.
+    // If the worker's thread closes a descriptor and this thread gets the same one anew,
+    // ThreadSanitizer reports a race: it does not know that the system orders the two.
     skip_because("ThreadSanitizer");
 #endif
     data[0] = training_data("leave.ffm", 3000, 30, 0);
@@ -294,7 +295,7 @@ static void test_sync_without_one(void **state)
     }
 }
 
-// Asynchronous: every example once in every pass, and a model that has learned.
+// In async mode every example is trained on once in every pass, and the model learns.
 static void test_async(void **state)
 {
     (void)state;
@@ -305,7 +306,7 @@ static void test_async(void **state)
             struct train_config c = config_of("fm");
             struct train_result r;
             c.deterministic = false;
-            c.threads = 1 + (int)i; // lanes of each worker
+            c.threads = 1 + (int)i; // threads of each worker
             train_there(&c, shapes[i][0], shapes[i][1], (enum config_mode)mode, NULL, &r);
             assert_int_equal(r.examples, 3000);
             assert_int_equal(r.trained_examples, 9000);
@@ -314,7 +315,8 @@ static void test_async(void **state)
         }
 }
 
-// One worker's stretch of K batches has the bits of one batch of K times as many examples.
+// In geo mode with one worker, a stretch of K batches has the same bits as one batch of K
+// times as many examples.
 static void test_geo_alone(void **state)
 {
     (void)state;
@@ -323,7 +325,7 @@ static void test_geo_alone(void **state)
     struct train_result r, s;
     snprintf(one, sizeof(one), "%s", files_in("batches"));
     snprintf(other, sizeof(other), "%s", files_in("stretches"));
-    data[0] = training_data("geo.ffm", 5000, 30, 600); // several pieces
+    data[0] = training_data("geo.ffm", 5000, 30, 600); // large enough for several pieces
     for (size_t i = 0; i < 2; i++) {
         struct train_config c = config_of(names[i]);
         c.deterministic = false;
@@ -343,7 +345,8 @@ static void test_geo_alone(void **state)
     }
 }
 
-// Only one worker can train on a single piece: the others do not make its steps shorter.
+// If there is only one piece, only one worker can train: the idle workers do not make its
+// steps shorter.
 static void test_geo_idle(void **state)
 {
     (void)state;
@@ -365,12 +368,13 @@ static void test_geo_idle(void **state)
     files_remove(out[1]);
 }
 
-// Rates follow the schedule within a pass.
+// Rates follow their schedule within a pass.
 static void test_schedule(void **state)
 {
     (void)state;
     struct train_result r[2];
-    data[0] = training_data("rates.ffm", 5000, 30, 600); // several pieces
+    // large enough for several pieces
+    data[0] = training_data("rates.ffm", 5000, 30, 600);
     for (int i = 0; i < 2; i++) {
         struct train_config c = config_of("lr");
         c.deterministic = false;
@@ -382,9 +386,9 @@ static void test_schedule(void **state)
     assert_true(r[1].test.logloss > r[0].test.logloss + 0.001);
 }
 
-// However many threads take the gradients of a batch, their sums are the same but for
-// rounding; with layers, too, though those of one thread come and go one by one, if they
-// have many units.
+// However many threads compute the gradients of a batch, the sums differ only by
+// rounding. This also holds for layers with many units, although a single thread
+// transfers them one by one.
 static void test_threads_together(void **state)
 {
     (void)state;
@@ -410,9 +414,9 @@ static void test_threads_together(void **state)
     }
 }
 
-// One batch at a time of one worker: the result is fixed, though servers apply the rules
-// and no worker waits for others; `units` of a layer: with many, layers come and go one
-// by one.
+// With one worker and one batch in flight the result is always the same, although servers
+// apply the rules and no worker waits for others. `units` is the size of a layer; with
+// many units, layers are transferred one by one.
 static void one_in_flight(uint32_t units)
 {
     struct train_result once, twice;
@@ -444,8 +448,8 @@ static void test_one_in_flight(void **state)
     one_in_flight(256);
 }
 
-// The threads of each worker step on one copy; with layers, too, and with states that stay
-// with their worker.
+// In geo mode the threads of a worker update one copy of the rows. The model learns, also
+// with layers, and with states that stay with their worker.
 static void geo_learns(float elastic, enum rule_kind rule)
 {
     static const char *const names[] = {"fm", "deepfm"};
@@ -458,7 +462,8 @@ static void geo_learns(float elastic, enum rule_kind rule)
         c.deterministic = false;
         c.threads = 3;
         c.batch = 32;
-        c.epochs = 6; // after three of them, in an unlucky order, a deepfm had .75
+        c.epochs = 6; // with three, in an unlucky order of batches, a deepfm had an AUC
+                      // of .75
         more = (struct train_cluster){.geo = 4, .elastic = elastic, .together = true};
         train_there(&c, 2, 2, CONFIG_ASYNC, NULL, &r);
         more = (struct train_cluster){0};
@@ -482,9 +487,9 @@ static void test_elastic_learns(void **state)
     geo_learns(0.9f, RULE_ADAM);
 }
 
-// With rows that never change, layers in step are those of one batch at a time, though the
-// next batch is pulled before this one is pushed; and with several workers all examples
-// count.
+// If rows never change, layers in step give the same result as one batch at a time,
+// although the next batch is pulled before this one is pushed. With several workers all
+// examples count.
 static void test_layers_in_step(void **state)
 {
     (void)state;
@@ -493,9 +498,11 @@ static void test_layers_in_step(void **state)
     data[0] = training_data("step.ffm", 1500, 30, 0);
     struct train_config c = config_of("mlp");
     c.model = training_model_by("mlp", RULE_SGD);
-    c.model.linear.lr = c.model.latent.lr = 1e-30f; // lost in rounding
+    // so small that rounding loses every update
+    c.model.linear.lr = c.model.latent.lr = 1e-30f;
     c.model.latent.l2 = c.model.latent.prior = 0;
-    c.model.hidden[0] = c.model.hidden[1] = 256; // more than one part
+    // enough units for more than one part of the dense parameters
+    c.model.hidden[0] = c.model.hidden[1] = 256;
     c.deterministic = false;
     for (int i = 0; i < 2; i++) {
         snprintf(out[i], sizeof(out[i]), "%s", files_in("step-%d", i));
@@ -515,7 +522,7 @@ static void test_layers_in_step(void **state)
         files_remove(out[i]);
 }
 
-// Features that live.
+// Features with a lifecycle.
 
 struct rows {
     const struct accessor *a;
@@ -531,7 +538,7 @@ static int count_row(void *ctx, uint64_t key, const float *row, const float *ext
     assert_true(r->a->width <= 64 && r->a->extra_width <= 64);
     memcpy(values, row, r->a->width * sizeof(float));
     if (r->a->extra_width > 0)
-        values[r->a->extra] = 0; // where it lies
+        values[r->a->extra] = 0; // its handle differs from store to store
     float stats[2];
     r->a->class->life.stats(r->a, row, stats);
     r->shows += (uint64_t)stats[0];
@@ -542,7 +549,8 @@ static int count_row(void *ctx, uint64_t key, const float *row, const float *ext
     return 0;
 }
 
-// All rows of the table of features that live: how many, their shows, and their bits.
+// Reads the rows of the table of features with a lifecycle: their number, their shows,
+// and a hash of their bits.
 static struct rows rows_of(const char *saved)
 {
     struct save_chain chain;
@@ -580,7 +588,7 @@ static struct train_config living_config(struct table_config *t, const char *set
     return c;
 }
 
-// The same rows in one process, and with any number of servers and workers.
+// In sync mode one process and any number of servers and workers have the same rows.
 static void test_lives_sync(void **state)
 {
     (void)state;
@@ -618,17 +626,17 @@ static struct rows rows_after(struct train_config *c, uint32_t epochs, const cha
     return rows_of(r.saved);
 }
 
-// However many passes there are, an example counts once: the same features
-// have rows, with the same shows, as after one pass. A run that begins with
-// these tables counts anew.
+// However many passes there are, an example counts once: the same features have rows,
+// with the same shows, as after one pass. A new run that begins with these tables counts
+// its examples.
 static void test_lives_count_once(void **state)
 {
     (void)state;
     struct table_config t;
     char one[FILE_PATH_MAX], out[FILE_PATH_MAX];
-    static char text[256]; // files_in forgets
+    static char text[256]; // a copy, as files_in reuses its memory
     snprintf(text, sizeof(text), "%s", training_data("once.ffm", 2000, 1000, 0));
-    data[0] = text; // two shows a feature and pass
+    data[0] = text; // each feature is shown twice in a pass
     for (int mode = CONFIG_ASYNC; mode <= CONFIG_SYNC;
          mode += CONFIG_SYNC - CONFIG_ASYNC) {
         struct train_config c = living_config(
@@ -640,7 +648,7 @@ static void test_lives_count_once(void **state)
         struct rows three = rows_after(&c, 3, "passes", out);
         assert_int_equal(three.n, first.n);
         assert_int_equal(three.shows, first.shows);
-        assert_true(three.hash != first.hash); // weights go on
+        assert_true(three.hash != first.hash); // weights were trained in all passes
         files_remove(out);
         c.init_from = one;
         struct rows anew = rows_after(&c, 2, "anew", out);
@@ -663,16 +671,17 @@ static void copy_dir(const char *from, const char *to)
     assert_int_equal(system(command), 0);
 }
 
-enum { RESUMED = 2 }; // saves: each is a run
+enum { RESUMED = 2 }; // number of saves from which runs are resumed
 
-// Saves that were made in the middle of a pass, the first ones, lead to the same end.
+// Resumes runs from saves that were made in the middle of a pass. Each must end like the
+// run without a break.
 static void resume_from_all(const struct train_config *whole, enum config_mode mode,
                             const struct train_result *end, uint32_t servers,
                             uint32_t workers)
 {
     struct rows want = rows_of(end->saved);
     uint32_t within = 0;
-    assert_int_equal(want.shows, 4 * end->examples); // of the first pass alone
+    assert_int_equal(want.shows, 4 * end->examples); // only the first pass counts
     for (uint32_t i = 1; i < 1000 && within < RESUMED; i++) {
         char save[512], manifest[600], out[256];
         struct train_result r;
@@ -680,7 +689,7 @@ static void resume_from_all(const struct train_config *whole, enum config_mode m
         snprintf(manifest, sizeof(manifest), "%s/manifest.json", save);
         if (strcmp(save, end->saved) == 0)
             break;
-        if (!file_exists(manifest)) // given up
+        if (!file_exists(manifest)) // this save was given up
             continue;
         snprintf(out, sizeof(out), "%s", files_in("again"));
         copy_dir(save, out);
@@ -692,17 +701,17 @@ static void resume_from_all(const struct train_config *whole, enum config_mode m
         assert_int_equal(got.n, want.n);
         assert_int_equal(got.shows, want.shows);
         assert_true(mode != CONFIG_SYNC || got.hash == want.hash);
-        assert_int_equal(got.step, want.step); // ttl-steps goes by it
+        assert_int_equal(got.step, want.step); // ttl-steps depends on it
         files_remove(out);
         within++;
     }
     assert_true(within > 0);
 }
 
-// The first complete save; others were given up.
+// Returns the pass of the first complete save; earlier ones may have been given up.
 static uint32_t first_epoch(const char *out)
 {
-    static struct saved_run m; // large
+    static struct saved_run m; // too large for the stack
     for (uint32_t i = 1; i < 1000; i++) {
         char dir[512];
         snprintf(dir, sizeof(dir), "%s/save-%06u", out, i);
@@ -719,9 +728,9 @@ static void saved_within(enum config_mode mode, uint32_t servers, uint32_t worke
 {
     struct table_config t;
     struct train_result r;
-    // About eighteen pieces, and enough batches to stop between two, even if the first
-    // moments have passed before all servers were told.
-    static char text[256], out[256]; // files_in forgets
+    // The data has about eighteen pieces, and enough batches to make a save between two
+    // of them, even if the first chosen moments have passed before all servers were told.
+    static char text[256], out[256]; // copies, as files_in reuses its memory
     snprintf(text, sizeof(text), "%s", training_data("within.ffm", 6000, 100, 3000));
     snprintf(out, sizeof(out), "%s", files_in("whole"));
     data[0] = text;
@@ -732,7 +741,8 @@ static void saved_within(enum config_mode mode, uint32_t servers, uint32_t worke
     c.save_batches = mode == CONFIG_SYNC ? 60 : 10;
     c.out = out;
     train_there(&c, 2, 2, mode, NULL, &r);
-    // Also for a pass whose number of batches is not known yet.
+    // The first save must be made even in the first pass, whose number of batches is not
+    // known yet.
     assert_int_equal(first_epoch(out), 0);
     resume_from_all(&c, mode, &r, servers, workers);
     files_remove(c.out);
@@ -756,9 +766,10 @@ static void test_saved_within_sync(void **state)
     saved_within(CONFIG_SYNC, 2, 3);
 }
 
-// Another one saves, and takes two seconds.
+// While a run trains, another client saves, which takes two seconds.
 
-static unsigned looks, held; // at the table; and how many saw requests that were held
+static unsigned looks, held; // how often the table was looked at, and how often requests
+                             // were waiting
 
 static int wait_for(struct remote *r, client_ts ts, struct err *e)
 {
@@ -770,10 +781,10 @@ static int look_at_table(struct remote *r, struct err *e)
     uint32_t table;
     struct msg_table_is is;
     if (wait_for(r, client_info(r->client, NULL, EXCHANGE_SPARSE, &table, e), e) != 0)
-        return 0; // it is not there yet
+        return 0; // the table does not exist yet
     int rc = wait_for(r, client_stat(r->client, EXCHANGE_SPARSE, &is, e), e);
     if (rc == TUG_EUSAGE && strstr(e->text, "make the table first") != NULL)
-        return 0; // one loop has it, the other is about to
+        return 0; // one loop has made the table, another not yet
     TRY(rc);
     looks++;
     held += is.held > 0;
@@ -815,8 +826,9 @@ static void *run_saver(void *arg)
     return NULL;
 }
 
-// A save in the middle of a pass has workers mark when its turn has come: else what they
-// push behind their marks would be held until the other save is over.
+// If another save is under way, workers do not mark the save in the middle of a pass
+// before its turn has come. Otherwise their pushes after the marks would wait until the
+// other save has ended.
 static void test_another_saves(void **state)
 {
     (void)state;
@@ -837,12 +849,13 @@ static void test_another_saves(void **state)
 
 static int add_toy(void **state)
 {
-    assert_int_equal(model_register(&toy, NULL), 0); // trained in all tests of all models
+    // a model that the tests of all models train, too
+    assert_int_equal(model_register(&toy, NULL), 0);
     return files_begin(state);
 }
 
 // An argument selects the tests of saves in the middle of a pass, which take as long as
-// all others.
+// all other tests together.
 int main(int argc, char **argv)
 {
     (void)argv;

@@ -14,17 +14,17 @@
 #include "rule/rule.h"
 
 enum {
-    AT_ONCE = 4096, // rows of a request
-    HEADS = 1024,   // cells whose heads are pulled at once
+    AT_ONCE = 4096, // most rows of a request
+    HEADS = 1024,   // most cells whose heads are pulled together
 };
 
 enum { FILE_BITS = 14, INDEX_BITS = 21, ROW_BITS = 19 };
 static_assert(DEAL_MAX_BUCKETS == 1 << (64 - FILE_BITS - INDEX_BITS - ROW_BITS), "");
 
 struct head {
-    uint64_t hash; // of the text
+    uint64_t hash; // hash of the cell's text
     uint32_t bytes;
-    uint32_t last; // no piece of the file behind this one has a line
+    uint32_t last; // index of the last piece of the file that has a line
 };
 
 // The position of a pulled row's bytes in the text.
@@ -33,7 +33,7 @@ struct span {
     size_t n;
 };
 
-// Rows on their way.
+// Rows of a push or pull that is under way.
 struct request {
     uint64_t *keys;
     float *values;
@@ -52,24 +52,24 @@ struct deal_rows {
     struct pieces *pieces;
     uint32_t buckets;
     struct deal *deal;
-    struct request requests[2]; // while one is pushed the other is filled
-    uint32_t filled;            // which
+    struct request requests[2]; // while one is pushed, the other is filled
+    uint32_t filled;            // index of the request that is being filled
     uint8_t *found;
-    // The bucket at hand.
+    // The bucket that is being loaded.
     struct buf text;
     struct cell *cells;
-    struct dealt_cell *list; // their places, as the loading wants them
+    struct dealt_cell *list; // positions of the cells in the text, in the form that
+                             // dataset loading needs
     size_t n_cells, cap_cells;
 };
-
-// Opening.
 
 static struct table_config settings(void)
 {
     struct table_config t = table_config_defaults();
     snprintf(t.name, sizeof(t.name), "shuffle");
     t.accessor.dim = DEAL_WIDTH;
-    t.accessor.rule = rule_defaults(RULE_SGD); // keeps no state: a row is its weights
+    // sgd has no state, so that a row has only its weights
+    t.accessor.rule = rule_defaults(RULE_SGD);
     return t;
 }
 
@@ -148,7 +148,8 @@ static uint64_t key_of(uint32_t bucket, uint32_t file, uint64_t index, uint64_t 
            row;
 }
 
-// After an interrupt the request is still open: its timestamp stays, for deal_rows_close.
+// Waits for a request. After an interrupt the request is still open: its timestamp stays
+// for deal_rows_close.
 static int wait(struct deal_rows *d, struct request *r, struct err *e)
 {
     if (r->ts != 0)
@@ -158,9 +159,7 @@ static int wait(struct deal_rows *d, struct request *r, struct err *e)
     return 0;
 }
 
-// Putting.
-
-// The servers' memory is what bounds the shuffle.
+// Adds to an error that the servers' memory limits the shuffle.
 static int explain(int rc, struct err *e)
 {
     return rc == 0 ? 0
@@ -203,7 +202,7 @@ static size_t least(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-// Text in the first row of a cell, which has its head, too.
+// Bytes of text in the first row of a cell, which has the head, too.
 enum { FIRST_BYTES = DEAL_ROW_BYTES - sizeof(struct head) };
 
 static int put_cell(struct deal_rows *d, uint64_t key, const char *text, size_t len,
@@ -237,10 +236,9 @@ int deal_rows_put(struct deal_rows *d, uint32_t file, uint64_t index, bool *ret_
         TRY(put_cell(d, key_of(b, file, index, 0), text, len, *ret_at_end, e));
     }
     TRY(send_rows(d, e));
-    return explain(wait(d, &d->requests[d->filled ^ 1], e), e); // those sent last
+    // the other request was sent last
+    return explain(wait(d, &d->requests[d->filled ^ 1], e), e);
 }
-
-// Getting.
 
 static int pull_rows(struct deal_rows *d, struct request *r, struct err *e)
 {
@@ -295,8 +293,8 @@ static int add_cell(struct deal_rows *d, const struct dealt_cell *at, const floa
     return 0;
 }
 
-// The next cell whose head is read. The end of a compressed file is not known: heads
-// behind it are pulled and ignored.
+// The cell whose head is pulled next. The end of a compressed file is not known: heads
+// after it are pulled and ignored.
 struct cursor {
     uint32_t file;
     uint64_t index;
@@ -312,7 +310,7 @@ static size_t ask_heads(struct deal_rows *d, struct cursor c, uint32_t bucket,
         if (!exact && count < 2 * c.index + 1)
             count = 2 * c.index + 1;
         if (count > (uint64_t)1 << INDEX_BITS)
-            count = (uint64_t)1 << INDEX_BITS; // none was put behind it
+            count = (uint64_t)1 << INDEX_BITS; // unknown, so all pieces that could be
         for (; c.index < count && r->n < HEADS; c.index++) {
             ret[r->n] = (struct dealt_cell){.file = c.file, .index = c.index};
             r->keys[r->n++] = key_of(bucket, c.file, c.index, 0);
@@ -329,7 +327,8 @@ static int take_heads(struct deal_rows *d, struct cursor *c, const struct dealt_
     for (size_t i = 0; i < n; i++) {
         if (at[i].file < c->file)
             continue;
-        if (at[i].file > c->file || !d->found[i]) // or a file without a last cell
+        // the row is missing, or the file has no last cell
+        if (at[i].file > c->file || !d->found[i])
             return missing(d, &at[i], e);
         TRY(add_cell(d, &at[i], r->values + i * DEAL_WIDTH, e));
         c->index = at[i].index + 1;
@@ -354,7 +353,7 @@ static int take_rows(struct deal_rows *d, struct err *e)
     return 0;
 }
 
-// The rows behind the heads, of the cells from `first` on.
+// Pulls the rows after the heads, for cells from `first` on.
 static int fill_cells(struct deal_rows *d, uint32_t bucket, size_t first, struct err *e)
 {
     struct request *r = &d->requests[0];

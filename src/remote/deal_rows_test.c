@@ -1,5 +1,5 @@
-// Dealing rows to servers: an interrupt, after which no freed array may be sent; and rows
-// from servers that no worker has put there.
+// Dealing rows to servers: after an interrupt, no memory that was freed may be sent; and
+// rows on the servers that no worker has put there are refused.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "remote/deal_rows.h"
@@ -83,8 +83,8 @@ static void interrupted(void **state)
     close_client();
 }
 
-// The servers have the first of a file's pieces, which says that another one follows; of
-// the file that is read it is the only one.
+// The servers have the first of a file's pieces, whose head says that another piece
+// follows. In the file that is read it is the only piece.
 static void without_an_end(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-// Bytes as floats that are finite, whatever the bytes: values of rows must be. A float is
-// not finite when all 8 bits of its exponent are set; so bit 30, the highest of them, is
-// taken out of 31 words and kept in a 32nd one.
+// Stores any bytes as finite floats, as values of rows must be finite. A float is not
+// finite if all 8 bits of its exponent are set. So bit 30, the highest of them, is taken
+// out of 31 words and kept in a 32nd one.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_REMOTE_DEAL_WORDS_H
@@ -11,15 +11,16 @@
 
 enum {
     DEAL_GROUP = 31,
-    DEAL_GROUPS = 4,                       // in a row
-    DEAL_WORDS = DEAL_GROUP * DEAL_GROUPS, // of bytes
-    DEAL_WIDTH = DEAL_WORDS + DEAL_GROUPS, // floats of a row
+    DEAL_GROUPS = 4,                       // groups in a row
+    DEAL_WORDS = DEAL_GROUP * DEAL_GROUPS, // words of bytes in a row
+    DEAL_WIDTH = DEAL_WORDS + DEAL_GROUPS, // floats in a row
     DEAL_ROW_BYTES = DEAL_WORDS * 4,
 };
 
 #define DEAL_BIT 30
 
-// The place of the bit of word i of a group: all bits but that one.
+// Returns the position at which the 32nd word of a group keeps the bit of word i: any
+// position but bit 30.
 static inline uint32_t deal_bit_at(uint32_t i)
 {
     return i < DEAL_BIT ? i : i + 1;

@@ -1,4 +1,4 @@
-// Any bytes go through floats that are finite, and come back.
+// Any bytes become finite floats, and can be read back.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "remote/deal_words.h"
@@ -28,9 +28,9 @@ static void bytes_come_back(void **state)
             words[i] = (uint32_t)random_u64(1, round, i);
         check(words);
     }
-    memset(words, 0xff, sizeof(words)); // each alone would be NaN
+    memset(words, 0xff, sizeof(words)); // as floats all of them would be NaN
     check(words);
-    for (uint32_t i = 0; i < DEAL_WORDS; i++) { // and each bit alone
+    for (uint32_t i = 0; i < DEAL_WORDS; i++) { // with one bit set in each
         memset(words, 0, sizeof(words));
         for (int bit = 0; bit < 32; bit++) {
             words[i] = UINT32_C(1) << bit;

@@ -1,5 +1,5 @@
-// The driver: passes of workers, followed from the scheduler's process. Rows:
-// driver_rows.c.
+// The driver: it runs the passes of workers from the scheduler's process. driver_rows.c
+// has the rows.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "remote/driver_internal.h"
@@ -19,8 +19,9 @@
 // The state of a pass is checked soon after its beginning, then less often.
 static const double look_first_seconds = 0.002, look_seconds = 0.05;
 
-// How the data is read: as the save that the run begins with says, else as workers do.
-// And by which options, which they must have, too: not those that the save has added.
+// Tells the scheduler how the data is to be read: as the save says with which the run
+// begins, if there is one; otherwise as workers do. It also sends the options of the run,
+// which workers must have, too, without those that the save has added.
 static int tell_schema(struct run *r, struct err *e)
 {
     struct buf b = BUF_INIT(WIRE_BYTES_MAX);
@@ -40,7 +41,8 @@ static int tell_schema(struct run *r, struct err *e)
     return rc;
 }
 
-// The data of the workers, and how they read it: this process need not see it.
+// Gets the description of the data from the scheduler: this process need not be able to
+// read it.
 static int learn_data(struct run *r, struct err *e)
 {
     struct driver *d = r->driver;
@@ -63,7 +65,7 @@ static int ask_below(struct run *r, struct err *e)
     return remote_below(&d->remote, WIRE_ROOT_SAVE, d->out, d->out_below, e);
 }
 
-// The options of this process for a run that others have begun.
+// Checks the options of this process for a run that other processes have begun.
 static int check_size(const struct train_cluster *k, const struct roster *r,
                       struct err *e)
 {
@@ -103,7 +105,7 @@ static int open_driver(struct run *r, struct err *e)
     d->cut.done = d->resumed.done = BUF_INIT(WIRE_BYTES_MAX);
     d->ahead = DRIVER_AHEAD;
     d->opened = true;
-    // From here on signals are checked at points where the run can end in order.
+    // From here on signals are checked only where the run can end in order.
     client_set_interrupt(d->remote.client, NULL);
     TRY(tell_schema(r, e));
     TRY(remote_tables(&d->remote, r->config, &r->parameters.model, e));
@@ -152,12 +154,10 @@ static void clear_streams(struct run *r)
     metrics_streams_clear(r->driver->stream, r->model->options.tasks);
 }
 
-// Passes.
-
 struct state {
     struct driver *driver;
     struct msg_pass_state pass;
-    int rc; // of its reports
+    int rc; // the result of reading the reports
 };
 
 static void take_state(void *ctx, const union wire_any *m)
@@ -207,8 +207,8 @@ int driver_is_over(struct driver *d, uint64_t pass, bool *ret, uint64_t *ret_clo
     return 0;
 }
 
-// Every pass has clocks of its own, so that they do not depend on how many batches the
-// passes before had.
+// Sets the servers' clock. Every pass has clocks of its own, which do not depend on the
+// number of batches in earlier passes.
 int driver_set_clock(struct driver *d, uint64_t clock, struct err *e)
 {
     for (uint32_t table = 0; table < 2; table++) {
@@ -229,7 +229,7 @@ static int open_pass(struct run *r, uint64_t pass, struct err *e)
     if (from->pass != pass)
         from = &begin;
     d->saved_batches = sync ? from->first : from->examples / r->config->batch;
-    // Saves of older versions may say fewer than those of the pass.
+    // Saves of older versions may count fewer batches than the pass had.
     d->batches_before = r->at.batches > d->saved_batches
                             ? r->at.batches - d->saved_batches
                             : 0;
@@ -252,8 +252,8 @@ static double share_of(const struct msg_pass_state *p)
     return p->pieces > 0 ? (double)p->pieces_done / (double)p->pieces : -1;
 }
 
-// Workers report a pass of shares when it is over. Until then the servers' clock gives
-// the progress.
+// Gets the progress of a pass of shares from the servers' clock: workers only report at
+// the end of the pass.
 static int look_at_clock(struct run *r, uint64_t pass, uint64_t *ret_examples,
                          double *ret_share, struct err *e)
 {
@@ -272,7 +272,8 @@ static int look_at_clock(struct run *r, uint64_t pass, uint64_t *ret_examples,
     return 0;
 }
 
-// Returns the batches of a pass over so many examples, as one process counts them.
+// Returns the number of batches in a pass over so many examples, as one process counts
+// them.
 static uint64_t batches_of(const struct run *r, uint64_t examples)
 {
     uint64_t runs = (examples + ORDER_RUN - 1) / ORDER_RUN;
@@ -291,7 +292,8 @@ static void look_at_shuffle(struct driver *d, const struct msg_pass_state *p)
     d->shuffle_begun = 0;
 }
 
-// The dense parameters and the rows that a look says, as the servers have them now.
+// Pulls the dense parameters and rows that --fetch or --dump names, as they are on the
+// servers now.
 static int ask_rows(struct run *r, struct err *e)
 {
     uint64_t keys[LOOK_MAX_NAMES];
@@ -308,8 +310,8 @@ static int ask_rows(struct run *r, struct err *e)
     return r->rows->reason(r, rc, e);
 }
 
-// --fetch and --dump, where at least so many more batches are done. Examples of pieces
-// are reported when a piece is done.
+// Writes --fetch and --dump after `batches` batches, if they are due. Examples of a piece
+// are reported when the piece is done.
 static int look_into(struct run *r, uint64_t batches, struct err *e)
 {
     struct driver *d = r->driver;
@@ -323,8 +325,9 @@ static int look_into(struct run *r, uint64_t batches, struct err *e)
     return look_now(r->look, r, &seen, e);
 }
 
-// When the clock says that the last batch is done, the workers have yet to say the loss: the
-// look at it waits for them, which is for the end of the pass.
+// The same within a pass. It leaves out the last batch, which is written at the end of
+// the pass: when the clock says that this batch is done, the workers still have to report
+// the loss.
 static int look_within(struct run *r, uint64_t pass, uint64_t first,
                        const struct msg_pass_state *p, struct err *e)
 {
@@ -338,7 +341,7 @@ static int look_within(struct run *r, uint64_t pass, uint64_t first,
     return look_into(r, first + examples / r->config->batch, e);
 }
 
-// The dots and the line that are due.
+// Prints the dots and the line that are due.
 static int tell_progress(struct run *r, uint64_t pass, uint64_t first,
                          const struct msg_pass_state *p, struct err *e)
 {
@@ -368,8 +371,9 @@ static int tell_progress(struct run *r, uint64_t pass, uint64_t first,
     return 0;
 }
 
-// A pass that was begun is finished, also when a signal asks for the end, if there is
-// something to save: rows in the middle of it belong to no place in the data.
+// Waits for the end of a pass. A pass that has begun is finished even if a signal asks
+// for the end, if there is something to save: rows in the middle of a pass do not belong
+// to any position in the data.
 static int follow_pass(struct run *r, uint64_t pass, struct state *s,
                        struct train_result *result, struct err *e)
 {
@@ -405,7 +409,8 @@ static int follow_pass(struct run *r, uint64_t pass, struct state *s,
     }
 }
 
-// The number of nodes that read at the same time: each thread of a worker is a node.
+// Returns the number of nodes that read at the same time; each thread of a worker is a
+// node.
 static uint32_t readers(struct driver *d)
 {
     const struct roster *r = member_roster(client_member(d->remote.client));
@@ -415,7 +420,7 @@ static uint32_t readers(struct driver *d)
     return n > 0 ? n : 1;
 }
 
-// Reading and training overlap: subtracts the mean reading time.
+// Reading and training overlap, so the mean reading time is subtracted.
 static void count_time(struct driver *d, double seconds, struct train_result *result)
 {
     uint32_t n = readers(d);
@@ -441,7 +446,8 @@ static int train_pass(struct run *r, struct train_result *result, struct err *e)
     if (rc == 0)
         rc = follow_pass(r, pass, &s, result, e);
     count_time(d, clock_seconds() - start - (result->save_seconds - saved), result);
-    if (d->bad_lines > r->bad_lines) // what is held in memory was read in an earlier pass
+    if (d->bad_lines > r->bad_lines) // examples in memory were read in an earlier pass,
+                                     // and so were their bad lines
         r->bad_lines = d->bad_lines;
     TRY(rc);
     if (d->bad_lines > r->config->max_bad_lines)
@@ -451,7 +457,7 @@ static int train_pass(struct run *r, struct train_result *result, struct err *e)
             (unsigned long long)d->bad_lines,
             (unsigned long long)r->config->max_bad_lines);
     result->examples = d->examples = s.pass.examples;
-    // Workers count the batches of their pieces; no worker has all of a shared batch.
+    // Workers count the batches of their pieces, but no worker has all of a shared batch.
     if (r->config->table != NULL && r->config->cluster->mode == CONFIG_SYNC)
         TRY(remote_step(&d->remote, batches_of(r, s.pass.examples), e));
     return run_check_examples(r, s.pass.examples, e);

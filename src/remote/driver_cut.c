@@ -1,11 +1,11 @@
-// Saves of a run in the middle of a pass: the table as it is at one moment, and where the
-// readers of the data stand at that moment.
+// Saves of a run in the middle of a pass: the table as it is at one moment, and the
+// position of the readers of the data at that moment.
 //
 //   pieces   every worker marks the save between two of its pieces (cluster/leases_cut.c);
 //            the position is the set of pieces that the save holds
-//   shares   the moment is when a batch is the next one; the position is its number
+//   shares   the moment is between two batches; the position is the number of the next one
 //
-// The position is part of what the save says of its run (train/saved_run.h).
+// The position is part of the save's description of its run (train/saved_run.h).
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -30,8 +30,6 @@ static int wait(struct driver *d, client_ts ts, struct err *e)
 {
     return ts != 0 ? client_wait(d->remote.client, ts, e) : e->code;
 }
-
-// Writing the position down.
 
 static json_t *bits_to_json(struct wire_text bits)
 {
@@ -129,8 +127,6 @@ int driver_find_position(struct driver *d, const struct saved_run *run, const ch
     return rc;
 }
 
-// Saving.
-
 static void take_cut(void *ctx, const union wire_any *m)
 {
     struct driver_position *p = ctx;
@@ -166,8 +162,8 @@ static int follow_marks(struct driver *d, uint64_t save, struct err *e)
                    MARKS_SECONDS);
 }
 
-// In passes by shares: the pass may end before the moment of the save, since the number
-// of batches is unknown until the first pass has ended.
+// For passes by shares. The pass may end before the moment of the save, since the number
+// of batches is not known until the first pass has ended.
 static int follow_clock(struct driver *d, client_ts ts, struct err *e)
 {
     int rc;
@@ -208,14 +204,15 @@ static int write_rows(struct driver *d, struct client_save *s, struct save_manif
     TRY(s->clock != 0 ? follow_clock(d, ts, e) : client_wait(d->remote.client, ts, e));
     if (d->cut.pass == 0)
         return 0;
-    // The last progress line is only a guess.
+    // Progress lines only estimate the number of batches.
     uint64_t batches = s->marked ? d->cut.examples / run->options.batch : d->cut.first;
     run->at.batches = d->batches_before + batches;
     return set_readers(run, &d->cut, e);
 }
 
-// Returns the servers' name of a save's directory, which is below --out. They were asked
-// when the run began: the moment of a save in sync mode does not wait for more questions.
+// Returns the servers' name of a save's directory, which is below --out. The servers were
+// asked for it when the run began, as in sync mode the moment of a save does not wait for
+// further requests.
 static int save_below(const struct driver *d, const char *path, char ret[FILE_PATH_MAX],
                       struct err *e)
 {
@@ -241,12 +238,12 @@ static int save_rows(struct driver *d, const char *path, struct save_manifest *m
                             .marked = d->cut.pass != 0 && d->cut.clock == 0,
                             .clock = d->cut.clock};
     int rc = write_rows(d, &s, m, run, e);
-    // Nothing is published by a checkpoint: servers have only to stop copying.
+    // A checkpoint publishes nothing; the servers only have to end the cuts.
     struct err ignored;
     (void)wait(d, client_save_end(d->remote.client, s.id, rc == 0, 0, &ignored),
                &ignored);
     if (s.marked)
-        (void)ask_cut(d, 0, &ignored); // nobody is to mark it any more
+        (void)ask_cut(d, 0, &ignored); // workers need not mark this save any more
     return rc;
 }
 
@@ -260,7 +257,7 @@ int driver_save_tables(void *ctx, const char *dir, struct save_manifest *m,
     return rc;
 }
 
-// Whether so many batches of the pass are enough for the next save.
+// Returns whether a save is due after this number of batches of the pass.
 static bool is_due(struct run *r, uint64_t batches)
 {
     struct driver *d = r->driver;
@@ -288,7 +285,7 @@ int driver_save_within(struct run *r, uint64_t pass, uint64_t examples,
         buf_clear(&d->cut.done);
         if (d->examples != 0 &&
             d->cut.first * r->config->batch + r->config->batch >= d->examples)
-            d->cut.pass = 0; // the pass ends sooner
+            d->cut.pass = 0; // the pass ends before the save's moment
     }
     int rc = d->cut.pass != 0 ? checkpoint_save(r, false, result, &why) : 0;
     bool passed = rc == TUG_EUSAGE && d->cut.clock != 0 &&
@@ -297,11 +294,11 @@ int driver_save_within(struct run *r, uint64_t pass, uint64_t examples,
     if (passed || (rc == 0 && d->cut.pass != 0 && d->cut.clock != 0))
         d->ahead = driver_ahead(d->ahead, passed);
     d->cut.pass = d->cut.clock = 0;
-    if (again) { // at once
+    if (again) { // the next save is tried at once
         d->saved_batches -= r->config->save_batches;
         return 0;
     }
-    if (rc == 0 || rc == TUG_EINTERRUPTED) // the pass was over first
+    if (rc == 0 || rc == TUG_EINTERRUPTED) // TUG_EINTERRUPTED: the pass was over first
         return 0;
     if (member_ended(client_member(d->remote.client), NULL) || rc == TUG_EINTERNAL) {
         *e = why;

@@ -1,11 +1,12 @@
-// The distance of the moment of a save of shares.
+// How many batches ahead the moment of a save of shares is chosen.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/test.h"
 #include "remote/driver_internal.h"
 
-// A save that came late puts the next ones further away, none beyond the limit; once they
-// are made in time, they come back to where they began.
+// A save that came too late increases the distance of the next ones, up to the limit. If
+// saves come in time, the distance returns to its initial value, in small steps:
+// otherwise the next save could be too late again.
 static void test_ahead(void **state)
 {
     (void)state;
@@ -20,8 +21,7 @@ static void test_ahead(void **state)
         uint64_t before = ahead;
         ahead = driver_ahead(ahead, false);
         assert_true(ahead < before || ahead == DRIVER_AHEAD);
-        assert_true(ahead >=
-                    before - before / 8 - 1); // not so far that it is late at once
+        assert_true(ahead >= before - before / 8 - 1);
     }
     assert_int_equal(ahead, DRIVER_AHEAD);
 }

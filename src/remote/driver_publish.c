@@ -1,9 +1,9 @@
-// Publishes a model during training, for processes that serve it (tug/score.h): a base of
-// its rows now and then, and between them deltas of those that have changed.
+// Publishes a model during training, for processes that serve it (tug/score.h): from time
+// to time a base of the rows, and between two bases deltas of the rows that have changed.
 //
-// A run cannot resume from these saves: they hold the tables at a moment in the middle of
-// the workers' pushes, and of a table with thresholds the rows worth publishing. To
-// resume, use --out, or begin a new run.
+// A run cannot resume from these saves: they have the tables as they were in the middle
+// of the workers' pushes, and only those rows of a table with thresholds that are worth
+// publishing. A run is resumed from --out.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -16,7 +16,8 @@
 #include "save/save.h"
 #include "train/checkpoint.h"
 
-// A directory of checkpoints is a run's: deltas among them would be neither's.
+// Refuses a directory that has checkpoints of a run: bases and deltas would be mixed with
+// them.
 static int check_saves(const char *dir, struct err *e)
 {
     char newest[FILE_PATH_MAX];
@@ -59,7 +60,8 @@ int driver_publish_open(struct run *r, struct err *e)
         return 0;
     TRY(check_apart(r->config, e));
     TRY(check_saves(dir, e));
-    TRY(file_make_dir(dir, e)); // now, and not after the first minute
+    TRY(file_make_dir(dir, e)); // now, so that an error comes before the first minute of
+                                // training
     if (file_lock_dir(dir, &p->lock, e) != 0)
         return err_wrap(e, "--publish: one run at a time publishes in a directory");
     TRY(remote_below(&r->driver->remote, WIRE_ROOT_SAVE, dir, p->below, e));
@@ -78,7 +80,7 @@ static int describe(const struct run *r, const struct train_result *result,
     struct saved_run *about = checkpoint_describe(r, result, false, e);
     if (about == NULL)
         return e->code;
-    about->has_best = false; // rows are those of the moment
+    about->has_best = false; // the rows are those of this moment, not of the best pass
     int rc = saved_run_print(about, &m->about, e);
     saved_run_free(about);
     mem_free(about);
@@ -115,7 +117,8 @@ static int publish(struct run *r, enum save_mode mode, uint64_t batches,
         rc = save_commit(dir, &m, r->config->keep, e);
     else
         save_abort(dir, &m);
-    // Servers that are not told find out themselves; the next save is a base then.
+    // Servers that do not get the message end the save after a while; the next save is
+    // then a base.
     struct err ignored;
     if (wait(d, client_save_end(d->remote.client, id, rc == 0, m.checksum, &ignored),
              &ignored) != 0)
@@ -124,7 +127,8 @@ static int publish(struct run *r, enum save_mode mode, uint64_t batches,
     return rc;
 }
 
-// A base where there is none of this run, or so many deltas stand behind it.
+// Publishes a base, if this run has none there yet or enough deltas have followed the
+// last one; otherwise a delta.
 static int publish_next(struct run *r, uint64_t batches,
                         const struct train_result *result, struct err *e)
 {

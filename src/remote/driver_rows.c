@@ -1,5 +1,5 @@
-// Rows between the driver and the servers: looked up by an evaluation, fetched part by
-// part for a save, sent from a save.
+// Rows between the driver and the servers: an evaluation looks them up, a save fetches
+// them part by part, and a load sends them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdlib.h>
@@ -20,8 +20,6 @@ static int wait(struct driver *d, client_ts ts, struct err *e)
 {
     return ts != 0 ? client_wait(d->remote.client, ts, e) : e->code;
 }
-
-// Evaluation.
 
 static int evaluates(struct run *r, bool best, struct evaluation_options *o,
                      struct err *e)
@@ -48,13 +46,14 @@ static int reason(struct run *r, int rc, struct err *e)
     return remote_rows_reason(&r->driver->rows, rc, e);
 }
 
-// The number of a table: of the best pass, of what is trained, or of its mean in the place of that.
+// Returns the number of a table: that of the best pass, or the current one, or its mean
+// if that is shown instead.
 static uint32_t number(const struct driver *d, bool dense, bool best)
 {
     return remote_number(dense, best) + (!best && d->shows_mean ? EXCHANGE_MEAN : 0U);
 }
 
-// A copy that the servers have made, as a table of this client.
+// Opens a copy that the servers have made as a table of this client.
 static int know(struct driver *d, uint32_t copy, struct err *e)
 {
     struct client *c = d->remote.client;
@@ -103,13 +102,11 @@ int driver_sample(struct run *r, uint64_t batches, bool over, struct err *e)
     return 0;
 }
 
-// Saving.
-
 struct fetch {
     struct driver *driver;
     uint64_t *keys;
     float *values;
-    uint8_t *found; // all set
+    uint8_t *found; // all bits are set
 };
 
 static int fetch_partition(struct fetch *f, struct client_walk *w, struct table *t,
@@ -182,8 +179,6 @@ static struct saved_rows saved(struct run *r, bool best)
                                                                 : NULL};
 }
 
-// Loading.
-
 struct sending {
     struct driver *driver;
     uint32_t number, width;
@@ -253,7 +248,7 @@ static int send_blocks(struct sending *s, const struct parameters *p, struct err
     return send_rows(s, e);
 }
 
-// Layers have their own initial values, which the process that begins the run sets.
+// Layers have initial values, which the process that begins the run sets on the servers.
 int driver_begin_layers(struct run *r, struct err *e)
 {
     const struct model *m = &r->parameters.model;
@@ -285,7 +280,7 @@ static int send_table(struct run *r, const struct save_chain *c, enum saved_role
     return rc;
 }
 
-// The servers read it.
+// Lets the servers load the table from the save.
 static int load_table(struct run *r, const struct save_chain *c, bool dense,
                       struct err *e)
 {
@@ -319,8 +314,8 @@ static int load(struct run *r, const char *dir, const struct saved_run *m, bool 
     return load_tables(r, dir, m, SAVED_MODEL, sparse, dense, e);
 }
 
-// Moves the save's rows of this role to the copy of that offset: out of the tables, which
-// are empty again.
+// Moves the save's rows of this role to the copy with that offset. They are loaded into
+// the tables first, which are empty again afterwards.
 static int resume_copy(struct run *r, const char *dir, const struct saved_run *m,
                        enum saved_role role, uint32_t offset, struct err *e)
 {
@@ -340,7 +335,7 @@ static int resume(struct run *r, const char *dir, const struct saved_run *m,
 {
     const struct train_peer *peer = r->config->cluster->peer;
     if (peer != NULL && peer->begun)
-        return 0; // the servers have them
+        return 0; // the servers have loaded them
     bool mean = m->at.averaged > 0;
     TRY(driver_find_position(r->driver, m, dir, e));
     if (mean)

@@ -1,6 +1,7 @@
-// Workers evaluate: the driver opens a pass over the files of --valid or --test, and adds what
-// they found of their pieces. The metrics have the bits of one evaluation of all with the same
-// scores (train/evaluated.h); those of layers depend a little on where pieces begin.
+// Evaluation by the workers: the driver opens a pass over the files of --valid or --test,
+// and adds up the workers' results for their pieces. The metrics have the same bits as
+// one evaluation of all examples with the same scores (train/evaluated.h); scores of
+// models with layers depend slightly on where pieces begin.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "remote/driver_internal.h"
@@ -9,8 +10,8 @@
 static const double look_seconds = 0.01;
 
 struct parts {
-    uint32_t tasks, next;                  // of which one is the next part
-    struct evaluated all[MODEL_MAX_TASKS]; // of each
+    uint32_t tasks, next; // number of tasks, and the task of the next part
+    struct evaluated all[MODEL_MAX_TASKS]; // the results of each task
     struct msg_pass_state pass;
     int rc;
 };
@@ -35,8 +36,8 @@ static int look(struct driver *d, uint16_t type, const void *m, struct parts *p,
                         : 0;
 }
 
-// Waits until all pieces are scored. As validation by the driver, it is finished also
-// when a signal asks for the end.
+// Waits until all pieces are scored. Like a validation by the driver, this is finished
+// even if a signal asks for the end.
 static int follow(struct run *r, const struct msg_pass *m, struct parts *p, struct err *e)
 {
     struct driver *d = r->driver;
@@ -80,7 +81,7 @@ int driver_score(struct run *r, bool test, bool best, struct metrics *ret, struc
                                    ? r->parameters.model.options.tasks
                                    : 1};
     p.all[0].users = groups_of(r->config->group, 0);
-    // Behind the pass that is done: the run's position moves on when it was validated.
+    // It follows the pass that is done; the run's position moves on after the validation.
     struct msg_pass m = {
         .pass = test ? r->at.epoch : (uint64_t)r->at.epoch + 1,
         .kind = !test  ? WIRE_PASS_VALID

@@ -1,4 +1,4 @@
-// Batches of one size, however many there are of them.
+// Batches have the same size, except for one example, however many there are.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "remote/even.h"
@@ -18,7 +18,7 @@ static void same_size(uint64_t examples, uint64_t most)
     assert_int_equal(at, examples);
 }
 
-// Also where there are more batches than a batch has examples.
+// This also holds if there are more batches than examples in a batch.
 static void batches_have_one_size(void **state)
 {
     (void)state;

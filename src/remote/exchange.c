@@ -10,7 +10,7 @@
 
 #define NO_SUM UINT32_MAX
 
-enum { AHEAD = 16 }; // features whose marks are on their way into cache
+enum { AHEAD = 16 }; // features whose marks are prefetched ahead
 
 int exchange_keys_open(struct exchange_keys *k, struct err *e)
 {
@@ -32,7 +32,7 @@ int exchange_keys_resolve(void *keys, const uint64_t *k, size_t n, uint32_t *ret
     return table_rows(x->table, k, n, ret_ids);
 }
 
-// Room for the marks of all ids below n.
+// Makes room for the marks of all ids below n.
 static int reserve_marks(struct exchange_keys *k, size_t n)
 {
     if (n <= k->cap)
@@ -51,7 +51,7 @@ static int reserve_marks(struct exchange_keys *k, size_t n)
 
 static void begin_batch(struct exchange_keys *k)
 {
-    if (++k->batch == 0) { // wrapped: forget the old marks
+    if (++k->batch == 0) { // the counter has overflowed, so the old marks are cleared
         memset(k->marks, 0, k->cap * sizeof(*k->marks));
         k->batch = 1;
     }
@@ -160,7 +160,8 @@ static int reserve_keys(struct exchange *x, size_t n)
     mem_free(x->local_row);
     x->local_row = mem_array(cap, sizeof(*x->local_row));
     x->overlaps = mem_array(cap, sizeof(*x->overlaps));
-    x->key = mem_array(2 * cap, sizeof(*x->key)); // the second half: before arranging
+    // the second half has the keys before they are arranged
+    x->key = mem_array(2 * cap, sizeof(*x->key));
     x->order = mem_array(2 * cap, sizeof(*x->order));
     x->last = mem_array(cap, sizeof(*x->last));
     x->values = mem_array(cap * pull + KERNEL_PADDING, sizeof(float));
@@ -172,8 +173,8 @@ static int reserve_keys(struct exchange *x, size_t n)
     return ok ? 0 : TUG_ENOMEM;
 }
 
-// Numbers the distinct ids of the batch as they come; their keys go behind the arranged
-// ones. There are at most as many as features.
+// Numbers the distinct ids of the batch in the order of their first occurrence; their
+// keys go into the second half of x->key. There are at most as many as features.
 static void find_distinct(struct exchange *x)
 {
     struct exchange_keys *k = x->keys;
@@ -189,7 +190,8 @@ static void find_distinct(struct exchange *x)
             if (x->before != NULL && m->batch == x->before->number)
                 x->overlaps[x->n_overlaps++] = (struct overlap){(uint32_t)n, m->place};
             *m = (struct mark){k->batch, (uint32_t)n};
-            found[n++] = id[j]; // the key itself is fetched below, many at a time
+            found[n++] = id[j]; // the key itself is looked up below, for many ids
+                                // together
         }
         x->place[j] = m->place;
     }
@@ -202,7 +204,7 @@ static void find_distinct(struct exchange *x)
     x->n = n;
 }
 
-// Puts the keys in the order in which they travel, and features' places with them.
+// Puts the keys in the order in which they are sent, and updates the features' positions.
 static int arrange(struct exchange *x)
 {
     const uint64_t *found = x->key + x->cap;
@@ -217,7 +219,7 @@ static int arrange(struct exchange *x)
         x->view.rows[j] = x->values + (size_t)x->place[j] * x->width;
     }
     for (size_t j = x->view.batch.nnz; j < x->view.batch.nnz + KERNEL_PADDING; j++)
-        x->view.rows[j] = x->values; // read and never used
+        x->view.rows[j] = x->values; // padding, which is read but not used
     for (size_t i = 0; i < x->n_overlaps; i++) {
         struct overlap *o = &x->overlaps[i];
         *o = (struct overlap){rank[o->place],
@@ -226,7 +228,7 @@ static int arrange(struct exchange *x)
     return 0;
 }
 
-// Nothing is pushed yet. Padding of the last block has no gradient.
+// Marks all parts as not pushed yet. The padding of the last block has no gradient.
 static void begin_parts(struct exchange *x)
 {
     size_t used = model_dense_used(&x->model);
@@ -289,8 +291,8 @@ int exchange_pull(struct exchange *x, uint64_t clock, struct err *e)
         .values = x->values,
         .whole_rows = x->steps,
         .clock = clock,
-        // Else a worker without keys on a loop would continue before that loop has the
-        // batch; and if the worker of the missing part had died, no worker would do that
+        // Otherwise a worker without keys on a loop would continue before that loop has
+        // the batch. If the worker of the missing part had died, no worker would do that
         // part again.
         .all_loops = client_spec(x->client, EXCHANGE_SPARSE)->config.mode == CONFIG_SYNC,
         .arranged = true,
@@ -303,7 +305,8 @@ int exchange_pull(struct exchange *x, uint64_t clock, struct err *e)
     return 0;
 }
 
-// After an interrupt the request is still open: its timestamp stays, for exchange_close.
+// Waits for one request. After an interrupt the request is still open: its timestamp
+// stays for exchange_close.
 static int wait_one(struct client *c, client_ts *ts, struct err *e)
 {
     if (*ts != 0)
@@ -350,7 +353,7 @@ int exchange_pushed(struct exchange *x, struct err *e)
 }
 
 // Adds the gradients of n examples to packed push values, which are at x->to[j] for
-// feature j of the batch: group by group, the columns of one, then of the next.
+// feature j of the batch: first the columns of one group, then those of the next.
 static void add_part(const struct exchange *x, size_t first, size_t n,
                      float *const *gradients)
 {
@@ -371,15 +374,16 @@ static void add_part(const struct exchange *x, size_t first, size_t n,
     }
     for (size_t k = first; k < first + n; k++) {
         const struct batch *b = &x->view.batch;
-        float click = b->label[k * b->labels] > 0 ? 1.0f : 0.0f; // by the first label
+        // the first label decides
+        float click = b->label[k * b->labels] > 0 ? 1.0f : 0.0f;
         for (size_t j = start[k]; j < start[k + 1]; j++) {
-            to[j][column] += 1; // occurrences, or shows
+            to[j][column] += 1; // the number of occurrences, or shows
             to[j][column + 1] += x->lives ? click : u[j] * u[j];
         }
     }
 }
 
-// Slots are not added up.
+// Sets the slots of all keys; they are not added up.
 static void set_slots(struct exchange *x)
 {
     size_t width = x->push_width;
@@ -426,7 +430,7 @@ static int reserve_sums(struct exchange *x, size_t more)
     return 0;
 }
 
-// The key's sum in this micro-batch, begun if there is none.
+// Returns the key's sum in this micro-batch; begins one if there is none.
 static float *sum_of(struct exchange *x, uint32_t place, uint8_t micro)
 {
     size_t width = x->push_width;
@@ -494,7 +498,7 @@ static struct client_push push_of(const struct exchange *x, const struct exchang
         .op = x->steps ? WIRE_DELTA : WIRE_GRADIENT,
         .rate = p->rate,
         .pass = p->pass,
-        .again = p->pass > 1, // an example counts in the run's first pass
+        .again = p->pass > 1, // an example counts only in the run's first pass
         .clock = p->clock,
         .micro = p->micro,
         .micros = p->micros,
@@ -506,7 +510,7 @@ static struct client_push push_of(const struct exchange *x, const struct exchang
     };
 }
 
-// Summaries are added up, never averaged: they stay.
+// Scales a part of the gradient, except summaries, which are added up and never averaged.
 static void scale_part(struct exchange *x, const struct exchange_part *part, float scale)
 {
     float *g = x->dense_gradient + part->first;
@@ -530,12 +534,12 @@ static int push_part(struct exchange *x, const struct exchange_push *p, uint32_t
     push.n = part->n;
     push.values = x->dense_gradient + part->first;
     push.arranged = x->model.blocks == 1;
-    // Blocks of one partition lie in several parts.
+    // Blocks of one partition are in several parts.
     push.id_group = p->id_group * x->n_parts + i;
     push.id_low = p->id_low * x->n_parts;
     push.examples = i == 0 ? p->examples : 0;
-    // Saves of features with a lifecycle wait until both tables are at the same batch, on
-    // every loop: loops without dense parameters must be told, too.
+    // Saves of features with a lifecycle wait until both tables have come to the same
+    // batch, on every loop. So loops without dense parameters must be told, too.
     push.fixed_keys = !x->lives;
     x->pushes[1 + i] = client_push(x->client, &push, e);
     part->pushed = x->pushes[1 + i] != 0;

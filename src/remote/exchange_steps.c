@@ -1,5 +1,5 @@
-// A batch by steps: the rows that the worker computes on, and the part of their changes
-// that it pushes. See exchange.h.
+// A batch by steps: the rows that the worker updates, and the part of their changes that
+// it pushes. See exchange.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -8,11 +8,11 @@
 #include "remote/exchange.h"
 #include "rule/rule.h"
 
-// Rows of one layout, and the worker's private part of them.
+// Rows of one layout, and which parts of them are private to the worker.
 struct layout {
     const struct accessor *a;
     bool weights;
-    const bool *state; // of each group
+    const bool *state; // for each group, whether its state is private
 };
 
 static struct layout sparse_layout(const struct exchange *x)
@@ -54,8 +54,8 @@ void exchange_local_close(struct exchange_local *o)
     *o = (struct exchange_local){0};
 }
 
-// Puts what the worker has of its own in the place of what was pulled. Changes of states
-// are by how much they change here.
+// Replaces pulled values by the worker's private ones. For states, `before` is set to
+// them, too, as the change is counted from there.
 static void take_row(struct layout l, const float *local, float *row, float *before)
 {
     for (uint32_t g = 0; g < l.a->n_groups; g++) {
@@ -70,8 +70,9 @@ static void take_row(struct layout l, const float *local, float *row, float *bef
     }
 }
 
-// Takes what stays here out of what is pushed, and keeps the row: where weights are the
-// worker's own, they go towards the servers' by as much as those go towards them.
+// Removes the private parts from the change that is pushed, and keeps the row. If weights
+// are private, they move towards the servers' weights by as much as those move towards
+// them.
 static void keep_row(const struct exchange *x, struct layout l, const float *row,
                      float *change, float *local)
 {
@@ -98,7 +99,7 @@ static void take_local(struct exchange *x)
         struct table_slabs slabs = table_slabs(o->rows);
         for (size_t i = 0; i < x->n; i++) {
             const float *local = local_row(x, slabs, i);
-            if (local[x->width] != 0) // it was trained here before
+            if (local[x->width] != 0) // the row was trained by this worker before
                 take_row(l, local, x->values + i * x->width, x->gradients + i * x->width);
         }
     }
@@ -144,8 +145,8 @@ void exchange_catch_up(struct exchange *x)
         take_local(x);
 }
 
-// Weights and their state become the average of the workers'; updates are counted as
-// often as there were any.
+// Scales the changes so that weights and states become the average over the workers.
+// Counts of updates are not scaled.
 static void scale_changes(struct exchange *x)
 {
     const struct kernels *k = x->model.kernels;

@@ -1,5 +1,5 @@
 // Batches by steps between workers and servers: compares the servers' rows with the
-// formulas of geo and elastic mode, which a map of rows follows.
+// formulas of geo and elastic mode, computed by a naive model.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "remote/exchange.h"
@@ -19,14 +19,14 @@
 
 enum { EXAMPLES = 400, STRETCH = 20, KEYS = 64, MAX = 32 };
 
-// The rows of all keys as the formulas have them, those that are not known yet zeros; the
-// last one is that of the dense parameters.
+// The rows of all keys according to the formulas; rows that are not known yet are 0. The
+// last row is that of the dense parameters.
 struct rows {
     float of[KEYS + 1][MAX];
 };
 
-// One process with all of them: a client for all workers, so that requests are served in
-// their order.
+// Servers and workers in one process. All workers use one client, so that requests are
+// served in their order.
 struct world {
     struct embedded *servers;
     struct node node;
@@ -34,9 +34,9 @@ struct world {
     struct model model;
     struct exchange_keys keys;
     struct dataset *data;
-    uint64_t key[KEYS]; // the naive servers'
+    uint64_t key[KEYS]; // keys of the naive rows
     size_t n;
-    bool begun; // the dense row is known
+    bool begun; // whether the dense row is known
     struct rows rows;
 };
 
@@ -72,7 +72,7 @@ static void check(int rc)
         fail_msg("%s", test_err.text);
 }
 
-static struct train_cluster how; // of workers
+static struct train_cluster how; // settings of the workers
 
 static void open_world_of(const struct model_options *model)
 {
@@ -116,7 +116,7 @@ static void close_world(void)
     embedded_close(w.servers);
 }
 
-// The number of a key's row; one that is new begins with what was pulled.
+// Returns the number of a key's row; a new row begins with the pulled values.
 static size_t number_of(uint64_t key, const float *pulled, uint32_t width)
 {
     size_t i = 0;
@@ -137,21 +137,25 @@ static void same_row(const float *row, const float *want, size_t n)
             fail_msg("column %zu is %g, not %g", c, (double)row[c], (double)want[c]);
 }
 
-enum { SLOTS = 3 }; // of a worker's stretches in turn
+enum {
+    SLOTS = 3
+}; // number of a worker's stretches under way, which use the slots in
+    // turn
 
 struct party {
     struct exchange slots[SLOTS];
-    struct exchange_keys keys; // the data's ids, and marks of its own
+    struct exchange_keys keys; // the data's ids, with marks of this worker's own
     float fraction;
     uint64_t piece;
-    struct rows pulled[SLOTS]; // all of the servers' rows when stretch b was asked for
-    struct rows pushed[SLOTS]; // what its push adds to them
+    struct rows pulled[SLOTS]; // the servers' rows when the stretch of this slot was
+                               // pulled
+    struct rows pushed[SLOTS]; // what the push of this slot adds to them
     struct exchange_local local;
-    bool known[KEYS + 1]; // it has trained the row,
-    struct rows has;      // and has this
+    bool known[KEYS + 1]; // whether the worker has trained the row
+    struct rows has;      // the worker's private rows
 };
 
-// `apart`: as in elastic mode.
+// `apart` means that copies stay apart, as in elastic mode.
 static void open_worker_apart(struct party *k, float fraction, uint64_t piece, bool apart)
 {
     memset(k, 0, sizeof(*k));
@@ -201,7 +205,7 @@ static void pull(struct party *k, uint64_t b)
     k->pulled[b % SLOTS] = w.rows;
 }
 
-// By what a worker changes a column: of the row's updates, by how many there were.
+// Returns by how much a worker changes a column; for the count of updates, their number.
 static float change(uint64_t seed, uint64_t key, uint32_t column)
 {
     if (column == w.model.accessor.count)
@@ -209,7 +213,7 @@ static float change(uint64_t seed, uint64_t key, uint32_t column)
     return random_f32(seed, 5, key * MAX + column) - 0.5f;
 }
 
-// The kind of a column: the count of updates, a state, or a weight.
+// Returns whether a column of a row is the count of updates.
 static bool is_count(size_t row, uint32_t column)
 {
     return row < KEYS && column == w.model.accessor.count;
@@ -230,8 +234,9 @@ static bool stays(size_t row, uint32_t column)
            !rule_info(w.model.options.linear.kind)->state_adds_up;
 }
 
-// Trains a row: it must equal the pulled one plus this worker's last change that servers
-// will get, or the worker's private row. Notes what is pushed.
+// Trains a row. It must equal the pulled one plus those changes of this worker that
+// servers do not have yet, or the worker's private row. Records the change that is
+// pushed.
 static void train_row(struct party *k, uint64_t b, size_t row, float *values,
                       uint32_t width, uint64_t seed)
 {
@@ -285,8 +290,8 @@ static void add_pushed(const struct party *k, uint64_t b)
             w.rows.of[i][c] += k->pushed[b % SLOTS].of[i][c];
 }
 
-// Workers that pulled the same and did the same leave the rows that each of them has, and
-// one update counts for each.
+// If workers have pulled the same rows and changed them alike, the servers get the rows
+// that each worker has, and the updates of each worker are counted.
 static void equal_workers(void **state)
 {
     (void)state;
@@ -311,15 +316,15 @@ static void equal_workers(void **state)
         same_row(w.rows.of[row], each.of[row], w.model.accessor.width);
     }
     open_worker(&look, 1, 3);
-    pull(&look, 0); // compares with the servers
+    pull(&look, 0); // compares the pulled rows with the naive ones
     close_worker(&look);
     for (size_t i = 0; i < 3; i++)
         close_worker(&k[i]);
     close_world();
 }
 
-// Two workers, each a stretch ahead of its pushes, in any order: a row is what the formulas
-// say at each moment, so nothing is pushed twice, and nothing is lost.
+// Two workers, each one stretch ahead of its pushes, work in any order. A row equals the
+// formulas at each moment, so nothing is pushed twice or lost.
 static void any_order(enum rule_kind rule, bool apart)
 {
     enum { ROUNDS = 12 };
@@ -351,7 +356,7 @@ static void workers_in_any_order(void **state)
     any_order(RULE_ADAGRAD, false);
 }
 
-// Moments stay with their worker, whatever others push.
+// The states of moments stay with their worker, whatever others push.
 static void states_stay(void **state)
 {
     (void)state;
@@ -367,8 +372,8 @@ static void copies_stay_apart(void **state)
     any_order(RULE_ADAM, true);
 }
 
-// A worker that does a dead one's piece again pushes what is there already: nothing
-// changes, whatever it computed; and goes on behind it.
+// A worker that does the piece of a dead worker again pushes what the servers have
+// already. Nothing changes, whatever it computed, and it continues with later batches.
 static void again(void **state)
 {
     (void)state;
@@ -393,8 +398,9 @@ static void again(void **state)
     close_world();
 }
 
-// Dense parameters in parts, by gradients under sgd with a rate of 1: the servers' values
-// decrease by the pushed ones. Row keys are pushed along, with gradients of 0.
+// Dense parameters in parts, by gradients under sgd with a rate of 1, so that the
+// servers' values decrease by the pushed gradients. The rows' keys are pushed, too, with
+// gradients of 0.
 
 static void open_parts(void)
 {
@@ -415,13 +421,13 @@ static void take_part(struct exchange *x, uint64_t seed)
         order[i] = i;
     check(exchange_take(x, w.data, order, STRETCH, NULL, &test_err));
     exchange_clear(x, x->gradients, x->dense_gradient);
-    for (size_t i = 0; i < x->n; i++) // each occurs
+    for (size_t i = 0; i < x->n; i++) // each key occurs once
         x->gradients[i * x->push_width + x->push_width - 2] = 1;
     for (size_t i = 0; i < x->dense_floats; i++)
         x->dense_gradient[i] = random_f32(seed, 0, i);
 }
 
-// The servers' dense parameters must be their initial values minus `pushed`.
+// Checks that the servers' dense parameters are their initial values minus `pushed`.
 static void same_dense(struct exchange *look, const float *began, const float *pushed)
 {
     check(exchange_take(look, w.data, (uint64_t[]){0}, 1, NULL, &test_err));
@@ -440,8 +446,8 @@ static void add_part(const struct exchange *x, size_t part, uint64_t seed, float
         pushed[i] += scale * random_f32(seed, 0, i);
 }
 
-// Parts whose gradients are complete are on the servers before there is a push of the rows;
-// those that are there by another worker change nothing, in whatever order they come.
+// Parts whose gradients are complete are pushed before the rows are. Parts that another
+// worker has pushed already change nothing, in whatever order they arrive.
 static void parts_leave(void **state)
 {
     (void)state;
@@ -467,7 +473,7 @@ static void parts_leave(void **state)
     assert_true(x.pulls[1 + n / 2] == 0 && x.pulls[n] != 0);
     check(exchange_pulled(&x, &test_err));
     memcpy(began, x.dense, floats * sizeof(float));
-    // All of the upper parts but one float, then that float, and one of the part below.
+    // All of the upper parts but one float, then that float and one of the lower part.
     uint64_t before = client_stats(w.remote.client).pushes;
     check(exchange_complete(&x, &p, half + 1, model_dense_used(&w.model) - half - 1,
                             &test_err));
@@ -478,7 +484,7 @@ static void parts_leave(void **state)
     for (size_t i = n / 2; i < n; i++)
         add_part(&x, i, 1, 0.5f, pushed);
     same_dense(&look, began, pushed);
-    // Its worker dies. Another does the batch again: the parts that are missing count.
+    // The worker dies. Another one does the batch again: only the missing parts count.
     take_part(&heir, 2);
     check(exchange_complete(&heir, &p, 0, half, &test_err));
     check(exchange_push(&heir, &p, &test_err));
@@ -486,7 +492,7 @@ static void parts_leave(void **state)
     for (size_t i = 0; i < n / 2; i++)
         add_part(&x, i, 2, 0.5f, pushed);
     same_dense(&look, began, pushed);
-    // And the next one.
+    // The next batch.
     p.id_group = 1;
     take_part(&heir, 3);
     check(exchange_push(&heir, &p, &test_err));

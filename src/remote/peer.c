@@ -1,5 +1,5 @@
-// Peers: workers without a driver (peer.h), as the course of a run. A peer is a worker that
-// makes its own leases, and has the rows as a driver has them: for saves and tests.
+// Peers: workers without a driver (peer.h), as the course of a run. A peer is a worker
+// that makes its own leases; for saves and tests it has access to rows as a driver has.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "remote/peer.h"
@@ -18,7 +18,8 @@
 #include "remote/peer_seen.h"
 #include "train/progress.h"
 
-static const uint64_t look_ns = 100000000; // for an interrupt, at a barrier
+static const uint64_t look_ns = 100000000; // interval at which a wait at a barrier checks
+                                           // for an interrupt
 
 static bool is_first(const struct driver *d)
 {
@@ -34,8 +35,8 @@ static void tell_of_meeting(struct waiting *w, const char *missing)
                  missing, seconds);
 }
 
-// Waits until all living workers have called it as often. Slow workers are waited for,
-// dead ones are not.
+// Waits until all living workers have called it as many times. It waits for slow workers,
+// but not for dead ones.
 static int meet(struct run *r, struct err *e)
 {
     struct driver *d = r->driver;
@@ -54,8 +55,6 @@ static int meet(struct run *r, struct err *e)
     }
     return 0;
 }
-
-// Opening.
 
 static int describe(struct run *r, struct err *e)
 {
@@ -94,7 +93,7 @@ static int open_worker(struct run *r, struct err *e)
     return remote_worker_open(w, e);
 }
 
-// Another model of the same program may have left some.
+// Clears the rows on the servers: another model of the same program may have left some.
 static int clear_rows(struct driver *d, struct err *e)
 {
     for (uint32_t table = 0; table < 2; table++) {
@@ -133,19 +132,19 @@ static int open_peer(struct run *r, struct err *e)
     return driver_begin_layers(r, e);
 }
 
-// The pass of the call that is under way, or has been done now; from 1.
+// Returns the number of the current or last pass of this call, from 1.
 static uint32_t pass_of(const struct run *r)
 {
     return (uint32_t)(r->at.epoch - r->driver->first_epoch) + 1;
 }
 
-// Of all that these workers do.
+// Returns the number of the pass among all that these workers do.
 static uint64_t pass_of_all(const struct run *r)
 {
     return (uint64_t)r->config->cluster->peer->passes + pass_of(r);
 }
 
-// All rows and all workers are there.
+// Begins the run, when all rows and all workers are there.
 static int begin(struct run *r, struct err *e)
 {
     r->driver->first_epoch = r->at.epoch;
@@ -172,8 +171,8 @@ static void close_peer(struct run *r)
     r->driver = NULL;
 }
 
-// Nobody goes on while the first one still saves. A worker that fails does not come: the
-// others are told when it leaves.
+// Ends the run. No worker goes on while the first one still saves. A worker that fails
+// does not come to this barrier; the others learn of it when it leaves.
 static void over(struct run *r, int code, const char *why)
 {
     struct err ignored;
@@ -196,8 +195,6 @@ static void clear_streams(struct run *r)
 {
     metrics_streams_clear(streams(r), r->driver->labels);
 }
-
-// Passes.
 
 static int batch_done(void *ctx, struct err *e)
 {
@@ -227,7 +224,8 @@ static int by_key(const void *a, const void *b)
     return (x->key > y->key) - (x->key < y->key);
 }
 
-// If all workers were given the same files, this worker's pieces of them.
+// Returns whether a piece belongs to this worker, if all workers were given the same
+// files.
 static bool is_mine(const struct run *r, uint64_t number)
 {
     const struct driver *d = r->driver;
@@ -243,7 +241,7 @@ static int train_piece(struct run *r, struct msg_leased *l, uint64_t index, stru
     return 0;
 }
 
-// A file whose number of pieces is known: in the seeded order of the pass.
+// Trains on a file whose number of pieces is known, in the seeded order of the pass.
 static int train_known(struct run *r, struct msg_leased *l, uint64_t n, struct err *e)
 {
     struct place *order = mem_array(n + 1, sizeof(*order));
@@ -262,7 +260,7 @@ static int train_known(struct run *r, struct msg_leased *l, uint64_t n, struct e
     return rc;
 }
 
-// A compressed file, or a command's output, is read from beginning to end.
+// Trains on a compressed file or a command's output, which is read from beginning to end.
 static int train_stream(struct run *r, struct msg_leased *l, struct err *e)
 {
     struct remote_worker *w = r->driver->worker;
@@ -287,7 +285,7 @@ static int train_pieces(struct run *r, uint64_t pass, struct err *e)
     return 0;
 }
 
-// The servers know who lags, and this worker does not.
+// Logs which workers lag in a batch, as the servers report them.
 static void tell_of_shares(struct driver *d, double began)
 {
     const struct run *r = d->run;
@@ -312,8 +310,9 @@ static void tell_of_shares(struct driver *d, double began)
         names, seconds, pass_of(r));
 }
 
-// A batch without the share of a dead worker is never complete. Nor does its replacement
-// know of it. A worker that has left because of another's death is named with that one.
+// Checks that all workers still take part. A batch without the share of a dead worker is
+// never complete, and the worker's replacement does not know of it. A worker that has
+// left because of another's death is named with that one.
 static int all_share(void *ctx, double began, struct err *e)
 {
     struct driver *d = ctx;
@@ -329,7 +328,8 @@ static int all_share(void *ctx, double began, struct err *e)
     return 0;
 }
 
-// Every pass has clocks of its own, which the first worker sets.
+// Trains on this worker's share of the batches of a pass. Every pass has clocks of its
+// own, which the first worker sets.
 static int train_share(struct run *r, uint64_t pass, struct err *e)
 {
     struct driver *d = r->driver;
@@ -359,7 +359,8 @@ static int check_bad_lines(const struct run *r, uint64_t n, struct err *e)
                    (unsigned long long)n, (unsigned long long)r->config->max_bad_lines);
 }
 
-// No worker continues without the part of a dead one. Results are those of all workers.
+// Ends a pass: checks that all workers have done their parts, and adds up their results.
+// A pass that lacks a dead worker's part fails.
 static int end_together(struct run *r, struct train_result *result, struct err *e)
 {
     struct driver *d = r->driver;
@@ -387,7 +388,7 @@ static int train_pass(struct run *r, struct train_result *result, struct err *e)
     struct remote_worker *w = r->driver->worker;
     const struct train_config *c = r->config;
     uint64_t pass = pass_of_all(r);
-    TRY(meet(r, e)); // a save after the pass before is over
+    TRY(meet(r, e)); // waits for the end of a save of the previous pass
     TRY(peer_seen_clear(w->remote.client, pass, r->driver->labels, e));
     double start = clock_seconds();
     w->bad_lines = w->reported = 0;

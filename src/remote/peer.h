@@ -1,11 +1,12 @@
 // Workers without a driver: programs that join a cluster and train on it (tug/train.h).
-// Each does its part of a pass on its own, and all wait for each other where a pass
-// begins and ends.
+// Each does its part of a pass on its own, and they wait for each other at the begin
+// and end of each pass.
 //
-// Where all were given the same files each takes every so-manieth piece of them, by its rank;
-// files of its own it takes as a whole. In sync mode each computes its share of every batch, of
-// files that all of them see. The first worker has the saves; the rows are the servers'. A pass
-// in which one of them died lacks examples, and fails in all others.
+// If all were given the same files, worker i of n takes every n-th piece of them, from
+// piece i on; a worker with files of its own takes all their pieces. In sync mode each
+// computes its share of every batch, and all must see the same files. The first worker
+// makes the saves; the servers have the rows. If a worker dies during a pass, the pass
+// lacks examples, and fails in all other workers.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_REMOTE_PEER_H
@@ -18,18 +19,20 @@ struct van;
 struct client;
 struct course;
 
-// The passes of a run are done by this process, as one of such workers.
+// The course of a run whose passes are done by this process, as one of such workers.
 extern const struct course course_peer;
 
-// This process's stay in the cluster, which is the caller's and lasts longer than a run.
+// This process's membership in the cluster, which belongs to the caller and lasts longer
+// than a run.
 struct train_peer {
     struct van *van;
-    struct client *client; // ready, a worker's
-    bool own_files;        // of --data; else all workers were given the same
-    bool begun;            // a run before has left its rows on the servers
-    uint32_t passes;       // that these workers have done before
-    uint32_t call;         // from 1: of training, in this stay
-    double patience;       // seconds of a wait for others before it is reported
+    struct client *client; // the client, which has joined as a worker
+    bool own_files;  // --data are this worker's own files; otherwise all workers were
+                     // given the same
+    bool begun;      // an earlier run has left its rows on the servers
+    uint32_t passes; // passes that these workers have done in earlier calls
+    uint32_t call;   // number of this call of training, from 1, in this membership
+    double patience; // seconds after which a wait for others is reported
 };
 
 #endif

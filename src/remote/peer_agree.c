@@ -1,10 +1,10 @@
-// See peer_agree.h. Each worker has its own row, with its rank as the key, which it sets
-// before a barrier and which all read behind it:
+// See peer_agree.h. Each worker has a row of its own, with its rank as the key. It sets
+// the row before a barrier, and all workers read it after the barrier:
 //
-//   CALL     which call of training this is of the worker's stay: who has died or left, or has come
-//            anew, has another one there, or none
-//   PASSES   of the call that it has done
-//   PARTS    of a hash of what it was given
+//   CALL     number of the worker's call of training; a worker that has died, left or come
+//            anew has another number in its row, or no row
+//   PASSES   number of passes of this call that the worker has done
+//   PARTS    parts of a hash of the worker's options and files
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "remote/peer_agree.h"
@@ -20,7 +20,7 @@
 #include "rule/rule.h"
 #include "train/run_options.h"
 
-// 12 bits of the hash each: whole numbers, as floats have them.
+// Each part has 12 bits of the hash, which a float holds exactly.
 enum { TABLE = SPEC_MAX_TABLES - 2, CALL = 0, PASSES, PARTS, PART_BITS = 12, WIDTH = 7 };
 
 static int wait(struct client *c, client_ts ts, struct err *e)
@@ -28,12 +28,12 @@ static int wait(struct client *c, client_ts ts, struct err *e)
     return ts != 0 ? client_wait(c, ts, e) : e->code;
 }
 
-// This worker's row after so many passes of the call.
+// Makes this worker's row after this number of passes of the call.
 static int say_of(const struct run *r, uint32_t passes, float ret[WIDTH], struct err *e)
 {
     char *text = NULL;
     struct train_config c = *r->config;
-    c.epochs = 0; // which the first worker counts from its save on
+    c.epochs = 0; // this differs: the first worker counts passes from its save on
     TRY(run_options_print(&c, &text, e));
     uint64_t hash = hash_bytes(text, strlen(text), 0);
     mem_free(text);
@@ -71,7 +71,8 @@ int peer_agree_done(struct client *c, const struct run *r, uint32_t passes, stru
     return say(c, r, passes, e);
 }
 
-// A worker beyond the number that the cluster was made for has a rank behind theirs.
+// Returns the number of ranks. A worker beyond the number that the cluster was made for
+// has a higher rank.
 static uint32_t ranks(const struct roster *r)
 {
     uint32_t n = r->workers;
@@ -86,7 +87,8 @@ uint32_t peer_agree_ranks(struct client *c)
     return ranks(member_roster(client_member(c)));
 }
 
-// The worker that has left, if another has taken its rank.
+// Gets the name of the worker with this rank, or of the worker that has left if another
+// has taken the rank.
 static const char *name_of(const struct roster *r, uint32_t rank,
                            char to[ROSTER_NAME_MAX])
 {
@@ -141,7 +143,7 @@ static int check_one(const struct roster *r, uint32_t rank, const float *said,
     char name[ROSTER_NAME_MAX];
     bool takes_part = said[CALL] == mine[CALL];
     if (!takes_part && rank >= r->workers)
-        return 0; // it has joined since
+        return 0; // the worker has joined since the barrier
     if (!takes_part)
         return err_set(
             e, TUG_EIO,
@@ -174,7 +176,8 @@ int peer_agree_check(struct client *c, const struct run *r, uint32_t passes,
         keys[i] = i;
     if (rc == 0)
         rc = wait(c, client_pull(c, &p, e), e);
-    roster = member_roster(client_member(c)); // it may have come anew
+    // fetched again, as a newer one may have arrived
+    roster = member_roster(client_member(c));
     for (uint32_t i = 0; i < n && rc == 0; i++)
         rc = check_one(roster, i, said + i * WIDTH, mine,
                        r->config->cluster->peer->own_files, e);

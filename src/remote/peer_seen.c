@@ -1,10 +1,10 @@
-// See peer_seen.h. Passes use two halves of the keys in turn: while one is written, the other is
-// cleared. In each half and of each label there are
+// See peer_seen.h. Passes use two halves of the keys alternately: while one is written,
+// the other is cleared. Each half has for each label
 //
-//   buckets  rows that all workers push to: weights by score, floats here, exact up to 2^24
-//   sums     a row for each worker, which it sets; a double as three floats, so that none is
-//            rounded and all workers read the same. The pass stands there, too: the row of a
-//            worker that has left does not count
+//   buckets  rows that all workers push to: weights by score, as floats, which are exact up to 2^24
+//   sums     a row for each worker, which it sets. A double is stored as three floats, so that
+//            it is not rounded and all workers read the same value. The row also has the
+//            number of the pass, so that the row of a worker that has left does not count
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "remote/peer_seen.h"
@@ -24,10 +24,10 @@
 enum {
     TABLE = SPEC_MAX_TABLES - 3,
     WIDTH = 64,
-    PER_ROW = WIDTH / 2, // buckets
+    PER_ROW = WIDTH / 2, // buckets in a row
     BUCKET_ROWS = METRICS_BUCKETS / PER_ROW,
     SUMS = 8,
-    PARTS = 3, // floats of a double
+    PARTS = 3, // floats per double
     PASS = SUMS * PARTS,
 };
 
@@ -95,7 +95,8 @@ int peer_seen_clear(struct client *c, uint64_t pass, uint32_t labels, struct err
     return is_first(c) ? clear(c, pass - 1, labels, e) : 0;
 }
 
-// A loss that is not finite is a very large one: servers take finite values only.
+// Splits a double into floats. A loss that is not finite is stored as a very large one,
+// since servers take finite values only.
 static void split(double x, float ret[PARTS])
 {
     if (!isfinite(x) || fabs(x) > (double)FLT_MAX)

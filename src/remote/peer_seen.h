@@ -1,6 +1,6 @@
-// Adds up the counts of all peers in a pass: each adds its own on the servers before all
-// meet, and reads the sums afterwards. So each program that trains learns the totals of
-// the run.
+// Adds up the counts of all peers in a pass: each peer adds its own counts on the servers
+// before they meet at a barrier, and reads the sums afterwards. So each program that
+// trains learns the totals of the run.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_REMOTE_PEER_SEEN_H
@@ -12,22 +12,23 @@
 struct client;
 
 struct peer_seen {
-    uint64_t pass; // of all that these workers do
+    uint64_t pass; // number of the pass among all that these workers do
     uint32_t labels;
-    struct metrics_stream *stream; // of each label
+    struct metrics_stream *stream; // for each label
     uint64_t examples, bad_lines;
     bool all_read_all; // sync: every worker counts all examples and bad lines
 };
 
-// Makes the table, before all meet; the first worker also clears what a call that failed left of
-// that pass.
+// Makes the table, before all meet. The first worker also clears what a failed call has
+// left of this pass.
 int peer_seen_begin(struct client *c, uint64_t pass, uint32_t labels, struct err *e);
-// Clears what the pass before left: by the first worker, once all have begun this one.
+// Clears the counts of the previous pass. The first worker calls it, after all have begun
+// this pass.
 int peer_seen_clear(struct client *c, uint64_t pass, uint32_t labels, struct err *e);
-// Adds what this worker saw. Before all meet.
+// Adds the counts of this worker, before all meet.
 int peer_seen_add(struct client *c, const struct peer_seen *own, struct err *e);
-// Overwrites streams and counts with those of all workers, once all have met and before they meet
-// again.
+// Replaces streams and counts by those of all workers, after they have met and before
+// they meet again.
 int peer_seen_read(struct client *c, struct peer_seen *ret, struct err *e);
 
 #endif

@@ -1,4 +1,4 @@
-// A trainer's client, and what driver and workers of a cluster agree on.
+// A trainer's client, and what the driver and the workers of a cluster agree on.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "remote/remote.h"
@@ -15,15 +15,15 @@
 
 enum { READY_SECONDS = 120 };
 
-// For driver and workers to say what they know of the data: a model with fields may have
-// all of it read once before.
+// How long driver and workers wait for each other's descriptions of the data; with a
+// model with fields a worker may have to read all of its data before.
 enum { DATA_SECONDS = 3600 };
 
 static const double ask_seconds = 0.005;
 
-// In ssp and sync mode servers hold pulls until other workers have come as far, and say
-// whom they waited for when these don't within ten minutes. Until then a missing answer
-// does not mean an error: the scheduler reports dead servers.
+// How long to wait for an answer in ssp and sync mode. There servers let pulls wait for
+// other workers, and refuse them after ten minutes with the names of these. Before that a
+// missing answer is not an error: the scheduler reports dead servers.
 enum { HELD_SECONDS = 660 };
 
 int remote_open(struct remote *r, const struct train_config *c,
@@ -62,7 +62,8 @@ int remote_open(struct remote *r, const struct train_config *c,
 
 void remote_close(struct remote *r)
 {
-    van_free(r->van); // first: what it gives back goes to the client
+    van_free(r->van); // before the client is closed, since the van gives buffers back to
+                      // it
     client_close(r->client);
     *r = (struct remote){0};
 }
@@ -92,7 +93,7 @@ int remote_below(struct remote *r, enum wire_root kind, const char *path,
     return ts != 0 ? client_wait(r->client, ts, e) : e->code;
 }
 
-// A relative one is below the servers' root already.
+// Sets the directory of cold rows. A relative path is below the servers' root already.
 static int set_cold(struct remote *r, struct table_config *t, struct err *e)
 {
     char rest[FILE_PATH_MAX];
@@ -112,7 +113,8 @@ int remote_tables(struct remote *r, const struct train_config *c, const struct m
     return make_table(r, EXCHANGE_DENSE, &dense, e);
 }
 
-// The text that a scheduler passes on is a worker's or the driver's.
+// Keeps the answer about the data. The text that a scheduler passes on comes from a
+// worker or the driver.
 static void take_data(void *ctx, const union wire_any *m)
 {
     const struct msg_data_is *is = &m->data_is;
@@ -233,8 +235,9 @@ bool remote_steps(const struct train_config *c)
                                               rule_changes_add_up(c->model.latent.kind));
 }
 
-// Sixteen pieces for each of sixteen workers. Not by how many there are: a run that was
-// saved in the middle of a pass goes on with more or fewer.
+// Sixteen pieces for each of sixteen workers. It does not depend on the number of
+// workers: a run that was saved in the middle of a pass may be resumed with more or
+// fewer.
 uint64_t remote_piece_bytes(uint64_t text_bytes)
 {
     enum { PIECES = 256 };

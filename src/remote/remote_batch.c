@@ -1,7 +1,7 @@
-// How the threads of a worker compute a batch that was pulled: each takes some of its
-// examples. By gradients each adds up those of its examples, and then all add what the
-// others have for a part of the keys; by steps all step on the same rows, as the threads
-// of one process do (train/hogwild.c).
+// The threads of a worker compute a batch that was pulled; each takes some of its
+// examples. By gradients, each thread adds up the gradients of its examples, and then
+// each adds up the threads' sums for a part of the keys. By steps, all threads update the
+// same rows, as the threads of one process do (train/hogwild.c).
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -11,11 +11,12 @@
 #include "remote/remote.h"
 
 enum {
-    // The memory of a thread for examples whose layers are computed one after the other.
-    // The gradient of a layer is complete in the last part of a batch only: so parts are
-    // large, as far as the processor's caches go.
+    // Memory of a thread for examples of which one layer after the other is computed. The
+    // gradient of a layer is only complete in the last part of a batch, so parts are as
+    // large as the processor's caches allow.
     WHOLE_BYTES = 16 << 20,
-    POLL_EVERY = 256, // examples, so that answers do not wait in the system
+    POLL_EVERY = 256, // examples between two polls of the van, so that answers do not
+                      // wait in the system
     BIAS_EVERY = 32,
 };
 
@@ -95,12 +96,13 @@ struct job {
     struct exchange *x;
     struct model_batch batch;
     const struct exchange_push *push;
-    bool last; // of its parts; no other thread computes any
-    int rc;    // of the client's calls, which the first thread makes
+    bool last; // its last part is being computed, and by no other thread
+    int rc;    // the result of the client's calls, which the first thread makes
     struct err *e;
 };
 
-// Between two parts of the first thread's examples: `before` were done, now `done` are.
+// Polls the van now and then, between two parts of the first thread's examples: `before`
+// were done before the last part, `done` are now.
 static int poll_sometimes(struct job *j, int rank, size_t before, size_t done)
 {
     if (rank == 0 && j->rc == 0 && before / POLL_EVERY != done / POLL_EVERY)
@@ -108,8 +110,8 @@ static int poll_sometimes(struct job *j, int rank, size_t before, size_t done)
     return rank == 0 ? j->rc : 0;
 }
 
-// Returns where thread `rank`'s part of n elements begins: a multiple of `unit`, n at
-// most.
+// Returns where thread `rank`'s part of n elements begins: a multiple of `unit`, at most
+// n.
 static size_t part_begin(const struct remote_worker *w, int rank, size_t n, size_t unit)
 {
     size_t units = (n + unit - 1) / unit;
@@ -117,7 +119,7 @@ static size_t part_begin(const struct remote_worker *w, int rank, size_t n, size
     return from < n ? from : n;
 }
 
-// Whether parts of the dense parameters come and go while the model computes.
+// Returns whether parts of the dense parameters are transferred while the model computes.
 static bool flows(const struct job *j)
 {
     return j->x->n_parts > 1 && j->worker->n_threads == 1 && model_by_layer(&j->x->model);
@@ -170,7 +172,7 @@ static int thread_gradients(struct job *j, struct remote_thread *t, int rank)
     return 0;
 }
 
-// Adds what the other threads have, of a part of the floats.
+// Adds the sums of the other threads to those of the first one, for a part of the floats.
 static void add_sums(void *job, int rank)
 {
     struct job *j = job;
@@ -187,8 +189,8 @@ static void add_sums(void *job, int rank)
     }
 }
 
-// The n examples from `first` on, behind which dense parameters step: the bias, which
-// every example touches, once for a few of them, and layers by the mean of a batch,
+// Trains on n examples from `first` on, and then updates dense parameters: the bias,
+// which every example uses, once for a few examples, and layers by the mean of a batch,
 // both as in one process.
 static int step_unit(struct job *j, struct remote_thread *t, int rank, size_t first,
                      size_t n)
@@ -217,8 +219,8 @@ static int step_unit(struct job *j, struct remote_thread *t, int rank, size_t fi
     return 0;
 }
 
-// Units are dealt to the threads in turn, so that all are about as far in the data. Layers
-// step behind each batch of a stretch.
+// Units go to the threads in turn, so that all threads are at about the same position in
+// the data. Layers are updated after each batch of a stretch.
 static int thread_steps(struct job *j, struct remote_thread *t, int rank)
 {
     struct remote_worker *w = j->worker;
@@ -241,7 +243,7 @@ static void compute(void *job, int rank)
     t->work.flow = NULL;
 }
 
-// On as many threads as compute a batch.
+// Runs a function in as many threads as compute a batch.
 static void run(struct job *j, team_fn fn)
 {
     if (j->worker->n_threads > 1)
@@ -260,7 +262,8 @@ static int compute_all(struct job *j)
     return 0;
 }
 
-// The first thread adds up where the batch's sums are wanted.
+// Makes room for the threads' sums. The first thread adds up in the memory of the batch's
+// sums.
 static int reserve_sums(struct remote_worker *w, struct exchange *x)
 {
     size_t n = x->n * x->push_width + KERNEL_PADDING;
@@ -287,7 +290,7 @@ static int take_gradients(struct job *j)
     TRY(remote_failed(j->worker, rc, (uint64_t)j->push->pass, j->e));
     TRY(flows(j) ? exchange_pulled_rows(x, j->e) : exchange_pulled(x, j->e));
     TRY(compute_all(j));
-    TRY(exchange_pulled(x, j->e)); // a batch of no examples has asked for no layer
+    TRY(exchange_pulled(x, j->e)); // a batch without examples has asked for no layer
     if (j->worker->n_threads > 1)
         run(j, add_sums);
     return 0;

@@ -1,5 +1,5 @@
-// Training on a cluster that diverged, in the words of who gave the data: a worker knows its
-// columns and lines, where a push knows keys.
+// Errors of training on a cluster that diverged, in the user's terms: a worker knows the
+// columns and lines of its data, while a push has only keys.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <ctype.h>
@@ -16,7 +16,7 @@
 #include "table/table.h"
 #include "train/diverged.h"
 
-// The first example of the data that has the key, and the slot that the key is in.
+// Finds the first example of the data with this key, and the key's slot.
 static bool find_example(const struct remote_worker *w, const struct dataset *d,
                          uint64_t key, uint64_t *ret_example, uint32_t *ret_slot)
 {
@@ -25,7 +25,7 @@ static bool find_example(const struct remote_worker *w, const struct dataset *d,
     bool found = false;
     for (uint64_t i = 0; i < dataset_size(d) && !found; i++) {
         if (dataset_gather(d, &i, 1, &b) != 0)
-            break; // the key alone must do
+            break; // without its position, the error only has the key
         for (size_t j = 0; j < b.nnz && !found; j++) {
             found = table_row_key(table_row(slabs, b.id[j])) == key;
             *ret_slot = b.slot[j];
@@ -36,7 +36,7 @@ static bool find_example(const struct remote_worker *w, const struct dataset *d,
     return found;
 }
 
-// Its slot, and where it is first.
+// Returns the slot of a key, and where the key is first in the data.
 static uint32_t find_key(const struct remote_worker *w, const struct dataset *d,
                          uint64_t key, char where[ORIGIN_TEXT_MAX])
 {
@@ -58,8 +58,8 @@ static int name_key(const struct remote_worker *w, const struct dataset *d, uint
     return diverged_update(w->reader, slot, key, what, where, e);
 }
 
-// Finds the key of the largest |weight * x| of the batch; false if the batch has no
-// feature.
+// Finds the key of the largest |weight * x| of the batch. Returns false if the batch has
+// no features.
 static bool find_worst(const struct exchange *x, uint64_t *ret_key, double *ret_weight)
 {
     const struct model_batch b = view_batch(&x->view);
@@ -80,8 +80,8 @@ static bool find_worst(const struct exchange *x, uint64_t *ret_key, double *ret_
     return *ret_weight >= 0;
 }
 
-// The error of a server about a key of the model's features, to this worker or to another
-// one.
+// Gets the key of a server's error about the model's features, which may be the answer to
+// this worker or to another one.
 static bool key_of_server(const struct err *e, uint64_t *ret)
 {
     static const char *const table = " of table sparse would become infinite";

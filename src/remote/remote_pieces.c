@@ -1,6 +1,6 @@
-// A worker's passes by pieces (all modes but sync): batches of a piece are
-// pulled ahead, computed and pushed without waiting for each other. In geo what is pulled
-// and pushed at a time is a stretch of batches; it ends with its piece.
+// A worker's passes by pieces (all modes but sync): batches of a piece are pulled ahead,
+// computed, and pushed without waiting for each other. In geo mode a stretch of batches
+// is pulled and pushed at a time; it ends with its piece.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -60,8 +60,8 @@ static int hold(struct remote_worker *w, const struct msg_leased *l, struct data
     return 0;
 }
 
-// The examples of a piece; `*ret_own`: they are not kept, the caller closes them. Ids of
-// pieces that are not kept need not be either.
+// Gets the examples of a piece. If *ret_own is set, the piece is not kept, and the caller
+// must close it. The ids of keys are dropped when no piece is kept.
 static int take_piece(struct remote_worker *w, const struct msg_leased *l,
                       struct dataset **ret, bool *ret_own, struct err *e)
 {
@@ -85,17 +85,19 @@ struct batches {
     const struct dataset *data;
     struct order order;
     struct order_block hand;
-    uint64_t batches;  // that the piece is cut into
-    uint64_t n, each;  // what is pulled and pushed at a time: so many batches,
-    uint64_t most;     // and at most so many examples
-    uint64_t window;   // of them are pulled and not acknowledged yet
-    uint64_t finished; // are acknowledged
+    uint64_t batches; // the number of batches in the piece
+    uint64_t n, each; // `each` batches are pulled and pushed together, so the piece has n
+                      // such groups
+    uint64_t most;    // the most examples in a group
+    uint64_t window;  // the number of groups that may be pulled and not acknowledged yet
+    uint64_t finished; // the number of groups that are acknowledged
     float rate;
-    uint64_t first_clock; // ssp: of batch 0
-    uint64_t ticked;      // layers in ssp: batches that the clock has passed
+    uint64_t first_clock; // ssp: clock of batch 0
+    uint64_t ticked; // for layers in ssp mode: the number of batches whose clock was sent
 };
 
-// A staleness of s lets a batch be pulled before the previous s batches are pushed.
+// Returns the window. A staleness of s lets a batch be pulled before the previous s
+// batches are pushed.
 static uint64_t window_of(const struct train_cluster *k)
 {
     uint64_t most = k->in_flight > 0 && k->in_flight < REMOTE_SLOTS ? k->in_flight
@@ -103,14 +105,14 @@ static uint64_t window_of(const struct train_cluster *k)
     return k->mode == CONFIG_SSP && k->staleness < most - 1 ? k->staleness + 1 : most;
 }
 
-// One after the other, whatever the window: batch b is computed with the changes of batch
-// b - 1, while batch b + 1 is being pulled.
+// Returns the slot of batch b. Whatever the window, batches are computed one after the
+// other: batch b with the changes of batch b - 1, while batch b + 1 is being pulled.
 static struct exchange *slot_of(struct remote_worker *w, uint64_t b)
 {
     return &w->slots[b % REMOTE_SLOTS];
 }
 
-// Whether what is pulled of the table waits for other workers.
+// Returns whether pulls of this table wait for other workers.
 static bool keeps_clock(const struct train_cluster *k, uint32_t table)
 {
     return k->mode == CONFIG_SSP || (table == EXCHANGE_DENSE && k->dense_bounded);
@@ -129,7 +131,7 @@ static int tick(struct remote_worker *w, uint64_t clock, struct err *e)
     return 0;
 }
 
-// Waits until batch b's pushes are acknowledged.
+// Waits until the pushes of batch b are acknowledged.
 static int finish_batch(struct remote_worker *w, struct batches *s, uint64_t b,
                         struct err *e)
 {
@@ -139,8 +141,9 @@ static int finish_batch(struct remote_worker *w, struct batches *s, uint64_t b,
                                                   : 0;
 }
 
-// If layers obey a bound and rows of features do not, a batch's clock has passed when the
-// layers' gradients are applied: before those of the rows are, perhaps.
+// Sends the clock of batches up to `batches`. If only layers have a bounded delay, a
+// batch's clock is sent when the layers' gradients are applied, perhaps before those of
+// the rows are.
 static int pass_clock(struct remote_worker *w, struct batches *s, uint64_t batches,
                       struct err *e)
 {
@@ -152,9 +155,9 @@ static int pass_clock(struct remote_worker *w, struct batches *s, uint64_t batch
     return 0;
 }
 
-// In geo the rows become the average of what the workers make of them: those that are
-// there when the rows are asked for, and have something to train on. In elastic mode they
-// go a fraction of the way there.
+// Returns the fraction of a change that is pushed. In geo mode the rows become the
+// average over the workers that are there when the rows are pulled, and have something to
+// train on. In elastic mode they move by a fraction of that.
 static float fraction_of(const struct remote_worker *w, const struct msg_leased *l)
 {
     const struct roster *r = member_roster(client_member(w->remote.client));
@@ -166,12 +169,13 @@ static float fraction_of(const struct remote_worker *w, const struct msg_leased 
     for (uint32_t i = 0; i < r->n_nodes; i++)
         workers += r->nodes[i].role == WIRE_WORKER && r->nodes[i].alive;
     if (l->pieces != 0 && left < workers)
-        workers = left; // the others have nothing to train on
+        workers = left; // the other workers have nothing to train on
     return (k->elastic > 0 ? k->elastic : 1) / (float)(workers > 0 ? workers : 1);
 }
 
-// The position of the pass's order at which batch b, or stretch, begins. Layers step by the
-// mean of a batch, which all batches of a piece are to count alike for.
+// Returns the position in the pass's order at which batch b, or stretch b, begins. Layers
+// are updated by the mean of a batch, so all batches of a piece must have about the same
+// size.
 static uint64_t begin_of(const struct remote_worker *w, const struct batches *s,
                          uint64_t b)
 {
@@ -204,8 +208,8 @@ static int compute_batch(struct remote_worker *w, struct batches *s, uint64_t b,
                          struct err *e)
 {
     struct exchange *x = slot_of(w, b);
-    // Batches before b - window + 1 are acknowledged, so the clock need not lag further
-    // behind.
+    // Batches before b - window + 1 are acknowledged, so the clock need not be later than
+    // that.
     uint64_t may_miss = w->config->cluster->dense_staleness;
     may_miss = may_miss < s->window ? may_miss : s->window - 1;
     TRY(pass_clock(w, s, b > may_miss ? b - may_miss : 0, e));
@@ -217,7 +221,7 @@ static int compute_batch(struct remote_worker *w, struct batches *s, uint64_t b,
         .id_group = (uint32_t)b,
         .id_low = (uint32_t)s->finished,
         .examples = x->view.batch.n,
-        // As in one process, layers are updated by the mean.
+        // as in one process, layers are updated by the mean
         .dense_scale = !x->steps && model_has_layers(&x->model) && x->view.batch.n > 0
                            ? 1 / (float)x->view.batch.n
                            : 0,
@@ -225,8 +229,9 @@ static int compute_batch(struct remote_worker *w, struct batches *s, uint64_t b,
     int rc = remote_compute(w, x, &p, e);
     if (rc != 0)
         return remote_diverged(w, x, s->data, s->lease->pass, rc, e);
-    // The next batch's rows should come without this batch's changes, but servers hold a
-    // pull that is ahead of others, and answer it with the rows at that later time.
+    // The next batch's rows should come without this batch's changes. But servers let a
+    // pull that is ahead of other workers wait, and would answer it with the rows of that
+    // later time.
     if (x->steps && s->window > 1 && b + 1 < s->n &&
         w->config->cluster->mode == CONFIG_SSP)
         TRY(exchange_pulled(slot_of(w, b + 1), e));
@@ -255,8 +260,8 @@ static int train_batches(struct remote_worker *w, struct batches *s, struct err 
     return pass_clock(w, s, s->n, e);
 }
 
-// ssp: a pass has its own clocks; a worker that begins later than others takes part from
-// the slowest of them on, and does not make them wait until it has done as much.
+// For ssp. A pass has its own clocks. A worker that begins later than others starts with
+// the clock of the slowest one, so that the others do not wait until it has done as much.
 static int begin_pass(struct remote_worker *w, uint64_t pass, struct err *e)
 {
     const struct train_cluster *k = w->config->cluster;
@@ -288,7 +293,8 @@ int remote_pieces_pause(struct remote_worker *w, struct err *e)
     return tick(w, UINT64_MAX, e);
 }
 
-// In geo a stretch of batches is pulled and pushed at a time.
+// Divides the piece into batches; in geo mode a stretch of batches is pulled and pushed
+// at a time.
 static void cut(struct batches *s, const struct train_config *c)
 {
     s->batches = even_parts(order_positions(&s->order), c->batch);

@@ -18,7 +18,8 @@ static int wait(struct remote_rows *r, client_ts ts, struct err *e)
     return ts != 0 ? client_wait(r->client, ts, e) : e->code;
 }
 
-// `living`: the accessor whose pulls returned the values; NULL: they are whole rows.
+// Puts rows that were pulled into the table. `living` is the accessor by whose layout the
+// values were pulled; NULL: they are whole rows.
 int remote_rows_put(struct table *t, const uint64_t *keys, size_t n, const float *values,
                     const uint8_t *found, const struct accessor *living,
                     const struct accessor *own)
@@ -40,7 +41,8 @@ int remote_rows_put(struct table *t, const uint64_t *keys, size_t n, const float
     return rc;
 }
 
-// For a table of features with a lifecycle, and the dense parameters beside it.
+// Returns the accessor of the servers' table if its rows have a lifecycle, which the
+// dense parameters with it do not have.
 static const struct accessor *living_of(const struct remote_rows *r, bool dense)
 {
     const struct table_spec *s = client_spec(r->client, remote_number(false, false));
@@ -49,7 +51,7 @@ static const struct accessor *living_of(const struct remote_rows *r, bool dense)
     return &client_spec(r->client, remote_number(dense, false))->accessor;
 }
 
-// Pulls rows into the cache. A key without a row gets one that was never updated.
+// Pulls rows into the cache. A key without a row gets a row that was never updated.
 static int pull_rows(struct remote_rows *r, bool dense, const uint64_t *keys, size_t n,
                      struct err *e)
 {
@@ -98,7 +100,7 @@ static size_t distinct(uint64_t *keys, size_t n)
     return kept;
 }
 
-// For dataset_load, called by the members of the team: one at a time asks the servers.
+// For dataset_load, which several threads call: one at a time asks the servers.
 int remote_rows_resolve(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret_ids)
 {
     struct remote_rows *r = ctx;

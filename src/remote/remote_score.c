@@ -1,7 +1,7 @@
-// A worker scores pieces of --valid and --test, by rows that it asks the servers for, and tells
-// the driver what it found.
+// A worker scores pieces of --valid and --test, by rows that it pulls from the servers,
+// and reports the results to the driver.
 //
-// Pieces are small: the result of one fits into a message.
+// Pieces are small, so that the result of one fits into a message.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/alloc.h"
@@ -18,7 +18,7 @@ struct remote_score {
     struct parameters cache;
     struct remote_rows rows;
     pthread_mutex_t lock;
-    uint64_t pass; // that the cache is of; 0: none
+    uint64_t pass; // pass of the rows in the cache; 0: none
     bool test_pass;
 };
 
@@ -73,7 +73,8 @@ const struct pieces *remote_score_pieces(const struct remote_worker *w, bool tes
     return w->score == NULL ? NULL : test ? w->score->test : w->score->valid;
 }
 
-// Where a leased file lies: behind those that are trained on, and the buckets.
+// Finds the files of --valid or --test to which a leased file belongs; they come after
+// those to train on and the buckets.
 static struct pieces *find(const struct remote_worker *w, uint32_t *file)
 {
     const struct remote_score *s = w->score;
@@ -92,7 +93,7 @@ bool remote_score_has(const struct remote_worker *w, uint32_t file)
     return find(w, &file) != NULL;
 }
 
-// The rows of a pass; earlier ones are dropped.
+// Opens the cache for the rows of a pass, and drops those of an earlier pass.
 static int begin(struct remote_worker *w, const struct msg_leased *l, bool test,
                  struct err *e)
 {
@@ -178,7 +179,8 @@ static int tell(struct remote_worker *w, const struct msg_leased *l,
     if (rc == 0)
         rc = client_ask(w->remote.client, MSG_PIECE_DONE, &m, NULL, NULL, e);
     buf_free(&b);
-    w->waited_ns = client_stats(w->remote.client).waited_ns; // not of training
+    // the time waited for scores does not count as training
+    w->waited_ns = client_stats(w->remote.client).waited_ns;
     return rc;
 }
 

@@ -1,5 +1,6 @@
-// A worker's passes by shares (sync): of every batch it computes the micro-batches of its
-// share, and the servers go on to the next batch when they have all sixteen.
+// A worker's passes by shares (sync): it computes the micro-batches of its share
+// of every batch, and the servers go on to the next batch when they have all
+// sixteen micro-batches.
 //
 // When workers die the batches are divided anew. A worker whose share of the awaited
 // batch has grown then computes the rest of it. The bits are the same, whichever worker
@@ -12,7 +13,8 @@
 #include "train/fields.h"
 #include "train/micro.h"
 
-static const uint64_t look_ns = 50000000; // for a new division, while waiting
+static const uint64_t look_ns = 50000000; // interval at which a wait checks for a new
+                                          // division
 
 static int load_all(struct remote_worker *w, struct err *e)
 {
@@ -60,7 +62,7 @@ int remote_check_view(const struct msg_view *v, struct err *e)
                    SYNC_MICROS, SYNC_MICROS);
 }
 
-// The micro-batches of a worker's share, as bits.
+// Returns the micro-batches of a worker's share, as bits.
 static uint32_t micros_of(const struct msg_view *v)
 {
     uint32_t first = SYNC_MICROS * v->slot / v->slots,
@@ -68,7 +70,7 @@ static uint32_t micros_of(const struct msg_view *v)
     return (1u << end) - (1u << first);
 }
 
-// The largest aligned run of wanted micro-batches that begins with the first one.
+// Gets the largest aligned range of wanted micro-batches that begins with the first one.
 static void next_run(uint32_t wanted, uint32_t *ret_first, uint32_t *ret_n)
 {
     uint32_t first = (uint32_t)__builtin_ctz(wanted), n = 1;
@@ -82,7 +84,7 @@ static void next_run(uint32_t wanted, uint32_t *ret_first, uint32_t *ret_n)
     *ret_n = n;
 }
 
-// Examples of micro-batch m of batch b, without held-out ones.
+// Picks the examples of micro-batch m of batch b, except those held out.
 static size_t pick(struct share *s, uint64_t b, uint32_t m, uint64_t *ret)
 {
     const struct train_config *c = s->worker->config;
@@ -111,8 +113,9 @@ static bool requests_over(struct exchange *x, int *ret_rc, struct err *e)
 
 static int redo(struct share *s, struct err *e);
 
-// Waits for the rows of batch b, which come when the batch before it is applied
-// everywhere: if workers die meanwhile, more of that batch may be this worker's now.
+// Waits for the rows of batch b, which come when the previous batch is applied on all
+// servers. If a worker dies meanwhile, this worker may have to compute more of that
+// batch.
 static int wait_for_rows(struct share *s, struct exchange *x, uint64_t b, struct err *e)
 {
     struct remote_worker *w = s->worker;
@@ -187,8 +190,9 @@ static int push_run(struct share *s, struct exchange *x, uint64_t b, uint32_t fi
     return rc == 0 ? 0 : remote_diverged(w, x, w->all, s->pass, rc, e);
 }
 
-// Pushes those of its micro-batches of batch b that are not among *done yet. A division
-// may come whenever the van is polled, so it is the last look at it that counts.
+// Pushes those micro-batches of its share of batch b that are not in *done yet. A new
+// division may arrive whenever the van is polled, so the share is read again after each
+// push.
 static int push_share(struct share *s, struct exchange *x, uint64_t b, uint32_t *done,
                       struct err *e)
 {
@@ -202,7 +206,7 @@ static int push_share(struct share *s, struct exchange *x, uint64_t b, uint32_t 
     return 0;
 }
 
-// The last batch that was pushed, after a new division.
+// After a new division, computes what this worker now has to do of the last batch.
 static int redo(struct share *s, struct err *e)
 {
     return s->begun
@@ -242,7 +246,8 @@ static int begin_pass(struct remote_worker *w, const struct msg_leased *l, struc
 
 int remote_train_share(struct remote_worker *w, const struct msg_leased *l, struct err *e)
 {
-    bool again = w->share.pass == l->pass; // it had finished: batches were divided anew
+    bool again = w->share.pass == l->pass; // the worker had finished the pass, and
+                                           // batches were divided anew since
     if (l->view >= w->view.view)
         w->view = (struct msg_view){l->pass, l->view, l->slot, l->slots};
     if (!again)
@@ -256,7 +261,8 @@ int remote_train_share(struct remote_worker *w, const struct msg_leased *l, stru
     struct msg_piece_done done = {
         .pass = l->pass,
         .index = w->share.reports++,
-        .examples = dataset_size(w->all), // that all of them share
+        .examples = dataset_size(w->all), // the examples of the whole pass, which all
+                                          // workers report
     };
     return remote_report(w, &done, e);
 }

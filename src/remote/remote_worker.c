@@ -1,5 +1,5 @@
-// A worker of a cluster: it opens what it needs, tells what data it sees, and works on
-// what the scheduler leases to it until the run is over.
+// A worker of a cluster: it opens what it needs, describes its data to the scheduler, and
+// works on what the scheduler leases to it until the run is over.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <pthread.h>
@@ -35,7 +35,8 @@ int remote_report(struct remote_worker *w, struct msg_piece_done *m, struct err 
     struct buf b = BUF_INIT(WIRE_BYTES_MAX);
     struct metrics_stream *all = remote_seen(w);
     uint32_t labels = w->model.options.tasks;
-    if (w->config->cluster->peer != NULL) { // nobody asks
+    // without a driver nobody asks for the description
+    if (w->config->cluster->peer != NULL) {
         w->reported += m->examples;
         w->at_end = m->at_end;
         return 0;
@@ -60,8 +61,6 @@ int remote_report(struct remote_worker *w, struct msg_piece_done *m, struct err 
     w->bad_lines = 0;
     return rc;
 }
-
-// Telling the scheduler what data there is.
 
 static int put_files(const struct pieces *p, struct buf *list, struct err *e)
 {
@@ -115,8 +114,6 @@ static int tell_data(struct remote_worker *w, uint64_t piece_bytes, struct err *
     return rc;
 }
 
-// Opening.
-
 static uint64_t text_bytes(const struct remote_worker *w, struct err *e, int *rc)
 {
     struct source_options o = {.paths = w->config->data.items,
@@ -149,7 +146,7 @@ static int open_data(struct remote_worker *w, struct err *e)
 {
     const struct train_config *c = w->config;
     int rc;
-    if (c->data.n == 0) // files are its own, and there are none
+    if (c->data.n == 0) // the worker has files of its own, but none
         return 0;
     uint64_t bytes = text_bytes(w, e, &rc);
     TRY(rc);
@@ -172,7 +169,7 @@ static int open_data(struct remote_worker *w, struct err *e)
     return tell_data(w, o.piece_bytes, e);
 }
 
-// The driver's options for reading the data.
+// Gets from the driver how the data is to be read.
 static int learn_schema(struct remote_worker *w, struct err *e)
 {
     struct remote_data *data = mem_zalloc(sizeof(*data));
@@ -193,8 +190,8 @@ static int learn_schema(struct remote_worker *w, struct err *e)
     return rc;
 }
 
-// How the data is read: as the saved model that the run begins with, as another worker,
-// or as the options and the first file say.
+// Opens the reader. The data is read as the saved model says with which the run begins,
+// as another worker reads it, or as the options and the first file say.
 static int open_reader(struct remote_worker *w, struct err *e)
 {
     if (w->config->cluster->peer == NULL)
@@ -216,7 +213,7 @@ static int open_model(struct remote_worker *w, struct err *e)
     m.tasks = schema_labels(reader_schema(w->reader));
     TRY(model_init(&w->model, &m, e));
     TRY(remote_tables(&w->remote, c, &w->model, e));
-    struct model rows = w->model; // on rows as they lie on the servers
+    struct model rows = w->model; // for rows as the servers have them
     if (c->table != NULL)
         TRY(lifecycle_model(&client_spec(w->remote.client, EXCHANGE_SPARSE)->config,
                             &w->model, &rows, e));
@@ -230,7 +227,7 @@ static int open_model(struct remote_worker *w, struct err *e)
     return remote_threads_open(w, e);
 }
 
-// Batches are divided anew: looked at between batches and while waiting.
+// Keeps a new division of batches, which is used between batches and during waits.
 static void on_view(void *ctx, const struct msg_view *m)
 {
     struct remote_worker *w = ctx;
@@ -280,14 +277,12 @@ void remote_worker_close(struct remote_worker *w)
         remote_give_back(&w->remote);
 }
 
-// Working.
-
 static void keep_lease(void *ctx, const union wire_any *m)
 {
     *(struct msg_leased *)ctx = m->leased;
 }
 
-// All pushes of pieces that were reported done are acknowledged.
+// Marks a save. All pushes of pieces that were reported done are acknowledged.
 static int mark(struct remote_worker *w, uint64_t save, struct err *e)
 {
     client_ts ts = client_mark(w->remote.client, save, e);
@@ -298,8 +293,8 @@ static int mark(struct remote_worker *w, uint64_t save, struct err *e)
     return 0;
 }
 
-// Checks a lease against this worker's files; identities and clocks are made of its
-// numbers.
+// Checks a lease against this worker's files, since identities and clocks are computed
+// from its numbers.
 static int check_lease(const struct remote_worker *w, const struct msg_leased *l,
                        struct err *e)
 {
@@ -334,7 +329,8 @@ static int work(struct remote_worker *w, struct err *e)
         struct msg_lease ask = {.pass = w->pass, .finished = 0, .marked = w->marked};
         if (l.what == WIRE_LEASE_SHARE) {
             ask.finished = l.pass;
-            ask.view = w->share.view; // not a newer one, which may have come since
+            ask.view = w->share.view; // the division that was used, not a newer one that
+                                      // may have arrived since
         }
         TRY(client_ask(w->remote.client, MSG_LEASE, &ask, keep_lease, &l, e));
         TRY(check_lease(w, &l, e));
@@ -347,7 +343,8 @@ static int work(struct remote_worker *w, struct err *e)
             break;
         case WIRE_LEASE_SCORE:
         case WIRE_LEASE_SCORE_BEST:
-            TRY(remote_pieces_pause(w, e)); // of a clock that others wait for
+            // otherwise other workers would wait for this one's clock
+            TRY(remote_pieces_pause(w, e));
             TRY(remote_score_piece(w, &l, e));
             break;
         case WIRE_LEASE_MARK:
@@ -362,7 +359,8 @@ static int work(struct remote_worker *w, struct err *e)
     }
 }
 
-// Lanes: threads of a worker's process, each a node of its own, with its own batches.
+// Lanes are threads of a worker's process. Each is a node of its own, with its own
+// batches.
 
 struct lane {
     const struct train_config *config;
@@ -388,7 +386,7 @@ static void *run_lane(void *arg)
     int rc = remote_worker_open(w, &l->end);
     if (rc == 0)
         rc = work(w, &l->end);
-    // Others wait for this worker: they are told, even when it failed.
+    // Other nodes wait for this worker, so it leaves even after an error.
     if (w->remote.client != NULL)
         (void)client_leave(w->remote.client, rc, rc != 0 ? l->end.text : "", NULL);
     remote_worker_close(w);
@@ -398,7 +396,8 @@ static void *run_lane(void *arg)
     return NULL;
 }
 
-// A failed lane's report of another's end is not the reason.
+// Returns the reason of the end. A lane's error that only reports the end of another one
+// is not the reason.
 static int reason(const struct lane *lanes, uint32_t n, struct err *e)
 {
     const struct err *why = NULL;
@@ -413,7 +412,7 @@ static int reason(const struct lane *lanes, uint32_t n, struct err *e)
 
 int remote_worker_run(const struct train_config *c, struct err *e)
 {
-    // In sync mode the examples of all are held by each worker: once a process is enough.
+    // In sync mode each worker has all examples in memory, so a process has only one.
     bool one = c->cluster->mode == CONFIG_SYNC || c->cluster->together || c->threads < 1;
     uint32_t n = one ? 1 : (uint32_t)c->threads;
     struct lane *lanes = mem_zalloc(n * sizeof(*lanes));
@@ -424,7 +423,7 @@ int remote_worker_run(const struct train_config *c, struct err *e)
     for (uint32_t i = 0; i < n && rc == 0; i++) {
         lanes[i] = (struct lane){.config = c, .number = (uint16_t)i, .of = (uint16_t)n};
         if (i == 0)
-            continue; // this thread's
+            continue; // the first lane runs in this thread
         lanes[i].started = pthread_create(&lanes[i].thread, NULL, run_lane, &lanes[i]) ==
                            0;
         if (!lanes[i].started)

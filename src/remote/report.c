@@ -1,6 +1,6 @@
-// Reports of workers as bytes: for each label fixed numbers, those that are of the worker
-// with the first one, then the buckets of scores that are not
-// empty. Native byte order: all nodes of a cluster have the same (wire.c).
+// Reports of workers as bytes: for each label a fixed number of sums (those of the whole
+// worker come with the first label), then the buckets of scores that are not empty. The
+// byte order is that of the machine, which all nodes of a cluster share (wire.c).
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "remote/report.h"

@@ -9,19 +9,21 @@
 #include "model/metrics.h"
 
 struct report {
-    struct metrics_stream *stream; // of each label: examples before they were trained on
+    struct metrics_stream *stream; // for each label: sums over examples, scored before
+                                   // they were trained on
     uint32_t labels;
-    double read_seconds; // spent on reading and parsing
-    double wait_seconds; // and on waiting for servers
-    uint64_t bad_lines;  // skipped
-    uint64_t data_bytes; // of data held in memory now
+    double read_seconds; // time spent on reading and parsing
+    double wait_seconds; // time spent on waiting for servers
+    uint64_t bad_lines;  // lines that were skipped
+    uint64_t data_bytes; // bytes of data in memory now
 };
 
 // Appends the report to *b.
 int report_write(const struct report *r, struct buf *b);
 
-// Takes the first report, or part of one, off *bytes and adds its stream to that of the
-// same label in r->stream; the rest of *r is overwritten. 1, 0 at the end, or TUG_EDATA.
+// Takes the next report, or part of a report, from *bytes. Its stream is added to that of
+// the same label in r->stream; the rest of *r is overwritten. Returns 1, 0 at the end, or
+// TUG_EDATA.
 int report_next(const char **bytes, size_t *n, struct report *r);
 
 #endif

@@ -1,5 +1,5 @@
-// A wait for other workers, which may be slow as long as they live: it has no deadline,
-// and from time to time reports the awaited workers.
+// A wait for other workers. These may be slow as long as they live, so the wait has no
+// deadline, but from time to time reports the awaited workers.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_REMOTE_WAITING_H
@@ -10,7 +10,7 @@
 #include "base/clock.h"
 
 struct waiting {
-    double began, due; // by clock_seconds
+    double began, due; // in seconds of clock_seconds
 };
 
 static inline struct waiting waiting_begin(double patience)
@@ -19,8 +19,8 @@ static inline struct waiting waiting_begin(double patience)
     return (struct waiting){now, now + patience};
 }
 
-// Whether to tell now, after *ret_seconds; the next time when the wait is twice as long, or by
-// an hour longer.
+// Returns whether to report now, with the seconds of the wait so far. The next report is
+// due when the wait is twice as long, or after one more hour.
 static inline bool waiting_is_due(struct waiting *w, double *ret_seconds)
 {
     enum { RARELY = 3600 };

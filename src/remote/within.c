@@ -1,4 +1,5 @@
-// See within.h: a driver on this thread, a worker on another.
+// A run in one process with a server: the driver runs in this thread and a worker in
+// another. See within.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "remote/within.h"
@@ -17,7 +18,7 @@ struct within {
     struct table_config table;
     struct train_cluster cluster;
     struct node node;
-    atomic_bool stop; // the worker's: there is no driver any more
+    atomic_bool stop; // set to stop the worker when the driver has ended
     struct err end;
     pthread_t thread;
 };
@@ -28,7 +29,7 @@ static int set_table(struct within *w, const struct table_config *t, struct err 
     w->config.table = &w->table;
     if (w->table.cold[0] == '\0')
         return 0;
-    char cold[FILE_PATH_MAX]; // of this process, wherever that is
+    char cold[FILE_PATH_MAX]; // absolute path of the directory for cold rows
     TRY(below_absolute(w->table.cold, cold, e));
     return table_config_set(&w->table, "cold", cold, e);
 }
@@ -61,7 +62,7 @@ static int run(const struct train_config *c, const struct embedded *l,
 {
     TRY(open_node(worker, c, l, e));
     TRY(open_node(driver, c, l, e));
-    worker->config.interrupted = &worker->stop; // a signal is the driver's business
+    worker->config.interrupted = &worker->stop; // signals are handled by the driver
     if (pthread_create(&worker->thread, NULL, work, worker) != 0)
         return err_set(e, TUG_EIO, "cannot start a thread to train");
     int rc = train_run(&driver->config, ret, e);

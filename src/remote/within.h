@@ -1,5 +1,5 @@
-// A run in this process by its settings, where they may want a server: the loop of one is within
-// the process then (server/embedded.h), as it is elsewhere on a cluster.
+// A run in this process whose settings may need a server: then one loop of a server runs
+// inside the process (server/embedded.h), and is used as on a cluster.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_REMOTE_WITHIN_H
@@ -7,7 +7,7 @@
 
 #include "train/config.h"
 
-// Trains in this process. c->cluster says how, without a node.
+// Trains in this process. c->cluster has the settings, without a node.
 int within_run(const struct train_config *c, struct train_result *ret, struct err *e);
 
 #endif

@@ -1,6 +1,6 @@
-// Whole runs in one process whose features live, stepped on in place by threads: the rows
-// that there are and their counters are those of a count of the data, and a run with a
-// server within gives the same. And every allocation of a run failing in turn.
+// Whole runs in one process with features that have a lifecycle, whose rows several
+// threads update in place. Rows and their counters agree with a count of the data, and a
+// run with a server gives the same. Then every allocation of a run fails in turn.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -54,7 +54,7 @@ static void train(const struct train_config *c)
     assert_int_equal(mem_live(), live);
 }
 
-// The sparse table of a save.
+// Loads the sparse table of a save.
 static struct store *load(const char *saved)
 {
     struct save_chain chain;
@@ -76,12 +76,13 @@ static void counts_of(const struct store *s, const float *row, float ret[2])
     store_accessor(s)->class->life.stats(store_accessor(s), row, ret);
 }
 
-// The data's gradients for each key, by batches in the order of the first pass.
+// Counts of the data for each key, over the batches in the order of the first pass.
 struct tally {
     uint32_t batches;
     float shows, clicks;
-    float least[2], most[2]; // shows of the two batches that have the fewest, the most
-    float now;               // in the batch at hand
+    float least[2], most[2]; // shows of the key in the two batches with the fewest and
+                             // with the most
+    float now;               // shows in the current batch
 };
 
 struct naive {
@@ -181,8 +182,8 @@ static uint64_t key_of(const struct naive *m, uint32_t id)
     return table_row_key(table_row(table_slabs(m->ids), id));
 }
 
-// Batches before the one that lets a key in do not count for its row; which they were is
-// the threads' affair.
+// Checks the counters of a row. Batches before the one that gets a key admitted do not
+// count for its row; which batches these were depends on the threads.
 static void check_row(const struct store *s, const struct tally *t, uint32_t threshold,
                       const float *row)
 {
@@ -243,7 +244,7 @@ static void test_rows_and_counters(void **state)
     counts_like("lr", "accessor=ctr; entry=count:3; deltas=no", 3, INFINITY);
 }
 
-// Scores, rows and their counters are those of a run with a server within.
+// Scores, rows and counters are those of a run with a server.
 static uint64_t shows_of(const struct store *s, const struct naive *m)
 {
     uint64_t shows = 0;
@@ -285,12 +286,12 @@ static void test_as_by_a_server(void **state)
     assert_int_equal(store_stats(x).extra_rows, store_stats(y).extra_rows);
     assert_int_equal(shows_of(x, &m), shows_of(y, &m));
     assert_int_equal(shows_of(x, &m), 4 * 4000);
-    // Steps learn faster than sums of a batch (docs/design/0006).
+    // Steps after each example learn faster than sums over a batch (docs/design/0006).
     assert_true(alone.test.auc > 0.9 && result.test.auc > 0.5);
     store_close(x);
     store_close(y);
 
-    // Each goes on with what the other saved.
+    // Each run resumes from the other's save.
     c.out = here;
     c.resume = TRAIN_RESUME;
     c.epochs = 5;
@@ -308,7 +309,8 @@ static void test_as_by_a_server(void **state)
     files_remove(there);
 }
 
-// A run that was saved and goes on is the run that was not, with one thread.
+// With one thread, a run that was saved and resumed gives the same result as a run
+// without a break.
 static void test_resumes(void **state)
 {
     (void)state;
@@ -334,7 +336,7 @@ static void test_resumes(void **state)
     files_remove(two);
 }
 
-// Windows of streamed data have ids of their own.
+// Each window of streamed data has ids of its own.
 static void test_windows(void **state)
 {
     (void)state;
@@ -357,7 +359,7 @@ static void test_windows(void **state)
     files_remove(out);
 }
 
-// Threads on rows that come and go all the time.
+// Threads update rows while rows are made and removed all the time.
 static void test_budget(void **state)
 {
     (void)state;
@@ -370,7 +372,7 @@ static void test_budget(void **state)
     assert_int_equal(result.trained_examples, 3 * 4000);
 }
 
-// Many threads on few rows, of which they have copies (hot.h): of the weights alone.
+// Many threads update few rows, and use copies of their weights (hot.h).
 static void test_few_rows(void **state)
 {
     (void)state;
@@ -394,7 +396,7 @@ static void test_few_rows(void **state)
     files_remove(out);
 }
 
-// The settings of a run that a server needs.
+// The settings with which a run needs a server.
 static void test_who_steps(void **state)
 {
     (void)state;
