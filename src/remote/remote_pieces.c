@@ -105,7 +105,7 @@ static uint64_t window_of(const struct train_cluster *k)
     return k->mode == CONFIG_SSP && k->staleness < most - 1 ? k->staleness + 1 : most;
 }
 
-// Returns the slot of batch b. Whatever the window, batches are computed one after the
+// Returns the slot of batch b. For any window, batches are computed one after the
 // other: batch b with the changes of batch b - 1, while batch b + 1 is being pulled.
 static struct exchange *slot_of(struct remote_worker *w, uint64_t b)
 {

@@ -1,6 +1,6 @@
-// Writing rows files. Writes nothing that could not be read back: checks the order of
-// blocks and keys as the reader does. Each byte is hashed once, while it is in the cache,
-// and goes to the system from where the caller has it.
+// Writes files of rows. It writes nothing that could not be read back: the order of
+// blocks and keys is checked as the reader does. Each byte is hashed once, while it is in
+// the cache, and is written from the caller's memory.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "save/rows_file.h"
@@ -15,15 +15,15 @@ struct rows_writer {
     struct file_writer *file;
     struct rows_shape shape;
     struct rows_header header;
-    ZSTD_CCtx *zstd; // NULL: not compressed
-    char *packed;    // what it makes of a block
+    ZSTD_CCtx *zstd; // NULL if blocks are not compressed
+    char *packed;    // scratch for a compressed block
     size_t packed_cap;
     struct rows_entry *directory;
     size_t n_entries, cap_entries;
     struct rows_order order;
 };
 
-// Gets the width of a block's rows by its kind; false if there is no such kind.
+// Gets the width of a block's rows by its kind. Returns false if the kind does not exist.
 static bool kind_width(const struct rows_shape *s, enum rows_kind kind, uint32_t *ret)
 {
     *ret = kind == ROWS_ROW ? s->width : kind == ROWS_EXTRA ? s->extra_width : 0;
@@ -129,7 +129,7 @@ void rows_abort(struct rows_writer *w)
     writer_free(w);
 }
 
-// Returns the directory's entry of the partition: the last one, or a new one behind it.
+// Returns the directory's entry of the partition: the last one, or a new one after it.
 static int begin_partition(struct rows_writer *w, uint32_t partition, struct err *e)
 {
     if (w->n_entries > 0) {
@@ -154,7 +154,7 @@ static int begin_partition(struct rows_writer *w, uint32_t partition, struct err
     return 0;
 }
 
-// The bytes to store for a block: compressed, unless that makes them more.
+// Compresses a block, unless that would make it larger.
 static int compress_block(struct rows_writer *w, struct rows_block_header *h,
                           const void **payload, struct err *e)
 {
@@ -168,7 +168,7 @@ static int compress_block(struct rows_writer *w, struct rows_block_header *h,
         if (w->packed == NULL)
             return err_nomem(e, "a block of rows");
     }
-    // The room is smaller than the input: compression fails unless it saves bytes.
+    // The buffer is smaller than the input, so compression fails unless it saves bytes.
     size_t n = ZSTD_compress2(w->zstd, w->packed, h->bytes - 1, *payload, h->bytes);
     if (ZSTD_isError(n))
         return 0;

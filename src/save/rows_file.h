@@ -1,26 +1,27 @@
-// Files of a table's rows, as one owner of partitions writes them: blocks with a checksum
-// each, by ascending partition and key, compressed if asked for, and at the end a
-// directory of partitions, so that who loads reads only those that are its own.
+// Files of a table's rows. One owner of partitions writes one file: blocks with a
+// checksum each, in ascending order of partition and key, compressed if wanted,
+// and at the end a directory of partitions, so that a process reads only the
+// partitions that it loads.
 //
 // Layout, little-endian:
 //
 //   header     "TUGROWS\1", version, widths, partition bits, placement, mode, level, day, XXH3
 //   block      kind, partition, n, width, bytes, stored bytes, XXH3 of these and of the
 //              stored bytes; then these: n x (key u64, width floats), or n bytes
-//              (ROWS_PARTITION), compressed with zstd where that makes them fewer; zeros
+//              (ROWS_PARTITION), compressed with zstd if that saves bytes; zeros
 //              up to a multiple of 8 bytes
 //   ...
-//   directory  for each partition: its number, its blocks, where they begin, its rows,
+//   directory  for each partition: its number, number of blocks, their begin, its rows,
 //              extras, gone, and a checksum of the checksums of its blocks
 //   trailer    where the directory is, its length, all rows, XXH3 of header, directory and
 //              these, "TUGROWS\2"
 //
-// So the trailer's checksum stands for every byte of the file, as the root
-// of a tree does: a file of another save is refused when it is opened,
+// So the trailer's checksum covers every byte of the file, as the root of a
+// hash tree does: a file of another save is refused when it is opened,
 // whichever partitions are read.
 //
 // Blocks of a partition: at most one ROWS_PARTITION, then ROWS_GONE, ROWS_ROW,
-// ROWS_EXTRA. Any damage is TUG_EDATA naming the file.
+// ROWS_EXTRA. For any damage the reader returns TUG_EDATA with the name of the file.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SAVE_ROWS_FILE_H
@@ -40,35 +41,39 @@ struct rows_shape {
     uint32_t width, extra_width, partition_bits;
     bool by_range;
     enum save_mode mode;
-    uint32_t day; // of the table: the latest of its partitions
+    uint32_t day; // day of the table: the latest one of its partitions
 };
 
-struct rows_info { // what a manifest says of a file
+struct rows_info { // the facts about a file that a manifest has
     uint64_t rows, extras, gone, bytes;
-    uint64_t checksum; // the trailer's
+    uint64_t checksum; // the trailer's checksum
 };
 
 struct rows_writer;
-// `root`: FILE_ANYWHERE, or a directory that `path` is below (base/file.h).
+// Creates a file. `root` is FILE_ANYWHERE, or the descriptor of a directory that `path`
+// is below (base/file.h).
 int rows_create(struct rows_writer **ret, int root, const char *path,
                 const struct rows_shape *s, int zstd_level,
-                struct err *e); // 0: not compressed
-// Blocks of about 1 MiB are best; those of more than ROWS_BLOCK_MAX bytes are split.
+                struct err *e); // zstd_level 0: not compressed
+// Writes a block. Blocks of about 1 MiB are best; those of more than ROWS_BLOCK_MAX bytes
+// are split.
 enum { ROWS_BLOCK_MAX = 4 << 20 };
 int rows_write(struct rows_writer *w, const struct rows_block *b, struct err *e);
-int rows_commit(struct rows_writer *w, struct rows_info *ret, struct err *e); // frees
-void rows_abort(struct rows_writer *w); // frees; NULL is fine
+// Frees w, also on failure.
+int rows_commit(struct rows_writer *w, struct rows_info *ret, struct err *e);
+void rows_abort(struct rows_writer *w); // frees w; NULL is fine
 
 struct rows_reader;
-// `expect` NULL: accepts any. Else TUG_EDATA if it is not that very file.
+// Opens a file. `expect` NULL accepts any file of rows; otherwise returns TUG_EDATA if
+// the file is another one.
 int rows_open(struct rows_reader **ret, int root, const char *path,
               const struct rows_info *expect, struct err *e);
 void rows_close(struct rows_reader *r); // NULL is fine
 const struct rows_shape *rows_shape(const struct rows_reader *r);
 struct rows_info rows_info(const struct rows_reader *r);
 bool rows_has(const struct rows_reader *r, uint32_t partition);
-// The blocks of the file (ROWS_ALL) or of one partition, each checked before `fn` sees
-// it; its non-zero stops.
+// Passes the blocks of the file (ROWS_ALL), or of one partition, to `fn`. Each is checked
+// before. If `fn` returns non-zero, the walk stops and returns that.
 #define ROWS_ALL UINT32_MAX
 typedef int (*rows_block_fn)(void *ctx, const struct rows_block *b, struct err *e);
 int rows_each(struct rows_reader *r, uint32_t partition, rows_block_fn fn, void *ctx,

@@ -1,5 +1,5 @@
-// Files of rows: golden bytes, round trips, damage of every kind, also with checksums
-// that were made right again.
+// Files of rows: fixed bytes, writing and reading back, and every kind of damage, also
+// with checksums that were recomputed after it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "save/rows_file.h"
@@ -31,7 +31,8 @@ static int make_dir(void **state)
     return 0;
 }
 
-// The expected contents of a file: blocks in order, payloads in one buffer.
+// The expected contents of a file: its blocks in order, with their payloads in one
+// buffer.
 struct content {
     struct rows_shape shape;
     struct rows_block blocks[256];
@@ -61,7 +62,8 @@ static int by_key(const void *a, const void *b)
     return *x < *y ? -1 : *x > *y;
 }
 
-// n keys of a partition, ascending; by range they differ in their low bits.
+// Makes n ascending keys of a partition. If partitions are ranges, the keys differ in
+// their low bits.
 static uint64_t *some_keys(const struct rows_shape *s, uint32_t partition, uint32_t n,
                            uint64_t seed)
 {
@@ -162,7 +164,7 @@ static size_t payload_bytes(const struct rows_block *b)
 struct walk {
     const struct content *c;
     size_t at;
-    uint32_t partition; // ROWS_ALL, or the one that is read
+    uint32_t partition; // ROWS_ALL, or the partition that is read
 };
 
 static int any_block(void *ctx, const struct rows_block *b, struct err *e)
@@ -197,7 +199,7 @@ static void check_content(const struct content *c, const char *from,
     assert_memory_equal(rows_shape(r), &c->shape, sizeof(c->shape));
     assert_int_equal(rows_each(r, ROWS_ALL, same_block, &all, &e), 0);
     assert_int_equal(all.at, c->n);
-    // Partitions one by one, from behind.
+    // Reads the partitions one by one, from the last to the first.
     for (uint32_t p = 1u << c->shape.partition_bits; p-- > 0;) {
         struct walk w = {.c = c};
         while (w.at < c->n && c->blocks[w.at].partition < p)
@@ -219,7 +221,8 @@ static const struct rows_shape shapes[] = {
 };
 static const struct rows_shape small_shapes[] = {
     {.width = 2, .extra_width = 3, .partition_bits = 1, .mode = SAVE_DELTA},
-    {.width = 3, .partition_bits = 1, .mode = SAVE_CHECKPOINT}, // zeros to compress
+    // all rows are 0, so that they compress well
+    {.width = 3, .partition_bits = 1, .mode = SAVE_CHECKPOINT},
 };
 enum { N_SHAPES = sizeof(shapes) / sizeof(*shapes) };
 
@@ -252,13 +255,13 @@ static void test_compressed_is_smaller(void **state)
     content_free(&c);
 }
 
-// Larger than any buffer here and there: blocks are split, windows move.
+// Rows larger than any buffer: blocks are split, and the reader moves its window.
 static void test_large(void **state)
 {
     (void)state;
     struct content c = {.shape = {.width = 30, .partition_bits = 1}};
     add_rows(&c, ROWS_ROW, 0, 60000, 8, 1);
-    add_rows(&c, ROWS_ROW, 1, 50000, 1, 2); // over 4 MiB
+    add_rows(&c, ROWS_ROW, 1, 50000, 1, 2); // more than 4 MiB
     struct rows_info info = must_write(&c, path, 0);
     struct rows_reader *r;
     assert_int_equal(rows_open(&r, FILE_ANYWHERE, path, &info, NULL), 0);
@@ -269,7 +272,7 @@ static void test_large(void **state)
     content_free(&c);
 
     c = (struct content){.shape = {.width = TABLE_MAX_WIDTH}};
-    add_rows(&c, ROWS_ROW, 0, 3, 3, 1); // each alone is more than a block is to have
+    add_rows(&c, ROWS_ROW, 0, 3, 3, 1); // each row alone is larger than a block should be
     for (int level = 0; level < 2; level++) {
         info = must_write(&c, path, level);
         check_content(&c, path, &info);
@@ -293,24 +296,25 @@ static void test_golden(void **state)
 {
     (void)state;
     static const char golden[] =
-        // magic, version 1, widths 1 and 0, 1 bit, by hash, delta, level 0, day 0,
-        // checksum
+        // header: magic, version 1, widths 1 and 0, 1 bit of partitions, by hash, delta,
+        // level 0, day 0, checksum
         "545547524f575301" "01000000" "01000000" "00000000" "01000000" "00000000"
         "02000000" "00000000" "00000000" "45e9b8a7e3740d42"
-        // gone of partition 0: n 1, width 0, 8 bytes, 8 stored, checksum; a key
+        // removed keys of partition 0: n 1, width 0, 8 bytes, 8 stored, checksums; a key
         "02000000" "00000000" "01000000" "00000000" "0800000000000000"
         "0800000000000000" "969a7993d28df3ec" "ac7358fcccd5b43b"
-        // row of partition 1: n 1, width 1, 12 bytes, 12 stored, checksum; key, float,
+        // row of partition 1: n 1, width 1, 12 bytes, 12 stored, checksums; key, float,
         // zeros
         "03000000" "01000000" "01000000" "01000000" "0c00000000000000"
         "0c00000000000000" "95e9d88e2a96f2e9" "9b532987350c012e" "00004c42" "00000000"
-        // partition 0: 1 block at 48, 0 rows, 0 extras, 1 gone, checksum
+        // directory, partition 0: 1 block at 48, 0 rows, 0 extra rows, 1 removed key,
+        // checksum
         "00000000" "01000000" "3000000000000000" "0000000000000000" "0000000000000000"
         "0100000000000000" "c0c1afeedad3641f"
-        // partition 1: 1 block at 96, 1 row, checksum
+        // directory, partition 1: 1 block at 96, 1 row, checksum
         "01000000" "01000000" "6000000000000000" "0100000000000000" "0000000000000000"
         "0000000000000000" "67d1e7340bef1710"
-        // directory at 152, 96 bytes, 1 row in all, checksum, magic
+        // trailer: directory at 152, 96 bytes, 1 row in all, checksum, magic
         "9800000000000000" "6000000000000000" "0100000000000000" "1368d89af32ff061"
         "545547524f575302";
     struct content c = {.shape = {.width = 1, .partition_bits = 1, .mode = SAVE_DELTA}};
@@ -350,7 +354,7 @@ static void test_stops(void **state)
     content_free(&c);
 }
 
-// Opening and reading: the first error.
+// Opens and reads a file. Returns the first error.
 static int read_all(const char *from, const struct rows_info *expect, struct err *e)
 {
     struct rows_reader *r;
@@ -399,7 +403,7 @@ static void test_flipped_bytes(void **state)
     }
 }
 
-// Another save's file under the same name, of the same length and number of rows.
+// The file of another save, with the same name, length and number of rows.
 static void test_another_file(void **state)
 {
     (void)state;
@@ -441,7 +445,7 @@ static void test_no_file(void **state)
     refuse(text, strlen(text), "another kind of file");
 }
 
-// A file in memory whose checksums can be made right again.
+// A file in memory, whose checksums can be recomputed.
 struct forged {
     char bytes[4096];
     size_t n;
@@ -488,7 +492,8 @@ static void seal(struct forged *f)
         t->checksum = rows_file_checksum(h, entry_of(f, 0), t);
 }
 
-// Partitions 0 (gone 4, rows 6 in two blocks, extras 4) and 1 (rows 1).
+// Makes a file with partition 0 (4 removed keys, 6 rows in two blocks, 4 extra rows) and
+// partition 1 (1 row).
 static struct forged good_file(void)
 {
     struct content c = {
@@ -639,13 +644,14 @@ static void test_forged_keys(void **state)
 {
     (void)state;
     struct forged f = good_file();
-    copy_key(&f, 0, 1, 0, 0); // twice
+    copy_key(&f, 0, 1, 0, 0); // the same key twice
     refuse_block(&f, "is out of place");
-    copy_key(&f, 0, 1, 0, 3); // descending
+    copy_key(&f, 0, 1, 0, 3); // a smaller key
     refuse_block(&f, "is out of place");
-    copy_key(&f, 2, 0, 1, 0); // behind the end of the block before it
+    copy_key(&f, 2, 0, 1, 0); // a key that is smaller than the last one of the previous
+                              // block
     refuse_block(&f, "is out of place");
-    copy_key(&f, 4, 0, 0, 0); // another partition's
+    copy_key(&f, 4, 0, 0, 0); // a key of another partition
     refuse_block(&f, "is out of place");
 }
 
@@ -741,7 +747,8 @@ static void test_disk_fails(void **state)
         assert_non_null(strstr(e.text, "No space left on device"));
         assert_int_equal(mem_live(), live);
         assert_int_equal(unlink(path),
-                         -1 + (n == 7)); // the last one: the directory's fsync
+                         -1 + (n == 7)); // the last failure is that of the directory's
+                                         // fsync
     }
     assert_int_equal(n, 8);
     disk_fault_after(-1, 0);

@@ -1,4 +1,4 @@
-// The bytes of a rows file, for those who write and read it (rows_file.c, rows_read.c).
+// The bytes of a file of rows, which rows_file.c writes and rows_read.c reads.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SAVE_ROWS_FORMAT_H
@@ -14,10 +14,11 @@
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
               "files are written as memory is");
 
-// Everything begins at a multiple of it, so that what was read can be used where it lies.
+// Everything in the file begins at a multiple of this, so that it can be used in the read
+// buffer.
 enum { ROWS_ALIGN = 8 };
 
-// The most bytes of a partition's state: more means a damaged length.
+// The most bytes of a partition's state; a larger length is damage.
 enum { ROWS_STATE_MAX = 1 << 30 };
 
 static const char rows_begin[8] = {'T', 'U', 'G', 'R', 'O', 'W', 'S', 1};
@@ -27,24 +28,24 @@ struct rows_header {
     char magic[8];
     uint32_t version, width, extra_width, partition_bits;
     uint32_t by_range, mode, level, day;
-    uint64_t checksum; // of what is before it
+    uint64_t checksum; // checksum of the fields before it
 };
 
 struct rows_block_header {
     uint32_t kind, partition, n, width;
-    uint64_t bytes, stored; // equal: not compressed
+    uint64_t bytes, stored; // if equal, the block is not compressed
     uint64_t checksum;
 };
 
 struct rows_entry {
     uint32_t partition, blocks;
-    uint64_t at; // of the first block
+    uint64_t at; // position of the partition's first block
     uint64_t rows, extras, gone;
     uint64_t checksum;
 };
 
 struct rows_trailer {
-    uint64_t at, bytes; // of the directory
+    uint64_t at, bytes; // position and length of the directory
     uint64_t rows;
     uint64_t checksum;
     char magic[8];
@@ -67,7 +68,8 @@ static inline uint64_t rows_block_checksum(const struct rows_block_header *h,
     return hash_bytes(stored, h->stored, seed);
 }
 
-// The checksum of a partition: over the checksums of its blocks, in order.
+// Adds a block to the checksum of its partition, which is computed over the checksums of
+// its blocks, in order.
 static inline uint64_t rows_add_checksum(uint64_t sum, uint64_t block)
 {
     return hash_bytes(&block, sizeof(block), sum);
@@ -91,7 +93,7 @@ static inline uint64_t rows_row_bytes(uint32_t width)
     return sizeof(uint64_t) + (uint64_t)width * sizeof(float);
 }
 
-// Rows of the widest block.
+// Returns how many rows of this width fit into the largest block.
 static inline uint32_t rows_block_rows(uint32_t width)
 {
     uint64_t n = ROWS_BLOCK_MAX / rows_row_bytes(width);
@@ -104,18 +106,18 @@ static inline uint32_t rows_partition(const struct rows_shape *s, uint64_t key)
     return s->partition_bits == 0 ? 0 : (uint32_t)(bits >> (64 - s->partition_bits));
 }
 
-// The end of a partition's last block.
+// The kind and last key of a partition's last block, by which the order of blocks is
+// checked.
 struct rows_order {
     uint32_t kind;
-    uint64_t key; // of its last row
+    uint64_t key; // key of the block's last row
 };
 
-// Returns what is wrong with a block's kind, width and place behind `o`; NULL if nothing
-// is.
+// Returns an error in a block's kind, width or order after `o`, or NULL if it has none.
 const char *rows_check_block(const struct rows_shape *s, const struct rows_order *o,
                              const struct rows_block *b);
-// Whether all keys of a block are of its partition and ascend, those before it included;
-// *o moves on. If not, *ret_key is the first that is out of place.
+// Returns whether all keys of a block belong to its partition, ascend, and follow the
+// last block; *o is then updated. If not, *ret_key is the first key that does not.
 bool rows_check_keys(const struct rows_shape *s, struct rows_order *o,
                      const struct rows_block *b, uint64_t *ret_key);
 

@@ -1,6 +1,6 @@
-// Reading rows files. What the file says of itself is checked against its size before it
-// is opened, and each block before a row of it is believed: so nothing is allocated or
-// passed on because damaged bytes say so.
+// Reads files of rows. Lengths in the file are checked against its size when it is
+// opened, and each block is checked before its rows are used. So damaged bytes never
+// cause an allocation or reach the caller.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <errno.h>
@@ -14,7 +14,7 @@
 #include "base/file.h"
 #include "save/rows_format.h"
 
-// Bytes read at a time, and bytes that the system is asked to read ahead.
+// Bytes that are read at a time, and bytes that the system is asked to read ahead.
 enum { READ_BYTES = 2 << 20, AHEAD_BYTES = 8 << 20 };
 
 struct rows_reader {
@@ -30,11 +30,11 @@ struct rows_reader {
     ZSTD_DCtx *zstd;
     char *unpacked;
     size_t unpacked_cap;
-    // The bytes of the file that are in memory.
+    // The part of the file that is in memory.
     char *window;
     size_t window_cap, window_len;
     uint64_t window_at;
-    uint64_t advised; // the system was told to read what is before it
+    uint64_t advised; // the system was asked to read everything before this position
 };
 
 static int damaged(const struct rows_reader *r, const char *what, struct err *e)
@@ -124,8 +124,8 @@ static int read_trailer(struct rows_reader *r, struct err *e)
     return 0;
 }
 
-// Entries ascend, and so do the places of their blocks, which fill the file up to the
-// directory.
+// Checks that entries ascend, and that the positions of their blocks ascend and fill the
+// file up to the directory.
 static int check_directory(struct rows_reader *r, struct err *e)
 {
     uint64_t at = sizeof(r->header);
@@ -225,7 +225,7 @@ struct rows_info rows_info(const struct rows_reader *r)
     return r->info;
 }
 
-// The number of the partition's entry; n_entries: it has none.
+// Returns the index of the partition's entry; n_entries if it has none.
 static size_t find_entry(const struct rows_reader *r, uint32_t partition)
 {
     size_t low = 0, high = r->n_entries;
@@ -250,8 +250,6 @@ static uint64_t partition_end(const struct rows_reader *r, size_t entry)
     return entry + 1 < r->n_entries ? r->directory[entry + 1].at : r->trailer.at;
 }
 
-// Reading.
-
 static int grow_window(struct rows_reader *r, size_t n, struct err *e)
 {
     if (n <= r->window_cap)
@@ -267,8 +265,8 @@ static int grow_window(struct rows_reader *r, size_t n, struct err *e)
     return 0;
 }
 
-// Bytes [at, at + n) of the file, which lie before `end`, the end of what is wanted in
-// the end: as much of that as fits is read with them.
+// Gets bytes [at, at + n) of the file. If they must be read, as many bytes up to `end` as
+// fit are read with them; the caller will need those later.
 static int view(struct rows_reader *r, uint64_t at, size_t n, uint64_t end,
                 const char **ret, struct err *e)
 {
@@ -299,7 +297,7 @@ static int view(struct rows_reader *r, uint64_t at, size_t n, uint64_t end,
 // The state of reading a partition.
 struct progress {
     const struct rows_entry *entry;
-    uint64_t at, end; // of the partition's bytes that are left
+    uint64_t at, end; // range of the partition's bytes that are left
     uint64_t wanted;  // end of the bytes that will be read one after the other
     uint32_t blocks;
     uint64_t rows, extras, gone;
@@ -307,7 +305,7 @@ struct progress {
     struct rows_order order;
 };
 
-// Lengths, before anything is made of them.
+// Checks the lengths of a block before they are used.
 static int check_lengths(const struct rows_reader *r, const struct rows_block_header *h,
                          const struct rows_block *b, uint64_t room, struct err *e)
 {
@@ -395,7 +393,8 @@ static int next_block(struct rows_reader *r, struct progress *p, struct rows_blo
     return 0;
 }
 
-// `wanted`: up to where the file will be read after it.
+// Passes the blocks of a partition to `fn`. `wanted` is the position up to which the file
+// will be read afterwards.
 static int each_block(struct rows_reader *r, size_t entry, uint64_t wanted,
                       rows_block_fn fn, void *ctx, struct err *e)
 {

@@ -1,6 +1,6 @@
-// Saves as directories: numbered, made visible by the rename of a manifest, found,
-// chained and removed. A save's directory is never changed after its manifest was
-// written.
+// Saves are numbered directories. A save becomes visible when its manifest is renamed.
+// This file makes, finds, chains and removes saves. A save's directory is never changed
+// after its manifest was written.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "save/save.h"
@@ -48,7 +48,7 @@ static bool has_manifest(const char *path)
     return file_join(manifest, path, SAVE_MANIFEST, NULL) == 0 && file_exists(manifest);
 }
 
-// The numbers in a directory, descending.
+// The numbers of the saves in a directory, descending.
 struct numbers {
     uint32_t *at;
     size_t n, cap;
@@ -74,7 +74,7 @@ static int add_number(struct numbers *l, uint32_t number)
     return 0;
 }
 
-// A directory that is not there has none.
+// Lists the numbers. A directory that does not exist has none.
 static int list_numbers(struct numbers *ret, const char *dir, struct err *e)
 {
     *ret = (struct numbers){0};
@@ -107,9 +107,7 @@ static uint32_t newest_complete(const struct numbers *l, const char *dir)
     return 0;
 }
 
-// Removing.
-
-// The files of a save, and those of an unfinished one.
+// Returns whether a file belongs to a save or to an unfinished one.
 static bool is_ours(const char *name)
 {
     char plain[NAME_MAX + 1];
@@ -131,8 +129,8 @@ static bool is_link(const char *path)
     return lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
 }
 
-// The manifest first: without it the other files are not a save. Files that cannot be
-// removed now are tried again at a later commit.
+// Removes a save, its manifest first: without it the other files are not a save. The next
+// commits try to remove the files that remain.
 void save_remove(const char *dir, uint32_t number)
 {
     char path[FILE_PATH_MAX];
@@ -150,15 +148,15 @@ void save_remove(const char *dir, uint32_t number)
     (void)disk_remove(path);
 }
 
-// The saves in a directory.
+// One of the saves in a directory.
 struct old_save {
     uint32_t number;
-    bool complete, readable; // there is a manifest; it is one of ours
+    bool complete, readable; // it has a manifest; that was read and is valid
     bool is_delta;
     uint32_t parent;
 };
 
-// `read`: its manifest, too.
+// Gets the state of a save. `read` says to read its manifest, too.
 static struct old_save look_at(const char *dir, uint32_t number, bool read)
 {
     struct old_save x = {.number = number};
@@ -183,8 +181,9 @@ static void need(const struct numbers *l, bool *needed, uint32_t number)
         needed[at - l->at] = true;
 }
 
-// Sorts from the newest down. A complete save that can't be read is not ours to remove,
-// and none is if all are kept.
+// Removes the saves that are not needed, from the newest down. A complete save whose
+// manifest cannot be read is not one of ours, and stays. If `keep` is 0 no manifest is
+// read, so that only unfinished saves are removed.
 static void remove_old(const char *dir, const struct numbers *l, bool *needed,
                        uint32_t keep)
 {
@@ -203,9 +202,9 @@ static void remove_old(const char *dir, const struct numbers *l, bool *needed,
     }
 }
 
-// The new save stands; where this fails, the next commit tries again. `keep` is 0 behind a
-// delta: it needs what it builds on and makes nothing else superfluous, and reading the
-// manifests of a chain at each of its deltas would take ever longer.
+// Removes old saves after a commit; on failure the next commit tries again. `keep` is 0
+// after a delta: it needs the saves that it builds on, and makes no other superfluous. To
+// read the manifests of a chain at each of its deltas would also take longer each time.
 static void clean(const char *dir, uint32_t keep)
 {
     struct numbers l;
@@ -217,8 +216,6 @@ static void clean(const char *dir, uint32_t keep)
     mem_free(needed);
     mem_free(l.at);
 }
-
-// A new save.
 
 static void unlock(struct save_manifest *m)
 {
@@ -309,7 +306,8 @@ void save_abort(const char *dir, struct save_manifest *m)
     unlock(m);
 }
 
-// The committer must see the servers' files, which may be written on other machines.
+// Checks that the process that commits can see the servers' files, as these may be
+// written on other machines.
 static int check_files(const struct save_manifest *m, const char *path, struct err *e)
 {
     for (size_t t = 0; t < m->n_tables; t++) {
@@ -369,8 +367,6 @@ int save_commit(const char *dir, struct save_manifest *m, uint32_t keep, struct 
     return rc;
 }
 
-// Finding.
-
 int save_find(const char *from, char ret_path[FILE_PATH_MAX], struct err *e)
 {
     if (has_manifest(from)) {
@@ -380,7 +376,8 @@ int save_find(const char *from, char ret_path[FILE_PATH_MAX], struct err *e)
         return 0;
     }
     uint32_t number = 0;
-    // Where the ones that are listed are gone, newer ones have taken their place.
+    // If the listed saves are gone, newer ones have been made meanwhile, and the list is
+    // read again.
     for (uint32_t last = 0, before = 1; number == 0 && last != before;) {
         struct numbers l;
         TRY(list_numbers(&l, from, e));
@@ -419,9 +416,7 @@ const struct save_table *save_find_table(const struct save_manifest *m, const ch
     return NULL;
 }
 
-// Chains.
-
-// The directory that a save lies in.
+// Gets the directory that a save is in.
 static int parent_dir(char ret[FILE_PATH_MAX], const char *path, struct err *e)
 {
     size_t n = strlen(path);
@@ -443,7 +438,7 @@ static int parent_dir(char ret[FILE_PATH_MAX], const char *path, struct err *e)
     return 0;
 }
 
-// One more behind the others.
+// Adds a save to the end of the chain.
 static int chain_add(struct save_chain *c, const char *path, struct err *e)
 {
     if (c->n == SAVE_MAX_CHAIN)
@@ -509,7 +504,7 @@ static void reverse(struct save_chain *c)
     }
 }
 
-// A table's rows are the same kind of rows in all saves that have it.
+// Checks that the rows of a table have the same layout in all saves of the chain.
 static int check_tables(const struct save_chain *c, struct err *e)
 {
     const struct save_manifest *last = &c->saves[c->n - 1];

@@ -1,6 +1,6 @@
-// Saves that are interrupted: the process ends, or the system refuses, at every single
-// call that changes the disk. Afterwards the previous save or the new one is there, never
-// a mixture; the saver continues training, and its next save succeeds.
+// Interrupted saves: the process ends, or the system reports an error, at each call that
+// changes the disk. Afterwards either the previous save or the new one exists, never a
+// mixture; the saver continues training, and its next save succeeds.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <dirent.h>
@@ -47,7 +47,8 @@ static void copy_dir(const char *from, const char *to)
     closedir(d);
 }
 
-// Names and bytes of all files in a directory, by whatever order they come in.
+// Returns a hash of the names and bytes of all files in a directory, whatever their
+// order.
 static uint64_t dir_hash(const char *path)
 {
     uint64_t sum = 0;
@@ -73,14 +74,15 @@ static uint64_t dir_hash(const char *path)
     return sum;
 }
 
-// A store with a save, and pushes since.
+// A store that was saved, and was pushed to since.
 struct scene {
-    const char *before; // a copy of the directory as it was
+    const char *before; // a copy of the directory before the interrupted save
     const char *dir;
-    struct store *s; // as it is now
+    struct store *s; // the store with the pushes
     struct rows_image now;
-    struct rows_image old, saved; // what loads before and after a save that succeeds
-    enum save_mode mode;          // of the save that is interrupted
+    struct rows_image old, saved; // the rows that a load gives before a save that
+                                  // succeeds, and after it
+    enum save_mode mode;          // mode of the save that is interrupted
     uint32_t keep;
 };
 
@@ -114,7 +116,7 @@ static int child_status(pid_t child)
     return WEXITSTATUS(status);
 }
 
-// A save by a process of its own, which has the store as it is now.
+// Saves the store in a process of its own, which is interrupted at call n.
 static int save_apart(const struct scene *x, long n, int error)
 {
     pid_t child = fork();
@@ -127,14 +129,14 @@ static int save_apart(const struct scene *x, long n, int error)
     disk_fault_after(-1, 0);
     if (rc == 0)
         _exit(0);
-    // It says why, where, and the store is as it was.
+    // The error has the reason and the place, and the store has not changed.
     struct rows_image after = rows_image_of(x->s);
     bool well = rc == TUG_EIO && strstr(e.text, strerror(error)) != NULL &&
                 strstr(e.text, x->dir) != NULL &&
                 rows_image_equal(&after, (struct rows_image *)(uintptr_t)&x->now);
     if (!well)
         print_message("%s\n", e.text);
-    // So the next one is what this one was to be.
+    // So the next save has the same contents as this one should have had.
     rc = saves_one(x->s, x->dir, x->mode, x->keep, &e);
     if (rc == 0)
         files_remove(saves_path(x->dir, "save-000003"));
@@ -189,10 +191,10 @@ static void test_killed(void **state)
             assert_true(status == 0 || status == DISK_FAULT_EXIT);
             bool old = loads_as(&x, &x.old), now = loads_as(&x, &x.saved);
             assert_true(old || now);
-            assert_false(old && seen_new > 0); // once it is there, it is there
+            assert_false(old && seen_new > 0); // once the new save exists, it stays
             seen_old += old;
             seen_new += now;
-            assert_int_equal(save_apart(&x, -1, 0), 0); // the next one
+            assert_int_equal(save_apart(&x, -1, 0), 0); // the next save succeeds
             assert_true(loads_as(&x, &x.saved));
             if (status == 0)
                 break;
@@ -219,7 +221,7 @@ static void test_refused(void **state)
                     assert_int_equal(dir_hash(x.dir), was);
                 continue;
             }
-            assert_int_equal(status, 0); // in cleaning up, or not at all
+            assert_int_equal(status, 0); // a failure while cleaning up does not matter
             assert_true(loads_as(&x, &x.saved));
             if (n > 60)
                 break;
@@ -229,7 +231,7 @@ static void test_refused(void **state)
     }
 }
 
-// In a file system of our own, where that is allowed. Returns its exit status.
+// Works in a small file system of its own, if that is allowed. Returns the exit status.
 static int in_small_disk(int (*work)(const char *dir))
 {
     const char *dir = saves_fresh("small");
@@ -254,7 +256,7 @@ static int fill_disk(const char *dir)
     if (saves_one(s, dir, SAVE_BASE, 0, &e) != 0)
         return 1;
     saves_push(s, (struct saves_owner){0, 1}, 1, 40,
-               20000); // more than there is room for
+               20000); // more rows than there is room for
     struct rows_image now = rows_image_of(s);
     uint64_t was = dir_hash(dir);
     if (saves_one(s, dir, SAVE_DELTA, 0, &e) != TUG_EIO ||

@@ -1,5 +1,5 @@
-// What the files of saves share: save.c (directories), save_manifest.c (JSON),
-// save_load.c, save_write.c.
+// Internals that the files of saves share: save.c (directories), save_manifest.c (JSON),
+// save_load.c and save_write.c.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SAVE_SAVE_INTERNAL_H
@@ -11,16 +11,16 @@
 
 enum { SAVE_MAX_NUMBER = 999999999 };
 
-// Fills in m->checksum.
+// Writes the manifest, and sets m->checksum.
 int save_write_manifest(struct save_manifest *m, const char *path, struct err *e);
-// `root`: FILE_ANYWHERE, or a directory that `path` is below (base/file.h).
+// `root` is FILE_ANYWHERE, or a directory that `path` is below (base/file.h).
 int save_read_manifest(int root, const char *path, struct save_manifest *ret,
                        struct err *e);
 
-// Returns the table of that name; NULL if there is none.
+// Returns the table with this name, or NULL.
 const struct save_table *save_find_table(const struct save_manifest *m, const char *name);
 
-// Whether rows of one table can be rows of the other: `then` is the saved one.
+// Checks that the rows of the saved table `then` can be loaded into the table `now`.
 int save_same_rows(const struct table_config *then, const struct table_config *now,
                    const char *path, struct err *e);
 

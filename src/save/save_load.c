@@ -1,6 +1,6 @@
-// Rows of saves into stores. Files know partitions of their own; where the store has the
-// same ones, only those asked for are read, else all rows are, and each finds its way by
-// its key.
+// Loads rows of saves into stores. A file may have other partitions than the store. If
+// they are the same, only those that are wanted are read; otherwise all rows are read,
+// and each goes to the partition of its key.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -10,8 +10,6 @@
 #include "rule/rule.h"
 #include "save/save_internal.h"
 #include "store/store_internal.h"
-
-// Same rows?
 
 static int differ(const char *path, const char *table, const char *what, const char *then,
                   const char *now, struct err *e)
@@ -36,7 +34,7 @@ static int same_rule(const struct rule_params *then, const struct rule_params *n
     return 0;
 }
 
-// A time to live makes rows wider, too.
+// Checks the width of rows, which also depends on whether rows have a time to live.
 static int same_widths(const struct table_config *then, const struct table_config *now,
                        const char *path, struct err *e)
 {
@@ -73,8 +71,6 @@ int save_same_rows(const struct table_config *then, const struct table_config *n
     return same_widths(then, now, path, e);
 }
 
-// Files of a save.
-
 static int check_shape(const struct rows_reader *r, const char *path,
                        const struct save_manifest *m, const struct save_table *t,
                        struct err *e)
@@ -104,7 +100,7 @@ static int open_file(const struct save_chain *c, size_t save, const struct save_
     return rc;
 }
 
-// Names the file of bad rows, unless its reader has.
+// Adds the name of the file to an error about its rows, unless the reader has done so.
 static int in_file(const struct save_chain *c, size_t save, const struct save_table *t,
                    size_t file, struct err *e)
 {
@@ -115,10 +111,10 @@ static int in_file(const struct save_chain *c, size_t save, const struct save_ta
     return err_wrap(e, "'%s'", path);
 }
 
-// Facts about a table's files in one save.
+// The facts about a table's files in one save.
 struct glance {
     uint32_t day;
-    uint8_t seen[1 << 13]; // a bit for each partition
+    uint8_t seen[1 << 13]; // a bit for each partition that a file has
 };
 
 static int see_partitions(struct glance *g, const struct rows_reader *r, const char *path,
@@ -141,8 +137,8 @@ static int see_partitions(struct glance *g, const struct rows_reader *r, const c
     return 0;
 }
 
-// All files of a table are there, and are those that the manifest names. `verify`: all
-// their bytes are read.
+// Checks that all files of a table exist and are those that the manifest names, and that
+// no partition is in two of them. Gets the latest day.
 static int look_at(const struct save_chain *c, size_t save, const struct save_table *t,
                    uint32_t *ret_day, struct err *e)
 {
@@ -185,7 +181,7 @@ int save_open_table(const struct save_chain *c, const char *table,
     return look_at(c, c->n - 1, *ret, &day, e);
 }
 
-// Models' rows do not come by a store, which looks at what it is given.
+// Checks that values are finite, as a store does: models' rows are read without a store.
 struct each_block {
     rows_block_fn fn;
     void *ctx;
@@ -222,20 +218,19 @@ int save_each_block(const struct save_chain *c, const struct save_table *t, size
     return rc == TUG_EDATA ? in_file(c, c->n - 1, t, file, e) : rc;
 }
 
-// Loading.
-
-// Rows that are put at once: few enough that the store finds them in the cache while it
-// makes and fills them.
+// Rows that are put together: so few that they stay in the cache while the store makes
+// and fills them.
 enum { PUT_ROWS = 512 };
 
 struct load {
     struct store *store;
     bool (*mine)(void *ctx, uint32_t partition);
     void *ctx;
-    bool same_partitions; // of the file at hand and the store
-    bool same_entry;      // policy
-    // A block's rows as the store wants them: by its partitions, values apart from keys.
-    struct table_entry *order; // partition << 32 | row
+    bool same_partitions; // the file and the store have the same partitions
+    bool same_entry;      // the saved table and the store have the same entry policy
+    // The rows of a block in the form that the store needs: sorted by its partitions,
+    // with values apart from keys.
+    struct table_entry *order; // partition << 32 | index of the row
     uint64_t *keys;
     float *values;
     size_t cap_keys, cap_values;
@@ -267,7 +262,7 @@ static int reserve(struct load *l, size_t n, size_t values, struct err *e)
     return 0;
 }
 
-// Selects and orders the rows of the block.
+// Selects the rows of the block that are wanted, and sorts them.
 static size_t choose(struct load *l, const struct rows_block *b)
 {
     size_t stride = sizeof(uint64_t) + b->width * sizeof(float), n = 0;
@@ -288,7 +283,7 @@ static size_t choose(struct load *l, const struct rows_block *b)
     return n;
 }
 
-// Rows [from, from + n) of those chosen.
+// Unpacks rows [from, from + n) of the selected ones.
 static void unpack(struct load *l, const struct rows_block *b, size_t from, size_t n)
 {
     size_t values = b->width * sizeof(float), stride = sizeof(uint64_t) + values;
@@ -340,7 +335,7 @@ static int load_file(struct load *l, struct rows_reader *r, struct err *e)
     return 0;
 }
 
-// Whether what the policy remembered means the same to the store's.
+// Returns whether the saved state of the entry policy can be used by the store's policy.
 static bool same_entry(const struct save_table *t, const struct store *s)
 {
     const struct entry_options *a = &t->config.entry, *b = &s->config.entry;
@@ -349,9 +344,10 @@ static bool same_entry(const struct save_table *t, const struct store *s)
            t->config.seed == s->config.seed && t->id == s->o.id;
 }
 
-// The first save brings most of the rows that there will be. Keys are spread evenly over
-// partitions by hash, but not over ranges: how many of them belong to this store is not
-// known then. In a store with a tier most rows are demoted again.
+// Makes room in the index for the rows of the first save, which has most of them. Keys
+// are spread evenly over partitions by hash. Over ranges they are not, so the number of
+// rows for this store is unknown. In a store with a cold tier most rows are demoted
+// again.
 static void reserve_index(const struct load *l, const struct save_table *t)
 {
     struct store *s = l->store;
@@ -390,14 +386,16 @@ static int load_save(struct load *l, const struct save_chain *c, size_t save,
     return 0;
 }
 
-// Partitions whose own state is loaded after it know better.
+// Sets the day of all partitions; those whose own state is loaded afterwards get the day
+// in it.
 static void set_day(const struct load *l, uint32_t day)
 {
-    for (uint32_t p = 0; p < l->store->n_parts; p++) // others', too: what a loop shows
+    // including the partitions of other loops, whose day is shown, too
+    for (uint32_t p = 0; p < l->store->n_parts; p++)
         l->store->parts[p].day = day;
 }
 
-// Before the first row: everything that can be wrong without reading all.
+// Checks everything before the first row that can be checked without reading all rows.
 static int check_load(const struct save_chain *c, const char *table, struct store *s,
                       uint32_t *ret_day, struct err *e)
 {
@@ -413,7 +411,7 @@ static int check_load(const struct save_chain *c, const char *table, struct stor
     return 0;
 }
 
-// A day that ended with the save has ended now, too.
+// Ends the load. If the day ended with the save, it ends now, too.
 static void end_load(struct store *s, const struct save_manifest *newest)
 {
     if (newest->mode == SAVE_DAY)

@@ -1,4 +1,4 @@
-// The manifest of a save as JSON, and as the structs that callers fill and read.
+// The manifest of a save, as JSON and as structs.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <ctype.h>
@@ -12,8 +12,6 @@
 enum { MANIFEST_VERSION = 3, MANIFEST_MAX_BYTES = 64 << 20, CONFIG_MAX_BYTES = 64 << 10 };
 
 #define FORMAT "tug-save"
-
-// The structs.
 
 void save_manifest_free(struct save_manifest *m)
 {
@@ -59,7 +57,8 @@ void save_file_name(char ret[SAVE_FILE_MAX], const char *table, uint32_t owner)
              owner);
 }
 
-// The names that save.c takes for files of a save when it cleans up.
+// Returns whether save.c would take this name for that of a save's file when it cleans
+// up.
 static bool is_plain_name(const char *name)
 {
     size_t n = strlen(name), suffix = strlen(SAVE_ROWS_SUFFIX);
@@ -94,8 +93,6 @@ int save_add_file(struct save_table *t, const char *name, const struct rows_info
     return 0;
 }
 
-// Writing.
-
 static json_t *file_to_json(const struct save_file *f)
 {
     return json_pack("{s:s, s:I, s:I, s:I, s:I, s:o}", "name", f->name, "rows",
@@ -112,7 +109,7 @@ static json_t *files_to_json(const struct save_table *t)
     return list;
 }
 
-// The settings that are not the defaults, one line each.
+// Returns the settings that are not the defaults, one per line.
 static json_t *config_to_json(const struct table_config *c)
 {
     struct buf text = BUF_INIT(CONFIG_MAX_BYTES);
@@ -164,7 +161,7 @@ static json_t *about_to_json(const struct save_manifest *m)
     return json_loads(m->about, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, NULL);
 }
 
-// Adds the checksum: of all without it.
+// Adds the checksum, which is computed over everything else.
 static int seal(struct save_manifest *m, json_t *root)
 {
     TRY(json_checksum(root, MANIFEST_VERSION, &m->checksum));
@@ -192,8 +189,6 @@ int save_write_manifest(struct save_manifest *m, const char *path, struct err *e
     }
     return json_write_file(root, path, e);
 }
-
-// Reading.
 
 static void read_config(struct json_fields *f, const json_t *o, struct table_config *ret)
 {
@@ -293,7 +288,8 @@ static void read_about(struct json_fields *f, const json_t *root,
 
 static int check_head(const json_t *root, const char *path, struct err *e)
 {
-    static const char *const formats[] = {FORMAT, "tug-tables", "tug-model"}; // were two
+    // earlier versions had two formats
+    static const char *const formats[] = {FORMAT, "tug-tables", "tug-model"};
     const char *format = json_string_value(json_object_get(root, "format"));
     json_int_t version = json_integer_value(json_object_get(root, "version"));
     size_t i = 0;

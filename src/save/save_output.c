@@ -1,4 +1,4 @@
-// Refuses outputs of commands at places where they would damage a save.
+// Refuses outputs of commands that would damage a save.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <limits.h>
@@ -16,7 +16,8 @@ static bool is_save(const char *dir)
     return is;
 }
 
-// The directory that `path` lies in, without links. False: there is none.
+// Gets the directory that `path` is in, without symbolic links. Returns false if it does
+// not exist.
 static bool directory_of(const char *path, char ret[FILE_PATH_MAX])
 {
     char parent[FILE_PATH_MAX], real[PATH_MAX];
@@ -35,7 +36,7 @@ static bool directory_of(const char *path, char ret[FILE_PATH_MAX])
 int save_check_output(const char *option, const char *path, struct err *e)
 {
     char dir[FILE_PATH_MAX], real[PATH_MAX];
-    // Writing to a link writes its target.
+    // Writing to a symbolic link writes to its target.
     if ((directory_of(path, dir) && is_save(dir)) ||
         (realpath(path, real) != NULL && directory_of(real, dir) && is_save(dir)))
         return err_set(e, TUG_EUSAGE,

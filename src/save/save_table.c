@@ -1,5 +1,5 @@
-// Rows of tables that no store keeps, as models are trained in one process, into files of
-// a save and out of them.
+// Rows of tables that have no store, as models are trained in one process: writes them to
+// files of a save.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -16,7 +16,7 @@ struct writing {
     struct rows_shape shape;
     struct table_slabs slabs;
     struct rows_writer *to;
-    char *block; // of `most` rows
+    char *block; // scratch for `most` rows
     size_t most;
 };
 
@@ -31,7 +31,7 @@ static void pack_rows(const struct writing *w, const struct table_entry *rows, s
     }
 }
 
-// Returns how many of the sorted rows are of the first one's partition and fit into a
+// Returns how many of the sorted rows belong to the first one's partition and fit into a
 // block.
 static size_t block_rows(const struct writing *w, const struct table_entry *rows,
                          size_t n)
@@ -79,7 +79,7 @@ static int write_file(struct writing *w, const char *path, const struct table_en
     return rc;
 }
 
-// Keeps the rows whose float in that column is not 0.
+// Keeps the rows whose float in this column is not 0. Returns their number.
 static size_t updated(const struct table *t, uint32_t column, struct table_entry *rows,
                       size_t n)
 {

@@ -1,5 +1,6 @@
-// Saves: any number of owners into any number of owners and partitions, chains of deltas,
-// what is kept and removed, and saves that must not be believed.
+// Saves: any number of owners save, and any number of owners with other partitions load;
+// chains of deltas; which saves are kept and removed; and damaged saves, which are
+// refused.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "save/save.h"
@@ -16,7 +17,7 @@
 #include "kit/test.h"
 #include "store/store_internal.h"
 
-// N owners, each with a file, into one save.
+// Lets n owners write one file each into one save.
 static void save_owners(struct store **s, uint32_t n, const char *dir,
                         enum save_mode mode, int level)
 {
@@ -86,7 +87,8 @@ static const struct {
 };
 enum { N_TABLES = sizeof(tables) / sizeof(*tables) };
 
-// Rows and the entry policy's state are as with one owner, before and after.
+// Rows, and the entry policy's state, are the same as with one owner, before and after a
+// save.
 static void test_owners(void **state)
 {
     (void)state;
@@ -125,7 +127,7 @@ static void test_owners(void **state)
     }
 }
 
-// More partitions, fewer, one; by range instead of by hash.
+// The loading store has more partitions, fewer, or one; by range instead of by hash.
 static void test_other_partitions(void **state)
 {
     (void)state;
@@ -156,7 +158,7 @@ static void test_other_partitions(void **state)
     }
 }
 
-// Random traffic, deltas, days, shrinks; now and then a base. A load gives the store's
+// Random traffic, deltas, days and shrinks, now and then a base. A load gives the store's
 // rows, whatever the mode of the newest save.
 static void test_chains(void **state)
 {
@@ -179,7 +181,7 @@ static void test_chains(void **state)
                               : i % 12 == 7 ? SAVE_CHECKPOINT
                                             : SAVE_DELTA;
         OK(saves_one(s, dir, mode, i % 2, &ok_e));
-        OK(store_finish(s, &ok_e)); // what is published counts as published
+        OK(store_finish(s, &ok_e)); // the published rows count as published
         struct save_chain c;
         OK(save_chain_open(&c, dir, &ok_e));
         assert_int_equal(c.n, i % 12 < 7 ? i % 12 + 1 : i % 12 - 6);
@@ -194,7 +196,8 @@ static void test_chains(void **state)
     store_close(s);
 }
 
-// A store that continues from the save of a day's end equals the saver: rows age alike.
+// A store that is loaded from the save at a day's end continues like the saver: rows age
+// alike.
 static void test_day(void **state)
 {
     (void)state;
@@ -219,7 +222,7 @@ static void test_day(void **state)
     store_close(s);
 }
 
-// Saved by one process after the other, each loaded from the saves of those before.
+// Several processes save one after the other; each loads the saves of those before.
 static void test_restarts(void **state)
 {
     (void)state;
@@ -242,8 +245,6 @@ static void test_restarts(void **state)
     store_close(s);
 }
 
-// Manifests.
-
 static void test_manifest(void **state)
 {
     (void)state;
@@ -264,7 +265,7 @@ static void test_manifest(void **state)
             char name[SAVE_FILE_MAX];
             save_file_name(name, c.name, i);
             info.rows++;
-            info.bytes = 0; // as the file made here
+            info.bytes = 0; // the file below has no content
             OK(save_add_file(x, name, &info, &ok_e));
             FILE *f = fopen(saves_path(path, name), "w");
             assert_non_null(f);
@@ -328,7 +329,7 @@ static void test_what_a_manifest_refuses(void **state)
     assert_false(file_exists(path));
     save_manifest_free(&m);
 
-    // The files that a server wrote to its own disk.
+    // The files of a server that has written them to its own disk are not found.
     OK(save_begin(dir, SAVE_BASE, &m, path, &ok_e));
     t = save_add_table(&m, 1, &c, 4, &e);
     OK(save_add_file(t, "other-0.rows", &info, &ok_e));
@@ -360,8 +361,6 @@ static void test_two_savers(void **state)
     assert_non_null(strstr(e.text, "/proc/nothing"));
 }
 
-// Keeping.
-
 static void check_kept(const char *dir, const char *numbers)
 {
     char found[64] = "";
@@ -374,7 +373,8 @@ static void check_kept(const char *dir, const char *numbers)
     assert_string_equal(found, numbers);
 }
 
-// A delta removes none: it is not to read the manifests of those before it.
+// A delta does not remove saves, since it should not have to read the manifests of the
+// saves before it.
 static void test_keep(void **state)
 {
     (void)state;
@@ -407,8 +407,8 @@ static void touch(const char *path)
     assert_int_equal(fclose(f), 0);
 }
 
-// Unfinished saves go with the next commit; files of others, and saves that are
-// of another kind, stay.
+// Unfinished saves are removed at the next commit. Other files, and saves of another
+// kind, stay.
 static void test_leftovers(void **state)
 {
     (void)state;
@@ -423,7 +423,8 @@ static void test_leftovers(void **state)
     touch(saves_path(dir, "save-000002/manifest.json.fedcba9876543210.tmp"));
     touch(saves_path(dir, "save-000003/users-0.rows"));
     touch(saves_path(dir, "save-000003/notes.txt"));
-    touch(saves_path(dir, "save-000004/manifest.json")); // of something else
+    // this manifest belongs to something else
+    touch(saves_path(dir, "save-000004/manifest.json"));
     touch(saves_path(dir, "save-000004/users-0.rows"));
     touch(saves_path(dir, "save-0000005"));
     touch(saves_path(dir, "notes.txt"));
@@ -437,7 +438,7 @@ static void test_leftovers(void **state)
     store_close(s);
 }
 
-// If a save or a file of one is a link, only the link is removed.
+// If a save or a file of one is a symbolic link, only the link is removed.
 static void test_links(void **state)
 {
     (void)state;
@@ -458,7 +459,7 @@ static void test_links(void **state)
     assert_int_equal(symlink("nowhere", saves_path(dir, "save-000004")), 0);
     touch(saves_path(dir, "save-000005"));
     OK(saves_one(s, dir, SAVE_CHECKPOINT, 2, &ok_e));
-    check_kept(dir, "1 5 6 "); // 5: a file of somebody
+    check_kept(dir, "1 5 6 "); // 5 has a file that is not of a save
     OK(saves_one(s, dir, SAVE_CHECKPOINT, 2, &ok_e));
     check_kept(dir, "5 6 7 ");
     assert_true(file_exists(saves_path(other, "save-000001/manifest.json")));
@@ -467,8 +468,6 @@ static void test_links(void **state)
     OK(saves_load(s, other, &ok_e));
     store_close(s);
 }
-
-// Finding.
 
 static void refuse(const char *from, const char *settings, int code, const char *what)
 {
@@ -494,7 +493,7 @@ static void test_find(void **state)
     OK(saves_one(s, dir, SAVE_DELTA, 0, &ok_e));
     OK(save_find(dir, path, &ok_e));
     assert_string_equal(path, saves_path(dir, "save-000002"));
-    // A delta finds its parent, however its path is written.
+    // A delta finds its parent, in whatever form its path is given.
     static const char *const ways[] = {"save-000002", "save-000002/", "./save-000002",
                                        ".", "save-000001/../save-000002"};
     assert_non_null(getcwd(cwd, sizeof(cwd)));
@@ -549,8 +548,6 @@ static void test_other_rows(void **state)
     store_close(r);
     store_close(s);
 }
-
-// Damage.
 
 static void change_byte(const char *path, long at, int by)
 {
@@ -622,7 +619,7 @@ static void test_wrong_parents(void **state)
     const char *second = saves_path(dir, "save-000002"), *away = saves_path(dir, "away");
     assert_int_equal(rename(second, away), 0);
     refuse(dir, settings, TUG_EDATA, "save-000002', which is missing");
-    // Writes another complete save of that number.
+    // Replaces the parent by another complete save with the same number.
     OK(saves_one(s, elsewhere, SAVE_BASE, 0, &ok_e));
     saves_push(s, (struct saves_owner){0, 1}, 9, 1, 200);
     OK(saves_one(s, elsewhere, SAVE_DELTA, 0, &ok_e));
@@ -635,7 +632,8 @@ static void test_wrong_parents(void **state)
     store_close(s);
 }
 
-// Any byte of a manifest: it is refused, or says the same as before.
+// If any byte of a manifest is changed, the manifest is refused, or has the same content
+// as before.
 static void test_damaged_manifest(void **state)
 {
     (void)state;
@@ -680,7 +678,7 @@ static void test_no_memory(void **state)
         assert_true(rc == 0 || rc == TUG_ENOMEM);
         assert_true(rc == 0 || file_dir_is_empty(dir));
         assert_true(rows_same(s, was));
-        if (rc == 0 && struck) // while cleaning up: all is well
+        if (rc == 0 && struck) // a failure in cleaning up does not matter
             files_remove(dir);
         if (!struck)
             break;
@@ -704,8 +702,8 @@ static void test_no_memory(void **state)
     store_close(s);
 }
 
-// A partition that takes longer to look through than a block to write: between two blocks there is
-// one without rows.
+// A large partition, of which nothing is written for a long time: cut_next then returns
+// blocks without rows.
 static void large_partition(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-// Stores into saves.
+// Writes stores into saves.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/alloc.h"
@@ -35,7 +35,7 @@ int save_write_cut(struct store *s, const char *path, int zstd_level,
         if (rc == 0 && b.kind == ROWS_END)
             return rows_commit(w, ret, e);
         if (rc == 0 && b.n == 0)
-            continue; // enough was looked at for now
+            continue; // nothing to write yet
         if (rc == 0 && (mine == NULL || mine(ctx, b.partition)))
             rc = rows_write(w, &b, e);
         if (rc != 0) {
@@ -60,13 +60,14 @@ static int write_store(struct store *s, const char *path, int zstd_level,
     return save_add_file(t, name, &info, e);
 }
 
-// All stores as they are at one moment.
+// Begins cuts of all stores, so that they are saved as they are at one moment.
 static int begin_cuts(struct save_manifest *m, struct store *const *stores, size_t n,
                       size_t *ret_begun, struct err *e)
 {
     struct cut_options o = {.mode = m->mode};
     for (*ret_begun = 0; *ret_begun < n; ++*ret_begun) {
-        TRY(store_finish(stores[*ret_begun], e)); // an admin operation, or a save before
+        // finishes an admin operation or the end of an earlier save
+        TRY(store_finish(stores[*ret_begun], e));
         TRY(save_check_parent(stores[*ret_begun], m, e));
         TRY(cut_begin(stores[*ret_begun], &o, e));
         uint64_t by = store_published_by(stores[*ret_begun]);
@@ -77,7 +78,7 @@ static int begin_cuts(struct save_manifest *m, struct store *const *stores, size
     return 0;
 }
 
-// *ret_begun cuts are the caller's to end, also on failure.
+// Writes the cuts. The caller must end *ret_begun cuts, also on failure.
 static int write_stores(struct save_manifest *m, const char *path,
                         struct store *const *stores, size_t n, int zstd_level,
                         size_t *ret_begun, struct err *e)
@@ -88,7 +89,7 @@ static int write_stores(struct save_manifest *m, const char *path,
     return 0;
 }
 
-// Keeps the first failure in *why.
+// Ends the cuts. Keeps the first failure in *why.
 static void end_cuts(struct store *const *stores, size_t n, bool committed,
                      struct err *why)
 {
@@ -121,7 +122,7 @@ int save_stores(const char *dir, enum save_mode mode, struct store *const *store
                 char ret_path[FILE_PATH_MAX], struct err *e)
 {
     struct save_manifest m;
-    struct err why = {0}; // of the first failure, whatever ending it says
+    struct err why = {0}; // the first failure, whatever ending the cuts returns
     size_t begun = 0;
     TRY(save_begin(dir, mode, &m, ret_path, e));
     int rc = write_stores(&m, ret_path, stores, n, zstd_level, &begun, &why);

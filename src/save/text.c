@@ -1,6 +1,6 @@
-// Chooses the numbers of a row that are exported, and writes them. Rows lie in
-// partitions, each by key; text is sorted by key alone: so a range of keys is collected
-// from all partitions at a time, as many as fit into memory twice.
+// Chooses the numbers of a row that are exported, and writes them. A store sorts rows by
+// partition and key, while text is sorted by key only. So the rows of a range of keys are
+// collected from all partitions, as many at a time as fit into memory twice.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "save/text.h"
@@ -31,9 +31,8 @@ const char *text_accessor(const struct store *s)
     return c != NULL ? c->name : s->config.accessor.name;
 }
 
-// Columns.
-
-// Halves of doubles, read as floats, are meaningless or NaN.
+// Returns whether rows are counters. These are doubles; their halves are meaningless as
+// floats, or NaN.
 static bool is_counter(const struct accessor *a)
 {
     return a->class != NULL && strcmp(a->class->name, "counter") == 0;
@@ -42,7 +41,8 @@ static bool is_counter(const struct accessor *a)
 static enum text_kind kind_of(const struct accessor *a, uint32_t column)
 {
     enum text_life life = text_life(a);
-    uint32_t stat = column - a->stats; // large for those before them
+    uint32_t stat = column - a->stats; // a column before the statistics gives a large
+                                       // number
     if (is_counter(a))
         return TEXT_DOUBLE;
     if (life == LIFE_OTHER || column < a->stats || stat >= a->n_stats)
@@ -153,8 +153,6 @@ void text_set(float *row, struct text_column c, double x, uint32_t day)
     row[c.at] = (float)x;
 }
 
-// Export.
-
 struct export
 {
     struct store *s;
@@ -164,11 +162,11 @@ struct export
     struct text_columns columns;
     struct buf text;
     uint32_t day;
-    // All keys, and the rows of a range of them.
+    // All keys, and the rows of the current range of keys.
     struct table_entry *keys, *rows;
     size_t n_keys, cap_keys, n_rows, max_rows;
     uint64_t first, last;
-    float *values; // of row i: row, extra row
+    float *values; // the floats of each row, then of its extra row
     uint8_t *has_extra;
 };
 

@@ -1,4 +1,4 @@
-// Lines of text into rows, and rows into the store by the batch.
+// Parses lines of text into rows, and puts the rows into the store in batches.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <ctype.h>
@@ -17,26 +17,26 @@ enum {
     LINE_MAX_BYTES = 64 << 20,
     BATCH_ROWS = 1024,
     BATCH_BYTES = 16 << 20,
-    DAYS_MAX = 1 << 20, // floats count days exactly for longer
+    DAYS_MAX = 1 << 20, // largest number of days; floats are exact up to much larger ones
 };
 
 struct item {
-    uint32_t partition, i; // row of the batch
+    uint32_t partition, i; // partition of the row, and its index in the batch
     uint64_t key;
 };
 
 struct text_import {
     struct store *s;
     bool paddle;
-    struct text_columns columns, weights; // of lines with state; of those without
-    bool state;                           // lines of this file have it
+    struct text_columns columns, weights; // for lines with state, and for those without
+    bool state;                           // whether the lines of this file have state
     uint32_t day;
-    char *name; // of the file
+    char *name; // name of the file
     uint64_t line, rows;
-    struct buf text; // of the line
+    struct buf text; // the line so far
     double *numbers;
     uint32_t max_numbers;
-    // The batch: as it was read, and as the store wants it.
+    // The batch: the rows as they were read, and sorted for the store.
     size_t n, max;
     struct item *items;
     float *read_rows, *read_extras;
@@ -70,7 +70,7 @@ static int open_batch(struct text_import *x, struct err *e)
     size_t floats = (size_t)a->width + a->extra_width;
     x->max = BATCH_BYTES / (floats * sizeof(float) + 1) + 1;
     x->max = x->max < BATCH_ROWS ? x->max : BATCH_ROWS;
-    // Room for one number more, to notice a surplus.
+    // Room for some numbers more than a row has, so that a surplus is noticed.
     x->max_numbers = (uint32_t)floats + 8;
     x->numbers = mem_array(x->max_numbers, sizeof(*x->numbers));
     x->items = mem_array(x->max, sizeof(*x->items));
@@ -87,7 +87,7 @@ static int open_batch(struct text_import *x, struct err *e)
     return 0;
 }
 
-// The table's day is at least that.
+// Ends days of the table until its day is at least this one.
 static void reach_day(struct text_import *x, uint32_t day)
 {
     while (x->s->parts[0].day < day)
@@ -95,7 +95,8 @@ static void reach_day(struct text_import *x, uint32_t day)
     x->day = x->s->parts[0].day;
 }
 
-// A day from which on rows can have been unseen for as long as any setting asks.
+// Returns a day so late that on it rows can have been unseen for as long as any setting
+// refers to.
 static uint32_t least_day(const struct life *l)
 {
     float most = fmaxf(fmaxf(l->delete_after_days, l->delta_keep_days),
@@ -130,8 +131,6 @@ int text_import_open(struct text_import **ret, struct store *s, bool paddle,
     return 0;
 }
 
-// Into the store.
-
 static int by_partition_and_key(const void *a, const void *b)
 {
     const struct item *x = a, *y = b;
@@ -150,7 +149,7 @@ static int put_batch(struct text_import *x, struct err *e)
         qsort(x->items, x->n, sizeof(*x->items), by_partition_and_key);
     for (size_t i = 0; i < x->n; i++) {
         if (i + 1 < x->n && x->items[i].key == x->items[i + 1].key)
-            continue; // another comes
+            continue; // a later line has the same key
         x->keys[n] = x->items[i].key;
         memcpy(x->put_rows + n * a->width,
                x->read_rows + (size_t)x->items[i].i * a->width, a->width * sizeof(float));
@@ -170,7 +169,7 @@ static int put_batch(struct text_import *x, struct err *e)
     return n_extras > 0 ? store_put_extras(x->s, x->keys, n_extras, x->put_extras, e) : 0;
 }
 
-// Returns the next row of the batch, initialized as a new row of its key.
+// Returns the next row of the batch, initialized as a new row with its key.
 static struct text_row begin_row(struct text_import *x, uint64_t key)
 {
     const struct accessor *a = &x->s->accessor;
@@ -187,8 +186,6 @@ static struct text_row begin_row(struct text_import *x, uint64_t key)
         accessor_first_extra(a, x->s->rows, key, c->extra_low, c->extra_high, r.extra);
     return r;
 }
-
-// Lines.
 
 static int wrong(const struct text_import *x, struct err *e, const char *what)
 {
@@ -221,7 +218,7 @@ static int read_number(const struct text_import *x, const char **at, double *ret
     size_t n = strcspn(*at, " \t\r,");
     char *end;
     *ret = strtod(*at, &end);
-    // strtod would take hexadecimal, too, and reads what is a number twice the same way.
+    // strtod also accepts hexadecimal numbers, and the check refuses them.
     if (n == 0 || end != *at + n || strspn(*at, "+-.eE0123456789") < n ||
         !isfinite(*ret) || fabs(*ret) > 3.4028234663852886e38)
         return err_set(e, TUG_EDATA, "%s:%" PRIu64 ": '%.*s' is not a finite number",
@@ -230,7 +227,7 @@ static int read_number(const struct text_import *x, const char **at, double *ret
     return 0;
 }
 
-// Numbers up to the end of the line, as far as a row could hold them.
+// Reads the numbers up to the end of the line, as many as a row could have.
 static int read_numbers(const struct text_import *x, const char *at, uint32_t *ret_n,
                         struct err *e)
 {
@@ -258,7 +255,7 @@ static int tug_row(struct text_import *x, struct text_row *r, uint32_t n, struct
     return 0;
 }
 
-// id, count, unseen days, is_entry, values with commas.
+// Parses a line "id, count, unseen days, is_entry, values", with commas between values.
 static int block_row(struct text_import *x, const char *at, struct text_row *r,
                      bool *ret_entered, struct err *e)
 {
@@ -315,7 +312,7 @@ static int head_line(struct text_import *x, const char *at, struct err *e)
     uint64_t step;
     if (sscanf(at, "# tug table %63s accessor=%31s dim=%u state=%3s day=%u step=%" SCNu64,
                name, accessor, &dim, state, &day, &step) != 6)
-        return 0; // a comment
+        return 0; // the line is a comment
     if (strcmp(accessor, text_accessor(s)) != 0 || dim != s->config.accessor.dim)
         return err_set(
             e, TUG_EDATA,

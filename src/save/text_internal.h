@@ -1,4 +1,5 @@
-// Shared by text.c (columns, export), text_import.c (lines, batches) and text_paddle.c.
+// Internals that text.c (columns, export), text_import.c (lines, batches) and
+// text_paddle.c share.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SAVE_TEXT_INTERNAL_H
@@ -7,8 +8,8 @@
 #include "save/text.h"
 #include "store/store_internal.h"
 
-// How a number stands in a row: as a float, in two floats as a double, as bits, or as a
-// day, which is written as the days since.
+// How a row stores a number: as a float, as a double in two floats, as bits, or as a day,
+// which is written as the number of days since then.
 enum text_kind { TEXT_FLOAT, TEXT_DOUBLE, TEXT_BITS, TEXT_DAY };
 
 struct text_column {
@@ -23,24 +24,25 @@ int text_columns(const struct store *s, bool state, struct text_columns *ret,
                  struct err *e);
 void text_columns_free(struct text_columns *c);
 
-// A row being imported, initialized as a new row of its key.
+// A row that is being imported, initialized as a new row with its key.
 struct text_row {
     float *row, *extra;
     bool has_extra;
-    uint32_t day; // of the table
+    uint32_t day; // day of the table
 };
 
-// The life of rows as text knows it. LIFE_OTHER: a program's own, or none.
+// The lifecycle of rows as text distinguishes it. LIFE_OTHER: that of a program, or none.
 enum text_life { LIFE_OTHER, LIFE_SINGLE, LIFE_WIDE };
 enum text_life text_life(const struct accessor *a);
-const char *text_accessor(const struct store *s); // its name, of all it may have
+const char *text_accessor(const struct store *s); // the usual name of its accessor
 
 void text_set(float *row, struct text_column c, double x, uint32_t day);
 
-// Numbers of a line of Paddle's, behind its key: what is wrong with them, or 0.
+// Fills a row from the numbers after the key in a line of Paddle's. Returns 0, or an
+// error if they are wrong.
 int text_paddle_row(const struct store *s, const double *x, uint32_t n,
                     struct text_row *ret, const char *where, struct err *e);
-// Whether the table's rules have a counterpart.
+// Checks that the table's rules have a counterpart in Paddle.
 int text_paddle_check(const struct store *s, struct err *e);
 
 #endif

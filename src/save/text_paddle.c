@@ -1,4 +1,4 @@
-// Paddle's sparse rows: its columns, and the states of its rules as ours.
+// Paddle's sparse rows: its columns, and how the states of its rules become ours.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -7,7 +7,8 @@
 #include "rule/rule.h"
 #include "save/text_internal.h"
 
-// Floats of a rule's state for n weights there; UINT32_MAX: it has no counterpart.
+// Returns the floats that a rule's state for n weights has in Paddle; UINT32_MAX if the
+// rule has no counterpart there.
 static uint32_t paddle_state(const struct rule_params *r, uint32_t n)
 {
     switch ((int)r->kind) {
@@ -55,7 +56,7 @@ int text_paddle_check(const struct store *s, struct err *e)
     return 0;
 }
 
-// Adam's measure of time: tug keeps 1 - beta^steps, Paddle beta^(steps + 1).
+// Converts adam's count of steps: tug keeps 1 - beta^steps, Paddle beta^(steps + 1).
 static float steps_of(double power, float beta)
 {
     double rest = beta > 0 ? 1 - power / (double)beta : 1;
@@ -92,8 +93,9 @@ static void set_stat(const struct accessor *a, struct text_row *r, uint32_t stat
         c.at = a->stats + LIFE_SHOW + 2 * (stat - LIFE_SHOW);
     }
     if (c.kind == TEXT_DAY && x >= (double)r->day)
-        x = (double)r
-                ->day; // last seen on day 0, which is longer ago than any setting asks for
+        x = (double)
+                r->day; // last seen on day 0, which is longer ago than any setting refers
+                        // to
     text_set(r->row, c, x, r->day);
 }
 
@@ -111,7 +113,7 @@ static int wrong_count(const char *where, const struct accessor *a, uint32_t n,
         where, n, n == 1 ? "" : "s", row);
 }
 
-// slot unseen_days delta_score show click embed state... [embedx... state...]
+// Parses slot unseen_days delta_score show click embed state... [embedx... state...]
 static int single_row(const struct accessor *a, const double *x, uint32_t n,
                       struct text_row *ret, const char *where, struct err *e)
 {
@@ -136,8 +138,8 @@ static int single_row(const struct accessor *a, const double *x, uint32_t n,
     return 0;
 }
 
-// unseen_days delta_score show click embed state [slot] [state embedx...]; the slot came
-// later, and a row without it is one number shorter.
+// Parses unseen_days delta_score show click embed state [slot] [state embedx...]. The
+// slot was added later: a row without it is one number shorter.
 static int wide_row(const struct accessor *a, const double *x, uint32_t n,
                     struct text_row *ret, const char *where, struct err *e)
 {

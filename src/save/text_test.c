@@ -1,5 +1,5 @@
-// Tables as text: the rows read back equal those written, Paddle's lines give rows made
-// by hand, and wrong lines are refused with their place.
+// Tables as text: rows that are read back equal those written, Paddle's lines give the
+// same rows as made by hand, and wrong lines are refused with their place.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "save/text.h"
@@ -25,7 +25,7 @@ static struct buf text_of(struct store *s, bool state)
     return b;
 }
 
-// In pieces of all sizes.
+// Imports the text in pieces of all sizes.
 static int import(struct store *s, bool paddle, const char *text, uint64_t *ret_rows,
                   struct err *e)
 {
@@ -74,7 +74,8 @@ static void test_round_trip(void **state)
         assert_true(rows_same(s, r));
         assert_int_equal(store_stats(r).day, 5);
         assert_int_equal(store_step_of(r), 28);
-        // Without state: the same weights, shows and clicks; the rest is new.
+        // Without state, weights, shows and clicks are the same, and the other values are
+        // those of new rows.
         struct buf weights = text_of(s, false);
         store_close(r);
         r = stores_open(tables[t], 2);
@@ -100,7 +101,8 @@ static void test_looks_like_this(void **state)
               "\n"
               "44 0.5 0.25 -1 2 0 1 0\r\n"
               "18446744073709551615 1 2 3 4 5 6 7\n"
-              "18\t0.100000001 1.5 -1 0 3 7 1 0.125 -0.5 2.75 1 2 3", // without newline
+              // the last line has no newline
+              "18\t0.100000001 1.5 -1 0 3 7 1 0.125 -0.5 2.75 1 2 3",
               &rows, &ok_e));
     assert_int_equal(rows, 3);
     struct buf b = text_of(s, true);
@@ -124,7 +126,7 @@ static void test_looks_like_this(void **state)
     store_close(s);
 }
 
-// A double whose halves would be NaN as floats.
+// A count whose double has halves that would be NaN as floats.
 static void test_counts(void **state)
 {
     (void)state;
@@ -144,7 +146,7 @@ static void test_counts(void **state)
     store_close(s);
 }
 
-// A key that comes twice: the last line is taken, whatever the batches.
+// If a key comes twice, the last line counts, even if the lines are in different batches.
 static void test_twice(void **state)
 {
     (void)state;
@@ -162,8 +164,6 @@ static void test_twice(void **state)
     buf_free(&text);
     store_close(s);
 }
-
-// Paddle's lines.
 
 static const float *row_of(struct store *s, uint64_t key, const float **ret_extra)
 {
@@ -201,7 +201,8 @@ static void test_paddle_ctr(void **state)
     // beta^(t + 1) for one step
     assert_true(fabsf(extra[g->state + 4] - 0.1f) < 1e-6f);
     assert_true(fabsf(extra[g->state + 5] - 0.001f) < 1e-6f);
-    // A month unseen is more than any setting asks: it goes, the other one stays.
+    // A month unseen is more than any setting refers to, so this row is removed, and the
+    // other one stays.
     OK(store_admin(s, STORE_SHRINK, NAN, &ok_e));
     OK(store_finish(s, &ok_e));
     assert_null(store_row(s, 9, NULL));
