@@ -1,4 +1,4 @@
-// See batch_norm.h.
+// Batch normalisation of a layer: see batch_norm.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "model/batch_norm.h"
@@ -7,8 +7,9 @@
 #include <string.h>
 
 static const float epsilon = 1e-5f;
-// The change of a summary by a batch. Workers add up their changes of the same rows: with
-// PyTorch's tenth, those of ten and more would swing.
+// By how much one batch moves a summary. Workers add up their changes of the same
+// summaries: with PyTorch's 0.1, the changes of ten or more workers would make them
+// oscillate.
 static const float momentum = 0.01f;
 
 static bool has_own(const struct batch_norm *b, struct matrix z)
@@ -39,7 +40,8 @@ static void examples_statistics(const struct batch_norm *b, struct matrix z)
         b->variance[c] /= (float)z.rows;
 }
 
-// Before the first batch: 0 and 1.
+// Computes the statistics from the summaries; before the first batch, mean 0 and variance
+// 1.
 static void summary_statistics(const struct batch_norm *b, size_t units)
 {
     float count = b->summary[0];
@@ -69,7 +71,8 @@ void batch_norm_forward(const struct batch_norm *b, struct matrix z, struct matr
     }
 }
 
-// The mean of squares of n examples is a little less than that of all there are.
+// Adds the change of the summaries by a batch. The variance of n examples is corrected by
+// n / (n - 1), since it is slightly smaller than that of all examples.
 static void move_summary(const struct batch_norm *b, size_t n, size_t units, float *ret)
 {
     float by = momentum * b->share, unbiased = (float)n / (float)(n - 1);
@@ -81,7 +84,7 @@ static void move_summary(const struct batch_norm *b, size_t n, size_t units, flo
     }
 }
 
-// Adds up, for each unit, dy into b->mean and dy z into b->by_z.
+// Computes, for each unit, the sum of dy in b->mean and the sum of dy z in b->by_z.
 static void sums(const struct batch_norm *b, struct matrix z, struct matrix dy)
 {
     add_rows(dy, b->mean);
@@ -91,8 +94,9 @@ static void sums(const struct batch_norm *b, struct matrix z, struct matrix dy)
             b->by_z[c] += dy.at[i * dy.stride + c] * z.at[i * z.stride + c];
 }
 
-// Every z moves the mean and the variance of all (Ioffe & Szegedy 2015, section 3): by
-// them d loss / d z has no part that is the same for all, nor one that grows with z.
+// Each z also changes the mean and the variance of all examples (Ioffe & Szegedy 2015,
+// section 3). So two parts are subtracted from d loss / d z: one that is the same for all
+// examples, and one that is proportional to z.
 void batch_norm_backward(const struct batch_norm *b, struct matrix z, struct matrix dy,
                          float *scale, float *shift, float *summary)
 {

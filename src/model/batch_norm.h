@@ -3,12 +3,12 @@
 //   y = scale (z - mean) / sqrt(variance + 1e-5) + shift      (* by unit)
 //
 // In training mean and variance are those of the examples that are computed together.
-// Scores are made with running ones, which are summaries of the layer: each batch moves
-// them a hundredth of the way to its own. They begin at 0, so that one more float is
-// moved towards 1 in the same way, as their divisor when they are used: from the first
-// batch on they are means, over the last hundred batches or so.
+// Scores use running values, which are summaries of the layer: each batch moves them by a
+// hundredth of their distance to its own. They begin at 0. To correct for that, one more
+// float is moved towards 1 in the same way, and they are divided by it when they are
+// used: so from the first batch on they are means, over about the last hundred batches.
 //
-// One example alone has no variance: it is computed as when it is scored.
+// A batch of one example has no variance, so it is computed as in scoring.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_MODEL_BATCH_NORM_H
@@ -22,9 +22,10 @@ struct batch_norm {
     const float *scale, *shift; // of each unit
     const float *summary;       // batch_norm_summaries floats
     bool training;
-    float share;            // in training: of the examples of a whole batch
-    float *mean, *variance; // of each unit: forward leaves them for backward,
-    float *by_z;            // which needs room for another float of each
+    float share; // in training: the part's share of the examples of the whole batch
+    float *mean, *variance; // of each unit; batch_norm_forward sets them for
+                            // batch_norm_backward,
+    float *by_z;            // which also needs one more float for each unit
 };
 
 static inline size_t batch_norm_summaries(size_t units)
@@ -32,11 +33,12 @@ static inline size_t batch_norm_summaries(size_t units)
     return 1 + 2 * units;
 }
 
-// z becomes (z - mean) / sqrt(variance + 1e-5).
+// Sets y, and replaces z by (z - mean) / sqrt(variance + 1e-5).
 void batch_norm_forward(const struct batch_norm *b, struct matrix z, struct matrix ret_y);
 
-// After forward, whose z it is: d loss / d y becomes that by z as it was before, the
-// gradients of scale and shift are added, and the summary's change is added.
+// Call it after batch_norm_forward, with the z that this has set. Replaces d loss / d y
+// in dy by the derivative by the original z, and adds to the gradients of scale and
+// shift, and to the change of the summary.
 void batch_norm_backward(const struct batch_norm *b, struct matrix z, struct matrix dy,
                          float *scale, float *shift, float *summary);
 

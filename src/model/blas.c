@@ -1,4 +1,4 @@
-// The loading of OpenBLAS: by the name that the linker would have used.
+// Loads OpenBLAS, under the name that the linker would have used.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "model/blas.h"
@@ -18,7 +18,7 @@ static const struct library_function functions[] = {
     {"openblas_get_corename", &found.get_corename},
 };
 
-// Threads compute batches of their own: OpenBLAS is to start none.
+// Tells OpenBLAS to start no threads, since our threads compute batches of their own.
 static int begin(struct err *e)
 {
     (void)e;
@@ -35,8 +35,8 @@ static struct library library = {.file = OPENBLAS_SONAME,
                                  .begin = begin,
                                  .lock = PTHREAD_MUTEX_INITIALIZER};
 
-// OpenBLAS allocates a buffer and a stack for each CPU when it is loaded, and retries
-// forever if it cannot. So it is tried beforehand whether there is room.
+// Checks whether OpenBLAS has room. It allocates a buffer and a stack for each CPU when
+// it is loaded, and retries for ever if it cannot.
 static int check_room(struct err *e)
 {
     enum { MIB = 1 << 20, LIBRARY_MIB = 64, BUFFER_MIB = 136 };

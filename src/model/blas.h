@@ -1,6 +1,7 @@
-// The products of matrices that layers are trained by: OpenBLAS, loaded when the first model
-// with layers is made. Linked, it would be loaded by every process: it makes threads and takes
-// address space at once, and where there is little of that never gets to the end.
+// OpenBLAS, which multiplies matrices in the training of layers. It is loaded when the
+// first model with layers is made. If it were linked, every process would load it,
+// although it creates threads and takes address space at once, and never finishes if
+// there is little of that.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_MODEL_BLAS_H
@@ -17,10 +18,11 @@ struct blas {
     __typeof__(openblas_get_corename) *get_corename;
 };
 
-// Any thread; once it has succeeded it costs next to nothing. TUG_EUSAGE if it is not
-// installed; TUG_ENOMEM if there is too little address space for it.
+// Loads OpenBLAS, once. Any thread may call it; later calls cost almost nothing. Returns
+// TUG_EUSAGE if it is not installed, TUG_ENOMEM if there is too little address space for
+// it.
 int blas_load(struct err *e);
-// Valid after a successful blas_load.
+// Returns its functions, after a successful blas_load.
 const struct blas *blas(void);
 
 #endif

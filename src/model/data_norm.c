@@ -1,4 +1,4 @@
-// See data_norm.h.
+// Normalises the numbers of the data: see data_norm.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "model/data_norm.h"
@@ -9,10 +9,10 @@
 
 #include "base/alloc.h"
 
-enum { SIZE, HIGH, LOW, SQUARES, SUMMARY }; // the floats of a number
+enum { SIZE, HIGH, LOW, SQUARES, SUMMARY }; // the floats of a number in the summaries
 
-// Sums cover about this many of the last examples, so that they never grow so large that
-// floats lose the terms.
+// Number of the last examples that the sums cover, about. It keeps the sums so small that
+// floats can still add single terms.
 static const double memory = 1 << 18;
 
 size_t data_norm_numbers(const struct model_options *o)
@@ -68,11 +68,12 @@ static int reserve(struct model_data_norm *d, size_t n)
     return d->cap != 0 ? 0 : TUG_ENOMEM;
 }
 
-// For each feature its number, from 1 on, or 0.
+// Sets the index of each feature's number, from 1 on; 0 if the feature is not a number.
 static void find_numbers(struct model_data_norm *d, const struct model_batch *b)
 {
     for (size_t i = 0; i < b->n; i++) {
-        uint32_t begin = b->start[i], place = 0; // in its field
+        // place: position of the feature in its field
+        uint32_t begin = b->start[i], place = 0;
         for (uint32_t j = begin; j < b->start[i + 1]; j++) {
             place = j > begin && b->slot[j] == b->slot[j - 1] ? place + 1 : 0;
             uint32_t number = d->first[b->slot[j]] + place;
@@ -86,7 +87,8 @@ static double mean_of(const struct model_sums *s)
     return s->size > 0 ? s->sum / s->size : 0;
 }
 
-// Spread that floats of that size do not resolve is none.
+// Returns 1 / standard deviation; 0 if the deviation is so small that floats of the
+// mean's size do not resolve it.
 static double scale_of(const struct model_sums *s)
 {
     double mean = mean_of(s), variance = s->squares / s->size;
@@ -102,8 +104,8 @@ static void read_summaries(struct model_data_norm *d, const float *summaries)
                                          .squares = (double)summaries[SQUARES]};
 }
 
-// The sums of the batch's numbers, with squares around the previous means. A number that
-// was not there before has the batch's own.
+// Adds up the numbers of the batch, and their squares around the previous means. A number
+// that never occurred before uses the batch's own mean.
 static void add_up(struct model_data_norm *d, const struct model_batch *b)
 {
     struct model_sums *old = d->sums, *new = d->sums + d->n;
@@ -117,7 +119,7 @@ static void add_up(struct model_data_norm *d, const struct model_batch *b)
     for (size_t k = 0; k < d->n; k++)
         if (!(old[k].size > 0)) {
             old[k] = new[k];
-            old[k].squares = -1; // they are known below
+            old[k].squares = -1; // -1: set below
         }
     for (uint32_t j = begin; j < end; j++)
         if (d->number[j] > 0) {
@@ -130,8 +132,9 @@ static void add_up(struct model_data_norm *d, const struct model_batch *b)
             old[k].squares = new[k].squares;
 }
 
-// The part of a sum that floats add without loss: a multiple of a power of two that goes
-// into the whole sum no more than 2^23 times. All adders find about the same power.
+// Returns the part of a sum that can be added to floats without loss: a multiple of a
+// power of two that is contained in the whole sum at most 2^23 times. All workers find
+// about the same power.
 static double exact_part(double sum, const struct model_sums *old)
 {
     double most = 2 * fabs(mean_of(old)) * fmax(memory, old->size);
@@ -141,9 +144,9 @@ static double exact_part(double sum, const struct model_sums *old)
     return unit * rint(sum / unit);
 }
 
-// Once there are enough, as many of the old examples are forgotten as come, of a
-// large batch fewer, for others that do not know of it may be on their way. Whole
-// ones: `size` is exact.
+// Returns which share of the old sums to forget. Once they cover enough examples, as many
+// are forgotten as the batch adds. For a large batch it is fewer, as other workers may be
+// about to forget, too. The number of examples is rounded, so that `size` stays exact.
 static double forgotten(const struct model_sums *old, const struct model_batch *b)
 {
     double share = fmin((double)b->n / memory, (double)b->share / 64);

@@ -1,5 +1,5 @@
-// DCN-v2 (Wang et al. 2021, figure 1b, the parallel structure): cross layers beside fully
-// connected ones, on the fields' vectors x.
+// DCN-v2 (Wang et al. 2021, figure 1b, the parallel structure): cross layers and fully
+// connected layers in parallel, both on the fields' vectors x.
 //
 //   x_0 = x;  x_{l+1} = x_0 * (x_l W_l + b_l) + x_l          (* by element)
 //   score = b + c . x_L + u . relu(... relu(x W1 + b1) ...)
@@ -25,7 +25,8 @@ static int check(const struct model_options *o, struct err *e)
     return deep_check(o, e);
 }
 
-// Dense parameters: those of the towers, then the cross layers', then each task's c.
+// Dense parameters are, in this order, those of the towers, the cross layers, and each
+// task's c.
 static size_t cross_at(const struct model_options *o, size_t l)
 {
     size_t in = fields_floats(o);
@@ -39,7 +40,7 @@ static size_t dense(const struct model_options *o)
 
 static void first(const struct model_options *o, float *ret)
 {
-    enum { STREAM = 1 << 30 }; // apart from the tower's
+    enum { STREAM = 1 << 30 }; // the random numbers differ from those of the towers
     size_t in = fields_floats(o);
     deep_first(o, ret);
     for (uint32_t l = 0; l < o->cross; l++)
@@ -49,8 +50,8 @@ static void first(const struct model_options *o, float *ret)
                    ret + cross_at(o, o->cross) + k * in);
 }
 
-// Kept for an example, behind deep_kept: x_l W_l + b_l and x_{l+1} of each layer, then d
-// loss / d x_L, and d loss / d (x_l W_l + b_l).
+// The values that are kept for an example, after deep_kept: x_l W_l + b_l and x_{l+1} of
+// each layer, then d loss / d x_L, and d loss / d (x_l W_l + b_l).
 struct cross {
     size_t n;
     struct matrix x0, z[MODEL_MAX_CROSS], x[MODEL_MAX_CROSS], dx, dz;
@@ -101,8 +102,8 @@ static void forward(struct model_work *w, const struct model_batch *b, float *re
                      dense + cross_at(o, c.n) + k * c.dx.columns, o->tasks, ret + k);
 }
 
-// d loss / d x_{l+1} is in c->dx, and becomes that by x_l; what x_0 has of it as a factor
-// is added to dx0.
+// Replaces d loss / d x_{l+1} in c->dx by d loss / d x_l. The derivative by x_0 as the
+// factor in this layer is added to dx0.
 static void backward_layer(const struct cross *c, size_t l, const float *parameters,
                            float *gradients, struct matrix dx0)
 {

@@ -1,4 +1,4 @@
-// See deep.h.
+// Common functions of the models with layers: see deep.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "model/deep.h"
@@ -8,7 +8,7 @@
 
 #include "rule/rule.h"
 
-// Found by search on MovieLens-1M (docs/models.md).
+// Values found by a search on MovieLens-1M (docs/models.md).
 void deep_defaults(struct model_options *o)
 {
     for (size_t l = 0; l < 3; l++)
@@ -120,14 +120,14 @@ void deep_wide_layout(const struct model_options *o, struct accessor_options *re
     ret->embed = o->tasks;
 }
 
-// The input is all fields' vectors.
+// The shared layers, whose input is all fields' vectors.
 static struct tower shared(const struct model_options *o)
 {
     return tower_of(o, fields_floats(o));
 }
 
-// The tower of a task, on the shared layers, behind the towers of earlier tasks. The
-// first number of its layers is that behind its unit's.
+// The tower of a task, on the shared layers. Its parameters come after those of earlier
+// tasks. The number of its first layer follows the number of its unit.
 static struct tower tower(const struct model_options *o, uint32_t task)
 {
     struct tower bottom = shared(o), t = bottom;
@@ -141,7 +141,7 @@ static struct tower tower(const struct model_options *o, uint32_t task)
     return t;
 }
 
-// The end of the last task's parameters.
+// Where the last task's parameters end.
 static struct tower end(const struct model_options *o)
 {
     return tower(o, o->tasks);
@@ -204,7 +204,7 @@ size_t deep_kept(const struct model *m)
            m->options.tasks * tower_kept(&own);
 }
 
-// The floats of a task's tower.
+// Returns the floats that are kept for a task's tower.
 static float *tower_kept_at(const struct deep *d, const struct tower *t)
 {
     return d->kept + tower_kept(&d->shared) + t->task * tower_kept(t);

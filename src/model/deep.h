@@ -1,4 +1,5 @@
-// Shared by the models with layers: their options, and the gradients of the linear part.
+// Common functions of the models with layers: their options, and the gradients of the
+// linear part.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_MODEL_DEEP_H
@@ -9,39 +10,40 @@
 #include "model/layers.h"
 #include "model/model_internal.h"
 
-// Three layers of 400 units by default, as the papers have them.
+// Sets the defaults of models with layers: three layers of 400 units, as in the papers.
 void deep_defaults(struct model_options *o);
 int deep_check(const struct model_options *o, struct err *e);
 void deep_layout(const struct model_options *o, struct accessor_options *ret);
 
 // The dense parameters of the layers that the tasks share, and of each task's tower with
-// the unit behind it. For a single task that tower has no layers.
+// its unit. With a single task that tower has no layers.
 size_t deep_dense(const struct model_options *o);
 void deep_first(const struct model_options *o, float *ret);
 size_t deep_summaries(const struct model_options *o);
 void deep_layer_name(const struct model_options *o, size_t at,
                      char ret[MODEL_LAYER_NAME_MAX]);
 
-// Kept for an example: the layers' input x, d loss / d x, then the values of the shared
-// layers and of each tower.
+// The values that are kept for an example: the layers' input x, d loss / d x, then the
+// values of the shared layers and of each tower.
 struct deep {
     struct tower shared;
     struct matrix x, dx;
-    float *kept; // the shared layers'
+    float *kept; // values of the shared layers, then of each tower
 };
 struct deep deep_of(const struct model_work *w, const struct model_batch *b);
 size_t deep_kept(const struct model *m);
 
-// x, and the scores of the towers on it. Backward: dx, and the gradients of the layers.
+// deep_forward computes x, and the scores of the towers on it. deep_backward computes dx,
+// and the gradients of the layers.
 void deep_forward(struct deep *d, const struct model_work *w, const struct model_batch *b,
                   float *ret_scores);
-// model_ops.layers: the towers' scores alone.
+// For model_ops.layers: computes the towers' scores only.
 void deep_layers(struct model_work *w, const struct model_batch *b, float *ret_scores);
 void deep_backward(struct deep *d, const struct model_work *w,
                    const struct model_batch *b, const float *err, float *dense);
 
-// Defines a model that has only the tower behind the bias, but for its name: the file
-// provides `forward` and `backward`.
+// Defines a model whose score is the tower's and the bias, except its name; the model's
+// file has to define `forward` and `backward`.
 #define DEEP_OPS                                                                         \
     .groups = {"w", "v"}, .needs_fields = true, .tasks = true,                           \
     .defaults = deep_defaults, .check = deep_check, .dense = deep_dense,                 \
@@ -49,8 +51,9 @@ void deep_backward(struct deep *d, const struct model_work *w,
     .at_once = MODEL_AT_ONCE_MAX, .by_layer = true, .forward = forward,                  \
     .backward = backward, .layers = deep_layers, .layer_name = deep_layer_name
 
-// The linear part, with a weight of a feature for each task (deep_wide_layout): it is
-// added to the scores. Its gradients; zeros where a model has none, and one weight.
+// The linear part, with a weight of a feature for each task (deep_wide_layout).
+// deep_linear adds it to the scores. deep_linear_gradients computes its gradients: zeros
+// if the model has no linear part, whose rows then have one weight.
 void deep_wide_layout(const struct model_options *o, struct accessor_options *ret);
 void deep_linear(const struct model_work *w, const struct model_batch *b, float *scores);
 void deep_linear_gradients(const struct model_work *w, const struct model_batch *b,

@@ -1,6 +1,6 @@
-// Models with layers: scores against sums in double that are written down from the
-// papers, gradients against finite differences of these, batches against their parts,
-// summaries, numbers, pooling, dropout.
+// Models with layers: scores are compared with sums in double that follow the papers,
+// gradients with finite differences of these, and batches with their parts. Further
+// tests: summaries, numbers, pooling and dropout.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "model/deep.h"
@@ -18,15 +18,15 @@ enum {
     FIELDS = 4,
     DIM = 3,
     IN = FIELDS * DIM,
-    FEATURES = 6, // of an example
+    FEATURES = 6, // features of an example
     ROWS = 9,
     EXAMPLES = 20,
     MAX_DENSE = 1024,
-    TASKS = 2, // at most
+    TASKS = 2, // most tasks of a shape
 };
 
-// `dims`: fields 1 and 2 have vectors of 1 and 2 floats. `tasks`: two of them; `tower`: units
-// of the layer that each has of its own, or 0.
+// `dims` means that the vectors of fields 1 and 2 have 1 and 2 floats, `tasks` that there
+// are two tasks. `tower` is the number of units of each task's own layer, or 0.
 struct shape {
     const char *name;
     bool dims, tasks;
@@ -49,14 +49,14 @@ struct world {
     struct model m;
     struct model_work w;
     float rows[ROWS][64], dense[MAX_DENSE];
-    uint32_t row[EXAMPLES * FEATURES]; // of each feature
+    uint32_t row[EXAMPLES * FEATURES]; // row of each feature
     float *at[EXAMPLES * FEATURES + KERNEL_PADDING];
     float x[EXAMPLES * FEATURES + KERNEL_PADDING], label[EXAMPLES * TASKS];
     uint16_t slot[EXAMPLES * FEATURES];
     uint32_t start[EXAMPLES + 1];
     uint64_t draw[EXAMPLES];
     struct model_batch b;
-    size_t begin[FIELDS + 1]; // of each field's vector in the layers' input
+    size_t begin[FIELDS + 1]; // begin of each field's vector in the layers' input
 };
 
 static void set_dims(struct world *t, struct model_options *o, bool dims)
@@ -98,7 +98,8 @@ static void open_world(struct world *t, struct shape shape, float dropout,
     for (size_t i = 0; i < MAX_DENSE; i++)
         t->dense[i] = 1.5f * (random_f32(2, 0, i) - 0.5f);
     for (size_t i = t->m.summaries; i < model_dense(&t->m) && batch_norm; i++)
-        t->dense[i] = random_f32(2, 1, i) + 0.25f; // counts, means, and variances
+        // counts, means and variances are positive
+        t->dense[i] = random_f32(2, 1, i) + 0.25f;
     for (size_t j = 0; j < EXAMPLES * FEATURES + KERNEL_PADDING; j++) {
         uint32_t row = (uint32_t)random_below(3, 0, j, ROWS);
         t->at[j] = t->rows[row];
@@ -109,7 +110,7 @@ static void open_world(struct world *t, struct shape shape, float dropout,
         }
     }
     for (size_t i = 0; i < EXAMPLES; i++) {
-        // The third has no features.
+        // The third example has no features.
         t->start[i + 1] = t->start[i] + (i == 2 ? 0 : FEATURES);
         t->label[i] = random_f32(6, 0, i);
         t->label[EXAMPLES + i] = random_f32(6, 1, i);
@@ -144,7 +145,7 @@ static void close_world(struct world *t)
     mem_free(t);
 }
 
-// The models by definition, in double, on parameters that may be changed one by one.
+// The models by definition, in double. The parameters may be changed one by one.
 struct naive {
     double w[ROWS][TASKS], v[ROWS][DIM], dense[MAX_DENSE];
 };
@@ -164,7 +165,7 @@ static struct naive naive_of(const struct world *t)
     return p;
 }
 
-// y = x w + b; gives what lies behind b.
+// Computes y = x w + b. Returns the address after b.
 static const double *naive_layer(const double *x, size_t in, size_t out, const double *p,
                                  double *y)
 {
@@ -176,7 +177,7 @@ static const double *naive_layer(const double *x, size_t in, size_t out, const d
     return p + in * out + out;
 }
 
-// Statistics of a unit over all examples.
+// Mean and variance of a unit over all examples.
 struct naive_moments {
     double mean, variance;
 };
@@ -190,7 +191,7 @@ static struct naive_moments naive_moments(double y[EXAMPLES][IN], size_t c)
     return m;
 }
 
-// By the examples' moments, or where there is one, by the summary.
+// Normalises by the moments of the examples, or by the summary if one is given.
 static void naive_batch_norm(double y[EXAMPLES][IN], size_t units, const double *shift,
                              const double *scale, const double *summary)
 {
@@ -204,8 +205,8 @@ static void naive_batch_norm(double y[EXAMPLES][IN], size_t units, const double 
     }
 }
 
-// Computes the rectified layers for all examples; y is the input and then the output.
-// Returns the address behind their parameters.
+// Computes the rectified layers for all examples; y is first the input and then the
+// output. Returns the address after the layers' parameters.
 static const double *naive_layers(const struct world *t, const uint32_t *units,
                                   const double *at, const double *summary,
                                   double y[EXAMPLES][IN], size_t in, bool training)
@@ -233,7 +234,7 @@ static const double *naive_layers(const struct world *t, const uint32_t *units,
     return at;
 }
 
-// `unit`: of the task.
+// `unit` is the number of the task's unit.
 static double naive_cross(const double *x, size_t in, const double *at, size_t unit)
 {
     double a[IN], z[IN], score = 0;
@@ -249,7 +250,7 @@ static double naive_cross(const double *x, size_t in, const double *at, size_t u
 }
 
 struct naive_example {
-    double x[IN], z[IN], linear[TASKS], pairs[DIM]; // z: nfm's input
+    double x[IN], z[IN], linear[TASKS], pairs[DIM]; // z is the input of nfm's layers
 };
 static struct naive_example naive_example(const struct world *t, const struct naive *p,
                                           size_t example)
@@ -274,7 +275,8 @@ static struct naive_example naive_example(const struct world *t, const struct na
     return e;
 }
 
-// The parameters behind all towers: cross layers, or weights of pairs.
+// Adds the parts whose parameters come after all towers: cross layers, or weights of
+// pairs.
 static double naive_beside(const struct world *t, const struct naive_example *e,
                            const double *at, size_t task)
 {
@@ -291,7 +293,7 @@ static double naive_beside(const struct world *t, const struct naive_example *e,
                                        : 0;
 }
 
-// The values of an example's tasks, one after the other.
+// Computes the scores of all tasks of each example.
 static void naive_scores(const struct world *t, const struct naive *p, bool training,
                          double ret[EXAMPLES * TASKS])
 {
@@ -411,8 +413,8 @@ static void test_gradients(void **state)
     }
 }
 
-// A task's share of the loss is times its weight, and a task whose label is missing has
-// none and counts nothing.
+// The loss of a task is multiplied by the task's weight. A task whose label is missing
+// has no loss and is not counted.
 static void test_tasks(void **state)
 {
     (void)state;
@@ -422,7 +424,7 @@ static void test_tasks(void **state)
     struct model_training training = {
         .loss = LOSS_SQUARED, .stream = stream, .dense_gradient = dense};
     t->m.options.task_weight[1] = 0.25f;
-    t->label[3] = (float)NAN; // of the second example the second one
+    t->label[3] = (float)NAN; // the second label of the second example
     assert_int_equal(model_scores(&t->w, &t->b, scores), 0);
     assert_int_equal(model_gradients(&t->w, &t->b, &training, err, t->w.gradients), 0);
     for (size_t i = 0; i < EXAMPLES * 2; i++) {
@@ -435,7 +437,8 @@ static void test_tasks(void **state)
     close_world(t);
 }
 
-// Parts of a batch add up to its gradients, and a batch does not affect the next.
+// The gradients of the parts of a batch add up to those of the batch, and a batch does
+// not affect the next one.
 static void test_parts(void **state)
 {
     (void)state;
@@ -460,16 +463,17 @@ static void test_parts(void **state)
     }
 }
 
-// The calls that a model makes about its dense parameters while it computes. The
-// parameters arrive when it needs them, and are NaN before.
+// Records which dense parameters a model asks for and reports while it computes. The
+// parameters are NaN until the model asks for them.
 struct flowing {
     struct world *t;
     float dense[MAX_DENSE];
     const float *gradients;
-    float left[MAX_DENSE]; // the gradients that it said were complete, as they were
+    float left[MAX_DENSE]; // the gradients at the time when the model reported them as
+                           // complete
     bool told[MAX_DENSE];
     size_t n;
-    bool early; // before there was any of the rows
+    bool early; // whether gradients were complete before those of the rows
 };
 
 static void bring(void *ctx, size_t first, size_t n)
@@ -522,7 +526,8 @@ static void test_flow(void **state)
     }
 }
 
-// A large batch at once has the gradients of its parts; memory for it has a bound.
+// A large batch that is computed at once has the same gradients as its parts, and its
+// memory is limited.
 static void test_room(void **state)
 {
     (void)state;
@@ -569,9 +574,9 @@ static void test_room(void **state)
     }
 }
 
-// A batch moves the summaries by a hundredth of their distance to it; a part of a batch
-// moves them by its share of the examples. A batch of one example does not move them, and
-// is computed as in scoring.
+// A batch moves the summaries by a hundredth of their distance to its own values; a part
+// of a batch moves them by its share of the examples. A batch of one example does not
+// move them, and is computed as in scoring.
 static void test_summaries(void **state)
 {
     (void)state;
@@ -606,15 +611,16 @@ static void test_summaries(void **state)
     assert_int_equal(model_scores(&t->w, &one, &score[0]), 0);
     one.training = false;
     assert_int_equal(model_scores(&t->w, &one, &score[1]), 0);
-    check("one alone", 0, score[0], (double)score[1]); // multiplied in another order
+    // numbers are multiplied in another order
+    check("one alone", 0, score[0], (double)score[1]);
     assert_int_equal(model_gradients(&t->w, &one, &training, err, t->w.gradients), 0);
     for (size_t i = t->m.summaries; i < model_dense(&t->m); i++)
         assert_true(dense[i] == 0);
     close_world(t);
 }
 
-// The mean of a field's vectors is their sum with values over their number; the linear
-// part adds values up as they are.
+// The mean of a field's vectors is their sum, with values, divided by their number. The
+// linear part is not divided.
 static void test_pooling(void **state)
 {
     (void)state;
@@ -656,7 +662,8 @@ static void test_pooling(void **state)
     close_world(mean);
 }
 
-// Examples of numbers: field 0 has a word, field 1 a number, field 2 two or none.
+// Examples with numbers: field 0 has a word, field 1 a number, field 2 two numbers or
+// none.
 struct numbers {
     struct model m;
     struct model_work w;
@@ -714,15 +721,17 @@ static struct numbers *new_numbers(void)
     return t;
 }
 
-// Sums are those of the numbers; by them the next batch has mean 0 and variance 1, as the
-// first has by its own. A number that stays the same is 0, as is one that never was.
+// Summaries are the sums of the numbers. Normalised by them, the next batch has mean 0
+// and variance 1, as the first one has by its own sums. A number that is always the same
+// becomes 0, and so does one that never occurred.
 static void test_data_norm(void **state)
 {
     (void)state;
     struct numbers *t = new_numbers();
     float sums[12] = {0};
     struct model_batch b = t->b;
-    assert_int_equal(data_norm(&t->w, &b, NULL), 0); // to be scored, before all training
+    // a batch that is scored before any training
+    assert_int_equal(data_norm(&t->w, &b, NULL), 0);
     for (size_t j = 0; j < t->start[EXAMPLES]; j++)
         assert_true(b.x[j] == (t->slot[j] == 0 ? 3 : 0));
     for (size_t round = 0; round < 3; round++) {
@@ -748,9 +757,9 @@ static void test_data_norm(void **state)
     mem_free(t);
 }
 
-// Dates in seconds within three hours, whose mean is half a million times their spread,
-// and a number that goes where it never was. Four add to the same sums at a time, of
-// which none has seen what the others add, and parts of a batch are of any size.
+// Dates in seconds within three hours, whose mean is half a million times their
+// deviation, and a number that changes to other values. Four workers add to the same
+// sums, without seeing what the others add at that time; parts of a batch have any size.
 static void test_far_numbers(void **state)
 {
     (void)state;
@@ -795,7 +804,7 @@ static void test_far_numbers(void **state)
     mem_free(t);
 }
 
-// A unit is left out as often as was asked for, and on the average nothing changes.
+// Units are left out with the wanted probability, and the mean output does not change.
 static void test_dropout(void **state)
 {
     (void)state;
@@ -812,7 +821,7 @@ static void test_dropout(void **state)
         draw[i] = random_u64(1, 2, i);
     }
     for (size_t c = 0; c < UNITS; c++)
-        dense[1 + c] = 3; // biases are 0
+        dense[1 + c] = 3; // the biases stay 0
     struct matrix in = {x[0], N, 1, 1 + 2 * UNITS};
     struct matrix y = tower_forward(&t, &w, &b, in, x[0] + 1);
     size_t dropped = 0;
@@ -826,15 +835,16 @@ static void test_dropout(void **state)
     memcpy(first, y.at, sizeof(first));
     in.rows = 1;
     y = tower_forward(&t, &w, &b, in, x[0] + 1);
-    assert_memory_equal(first, y.at, sizeof(first)); // the example's own
+    // the draw depends only on the example
+    assert_memory_equal(first, y.at, sizeof(first));
     b.draw = NULL;
     y = tower_forward(&t, &w, &b, in, x[0] + 1);
     for (size_t c = 0; c < UNITS; c++)
         assert_true(y.at[c] == 3);
 }
 
-// First values differ from each other, are of the size that the layer's input asks for,
-// and are the seed's.
+// Initial values differ, have the size that the layer's input asks for, and depend on the
+// seed.
 static void test_first(void **state)
 {
     (void)state;

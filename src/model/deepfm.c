@@ -1,23 +1,25 @@
-// DeepFM (Guo et al. 2017, figure 1): a factorization machine beside layers, both on the
-// same vectors.
+// DeepFM (Guo et al. 2017, figure 1): a factorization machine and layers in parallel,
+// both on the same vectors.
 //
 //   e_f = the sum of the vectors of field f's features
 //   score = b + sum w_i x_i + sum over pairs <e_f, e_g> / fields
 //             + u . relu(... relu([e] W1 + b1) ...)
 //
-// The paper has no / fields: with it the pairs of many fields weigh no more than those of
-// few, as normalized values do in fm, and one rate is right for both (docs/models.md).
+// The division by `fields` is not in the paper. It keeps the sum over pairs from growing
+// with the number of fields, as normalized values do in fm, so that the same learning
+// rate fits few and many fields (docs/models.md).
 //
-// Several tasks share the vectors, and so the pairs' products; each weighs their floats
-// by a vector a of its own, which begins as ones: a . (sum over pairs e_f * e_g) / fields
-// (He & Chua 2017, where the output of such a pooling is an FM when a is ones).
+// Several tasks share the vectors, and so the pairs' products. Each task has a
+// vector a of its own, initially all ones, that weights their floats: a . (sum over
+// pairs e_f * e_g) / fields (He & Chua 2017, where the output of such a pooling is
+// an FM when a is ones).
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "model/deep.h"
 
 #include <stdio.h>
 
-// The sum of all fields' vectors.
+// Computes the sum of all fields' vectors.
 static void sum_fields(const float *x, size_t fields, size_t dim, float *ret)
 {
     memset(ret, 0, dim * sizeof(*ret));
@@ -26,7 +28,8 @@ static void sum_fields(const float *x, size_t fields, size_t dim, float *ret)
             ret[c] += x[f * dim + c];
 }
 
-// Half of the sum's square without the fields' own (Rendle 2010, lemma 3.1), by fields.
+// Returns the sum over pairs of fields: half of the square of the sum minus the fields'
+// own squares (Rendle 2010, lemma 3.1), divided by `fields`.
 static float pairs(const float *x, size_t fields, size_t dim)
 {
     float sum[MODEL_MAX_DIM], score = 0;
@@ -48,7 +51,8 @@ static void pairs_gradient(const float *x, size_t fields, size_t dim, float err,
             dx[f * dim + c] += err / (float)fields * (sum[c] - x[f * dim + c]);
 }
 
-// Tasks' vectors a, behind the towers' parameters. One task needs none.
+// Returns the number of dense parameters: after those of the towers come the tasks'
+// vectors a, unless there is only one task.
 static size_t dense(const struct model_options *o)
 {
     return deep_dense(o) + (o->tasks > 1 ? (size_t)o->tasks * o->dim : 0);
@@ -61,7 +65,7 @@ static void first(const struct model_options *o, float *ret)
         ret[i] = 1;
 }
 
-// The sum over pairs of e_f * e_g / fields.
+// Computes the sum over pairs of e_f * e_g / fields.
 static void products(const struct model_options *o, const float *x, float *ret)
 {
     float share = 1 / (2 * (float)o->fields);
@@ -135,7 +139,8 @@ static void backward(struct model_work *w, const struct model_batch *b, const fl
     fields_backward(w, b, d.dx, ret[MODEL_LATENT]);
 }
 
-// For features of two fields, whose vectors are terms of the fields' sums.
+// Returns the product of two features of different fields, whose vectors are terms of the
+// fields' sums.
 static float pair(const struct model *m, const struct model_batch *b, size_t i, size_t j)
 {
     uint32_t v = m->accessor.groups[MODEL_LATENT].weights;

@@ -1,4 +1,4 @@
-// See dims.h.
+// Vectors of different lengths: see dims.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "model/dims.h"
@@ -48,7 +48,7 @@ static uint32_t common_divisor(uint32_t a, uint32_t b)
 
 struct dims dims_of(const struct model_options *o)
 {
-    // If every field is listed, no field has --dim.
+    // If every field is listed, --dim applies to none.
     uint32_t first = o->n_dims > 0 && o->n_dims == o->fields ? o->dims[0].dim : o->dim;
     struct dims ret = {first, first, first};
     for (uint32_t i = 0; i < o->n_dims; i++) {

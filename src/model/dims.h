@@ -1,11 +1,11 @@
-// Vectors of different lengths: most fields' have options.dim floats, and those that
-// options.dims lists as many as it says.
+// Vectors of different lengths: the fields in options.dims have the lengths given there,
+// all others have options.dim floats.
 //
-// Rows of all features are as wide as the longest vector; a field uses the first floats of
-// them. So that those behind stay 0 and weigh nowhere, rows begin at random only as far as
-// the shortest vector goes, gradients of what a field does not use are 0, and a rule that
-// shares state among weights shares it among so many that every vector is some of these
-// blocks.
+// Rows of all features are as wide as the longest vector, and a field uses their first
+// floats. The other floats must stay 0 and have no effect. So rows have random initial
+// values only up to the length of the shortest vector, gradients of unused floats are
+// 0, and a rule that shares state among weights does so in blocks that divide the
+// length of every vector.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_MODEL_DIMS_H
@@ -13,20 +13,21 @@
 
 #include "model/model.h"
 
-// TUG_EUSAGE: the model's vectors have one length, or a field or a length cannot be.
+// Returns TUG_EUSAGE if the model needs vectors of one length, or if a field or a length
+// is impossible.
 int dims_check(const struct model_options *o, struct err *e);
 
-// The longest and the shortest of all fields' vectors, and the greatest common divisor of
-// their lengths: options.dim if none differs.
+// The longest and the shortest length of all fields' vectors, and the greatest common
+// divisor of the lengths; all are options.dim if no field differs.
 struct dims {
     uint32_t longest, shortest, divisor;
 };
 struct dims dims_of(const struct model_options *o);
 
-// Floats of all fields' vectors.
+// Returns the number of floats of all fields' vectors together.
 size_t dims_sum(const struct model_options *o);
 
-// The position of each field's vector among them. TUG_ENOMEM.
+// Sets the position of each field's vector among them. Returns 0 or TUG_ENOMEM.
 int dims_open(struct model_work *w);
 void dims_close(struct model_work *w);
 

@@ -1,5 +1,5 @@
-// Vectors of different lengths: how wide rows are, what they begin with, and that what a
-// field does not use of a row stays 0 and weighs nowhere, whatever the rule.
+// Vectors of different lengths: the width of rows and their initial values. The floats
+// that a field does not use stay 0 and have no effect, for any rule.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "model/dims.h"
@@ -42,11 +42,11 @@ static void test_shape(void **state)
     assert_int_equal(v->rule.block, DIVISOR);
     assert_int_equal(v->n_state, LONGEST / DIVISOR);
     assert_int_equal(dims_sum(&o), 4 + 8 + 12);
-    o.dims[1].dim = 7; // a sum for each weight is what is left
+    o.dims[1].dim = 7; // the divisor is 1, so that each weight has its own state
     assert_int_equal(model_init(&m, &o, NULL), 0);
     assert_int_equal(v->n, DIM);
     assert_int_equal(v->n_state, DIM);
-    o.n_dims = FIELDS; // and --dim is nobody's
+    o.n_dims = FIELDS; // all fields are listed, so --dim applies to none
     for (uint32_t f = 0; f < FIELDS; f++)
         o.dims[f] = (struct model_dim){f, 2};
     assert_int_equal(model_init(&m, &o, NULL), 0);
@@ -56,7 +56,7 @@ static void test_shape(void **state)
     assert_true(v->n == DIM && v->random == DIM && v->rule.block == DIM);
 }
 
-// An example with a feature of each field, on rows as a table makes them.
+// An example with one feature of each field, on rows as a table makes them.
 struct world {
     struct model m;
     struct model_work w;
@@ -146,7 +146,8 @@ static void test_unused_stay_zero(void **state)
     }
 }
 
-// The mean of a block's squares is of what the field uses: adagrad-row's state.
+// The state of adagrad-row is the mean of a block's squares, over the floats that the
+// field uses.
 static void test_unused_weigh_nothing(void **state)
 {
     (void)state;
@@ -203,7 +204,7 @@ static void test_refused(void **state)
     refused(&o, "must be between 1 and");
 }
 
-// Vectors of other lengths are other rows, and other layers.
+// Vectors of other lengths mean other rows and other layers.
 static void test_same(void **state)
 {
     (void)state;

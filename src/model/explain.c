@@ -1,4 +1,4 @@
-// See explain.h.
+// Splits a score into its parts: see explain.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "model/explain.h"
@@ -11,7 +11,8 @@
 #include "model/model_internal.h"
 #include "model/pooling.h"
 
-// Puts a pair among the largest, which are few: from the last one up to its place.
+// Inserts a pair into the list of the largest ones, which is short: moves it up from the
+// end to its position.
 static void keep_pair(struct model_explained *x, struct model_pair p)
 {
     if (x->n_pairs == x->max_pairs &&
@@ -23,8 +24,9 @@ static void keep_pair(struct model_explained *x, struct model_pair p)
     x->pair[i] = p;
 }
 
-// Returns a size that says what rounding can do: fm takes the features' own squares from
-// the square of their sum, both of which are at most that of the sum of their lengths.
+// Adds up the pairs. Returns a size that bounds the rounding errors: fm subtracts the
+// features' own squares from the square of their sum, and both are at most the square of
+// the sum of their lengths.
 static double add_pairs(const struct model *m, const struct model_batch *b, uint32_t n,
                         struct model_explained *x)
 {
@@ -59,7 +61,7 @@ static double add_linear(const struct model *m, const struct model_batch *b, uin
     return size;
 }
 
-// An example's features but one, padded as those of any batch.
+// The features of an example except one, padded as those of a batch.
 struct rest {
     float **rows;
     float *x, *u;
@@ -103,8 +105,8 @@ static void rest_fill(struct rest *r, const struct model_batch *b, uint32_t n,
     r->rows[to] = r->rows[to - 1];
 }
 
-// Numbers are normalised already, for with a feature left out others would take its place;
-// and one that is left out is not one of those that a mean is of.
+// Computes the term of the layers. Numbers are normalised before, since without a feature
+// other numbers would take its place; a feature that is left out does not count in means.
 static int layers_of(struct model_work *w, struct model_batch b, double *ret)
 {
     float score;

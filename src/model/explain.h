@@ -1,10 +1,10 @@
 // Splits a score into its parts: the bias, each feature's linear term, pairs of features,
 // layers.
 //
-// Linear terms and pairs are exact terms of a sum. The effect of a feature on layers is
-// not a term of a sum: `layers` of a feature is by how much they add less when it is left
-// out of the example and all else stays, and these differences do not add up to what
-// layers add.
+// Linear terms and pairs are exact terms of a sum. The effect of a feature on
+// layers is not such a term: `layers` of a feature is the difference in the layers'
+// term with and without this feature in the example. These differences do not add
+// up to the layers' term.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_MODEL_EXPLAIN_H
@@ -13,27 +13,29 @@
 #include "model/model.h"
 
 struct model_pair {
-    uint32_t a, b; // features of the example, a < b
+    uint32_t a, b; // two features of the example, a < b
     double adds;
 };
 
 struct model_explained_feature {
-    double linear; // its term
-    double pairs;  // the sum of the pairs that it is in
+    double linear; // its linear term
+    double pairs;  // sum of the pairs that contain it
     double layers; // see above
 };
 
-// The caller gives the arrays: a feature each, and room for `max_pairs`.
+// The result. The caller provides the arrays: `feature` with an element for each feature,
+// and `pair` with room for `max_pairs`.
 struct model_explained {
-    double score, bias, linear, pairs, layers; // sums of all
+    double score, bias, linear, pairs, layers; // the score, and the sums of its parts
     struct model_explained_feature *feature;
-    struct model_pair *pair; // those that add or take most, the largest first
+    struct model_pair *pair; // the pairs with the largest terms by amount, the largest
+                             // first
     size_t max_pairs, n_pairs;
-    uint64_t all_pairs; // that there are
+    uint64_t all_pairs; // number of all pairs
 };
 
-// For a batch of one example. TUG_EINTERNAL: the parts do not add up to the model's own
-// score within what rounding explains; TUG_ENOMEM.
+// Explains a batch of one example. Returns TUG_EINTERNAL if the parts do not add up to
+// the model's score, except for rounding; TUG_ENOMEM.
 int model_explain(struct model_work *w, const struct model_batch *b,
                   struct model_explained *ret, struct err *e);
 

@@ -1,5 +1,5 @@
-// Compares a feature's part with scores without it, and pairs with scores of two
-// features; and a model that does not report all its parts.
+// Compares a feature's part with scores without the feature, and pairs with scores of two
+// features. A model that does not report all its parts is detected.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "model/explain.h"
@@ -43,7 +43,7 @@ static void open_world(const char *name, bool mean)
     assert_true(model_dense(&t.m) <= 4096);
     for (size_t i = 0; i < 4096; i++)
         t.dense[i] = random_f32(1, 0, i) - 0.5f;
-    // Models of layers alone have a linear weight that stays 0.
+    // Models of layers only have a linear weight that stays 0.
     bool linear = strcmp(name, "mlp") != 0 && strcmp(name, "dcn") != 0;
     for (size_t i = 0; i < ROOM; i++) {
         t.rows[i] = t.data[i % FEATURES];
@@ -63,7 +63,7 @@ static void open_world(const char *name, bool mean)
                                .label = &t.label};
 }
 
-// The score of those features whose bits are set.
+// Returns the score of an example with the features whose bits are set.
 static double score_of(uint32_t set)
 {
     float *rows[ROOM], x[ROOM] = {0}, u[ROOM] = {0}, score;
@@ -144,8 +144,8 @@ static void largest_pairs_come_first(void **state)
     model_work_close(&t.w);
 }
 
-// The square of a number far from 1 is added and subtracted: the difference is rounding
-// and not a missing part.
+// The square of a number far from 1 is added and subtracted: the difference is a rounding
+// error, not a missing part.
 static void large_numbers_are_rounded(void **state)
 {
     (void)state;

@@ -1,13 +1,14 @@
-// Field-aware factorization machine: a feature has a latent vector for each field, and a
-// pair of features multiplies the vectors that they have for each other's.
+// Field-aware factorization machine: a feature has a latent vector for each field. The
+// term of a pair is the product of each feature's vector for the other's field.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "model/model_internal.h"
 #include "rule/rule.h"
 
-enum { MAX_SUMS = 1 << 24 }; // floats of sums: 64 MiB a thread
+enum { MAX_SUMS = 1 << 24 }; // limit of the floats of sums: 64 MiB per thread
 
-// Found by search on MovieLens-1M and on data from a planted model (docs/models.md).
+// Values found by a search on MovieLens-1M and on data from a planted model
+// (docs/models.md).
 static void defaults(struct model_options *o)
 {
     o->dim = 4;
@@ -41,8 +42,9 @@ static void layout(const struct model_options *o, struct accessor_options *ret)
     ret->by_squares = true;
 }
 
-// Kept for an example: the arrays `out` and `in` (kernels.h), the list of the fields that
-// it has, and marks of those (a byte each, zeros between examples).
+// The values that are kept for an example: the arrays `out` and `in` (kernels.h), the
+// list of the fields that it has, and marks of those (a byte each, zeros between
+// examples).
 
 static size_t sums(const struct model *m)
 {
@@ -52,7 +54,7 @@ static size_t sums(const struct model *m)
 
 static size_t kept_floats(const struct model *m)
 {
-    return 2 * sums(m) + m->options.fields; // three bytes a field
+    return 2 * sums(m) + m->options.fields; // a list and marks take three bytes per field
 }
 
 static const float *heard(const struct model_work *w, const float *kept)
@@ -60,8 +62,8 @@ static const float *heard(const struct model_work *w, const float *kept)
     return kept + sums(w->model);
 }
 
-// The fields that an example has, when they are few; NULL when they are most: then asking
-// costs more than doing all.
+// Returns the fields that an example has, if they are few; NULL if they are most, since
+// using the list would then take longer than using all fields.
 static const uint16_t *list_fields(const struct model_work *w,
                                    const struct model_example *x, float *kept,
                                    size_t *ret_present)
@@ -116,7 +118,7 @@ static void step(struct model_work *w, const struct model_example *x, const floa
     model_linear_step(w, x, err, t);
     model_set_l2(w, rule, x->latent.n);
     for (size_t i = 0; i < x->latent.n; i++)
-        w->l2[i] *= x->latent.u[i] * x->latent.u[i]; // decays_by_squares
+        w->l2[i] *= x->latent.u[i] * x->latent.u[i]; // as decays_by_squares demands
     w->kernels->ffm_step[rule->kind](rule, w->l2, x->latent.rows, g->weights, g->state,
                                      x->latent.slot, x->latent.u, x->latent.n,
                                      m->options.fields, m->options.dim, heard(w, kept),
@@ -141,7 +143,7 @@ const struct model_ops model_ffm = {
     .check = check,
     .layout = layout,
     .kept = kept_floats,
-    .at_once = 1, // what is kept of one fills a cache
+    .at_once = 1, // the kept values of one example fill a cache
     .forward = forward,
     .backward = backward,
     .step = fused_step,

@@ -1,5 +1,5 @@
-// Factorization machine: beside its weight a feature has a latent vector, and each pair of
-// an example's features adds the product of theirs.
+// Factorization machine: a feature has a latent vector in addition to its weight, and
+// each pair of an example's features adds the product of their vectors.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "model/model_internal.h"
@@ -9,7 +9,7 @@ static void layout(const struct model_options *o, struct accessor_options *ret)
     ret->dim = o->dim;
 }
 
-// The sum of an example's vectors.
+// Returns the number of kept floats, which are the sum of an example's vectors.
 static size_t kept_floats(const struct model *m)
 {
     return m->options.dim + KERNEL_PADDING;

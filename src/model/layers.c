@@ -1,4 +1,4 @@
-// See layers.h.
+// Layers of deep models: see layers.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "model/layers.h"
@@ -22,7 +22,7 @@ const char *layers_older_cpu(void)
 {
     static const char *const newer[] = {"Haswell",  "SkylakeX", "Cooperlake",
                                         "Sapphire", "Zen",      "Excavator"};
-    struct err why; // the model says so when it is made
+    struct err why; // ignored here; the error is reported when a model is made
     if (layers_begin(&why) != 0)
         return NULL;
     const char *name = blas()->get_corename();
@@ -31,8 +31,6 @@ const char *layers_older_cpu(void)
             return NULL;
     return __builtin_cpu_supports("avx2") ? name : NULL;
 }
-
-// Fully connected.
 
 static void multiply(enum CBLAS_TRANSPOSE ta, enum CBLAS_TRANSPOSE tb, size_t m, size_t n,
                      size_t k, const float *a, size_t lda, const float *b, size_t ldb,
@@ -48,7 +46,7 @@ const struct kernels *layers_exact(const struct model_work *w,
     return b->training ? NULL : w->model->kernels;
 }
 
-// y += x w.
+// Computes y += x w.
 static void product_add(const struct kernels *exact, struct matrix x, const float *w,
                         struct matrix y)
 {
@@ -68,7 +66,7 @@ void layer_forward(const struct kernels *exact, struct matrix x, const float *pa
     product_add(exact, x, parameters, y);
 }
 
-// x w, without biases, and its gradients.
+// Products x w without biases, and their gradients.
 static void product_forward(const struct kernels *exact, struct matrix x, const float *w,
                             struct matrix y)
 {
@@ -112,8 +110,6 @@ void layer_first(size_t in, size_t out, uint64_t seed, uint64_t stream, float *r
     for (size_t i = 0; i < in * out; i++)
         ret[i] = most * (2 * random_f32(seed, stream, i) - 1);
 }
-
-// Rectified layers on each other.
 
 struct tower tower_of(const struct model_options *o, size_t in)
 {
@@ -160,11 +156,11 @@ void tower_first(const struct tower *t, float *ret)
                     ret);
         ret += parameters_of(t, l);
         for (size_t c = 0; c < t->units[l] && t->batch_norm; c++)
-            ret[-1 - (ptrdiff_t)c] = 1; // scales
+            ret[-1 - (ptrdiff_t)c] = 1; // the scales of batch normalisation
     }
 }
 
-// Units of layers [0, l).
+// Returns the number of units of layers [0, l).
 static size_t units_before(const struct tower *t, size_t l)
 {
     size_t n = 0;
@@ -186,8 +182,8 @@ size_t tower_summaries(const struct tower *t)
     return t->batch_norm ? summaries_before(t, t->n) : 0;
 }
 
-// Kept for an example: these values of all units, one after the other. Statistics are
-// those of the part, in the first examples' rows.
+// The kinds of values that are kept for an example, each for all units. Statistics belong
+// to the part of the batch, and are in the rows of the first examples.
 enum { OUTPUT, DELTA, NORMALISED, STATISTICS };
 
 size_t tower_kept(const struct tower *t)
@@ -212,7 +208,7 @@ static struct matrix delta(const struct tower *t, size_t l, struct matrix x, flo
     return kept_of(t, DELTA, l, x, kept);
 }
 
-// The parameters of layer l.
+// The batch normalisation of layer l, with its parameters and statistics.
 static struct batch_norm norm_of(const struct tower *t, const struct model_work *w,
                                  const struct model_batch *b, size_t l,
                                  const float *parameters, struct matrix x, float *kept)
@@ -244,7 +240,7 @@ static float scale_of(const struct tower *t, const uint64_t *draw)
     return draw != NULL ? 1 / (1 - t->dropout) : 1;
 }
 
-// Sixteen random bits for each unit.
+// Drops units at random, by sixteen random bits for each unit.
 static void drop_out(const struct tower *t, size_t layer, struct matrix y,
                      const uint64_t *draw)
 {
@@ -286,8 +282,9 @@ struct matrix tower_forward(const struct tower *t, const struct model_work *w,
     return in;
 }
 
-// From d loss / d y to that by what was rectified: where y is 0 nothing has passed, be it
-// for its sign or because it was dropped, and all else was scaled alike.
+// Turns d loss / d y into the derivative by the values before rectification: it is 0
+// where y is 0, because the value was negative or was dropped; all other values were
+// multiplied by `scale`.
 static void through_rectified(struct matrix dy, struct matrix y, float scale)
 {
     for (size_t i = 0; i < y.rows; i++) {
@@ -298,7 +295,8 @@ static void through_rectified(struct matrix dy, struct matrix y, float scale)
     }
 }
 
-// `gradients` are those of the first of the model's layers, whose parameters these are.
+// Backward through batch normalisation of layer l. `gradients` are those of this layer's
+// parameters; `summaries` is the change of all the model's summaries.
 static void normalised_backward(const struct tower *t, const struct model_work *w,
                                 const struct model_batch *b, size_t l, struct matrix x,
                                 float *kept, const float *parameters, float *gradients,
@@ -346,7 +344,8 @@ void tower_backward(const struct tower *t, const struct model_work *w,
     }
 }
 
-// Initial weights of an output unit: small, so that the first scores are near the bias.
+// Sets the initial weights of an output unit. They are small, so that the first scores
+// are near the bias.
 void unit_first(size_t in, uint64_t seed, size_t number, float *ret)
 {
     float most = 1 / sqrtf((float)in);
@@ -378,7 +377,7 @@ void unit_backward(struct matrix y, const float *w, size_t tasks, const float *e
         }
 }
 
-// Returns the layer that has parameter `at`.
+// Gets the name of the layer that has parameter `at`.
 void tower_layer_name(const struct tower *t, size_t at, char ret[MODEL_LAYER_NAME_MAX])
 {
     for (size_t l = 0; l < t->n; at -= parameters_of(t, l++))
@@ -389,8 +388,8 @@ void tower_layer_name(const struct tower *t, size_t at, char ret[MODEL_LAYER_NAM
     snprintf(ret, MODEL_LAYER_NAME_MAX, "the unit on the layers");
 }
 
-// The unit's random numbers are those of a layer of their own, in front of the tower's
-// or, where it stands on the layers of --hidden, behind all that these may be.
+// Returns the number of the unit's random numbers, which count as those of a layer: one
+// before the tower's layers or, for the tower of --hidden, one after all possible layers.
 static size_t unit_number(const struct tower *t)
 {
     return t->number == 0 ? MODEL_MAX_HIDDEN : t->number - 1;
@@ -430,8 +429,6 @@ void tower_score_backward(const struct tower *t, const struct model_work *w,
     if (layers)
         tower_backward(t, w, b, x, kept, gradients, dx, add);
 }
-
-// The layers' input.
 
 void fields_forward(const struct model_work *w, const struct model_batch *b,
                     struct matrix ret)

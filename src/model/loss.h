@@ -1,4 +1,4 @@
-// Losses: what a score means and which way it should go.
+// Losses: the meaning of a score, and its gradient.
 //
 //   logistic   label 0 or 1, score f: p = 1 / (1 + e^-f), loss -log p or -log (1 - p),
 //              d/df = p - label
@@ -17,14 +17,15 @@ static inline double loss_prediction(enum loss loss, float score)
     return loss == LOSS_LOGISTIC ? maths_sigmoid(score) : score;
 }
 
-// d loss / d score.
+// Returns d loss / d score.
 static inline float loss_gradient(enum loss loss, double prediction, float label)
 {
     (void)loss;
     return (float)(prediction - label);
 }
 
-// Probabilities are kept 1e-15 away from 0 and 1, as is usual for logloss.
+// Returns the loss of a prediction. Probabilities are limited to [1e-15, 1 - 1e-15], as
+// is usual for logloss.
 static inline double loss_value(enum loss loss, double prediction, float label)
 {
     if (loss == LOSS_SQUARED)

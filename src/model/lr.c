@@ -1,11 +1,11 @@
-// Logistic regression: a weight for each feature.
+// Logistic regression: each feature has a weight.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "model/model_internal.h"
 
 static void defaults(struct model_options *o)
 {
-    o->normalize = false; // there are no pairs
+    o->normalize = false; // normalisation applies to pairs, which lr does not have
 }
 
 static float score(struct model_work *w, const struct model_example *x, float *kept)

@@ -1,4 +1,4 @@
-// Rows of floats, one for each example of a batch.
+// A matrix whose rows are the floats of a batch's examples.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_MODEL_MATRIX_H

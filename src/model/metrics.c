@@ -42,9 +42,9 @@ static bool has_weights(const struct scored *s, size_t n)
     return false;
 }
 
-// Least significant digit first, 11 bits at a time; ends in `s`. Ties are sorted by
-// weight, unless all are 1, so that the sum of the weights has the same bits in whatever
-// order the examples came.
+// Sorts by score, 11 bits at a time, from the least significant ones; the result is in
+// `s`. Elements with equal scores are sorted by weight, unless all weights are 1, so that
+// sums of weights have the same bits whatever the order of the examples.
 static void sort_by_score(struct scored *s, struct scored *scratch, size_t n)
 {
     struct scored *from = s, *to = scratch;
@@ -68,7 +68,7 @@ double metrics_auc(struct scored *s, struct scored *scratch, size_t n)
     return ranking_auc(&r);
 }
 
-// Walks from the highest scores down.
+// Adds up from the highest score down.
 double metrics_pr_auc(const struct scored *s, size_t n)
 {
     double positives = 0, negatives = 0, area = 0;
@@ -121,8 +121,8 @@ static size_t bucket_of(float score)
     return at < METRICS_BUCKETS - 1 ? (size_t)at : METRICS_BUCKETS - 1;
 }
 
-// A logarithm an example would cost as much as a short example itself: probabilities are
-// multiplied until they get small.
+// Adds the loss of an example. A logarithm would cost as much as a short example itself,
+// so probabilities are multiplied until the product gets small.
 static void add_loss(struct metrics_stream *m, enum loss loss, double prediction,
                      float label, float weight)
 {

@@ -1,4 +1,4 @@
-// Metrics by group.
+// Metrics by group: see metrics_groups.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "model/metrics_groups.h"
@@ -8,8 +8,8 @@
 
 #include "model/loss.h"
 
-// Least significant digit first: those of the weight, for sums of what ties to have one
-// order, then those of the score and of the group.
+// Passes of the sort, from the least significant digit: first digits of the weight, so
+// that sums over ties always have the same order, then of the score and of the group.
 enum { BITS = 11, DIGITS = 1 << BITS, FLOAT_PASSES = 3, PASSES = 2 * FLOAT_PASSES + 6 };
 
 static size_t digit_of(const struct graded *g, int pass)
@@ -21,7 +21,8 @@ static size_t digit_of(const struct graded *g, int pass)
     return bits & (DIGITS - 1);
 }
 
-// False: all have the same digit, and stay where they are.
+// Sorts by one digit. Returns false if all elements have the same digit, so that nothing
+// was moved.
 static bool sort_by_digit(const struct graded *from, struct graded *to, size_t n,
                           int pass)
 {

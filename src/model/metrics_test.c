@@ -1,4 +1,4 @@
-// AUC against counting all pairs; streaming metrics against exact ones.
+// Compares AUC with a count over all pairs, and streaming metrics with exact ones.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "model/metrics.h"
@@ -52,7 +52,8 @@ static void test_auc(void **state)
     struct scored s[300], scratch[300];
     for (uint64_t seed = 0; seed < 200; seed++) {
         size_t n = 2 + random_below(seed, 0, 0, 298);
-        bool coarse = seed % 3 == 0, weighted = seed % 2 == 0; // coarse: many ties
+        // coarse: scores with many ties
+        bool coarse = seed % 3 == 0, weighted = seed % 2 == 0;
         for (size_t i = 0; i < n; i++) {
             float x = 20 * random_f32(seed, 1, i) - 10;
             s[i].score = coarse ? (float)(int)(x / 4) : x;
@@ -76,7 +77,7 @@ static void test_auc(void **state)
 
 enum { GROUPS = 40 };
 
-// Groups whose numbers have many digits, or few.
+// Returns a factor by which the numbers of groups have many digits, or few.
 static uint64_t factor_of(uint64_t seed)
 {
     return seed % 4 == 0 ? UINT64_MAX / GROUPS : 1;
@@ -84,10 +85,10 @@ static uint64_t factor_of(uint64_t seed)
 
 static uint64_t group_of(uint64_t seed, uint64_t i)
 {
-    return random_below(seed, 4, i, 1 + seed % GROUPS) * factor_of(seed); // 0: of none
+    return random_below(seed, 4, i, 1 + seed % GROUPS) * factor_of(seed); // 0: no group
 }
 
-// All pairs of each group, found by looking at all.
+// Looks at all pairs of each group.
 static struct gauc naive_gauc(const struct graded *g, size_t n, uint64_t factor)
 {
     struct gauc r = {0};
@@ -140,7 +141,8 @@ static void test_gauc(void **state)
                          g[i - 1].scored.score <= g[i].scored.score));
         got = graded_gauc(g, n);
         again = graded_gauc(other, n);
-        // The results do not depend on the order, except for the rounding of ties' sums.
+        // The results do not depend on the order, except for the rounding of sums over
+        // ties.
         assert_true(fabs(got.gauc - again.gauc) < 1e-12 || isnan(got.gauc));
         if (!(fabs(want.gauc - got.gauc) < 1e-12 ||
               (isnan(want.gauc) && isnan(got.gauc))))
@@ -152,8 +154,8 @@ static void test_gauc(void **state)
     }
 }
 
-// A group of two users with opposite orders: each one's own order is perfect, the common
-// one is not.
+// Groups of two users with opposite scores: the order in each group is perfect, but the
+// order of all examples is not.
 static void test_gauc_is_not_auc(void **state)
 {
     (void)state;
@@ -199,19 +201,20 @@ static void test_auc_edges(void **state)
     assert_true(isnan(metrics_auc(one, scratch, 2)));
     assert_true(isnan(metrics_auc(one, scratch, 0)));
     assert_true(isnan(metrics_pr_auc(one, 2)) && isnan(metrics_pr_auc(one, 0)));
-    struct scored zeros[2] = {{-0.0f, 1}, {0.0f, -1}}; // equal scores: a tie
+    // equal scores, which count as a tie
+    struct scored zeros[2] = {{-0.0f, 1}, {0.0f, -1}};
     assert_true(metrics_auc(zeros, scratch, 2) == 0.5);
     assert_true(metrics_pr_auc(zeros, 2) == 0.5);
     struct scored split[4] = {{-2, -1}, {-1, -1}, {1, 1}, {2, 1}};
     assert_true(metrics_auc(split, scratch, 4) == 1);
     assert_true(metrics_pr_auc(split, 4) == 1);
-    // scikit-learn's example of average_precision_score.
+    // The example in scikit-learn's documentation of average_precision_score.
     struct scored known[4] = {{0.1f, -1}, {0.4f, -1}, {0.35f, 1}, {0.8f, 1}};
     assert_true(metrics_auc(known, scratch, 4) == 0.75);
     assert_true(fabs(metrics_pr_auc(known, 4) - 5.0 / 6) < 1e-15);
 }
 
-// Predicting the base rate for all gives a normalized entropy of 1.
+// If the base rate is predicted for all, the normalized entropy is 1.
 static void test_ne(void **state)
 {
     (void)state;

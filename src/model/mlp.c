@@ -1,6 +1,6 @@
 // Fully connected layers over the fields' vectors:
 //
-//   x = [of each field the sum of its features' vectors]
+//   x = [for each field the sum of its features' vectors]
 //   score = b + u . relu(... relu(x W1 + b1) ...)
 //
 // SPDX-License-Identifier: Apache-2.0

@@ -1,4 +1,5 @@
-// Common to all models: the registry, tables, a thread's memory, batches in parts.
+// Functions common to all models: the registry, tables, a thread's memory, and batches in
+// parts.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "model/model.h"
@@ -16,8 +17,6 @@
 #include "model/model_internal.h"
 #include "model/pooling.h"
 #include "rule/rule.h"
-
-// The registry.
 
 enum { MODELS_MAX = 32 };
 
@@ -68,9 +67,8 @@ int model_register(const struct model_ops *ops, struct err *e)
     return 0;
 }
 
-// Options and layouts.
-
-// Found by search on MovieLens-1M and on data from a planted model (docs/models.md).
+// Sets the defaults, found by a search on MovieLens-1M and on data from a planted model
+// (docs/models.md).
 void model_defaults(struct model_options *o, const struct model_ops *ops,
                     enum rule_kind rule)
 {
@@ -97,7 +95,7 @@ int model_check_dim(const struct model_options *o, struct err *e)
                          o->dim, MODEL_MAX_DIM);
 }
 
-// Weights are given for all tasks, or are 1.
+// Checks the tasks and their weights, which are given for all tasks, or are 1.
 static int check_tasks(struct model_options *o, struct err *e)
 {
     if (o->tasks == 0)
@@ -169,7 +167,7 @@ int model_init(struct model *m, const struct model_options *o, struct err *e)
         TRY(layers_begin(e));
     } else {
         m->options.dense = m->options.linear;
-        // The bias is not a feature that could be left out: no penalty applies to it.
+        // No penalty applies to the bias, which every example uses.
         m->options.dense.l1 = m->options.dense.l2 = m->options.dense.prior = 0;
     }
     set_blocks(m);
@@ -228,8 +226,6 @@ struct table_options model_table(const struct model *m)
     return t;
 }
 
-// Dense parameters.
-
 struct table_options model_dense_table(const struct model *m)
 {
     struct table_options t = {
@@ -245,7 +241,8 @@ void model_first_dense(const struct model *m, float *ret)
         m->options.ops->first(&m->options, ret + m->options.tasks);
 }
 
-// Floats that fill a block behind the layers, or behind the summaries, have no meaning.
+// Returns whether a float has no meaning: it only fills a block, after the layers or
+// after the summaries.
 static bool fills_block(const struct model *m, size_t at)
 {
     const struct model_options *o = &m->options;
@@ -282,14 +279,12 @@ void model_step_dense(const struct model *m, const struct rule_params *rule,
         m->kernels->apply[RULE_SUM](rule, 0, blocks[i], NULL, gradient + i * n, n);
 }
 
-// A thread's memory.
-
 bool model_by_layer(const struct model *m)
 {
     return m->options.ops->by_layer && m->summaries == 0;
 }
 
-// Takes any number of examples; the values kept for earlier ones are dropped.
+// Makes room for n examples. The values that were kept for earlier ones are dropped.
 static int make_room(struct model_work *w, size_t n)
 {
     size_t bytes = (w->stride * n + KERNEL_PADDING) * sizeof(float),
@@ -390,13 +385,12 @@ int model_reserve(struct model_work *w, size_t n)
     w->l2 = w->share + padded;
     w->features = ok && w->share != NULL ? cap : 0;
     for (size_t i = 0; i < w->features; i++)
-        w->share[i] = 1; // and stays so where rows do not count their updates
+        w->share[i] = 1; // it stays 1 if rows do not count their updates
     return w->features != 0 ? 0 : TUG_ENOMEM;
 }
 
-// Batches of any size.
-
-// The batch as the model is to see it. In training summaries are added to.
+// Prepares a batch for the model: normalises numbers and pools. In training this adds to
+// the summaries.
 static int prepare(struct model_work *w, struct model_batch *b, float *ret_summaries)
 {
     TRY(data_norm(w, b, ret_summaries));
@@ -414,8 +408,9 @@ int model_scores(struct model_work *w, const struct model_batch *b, float *ret_s
     return 0;
 }
 
-// d loss / d score of task k of example i, and of the task's bias. A task whose label is
-// missing neither learns nor counts.
+// Computes d loss / d score of task k of example i, and adds it to the gradient of the
+// task's bias. A task whose label is missing has no loss and is not counted. Returns
+// false if the score is not finite.
 static bool task_err(struct model_work *w, struct model_training *t,
                      const struct model_batch *b, size_t i, uint32_t k, float score,
                      float *ret_err)
@@ -434,7 +429,7 @@ static bool task_err(struct model_work *w, struct model_training *t,
     return true;
 }
 
-// For as many examples as the model takes at once.
+// Computes the gradients of at most as many examples as the model takes at once.
 static int part_gradients(struct model_work *w, const struct model_batch *b,
                           struct model_training *t, float *ret_err,
                           float *const *ret_gradients)
@@ -450,7 +445,7 @@ static int part_gradients(struct model_work *w, const struct model_batch *b,
     b = &in_training;
     ops->forward(w, b, w->scores);
     if (w->flow != NULL)
-        w->flow->needs(w->flow->ctx, 0, tasks); // the biases
+        w->flow->needs(w->flow->ctx, 0, tasks); // needs the biases
     for (size_t i = 0; i < b->n; i++) {
         t->bad = i;
         for (uint32_t k = 0; k < tasks; k++)
@@ -482,8 +477,8 @@ int model_gradients(struct model_work *w, const struct model_batch *b,
     return 0;
 }
 
-// Adds the gradients of features of the same row up where its first one's are; gives the
-// number of rows.
+// If a row occurs as several features, adds their gradients to those of the first one.
+// Returns the number of rows.
 static size_t add_rows(struct model_work *w, const struct model_batch *b)
 {
     const struct accessor *a = &w->model->accessor;
@@ -514,7 +509,7 @@ static size_t add_rows(struct model_work *w, const struct model_batch *b)
     return n;
 }
 
-// One update of each row of the batch, of which w->gradients are the gradients.
+// Updates each row of the batch once, by its gradients in w->gradients.
 static void step_rows(struct model_work *w, const struct model_batch *b,
                       const struct model_training *t)
 {

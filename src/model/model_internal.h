@@ -1,5 +1,5 @@
-// What the files of the models share: the linear part, and the loops of models whose
-// examples have nothing to do with each other.
+// Internals that the files of the models share: the linear part, and the loops of models
+// that compute each example by itself.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_MODEL_MODEL_INTERNAL_H
@@ -15,9 +15,9 @@
 MODELS(MODEL_DECLARE)
 #undef MODEL_DECLARE
 
-enum { MODEL_LINEAR, MODEL_LATENT }; // groups of these models
+enum { MODEL_LINEAR, MODEL_LATENT }; // indices of the groups of these models
 
-// Of --dim. TUG_EUSAGE.
+// Checks --dim. Returns 0 or TUG_EUSAGE.
 int model_check_dim(const struct model_options *o, struct err *e);
 
 static inline const struct accessor_group *model_group(const struct model_work *w,
@@ -26,14 +26,14 @@ static inline const struct accessor_group *model_group(const struct model_work *
     return &w->model->accessor.groups[group];
 }
 
-// The dense parameters behind the biases, one a task: those of layers.
+// Returns the dense parameters after the biases, which are those of layers.
 static inline const float *model_layers(const struct model_work *w)
 {
     return w->dense + w->model->options.tasks;
 }
 
-// To model_work.flow: n of them from `at` on are about to be read; all is added to the
-// gradients of n of them.
+// Report n parameters of the layers from `at` on to model_work.flow: they are about to be
+// read; their gradients are complete.
 static inline void model_needs(const struct model_work *w, size_t at, size_t n)
 {
     if (w->flow != NULL)
@@ -45,7 +45,7 @@ static inline void model_has(const struct model_work *w, size_t at, size_t n)
         w->flow->has(w->flow->ctx, w->model->options.tasks + at, n);
 }
 
-// Their summaries; and where gradients of these are added, beside those of the layers.
+// The summaries, and where their gradients are added, given the gradients of the layers.
 static inline const float *model_summaries(const struct model_work *w)
 {
     return w->dense + w->model->summaries;
@@ -55,14 +55,14 @@ static inline float *model_summary_gradients(const struct model_work *w, float *
     return layers - w->model->options.tasks + w->model->summaries;
 }
 
-// The values that `forward` has kept for example i of the batch.
+// Returns the values that `forward` has kept for example i of the batch.
 static inline float *model_kept(const struct model_work *w, size_t i)
 {
     return w->kept + i * w->stride;
 }
 
-// d loss / d score of example i by a score without its bias, which is counted. False: the
-// score is not finite.
+// Computes d loss / d score of an example from its score without the bias, and counts the
+// example. Returns false if the score is not finite.
 static inline bool model_err_of(struct model_training *t, struct metrics_stream *stream,
                                 float score, float label, float weight, float *ret_err)
 {
@@ -82,7 +82,7 @@ static inline bool model_err(const struct model_work *w, struct model_training *
                         b->weight != NULL ? b->weight[i] : 1, ret_err);
 }
 
-// One example: its features, and those of them that have weights of the second group.
+// An example: its features, and those of them that have weights of the second group.
 struct model_example {
     size_t n;
     float *const *rows;
@@ -114,8 +114,8 @@ static inline struct model_example model_example(const struct model_batch *b, si
     return x;
 }
 
-// The linear part: sum w_i x_i, its gradients, its step, which also counts the rows'
-// updates where rows have a count. Without one there is no prior to be shared.
+// The linear part: sum w_i x_i, its gradients, and its step. The step also counts the
+// updates of rows, if these have a count; without a count there is no prior.
 
 static inline float model_linear(const struct model_work *w,
                                  const struct model_example *x)
@@ -131,7 +131,8 @@ static inline void model_linear_gradients(const struct model_work *w,
     w->model->kernels->scale(ret, err, x->x, x->n);
 }
 
-// The product of two vectors of n floats of rows, which others may be changing.
+// Returns the product of two vectors of n floats in rows that other threads may be
+// changing.
 static inline float model_product(const float *a, const float *b, size_t n)
 {
     float sum = 0;
@@ -140,7 +141,7 @@ static inline float model_product(const float *a, const float *b, size_t n)
     return sum;
 }
 
-// The decay of each row's weights in a step. See rule_params.prior.
+// Sets the decay of each row's weights in a step. See rule_params.prior.
 static inline void model_set_l2(struct model_work *w, const struct rule_params *rule,
                                 size_t n)
 {
@@ -163,7 +164,8 @@ static inline void model_linear_step(struct model_work *w, const struct model_ex
                                 x->n);
 }
 
-// If a feature occurs twice, or in two slots, its second update builds on the first.
+// Returns the kernels for a step. If a row occurs twice in an example, its second update
+// must read the first one's result.
 static inline const struct kernels *model_step_kernels(const struct model_work *w,
                                                        const struct model_example *x)
 {
@@ -173,8 +175,7 @@ static inline const struct kernels *model_step_kernels(const struct model_work *
     return repeats ? &kernels_ref : k;
 }
 
-// A model whose examples have nothing to do with each other is three functions of one
-// example:
+// A model that computes each example by itself has three functions of one example:
 //
 //   float score(struct model_work *w, const struct model_example *x, float *kept);
 //   void gradient(struct model_work *w, const struct model_example *x, const float *kept,
@@ -182,8 +183,8 @@ static inline const struct kernels *model_step_kernels(const struct model_work *
 //   void step(struct model_work *w, const struct model_example *x, const float *kept,
 //             float err, const struct model_training *t);
 //
-// This makes forward, backward and fused_step of them. The loops are written into the
-// model's file, where the compiler sees the three.
+// This macro defines forward, backward and fused_step with them. The loops are in the
+// model's file, so that the compiler can inline the three functions.
 #define MODEL_BY_EXAMPLE(score, gradient, step)                                          \
     static void forward(struct model_work *w, const struct model_batch *b, float *ret)   \
     {                                                                                    \

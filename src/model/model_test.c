@@ -1,5 +1,5 @@
-// Scores against sums over pairs, gradients against finite differences, steps against
-// gradients, batches against their examples, layouts and limits.
+// Compares scores with sums over pairs, gradients with finite differences, steps with
+// gradients, and batches with their examples. Further tests: layouts and limits.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "model/model.h"
@@ -15,10 +15,10 @@
 
 enum { MAX_FEATURES = 30, MAX_WIDTH = 512, EXAMPLES = 20 };
 
-static struct metrics_stream stream; // large
+static struct metrics_stream stream; // too large for the stack
 static const float bias = 0.25f;
 
-// A batch of examples on the same MAX_FEATURES rows.
+// A batch of examples that use the same MAX_FEATURES rows.
 struct example {
     float data[MAX_FEATURES][MAX_WIDTH];
     float *rows[EXAMPLES * MAX_FEATURES + KERNEL_PADDING];
@@ -53,7 +53,7 @@ static struct model_work open_work(const struct model *m)
     return w;
 }
 
-// `examples` of n features each, all of them rows of the same n.
+// Makes `examples` examples with n features each, which all use the same n rows.
 static void fill_batch(struct example *e, const struct model *m, size_t examples,
                        size_t n, uint64_t seed)
 {
@@ -62,7 +62,7 @@ static void fill_batch(struct example *e, const struct model *m, size_t examples
         for (uint32_t c = 0; c < m->accessor.width; c++)
             e->data[i][c] = random_f32(seed, i, c) - 0.5f;
     for (size_t j = 0; j < examples * n; j++) {
-        e->rows[j] = e->data[(j * 7 + j / n) % n]; // in another order in each example
+        e->rows[j] = e->data[(j * 7 + j / n) % n]; // in a different order in each example
         e->x[j] = random_f32(seed, 1000, j) + 0.5f;
         e->u[j] = random_f32(seed, 1001, j) + 0.5f;
         e->slot[j] = (uint16_t)random_below(seed, 2000, j, fields);
@@ -85,7 +85,7 @@ static void fill_batch(struct example *e, const struct model *m, size_t examples
                                    .weight = e->weight};
 }
 
-// One example, whose feature i is row i.
+// Makes one example, whose feature i is row i.
 static void fill(struct example *e, const struct model *m, size_t n, uint64_t seed)
 {
     fill_batch(e, m, 1, n, seed);
@@ -104,7 +104,7 @@ static struct model_training squares(const struct rule_params *rules)
                                    .dense_gradient = &gradient};
 }
 
-// f(x) as the definition says it.
+// Computes f(x) by its definition.
 static double naive(const struct model *m, const struct example *e)
 {
     size_t n = e->view.n > 0 ? e->start[1] : 0, k = m->options.dim;
@@ -165,7 +165,7 @@ static void test_scores(void **state)
     }
 }
 
-// Central differences of naive() at every weight of every feature.
+// Compares with central differences of naive() for every weight of every feature.
 static void check_gradient(const struct model *m, struct example *e,
                            float *const *gradients, float err)
 {
@@ -210,7 +210,8 @@ static void test_gradients(void **state)
     }
 }
 
-// A batch is its examples, one by one, wherever it begins.
+// A batch gives the same results as its examples one by one, also if it does not begin at
+// the first feature.
 static void test_batches(void **state)
 {
     (void)state;
@@ -241,7 +242,7 @@ static void test_batches(void **state)
         for (uint32_t g = 0; g < m.accessor.n_groups; g++)
             assert_memory_equal(alone[g], w.gradients[g],
                                 rest.n * 5 * m.accessor.groups[g].n * sizeof(float));
-        // The first whose score is not finite is named.
+        // The first example whose score is not finite is reported.
         e.label[0] = e.label[1] = 0;
         e.data[0][m.accessor.groups[0].weights] = NAN;
         for (size_t j = 0; j < e.start[12]; j++)
@@ -252,7 +253,7 @@ static void test_batches(void **state)
     }
 }
 
-// Sums of squares and counts are not negative.
+// Sums of squares and counts must not be negative.
 static void make_rows(struct example *e, const struct model *m)
 {
     for (size_t i = 0; i < MAX_FEATURES; i++) {
@@ -263,8 +264,8 @@ static void make_rows(struct example *e, const struct model *m)
     }
 }
 
-// Twenty examples on the rows that fill_batch makes, of which examples have some twice if
-// wanted, `rounds` times; gives the gradient of the bias.
+// Trains `rounds` times on twenty examples with the rows of fill_batch, of which some
+// occur twice in an example if `repeats` is set. Returns the gradient of the bias.
 static float step(struct example *e, const struct model *m, int rounds, bool repeats)
 {
     struct model_work w = open_work(m);
@@ -272,7 +273,8 @@ static float step(struct example *e, const struct model *m, int rounds, bool rep
                                    m->accessor.groups[1].rule};
     rules[0].prior = rules[1].prior = 0.5f;
     fill_batch(e, m, EXAMPLES, 6, 7);
-    for (size_t j = 5; repeats && j < e->start[EXAMPLES]; j += 9) // in two of three
+    // in two of three examples
+    for (size_t j = 5; repeats && j < e->start[EXAMPLES]; j += 9)
         e->rows[j] = e->rows[j - 2];
     make_rows(e, m);
     struct model_training t = squares(rules);
@@ -289,7 +291,7 @@ static void assert_same_rows(const struct model *m, const struct example *a,
         assert_memory_equal(a->data[i], b->data[i], m->accessor.width * sizeof(float));
 }
 
-// The same rows twice, by two levels of kernels: the same bits after many steps.
+// Two levels of kernels give the same bits after many steps on equal rows.
 static void test_levels_agree(void **state)
 {
     (void)state;
@@ -310,7 +312,7 @@ static void test_levels_agree(void **state)
     }
 }
 
-// A model's own step is gradients and updates of one example after the other.
+// A model's own step equals gradients and updates of one example after the other.
 static void test_step_is_gradients(void **state)
 {
     (void)state;
@@ -323,7 +325,7 @@ static void test_step_is_gradients(void **state)
         slow.options.ops = &ops;
         float fused = step(&a, &m, 1, false), apart = step(&b, &slow, 1, false);
         if (m.options.ops->step == NULL)
-            continue; // it has taken several at once
+            continue; // this model takes several examples at once
         assert_same_rows(&m, &a, &b);
         assert_memory_equal(&fused, &apart, sizeof(float));
     }
@@ -361,7 +363,7 @@ static void test_packed(void **state)
     }
 }
 
-// Rows of models whose rows have the same length can mean different things.
+// Rows of two models may have the same length and still have different meanings.
 static void test_same_rows(void **state)
 {
     (void)state;
@@ -370,14 +372,15 @@ static void test_same_rows(void **state)
     assert_int_equal(a.accessor.groups[1].n, b.accessor.groups[1].n);
     assert_true(model_same_rows(&a, &a));
     assert_false(model_same_rows(&a, &b));
-    assert_true(model_same_rows(&lr, &wide)); // which has no vectors
+    // lr has no vectors, so that other options do not matter
+    assert_true(model_same_rows(&lr, &wide));
     assert_false(model_same_rows(&lr, &a));
     b = a;
     b.accessor.groups[1].rule = rule_defaults(RULE_ADAGRAD);
     assert_false(model_same_rows(&a, &b));
 }
 
-// Defaults are what saves of earlier versions say.
+// Saves of earlier versions rely on these defaults.
 static void test_defaults(void **state)
 {
     (void)state;
@@ -421,7 +424,7 @@ static void test_refused(void **state)
     assert_int_equal(model_init(&m, &o, &e), TUG_EUSAGE);
     assert_int_equal(model_find("gbdt", &o.ops, &e), TUG_EUSAGE);
     assert_non_null(strstr(e.text, "no model 'gbdt'; choose from lr, fm, ffm, mlp,"));
-    struct model_ops other = toy; // names are unique
+    struct model_ops other = toy; // its name must differ from that of toy
     assert_int_equal(model_register(&other, &e), TUG_EUSAGE);
     other.name = "";
     assert_int_equal(model_register(&other, &e), TUG_EUSAGE);

@@ -1,4 +1,4 @@
-// See pooling.h.
+// Pools several features of a field: see pooling.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "model/pooling.h"

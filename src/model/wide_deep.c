@@ -1,4 +1,4 @@
-// Wide & Deep (Cheng et al. 2016, figure 1): logistic regression on all features beside
+// Wide & Deep (Cheng et al. 2016, figure 1): logistic regression on all features and
 // layers over the fields' vectors, trained together.
 //
 //   score = b + sum w_i x_i + u . relu(... relu(x W1 + b1) ...)
