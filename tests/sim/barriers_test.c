@@ -22,16 +22,17 @@ struct worker {
     struct world *world;
     struct stage_client c;
     bool waits;
-    uint32_t came, passed; // barriers
-    uint64_t next;         // when it comes to the next one
+    uint32_t came, passed; // number of barriers that it has reached, and that it has
+                           // passed
+    uint64_t next;         // time at which it reaches the next barrier
 };
 
 struct world {
-    struct stage stage; // first
+    struct stage stage; // must be the first member
     uint32_t n_workers, rounds;
     struct worker workers[MAX_WORKERS];
-    uint64_t lost_at; // when the server stops; VAN_NEVER: it does not
-    uint32_t lost;    // the server
+    uint64_t lost_at; // time at which the server stops; VAN_NEVER: it does not
+    uint32_t lost;    // number of that server
 };
 
 static uint64_t draw(struct world *w, uint64_t n)
@@ -70,7 +71,7 @@ static int world_open(void *ctx, struct err *e)
     return stage_open_strangers(&w->stage, &seen, e);
 }
 
-// All living workers have come to it.
+// Checks that all living workers have reached the barrier that this worker has passed.
 static void check_passed(const struct worker *k)
 {
     struct world *w = k->world;
@@ -113,9 +114,11 @@ static void act(void *ctx)
         stage_lose_server(&w->stage, w->lost);
     for (uint32_t i = 0; i < w->n_workers; i++) {
         struct worker *k = &w->workers[i];
-        if (member_ready(client_member(k->c.client))) // before, nothing could begin
+        // before it is ready it could not begin anything
+        if (member_ready(client_member(k->c.client)))
             (void)stage_dies(&k->c);
-        if (stage_acts(&k->c) && // a ghost may still be waited for
+        if (stage_acts(&k->c) && // a ghost does not act, although the barrier may still
+                                 // wait for it
 
             !member_ended(client_member(k->c.client), NULL))
             act_as(k);
@@ -141,8 +144,9 @@ static bool has_ended(const struct worker *k)
     return true;
 }
 
-// All have met, or all know of the end, the server too. A scheduler that was stopped
-// meanwhile does not take the server for dead: then all goes on.
+// Returns whether all workers have met, or all of them and the server know of the end. If
+// the scheduler was stopped meanwhile it does not declare the server dead, and the run
+// goes on.
 static bool is_over(struct world *w)
 {
     struct err why;

@@ -1,4 +1,5 @@
-// Shared by the files of the simulated cluster: its processes, and what each has done.
+// Shared by the files of the simulated cluster: its processes, and what each of them has
+// done.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SIM_CLUSTER_H
@@ -16,40 +17,42 @@ enum {
     TABLE = 3,
     MAX_WORKERS = 4,
     MAX_OPS = 24,
-    IN_FLIGHT = 4,  // requests of a worker
-    MAX_LOOSE = 20, // pushes of dead workers that touch one partition
+    IN_FLIGHT = 4,  // requests of a worker that are under way
+    MAX_LOOSE = 20, // most pushes of dead workers that touch one partition
 };
 
 struct op {
     bool push, also_pull, arranged;
     client_ts ts; // 0: not begun, or over
     bool begun, acknowledged;
-    uint32_t group; // of its identity
+    uint32_t group; // group of the push's identity
     uint64_t clock;
-    uint32_t counted; // ssp: bits of the workers that counted when it was made
+    uint32_t counted; // ssp: the workers that counted when it was made, as bits
     size_t n;
-    uint32_t which[KEYS]; // numbers of keys
+    uint32_t which[KEYS]; // numbers of its keys
     uint64_t keys[KEYS];
     float values[KEYS * WIDTH];
     float pulled[KEYS * WIDTH];
-    int64_t least[KEYS][WIDTH]; // a pull: what was acknowledged when it was made
+    int64_t least[KEYS][WIDTH]; // for a pull: sums of the pushes that were acknowledged
+                                // when it was made
 };
 
 struct worker {
     struct world *world;
     struct stage_client c;
     bool finished, leaving;
-    client_ts making; // the table
+    client_ts making; // the request that makes the table
     bool made;
     uint32_t n_ops, next, open;
     uint64_t pace;
-    uint64_t clock;    // ssp: its tick is on its way, or was answered
-    client_ts ticking; // 0: none is on its way
-    bool told_end;     // the last tick
-    bool counts;       // a tick was answered
-    bool late;         // begins when others have done what it waits for
+    uint64_t clock;    // ssp: clock of its last tick
+    client_ts ticking; // request of its tick; 0: none is under way
+    bool told_end;     // it has sent the tick that says it has finished
+    bool counts;       // one of its ticks was answered, so that others wait for it
+    bool late;         // it begins only after others have made progress
     struct op ops[MAX_OPS * MAX_WORKERS];
-    uint64_t dies_after; // it has made the table; VAN_NEVER: it does not
+    uint64_t dies_after; // time of its death, after it has made the table; VAN_NEVER: it
+                         // does not die
 };
 
 struct server {
@@ -59,18 +62,19 @@ struct server {
 };
 
 struct world {
-    struct stage stage; // first
+    struct stage stage; // must be the first member
     uint32_t n_servers, n_workers;
-    struct server servers[STAGE_SERVERS]; // what sees their messages first
+    struct server servers[STAGE_SERVERS]; // they see messages before the servers do
     struct worker workers[MAX_WORKERS];
     uint64_t keys[KEYS];
     enum wire_mode mode;
-    uint32_t staleness;  // ssp
-    uint32_t batches;    // sync
-    bool identities;     // pushes carry one, and are repeated for the dead
-    bool repeated;       // that has been done
-    uint32_t late_share; // ssp: the late one waits for 1/late_share of what others do
-    uint64_t restart_at; // the scheduler is killed
+    uint32_t staleness;  // used in ssp mode
+    uint32_t batches;    // used in sync mode
+    bool identities;     // pushes have an identity, and are repeated for dead workers
+    bool repeated;       // this repeat has been done
+    uint32_t late_share; // ssp: a late worker begins after 1/late_share of the others'
+                         // work
+    uint64_t restart_at; // time at which the scheduler is killed
 
     int64_t acknowledged[KEYS][WIDTH], made[KEYS][WIDTH];
     struct {
@@ -88,7 +92,7 @@ static inline struct shard *shard_of(const struct world *w, uint32_t i)
     return w->stage.servers[i].shard;
 }
 
-// Checks the rows on the servers, when the network is quiet.
+// Checks the rows on the servers. Call it when no messages are under way.
 void world_check_rows(struct world *w);
 
 #endif

@@ -1,5 +1,5 @@
 // Checks the rows at the end: they are the sums of the acknowledged pushes, and of some
-// that the dead had in flight.
+// pushes that dead workers had in flight.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/cluster.h"
@@ -9,7 +9,7 @@ static bool is_loose(const struct worker *k, const struct op *op)
     return k->c.dead && op->push && op->begun && !op->acknowledged;
 }
 
-// Subtracts the pushes of `from` on that `set` names.
+// What is left of a partition's sums after pushes were subtracted.
 struct rest {
     const struct world *w;
     uint32_t partition;
@@ -26,7 +26,7 @@ static bool touches(const struct world *w, const struct op *op, uint32_t partiti
     return false;
 }
 
-// Takes a push away (or puts it back); false: more than there is.
+// Subtracts a push (sign -1) or adds it again. Returns false if the result is below 0.
 static bool take(struct rest *r, const struct op *op, int64_t sign)
 {
     bool enough = true;
@@ -59,7 +59,8 @@ static bool is_a_sum(struct rest *r, uint32_t from)
     return false;
 }
 
-// The owners of rows: if the cluster ended before a move began, no node is told of it.
+// Returns the owner of a partition's rows. If the cluster ended before a move began, no
+// node has learned of the move.
 static uint32_t owner_of(const struct world *w, uint32_t partition)
 {
     if (w->move.on && !w->move.done && w->move.partition == partition)

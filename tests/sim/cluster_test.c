@@ -1,32 +1,34 @@
 // A whole cluster in a simulated network, from one number: its size, its workers'
 // actions, the network's faults, deaths, and which partitions move.
 //
-// The scheduler, the shards and the clients are those of the processes. Workers push
+// The scheduler, the shards and the clients are the same code as in real processes. Workers push
 // integers into a table that adds them up, and pull. What must hold:
 //
-//   - at the end every row is the sum of the pushes that were acknowledged, and of some
-//     that dead workers had in flight: each of those, in each partition, wholly or not
+//   - at the end every row is the sum of the pushes that were acknowledged, and of
+//     some that dead workers had in flight: each of those is applied in a partition as
+//     a whole or not at all
 //   - a push that another worker repeats for a dead one, under the same identity, counts
 //     once
 //   - what a pull returns holds all pushes that were acknowledged before it was made, and
 //     none that had not been made when it ended
-//   - in tables of mode ssp it was made by nobody who is further ahead of the slowest
-//     living worker than the staleness; one that comes late counts from its first tick
-//     on, and nobody waits for it before
-//   - in tables of mode sync it returns the sum of all batches before, to the bit
+//   - in tables of mode ssp no worker's pull is answered while the worker is further
+//     ahead of the slowest living worker than the staleness; a late worker counts
+//     from its first tick on
+//   - in tables of mode sync a pull returns the exact sum of all earlier batches
 //   - rows lie where the placement says and nowhere else
-//   - when the scheduler is killed and started again, all who were there end with an
-//     error, and until then what is said above holds
-//   - who lives is not taken for dead, though links of its heartbeats, or
-//     its others, fall silent
-//   - so it is while processes are stopped for a while, the scheduler too; who is stopped
-//     until it counts as dead and then goes on changes nothing that others do
+//   - when the scheduler is killed and started again, all nodes of before end with an
+//     error, and until then the statements above hold
+//   - a living process is not declared dead, although the links of its heartbeats, or its
+//     other links, fall silent
+//   - this also holds while processes are stopped for a while, including the
+//     scheduler; a process that is stopped until it is declared dead, and then goes
+//     on, changes no result
 //   - frames of strangers and of a session that has ended change nothing
-//   - nobody alive hangs or fails, and everybody leaves at the end
+//   - no living process hangs or fails, and all leave at the end
 //
-// The world sees what is sent to shards, for one thing only: when the placement moves a
-// partition, the shard that loses it hands over its rows in the moment in which it learns
-// of that, and the one that gets it learns of it afterwards.
+// The world reads messages to shards for one purpose only: when the placement moves a
+// partition, the shard that loses it must hand over its rows at the moment in which it
+// learns of the move, and before the new owner learns of it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -37,19 +39,23 @@
 #include "rule/rule.h"
 #include "sim/cluster.h"
 
-// Defects that can be switched on in parts.
+// Safeguards that can be switched off in parts of the cluster.
 enum {
     WITHOUT_REPEAT_CHECK = 1,
     WITHOUT_EPOCH_CHECK,
     ACKNOWLEDGE_BEFORE_APPLY,
     WITHOUT_LATE_WORKERS,
     WITHOUT_IDENTITY,
-    WITHOUT_SIGNS,         // who sends no heartbeats is not asked before it is dead
-    WITHOUT_REDIAL,        // members keep their link to the scheduler while it is silent
-    WITHOUT_SILENCE_WATCH, // clients keep theirs to servers
-    WITHOUT_SESSION_CHECK, // servers listen to whom has no session, or had one
-    WITHOUT_FORGIVING,     // a scheduler that was stopped takes others for silent
-    WITHOUT_ANSWERS,       // whatever a scheduler sends shows members that it hears them
+    WITHOUT_SIGNS,  // a process without heartbeats is declared dead without being asked
+                    // for a sign of life
+    WITHOUT_REDIAL, // members keep a silent link to the scheduler
+    WITHOUT_SILENCE_WATCH, // clients keep silent links to servers
+    WITHOUT_SESSION_CHECK, // servers serve requests without a session, or of one that has
+                           // ended
+    WITHOUT_FORGIVING, // a scheduler that was stopped counts that time as silence of the
+                       // others
+    WITHOUT_ANSWERS, // every message of the scheduler counts as a sign of life, not only
+                     // answers
 };
 enum {
     PUSHES,
@@ -61,10 +67,10 @@ enum {
     REFUSED,
     LATE,
     RESTARTS,
-    STRANGE, // frames of strangers
+    STRANGE, // kind of stage: with frames of strangers
     EVENTS
 };
-enum { CHOICE = 4, KEY = 6 }; // streams of random numbers
+enum { CHOICE = 4, KEY = 6 }; // numbers of random streams
 
 static uint64_t draw(struct world *w, uint64_t n)
 {
@@ -80,8 +86,6 @@ static uint64_t now_in(const struct world *w)
 {
     return sim_now(w->stage.sim);
 }
-
-// Moves.
 
 static struct server *server_of(struct world *w, uint32_t node)
 {
@@ -107,7 +111,7 @@ static bool is_table_made(const struct world *w)
     return made;
 }
 
-// The scheduler changes the placement, one move at a time.
+// Changes the placement as the scheduler does, one move at a time.
 static void begin_move(struct world *w)
 {
     struct roster *r = &w->stage.scheduler->roster;
@@ -145,7 +149,7 @@ static void server_on_message(void *ctx, van_link link, struct van_message *m,
     bool moves = m->type == MSG_ROSTER && w->move.on && !w->move.done &&
                  m->m->roster.epoch >= w->move.epoch;
     if (moves && s->number == w->move.to)
-        return; // as if it were lost
+        return; // as if the message were lost
     s->inner.message(s->inner.ctx, link, m, now);
     const struct roster *r = member_roster(shard_member(shard_of(w, s->number)));
     if (moves && s->number == w->move.from && r->epoch >= w->move.epoch)
@@ -175,14 +179,12 @@ static uint64_t server_on_tick(void *ctx, uint64_t now)
     return s->inner.tick(s->inner.ctx, now);
 }
 
-// The cast.
-
 static int open_scheduler(struct world *w, struct err *e)
 {
     struct scheduler_options o = sim_scheduler(w->n_servers, w->n_workers, BITS);
     o.without_signs = w->stage.o->bug == WITHOUT_SIGNS;
     o.without_forgiving = w->stage.o->bug == WITHOUT_FORGIVING;
-    if (w->stage.restarted && one_in(w, 2)) // else its clock was set back
+    if (w->stage.restarted && one_in(w, 2)) // otherwise the clock was set back
         o.session_base += SECOND;
     return stage_open_scheduler(&w->stage, &o, e);
 }
@@ -244,7 +246,7 @@ static int world_open(void *ctx, struct err *e)
 {
     struct world *w = ctx;
     for (uint64_t i = 0; i < KEYS; i++)
-        w->keys[i] = random_u64(0, KEY, i); // the same for all seeds
+        w->keys[i] = random_u64(0, KEY, i); // the same keys for all seeds
     w->n_servers = 1 + (uint32_t)draw(w, STAGE_SERVERS);
     w->n_workers = 1 + (uint32_t)draw(w, MAX_WORKERS);
     w->identities = one_in(w, 2);
@@ -253,7 +255,8 @@ static int world_open(void *ctx, struct err *e)
     w->batches = 1 + (uint32_t)draw(w, 8);
     w->next_move = draw(w, 300 * MS);
     if (w->mode ==
-        WIRE_SYNC) { // whole batches, by all: who divides them anew is elsewhere
+        WIRE_SYNC) { // whole batches, contributed by all workers; other tests divide
+                     // batches anew
         w->n_workers = 1u << draw(w, 3);
         w->identities = false;
         w->next_move = VAN_NEVER;
@@ -272,8 +275,6 @@ static int world_open(void *ctx, struct err *e)
     w->restart_at = one_in(w, 8) ? draw(w, 500 * MS) : VAN_NEVER;
     return 0;
 }
-
-// The actions of workers.
 
 static void make_table(struct worker *k)
 {
@@ -294,8 +295,8 @@ static void choose(struct world *w, struct worker *k, struct op *op)
 {
     uint64_t rate = 1 + draw(w, 6), first = draw(w, KEYS);
     op->push = draw(w, 3) != 0;
-    // A server that acknowledges early has no rows to answer with: the pulls of others
-    // must find it.
+    // A server that acknowledges pushes before applying them has no rows to answer with,
+    // so the defect must be found by the pulls of others.
     op->also_pull = op->push && one_in(w, 4) &&
                     w->stage.o->bug != ACKNOWLEDGE_BEFORE_APPLY;
     op->group = k->next;
@@ -308,7 +309,8 @@ static void choose(struct world *w, struct worker *k, struct op *op)
         op->n++;
     }
     op->arranged = one_in(w, 2);
-    if (w->mode == WIRE_SYNC) { // in turn: what the batches before made, and a share
+    if (w->mode == WIRE_SYNC) { // alternates: a pull of the sums of the batches before,
+                                // then a push of a share
         op->push = k->next % 2 == 1;
         op->also_pull = false;
     }
@@ -344,8 +346,8 @@ static void add(int64_t to[KEYS][WIDTH], const struct op *op)
             to[op->which[i]][j] += (int64_t)op->values[i * WIDTH + j];
 }
 
-// Requests may fail after a scheduler without memory has come back, and so may those of a
-// ghost.
+// Returns whether a request failed. It may fail after a restart of the scheduler, and so
+// may the requests of a ghost; otherwise the world has failed.
 static bool went_wrong(struct worker *k, int rc, const char *what, const struct err *e)
 {
     k->c.fades |= k->c.dead && rc != 0;
@@ -354,7 +356,7 @@ static bool went_wrong(struct worker *k, int rc, const char *what, const struct 
     return rc != 0;
 }
 
-// `owner`: whose push it was first.
+// `owner` is the worker that made the push first.
 static void begin_op(struct worker *k, struct op *op, uint32_t owner, bool again)
 {
     struct world *w = k->world;
@@ -407,7 +409,8 @@ static void begin_op(struct worker *k, struct op *op, uint32_t owner, bool again
         k->open++;
 }
 
-// ssp: no living worker is more than the staleness behind the one that pulls.
+// For ssp: checks that no living worker is further behind the one that pulls than the
+// staleness.
 static void check_staleness(struct worker *k, const struct op *op)
 {
     const struct world *w = k->world;
@@ -421,7 +424,7 @@ static void check_staleness(struct worker *k, const struct op *op)
     }
 }
 
-// sync: all batches before this clock, and nothing else.
+// For sync: checks that a pull has the batches before this clock, and no others.
 static void check_batches(struct worker *k, const struct op *op)
 {
     struct world *w = k->world;
@@ -492,7 +495,7 @@ static void let_table_be_made(struct worker *k)
     }
 }
 
-// Whether a late worker lets others go on without it.
+// Returns whether a late worker still lets others go on without it.
 static bool waits_for_others(struct worker *k)
 {
     const struct world *w = k->world;
@@ -507,8 +510,8 @@ static bool waits_for_others(struct worker *k)
     return waits;
 }
 
-// ssp: after some requests, when all are answered, the next clock begins; at the end no
-// worker waits for this one. True: there is a tick on its way.
+// For ssp: after some requests, when all are answered, begins the next clock; at the end
+// says that the worker has finished. Returns true if a tick is under way.
 static bool let_tick(struct worker *k)
 {
     struct world *w = k->world;
@@ -548,7 +551,7 @@ static void let_work(struct worker *k)
         if (k->ops[i].ts != 0 && client_done(k->c.client, k->ops[i].ts, &rc, &e))
             end_op(k, &k->ops[i], rc, &e);
     if (w->stage.restarted && member_ended(client_member(k->c.client), NULL)) {
-        k->finished = true; // it has been told why
+        k->finished = true; // the worker was told the reason
         return;
     }
     if (waits_for_others(k) || let_tick(k))
@@ -564,8 +567,8 @@ static void let_work(struct worker *k)
                   (k->told_end || w->mode != WIRE_SSP);
 }
 
-// Somebody alive repeats what the dead had in flight, under the same identities. The
-// pushes have the same content, so it does not matter which of the two counts.
+// A living worker repeats the pushes that dead workers had in flight, under the same
+// identities. The contents are the same, so it does not matter which of the two counts.
 static void repeat_for_the_dead(struct world *w)
 {
     struct worker *heir = NULL;
@@ -583,7 +586,7 @@ static void repeat_for_the_dead(struct world *w)
                 continue;
             *to = *from;
             to->also_pull = false;
-            from->acknowledged = true; // it is not loose any more
+            from->acknowledged = true; // it is certain to count now
             begin_op(heir, to, k->c.number, true);
             heir->n_ops = ++heir->next;
             heir->finished = false;
@@ -605,7 +608,7 @@ static bool has_finished(const struct worker *k)
     return k->finished;
 }
 
-// The scheduler has given up all who died.
+// Returns whether the scheduler has declared all dead workers dead.
 static bool deaths_are_known(const struct world *w)
 {
     const struct roster *r = &w->stage.scheduler->roster;
@@ -625,7 +628,7 @@ static bool has_somebody_joined(const struct world *w)
     return joined;
 }
 
-// The scheduler's process is killed, and another one is started in its place.
+// Kills the scheduler's process, and starts another one at its address.
 static void restart_scheduler(struct world *w)
 {
     struct err e = {0};
@@ -685,7 +688,7 @@ static const struct member *member_that_goes_on(const struct world *w)
     return NULL;
 }
 
-// After the scheduler has come back without its memory no node continues silently.
+// Checks that after a restart of the scheduler no node goes on silently.
 static void check_that_all_end(struct world *w)
 {
     const struct member *m;
@@ -698,14 +701,14 @@ static void check_that_all_end(struct world *w)
         }
 }
 
-// There is nothing to do, and all are there still.
+// Lets time pass with all processes idle.
 static void rest(struct world *w)
 {
     for (uint64_t end = now_in(w) + 20 * SECOND; sim_step(w->stage.sim, end);)
         stage_check_living(&w->stage);
 }
 
-// All living processes finish their work, and leftovers of the dead are removed.
+// Lets all living processes finish their work, and removes what dead ones have left.
 static void do_all(struct world *w)
 {
     uint64_t until = 600 * SECOND;
@@ -735,12 +738,13 @@ static void do_all(struct world *w)
     }
 }
 
-// Everybody leaves.
+// Lets all processes leave.
 static void leave(struct world *w)
 {
     struct err why = {0};
     uint64_t until = now_in(w) + 120 * SECOND;
-    for (uint32_t i = 0; i < w->n_workers; i++) // also a ghost that nobody has given up
+    // including a ghost that was not declared dead
+    for (uint32_t i = 0; i < w->n_workers; i++)
         if (!w->workers[i].c.dead || w->workers[i].c.ghost) {
             member_leave(client_member(w->workers[i].c.client), 0, "");
             van_wake(w->workers[i].c.van);

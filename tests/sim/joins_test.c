@@ -1,6 +1,7 @@
-// 4,096 sessions that join at one time: all are let in, all are sent the same roster, and
-// all are told of a death among them. Servers are members as they are; of workers only
-// what they say, for a roster of that size in each of them would not fit the memory.
+// 4,096 sessions join at one time: all are admitted, all get the same roster, and all
+// learn of a death among them. Servers are real members; for workers the test only sends
+// and counts messages, since a roster of that size in each of them would not fit into
+// memory.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -18,11 +19,11 @@ static struct sim *sim;
 static struct scheduler *scheduler;
 static struct van *scheduler_van;
 static struct one {
-    struct member *m; // servers; NULL: a worker
+    struct member *m; // for servers; NULL for workers
     struct van *v;
     uint64_t number;
     uint32_t node;
-    uint64_t session, version; // of that roster
+    uint64_t session, version; // session, and version of the roster that it has
 } ones[SESSIONS];
 
 static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
@@ -92,7 +93,7 @@ static void open_one(uint32_t i)
                             .message = on_message,
                             .closed = on_closed,
                             .tick = on_tick};
-    *x = (struct one){.number = 1000000 + i}; // apart from those of members
+    *x = (struct one){.number = 1000000 + i}; // numbers that differ from those of members
     assert_int_equal(sim_van_open(&x->v, sim, name, &h, NULL), 0);
     if (i >= SERVERS) {
         assert_int_not_equal(van_connect(x->v, "sim://scheduler", 60 * SIM_SECOND), 0);
@@ -142,7 +143,7 @@ static uint32_t count_of(uint64_t version)
     return n;
 }
 
-// Waits until all have the scheduler's roster.
+// Runs until all sessions have the scheduler's roster.
 static void run_until_all_know(uint32_t all, uint64_t seconds)
 {
     uint64_t until = sim_now(sim) + seconds * SIM_SECOND, events = 0;
@@ -158,12 +159,13 @@ static void run_until_all_know(uint32_t all, uint64_t seconds)
                   clock_seconds() - began);
 }
 
-// The scheduler and every third session stand still for a while, each for another one.
+// Stops the scheduler and every third session, each for a different time.
 static void stop_some(void)
 {
     const uint64_t now = sim_now(sim), ms = SIM_SECOND / 1000;
     sim_stop(sim, scheduler_van, now + 700 * ms, 50 * ms);
-    for (uint32_t i = 0; i + 1 < SESSIONS; i += 3) // the last one dies
+    // the last session is left out, as it dies
+    for (uint32_t i = 0; i + 1 < SESSIONS; i += 3)
         sim_stop(sim, ones[i].v, now + random_below(1, 0, i, 1500) * ms,
                  random_below(1, 1, i, 200) * ms);
 }
@@ -172,11 +174,11 @@ static void test_all_join_at_one_time(void **state)
 {
     (void)state;
     for (int i = 0; i < 100; i++)
-        sim_step(sim, sim_now(sim) + SIM_SECOND); // some are on their way
+        sim_step(sim, sim_now(sim) + SIM_SECOND); // some joins are under way
     stop_some();
     run_until_all_know(SESSIONS, 60);
     const struct roster *r = scheduler_roster(scheduler);
-    assert_int_equal(r->n_nodes, SESSIONS + 1); // and the scheduler
+    assert_int_equal(r->n_nodes, SESSIONS + 1); // the scheduler has a line, too
     for (uint32_t i = 0; i < SESSIONS; i++) {
         const struct roster_node *n = roster_find(r, ones[i].node);
         assert_non_null(n);

@@ -1,16 +1,16 @@
 // A pass by pieces in a simulated network, from one number: workers lease pieces, push
 // their values, join late and die; the driver saves in the middle of the pass, and
-// somebody else saves, too. Now and then all of them crash, and others go on in the pass
-// from the newest save, perhaps several times. What must hold:
+// another client saves, too. Now and then all processes crash, and new ones resume the
+// pass from the newest save, perhaps several times. What must hold:
 //
 //   - a save holds the pieces that the scheduler says it holds, each wholly and once, and
 //     nothing else; or it is torn, and the driver is told
-//   - it counts the examples and the steps of these pieces, in whichever life they were done
+//   - it counts the examples and the steps of these pieces, even if they were done before a crash
 //   - at the end every row is the sum of all pieces, each once, and so is the count of examples
-//   - nobody alive hangs or fails
+//   - no living process hangs or fails
 //
-// Some of the dead are ghosts: they were stopped for longer than their leases, and go on with
-// their pieces while others do these again. Worker 0 does not die.
+// Some dead workers are ghosts: they were stopped until they were declared dead, and then
+// go on with their pieces while others do these again. Worker 0 does not die.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -22,22 +22,24 @@
 
 enum {
     KEYS = 12,
-    MAX_WORKERS = STAGE_CLIENTS - 1, // those that join later, too
+    MAX_WORKERS = STAGE_CLIENTS - 1, // including those that join later
     MAX_PIECES = 24,
-    BATCHES = 3, // of a piece
-    PARTS = 3,   // of a batch: pushes of some keys each, which share partitions
-    AHEAD = 2,   // batches on their way
-    LIVES = 3,   // in which more of the pass is done: it is resumed once less
+    BATCHES = 3, // batches of a piece
+    PARTS = 3,   // parts of a batch, which are pushes of some keys each and share
+                 // partitions
+    AHEAD = 2,   // batches under way
+    LIVES = 3,   // most lives, which are the times between crashes; the pass is resumed
+                 // once less
 };
-enum { CHOICE = 2, CONTENT, STEPS }; // streams of random numbers
+enum { CHOICE = 2, CONTENT, STEPS }; // numbers of random streams
 
-// Defects that can be switched on in scheduler, servers and clients.
+// Safeguards that can be switched off in the scheduler, servers and clients.
 enum {
-    WITHOUT_LATE_MARKS = 1,  // who joins during a save need not mark it
-    WITHOUT_ROSTER_OF_SAVES, // a save begins by whatever roster a server has
-    WITHOUT_TURNS,           // of two saves each begins where the other has not yet
-    WITHOUT_PARTS,           // the parts of a batch have one identity
-    WITHOUT_WAITING,         // says that batches are acknowledged that are on their way
+    WITHOUT_LATE_MARKS = 1,  // a worker that joins during a save need not mark it
+    WITHOUT_ROSTER_OF_SAVES, // a save begins with whatever roster a server has
+    WITHOUT_TURNS,           // two saves may begin on different servers at the same time
+    WITHOUT_PARTS,           // all parts of a batch have the same identity
+    WITHOUT_WAITING, // a worker reports batches as acknowledged that are still under way
 };
 enum { PIECES, SAVES, TORN, OTHERS, JOINS, DEATHS, RESENT, EVENTS, RESUMED, AGAIN };
 
@@ -59,9 +61,9 @@ struct worker {
     struct stage_client c;
     uint64_t not_before;
     enum doing doing;
-    client_ts ts;   // what it waits for; 0: none
-    bool asking;    // the scheduler
-    uint32_t group; // the next push of the piece: part group % PARTS of a batch
+    client_ts ts;   // request that it waits for; 0: none
+    bool asking;    // it is asking the scheduler
+    uint32_t group; // number of the next push in the piece: part group % PARTS of a batch
     struct push {
         client_ts ts;
         float values[KEYS / PARTS];
@@ -73,7 +75,7 @@ struct worker {
 enum saver { IDLE, TURNS, CUTS, SAVING, ENDS, LETS_GO };
 
 struct world {
-    struct stage stage; // first
+    struct stage stage; // must be the first member
     struct sums sums;
     uint32_t n_workers, n_first, n_pieces;
     struct worker workers[MAX_WORKERS], driver;
@@ -92,9 +94,9 @@ struct world {
     uint64_t cut_examples;
 
     uint32_t lives, lives_left;
-    bool saved;                      // in this life
-    uint64_t deaths, others, resent; // of the lives before
-    struct resumed {                 // the newest save; no path: there is none
+    bool saved;                      // a save was made in this life
+    uint64_t deaths, others, resent; // counts of earlier lives
+    struct resumed {                 // the newest save; path is empty if there is none
         char path[FILE_PATH_MAX];
         uint64_t checksum, examples, data;
         uint8_t cut[MAX_PIECES / 8 + 1];
@@ -127,7 +129,8 @@ static int64_t content(const struct world *w, uint64_t piece, uint32_t batch,
                                  (piece * BATCHES + batch) * KEYS + key, 500);
 }
 
-// Whether workers push by how much whole rows have changed, as in geo: here the same sums.
+// Returns whether workers push changes of whole rows, as in geo mode; the sums are the
+// same.
 static bool by_steps(const struct world *w)
 {
     return random_below(w->stage.o->seed, STEPS, 0, 2) == 1;
@@ -138,7 +141,7 @@ static bool in_cut(const uint8_t *cut, uint64_t piece)
     return (cut[piece / 8] >> (piece % 8) & 1) != 0;
 }
 
-// Pieces differ in how many they have.
+// Pieces have different numbers of examples.
 static uint64_t examples_of(uint64_t piece)
 {
     return 1 + piece % 5;
@@ -160,8 +163,6 @@ static int64_t sum_of(const struct world *w, uint32_t key, bool all)
             sum += content(w, p, b, key);
     return sum;
 }
-
-// The cast.
 
 static int open_client(struct world *w, struct worker *k, enum wire_role role, uint32_t i,
                        struct err *e)
@@ -195,7 +196,7 @@ static int open_cluster(struct world *w, uint32_t n_servers, struct err *e)
     return 0;
 }
 
-// The processes of one life.
+// Opens the processes of one life.
 static int open_cast(struct world *w, struct err *e)
 {
     uint32_t n_servers = 1 + (uint32_t)draw(w, STAGE_SERVERS);
@@ -234,9 +235,7 @@ static void world_close(void *ctx)
     sums_close(&w->sums);
 }
 
-// Requests.
-
-// Whether what the client asked for is over.
+// Returns whether the client's request is over.
 static bool is_over(struct worker *k)
 {
     return k->ts == 0 || stage_is_over(&k->c, &k->ts, "a request");
@@ -251,8 +250,6 @@ static void ask(struct worker *k, uint16_t type, const void *msg, member_answer_
     if (!k->c.dead)
         failed(k->world, "worker %u cannot ask for %s", k->c.number, wire_name(type));
 }
-
-// Workers.
 
 static void make_table(struct worker *k)
 {
@@ -311,14 +308,15 @@ static void on_leased(void *ctx, const struct van_message *m)
     }
 }
 
-// Whether the push before it whose place a push of this number takes is over.
+// Returns whether the earlier push is over whose entry a push with this number takes.
 static bool has_place(struct worker *k, uint32_t group)
 {
     client_ts *ts = &k->pushes[group % (AHEAD * PARTS)].ts;
     return *ts == 0 || stage_is_over(&k->c, ts, "a push");
 }
 
-// A batch begins when the one that is AHEAD before it is acknowledged.
+// Returns whether the worker may push. A batch begins when the batch AHEAD before it is
+// acknowledged.
 static bool may_push(struct worker *k)
 {
     for (uint32_t i = 0; i < PARTS && k->group % PARTS == 0; i++)
@@ -335,7 +333,7 @@ static bool all_pushed(struct worker *k)
     return true;
 }
 
-// Groups of batches that are acknowledged.
+// Returns the group below which all batches are acknowledged.
 static uint32_t low_of(const struct worker *k)
 {
     uint32_t batch = k->group / PARTS, open = AHEAD - 1;
@@ -344,8 +342,8 @@ static uint32_t low_of(const struct worker *k)
     return batch > open ? (batch - open) * PARTS : 0;
 }
 
-// A part of a batch: a worker that dies after it leaves the batch to an heir, which
-// pushes all parts.
+// Pushes a part of a batch. If the worker dies after it, another worker pushes all parts
+// of the batch.
 static void push_part(struct worker *k)
 {
     struct world *w = k->world;
@@ -382,7 +380,8 @@ static void on_reported(void *ctx, const struct van_message *m)
         k->world->stage.o->counts[PIECES]++;
 }
 
-// Before the piece is reported: a save that holds the one holds the other.
+// Adds the steps of a piece before the piece is reported, so that a save with the piece
+// has its steps, too.
 static void step_on(struct worker *k)
 {
     struct err *e = &k->world->stage.said;
@@ -436,8 +435,6 @@ static void let_work(struct worker *k)
         break;
     }
 }
-
-// The driver.
 
 static void on_pass(void *ctx, const struct van_message *m)
 {
@@ -533,7 +530,8 @@ static void save_holds(void *ctx, uint32_t key, int64_t *least, int64_t *most)
     *least = *most = sum_of(ctx, key, false);
 }
 
-// One after the other: its turn, the pieces, the rows, the end, and the end of marking.
+// Makes a save, step by step: its turn, the pieces, the rows, the end, and the end of
+// marking.
 static void let_save(struct world *w)
 {
     switch (w->saver) {
@@ -568,7 +566,7 @@ static void let_save(struct world *w)
     }
 }
 
-// Where the newest save stands, if there is one.
+// Opens the pass, from the position of the newest save if there is one.
 static void open_pass(struct world *w)
 {
     struct buf done = BUF_INIT(4096);
@@ -597,11 +595,11 @@ static void load_last(struct world *w)
                   "a load");
 }
 
-// The driver's actions before the pass. False: it is ready for it.
+// Does the driver's actions before the pass. Returns false when it is ready for the pass.
 static bool prepares(struct world *w)
 {
     struct worker *k = &w->driver;
-    if (w->last.path[0] == 0 || k->doing == LOADS) // which is over
+    if (w->last.path[0] == 0 || k->doing == LOADS) // the load is over
         return false;
     if (client_spec(k->c.client, SUMS_TABLE) == NULL)
         make_table(k);
@@ -613,7 +611,8 @@ static bool prepares(struct world *w)
 static void let_drive(struct world *w)
 {
     struct worker *k = &w->driver;
-    bool pays = w->saver == SAVING && !w->known; // both go on at once
+    // the pass and the save go on at the same time
+    bool pays = w->saver == SAVING && !w->known;
     if (!stage_acts(&k->c) || k->asking || now_in(w) < k->not_before ||
         (!pays && !is_over(k)) || !member_ready(client_member(k->c.client)))
         return;
@@ -621,7 +620,8 @@ static void let_drive(struct world *w)
         if (!prepares(w))
             open_pass(w);
     } else if (w->saver != IDLE || (!w->done && w->saves_left > 0 && one_in(w, 15) &&
-                                    w->workers[0].doing != MAKES_TABLE)) { // it is there
+                                    // the table exists
+                                    w->workers[0].doing != MAKES_TABLE)) {
         let_save(w);
     } else if (!w->done) {
         ask(k, MSG_PASS_WANTED, &(struct msg_pass_wanted){.pass = 1}, on_pass);
@@ -692,7 +692,7 @@ static void check_sums(struct world *w)
     }
 }
 
-// All processes of the run crash after a save, and others resume from it.
+// Crashes all processes of the run after a save; new ones resume from it.
 static void begin_again(struct world *w)
 {
     struct err e = {0};

@@ -1,19 +1,18 @@
-// A cluster with tables with a lifecycle in a simulated network, from one number: workers
-// push integers into a table of sums, mark saves, do steps and die; the first of them
-// saves, shrinks another table and ends days, and somebody else saves, too. What must
-// hold:
+// A cluster with tables with a lifecycle in a simulated network, from one number:
+// workers push integers into a table of sums, mark saves, do steps and die; the
+// first of them saves, shrinks another table and ends days, and another client
+// saves, too. What must hold:
 //
-//   - a marked save has, of each living worker, the pushes before its mark and none that
-//     are behind it; of one that died without a mark, all that were acknowledged
-//   - so it is with ghosts, who were stopped until others have taken them for dead
-//   - at the end every row is the sum of what was acknowledged, and of some that the dead
-//     had in flight
+//   - a marked save has the pushes of each living worker up to its mark and no later
+//     ones; and all acknowledged pushes of a worker that died without a mark
+//   - this also holds for ghosts, which were stopped until they were declared dead
+//   - at the end every row is the sum of the acknowledged pushes, and of some pushes that
+//     dead workers had in flight
 //   - shrinks and days happen as often as they were asked for, on every loop
-//   - the global step is that of all sessions together, of the dead, too
-//   - nobody alive hangs or fails
+//   - the global step is the sum over all sessions, including dead ones
+//   - no living process hangs or fails
 //
-// One worker, number 0, is the one that saves and asks for admin
-// operations; it does not die.
+// Worker 0 saves and asks for admin operations; it does not die.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -27,22 +26,22 @@
 
 enum {
     KEYS = SUMS_KEYS_MAX,
-    USERS = 4, // the table that is shrunk
+    USERS = 4, // number of the table that is shrunk
     MAX_WORKERS = 4,
     MAX_PUSHES = 24,
     IN_FLIGHT = 6,
     MAX_SAVES = 2,
     FIRST_SAVE = 10,
-    SHOWS = 1 << 20, // of a user before it is shrunk
-    CHOICE = 2,      // the stream of random numbers
+    SHOWS = 1 << 20, // shows of a user before any shrink
+    CHOICE = 2,      // number of the random stream
 };
 
-// Defects that can be switched on in shards and clients.
+// Safeguards that can be switched off in shards and clients.
 enum {
     WITHOUT_REPEAT_CHECK = 1,
     WITHOUT_ORDER_CHECK,
     WITHOUT_MARKS,
-    WITHOUT_TURNS, // of two saves each begins where the other has not yet
+    WITHOUT_TURNS, // two saves may begin on different servers at the same time
 };
 enum { PUSHES, SAVES, TAKEN_BACK, OTHERS, OPERATIONS, DEATHS, RESENT, EVENTS };
 
@@ -64,26 +63,27 @@ struct worker {
     struct push pushes[MAX_PUSHES];
     int64_t made[KEYS], acknowledged[KEYS];
     client_ts stepping;
-    uint64_t steps, steps_known; // made, acknowledged
+    uint64_t steps, steps_known; // steps that it has made, and those that were
+                                 // acknowledged
     client_ts marking;
-    uint64_t marked; // the last save that it marked
+    uint64_t marked; // number of the save that it marked last
     int64_t before[KEYS];
 };
 
 enum saver { IDLE, TURNING, SAVING, ENDING };
 
 struct world {
-    struct stage stage; // first
+    struct stage stage; // must be the first member
     struct sums sums;
     uint32_t n_workers;
     struct worker workers[MAX_WORKERS];
 
-    // Additional actions of worker 0.
+    // Additional state of worker 0.
     enum saver saver;
     uint32_t n_saves, saves_done;
-    uint64_t save; // that is to be marked; 0: none
+    uint64_t save; // number of the save that is to be marked; 0: none
     client_ts saving, operating;
-    bool filled; // the users
+    bool filled; // the users have their shows
     uint32_t n_admin, admin_done;
     uint32_t shrinks, days;
     float users[KEYS * 16], pulled[KEYS * 16];
@@ -109,8 +109,6 @@ static bool one_in(struct world *w, uint64_t n)
 {
     return stage_one_in(&w->stage, n);
 }
-
-// The cast.
 
 static int open_server(struct world *w, struct err *e)
 {
@@ -176,8 +174,6 @@ static void world_close(void *ctx)
     sums_close(&w->sums);
 }
 
-// Actions of all workers.
-
 static void make_tables(struct worker *k)
 {
     static const char *const texts[2] = {
@@ -192,7 +188,8 @@ static void make_tables(struct worker *k)
     }
 }
 
-// One after the other: the first is asked for again until both are there.
+// Waits until both tables exist. The requests are made one after the other, and repeated
+// if they fail.
 static void get_ready(struct worker *k)
 {
     if (k->making[0] == 0 && member_ready(client_member(k->c.client)))
@@ -264,8 +261,6 @@ static void let_step(struct worker *k)
     k->stepping = begun(k, client_step(k->c.client, more, NULL, SAID(w)), "a step");
 }
 
-// Additional actions of worker 0.
-
 static void begin_turn(struct worker *k)
 {
     struct world *w = k->world;
@@ -275,7 +270,7 @@ static void begin_turn(struct worker *k)
                                 modes[draw(w, 2)]);
 }
 
-// Workers mark from now on.
+// Begins a save; from now on workers mark it.
 static void begin_save(struct worker *k)
 {
     struct world *w = k->world;
@@ -299,8 +294,8 @@ static void save_holds(void *ctx, uint32_t key, int64_t *least, int64_t *most)
             *least += marked && before < acknowledged ? before : acknowledged;
         else
             *least += marked ? before : 0;
-        // A mark that a server has refused to a ghost is none: others may have got what
-        // the ghost sent behind it.
+        // A mark of a ghost that a server has refused does not count: others may have
+        // accepted pushes that the ghost sent after it.
         *most += marked && !k->c.fades ? before : k->c.dead ? k->made[key] : 0;
     }
 }
@@ -329,7 +324,7 @@ static void let_save(struct worker *k)
     }
 }
 
-// Users of many shows, each; then shrinks and days, one after the other.
+// Gives each user many shows; then shrinks the table and ends days, one after the other.
 static void let_operate(struct worker *k)
 {
     struct world *w = k->world;
@@ -390,8 +385,6 @@ static void let_work(struct worker *k)
     if (k->next < k->n_pushes && k->open < IN_FLIGHT && one_in(w, k->pace))
         begin_push(k);
 }
-
-// The whole.
 
 static bool is_everybody_done(const struct world *w)
 {
