@@ -8,12 +8,13 @@
 #include "kit/test.h"
 #include "rule/rule.h"
 
-enum { MAX_WIDTH = 80 }; // of rows in tests
+enum { MAX_WIDTH = 80 }; // largest width of a row in tests
 
 enum { ACCESSORS = 5 };
-extern const char *const accessors_all[ACCESSORS]; // names
+extern const char *const accessors_all[ACCESSORS]; // the names of all accessors
 
-// Its usual settings; made, and checked.
+// accessor_usual returns the usual settings of an accessor; accessor_made makes and
+// checks it.
 struct accessor_options accessor_usual(const char *name, uint32_t dim);
 struct accessor accessor_made(const struct accessor_options *o);
 

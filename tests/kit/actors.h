@@ -1,5 +1,5 @@
-// A cluster in the simulator, for tests: a scheduler and members that do what a script of
-// their role says: barriers, leases, passes, leaving.
+// A cluster in the simulator, for tests: a scheduler, and members that follow a script
+// for their role: barriers, leases, passes, leaving.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_ACTORS_H
@@ -22,17 +22,19 @@ struct actor {
     struct member *m;
     enum wire_role role;
     bool crashed, late, told_ready;
-    int leaves_with; // code
-    uint64_t act_at; // not before then does it go on with its script
+    int leaves_with; // code with which it leaves
+    uint64_t act_at; // it does not continue its script before this time
     uint64_t barriers, reached;
-    uint64_t version; // of the last roster it was shown
+    uint64_t version; // version of the last roster that it got
     bool asking, told_data, over;
-    uint64_t pass;      // driver: that runs; worker: of the last lease
-    bool opened, waits; // driver: the pass; for the test to go on
+    uint64_t pass; // for the driver: the current pass; for a worker: the pass of its last
+                   // lease
+    bool opened, waits; // for the driver: the pass is open; it waits until the test lets
+                        // it go on
     struct msg_leased piece;
     bool has_piece;
-    bool finished;  // its share
-    uint64_t steps; // for its random numbers
+    bool finished;  // it has finished its share
+    uint64_t steps; // number of its steps, for its random numbers
 };
 
 struct world {
@@ -43,14 +45,16 @@ struct world {
     uint32_t n;
     struct actor actors[MAX_ACTORS];
     bool with_barriers, with_work;
-    uint32_t pieces; // of the one file
-    bool compressed; // and nobody knows how many
-    uint64_t passes; // that the driver wants
+    uint32_t pieces; // number of pieces in the one file
+    bool compressed; // the file is compressed, so that the scheduler does not know this
+                     // number
+    uint64_t passes; // number of passes that the driver runs
     bool go_on;      // the driver may say that the run is over
-    bool shares;     // passes of shares instead
+    bool shares;     // use passes of shares instead
     uint64_t reported[MAX_PIECES];
-    uint32_t pending_by[MAX_PASSES][2 * MAX_PIECES]; // bits of actors that held a piece
-    bool items[MAX_PASSES][ITEMS];                   // of shares, done
+    // for each piece, the actors that held it, as bits
+    uint32_t pending_by[MAX_PASSES][2 * MAX_PIECES];
+    bool items[MAX_PASSES][ITEMS]; // for passes of shares: the items that are done
     uint64_t reported_pass;
     char log[4096];
 };
@@ -63,10 +67,11 @@ void world_add_all(struct world *w, uint32_t servers, uint32_t workers, bool dri
 void world_crash(struct actor *a);
 // Runs until `until` of virtual time has passed.
 void world_run(struct world *w, uint64_t until);
-// Runs until the cluster has finished and all have left; at most `limit`.
+// Runs until the cluster has finished and all have left, but for `limit` at most. Returns
+// the cluster's result.
 struct err world_finish(struct world *w, uint64_t limit);
 void world_close(struct world *w);
-// The scheduler's process is killed, and another one started at its address.
+// Kills the scheduler's process, and starts another one at its address.
 void world_restart_scheduler(struct world *w, const struct scheduler_options *o);
 struct actor *world_add_with(struct world *w, struct member_options *o);
 

@@ -1,5 +1,5 @@
-// Tests of what must hold: every invariant of a `*_check` is broken once, by hand, in a
-// process of its own, and its assert, and no other, must say so.
+// Tests of invariants: every invariant of a `*_check` is broken once, by hand, in a
+// process of its own, and its assert, and no other, must fail.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_BROKEN_H
@@ -8,11 +8,12 @@
 #include <stddef.h>
 
 struct broken {
-    const char *invariant; // the function that asserts it
+    const char *invariant; // name of the function that asserts it
     void (*break_it)(void);
 };
 
-// The state as it is holds; broken it does not. Without asserts there is nothing to see.
+// Checks that the state passes before it is broken, and fails afterwards. In builds
+// without assertions it does nothing.
 void expect_all_broken(const struct broken *b, size_t n, void (*check)(void));
 
 #endif

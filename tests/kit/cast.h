@@ -1,14 +1,16 @@
 // Common to the simulated worlds: options of the processes, faults of the network,
 // heartbeats, and checks of the living.
 //
-// Links that fall silent. "One of several" is dead, never all: a process whose links are
-// all dead is dead to the others, and rightly given up. So a process has at most one kind
-// of link that falls silent, time and again: that of its heartbeats, or all others.
+// Links that fall silent: never all links of a process, since a process whose links
+// are all dead looks dead to the others, and is rightly declared dead. So a process
+// has at most one kind of link that falls silent, time and again: that of its
+// heartbeats, or all others.
 //
-// Messages that get lost alone, which TCP does not do. Heartbeats go only with their link:
-// else five of them in a row, or one that breaks and then the HELLO of the next, get lost
-// within the five seconds in which three answers on the other link may be lost, too; and
-// of whom nothing comes is rightly taken for dead.
+// Messages that are lost although their link is not, which does not happen with TCP.
+// Heartbeats are only lost with their link. Otherwise five of them in a row, or a link
+// and the HELLO of the next one, could be lost within the five seconds in which three
+// answers on the other link may be lost, too; and a process from which nothing arrives is
+// rightly declared dead.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_CAST_H
@@ -25,34 +27,34 @@ struct member_options sim_member(enum wire_role role, uint64_t number,
 struct scheduler_options sim_scheduler(uint32_t servers, uint32_t workers,
                                        uint32_t partition_bits);
 
-// Delays and faults of the seed; and whether it has links that fall silent.
+// Returns delays and faults by the seed, and whether the seed has links that fall silent.
 struct sim_options sim_network(uint64_t seed);
 bool sim_has_silences(uint64_t seed);
-void sim_print(struct sim *s); // every event, to standard output
+void sim_print(struct sim *s); // prints every event to standard output
 
-// A process besides its one loop or client: heartbeats.
+// The part of a process besides its one loop or client: heartbeats.
 struct sim_process;
 
-// `main`: the van of its loop or client, which is freed by who opened it. The seed and
-// the process's number choose which of its links fall silent.
+// `main` is the van of its loop or client, which the caller frees. The seed and the
+// process's number choose which of its links fall silent.
 int sim_process_open(struct sim_process **ret, struct sim *s,
                      const struct member_options *o, struct van *main, uint64_t seed,
                      struct err *e);
-void sim_process_crash(struct sim_process *p, struct sim *s); // with its main van
-// Stands still, with its main van, as long as sim_stop says.
+void sim_process_crash(struct sim_process *p, struct sim *s); // crashes its main van, too
+// Stops it, and its main van, as sim_stop does.
 void sim_process_stop(struct sim_process *p, struct sim *s, uint64_t until, uint64_t lag);
 void sim_process_close(
-    struct sim_process *p); // NULL is fine; before its main van is freed
+    struct sim_process *p); // NULL is fine; call it before its main van is freed
 
-// Whether it was taken for dead: to be asked of one that lives.
+// Returns whether a process was declared dead. Call it for a living one.
 bool sim_process_is_given_up(const struct sim_process *p, const struct member *m,
                              const struct scheduler *s);
 
-// Whether the scheduler has had a heartbeat of it: before, it can't tell the dead whose
-// links are silent from the living.
+// Returns whether the scheduler has had a heartbeat of the process. Before, the scheduler
+// cannot tell a dead process from one whose links are silent.
 bool sim_is_heard(const struct scheduler *s, enum wire_role role, uint64_t number);
 
-// The files that saves have left in the directory.
+// Removes the files that saves have left in the directory.
 void sim_remove_saves(const char *dir);
 
 #endif

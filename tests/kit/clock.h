@@ -1,5 +1,5 @@
-// Time that a test lets pass without waiting for it: deadlines can be so long that no busy
-// machine reaches them, and still come.
+// Lets time pass without waiting: a test can have deadlines so long that no busy machine
+// reaches them, and still make them pass.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_CLOCK_H
@@ -7,8 +7,7 @@
 
 #include <stdint.h>
 
-// Moves the monotonic clock of this process forward by so much from now on, in libraries
-// too.
+// Moves the monotonic clock of this process forward by this time, also for libraries.
 void kit_clock_skip(uint64_t ns);
 
 #endif

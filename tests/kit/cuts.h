@@ -1,6 +1,6 @@
 // A store under random pushes, and the expected cut of it, for tests of cuts: an image is
-// the result of store_each at one moment; a chain is a base with deltas put onto it, as
-// whoever loads them does.
+// the result of store_each at one moment; a chain is a base to which deltas were applied,
+// as a load does.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_CUTS_H
@@ -23,8 +23,9 @@ struct batch {
 
 struct batch *batch_make(uint64_t universe);
 void batch_free(struct batch *b);
-void batch_sort(struct batch *b); // by partition
-// About n distinct keys below the universe, low ones more often, by partition.
+void batch_sort(struct batch *b); // sorts by partition
+// Draws about n distinct keys below the universe, low ones more often, sorted by
+// partition.
 void batch_draw(struct batch *b, struct rng *d, size_t n);
 int batch_push(struct store *s, struct batch *b, struct rng *d, struct err *e);
 
@@ -36,7 +37,7 @@ struct image *image_make(void);
 void image_free(struct image *x);
 void image_add(struct image *x, const struct rows_block *b);
 
-// Returns the expected cut in this mode (not a delta), begun now.
+// Returns the expected cut in this mode (not a delta) that begins now.
 struct image *image_of(struct store *s, enum save_mode mode);
 uint64_t image_bytes(const struct image *x);
 void image_check_equal(const struct image *a, const struct image *b);
@@ -53,10 +54,10 @@ void chain_free(struct chain *x);
 void chain_clear(struct chain *x);
 void chain_add(struct chain *x, const struct rows_block *b);
 struct image *chain_image(const struct chain *x, const struct store *s);
-// Reads on to the end.
+// Reads the cut to its end.
 void cuts_read_rest(struct store *s, size_t bytes, struct image *image,
                     struct chain *chain);
-// A whole cut with nothing in between.
+// Makes a whole cut without other operations meanwhile.
 struct image *cuts_all(struct store *s, enum save_mode mode, bool commit,
                        struct chain *chain);
 

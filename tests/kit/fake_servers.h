@@ -1,5 +1,5 @@
-// A small cluster in a simulated network for tests of the client: a scheduler that says
-// what the test wants, and servers that hold all rows in one place, so that partitions
+// A small cluster in a simulated network for tests of the client: a scheduler that sends
+// what the test wants, and servers that have all rows in one place, so that partitions
 // move at once. A server applies each push once in each partition, as shards do.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -27,14 +27,14 @@ struct server {
     struct cluster *cluster;
     struct van *van;
     uint32_t node;
-    uint64_t lists[LISTS]; // known signatures
+    uint64_t lists[LISTS]; // signatures of the key lists that it knows
     uint64_t *list_keys[LISTS];
     uint32_t list_n[LISTS], n_lists;
-    bool mute;         // answers nothing
-    uint32_t full;     // so many pushes and pulls are refused for want of room
-    bool forgetful;    // knows no list
-    uint8_t flags;     // of its answers with rows, by mistake
-    const char *error; // answers pushes and pulls with it
+    bool mute;      // it answers nothing
+    uint32_t full;  // number of pushes and pulls that it still refuses for lack of room
+    bool forgetful; // it forgets all key lists
+    uint8_t flags;  // flags that it sets by mistake in answers with rows
+    const char *error; // error with which it answers pushes and pulls
     // Lets a test answer; returns true if it has.
     bool (*answers)(struct server *s, van_link link, const struct van_message *m);
     uint64_t pushes, examples, list_hits, packed;
@@ -55,14 +55,14 @@ struct cluster {
     float rows[KEYS][WIDTH];
     uint8_t applied[MAX_NUMBER][PARTITIONS];
     uint64_t low;
-    uint64_t out_of_window; // pushes above low + SHARD_WINDOW
-    uint64_t highest;       // number of a push that was applied
+    uint64_t out_of_window; // number of pushes above low + SHARD_WINDOW
+    uint64_t highest;       // the largest number of a push that was applied
 };
 
 uint32_t fake_partition(uint64_t key);
 size_t fake_key(const struct cluster *c, uint64_t key);
 uint64_t fake_never(void *ctx, uint64_t now);
-// Moves a partition to another server; with `tell` the client is told.
+// Moves a partition to another server; with `tell` the client gets the new roster.
 void fake_move(struct cluster *c, uint32_t partition, uint32_t server, bool tell);
 void fake_refuse(struct server *s, van_link link, uint64_t request, int code,
                  const char *what);
@@ -72,11 +72,11 @@ bool fake_step(struct cluster *c, uint64_t ns);
 int fake_wait(struct cluster *c, client_ts ts, struct err *e);
 struct table_config fake_sums(void);
 struct client_options fake_usual(void);
-// A client that has joined, and made the table; o: NULL for the usual options.
+// Opens a client that has joined and made the table. `o` is NULL for the usual options.
 struct cluster *fake_open(uint32_t servers, uint64_t seed,
                           const struct client_options *o);
 void fake_close(struct cluster *c);
-// A random set of distinct keys, in no order; returns how many.
+// Draws a random set of distinct keys, unsorted. Returns their number.
 size_t fake_draw_keys(const struct cluster *c, uint64_t seed, uint64_t draw,
                       uint64_t *ret);
 

@@ -1,5 +1,5 @@
-// For tests of the wire: messages of every type with known or random contents, made and
-// compared by messages.def itself.
+// For tests of the wire: makes and compares messages of every type, with known or random
+// contents, by messages.def.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_FRAMES_H
@@ -7,13 +7,13 @@
 
 #include "wire/wire.h"
 
-// Contents as a function of the seed. `longest` bounds texts, byte strings and spans.
+// Contents that depend on the seed. `longest` limits texts, byte strings and spans.
 struct fill {
     uint64_t seed, count, longest;
-    const char *bytes; // where they point at; `longest` bytes more than the longest
+    const char *bytes; // the bytes that they point to: 2 * `longest` bytes
 };
 
-// Every type there is.
+// The number of all types.
 enum {
 #define MESSAGE(NAME, name, id, ...) COUNT_OF_##NAME,
 #include "wire/messages.def"
@@ -24,7 +24,7 @@ extern const uint16_t wire_types[N_WIRE_TYPES];
 void fill_any(struct fill *f, uint16_t type, union wire_any *m);
 bool same_any(uint16_t type, const union wire_any *a, const union wire_any *b);
 
-// A record of each kind.
+// Functions for a record of each kind.
 #define RECORD(NAME, name, about)                                                        \
     void fill_record_##name(struct fill *f, struct wire_##name *m);                      \
     bool same_record_##name(const struct wire_##name *a, const struct wire_##name *b);

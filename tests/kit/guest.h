@@ -1,5 +1,5 @@
-// Shared by tests of the scheduler: a cluster whose members join one after the other, and
-// a peer that sends what the test chooses.
+// For tests of the scheduler: a cluster whose members join one after the other, and a
+// peer that sends what the test chooses.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_GUEST_H
@@ -12,7 +12,7 @@
 extern struct world w;
 
 void guest_open_world(uint32_t servers, uint32_t workers);
-// One after the other, so that ids are known.
+// Adds members one after the other, so that their ids are known.
 struct actor *guest_add(enum wire_role role);
 void guest_add_all(uint32_t servers, uint32_t workers, bool driver);
 
@@ -32,7 +32,7 @@ void guest_open(void);
 void guest_say(uint16_t type, const void *msg);
 void guest_say_hello(uint64_t cluster);
 void guest_close(void);
-// A node that sends messages itself, without a member that keeps them sensible.
+// Joins as a node whose messages the test makes itself, without a member.
 void guest_join_with(enum wire_role role, uint64_t number);
 void guest_join_as(enum wire_role role);
 

@@ -1,4 +1,4 @@
-// Lines as readers get them, and random numbers for what is in them.
+// Lines of text as readers get them, and random numbers for their contents.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_LINES_H
@@ -6,22 +6,23 @@
 
 #include "data/reader.h"
 
-// Numbers as a function of how many were drawn before.
+// Random numbers that depend on how many were drawn before.
 extern uint64_t any_counter;
 uint64_t any(uint64_t below);
-bool any_in_100(uint64_t percent); // true so often
+bool any_in_100(uint64_t percent); // true with this probability
 
-// The bytes behind a line look like a continuation of it.
+// A line followed by bytes that look like its continuation.
 struct line {
-    char *text; // mem_free it
+    char *text; // free it with mem_free
     size_t len;
 };
 struct line line_make(const char *text, size_t len);
 
-extern const struct reader_layout *line_layout; // of csv: by the last header
+// Layout of csv lines, from the last header.
+extern const struct reader_layout *line_layout;
 int line_parse(const struct reader *r, const char *text, struct examples *x,
                struct err *e);
-// A line that must be refused, with a reason that holds `reason`.
+// Checks that a line is refused, with a reason that contains `reason`.
 void line_refused(const struct reader *r, const char *text, const char *reason);
 
 #endif

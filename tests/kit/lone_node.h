@@ -16,27 +16,27 @@ enum {
     LONE_WORKERS = 3,
     LONE_NEW = LONE_WORKER + 6
 };
-#define LONE_BYTES ((uint64_t)16 << 20) // of its account
-// The others: two workers, nodes LONE_WORKER and two further, one that is dead, another
-// two further, a tool, somebody who has not joined, and the scheduler.
+#define LONE_BYTES ((uint64_t)16 << 20) // bytes of its budget
+// The other nodes: worker LONE_WORKER, another worker whose id is 2 higher, a dead one
+// whose id is 4 higher, a tool, a peer that has not joined, and the scheduler.
 enum { LONE_FIRST, LONE_SECOND, LONE_DEAD, LONE_TOOL, LONE_STRANGER, LONE_SCHEDULER };
 
 struct lone_node {
     struct peers w;
     struct tug_node n;
-    bool newcomer; // rosters from now on have a worker LONE_NEW, too
+    bool newcomer; // from now on rosters also have worker LONE_NEW
 };
 
-// For an open network. Customers are opened before it joins.
+// Opens the node in an open network. Customers are opened before it joins.
 void lone_node_open(struct lone_node *l);
 void lone_node_join(struct lone_node *l);
-void lone_node_close(struct lone_node *l); // the network stays
+void lone_node_close(struct lone_node *l); // the network stays open
 
 void lone_node_roster(struct lone_node *l, bool first_lives, bool second_lives);
-// The identity with which a peer opens a link to it. Without a session: as a tool.
+// Opens a peer's link to the node with this identity; without a session, as a tool.
 void lone_node_greet(struct lone_node *l, int peer, uint32_t node, uint64_t session);
 
-// Used by lone_pump.inc.h. Callbacks and handlers that are to be run, run.
+// Used by lone_pump.inc.h: runs the callbacks and handlers that are due.
 void lone_node_work(void);
 struct pump *lone_pump_begin(void);
 

@@ -1,7 +1,7 @@
-// One shard under its own van for tests: the test reads the shard's messages, messages to
-// it go through the wire's encoder and decoder, and memory that it may not use any more
-// is freed at once, so that the sanitizers see who does. The test plays the scheduler,
-// the other server and the workers.
+// One shard with a van of its own, for tests. The test reads the shard's messages;
+// messages to it go through the wire's encoder and decoder, and memory that the shard may
+// not use any more is freed at once, so that sanitizers notice any use. The test plays
+// the scheduler, the other server and the workers.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_LONE_SHARD_H
@@ -15,19 +15,19 @@
 
 enum {
     ME = 8,
-    OTHER = 9,   // the other server
+    OTHER = 9,   // id of the other server
     WORKERS = 3, // nodes 10, 11, 12
-    WORKER = 10, // the first one
+    WORKER = 10, // id of the first worker
     SCHEDULER_LINK = 1,
-    WORKER_LINK = 10, // of the first one, and so on
-    CROWD = 1000, // numbers of links and nodes of workers besides, and of their sessions
+    WORKER_LINK = 10, // link of the first worker; the others follow
+    CROWD = 1000,     // first number of the further workers' links, nodes and sessions
 };
 
 #define CROWD_SESSION ((uint64_t)1 << 20)
 
 uint64_t lone_session(uint32_t i);
 
-// A message with all that it points at.
+// A message with everything that it points to.
 struct parcel {
     struct parcel *next;
     van_link link;
@@ -43,39 +43,41 @@ struct lone {
     struct shard *shard;
     struct van_handler h;
     uint64_t now;
-    struct parcel *sent, **sent_end; // by the shard, in order
-    struct parcel *at_hand;          // being handled
+    struct parcel *sent, **sent_end; // messages that the shard has sent, in order
+    struct parcel *at_hand;          // the message that is being read
     uint64_t next_request, number[WORKERS];
     uint64_t epoch, version;
     uint32_t bits;
-    bool mine[1 << 8]; // whose each partition is
+    bool mine[1 << 8]; // for each partition, whether the shard owns it
     bool dead[WORKERS];
-    uint32_t crowd;      // workers besides, nodes CROWD and so on
-    uint32_t crowd_gone; // of them the first, which are in no roster any more
+    uint32_t crowd;      // number of further workers, whose nodes begin at CROWD
+    uint32_t crowd_gone; // the first ones of them that are not in rosters any more
     int kept;
-    size_t live;              // allocations before it was opened; SIZE_MAX: not looked at
-    long fault_after;         // the allocation of the next messages that fails; -1: none
-    bool faulted;             // it did
-    van_link closed;          // by the shard, the last one
-    uint64_t unread[WORKERS]; // bytes that wait to be read by each
-    bool hears_orders;        // MSG_ORDERED is looked at
-    enum wire_role role;      // as what others are let in; WIRE_NOBODY: operators
+    size_t live; // number of allocations before it was opened; SIZE_MAX: not checked at
+                 // the end
+    long fault_after; // index of the allocation that fails while the next messages are
+                      // handled; -1: none
+    bool faulted;     // that allocation has failed
+    van_link closed;  // the last link that the shard has closed
+    uint64_t unread[WORKERS]; // bytes that each worker has not read yet
+    bool hears_orders;        // whether MSG_ORDERED is kept for the test
+    enum wire_role role; // role that other peers are let in with; WIRE_NOBODY: operators
 };
 
 void parcel_unpin(struct parcel *p);
 
 void lone_deliver(struct lone *w, van_link link, uint16_t type, uint64_t request,
                   const void *msg);
-// Returns the oldest unread message, which the caller must unpin.
+// Returns the oldest message that the test has not read; the caller must unpin it.
 struct parcel *lone_next(struct lone *w);
 struct parcel *lone_expect(struct lone *w, uint16_t type);
 void lone_forget(struct lone *w);
-// The next message is a refusal that says this.
+// Checks that the next message is a refusal with this text.
 void lone_expect_refusal(struct lone *w, int code, const char *says);
 uint64_t lone_expect_ok(struct lone *w);
-// The scheduler tells what is in the world now.
+// Sends a roster with the current state of the world.
 void lone_send_roster(struct lone *w);
-// Proves that session, as a member does; the key is zeros.
+// Adds the proof for this session, as a member does; the key is zeros.
 void lone_prove_hello(struct msg_hello *hello, uint8_t proof[MAC_BYTES]);
 void lone_open_member(struct lone *w, van_link link, uint32_t node, uint64_t session);
 void lone_open_worker(struct lone *w, uint32_t i);
@@ -87,12 +89,11 @@ struct table_spec lone_plain_spec(uint32_t id, enum wire_mode mode, uint32_t n);
 enum config_place lone_place_of(enum wire_space space);
 void lone_send_table(struct lone *w, const struct table_spec *s);
 void lone_make_table(struct lone *w, const struct table_spec *s);
-// Keys 0 .. n - 1 times `step`, those of this shard, by ascending partition. Returns how
-// many there are.
+// Gets those of the keys 0, step, ..., (n - 1) step that this shard owns, sorted by
+// partition. Returns their number.
 uint32_t lone_draw_keys(const struct lone *w, enum wire_space space, uint64_t n,
                         uint64_t step, uint64_t *ret);
-// A push of worker i with a number of its own; all fields that it does not set are the
-// caller's to change.
+// Makes a push of worker i with a new number. The caller may change the other fields.
 struct msg_push lone_push_of(struct lone *w, uint32_t i, uint32_t table,
                              const uint64_t *keys, uint32_t n, const float *values,
                              uint32_t width);

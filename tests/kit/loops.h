@@ -1,5 +1,5 @@
-// For tests of the tables of shards: loops that share the partitions of a
-// table, batches of pushes, and rows as bytes to be compared.
+// For tests of the tables of shards: loops that share the partitions of a table, batches
+// of pushes, and rows as bytes for comparison.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_LOOPS_H
@@ -16,14 +16,14 @@ enum {
     MICROS = SHARD_MICROS
 };
 
-// A shard that owns the partitions that are `i` modulo n.
+// Opens a shard that owns the partitions p with p % n == i.
 struct lone *loop_open(uint32_t i, uint32_t n, const char *config);
 struct shard_table *loop_table(struct lone *w);
 uint32_t loop_partition(const struct lone *w, uint64_t key);
 
 size_t loops_check_same(struct lone *a, struct lone *b);
 
-// Keys and values of a push, by ascending partition.
+// The keys and values of a push, sorted by partition.
 struct loop_batch {
     uint64_t keys[KEYS];
     float values[KEYS * 32];
@@ -31,7 +31,7 @@ struct loop_batch {
 };
 
 uint64_t loop_key(uint64_t i);
-// Values of a key of the batch of that number: gradients, then show, click and slot.
+// Makes the values of a key in batch `draw`: gradients, then show, click and slot.
 void loop_draw_values(const struct accessor *a, uint64_t draw, uint64_t key, float *to);
 void loop_draw_batch(struct lone *w, uint64_t draw, struct loop_batch *b);
 void loop_push_with(struct lone *w, const struct loop_batch *b, uint32_t worker,

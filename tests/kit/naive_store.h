@@ -1,8 +1,9 @@
-// A naive store, for tests: one array of all keys there are, doubles, and the formulas of
-// life.h and rule_kind.h one after the other. It does admin operations at once, knows no
-// batches, no handles and no partitions but for budgets and days.
+// A naive store, for tests: an array with all keys, in doubles, to which the
+// formulas of life.h and rule_kind.h are applied one after the other. It does admin
+// operations at once, and has neither batches nor handles; it uses partitions only
+// for budgets and days.
 //
-// And what tests do with it: settings, random batches.
+// It also has settings and random batches for tests.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_NAIVE_STORE_H
@@ -14,33 +15,33 @@
 
 enum { KEYS = 300, DIM_MAX = 8, PUSH_MAX = DIM_MAX + 4, PARTS_MAX = 64 };
 
-// Keys that a batch may hold, spread over all there are.
+// Returns one of the keys that batches use; they are spread over all possible keys.
 uint64_t naive_key(uint32_t i);
 
 // Weights under a rule, in double.
 struct vector {
     double w[DIM_MAX], m[DIM_MAX], v[DIM_MAX];
-    double n, c1, c2; // of the whole vector
+    double n, c1, c2; // states of the whole vector
 };
 
 struct naive_row {
     bool there, extra, changed;
-    uint64_t made; // how many were before it
+    uint64_t made; // number of rows that were made before this one
     float slot, delta, show, click;
     double wide_show, wide_click;
     uint32_t day;
     uint64_t step;
     struct vector embed, embedx;
-    double candidate; // what the entry policy has counted
+    double candidate; // count of the entry policy for a key without a row
 };
 
 struct naive {
     const struct table_config *config;
-    const struct accessor *a; // of widths
+    const struct accessor *a; // the accessor, for widths
     bool life, wide;
-    uint32_t bits, dim; // dim: of embedx, or of a plain row
+    uint32_t bits, dim; // dim of embedx, or of a plain row
     struct naive_row rows[KEYS];
-    struct entry *oracle[PARTS_MAX]; // for policies that are not formulas
+    struct entry *oracle[PARTS_MAX]; // used for policies that are not formulas
     uint64_t keys[KEYS];
     uint32_t day;
     uint64_t step, made, refused, by_score, by_age, by_ttl, by_budget;
@@ -53,7 +54,7 @@ void naive_close(struct naive *m);
 uint32_t naive_embed_width(const struct naive *m);
 void naive_make(struct naive *m, uint32_t i);
 void naive_remove(struct naive *m, uint32_t i);
-// A push of which[]: by ascending partition.
+// Pushes the keys which[], sorted by partition.
 void naive_push(struct naive *m, const struct store_push *p, const uint32_t *which);
 void naive_shrink(struct naive *m, float threshold);
 void naive_clear(struct naive *m);
@@ -63,7 +64,8 @@ void naive_check_row(const struct naive *m, const struct store *s, uint32_t i);
 struct naive_setting {
     const char *text, *more;
     uint32_t bits;
-    uint64_t budget; // not for texts: of rows without a life
+    uint64_t budget; // budget for tables without a lifecycle, which the text of settings
+                     // does not allow
 };
 
 enum { NAIVE_SETTINGS = 15 };
@@ -78,7 +80,7 @@ struct naive_batch {
     float values[KEYS * PUSH_MAX];
 };
 
-// In the order of which[]: keys by ascending partition.
+// Sorts which[] by the partition of the keys.
 void naive_sort(const struct store *s, struct naive_batch *b);
 void naive_draw_keys(struct rng *d, const struct store *s, struct naive_batch *b,
                      size_t most);

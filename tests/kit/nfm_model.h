@@ -1,5 +1,5 @@
-// Neural factorization machine (He & Chua 2017, figure 2): the model of one's own with
-// layers that docs/models.md works through.
+// Neural factorization machine (He & Chua 2017, figure 2): the example of a user-defined
+// model with layers in docs/models.md.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_NFM_MODEL_H

@@ -15,10 +15,10 @@ enum {
     NODES_SERVERS = 2,
     NODES_WORKERS = 2,
     NODES_PROCESSES = 1 + NODES_SERVERS + NODES_WORKERS,
-    NODES_ADDRESS = 32 // bytes of the address of a scheduler
+    NODES_ADDRESS = 32 // bytes of a scheduler's address
 };
 
-// In a forked process cmocka cannot be asked.
+// An assertion for forked processes, where cmocka cannot be used.
 #define expect(x)                                                                        \
     do {                                                                                 \
         if (!(x)) {                                                                      \
@@ -28,25 +28,27 @@ enum {
         }                                                                                \
     } while (0)
 
-// Applies to every process that is started later. A test that kills one does not wait for
-// a minute; any other must not take a process for dead because the machine is busy.
+// Applies to every process that is started later. Tests that kill a process set it low,
+// to avoid waiting a minute; other tests must not declare a process dead because the
+// machine is busy.
 extern double nodes_dead_seconds;
 
-// Dead after nodes_dead_seconds, waits for a minute.
+// Sets options: dead after nodes_dead_seconds, waits for a minute.
 void nodes_options(struct tug_node_options *o, int role, const char *scheduler);
 
 typedef int (*nodes_main)(const char *scheduler); // returns 0 or a code of tug/tug.h
 
-// An address of this machine where nobody listens, and a process that ends by itself when
-// it has not after 100 seconds.
+// nodes_address gets an unused address of this machine; nodes_begin forks a process,
+// which ends by itself after 100 seconds.
 void nodes_address(char ret[NODES_ADDRESS]);
 pid_t nodes_begin(nodes_main fn, const char *scheduler);
 
-// Starts them all: *ret_pids in the order scheduler, servers, workers.
+// Starts all processes. *ret_pids are in the order scheduler, servers, workers.
 void nodes_start(nodes_main scheduling, nodes_main server, nodes_main worker,
                  char ret_scheduler[NODES_ADDRESS], pid_t ret_pids[NODES_PROCESSES]);
 
-// Runs them all to their ends: *ret_status in the order scheduler, servers, workers.
+// Runs all processes to their end. *ret_status are in the order scheduler, servers,
+// workers.
 void nodes_run(nodes_main scheduling, nodes_main server, nodes_main worker,
                int ret_status[NODES_PROCESSES]);
 

@@ -8,8 +8,8 @@
 
 enum { PORTS_MAX = 8 };
 
-// Finds n different ports of loopback without a listener, below those that the system
-// gives to outgoing connections.
+// Finds n different loopback ports without a listener, below those that the system gives
+// to outgoing connections.
 void ports_free(unsigned *ret, size_t n);
 
 #endif

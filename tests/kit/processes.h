@@ -1,8 +1,8 @@
-// Real processes of a cluster in tests: started under names, waited for with deadlines,
-// killed, and none of them left behind.
+// Real processes of a cluster in tests: they are started under names, waited for with
+// deadlines, killed, and never left behind.
 //
 // A process's output goes to NAME.out and NAME.err in the folder of the test. A test that
-// fails shows what all of its processes have said.
+// fails prints the output of all its processes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_PROCESSES_H
@@ -12,10 +12,11 @@
 
 #include "kit/command.h"
 
-// Longer than anything takes on a busy machine: reached only by what hangs.
+// Seconds; longer than anything takes on a busy machine, so only processes that hang
+// reach it.
 enum { CLUSTER_PATIENCE = 60 };
 
-// Group fixtures: e2e_begin and more. After each test no process may be left.
+// Group fixtures: those of e2e_begin and more. No process may be left after a test.
 int cluster_begin(void **state);
 int cluster_end(void **state);
 int cluster_setup(void **state);
@@ -26,47 +27,51 @@ int cluster_teardown(void **state);
 // Starts `tug WORDS` under a name, which may be used again once the process has ended.
 void cluster_start(const char *name, const char *words, ...) E2E_PRINTF(2);
 
-// Likewise in a network namespace. NULL: in this one.
+// The same in a network namespace; NULL: in the current one.
 void cluster_start_in(const char *space, const char *name, const char *words, ...)
     E2E_PRINTF(3);
 
-// Waits for its end; the exit status, or 128 + the signal. Its output is in e2e_out and
-// e2e_err.
+// Waits for the end of a process. Returns the exit status, or 128 + the signal. The
+// output is then in e2e_out and e2e_err.
 int cluster_wait(const char *name, double seconds);
-void cluster_ends(const char *name, int code, double seconds); // and no other one
-void cluster_said(const char *name, const char *text);         // of one that has ended
+void cluster_ends(const char *name, int code, double seconds); // checks its exit status
+// Checks the output of a process that has ended.
+void cluster_said(const char *name, const char *text);
 
-// Waits until its standard error holds the text.
+// Waits until its standard error contains the text.
 void cluster_await(const char *name, const char *text);
 
 void cluster_signal(const char *name, int number);
 
-// Every process that this test started and all they started have ended.
+// Checks that all processes that this test started, and those that they started, have
+// ended.
 void cluster_none_left(void);
 
-// Reads, from the output of a scheduler or its launcher, the process id of a node
-// ("worker 1"), and the scheduler's port. Waits until it is said.
+// cluster_node reads the process id of a node ("worker 1") from the output of a scheduler
+// or its launcher, and waits until it is there.
 pid_t cluster_node(const char *name, const char *node);
-// For a process under its name.
+// cluster_pid returns the id of the process with this name; cluster_port reads the
+// scheduler's port.
 pid_t cluster_pid(const char *name);
 unsigned cluster_port(const char *name);
 
-// A port of loopback that nobody listens on.
+// Returns a loopback port on which no process listens.
 unsigned cluster_free_port(void);
 
-// Runs a program that is not tug's to its end; its exit status.
+// Runs a program other than tug to its end. Returns its exit status.
 int cluster_system(const char *words, ...) E2E_PRINTF(1);
 
-double cluster_now(void); // seconds
+double cluster_now(void); // the current time in seconds
 
-// Fails, and shows what all processes have said.
+// Fails, and prints the output of all processes.
 void cluster_fail(const char *format, ...) E2E_PRINTF(1);
 
-// Their rows were updated equally often: the column `count` of the exported tables is the
-// same for every key.
+// Checks that the rows of both were updated equally often: the column `count` of the
+// exported tables is the same for every key.
 void cluster_same_counts(const char *a, const char *b);
 
-// The parts of the newest saves have the same bytes, and the exported tables, too.
+// cluster_same_parts checks that the parts of the newest saves, and the exported tables,
+// have the same bytes; cluster_parts_differ returns whether they do not.
 void cluster_same_parts(const char *a, const char *b);
 bool cluster_parts_differ(const char *a, const char *b);
 

@@ -1,5 +1,5 @@
-// Publishes a model while others serve it: an fm whose rows all hold the number of their
-// save, so that a mixture of two saves shows.
+// Publishes a model while other processes serve it: an fm in whose rows all values are
+// the number of the save, so that a mixture of two saves is noticed.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_PUBLISHER_H
@@ -14,24 +14,26 @@ struct publisher {
     const char *dir;
     struct store *sparse, *dense;
     char *about;
-    uint64_t rows; // keys 0 to rows - 1
+    uint64_t rows; // its keys are 0 to rows - 1
 };
 
-// Goes on from the newest save in `dir`, or, if there is none that can be read, begins anew.
+// Continues from the newest save in `dir`, or begins anew if there is none that can be
+// read.
 void publisher_open(struct publisher *p, const char *dir, uint64_t rows);
 void publisher_close(struct publisher *p);
 
-// The score of an example of three features of value 1 when all rows are `number`.
+// Returns the score of an example with three features of value 1, if all rows are
+// `number`.
 double publisher_score(uint32_t number);
 
-// Sets all rows, or (below `rows`) those of the first keys, to `number`.
+// Sets all rows, or (if `rows` is smaller) those of the first keys, to `number`.
 void publisher_set(struct publisher *p, uint32_t number, uint64_t rows);
 
-// The next save, whose number all rows have then. `damage`: a byte of its rows is
-// another than it says.
+// Makes the next save, whose number all rows then have. With `damage` one byte of its
+// rows is changed.
 uint32_t publisher_save(struct publisher *p, enum save_mode mode, uint32_t keep,
                         bool damage);
-// Saves what the stores hold.
+// Saves the stores as they are.
 uint32_t publisher_save_as_is(struct publisher *p, enum save_mode mode, uint32_t keep,
                               bool damage);
 

@@ -1,4 +1,4 @@
-// Random numbers as a function of a seed and of how many were drawn before.
+// Random numbers that depend on a seed and on how many were drawn before.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_RNG_H

@@ -1,6 +1,6 @@
 // A second saver besides the driver of a simulated world: a guest with an operator's
-// rights, like `tug table save`. It saves a table as it is at any moment, now and again,
-// takes some of its saves back, and may die in the middle of one.
+// rights, like `tug table save`. It saves a table at random moments, gives some of its
+// saves up, and may die in the middle of a save.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_SAVER_H
@@ -11,11 +11,11 @@
 
 struct sim_saver_options {
     uint64_t seed;
-    const char *dir;    // the servers' save root; it saves in a directory below
-    const char *config; // of the table
+    const char *dir;    // the servers' save root; it saves in a directory below it
+    const char *config; // settings of the table
     uint32_t table, partition_bits;
     bool without_turns; // see client_options
-    // The contents of a save that it has committed.
+    // Checks the contents of a save that was committed.
     void (*check)(void *ctx, struct store *s);
     void *ctx;
 };
@@ -26,13 +26,13 @@ int sim_saver_open(struct sim_saver **ret, struct sim *s,
                    const struct sim_saver_options *o, struct err *e);
 void sim_saver_close(struct sim_saver *k); // NULL is fine
 
-// Does its next step; `ready`: the table exists. Failures are in *e.
+// Does the next step. `ready` says that the table exists. Errors are in *e.
 int sim_saver_step(struct sim_saver *k, const struct scheduler *s, bool ready,
                    struct err *e);
-bool sim_saver_is_done(const struct sim_saver *k); // or dead
+bool sim_saver_is_done(const struct sim_saver *k); // also true if it is dead
 uint64_t sim_saver_saves(const struct sim_saver *k);
 
-// The table in a save whose path that is.
+// Loads the table from the save at this path.
 int sim_load(struct store **ret, const char *path, const char *config,
              uint32_t partition_bits, struct err *e);
 

@@ -1,4 +1,4 @@
-// A shard's contents, for comparison.
+// The contents of a shard, for comparison.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_SHARDS_H
@@ -6,7 +6,7 @@
 
 #include "server/shard.h"
 
-// Returns a table, or a key's row in it; NULL if there is none.
+// Return a table, and a key's row in it; NULL if it does not exist.
 struct store *shards_store(const struct shard *s, uint32_t table);
 const float *shards_row(const struct shard *s, uint32_t table, uint64_t key);
 
