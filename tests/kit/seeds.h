@@ -1,11 +1,11 @@
-// Simulated worlds, one a seed: that all seeds hold, that each of the checks that can be
-// switched off is missed, and by hand:
+// Simulated worlds, one for each seed. A test runs some seeds, which must all pass, and
+// checks that a failure is found for each safeguard that can be switched off. By hand:
 //
-//     test_sim_x --seeds 100000 [--from 1] [--bug NAME]   ends at the first that fails
-//     test_sim_x --seed 4711 --trace                      one again, with every event
+//     test_sim_x --seeds 100000 [--from 1] [--bug NAME]   stops at the first failure
+//     test_sim_x --seed 4711 --trace                      runs one seed, and prints every event
 //
-// By hand the exit status is 0: all held; 1: a seed failed, which the last line says; 2:
-// usage.
+// By hand the exit status is 0 if all seeds passed, 1 if a seed failed (the last line
+// names it), and 2 for wrong usage.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_SEEDS_H
@@ -21,10 +21,10 @@ enum { SEEDS_COUNTS = 12, SEEDS_BUGS = 13 };
 
 struct seeds_run {
     uint64_t seed;
-    int bug; // 0: none
+    int bug; // 0: no safeguard is switched off
     bool trace;
-    const char *dir; // for saves: empty, and empty again afterwards
-    // Adds up how much happened: a world without events finds nothing.
+    const char *dir; // directory for saves; it is empty before and after
+    // The sums of how often things happened: a world without events would find nothing.
     uint64_t *counts;
 };
 
@@ -37,7 +37,7 @@ struct seeds {
     void (*check)(const uint64_t *counts, uint64_t seeds); // it was not peaceful
 };
 
-// A test's main.
+// The main function of a test.
 int seeds_main(const struct seeds *s, int argc, char **argv);
 
 #endif

@@ -1,4 +1,4 @@
-// Stores by their settings.
+// Opens stores by their settings.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_STORES_H
@@ -6,13 +6,13 @@
 
 #include "store/store.h"
 
-enum { STORES_ID = 5 }; // of their tables
+enum { STORES_ID = 5 }; // id of their tables
 
 struct store *stores_open(const char *settings, uint32_t bits);
 struct store *stores_open_with(const struct table_config *c, uint32_t bits,
                                uint64_t max_bytes);
 
-// Floats of a key in a push.
+// Returns the number of floats per key in a push.
 uint32_t stores_value_width(const struct store *s, enum store_op op);
 
 #endif

@@ -1,6 +1,6 @@
-// Strangers in a simulated world: a link that has not joined, with whatever hello, and
-// one whose session has ended, with a proof of it. At random times both send valid frames
-// of every type to the scheduler and to servers. It must have no effect.
+// Strangers in a simulated world: a link that has not joined, with some HELLO, and one
+// whose session has ended, with a proof of it. At random times both send valid frames of
+// every type to the scheduler and to servers. This must have no effect.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_STRANGERS_H
@@ -11,9 +11,9 @@
 
 struct sim_strangers;
 
-// One of the keys by which the world would see a push of theirs.
+// One of the keys whose rows would show the world a push of a stranger.
 struct sim_seen {
-    uint32_t table, width; // of a push
+    uint32_t table, width; // table, and floats per key of a push
     uint64_t key;
 };
 
@@ -21,9 +21,10 @@ int sim_strangers_open(struct sim_strangers **ret, struct sim *s, uint64_t seed,
                        const struct sim_seen *seen, struct err *e);
 void sim_strangers_close(struct sim_strangers *x); // NULL is fine
 
-// They do something, perhaps.
+// Lets them act, with some probability.
 void sim_strangers_step(struct sim_strangers *x, const struct scheduler *s,
                         struct shard *const *shards, uint32_t n);
-uint64_t sim_strangers_frames(const struct sim_strangers *x); // that they have sent
+// Number of frames that they have sent.
+uint64_t sim_strangers_frames(const struct sim_strangers *x);
 
 #endif

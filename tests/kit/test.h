@@ -15,14 +15,14 @@
 #include "base/alloc.h"
 #include "base/err.h"
 
-// Under sanitizers all takes longer, and memory is not what it is elsewhere.
+// Under sanitizers everything takes longer, and memory is used differently.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { SANITIZED = 1 };
 #else
 enum { SANITIZED = 0 };
 #endif
 
-// A call that must go well; its errors go to &ok_e.
+// Makes a call that must succeed; its error goes to &ok_e.
 #define OK(call)                                                                         \
     do {                                                                                 \
         struct err ok_e = {0};                                                           \
@@ -31,10 +31,9 @@ enum { SANITIZED = 0 };
             fail_msg("%s: %d %s", #call, ok_rc, ok_e.text);                              \
     } while (0)
 
-// Compares structs, to which a and b point, by their values. The bytes between members hold
-// whatever was on the stack: they differ from machine to machine, so assert_memory_equal of
-// a struct that has any is a test of the compiler. clang 14, which reads the tests but does
-// not build them, lacks the builtin.
+// Compares structs, to which a and b point, by their values. Bytes between members have
+// arbitrary values, so assert_memory_equal would give results that depend on the
+// compiler. clang 14, which checks the tests but does not build them, lacks the builtin.
 #if defined(__has_builtin) && __has_builtin(__builtin_clear_padding)
 #define assert_same_struct(a, b)                                                         \
     do {                                                                                 \
@@ -46,9 +45,9 @@ enum { SANITIZED = 0 };
 #define assert_same_struct(a, b) assert_memory_equal(a, b, sizeof(*(a)))
 #endif
 
-// Runs `call` (which gives an error code, and says why in test_err) with its first, second,
-// ... allocation failing until it passes without; `undo` takes back what a success left.
-// Nothing may be left behind by a failure.
+// Runs `call` (which returns an error code, with the error in test_err) with its first,
+// second, ... allocation failing, until it succeeds without a failure; `undo` undoes a
+// success. A failure must leave nothing behind.
 #define FAIL_EACH_ALLOCATION(call, undo)                                                 \
     do {                                                                                 \
         bool passed_ = false;                                                            \
@@ -69,14 +68,14 @@ enum { SANITIZED = 0 };
             assert_int_equal(mem_live(), live_);                                         \
         }                                                                                \
     } while (0)
-extern struct err test_err; // what the last failing call said
+extern struct err test_err; // error of the last call that failed
 
-// Ends a test that cannot run here, and says what is missing. tools/suite lists it, and tests/skips
-// says which of these are expected.
+// Ends a test that cannot run here, with the reason. tools/suite lists these reasons, and
+// tests/skips has those that are expected.
 _Noreturn void skip_because(const char *format, ...)
     __attribute__((format(printf, 1, 2)));
 
-// A chroot whose /dev/pts is not mounted has none.
+// Returns whether there are pseudo terminals: a chroot without /dev/pts has none.
 bool pseudo_terminals_are_there(void);
 #define NO_PSEUDO_TERMINALS "no pseudo terminals: /dev/pts is not mounted"
 

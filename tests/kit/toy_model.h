@@ -1,4 +1,4 @@
-// A model that is not one of ours, for tests. Its features have two weights, p and q:
+// A model that is registered by a program, for tests. Its features have two weights, p and q:
 //
 //   f(x) = b + sum (p_i + 2 q_i + p_i q_i) x_i
 //

@@ -1,6 +1,6 @@
-// For the conformance suite: every van behind one interface. A world has some nodes with
-// a van each; `PUMP` lets time pass in all of them, on one thread, until something is
-// true.
+// For the conformance suite: every kind of van behind one interface. A world has some
+// nodes with a van each; `PUMP` lets time pass in all of them, in one thread, until a
+// condition is true.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_VANS_H
@@ -16,8 +16,7 @@ enum { NODES = 3, LINKS = 128 };
 
 #define MS ((uint64_t)1000000)
 #define SECOND (1000 * MS)
-#define PATIENCE                                                                         \
-    (60 * SECOND) // real time that anything may take before a test has failed
+#define PATIENCE (60 * SECOND) // limit of real time for any wait
 
 struct vans;
 
@@ -25,49 +24,49 @@ struct vans;
 struct node {
     struct vans *w;
     struct van *v;
-    char address[VAN_ADDRESS_MAX]; // where it listens
+    char address[VAN_ADDRESS_MAX]; // address at which it listens
     unsigned opened, accepted, closed, messages, ticks;
-    van_link link;         // the last that opened
-    van_link links[LINKS]; // the first that opened
-    van_link closed_link;  // the last that closed
+    van_link link;         // the last link that opened
+    van_link links[LINKS]; // the first links that opened
+    van_link closed_link;  // the last link that closed
     struct err why;
-    uint64_t last, ticked_at, tick_at; // request; times
-    uint64_t now;                      // the time as it was last told
+    uint64_t last, ticked_at, tick_at; // number of the last request; times of ticks
+    uint64_t now;                      // the time that the van told last
     bool in_order;
 
-    // Called when a link opens or a message comes; may be NULL.
+    // Called when a link opens or a message arrives; may be NULL.
     void (*on_opened)(struct node *n, van_link link, bool accepted);
     void (*on_message)(struct node *n, van_link link, struct van_message *m);
-    void *place; // for bodies
+    void *place; // memory for bodies
     unsigned places;
-    void *data; // of the check
+    void *data; // for the test
 };
 
 struct vans_kind {
     const char *name;
     int (*open_van)(struct vans *w, const char *name, const struct van_handler *h,
                     struct van **ret, struct err *e);
-    const char *listen; // an address; %d %d: the process, a number
+    const char *listen; // pattern of an address; %d %d are the process and a number
     bool simulated, tls;
-    enum van_kind links; // what its links are
+    enum van_kind links; // kind of its links
 };
 
 struct vans {
     const struct vans_kind *kind;
     struct sim *sim;
     struct tls *tls;
-    struct tcp_options tcp; // of vans with sockets, but for their keys
+    struct tcp_options tcp; // options of vans with sockets, without keys
     struct node nodes[NODES];
     uint64_t patient_until;
 };
 
-// The van's handlers, the same for every node.
+// The van's handlers, which are the same for every node.
 void node_message(void *ctx, van_link link, struct van_message *m, uint64_t now);
 uint64_t node_tick(void *ctx, uint64_t now);
 int vans_try_open(struct vans *w, int i, struct err *e);
 struct node *vans_open(struct vans *w, int i);
 void vans_close(struct node *n);
-// An address of the kind, for a node to listen on.
+// Gets an address of this kind, for a node to listen on.
 void vans_new_address(const struct vans *w, char ret[VAN_ADDRESS_MAX]);
 void vans_listen(struct node *n, const char *address);
 void vans_listen_anywhere(struct node *n);
@@ -84,13 +83,14 @@ void vans_step(struct vans *w);
         }                                                                                \
     } while (0)
 
-// Lets pass what is under way: for what must not happen.
+// Lets everything pass that is under way, to check that something does not happen.
 void vans_settle(struct vans *w);
-// The first message of a link is a small one, as hello is: vans may insist on it.
+// Sends a small message, which must be the first one on a link, as HELLO is: vans may
+// demand it.
 void vans_greet(struct node *from, van_link link, struct node *to);
-// Nodes a and b, b listening, with a link from a.
+// Opens nodes a and b; b listens, and a opens a link to it.
 void vans_open_pair(struct vans *w);
-// One node's certificate serves all: vans of one process may share their keys.
+// Opens keys. All nodes use the same certificate, as vans of one process may.
 void vans_open_keys(struct vans *w);
 void vans_close_keys(struct vans *w);
 

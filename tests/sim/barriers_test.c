@@ -1,5 +1,5 @@
 // Barriers in a simulated network, from one number: workers meet repeatedly, are stopped
-// for a while, and die. What must hold:
+// for a while, and die. The test checks:
 //
 //   - nobody passes a barrier before each living worker has come to it
 //   - nobody alive hangs or fails, whoever is stopped or dies

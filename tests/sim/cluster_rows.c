@@ -9,7 +9,7 @@ static bool is_loose(const struct worker *k, const struct op *op)
     return k->c.dead && op->push && op->begun && !op->acknowledged;
 }
 
-// What is left of a partition's sums after pushes were subtracted.
+// The rest of a partition's sums after pushes were subtracted.
 struct rest {
     const struct world *w;
     uint32_t partition;

@@ -2,7 +2,7 @@
 // actions, the network's faults, deaths, and which partitions move.
 //
 // The scheduler, the shards and the clients are the same code as in real processes. Workers push
-// integers into a table that adds them up, and pull. What must hold:
+// integers into a table that adds them up, and pull. The test checks:
 //
 //   - at the end every row is the sum of the pushes that were acknowledged, and of
 //     some that dead workers had in flight: each of those is applied in a partition as

@@ -1,7 +1,7 @@
 // A pass by pieces in a simulated network, from one number: workers lease pieces, push
 // their values, join late and die; the driver saves in the middle of the pass, and
 // another client saves, too. Now and then all processes crash, and new ones resume the
-// pass from the newest save, perhaps several times. What must hold:
+// pass from the newest save, perhaps several times. The test checks:
 //
 //   - a save holds the pieces that the scheduler says it holds, each wholly and once, and
 //     nothing else; or it is torn, and the driver is told

@@ -1,7 +1,7 @@
 // A cluster with tables with a lifecycle in a simulated network, from one number:
 // workers push integers into a table of sums, mark saves, do steps and die; the
 // first of them saves, shrinks another table and ends days, and another client
-// saves, too. What must hold:
+// saves, too. The test checks:
 //
 //   - a marked save has the pushes of each living worker up to its mark and no later
 //     ones; and all acknowledged pushes of a worker that died without a mark
