@@ -388,7 +388,7 @@ static void again(void **state)
     open_worker(&heir, 1, 4);
     pull(&heir, 0);
     train(&heir, 0, 2);
-    push(&heir, 0); // added nowhere
+    push(&heir, 0); // the servers add nothing
     pull(&heir, 1);
     train(&heir, 1, 3);
     push(&heir, 1);
