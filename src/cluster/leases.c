@@ -99,8 +99,8 @@ int leases_pass(struct leases *l, const struct msg_pass *m, struct err *e)
     // their lower 32 bits.
     if (m->pass == 0 || m->pass > UINT32_MAX || m->first > UINT32_MAX ||
         m->examples > INT64_MAX || m->kind > WIRE_PASS_TEST_BEST)
-        return err_set(e, TUG_EUSAGE, "there is no pass %" PRIu64 " of kind %u", m->pass,
-                       m->kind);
+        return err_set(e, TUG_EUSAGE, "pass %" PRIu64 " of kind %u is not possible",
+                       m->pass, m->kind);
     if (m->pass < l->pass.pass || (m->pass == l->pass.pass && m->kind <= l->pass.kind))
         return 0;
     if (l->pass.pass != 0 && !pass_done(l))

@@ -82,7 +82,7 @@ static int believe_schema(struct leases *l, const char *who, struct wire_text sc
 {
     if (l->schema.len > 0 && !same_schema(l, schema))
         return err_set(e, TUG_EUSAGE,
-                       "%s does not read the data in the way of the saved model with "
+                       "%s reads the data in another way than the saved model with "
                        "which the run begins",
                        who);
     if (l->schema.len > 0 || schema.n == 0)
@@ -248,11 +248,13 @@ int leases_data(struct leases *l, const char *who, const struct msg_data *m,
     uint32_t n;
     TRY(count_files(m->files, &n, e));
     if (m->valid > n || m->test > n - m->valid)
-        return err_set(e, TUG_EDATA, "of %u files %u and %u cannot be scored", n,
-                       m->valid, m->test);
+        return err_set(e, TUG_EDATA,
+                       "the data has %u files, too few for %u of --valid and %u "
+                       "of --test",
+                       n, m->valid, m->test);
     if (m->buckets > LEASES_MAX_PIECES)
-        return err_set(e, TUG_EUSAGE, "%u buckets are more than %d", m->buckets,
-                       LEASES_MAX_PIECES);
+        return err_set(e, TUG_EUSAGE, "%u buckets are too many; at most %d are possible",
+                       m->buckets, LEASES_MAX_PIECES);
     TRY(l->have_data ? compare(l, who, m, n, e) : believe(l, who, m, n, e));
     return leases_check_data(l, &l->pass, e);
 }

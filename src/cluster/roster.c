@@ -173,7 +173,8 @@ int roster_decode(struct roster *ret, const struct msg_roster *m, struct err *e)
         return err_set(e, TUG_EDATA, "the roster has 2^%u partitions", m->partition_bits);
     if (m->servers > ROSTER_MAX_NODES || m->workers > ROSTER_MAX_NODES ||
         (m->servers == 0 && m->epoch != 0))
-        return err_set(e, TUG_EDATA, "the roster is of %u servers and %u workers",
+        return err_set(e, TUG_EDATA,
+                       "the roster says %u servers and %u workers, which is not possible",
                        m->servers, m->workers);
     const struct wire_text lines = {m->nodes.data, (uint32_t)m->nodes.n};
     if (m->nodes.n > UINT32_MAX || count_nodes(lines, &r.n_nodes) != 0)

@@ -190,7 +190,7 @@ static void test_parts(void **state)
                        : roles[r] == WIRE_DRIVER ? asked[i].driver
                                                  : false;
             bool refused = guest.type == MSG_ERROR &&
-                           strstr(guest.text, "may ask for that") != NULL &&
+                           strstr(guest.text, "may send it") != NULL &&
                            strstr(guest.text, wire_name(asked[i].type)) == guest.text;
             assert_int_equal(refused, !may);
         }

@@ -23,7 +23,7 @@ static bool refused_for_part(struct scheduler *s, const struct node *n, uint64_t
     char name[ROSTER_NAME_MAX], why[ERR_TEXT_MAX];
     if (n->n.role == role)
         return false;
-    snprintf(why, sizeof(why), "%s of %s, but only a %s may ask for that",
+    snprintf(why, sizeof(why), "%s of %s is refused: only a %s may send it",
              wire_name(type), scheduler_name(n, name), wire_role_name(role));
     scheduler_refuse(s, n->link, request, TUG_EUSAGE, why);
     return true;

@@ -13,7 +13,7 @@ static int check_table(const struct shard *to, const struct shard_table *t, stru
     if (x == NULL)
         return TUG_EUSAGE;
     if (!spec_same(&x->spec, &t->spec))
-        return err_set(e, TUG_EUSAGE, "table %u is not the same on both sides",
+        return err_set(e, TUG_EUSAGE, "table %u differs between the two servers",
                        t->spec.id);
     if (!background_free(t) || !background_free(x))
         return err_set(e, TUG_EUSAGE,

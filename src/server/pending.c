@@ -262,7 +262,7 @@ static void name_missing(const struct shard *s, const struct shard_table *t,
                          const struct pending *h, uint64_t clock, struct buf *to)
 {
     if (h->wants == WANTS_TURN)
-        buf_printf(to, "an order or a save to be over");
+        buf_printf(to, "the end of an admin operation or a save");
     else if (is_of_stores(h->wants))
         buf_printf(to, "a save");
     else if (h->wants == WANTS_TICK)

@@ -119,10 +119,12 @@ void pull_answer(struct shard *s, struct request *q, struct shard_table *t,
     char *memory = NULL;
     assert(!before || (version == 0 && !whole && t->before.indexed));
     if (whole && !store_has_whole_rows(t->store))
-        err_set(&e, TUG_EUSAGE, "its rows have a life: they cannot be pulled whole");
+        err_set(&e, TUG_EUSAGE,
+                "its rows have a lifecycle, so they cannot be pulled whole");
     else if (values > WIRE_SPAN_MAX)
-        err_set(&e, TUG_EUSAGE, "%u keys of %u floats are more than one answer holds",
-                k->n, width);
+        err_set(&e, TUG_EUSAGE,
+                "%u keys of %u floats do not fit into one answer; pull fewer", k->n,
+                width);
     else if ((memory = pool_take(s->pool, values + 8 + found + changed, &release)) ==
              NULL)
         err_nomem(&e, "an answer");

@@ -256,7 +256,7 @@ static int copy(struct shard *s, struct shard_table *t, uint32_t other, struct e
                        t->spec.config.name, (unsigned long long)s->bytes,
                        (unsigned long long)s->o.max_bytes);
     if (t->spec.config.cold[0] != '\0')
-        return err_set(e, TUG_EUSAGE, "table '%s' has rows on disk: it has no copies",
+        return err_set(e, TUG_EUSAGE, "table '%s' has rows on disk and cannot be copied",
                        t->spec.config.name);
     TRY(copy_into(s, &t->spec, other, &to, e));
     if (!background_free(to))
@@ -285,7 +285,7 @@ static int mean(struct shard *s, struct shard_table *t, const struct msg_table_d
     struct shard_table *to = m->other < SPEC_MAX_TABLES ? s->tables[m->other] : NULL;
     if (!(m->threshold >= 0 && m->threshold <= 1))
         return err_set(e, TUG_EUSAGE,
-                       "the mean of table '%s': its share is not from 0 to 1",
+                       "the mean of table '%s': its share must be between 0 and 1",
                        t->spec.config.name);
     if (to == NULL || m->threshold == 1) // NOLINT: exact
         return copy(s, t, m->other, e);

@@ -81,10 +81,11 @@ static int check_begin(const struct store *s, enum save_mode mode, struct err *e
                        "when it has ended",
                        name, save_mode_name(s->cut->o.mode));
     if (s->order_at < s->n_parts)
-        return err_set(e, TUG_EUSAGE,
-                       "table %s: an order (shrink, clear, or the end of a save) is in "
-                       "progress; a save can begin when it has ended",
-                       name);
+        return err_set(
+            e, TUG_EUSAGE,
+            "table %s: an admin operation (shrink, clear, or the end of a save) is in "
+            "progress; a save can begin when it has ended",
+            name);
     if (mode == SAVE_DELTA && !s->config.deltas)
         return err_set(e, TUG_EUSAGE,
                        "table %s: a delta cannot be saved, because the table does not "

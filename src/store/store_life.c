@@ -234,7 +234,8 @@ int store_admin(struct store *s, enum store_admin o, float threshold, struct err
 {
     if (s->cut != NULL || s->order_at < s->n_parts)
         return err_set(e, TUG_EUSAGE, "table %s is busy with %s; try again",
-                       s->config.name, s->cut != NULL ? "a save" : "another order");
+                       s->config.name,
+                       s->cut != NULL ? "a save" : "another admin operation");
     s->order = o;
     s->admin_threshold = threshold;
     s->order_number++;

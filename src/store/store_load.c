@@ -369,7 +369,7 @@ int store_mean(struct store *to, struct store *from, float share, struct err *e)
     assert(a->width == from->accessor.width);
     if (accessor_has_lifecycle(a))
         return err_set(e, TUG_EUSAGE,
-                       "table %s has rows that come and go: they have no mean",
+                       "rows of table %s have a lifecycle, so they have no mean",
                        from->config.name);
     struct mean *m = mem_zalloc(sizeof(*m));
     if (m == NULL)
@@ -416,7 +416,7 @@ static int forget_partition(struct store *s, uint32_t p, struct err *e)
 int store_move(struct store *to, struct store *from, uint32_t partition, struct err *e)
 {
     if (from->cold != NULL || to->cold != NULL)
-        return err_set(e, TUG_EUSAGE, "table %s has rows on disk: it can't be moved",
+        return err_set(e, TUG_EUSAGE, "table %s has rows on disk, so it cannot be moved",
                        from->config.name);
     int rc = copy_partitions(to, from, partition, 1, e);
     int forgotten = forget_partition(rc == 0 ? from : to, partition, rc == 0 ? e : NULL);

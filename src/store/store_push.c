@@ -239,7 +239,7 @@ int store_push(struct store *s, const struct store_push *p, size_t *ret_keys,
     bool checked = may_leave(s, p);
     if (p->op >= STORE_ROW && s->lives)
         rc = err_set(e, TUG_EUSAGE,
-                     "rows of table %s have a life: they are not set whole",
+                     "rows of table %s have a lifecycle, so they cannot be set whole",
                      s->config.name);
     accessor_rules(&s->accessor, p->rate * rate_factor(&s->config.rate, s->step), rules);
     bool tame = checked && store_push_is_tame(s, p, rules);
@@ -368,8 +368,9 @@ int store_pull_rows(struct store *s, const uint64_t *keys, size_t n, float *rows
                     uint8_t *found, struct err *e)
 {
     if (s->lives)
-        return err_set(e, TUG_EUSAGE,
-                       "rows of table %s have a life: they are not pulled whole",
-                       s->config.name);
+        return err_set(
+            e, TUG_EUSAGE,
+            "rows of table %s have a lifecycle, so they cannot be pulled whole",
+            s->config.name);
     return pull(s, keys, n, gather_rows, s->accessor.width, rows, found, e);
 }

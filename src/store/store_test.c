@@ -152,7 +152,7 @@ static void order(struct rng *d, struct store *s, struct naive *m)
     int rc = store_admin(s, clear ? STORE_CLEAR : STORE_SHRINK, threshold, &e);
     assert_int_equal(rc, busy ? TUG_EUSAGE : 0);
     if (rc != 0)
-        assert_non_null(strstr(e.text, "another order"));
+        assert_non_null(strstr(e.text, "another admin operation"));
     else if (clear)
         naive_clear(m);
     else
