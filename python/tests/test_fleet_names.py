@@ -96,7 +96,7 @@ def test_role_makers():
     alone = fluid.UserDefinedRoleMaker()
     assert alone._is_non_distributed() and alone.get_local_endpoint() == "" and alone.node_num() == 1
     fluid.PaddleCloudRoleMaker(is_collective=False, init_gloo=False)
-    with pytest.raises(tug.UsageError, match="there is no Gloo"):
+    with pytest.raises(tug.UsageError, match="does not use Gloo"):
         fluid.PaddleCloudRoleMaker(init_gloo=True)
 
 
@@ -130,7 +130,7 @@ def test_settings_that_are_so_anyway():
     strategy.a_sync_configs = {"k_steps": 0, "send_queue_size": 16, "launch_barrier": True, "use_ps_gpu": 0}
     strategy.auto = strategy.amp = False
     assert strategy.mode == "async"
-    with pytest.raises(tug.UsageError, match="there are no tables on GPUs"):
+    with pytest.raises(tug.UsageError, match="tug has no tables on GPUs"):
         strategy.use_ps_gpu = True
 
 
@@ -141,7 +141,7 @@ def test_setters_of_datasets():
             ("parse_ins_id", False, True, "lines have no id"), ("parse_content", False, True, "lines have slots only"),
             ("parse_logkey", False, True, "lines have slots only"), ("merge_by_sid", True, False, "slots only"),
             ("enable_pv_merge", False, True, "slots only"), ("shuffle_by_uid", False, True, "one user"),
-            ("generate_unique_feasigns", False, True, "are not here"), ("use_ps_gpu", False, True, "on GPUs"),
+            ("generate_unique_feasigns", False, True, "no trees, phases or graphs"), ("use_ps_gpu", False, True, "on GPUs"),
             ("input_type", 0, 1, "a line is an example"), ("download_cmd", "cat", "get", "a pipe command"),
             ("feed_type", "MultiSlotDataFeed", "SlotRecordDataFeed", "lines are MultiSlot text")):
         for setter in (getattr(data, f"set_{name}"), getattr(data, f"_set_{name}")):
@@ -177,7 +177,7 @@ def test_fields_of_a_strategy_at_their_defaults():
     strategy.amp_configs = {"init_loss_scaling": 32768.0, "custom_white_list": []}
     strategy.a_sync_configs = {"k_steps": -1}  # Paddle's own
     assert strategy.mode == "async" and not strategy.amp and strategy.hybrid_configs["mp_degree"] == 1
-    with pytest.raises(tug.UsageError, match="strategy.amp_configs: floats have 32 bits"):
+    with pytest.raises(tug.UsageError, match="strategy.amp_configs: tug computes with 32-bit floats"):
         strategy.amp_configs = {"init_loss_scaling": 1.0}
     with pytest.raises(AttributeError, match="there is no such field"):
         strategy.nosuch  # noqa: B018
@@ -200,7 +200,7 @@ def test_trainers_that_are_named():
         program._fleet_opt["dump_param"] = ["w"]
     for options, sentence in (({"trainer": "PSGPUTrainer"}, "one of MultiTrainer"), ({"dump_fields": ["x"]}, "--dump"),
                               ({"device_worker": "Section"}, "name one of Hogwild"), ({"nosuch": 1}, "no 'nosuch'"),
-                              ({"scale_sparse_gradient_with_batch_size": False}, "can only be True")):
+                              ({"scale_sparse_gradient_with_batch_size": False}, "must be True")):
         with pytest.raises(tug.UsageError, match=sentence):
             strategy.trainer_desc_configs = options
         with pytest.raises(tug.UsageError, match=sentence):
@@ -225,7 +225,7 @@ def test_classes_by_name():
             (lambda: fluid.TensorTable(1, "t"), "run no program"), (lambda: fluid.Table(1, "t"), "MemoryDenseTable"),
             (lambda: fluid.MemoryDenseTable(1, "fc"), "a dense table has some"),
             (lambda: fluid.TableManager.create("Mine"), "accessor.*rule.*entry policy.*kvapp handlers"),
-            (lambda: fluid.PSServerFactory.create("Mine"), "one server and one client here.*kvapp"),
+            (lambda: fluid.PSServerFactory.create("Mine"), "one kind of server and client.*kvapp"),
             (lambda: type("Mine", (fluid.MemorySparseTable,), {}), "accessor.*rule.*entry policy.*kvapp handlers"),
             (lambda: type("Mine", (fluid.PSServer,), {}), "kvapp"),
             (lambda: type("Mine", (fluid.Service,), {}), "kvapp")):

@@ -247,9 +247,9 @@ def test_model_of_a_fleet(program, tmp_path, startup_first):
 
 
 def test_names_that_are_not_there():
-    with pytest.raises(AttributeError, match=r"layers has no 'fc': a net is one of tug's own, net\(inputs"):
+    with pytest.raises(AttributeError, match=r"layers has no 'fc': use one of tug's nets, net\(inputs"):
         fluid.layers.fc  # noqa: B018
-    with pytest.raises(AttributeError, match=r"tug\.fleet has no 'embedding': a net is one of tug's own"):
+    with pytest.raises(AttributeError, match=r"tug\.fleet has no 'embedding': use one of tug's nets"):
         fluid.embedding  # noqa: B018
     with pytest.raises(AttributeError, match=r"tug\.fleet has no 'CUDAPlace': models train on CPUs"):
         fluid.CUDAPlace  # noqa: B018

@@ -38,7 +38,7 @@ ROWS: Rows = [
     runs("import of DistributeTranspilerConfig",
          "from tug.fleet.transpiler.distribute_transpiler import DistributeTranspilerConfig"),
     script("CTR().input_data", "def input_data(self, params):"),
-    refused("layers of a network of one's own", "fluid.layers.fc", "a net is one of tug's own"),
+    refused("layers of a network of one's own", "fluid.layers.fc", "use one of tug's nets"),
     runs("optimizer.Adam(rate)", "fluid.optimizer.Adam(0.01)"),
     runs("strategy.sync_mode", "c = fluid.DistributeTranspilerConfig(); c.sync_mode = False"),
     runs("strategy.runtime_split_send_recv", "c = fluid.DistributeTranspilerConfig(); c.runtime_split_send_recv = "

@@ -63,7 +63,7 @@ def mode_of(given: Any) -> str:
     if not isinstance(given, (str, int)) or isinstance(given, bool):
         raise ArgumentTypeError(f"mode: must be one of {', '.join(MODES)}, not {kind_of(given)}")
     if given in ("WITH_COORDINATOR", "FL", 4):
-        raise UsageError(f"mode: '{given}': there is no federated learning")
+        raise UsageError(f"mode: '{given}': tug has no federated learning")
     if given not in MODES:
         raise UsageError(f"mode: '{given}' is not one of {', '.join(MODES)}")
     return str(given)

@@ -1,7 +1,7 @@
-"""Names of Paddle's that are spelt otherwise here, or that are not here: one table, (holder, names, answer).
+"""The names of Paddle's that tug.fleet lacks or spells otherwise: one table of (holder, names, answer).
 
-Each class and module of tug.fleet answers by it when it is asked for what it does not have; docs/from-paddle.md ends
-with it. A name without a row gets the nearest known name.
+The error for a missing attribute of a class or module of tug.fleet has the answer of this table; docs/from-paddle.md
+ends with the table. For a name without a row the error suggests the nearest known name.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -12,51 +12,51 @@ from typing import Any, Callable, Iterable, Optional, Sequence, Tuple
 
 from tug._errors import UsageError
 
-_LAYERS = ("a net is one of tug's own, net(inputs, params), whose layers params names (docs/from-paddle.md); "
-           "another is a loop of one's own over tables (docs/python.md)")
-_GPU = "models train on CPUs: programs run on CPUPlace()"
-_THREADS = "give train_from_dataset(thread=N): a pass has as many threads as it says"
-_COLLECTIVE = "there are no collectives here: parameters are rows on servers (docs/from-paddle.md)"
-_SIDES = "there are servers and workers only, on CPUs"
-_GRAPH = "there are no graph tables: rows are floats under keys, and a server samples no neighbours"
-_BOX = "BoxPS is a product of its own; rows are tables on servers, and a cold tier holds those that are rarely used"
-_INNER = "it is made by fleet.init, init_server and init_worker; a program calls these"
-_LOOP = "a loop that computes its own gradients pushes them into tables (docs/python.md), or is one of tug.torch's"
-_GLOO = "workers meet through the servers: use fleet.barrier_worker(), fleet.util.all_gather() and all_reduce()"
-_FEDERATED = "there is no federated learning: every worker pushes to the servers of one run"
-_ATTRIBUTES = "net's params have init and seed, and an optimizer l1 and l2 (docs/from-paddle.md)"
-_PAGES = ("lines have slots only, no line id, log key or page view; the program that makes the lines can put them "
-          "together")
-_IDS = ("lines have no id before their slots. Lines of one id are put together before training, by what makes them, or "
-        "by `tug train --merge-ids COLUMN:N` (docs/data.md), where the id is a slot or a column")
-_NICHE = "trees, phases and graphs of examples are not here: lines of slots are"
+_LAYERS = ("use one of tug's nets, net(inputs, params), whose params choose its layers (docs/from-paddle.md); for "
+           "other layers write your own loop over tables (docs/python.md)")
+_GPU = "models train on CPUs only; use CPUPlace()"
+_THREADS = "use train_from_dataset(thread=N), which sets the number of threads of a pass"
+_COLLECTIVE = "tug has no collectives: parameters are rows on servers (docs/from-paddle.md)"
+_SIDES = "tug has servers and workers only, on CPUs"
+_GRAPH = "tug has no graph tables: rows are floats under keys, and servers do not sample neighbours"
+_BOX = "BoxPS is a separate product; tug keeps rows in tables on servers, and rarely used rows in a cold tier on disk"
+_INNER = "fleet.init, init_server and init_worker create it; call these"
+_LOOP = "a loop that computes its own gradients pushes them into tables (docs/python.md) or uses tug.torch"
+_GLOO = "workers communicate through the servers: use fleet.barrier_worker(), fleet.util.all_gather() and all_reduce()"
+_FEDERATED = "tug has no federated learning: every worker pushes to the servers of one run"
+_ATTRIBUTES = "use init and seed of net's params, and l1 and l2 of an optimizer (docs/from-paddle.md)"
+_PAGES = ("lines have slots only, no line id, log key or page view; let the program that writes the lines merge "
+          "them")
+_IDS = ("lines have no id before their slots; merge the lines of an id in the program that writes them, or with "
+        "`tug train --merge-ids COLUMN:N` (docs/data.md), where the id is a slot or a column")
+_NICHE = "tug has no trees, phases or graphs of examples, only lines of slots"
 
 REFUSED: Tuple[Tuple[str, str, str], ...] = (
     ("tug.fleet", "CUDAPlace CUDAPinnedPlace cuda_places cuda_pinned_places NPUPlace XPUPlace", _GPU),
     ("tug.fleet", "embedding nets nn", _LAYERS),
     ("tug.fleet", "ParamAttr WeightNormParamAttr initializer regularizer clip", _ATTRIBUTES),
     ("tug.fleet", "CountFilterEntry ProbabilityEntry ShowClickEntry",
-     "a net's features have no entry policy; tables of the program's own have: entry=count:3 (docs/tables.md)"),
+     "a net's features have no entry policy; the program's own tables have one: entry=count:3 (docs/tables.md)"),
     ("tug.fleet", "accuracy ctr_metric_bundle exponential_decay Print concat InputSpec", _LAYERS),
     ("tug.fleet", "FetchHandler", "train_from_dataset(fetch_list=, print_period=) prints values during a pass"),
     ("tug.fleet", "seed set_device get_rank",
-     "params of net have seed, models train on CPUs, and fleet.worker_index() is a worker's rank"),
+     "use seed of net's params, and fleet.worker_index() as the rank; models train on CPUs"),
     ("tug.fleet.static", "save_inference_model load_inference_model",
      "fleet.save_persistables saves what tug.Scorer and tug predict need; fleet.load_model loads it"),
-    ("tug.fleet", "Scope scope_guard", "there is one scope, global_scope(); a Program of its own holds another net"),
+    ("tug.fleet", "Scope scope_guard", "there is only one scope, global_scope(); make another Program for another net"),
     ("tug.fleet", "DistributeTranspiler memory_optimize release_memory",
      "fleet.init() and fleet.distributed_optimizer(...) do what transpile() did"),
     ("tug.fleet", "CompiledProgram ParallelExecutor BuildStrategy ExecutionStrategy compiler", _THREADS),
     ("tug.fleet", "LoDTensor LoDTensorArray create_lod_tensor create_random_int_lodtensor",
-     "DataFeeder.feed() gives arrays, and of slots with lod_level=1 values and lod"),
+     "use DataFeeder.feed(), which returns arrays, and for slots with lod_level=1 values and lod"),
     ("tug.fleet", "profiler", "use `tug profile`, or exe.train_from_dataset(debug=True)"),
-    ("tug.fleet", "require_version set_flags get_flags", "drop the line: nothing here is set by flags"),
+    ("tug.fleet", "require_version set_flags get_flags", "remove the line: tug has no flags"),
     ("tug.fleet", "SyncStrategy AsyncStrategy HalfAsyncStrategy GeoStrategy TrainerRuntimeConfig",
      "use StrategyFactory.create_..._strategy(), or DistributedStrategy"),
     ("tug.fleet", "BoxPSDataset PaddleBoxDataset",
-     "use QueueDataset or InMemoryDataset: BoxPS is a product of its own"),
+     "use QueueDataset or InMemoryDataset; BoxPS is a separate product"),
     ("tug.fleet", "FileInstantDataset TreeIndex IndexDataset",
-     "use QueueDataset or InMemoryDataset; what other datasets do a pipe command does"),
+     "use QueueDataset or InMemoryDataset, with a pipe command for other formats"),
     ("tug.fleet", "UserDefinedCollectiveRoleMaker MPISymetricRoleMaker GeneralRoleMaker",
      "use PaddleCloudRoleMaker, whose variables `tug launch` and Paddle's launchers set"),
     ("tug.fleet", "RuntimeFactory RuntimeBase TheOnePSRuntime ParameterServerRuntime PSInfo LargeScaleKV", _INNER),
@@ -69,67 +69,66 @@ REFUSED: Tuple[Tuple[str, str, str], ...] = (
      "CoordinatorInterface ClientInfoAttr", _FEDERATED),
     ("tug.fleet", "BoxWrapper BoxPSTrainer BoxPSWorker", _BOX),
     ("layers", "*", _LAYERS),
-    ("unique_name", "generate switch", "names are the script's own"),
+    ("unique_name", "generate switch", "choose the names in the script"),
 
     ("io", "DataLoader PyReader", "use a dataset with a pipe command; or DataFeeder, for exe.run(feed=...) and tables"),
     ("io", "save_params save_vars save load_params load_vars load set_program_state load_program_state",
-     "save_persistables saves all of a net, load_persistables and fleet.load_model load it"),
+     "save_persistables saves the whole net; load_persistables and fleet.load_model load it"),
     ("optimizer", "Adamax AdamaxOptimizer AdamW Lamb LambOptimizer RMSProp RMSPropOptimizer Adadelta AdadeltaOptimizer "
-     "LarsMomentum LarsMomentumOptimizer Dpsgd DpsgdOptimizer", "there are SGD, Momentum, Adagrad, DecayedAdagrad, "
-     "Adam and Ftrl; DecayedAdagrad is RMSProp without centring"),
+     "LarsMomentum LarsMomentumOptimizer Dpsgd DpsgdOptimizer", "use SGD, Momentum, Adagrad, DecayedAdagrad, "
+     "Adam or Ftrl; DecayedAdagrad is RMSProp without centring"),
     ("optimizer", "ExponentialMovingAverage ModelAverage", "use `tug train --average N`"),
     ("optimizer", "RecomputeOptimizer PipelineOptimizer LookaheadOptimizer DGCMomentumOptimizer", _COLLECTIVE),
-    ("optimizer", "lr", "rates of a run that change are `tug train --schedule`; here learning_rate is a number"),
+    ("optimizer", "lr", "learning_rate is a number here; `tug train --schedule` has rates that change"),
     ("metrics", "Auc Accuracy ChunkEvaluator CompositeMetric DetectionMAP EditDistance MetricBase Precision Recall",
-     "layers.auc, metrics.auc(stat_pos, stat_neg), acc, mae, mse and rmse measure; `tug eval` has more metrics"),
+     "use layers.auc, metrics.auc(stat_pos, stat_neg), acc, mae, mse or rmse; `tug eval` has more metrics"),
     ("an optimizer", "step clear_grad clear_gradients state_dict set_state_dict", _LOOP),
-    ("an optimizer", "backward apply_gradients apply_optimize", "minimize(loss) is both"),
+    ("an optimizer", "backward apply_gradients apply_optimize", "use minimize(loss), which does both"),
     ("an optimizer", "set_lr get_lr set_lr_scheduler current_step_lr",
-     "a rate stays what it was made with; `tug train --schedule` has rates that change"),
+     "the learning rate is fixed; `tug train --schedule` has rates that change"),
 
-    ("Program", "clone", "exe.infer_from_dataset measures the same program, without learning"),
-    ("Program", "all_parameters parameters_numel", "rows are on the servers: fleet.client has their tables"),
+    ("Program", "clone", "use exe.infer_from_dataset, which evaluates the same program without learning"),
+    ("Program", "all_parameters parameters_numel", "parameters are rows on servers: use the tables of fleet.client"),
     ("Program", "current_block create_block block blocks create_var append_op", _LAYERS),
 
-    ("fleet", "save_cache_model", "there is no cache of a serving system to be warmed; client.save(mode='base') or "
-     "'delta' writes what is worth publishing of tables of the program's own"),
-    ("fleet", "save_cache_table get_cache_threshold", "there is no cache table; rows that are rarely used lie on disk "
-     "by the setting 'cold' of a table"),
+    ("fleet", "save_cache_model", "tug has no cache of a serving system to fill; client.save(mode='base') or "
+     "'delta' writes those rows of the program's own tables that are worth publishing"),
+    ("fleet", "save_cache_table get_cache_threshold", "tug has no cache tables; with the setting 'cold' of a table, "
+     "rarely used rows are on disk"),
     ("fleet", "check_save_pre_patch_done save_multi_table_one_path save_pre_patch save_model_with_whitelist",
-     "a save is whole when the call returns; client.save(mode='delta') writes what has changed since the last base"),
-    ("fleet", "set_date", "days are not numbered from outside: Table.day() of a table of the program's own ends a day, "
-     "and rows are unseen for one day more"),
+     "a save is complete when the call returns; client.save(mode='delta') writes what has changed since the last base"),
+    ("fleet", "set_date", "days have no dates: Table.day() of the program's own table ends a day, "
+     "and rows count as unseen for one more day"),
     ("fleet", "init_coordinator make_fl_strategy get_fl_client", _FEDERATED),
     ("fleet", "local_rank rank nranks world_size local_device_ids world_device_ids",
      "use worker_index() and worker_num(); servers have server_index() and server_num()"),
-    ("fleet", "set_lr get_lr", "a rate stays what the optimizer was made with; `tug train --schedule` has rates that "
-     "change"),
+    ("fleet", "set_lr get_lr", "the learning rate is fixed; `tug train --schedule` has rates that change"),
     ("fleet", "step clear_grad state_dict set_state_dict", _LOOP),
     ("fleet", "distributed_model distributed_scaler amp_init get_hybrid_communicate_group get_loss_scaling "
      "collective_perf qat_init", _COLLECTIVE),
     ("fleet", "_runtime_handle _coordinator_endpoints", _INNER),
-    ("fleet", "_set_opt_info _opt_info", "net's params and the optimizer say how rows and layers are"),
+    ("fleet", "_set_opt_info _opt_info", "net's params and the optimizer determine rows and layers"),
     ("fleet.util", "get_heter_file_shard", _SIDES),
     ("fleet.util", "save_program load_program draw_from_program_file parse_program_proto params_check proto_check",
-     "a program has one net, which no file describes; saves say what they hold: `tug eval --from SAVE`"),
-    ("fleet.util", "set_file_system", "files are read by this machine; a pipe command can fetch them"),
+     "a program has one net, and no file describes it; `tug eval --from SAVE` shows what a save holds"),
+    ("fleet.util", "set_file_system", "files are read on this machine; a pipe command can fetch them"),
 
     ("a role maker", "_barrier _all_gather _all_reduce barrier_worker barrier_all all_gather all_reduce", _GLOO),
     ("a role maker", "get_heter_trainer_endpoints get_next_trainers get_previous_trainers _get_next_trainers "
      "_get_previous_trainers _heter_worker_num _is_heter_worker", _SIDES),
 
-    ("a dataset's setting", "hdfs_config fs_name fs_ugi", "files are read by this machine; a pipe command can fetch "
+    ("a dataset's setting", "hdfs_config fs_name fs_ugi", "files are read on this machine; a pipe command can fetch "
      "them: set_pipe_command('hadoop fs -cat ...')"),
     ("a dataset's setting", "parse_content parse_logkey merge_by_sid enable_pv_merge", _PAGES),
     ("a dataset's setting", "parse_ins_id merge_size merge_by_lineid", _IDS),
-    ("a dataset's setting", "shuffle_by_uid", "an example may come to any worker; lines of one user that have to stay "
-     "together are one file"),
-    ("a dataset's setting", "use_ps_gpu", "there are no tables on GPUs"),
+    ("a dataset's setting", "shuffle_by_uid", "any worker may get an example; put lines of one user that must stay "
+     "together into one file"),
+    ("a dataset's setting", "use_ps_gpu", "tug has no tables on GPUs"),
     ("a dataset's setting", "generate_unique_feasigns gpu_graph_mode graph_config", _NICHE),
     ("a dataset", "enable_pv_merge preprocess_instance postprocess_instance set_current_phase get_pv_data_size",
      _PAGES),
     ("a dataset", "set_merge_by_lineid", _IDS),
-    ("a dataset", "set_date", "lines have no day; days of rows end by Table.day(), or mode=3 of a save"),
+    ("a dataset", "set_date", "lines have no date; Table.day(), or mode=3 of a save, ends a day of the rows"),
     ("a dataset", "_prepare_to_run _finish_to_run _dynamic_adjust_before_train _dynamic_adjust_after_train "
      "create_channel",
      "a pass reads the files itself: call exe.train_from_dataset(program, dataset)"),
@@ -139,10 +138,10 @@ REFUSED: Tuple[Tuple[str, str, str], ...] = (
      "preload_into_memory wait_preload_done get_memory_data_size get_shuffle_data_size",
      "files are streamed; use InMemoryDataset"),
 
-    ("a trainer", "*", "a pass is exe.train_from_dataset(program, dataset, thread=N): the dataset and `thread` say "
-     "how it goes"),
+    ("a trainer", "*", "use exe.train_from_dataset(program, dataset, thread=N) for a pass; the dataset and `thread` "
+     "are its settings"),
     ("strategy", "get_program_config get_trainer_runtime_config get_server_runtime_config get_execute_strategy "
-     "get_build_strategy save_to_prototxt load_from_prototxt", "the fields say it: a_sync, a_sync_configs; "
+     "get_build_strategy save_to_prototxt load_from_prototxt", "use the fields a_sync and a_sync_configs; "
      "print(strategy) shows them"),
     ("FleetWrapper", "set_graph_config graph_load graph_sample_neighbors load_edge_file load_node_file pull_graph_list "
      "sample_neighbors get_node_feat add_graph_node remove_graph_node", _GRAPH),
@@ -150,7 +149,7 @@ REFUSED: Tuple[Tuple[str, str, str], ...] = (
     ("FleetWrapper", "revert check_save_pre_patch_done save_cache get_cache_threshold cache_shuffle save_cache_table",
      "saves hold rows as they are; client.save(mode='delta') writes what has changed since the last base"),
     ("Communicator", "start_coordinator save_fl_strategy query_fl_clients_info", _FEDERATED),
-    ("Communicator", "is_recovery", "a worker that comes back makes its communicator again"),
+    ("Communicator", "is_recovery", "a restarted worker creates its communicator again"),
 )
 
 
@@ -168,7 +167,7 @@ def answer_for(holders: Iterable[str], name: str) -> Optional[str]:
 
 
 def no_such(holders: Sequence[str], name: str, there: Iterable[str]) -> NoSuchName:
-    """The error for a name that none of these holders has: the first is what it is called."""
+    """Returns the error for a name that none of these holders has; the message calls the object by the first holder."""
     answer = answer_for(holders, name)
     if answer is not None:
         return NoSuchName(f"{holders[0]} has no '{name}': {answer}")
@@ -178,18 +177,18 @@ def no_such(holders: Sequence[str], name: str, there: Iterable[str]) -> NoSuchNa
 
 
 class Named:
-    """A class that answers by the table; `holders`: the names of its rows, its own first."""
+    """A base class whose errors for missing attributes use the table; `holders`: names of its rows, its own first."""
 
     holders: Tuple[str, ...] = ()
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # what copy, pickle and others look for
+        if name.startswith("__"):  # copy, pickle and others look for such names
             raise AttributeError(name)
         raise no_such(self.holders or (type(self).__name__,), name, dir(type(self)))
 
 
 def of_module(module: str, holder: str) -> Callable[[str], Any]:
-    """A module's __getattr__."""
+    """Returns the __getattr__ of a module: its errors have the answers of the table for this holder."""
     def find(name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
@@ -199,9 +198,9 @@ def of_module(module: str, holder: str) -> Callable[[str], Any]:
 
 
 def markdown() -> str:
-    """The table as the end of docs/from-paddle.md."""
+    """Returns the table as Markdown, for the end of docs/from-paddle.md."""
     rows = []
     for holder, names, answer in REFUSED:
         shown = "anything else" if names == "*" else ", ".join(f"`{name}`" for name in names.split())
         rows.append(f"| {holder} | {shown} | {answer} |\n")
-    return "| of | names of Paddle's | use |\n|---|---|---|\n" + "".join(rows)
+    return "| module or class | names of Paddle's | use instead |\n|---|---|---|\n" + "".join(rows)

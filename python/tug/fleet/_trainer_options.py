@@ -17,16 +17,17 @@ _NOTHING: Dict[str, str] = {
     "dump_fields": _DUMPS, "dump_fields_path": _DUMPS, "dump_param": _DUMPS, "dump_converter": _DUMPS,
     "dump_slot": _DUMPS, "dump_file_num": _DUMPS, "user_define_dump_filename": _DUMPS, "dump_num_decimals": _DUMPS,
     "stat_var_names": "layers.auc and fetch_list measure a pass", "scale_datanorm": "models have no data_norm",
-    "scale_sparse_gradient_with_batch_size": "can only be True: rows of features step by the batch's sum",
+    "scale_sparse_gradient_with_batch_size": "must be True: rows of features step by the batch's sum",
     "check_nan_var_names": "a pass whose weights are not finite ends with an error anyway",
-    "loss_names": "a net has one loss", "copy_table": "rows are copied by a save and a load",
-    "adjust_ins_weight": "weights of examples are `tug train --weight-column`",
-    "fetch_config": "fetch_list says what is printed", "is_dump_in_simple_mode": _DUMPS, "use_ps_gpu": "CPUs train",
-    "local_sparse": "there is no federated learning", "remote_sparse": "there is no federated learning",
-    "worker_class": "there is one way of training", "no_cvm": "a net's layers are its own",
-    "fleet_desc": "a net's params say what its rows are", "program_configs": "a program has one net"}
+    "loss_names": "a net has one loss", "copy_table": "use a save and a load to copy rows",
+    "adjust_ins_weight": "use `tug train --weight-column` for weights of examples",
+    "fetch_config": "fetch_list names the values to print", "is_dump_in_simple_mode": _DUMPS,
+    "use_ps_gpu": "models train on CPUs",
+    "local_sparse": "tug has no federated learning", "remote_sparse": "tug has no federated learning",
+    "worker_class": "there is only one kind of worker", "no_cvm": "the params of net choose its layers",
+    "fleet_desc": "the params of net determine its rows", "program_configs": "a program has one net"}
 
-# Other options, and the values that are true here; None: any value.
+# Other options and the values that describe what tug does, which are accepted; None: any value is.
 _SO_HERE: Dict[str, Optional[Sequence[Any]]] = {"scale_sparse_gradient_with_batch_size": (True,),
                                                 "scale_datanorm": (-1,), "mpi_rank": None, "mpi_size": None}
 
@@ -39,7 +40,7 @@ def _is_so(option: str, value: Any) -> bool:
 
 
 def check_name(name: str, given: Any, known: Sequence[str]) -> None:
-    """UsageError where it is none of those."""
+    """Raises a UsageError if `given` is neither None nor one of the known names."""
     if given is not None and given not in known:
         raise UsageError(f"{name}: '{given}': {_ONE.format(', '.join(known))}")
 
@@ -61,7 +62,7 @@ def check_options(given: Any, name: str) -> Mapping[str, Any]:
 
 
 class Options(Dict[str, Any]):
-    """Such options: one that is set is checked."""
+    """Options of a trainer; each one is checked when it is set."""
 
     def __init__(self, given: Mapping[str, Any], name: str) -> None:
         super().__init__(check_options(given, name))

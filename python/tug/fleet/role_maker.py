@@ -175,7 +175,7 @@ def _check_kind(is_collective: bool, init_gloo: bool) -> None:
     if is_collective:
         raise UsageError(COLLECTIVE)
     if init_gloo:
-        raise UsageError("init_gloo: workers meet through the servers; there is no Gloo to begin")
+        raise UsageError("init_gloo: workers communicate through the servers; tug does not use Gloo")
 
 
 class PaddleCloudRoleMaker(RoleMaker):
@@ -243,5 +243,5 @@ class JoiningRoleMaker(RoleMaker):
         self._found = _place_of(self._c)
 
 
-COLLECTIVE = ("is_collective=True: there are no collectives here; a model's parameters are rows of tables on servers, "
+COLLECTIVE = ("is_collective=True: tug has no collectives; a model's parameters are rows of tables on servers, "
               "which workers pull and push. Leave it out, and start servers as well as workers")

@@ -339,7 +339,7 @@ class _Tables:
         return FleetTable(number, self._called(number, common), "; ".join(settings), {"Param": (size, init)})
 
     def name_variables(self, said: Said) -> None:
-        """trainer_param: names of the variables of dense tables."""
+        """Reads the names of the variables of dense tables from trainer_param."""
         for one in said.messages("dense_table"):
             number = one.whole("table_id", 0, 0, lib.TUG_FLEET_TABLE - 1)
             names = one.words("dense_variable_name")
@@ -356,9 +356,9 @@ def _service(said: Optional[Said]) -> None:
     if said is None:
         return
     for name, known in (("server_class", SERVERS), ("client_class", CLIENTS), ("service_class", SERVICES)):
-        said.only(name, known, f"is not one of {', '.join(known)}: there is one server and one client here; a program "
+        said.only(name, known, f"is not one of {', '.join(known)}: tug has one kind of server and client; a program "
                   "on servers that answers requests of its own is kvapp (docs/kvapp.md)")
-    said.only("start_server_port", ("0",), "servers listen where the list of hosts says")
+    said.only("start_server_port", ("0",), "servers listen at the addresses of the list of hosts")
     said.passed_over("server_thread_num")
     said.done()
 
@@ -366,8 +366,8 @@ def _service(said: Optional[Said]) -> None:
 def _of_text(text: Any, name: str) -> Described:
     said, found = read(text, name), _Tables()
     said.passed_over("worker_class", "server_class", "instance_class")
-    said.only("init_gflags", ("",), "nothing here is set by flags")
-    said.never("fs_client_param", "files are read by this process; what lies elsewhere, by a pipe command")
+    said.only("init_gflags", ("",), "tug has no flags")
+    said.never("fs_client_param", "this process reads the files; use a pipe command for remote ones")
     server = said.message("server_param")
     worker = said.message("worker_param")
     for side, inner in ((server, "downpour_server_param"), (worker, "downpour_worker_param")):
@@ -386,14 +386,15 @@ def _of_text(text: Any, name: str) -> Described:
 
 
 def described(given: Any, name: str) -> Described:
-    """The tables of server_desc or proto_txt: a list of FleetTable, or Paddle's text. `name`: the argument."""
+    """Returns the tables that server_desc or proto_txt describes: a list of FleetTable, or Paddle's text. `name` is the
+    name of the argument, for errors."""
     if isinstance(given, Described):
         return given
     if isinstance(given, (str, bytes)):
         return _of_text(given, name)
     if not isinstance(given, (list, tuple)):
-        raise ArgumentTypeError(f"{name}: is a list of FleetTable or a PSParameter as text, not {kind_of(given)}")
+        raise ArgumentTypeError(f"{name}: must be a list of FleetTable or a PSParameter as text, not {kind_of(given)}")
     for one in given:
         if not isinstance(one, FleetTable):
-            raise ArgumentTypeError(f"{name}: is a list of FleetTable, and has {kind_of(one)}")
+            raise ArgumentTypeError(f"{name}: must be a list of FleetTable; it contains {kind_of(one)}")
     return Described(list(given))

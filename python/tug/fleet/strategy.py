@@ -17,54 +17,54 @@ from tug.fleet._trainer_options import check_options
 _IGNORED_THERE = "Paddle accepts it and ignores it"
 _REFUSED_CONFIGS = {
     "max_merge_var_num": "each batch's gradients are one push, and are never merged with the next one's",
-    "send_queue_size": "a worker's thread has one push on its way while it computes the next batch",
-    "independent_recv_thread": "each batch's rows are pulled before it",
-    "min_send_grad_num_before_recv": "each batch's rows are pulled before it",
+    "send_queue_size": "each thread sends one push while it computes the next batch",
+    "independent_recv_thread": "the rows of each batch are pulled before it is computed",
+    "min_send_grad_num_before_recv": "the rows of each batch are pulled before it is computed",
     "thread_pool_size": "requests need no threads",
-    "send_wait_times": "nothing is waited for before a push is sent",
+    "send_wait_times": "pushes are sent at once",
     "runtime_split_send_recv": "a push is always split by server",
-    "lr_decay_steps": "rates follow `rate` of a table (docs/tables.md)",
+    "lr_decay_steps": "the setting `rate` of a table is the schedule of its learning rate (docs/tables.md)",
     "launch_barrier": "a run always begins when all processes have joined",
-    "use_ps_gpu": "there are no tables on GPUs",
-    "use_gpu_graph": "there are no tables on GPUs",
-    "heter_worker_device_guard": "there are no heterogeneous workers",
+    "use_ps_gpu": "tug has no tables on GPUs",
+    "use_gpu_graph": "tug has no tables on GPUs",
+    "heter_worker_device_guard": "tug has no heterogeneous workers",
 }
-# Paddle's defaults; settings not listed are False there. Said or not, they mean what is done here.
+# Paddle's defaults, which are accepted and change nothing; the default of a setting that is not listed is False.
 _DEFAULTS_OF_CONFIGS = {"max_merge_var_num": 1, "send_queue_size": 16, "min_send_grad_num_before_recv": 1,
                         "thread_pool_size": 1, "send_wait_times": 1, "lr_decay_steps": 10,
                         "independent_recv_thread": False, "launch_barrier": True, "use_ps_gpu": 0, "use_gpu_graph": 0,
                         "heter_worker_device_guard": "cpu"}
-_COLLECTIVE = "there are no collectives here"
-_OF_NET = ("the table of features follows from net()'s params and the optimizer; rows that come and go are tables "
-           "of the program's own (docs/tables.md)")
+_COLLECTIVE = "tug has no collectives"
+_OF_NET = ("net()'s params and the optimizer determine the table of features; for a feature lifecycle make tables of "
+           "your own (docs/tables.md)")
 _GPU = "models train on CPUs"
-_FEDERATED = "there is no federated learning"
+_FEDERATED = "tug has no federated learning"
 _REFUSED = {
     "fleet_desc_configs": _OF_NET,
-    "adam_d2sum": "there is no such rule; give optimizer.Adam",
+    "adam_d2sum": "nets do not support this rule; use optimizer.Adam",
     "is_fl_ps_mode": _FEDERATED,
     "with_coordinator": _FEDERATED,
-    "split_data": "files are shared by fleet.util.get_file_shard",
-    "fs_client_param": "files are read by this process; what lies elsewhere, by a pipe command",
+    "split_data": "fleet.util.get_file_shard divides the files",
+    "fs_client_param": "this process reads the files; use a pipe command for remote ones",
     "sparse_table_configs": _OF_NET,
     "downpour_table_param": _OF_NET,
-    "geo_sgd_mode": "a_sync_configs={'k_steps': K} asks for GEO",
-    "auto": "nothing is guessed: say a_sync",
-    "auto_search": "nothing is guessed: say a_sync",
-    "use_ps_gpu": "there are no tables on GPUs",
-    "amp": "floats have 32 bits",
-    "localsgd": "a_sync_configs={'k_steps': K} asks for GEO",
-    "adaptive_localsgd": "a_sync_configs={'k_steps': K} asks for GEO",
-    "lamb": "give an optimizer of fluid.optimizer",
-    "lars": "give an optimizer of fluid.optimizer",
-    "gradient_merge": "each batch's gradients are one push; a larger batch is set_batch_size",
-    "elastic": "workers may join a pass by themselves",
+    "geo_sgd_mode": "a_sync_configs={'k_steps': K} selects GEO",
+    "auto": "set a_sync yourself: tug does not guess the mode",
+    "auto_search": "set a_sync yourself: tug does not guess the mode",
+    "use_ps_gpu": "tug has no tables on GPUs",
+    "amp": "tug computes with 32-bit floats",
+    "localsgd": "a_sync_configs={'k_steps': K} selects GEO",
+    "adaptive_localsgd": "a_sync_configs={'k_steps': K} selects GEO",
+    "lamb": "use an optimizer of fluid.optimizer",
+    "lars": "use an optimizer of fluid.optimizer",
+    "gradient_merge": "the gradients of each batch are one push; use set_batch_size for larger batches",
+    "elastic": "workers can always join a pass",
     "cudnn_exhaustive_search": _GPU,
     "conv_workspace_size_limit": _GPU,
     "cudnn_batchnorm_spatial_persistent": _GPU,
     "sync_batch_norm": "nets have no batch norm",
-    "build_strategy": "give train_from_dataset(thread=N): a pass has as many threads as it says",
-    "execution_strategy": "give train_from_dataset(thread=N): a pass has as many threads as it says",
+    "build_strategy": "use train_from_dataset(thread=N), which sets the number of threads of a pass",
+    "execution_strategy": "use train_from_dataset(thread=N), which sets the number of threads of a pass",
     **dict.fromkeys(("recompute", "dgc", "pipeline", "sharding", "heter_ccl_mode", "sync_nccl_allreduce",
                      "nccl_comm_num", "use_hierarchical_allreduce", "hierarchical_allreduce_inter_nranks",
                      "fuse_all_reduce_ops", "fuse_grad_size_in_MB", "fuse_grad_size_in_TFLOPS",
@@ -72,14 +72,14 @@ _REFUSED = {
                      "tensor_parallel", "without_graph_optimization", "calc_comm_same_stream", "fp16_allreduce", "asp",
                      "qat", "semi_auto", "gradient_scale_configs", "hybrid_configs"), _COLLECTIVE),
 }
-# Paddle's defaults, where they do not say "nothing": of different versions several.
+# Paddle's defaults that are not in _NOTHING; several where versions of Paddle differ.
 _DEFAULTS: Dict[str, Tuple[Any, ...]] = {
     "sync_nccl_allreduce": (True,), "nccl_comm_num": (1,), "hierarchical_allreduce_inter_nranks": (1,),
     "fuse_all_reduce_ops": (True,), "fuse_grad_size_in_MB": (32,), "fuse_grad_size_in_TFLOPS": (50,),
     "fuse_grad_size_in_num": (8,), "last_comm_group_size_MB": (1,), "cudnn_exhaustive_search": (False, True),
     "conv_workspace_size_limit": (512, 4000), "cudnn_batchnorm_spatial_persistent": (False, True),
     "without_graph_optimization": (False, True), "split_data": (False, True)}
-# Likewise for the fields of ..._configs.
+# Paddle's defaults of the fields of ..._configs.
 _DEFAULTS_OF: Dict[str, Dict[str, Any]] = {
     "recompute_configs": {"checkpoints": [], "enable_offload": False, "checkpoint_shape": []},
     "amp_configs": {"init_loss_scaling": 32768.0, "incr_every_n_steps": 1000, "decr_every_n_nan_or_inf": 2,
@@ -105,7 +105,7 @@ _DEFAULTS_OF: Dict[str, Dict[str, Any]] = {
                     "algo": ""},
     "gradient_scale_configs": {"scale_strategy": "avg", "scale_gradient": False},
 }
-# Paddle's defaults, which ask for nothing.
+# Values that count as not set.
 _NOTHING: Tuple[Any, ...] = (False, None, 0, "", {}, [])
 
 
