@@ -132,9 +132,10 @@ static void heading(const struct option *opt, struct page *p)
 
 static const struct option common[] = {
     {"config", .group = "Configuration", .metavar = "FILE", .kind = OPTION_STRING,
-     .help = "read options from a YAML file of lines 'name: value', or of sections such "
-             "as 'train:' with such lines below; the command line wins over the "
-             "environment (TUG_EPOCHS for --epochs), and that wins over the file"},
+     .help = "read options from a YAML file with lines 'name: value', or with sections "
+             "such as 'train:' that contain such lines. The command line takes "
+             "precedence over the environment (TUG_EPOCHS for --epochs), and the "
+             "environment over the file"},
     {"set", .metavar = "NAME=VALUE", .kind = OPTION_STRING,
      .help = "the same as --NAME VALUE, for scripts"},
     {"help", .kind = OPTION_FLAG, .help = "print this help"},

@@ -34,31 +34,32 @@ struct launch_values {
 
 static const struct option options[] = {
     {"servers", .group = "How many", U64_AT(servers, "S", "1", 1, 4096),
-     "server processes: they hold the tables"},
+     "number of server processes, which hold the tables"},
     {"workers", U64_AT(workers, "W", "1", 1, 4096),
-     "worker processes: they read the data and compute"},
+     "number of worker processes, which read the data and compute"},
     {"loops", U64_AT(loops, "N", "1", 1, 256),
-     "event loops of each server: one for each core that it may use"},
+     "number of event loops of each server; use one for each core that it may use"},
     {"sparse-loops", U64_AT(sparse_loops, "M", "0", 0, 255),
-     "how many of these loops hold sparse tables, while the others hold dense ones; 0: "
-     "all loops hold both"},
+     "number of these loops that hold sparse tables, while the others hold dense ones; "
+     "0: all loops hold both"},
     {"hosts", .group = "Where", STRING_AT(hosts, "FILE"),
      "hosts that ssh reaches without a password: lines 'user@host slots=N' or "
-     "'host:port'; without it all run on this machine"},
+     "'host:port'; without this option all processes run on this machine"},
     {"sync", STRING_AT(sync, "DIR"),
      "with --hosts: copy this directory to ~/.tug/CLUSTER/work of each host and run "
-     "there; without it the same path is expected on all"},
+     "there; without this option all hosts must have the same directory at the same "
+     "path"},
     {"save-root", STRING_AT(save_root, "DIR"),
-     "servers write saves below this directory, and read them; by default train's --out, "
-     "or its --publish"},
+     "directory below which servers write and read saves (default: train's --out, or "
+     "its --publish)"},
     {"load-root", LIST_AT(load_roots, "DIR"),
-     "servers read saves below this directory, too; by default train's --init-from"},
+     "another directory below which servers read saves (default: train's --init-from)"},
     {"cold-root", STRING_AT(cold_root, "DIR"),
-     "servers keep rows on disk below this directory; by default the one that 'cold' in "
-     "train's --table names"},
+     "directory below which servers keep rows on disk (default: the directory that "
+     "'cold' of train's --table names)"},
     {"force", FLAG_AT(force),
-     "with --hosts: end processes that an earlier run of this cluster has left on the "
-     "hosts"},
+     "with --hosts: end the remaining processes of an earlier run of this cluster on "
+     "the hosts"},
     {NODE_HOST_OPTION(
         "address of the scheduler, and on one machine of all processes; by default "
         "loopback, or with --hosts the address from which the first host is reached")},
@@ -67,26 +68,27 @@ static const struct option options[] = {
     {NODE_ADVERTISE_OPTION},
     {NODE_TRANSPORT_OPTION(
         "unix",
-        "on one machine: Unix sockets in the user's runtime directory, and TCP for "
-        "programs that know nothing else; or TCP alone, for proxies and tests")},
+        "on one machine: unix: Unix sockets in the user's runtime directory, and TCP "
+        "for programs that know only TCP; tcp: TCP alone, for proxies and tests")},
     NODE_REACH_OPTIONS("60"),
     {CLUSTER_DEAD_OPTION},
     {CLUSTER_GATHER_OPTION("")},
     {"wrap", .group = "Looking in", LIST_AT(wraps, "ROLE:RANK=COMMAND"),
-     "run one process under another command, on this terminal: worker:0='gdb --args'"},
-    {"env", LIST_AT(env, "NAME=VALUE"), "an environment variable for all processes"},
+     "run one process under another command, on this terminal, such as worker:0='gdb "
+     "--args'"},
+    {"env", LIST_AT(env, "NAME=VALUE"), "set an environment variable for all processes"},
     {"log-dir", STRING_AT(log_dir, "DIR"),
      "also write the messages of each process to DIR/scheduler.log, DIR/server-0.log, "
      "..."},
     {NODE_LOG_LEVEL_OPTION},
     {"child-of", .group = "For processes that launch starts itself",
      U64_AT(child_of, "PID", "0", 0, 1e9),
-     "become the program behind --, killed when process PID ends"},
+     "become the program after --, and be killed when process PID ends"},
     {"supervise", FLAG_AT(supervise),
-     "run the program behind --, and end it with all that it has started when standard "
-     "input closes"},
+     "run the program after --, and end it with all its processes when standard input "
+     "closes"},
     {"lock", STRING_AT(lock, "FILE"),
-     "with --supervise: refuse to run while another one holds this file"},
+     "with --supervise: refuse to run while another process holds this file"},
 };
 
 const struct option_table cli_launch_options = {
@@ -95,14 +97,14 @@ const struct option_table cli_launch_options = {
     .usage =
         "--servers S --workers W [--hosts FILE] [options] -- train ... | PROGRAM ...",
     .about =
-        "Starts a scheduler, servers and workers, shows their messages with the role in "
-        "front, and ends all of them when the run is over or cannot go on. The words "
-        "behind -- are the same `train` command as on one machine, and its result is "
-        "printed in the same way. Ctrl-C saves the model and stops.\nA first word that "
-        "is not a command of tug is a program: it is run in every role, with the "
-        "variables of ps-lite (DMLC_ROLE, ...) and Paddle (TRAINING_ROLE, ...). Its "
-        "ports are chosen before it starts, so another program may take one of them in "
-        "the meantime; --port fixes the scheduler's.",
+        "Starts a scheduler, servers and workers, prints their messages with the role "
+        "in front, and ends all of them when the run is over or cannot continue. The "
+        "words after -- are the same `train` command as on one machine, and its result "
+        "is printed in the same way. Ctrl-C saves the model and stops.\n"
+        "If the first word after -- is not a command of tug, it is a program. It runs "
+        "once in every role, with the variables of ps-lite (DMLC_ROLE, ...) and Paddle "
+        "(TRAINING_ROLE, ...). Its ports are chosen before it starts, so another "
+        "program may take one of them in the meantime; --port fixes the scheduler's.",
     .examples =
         "tug launch --servers 2 --workers 2 -- train --data day.tsv --format criteo\n"
         "tug launch --hosts hosts --servers 4 --workers 8 -- train --data /data/day.tsv "

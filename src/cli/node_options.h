@@ -35,20 +35,20 @@ struct node_values {
 
 // For commands that ask a cluster from outside:
 #define TOOL_SCHEDULER_OPTION                                                            \
-    NODE_SCHEDULER_OPTION("address of the scheduler; by default that of the run that "   \
-                          "tug launch started on this machine")
+    NODE_SCHEDULER_OPTION("address of the scheduler (default: that of the run of tug "   \
+                          "launch on this machine)")
 
 #define NODE_CONNECT_OPTION(seconds)                                                     \
     "connect-timeout", F64_AT(node.connect_timeout, "SECONDS", seconds, 0.1, 86400),     \
-        "to reach the scheduler, at first and when the link broke"
+        "how long to try to reach the scheduler, at the start and when the link breaks"
 
 // Several rows, with their braces.
 #define NODE_REACH_OPTIONS(seconds)                                                      \
     {"cluster", .group = "Who may join", .fallback = "tug",                              \
      STRING_AT(node.cluster, "NAME"), "clusters of different names never mix"},          \
         {"ca", STRING_AT(node.ca, "FILE"),                                               \
-         "certificate of the cluster's CA (PEM): with --cert and --key all links use "   \
-         "TLS; 'tug cert' makes them"},                                                  \
+         "certificate of the cluster's CA (PEM); with --cert and --key all links use "   \
+         "TLS. 'tug cert' makes these files"},                                           \
         {"cert", STRING_AT(node.cert, "FILE"),                                           \
          "certificate of this node, signed by the CA"},                                  \
         {"key", STRING_AT(node.key, "FILE"), "key of that certificate"},                 \
@@ -69,7 +69,7 @@ struct node_values {
 
 #define NODE_INTERFACE_OPTION                                                            \
     "interface", .env = "DMLC_INTERFACE", STRING_AT(node.interface, "NAME"),             \
-                 "listen on the address of this network interface instead of --host"
+                 "use the address of this network interface"
 
 enum { NODE_TRANSPORT_TCP, NODE_TRANSPORT_UNIX };
 
@@ -78,38 +78,38 @@ enum { NODE_TRANSPORT_TCP, NODE_TRANSPORT_UNIX };
 
 #define NODE_ADVERTISE_OPTION                                                            \
     "advertise", STRING_AT(node.advertise, "HOST[:PORT]"),                               \
-        "address that other processes use instead, where they reach this one by "        \
-        "another: "                                                                      \
-        "behind NAT, in a container (further loops have the ports that follow)"
+        "address at which other processes reach this one, if it differs from its own: "  \
+        "behind NAT, in a container (further loops use the following ports)"
 
 #define NODE_MEMBER_HOST                                                                 \
-    "address of this machine; by default loopback, or, when the scheduler is on "        \
-    "another machine, the address from which that is reached"
+    "address of this machine (default: loopback, or if the scheduler is on another "     \
+    "machine, the address from which this machine reaches it)"
 
 #define NODE_PORT_OPTION(names, help)                                                    \
     "port", .env = names, U64_AT(node.port, "P", "0", 0, 65535), help
 
 #define NODE_RANK_OPTION(names)                                                          \
-    "rank", .env = names, F64_AT(node.rank, "N", "-1", -1, 65535),                       \
-            "the wanted rank among the processes of its role, from 0, if it is free; "   \
-            "-1: any"
+    "rank",                                                                              \
+        .env = names, F64_AT(node.rank, "N", "-1", -1, 65535),                           \
+        "rank that this process gets among those of its role, from 0, if it is free; "   \
+        "-1: any"
 
 #define NODE_SPIN_OPTION                                                                 \
     "spin-us",                                                                           \
         .group = "How it runs", F64_AT(node.spin_us, "X", "0", 0, 1e6),                  \
-        "microseconds that a loop polls before it sleeps: faster answers where cores "   \
-        "are idle, slower ones where they are not"
+        "microseconds that a loop polls before it sleeps; answers are faster if cores "  \
+        "are idle, and slower otherwise"
 
 #define NODE_LOG_LEVEL_OPTION                                                            \
     "log-level", CHOICE_AT(node.log_level, NODE_LOG_LEVELS, "info"),                     \
-        "which messages are printed: this level and more urgent ones"
+        "print messages of this level and of more urgent ones"
 
 // For launch and the scheduler, which wait for the other processes; the fields are
 // members of the struct itself.
 #define CLUSTER_DEAD_OPTION                                                              \
     "dead-timeout", F64_AT(dead_timeout, "SECONDS", "10", 2, 86400),                     \
-        "a process that is silent for so long counts as dead; each sends a sign of "     \
-        "life every second"
+        "a process that is silent for so long counts as dead; each process sends a "     \
+        "heartbeat every second"
 
 #define CLUSTER_GATHER_OPTION(and_then)                                                  \
     "gather-timeout", F64_AT(gather_timeout, "SECONDS", "60", 0.1, 86400),               \

@@ -22,17 +22,16 @@ static const struct option options[] = {
     {"nics", STRING_AT(node.interface, "NAME"),
      "the network interface to listen on; without it loopback"},
     {"port", U64_AT(node.port, "P", "7164", 1, 65535),
-     "port of the run, as in the trainers' --port; the first server listens for them "
+     "port of the run, which trainers also get as --port; the first server listens "
      "there"},
     {"ports_num", U64_AT(dense_loops, "N", "1", 1, 256),
      "event loops for dense tables (loops of tug server)"},
     {"ports_num_for_sparse", U64_AT(sparse_loops, "N", "0", 0, 255),
      "event loops for sparse tables; 0: those for dense tables hold them, too"},
     {"pservers", STRING_AT(pservers, "HOST,..."),
-     "all servers of the run, as in the trainers' --pservers; the first one hosts the "
-     "scheduler; by default this server is the only one"},
-    {"comment", STRING_AT(comment, "TEXT"),
-     "has no effect; the text only shows in the list of processes"},
+     "all servers of the run, as for the trainers; the first one hosts the scheduler. "
+     "Without this option this server is the only one"},
+    {"comment", STRING_AT(comment, "TEXT"), "has no effect, except that ps shows it"},
     NODE_REACH_OPTIONS("60"),
     {NODE_HOST_OPTION("the address to listen on, in place of --nics")},
     {NODE_LOG_LEVEL_OPTION},
@@ -42,7 +41,7 @@ static const struct option options[] = {
      "directory below which saves are written and read; without it this server writes "
      "none"},
     {"load-root", LIST_AT(load_roots, "DIR"),
-     "directory below which saves are read, too"},
+     "another directory below which saves are read"},
     {"cold-root", STRING_AT(cold_root, "DIR"),
      "directory below which rows are kept on disk"},
 };

@@ -27,8 +27,8 @@ enum { LEAVE_SECONDS = 30 }; // longer than it takes to replace a silent link
 
 static const struct option options[] = {
     {NODE_SCHEDULER_OPTION(
-        "address at which it listens and that others are told; instead of --host and "
-        "--port (DMLC_PS_ROOT_URI, DMLC_PS_ROOT_PORT)")},
+        "address at which the scheduler listens, in place of --host and --port "
+        "(DMLC_PS_ROOT_URI, DMLC_PS_ROOT_PORT)")},
     {"servers", .env = "DMLC_NUM_SERVER", U64_AT(servers, "S", "1", 1, 4096),
      "server processes to wait for"},
     {"workers", .env = "DMLC_NUM_WORKER PADDLE_TRAINERS_NUM",
@@ -55,10 +55,10 @@ const struct option_table cli_scheduler_options = {
     .summary = "run the scheduler of a cluster",
     .usage = "--servers S --workers W [options] [-- train ...]",
     .about =
-        "Waits for all servers and workers, tells them of each other, notices when one "
-        "dies, and ends all of them when the run is over. With `-- train` and the "
-        "options of `tug train` it also drives the training and prints its result; "
-        "the workers are given the same words.\n"
+        "Waits for all servers and workers, tells each the others' addresses, notices "
+        "when one dies, and ends all of them when the run is over. With `-- train` and "
+        "the options of `tug train` it also drives the training and prints its result; "
+        "give the same words to the workers.\n"
         "Options may come from the environment: DMLC_NUM_SERVER, DMLC_NUM_WORKER, "
         "DMLC_PS_ROOT_URI, DMLC_PS_ROOT_PORT. `tug launch` starts all roles at once.",
     .examples =

@@ -23,21 +23,21 @@ static const struct option options[] = {
     {NODE_SPIN_OPTION},
     {NODE_LOG_LEVEL_OPTION},
     {"loops", U64_AT(loops, "N", "1", 1, 256),
-     "event loops, each with its own part of the tables: one for each core that it may "
-     "use"},
+     "number of event loops, each with its own part of the tables; use one for each "
+     "core that the server may use"},
     {"sparse-loops", U64_AT(sparse_loops, "M", "0", 0, 255),
-     "how many of these loops hold sparse tables, while the others hold dense ones; 0: "
-     "all loops hold both"},
+     "number of these loops that hold sparse tables, while the others hold dense ones; "
+     "0: all loops hold both"},
     {"memory", SIZE_AT(memory, "SIZE", "0", 0, 0),
-     "memory for rows and buffers together, as 8G: a quarter (64M to 4G) is for buffers, "
-     "the rest for rows; requests that need more wait or are refused; 0: no limit for "
-     "rows, "
-     "and buffers get a quarter of the memory that is free at the start, 4G at most"},
+     "memory for rows and buffers together, such as 8G: a quarter (64M to 4G) is for "
+     "buffers, the rest for rows; requests that need more wait or are refused. 0: rows "
+     "have no limit, and buffers get a quarter of the memory that is free at the start, "
+     "at most 4G"},
     {"save-root", .group = "Files", STRING_AT(save_root, "DIR"),
-     "directory below which saves are written and read; it is made if it is missing. "
-     "Without it this server writes no saves"},
+     "directory below which this server writes and reads saves; it is created if it is "
+     "missing. Without this option the server writes no saves"},
     {"load-root", LIST_AT(load_roots, "DIR"),
-     "directory below which saves are read, too"},
+     "another directory below which saves are read"},
     {"cold-root", STRING_AT(cold_root, "DIR"),
      "directory below which rows are kept on disk: the setting 'cold' of a table names a "
      "directory there"},
@@ -48,8 +48,8 @@ const struct option_table cli_server_options = {
     .summary = "run a server of a cluster: it holds a part of the tables",
     .usage = "--scheduler HOST:PORT [options]",
     .about =
-        "Joins the scheduler, keeps its share of all tables in memory, and leaves when "
-        "the last worker has finished.",
+        "Joins the cluster, keeps its partitions of all tables in memory, and leaves "
+        "when the last worker has finished.",
     .examples =
         "tug server --scheduler 10.0.0.1:9100 --loops 4 --ca ca.pem --cert s0.pem "
         "--key s0.key",

@@ -25,7 +25,7 @@ static const struct option options[] = {
     {NODE_SPIN_OPTION},
     {NODE_LOG_LEVEL_OPTION},
     {"threads", U64_AT(threads, "N", "0", 0, 1024),
-     "threads, unless `train` is given --threads; 0: one for each core"},
+     "number of threads, if `train` has no --threads; 0: one for each core"},
 };
 
 const struct option_table cli_worker_options = {
@@ -33,8 +33,8 @@ const struct option_table cli_worker_options = {
     .summary = "run a worker of a cluster: it reads data and computes",
     .usage = "--scheduler HOST:PORT [options] -- train ...",
     .about =
-        "Joins the scheduler and trains on the data that the scheduler assigns to it, "
-        "until the run is over. The words behind -- must be the same as the scheduler's.",
+        "Joins the cluster and trains on the data that the scheduler assigns to it, "
+        "until the run is over. The words after -- must be the same as the scheduler's.",
     .examples = "tug worker --scheduler 10.0.0.1:9100 -- train --data day.tsv --format "
                 "criteo",
     CLI_OPTIONS(options),

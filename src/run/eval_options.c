@@ -19,15 +19,17 @@ static const struct option options[] = {
      "their "
      "examples; groups with a single class are skipped. " GROUP_COLUMNS},
     {"by", STRING_AT(by, "COLUMN,..."),
-     "also a table of the metrics for each value of the columns, the values with most "
-     "examples first"},
-    {"top", U64_AT(top, "N", "20", 1, 1000000000), "how many values --by prints"},
+     "also print a table of the metrics for each value of the columns, the values with "
+     "most examples first"},
+    {"top", U64_AT(top, "N", "20", 1, 1000000000),
+     "with --by: number of values to "
+     "print"},
     {"importance", FLAG_AT(importance),
-     "also print what each column is worth: the AUC lost and the logloss gained when "
-     "every example has that column's features of another, random example. It holds "
-     "the data in memory"},
+     "also print the importance of each column: the loss of AUC and the increase of "
+     "logloss if every example gets this column's features from another, random "
+     "example. The data is kept in memory"},
     {"only", STRING_AT(only, "COLUMN,..."),
-     "with --importance: only these columns, or several together, as in a,b+c"},
+     "with --importance: only these columns; a,b+c takes b and c together"},
     {"calibration", FLAG_AT(calibration),
      "also print the mean prediction and the share of positives of each tenth of the "
      "examples, from the lowest predictions to the highest"},
@@ -39,14 +41,14 @@ const struct option_table cli_eval_options = {
     .command = "eval",
     .summary = "evaluate a saved model: AUC, logloss, copc and others",
     .usage = "--from DIR --data PATH... [options]",
-    .about = "Prints the AUC (exact; ties count half), the logloss, copc: clicks that "
-             "the model predicts over clicks that there were, so that 1 is right, the "
-             "area below the curve of precision and recall (pr_auc: average precision), "
-             "and ne: the normalized entropy, logloss over that of predicting the share "
-             "of positives for every example, so that below 1 is better than a guess. "
-             "With --loss squared it is the root of the mean squared error (rmse) and "
-             "the mean absolute error (mae). --json has all of them. Features that the "
-             "model was not trained on count as absent.",
+    .about = "Prints these metrics: AUC (exact; ties count half); logloss; copc, the "
+             "predicted clicks divided by the clicks in the data (1 is ideal); pr_auc, "
+             "the average precision; and ne, the normalized entropy: logloss divided by "
+             "that of predicting the share of positives for every example (below 1 is "
+             "better than a guess). With --loss squared the metrics are the root of the "
+             "mean squared error (rmse) and the mean absolute error (mae). --json "
+             "prints all of them. Features that the model was not trained on count as "
+             "absent.",
     .examples = "tug eval --from model --data test.tsv\n"
                 "tug eval --from model --data test.csv --group user_id\n"
                 "tug eval --from model --data test.csv --by device,hour --top 50\n"

@@ -9,19 +9,20 @@ static const struct option options[] = {
     MODEL_OPTIONS("What to predict", "files, directories, globs in quotes, or - for "
                                      "standard input; the labels may be absent"),
     {"max-bad-lines", U64_AT(model.max_bad_lines, "N", "0", 0, 0),
-     "number of unreadable lines that are skipped before the command gives up; each "
-     "is printed as 'nan', so that predictions stay beside their lines (empty lines are "
-     "skipped and give none)"},
+     "number of unreadable lines that are skipped before the command gives up; each is "
+     "printed as 'nan', so that the n-th prediction belongs to the n-th line that is "
+     "not empty"},
     {"out", .group = "Output", STRING_AT(out, "FILE"),
      "file for the predictions, which appears when it is complete, compressed when its "
      "name ends in .gz, .zst or .lz4; by default, and with -, standard output"},
     {"keep", STRING_AT(keep, "COLUMN,..."),
-     "write these columns before each prediction, with the data's separator; of csv by "
-     "their names, of criteo I1 to I13 and C1 to C26, of libffm the fields' numbers, of "
-     "multislot the slots' names"},
+     "write these columns before each prediction, with the data's separator. Columns of "
+     "csv are named by their names, of criteo I1 to I13 and C1 to C26, of libffm the "
+     "fields' numbers, of multislot the slots' names"},
     {"header", .fallback = "true", FLAG_AT(header),
-     "with --keep, where the data is csv with a header: begin with one, the columns and "
-     "'prediction' (of several labels 'prediction_LABEL'); --no-header leaves it out"},
+     "with --keep, if the data is csv with a header: write a header with the columns "
+     "and 'prediction' (with several labels 'prediction_LABEL'); --no-header leaves it "
+     "out"},
     {"raw", FLAG_AT(raw), "scores (log-odds) instead of probabilities"},
     {"stream", FLAG_AT(stream),
      "write each prediction as soon as its line has been read, for a program that waits "
@@ -30,23 +31,23 @@ static const struct option options[] = {
      "each line is a JSON object: \"prediction\", and the columns of --keep"},
     {"quiet", FLAG_AT(quiet), "print predictions and warnings only, no notices"},
     {"explain", FLAG_AT(explain),
-     "take each prediction apart: the bias, and for each feature its linear term, what "
-     "its pairs add, and how much less the layers add without it (a difference: these do "
-     "not add up). Features are sorted by how much the score changes without them. With "
-     "--json one object a line"},
+     "explain each prediction: print the bias, and for each feature its linear term, "
+     "the sum of its pairs, and the change of the layers' output without it (these "
+     "differences do not add up). Features are sorted by the change of the score "
+     "without them. With --json, print one object in a line"},
     {"top", U64_AT(top, "N", "10", 0, 1000000),
-     "with --explain: the number of pairs shown, those with the largest effect"},
+     "with --explain: number of pairs to print, those that change the score most"},
 };
 
 const struct option_table cli_predict_options = {
     .command = "predict",
     .summary = "print a saved model's predictions for data",
     .usage = "--from DIR --data PATH... [--out FILE] [options]",
-    .about = "Prints one probability per line, in the order of the input (for a model "
-             "trained with --loss squared, the predicted number). With several "
-             "labels a line has one for each, in the order of --label, with the data's "
-             "separator between them; with --json \"prediction\" is an object, by their "
-             "names.",
+    .about = "Prints one probability for each line, in the order of the input (for a "
+             "model trained with --loss squared, the predicted number). With several "
+             "labels a line has one prediction for each label, in the order of --label, "
+             "separated by the data's separator; with --json \"prediction\" is an "
+             "object, by their names.",
     .examples = "tug predict --from model --data new.tsv --out p.txt\n"
                 "tug predict --from model --data new.csv --keep id > scored.csv\n"
                 "zcat new.tsv.gz | tug predict --from model --data - | head\n"

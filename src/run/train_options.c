@@ -30,158 +30,156 @@ static const struct option options[] = {
      ".gz, .zst and .lz4 files are decompressed"},
     {"format", CHOICE_AT(format, TRAIN_FORMATS, NULL),
      "format of all files: criteo (label, 13 integers, 26 words, tabs), libsvm (label "
-     "index:value), libffm (label field:index:value), csv (with a header), "
-     "multislot (--slots: count value value ... of each); with --resume "
-     "and --init-from it is taken from the saved model, like all options that say how "
-     "data is read"},
+     "index:value), libffm (label field:index:value), csv (with a header), multislot "
+     "(for each slot of --slots: count value value ...); with --resume and --init-from "
+     "the saved model determines it, as all options that describe the data"},
     {"pipe-command", STRING_AT(pipe_command, "COMMAND"),
-     "command that makes the data of each file of --data, --test and --valid: 'sh -c "
-     "COMMAND' reads the file, decompressed, and tug reads its output in the file's "
-     "place; it isn't saved with the model"},
+     "command that converts each file of --data, --test and --valid: 'sh -c COMMAND' "
+     "reads the decompressed file, and tug reads the command's output instead of the "
+     "file; the command is not saved with the model"},
     {"web-any-host", .own = true, FLAG_AT(web_any_host),
-     "for remote data (http, s3, webhdfs): allow a server to redirect to an address of "
-     "this machine or of its network link"},
+     "for remote data (http, s3, webhdfs): allow a server to redirect to a loopback or "
+     "link-local address, which is refused by default"},
     {"test", .own = true, LIST_AT(test, "PATH..."),
      "data to evaluate on when training is over; never influences training"},
     {"valid", STRING_AT(valid, "PATH|FRACTION|I/K"),
-     "data that decides when to stop and which pass is kept: a file, or a share of the "
-     "training data that is then not trained on: 0.1, or 2/5 for the second of five "
-     "parts"},
+     "validation data, which decides when to stop and which pass is kept: a file, or a "
+     "share of the training data, such as 0.1, or one part of it, such as 2/5, the "
+     "second of five; this share or part is then not used for training"},
     {"cv", .own = true, U64_AT(cv, "K", "0", 0, 1000),
-     "cross-validation: train K times, each time validated on another of K parts of the "
+     "cross-validation: train K times, each time validate on another of K parts of the "
      "data, and print the mean of each pass; no model is kept"},
     {"group", STRING_AT(group, "COLUMN,..."),
-     "also the AUC by group (gauc) of --test and --valid, such as by "
-     "user. " GROUP_COLUMNS},
+     "also print the AUC by group (gauc) of --test and --valid; a group has all "
+     "examples with the same values in these columns, such as a user. " GROUP_COLUMNS},
     {"merge-ids", STRING_AT(merge_ids, "COLUMN:N"),
-     "join the N lines with the same text in this column into one example with the slots "
-     "of all of them; ids with another number of lines, and lines with the same slot, "
-     "are left out and counted. Also for --test, --valid and eval. Data in memory only"},
+     "join the N lines with the same text in this column into one example with the "
+     "slots of all of them; ids with another number of lines, or whose lines have the "
+     "same slot, are left out and counted. It also applies to --test, --valid and eval, "
+     "and needs the data in memory"},
     {"max-bad-lines", U64_AT(max_bad_lines, "N", "0", 0, 0),
      "number of unreadable lines that are skipped and counted before training gives "
      "up"},
     {"data-in", .own = true, CHOICE_AT(data_in, TRAIN_DATA_INS, "auto"),
-     "memory: read once, shuffled as a whole every pass; stream: read every pass, "
-     "shuffled within a window; auto: memory when the data fits"},
+     "memory: read the data once and shuffle all of it in every pass; stream: read it "
+     "in every pass and shuffle within a window; auto: memory if the data fits"},
     {"window", .own = true, U64_AT(window_mb, "MB", "256", 1, 1 << 20),
-     "megabytes of text held and shuffled at a time when streaming"},
+     "with --data-in stream: megabytes of text that are kept and shuffled at a time"},
     {"normalize", .fallback = "true", FLAG_AT(normalize),
-     "fm, ffm: for the terms of pairs every example is scaled to unit length, as in "
-     "libffm"},
+     "fm, ffm: scale each example to unit length for the terms of pairs, as libffm does"},
     {"fields", U64_AT(fields, "N", "0", 0, 65535),
-     "libffm: number of fields; 0: counted in the data"},
+     "libffm: number of fields; 0: the number of fields in the data"},
     {"label", .group = TRAIN_OF_CSV, STRING_AT(label, "COLUMN,..."),
-     "column of the label, by default the first column; several, of which some may be "
-     "empty, are learned together by models with layers, and validation goes by the "
-     "first one"},
+     "column of the label (default: the first column). Models with layers can learn "
+     "several labels together; a label may be empty in some lines, and validation uses "
+     "the first one"},
     {"drop", STRING_AT(drop, "COLUMN,..."),
      "columns to leave out, such as ids that no new example shares; '' is the column "
      "whose name is empty"},
     {"numeric", STRING_AT(numeric, "COLUMN,..."),
-     "columns taken as numbers; the others are words. COLUMN:log takes log(1 + number), "
-     "COLUMN:bins:N (32) its bin, of N bins with about as many numbers each"},
+     "numeric columns; the others are words. COLUMN:log uses log(1 + number); "
+     "COLUMN:bins:N uses the number's bin, one of N (default 32) with about equally "
+     "many numbers each"},
     {"lists", STRING_AT(lists, "COLUMN,..."),
      "columns with several words in a cell, each of which is a feature"},
     {"list-separator", STRING_AT(list_separator, "C"),
-     "separator of the words of a cell (default: |)"},
+     "with --lists: separator of the words of a cell (default: |)"},
     {"missing", STRING_AT(missing, "WORD,..."),
-     "words that stand for an empty cell, as NA,null"},
+     "words that count as an empty cell, such as NA,null"},
     {"cross-columns", STRING_AT(cross_columns, "COLUMN*COLUMN,..."),
-     "two or three columns whose words in combination are one more feature"},
+     "two or three columns, each combination of whose words is one more feature"},
     {"columns", STRING_AT(columns, "NAME,..."),
-     "names of the columns of files that have no header"},
+     "the columns' names, for files without a header"},
     {"weight-column", STRING_AT(weight_column, "COLUMN"),
-     "column of the examples' weights"},
+     "the column with the weights of examples"},
     {"allow-missing", FLAG_AT(allow_missing),
-     "accept files that lack columns which the first file, or the saved model, has"},
+     "accept files that lack columns of the first file or of the saved model"},
     {"separator", .fallback = ",", STRING_AT(separator, "C"),
      "separator of columns: one character, or tab"},
     {"quote", STRING_AT(quote, "double|none"),
-     "whether cells may stand between double quotes, as csv writers put them, or quotes "
-     "are part of the text, as in many logs (default: double)"},
+     "double: double quotes may enclose a cell, as in csv; none: quotes are ordinary "
+     "characters, as in many logs (default: double)"},
     {"decimal", STRING_AT(decimal, ",|."),
-     "decimal mark of numbers: a comma where they are written as 3,14 (default: .)"},
+     "decimal mark of numbers; a comma for numbers such as 3,14 (default: .)"},
     {"slots", .group = "MultiSlot only", STRING_AT(slots, "TEXT|FILE"),
-     "the slots of a line, one after another, as \"label:label, user:ids, seen:ids@user, "
-     "price:dense[3], c1..c26:ids, junk:skip\"; types: label, ids, ids@SLOT (the same "
-     "ids as that slot's), keys (ids that are keys as they stand), dense[N] (numbers), "
-     "weight, skip"},
+     "the slots of a line, one after another, as \"label:label, user:ids, "
+     "seen:ids@user, price:dense[3], c1..c26:ids, junk:skip\"; types: label, ids, "
+     "ids@SLOT (ids that share their features with the slot SLOT), keys (ids that are "
+     "used as keys unchanged), dense[N] (N numbers), weight, skip"},
     {"recipe", .own = true, .group = "Model", CHOICE_AT(recipe, TRAIN_RECIPES, "none"),
-     "settings for a known data set, which options on the command line replace; 'tug "
-     "config --recipe criteo' shows them"},
+     "settings for a known data set; other options override them, and 'tug config "
+     "--recipe criteo' prints them"},
     {"model", CHOICE_AT(model, TRAIN_MODELS, "fm"), MODELS(MODEL_HELP) + 2},
     {"dim", U64_AT(dim, "K", NULL, 1, 1024),
      "length of the latent vectors (default: 8 for fm, 4 for ffm, 16 with layers)"},
     {"dims", STRING_AT(dims, "COLUMN=N,..."),
-     "mlp, wide_deep, dcn: length of the vectors of these columns, where it is not "
-     "--dim; "
-     "a row has room for the longest. " FEATURE_COLUMNS},
+     "mlp, wide_deep, dcn: lengths of the vectors of these columns, if not --dim; each "
+     "row has room for the longest vector. " FEATURE_COLUMNS},
     {"loss", CHOICE_AT(loss, LOSS_NAMES, "logistic"),
      "logistic for labels 0 and 1 (or -1 and 1), squared for any number"},
     {"init", F64_AT(init, "X", NULL, 0, 10),
-     "latent weights begin uniformly distributed in (-X, X) (default: 0.05 for fm, 0.3 "
+     "latent weights start uniformly distributed in (-X, X) (default: 0.05 for fm, 0.3 "
      "for ffm, 0.01 with layers)"},
     {"hidden", .group = TRAIN_OF_LAYERS, STRING_AT(hidden, "N,..."),
-     "units of the fully connected layers, from the fields' vectors on (default: "
-     "400,400,400)"},
+     "numbers of units of the fully connected layers, beginning after the fields' "
+     "vectors (default: 400,400,400)"},
     {"tower", STRING_AT(tower, "N,..."),
-     "with several labels: units of the layers that each label has on top of the shared "
-     "layers of --hidden (default: none, only an output each)"},
+     "with several labels: numbers of units of each label's own layers, on top of the "
+     "shared layers of --hidden (default: none, only one output for each label)"},
     {"task-weights", STRING_AT(task_weights, "X,..."),
      "with several labels: a factor for the loss of each label (default: 1)"},
-    {"cross", U64_AT(cross, "N", NULL, 1, 8), "dcn: layers of products (default: 3)"},
+    {"cross", U64_AT(cross, "N", NULL, 1, 8), "dcn: number of cross layers (default: 3)"},
     {"dropout", F64_AT(dropout, "P", NULL, 0, 0.99),
-     "share of the layers' units that is left out, at random, for each example in "
-     "training (default: 0)"},
+     "share of the layers' units that is left out at random for each training example "
+     "(default: 0)"},
     {"pooling", CHOICE_AT(pooling, "sum mean", "sum"),
-     "adds or averages the vectors of a field that has several features"},
+     "whether the vectors of a field's features are added or averaged"},
     {"data-norm", FLAG_AT(data_norm),
-     "subtract from each number the mean of its column and divide it by the column's "
-     "spread, both over the examples trained on (csv: --numeric; multislot: dense "
-     "slots)"},
+     "normalise each number by the mean and the spread of its training examples (csv: "
+     "--numeric; multislot: dense slots)"},
     {"batch-norm", FLAG_AT(batch_norm),
      "normalise each unit over the examples that are computed together (Ioffe & Szegedy "
      "2015)"},
     {"dense-optimizer", .choices = TRAIN_OPTIMIZERS,
      STRING_AT(dense_optimizer, OPTIMIZER),
-     "update rule of the layers, once a batch, by the mean of its gradients; numbers "
-     "as with --optimizer (default: adam)"},
+     "update rule of the layers, which is applied once a batch to the mean gradient; "
+     "its parameters as with --optimizer (default: adam)"},
     {"dense-lr", F64_AT(dense_lr, "X", NULL, 0, 1000),
-     "learning rate of the layers (default: the optimizer's, 0.001 for adam)"},
+     "learning rate of the layers (default: that of --dense-optimizer, 0.001 for adam)"},
     {"epochs", .group = "Training", U64_AT(epochs, "N", "10", 1, 1000000),
-     "passes over the data"},
+     "number of passes over the data"},
     {"optimizer", .fallback = "adagrad-row", .choices = TRAIN_OPTIMIZERS,
      STRING_AT(optimizer, OPTIMIZER),
-     "update rule of the weights; adagrad: a rate per weight, adagrad-row: one per "
-     "latent vector; ftrl with --l1 makes sparse models. Its numbers n0, beta, beta1 and "
-     "beta2, as far as it has them, can be given: adagrad:n0=0,beta=1e-6"},
+     "update rule of the weights; adagrad adapts a rate for each weight, adagrad-row "
+     "one for each latent vector; ftrl with --l1 makes sparse models. The rule's "
+     "parameters n0, beta, beta1 and beta2 may follow its name: adagrad:n0=0,beta=1e-6"},
     {"lr", F64_AT(lr, "X", NULL, 0, 1000),
-     "learning rate (default: the optimizer's, 0.1 for adagrad)"},
+     "learning rate (default: that of the optimizer, 0.1 for adagrad)"},
     {"latent-lr", F64_AT(latent_lr, "X", NULL, 0, 1000),
-     "learning rate of latent vectors (default: --lr; for fm 3 times that, with layers "
-     "twice)"},
+     "learning rate of latent vectors (default: --lr in ffm, 3 times --lr in fm, twice "
+     "--lr with layers)"},
     {"l1", F64_AT(l1, "X", NULL, 0, INFINITY),
-     "L1 penalty, as the optimizer defines it (default: the optimizer's)"},
+     "L1 penalty (default: that of the optimizer)"},
     {"l2", F64_AT(l2, "X", NULL, 0, INFINITY),
      "L2 penalty at each update (default: 0 for w; 0.0002 for v, 0.001 in ffm)"},
     {"prior", F64_AT(prior, "X", NULL, 0, 1e6),
-     "L2 penalty once a pass, spread over the updates of a weight: holds back rare "
+     "L2 penalty once a pass, spread over the updates of a weight; it regularises rare "
      "features (default: 2; 1 for v, except in ffm)"},
     {"schedule", CHOICE_AT(schedule, SCHEDULE_NAMES, "constant"),
-     "factor on the rate after p passes: poly (1 + A p)^-B, exp A^(p / B), discexp "
-     "A^floor(p / B), linear max(1 - A p, B)"},
+     "factor of the learning rate after p passes: poly (1 + A p)^-B, exp A^(p / B), "
+     "discexp A^floor(p / B), linear max(1 - A p, B)"},
     {"schedule-a", F64_AT(schedule_a, "A", "1", 0, INFINITY), "A of --schedule"},
     {"schedule-b", F64_AT(schedule_b, "B", "0.5", 0, INFINITY), "B of --schedule"},
     {"patience", .own = true, U64_AT(patience, "N", "2", 0, 1000000),
-     "with --valid: passes without a better loss before stopping; 0: never stop early"},
+     "with --valid: stop after so many passes without a better loss; 0: never stop "
+     "early"},
     {"refit", .own = true, FLAG_AT(refit),
-     "with --valid: when validation has found the best number of passes, train again "
-     "from "
-     "the start for so many, on all examples, those of --valid included"},
+     "with --valid: once validation has found the best number of passes, train anew for "
+     "that number of passes on all examples, those of --valid included"},
     {"batch", U64_AT(batch, "N", "256", 1, 1 << 20),
-     "examples per batch: with --deterministic their gradients are added per key and "
-     "applied once; otherwise a thread takes this many at a time; the default on a "
-     "cluster is 1024, with layers 512, except in sync mode"},
+     "examples in a batch: with --deterministic their gradients are added for each key "
+     "and applied once; otherwise a thread takes this many examples at a time. On a "
+     "cluster the default is 1024, with layers 512, except in sync mode"},
     {"threads", .own = true, U64_AT(threads, "N", "0", 0, 1024), "0: one per core"},
     // JSON's integers are signed, so the maximum is below 2^63.
     {"seed", U64_AT(seed, "N", "1", 0, 1e18),
@@ -192,79 +190,76 @@ static const struct option options[] = {
      "because auto depends on the machine's memory"},
     {"mode", .fallback = "async",
      STRING_AT(mode, "sync|ssp:S|async|half-async|geo:K|elastic:K[:RATE]"),
-     "how far workers may run ahead of each other; half-async: the threads of a worker "
-     "compute each batch together; geo:K: workers train copies of the rows for K "
-     "batches, and bring their average together; elastic:K: copies stay apart, and every "
-     "K batches they and the servers' rows go RATE / workers (RATE: 0.9) of the way "
-     "towards each other; on one machine: async, or sync, which is the "
-     "same "
-     "as --deterministic"},
+     "synchronisation of workers; ssp:S: no worker runs more than S batches ahead of "
+     "the slowest; half-async: the threads of a worker compute each batch together; "
+     "geo:K: workers train copies of the rows for K batches, then average them; "
+     "elastic:K: every K batches the workers' copies and the servers' rows move RATE / "
+     "workers (RATE: 0.9) of the way towards each other. In one process: async, or "
+     "sync, which is the same as --deterministic"},
     {"reduce", CHOICE_AT(reduce, TRAIN_REDUCES, "sum"),
-     "with --deterministic: gradients of a batch are added, or averaged over its "
-     "examples"},
+     "with --deterministic: whether the gradients of a batch are added, or averaged "
+     "over its examples"},
     {"average", U64_AT(average, "N", "0", 0, 1ull << 40),
-     "validate, test and save the mean of the parameters over about the last N batches; "
-     "training continues with the parameters themselves; 0: no mean"},
+     "use the mean of the parameters over about the last N batches for validation, "
+     "tests and saves; training continues with the parameters themselves; 0: no mean"},
     {"table", STRING_AT(table, "SETTINGS|FILE"),
      "settings of a table whose rows are added and removed by rules, as \"accessor=ctr; "
      "entry=count:3\"; 'tug table settings' lists them. Without it every feature gets a "
      "row, which stays"},
     {"rules", .group = TRAIN_OF_CLUSTERS, CHOICE_AT(rules, TRAIN_RULES, NULL),
-     "process that applies the update rule: the worker after each example, or the server "
-     "to the gradients of a batch; auto: the server in sync mode and for "
-     "momentum, rmsprop, adam and ftrl, otherwise the worker"},
+     "which process applies the update rule: worker: after each example; server: to the "
+     "gradients of a batch; auto: the server in sync mode and for momentum, rmsprop, "
+     "adam and ftrl, otherwise the worker"},
     {"shuffle", CHOICE_AT(shuffle, TRAIN_SHUFFLES, NULL),
-     "pieces: each worker shuffles within the pieces of files that it gets; global: "
-     "before the first pass all examples are dealt anew through the servers, so that "
+     "pieces: each worker shuffles within the pieces of files that it gets; global: all "
+     "examples are redistributed through the servers before the first pass, so that "
      "each piece is a random sample of the data; use it for sorted data"},
     {"shuffle-by", STRING_AT(shuffle_by, "COLUMN,..."),
-     "with --shuffle global: examples that are equal in these columns, such as a user, "
-     "come to one worker, in one piece. " GROUP_COLUMNS},
+     "with --shuffle global: one worker gets all examples with the same values in these "
+     "columns, such as a user, in one piece. " GROUP_COLUMNS},
     {"values", CHOICE_AT(values, TRAIN_VALUES, NULL),
-     "floats on the wire; bf16 halves the bytes of gradients and weights and rounds them "
-     "to 8 bits"},
+     "format of floats on the wire; bf16 halves the bytes of gradients and weights and "
+     "rounds their mantissas to 8 bits"},
     {"in-flight", U64_AT(in_flight, "N", NULL, 1, TRAIN_MAX_IN_FLIGHT),
-     "async, ssp: batches of a worker thread that are pulled, computed and pushed at the "
-     "same time; 1: the next one is asked for when this one's push is acknowledged. The "
-     "default is 1 for models with layers and 3 for others"},
+     "async, ssp: number of batches that a worker thread pulls, computes and pushes at "
+     "the same time; 1: the next batch is pulled when the push of this one is "
+     "acknowledged. The default is 1 for models with layers and 3 for others"},
     {"dense-staleness", U64_AT(dense_staleness, "S", NULL, 0, UINT32_MAX),
-     "async, models with layers: a pull of the layers misses at most the last S "
-     "batches of each worker, as in ssp:S; 0: layers are synchronous, while rows of "
-     "features stay asynchronous"},
+     "async, models with layers: a pull of the layers misses at most the last S batches "
+     "of each worker, as in ssp:S; 0: layers are synchronous. Rows of features stay "
+     "asynchronous"},
     {"pack-keys", .own = true, FLAG_AT(pack_keys),
-     "compress the keys of requests: pays for small ids, not for hashed ones"},
+     "compress the keys of requests; this helps with small ids, not with hashed words"},
     {"cache-keys", .own = true, FLAG_AT(cache_keys),
-     "send a list of keys once, and then its signature: the push of a batch has the same "
-     "keys as its pull"},
+     "send a list of keys once, and then only its signature, since the push of a batch "
+     "has the same keys as its pull"},
     {"score-by", CHOICE_AT(score_by, TRAIN_SCORE_BY, "driver"),
-     "process that scores --valid and --test, with the same metrics to the last bit: the "
-     "driver, which runs beside the scheduler; or all workers, a part each: then they "
+     "process that scores --valid and --test, with bit-identical metrics: driver: the "
+     "process beside the scheduler; workers: each worker scores a part, so the workers "
      "need the files, and the driver does not"},
     {"out", .own = true, .group = "Saving", STRING_AT(out, "DIR"),
-     "directory of the model; each save is a directory of its own below it"},
+     "directory of the model; each save is a separate directory below it"},
     {"save-every", .own = true, STRING_AT(save_every, "N|Nbatches"),
-     "also save every N passes, or every N batches; without it the model is saved at the "
-     "end only"},
+     "save every N passes, or every N batches; without this option the model is saved "
+     "only at the end"},
     {"keep", .own = true, U64_AT(keep, "N", "3", 1, 1000000),
      "number of saves that are kept; older ones are removed"},
     {"keep-names", .own = true, U64_AT(keep_names, "N", "0", 0, 1e9),
-     "save the words behind hashed keys, the first N of them, with the number of "
-     "examples that have each, for 'tug table' and 'tug predict --explain'; reads the "
+     "save the words of hashed keys, at most the first N in the data, with the number "
+     "of examples of each, for 'tug table' and 'tug predict --explain'; this reads the "
      "data once more; 0: none"},
     {"publish", STRING_AT(publish, "DIR"),
-     "publish the model in DIR while it is trained, for programs that serve it "
-     "(tug.Scorer in Python, tug/score.h in C): all rows now and then, as a base, "
-     "between "
-     "them those that have changed, as deltas, and the last ones when training is over. "
-     "On "
-     "a cluster DIR lies below --out"},
+     "publish the model in DIR during training, for programs that serve it (tug.Scorer "
+     "in Python, tug/score.h in C): a base has all rows, the deltas after it have the "
+     "changed rows, and the last one follows when training is over. On a cluster DIR "
+     "must be below --out"},
     {"publish-every", .own = true, F64_AT(publish_every, "SECONDS", "60", 0.01, 1e6),
-     "with --publish: the time between two saves"},
+     "with --publish: time between two saves"},
     {"publish-deltas", .own = true, U64_AT(publish_deltas, "N", "100", 0, 4000),
-     "with --publish: deltas that follow a base before the next base"},
+     "with --publish: number of deltas between two bases"},
     {"resume", .own = true, .bare = "yes", CHOICE_AT(resume, TRAIN_RESUMES, "no"),
-     "continue the run in --out from its last save, on the same data; auto: continue it "
-     "if there is a save, otherwise begin it (which needs --format)"},
+     "continue the run in --out from its last save, on the same data; auto: continue if "
+     "there is a save, otherwise begin (which needs --format)"},
     {"init-from", .own = true, STRING_AT(init_from, "DIR"),
      "begin a new run with the tables of a saved model"},
     {"init-tables", .own = true, STRING_AT(init_tables, "A,B"),
@@ -272,32 +267,31 @@ static const struct option options[] = {
     {"json", .own = true, .group = "Messages", FLAG_AT(json),
      "the last line of standard output is one JSON object"},
     {"log-every", .own = true, U64_AT(log_every, "N", "0", 0, 0),
-     "print a progress line every N batches, also with loss and AUC of these batches "
-     "alone "
-     "(window); 0: at growing intervals of time"},
+     "print a progress line every N batches, which also has loss and AUC of these "
+     "batches alone (window); 0: at growing intervals of time"},
     {"dot-every", .own = true, U64_AT(dot_every, "N", "0", 0, 0),
-     "print a dot every N batches, between the progress lines; 0: none"},
+     "print a dot every N batches between the progress lines; 0: no dots"},
     {"fetch", .own = true, STRING_AT(fetch, "NAME,..."),
-     "print these values every --fetch-every batches: loss and auc of the "
-     "pass, 'the bias', layers (their norm, mean, min and max) or one, as 'layer 1 of "
-     "2', "
-     "and rows of features, by COLUMN=WORD or key"},
+     "print these values every --fetch-every batches: loss and auc of the pass; 'the "
+     "bias'; 'layers', or one such as 'layer 1 of 2' (norm, mean, min and max); rows of "
+     "features, by COLUMN=WORD or key"},
     {"dump", .own = true, STRING_AT(dump, "FILE"),
-     "write norm, mean, min and max of the layers, and in one process each example of "
-     "the next batch "
-     "with label and score, every --fetch-every batches, as lines of JSON"},
+     "every --fetch-every batches, write lines of JSON with norm, mean, min and max of "
+     "the layers, and in one process with label and score of each example of the next "
+     "batch"},
     {"dump-fields", .own = true, STRING_AT(dump_fields, "COLUMN,..."),
-     "with --dump: the texts of these columns with each example. " GROUP_COLUMNS},
+     "with --dump: also write the texts of these columns for each "
+     "example. " GROUP_COLUMNS},
     {"fetch-every", .own = true, U64_AT(fetch_every, "N", "100", 1, 1e15),
-     "with --fetch and --dump: the number of batches between two lines"},
+     "with --fetch and --dump: number of batches between two outputs"},
     {"history", .own = true, STRING_AT(history, "FILE"),
-     "write a line of JSON for each pass as it ends: pass, examples, loss and auc (each "
-     "example before it was trained on), valid, seconds, best; a resumed run continues "
-     "the record of its save; with --refit it is that of the second run"},
+     "write a line of JSON at the end of each pass: pass, examples, loss and auc (each "
+     "example scored before it was trained on), valid, seconds, best. A resumed run "
+     "continues the record of its save; with --refit the file has the second run"},
     {"log-dir", .own = true, STRING_AT(log_dir, "DIR"),
      "also write messages to DIR/train.log"},
     {"log-level", .own = true, CHOICE_AT(log_level, TRAIN_LOG_LEVELS, "info"),
-     "which messages are printed: this level and more urgent ones"},
+     "print messages of this level and of more urgent ones"},
     {"quiet", .own = true, FLAG_AT(quiet),
      "print results and warnings only, no progress"},
 };
@@ -307,14 +301,15 @@ const struct option_table cli_train_options = {
     .summary = "train a model on a log of examples",
     .usage = "--data PATH... --format F [--test PATH...] [--model M] [options]",
     .about =
-        "Reads examples, trains, and prints how good the model is on the test data: "
-        "AUC (0.5 is guessing, 1 is perfect order), logloss (lower is better), copc "
-        "(clicks that the model predicts over clicks that there were; 1 is right) "
-        "and what 'tug eval --help' explains.\nFeatures need no vocabulary: words "
-        "are hashed with their column, "
-        "and indices of libsvm and libffm data are used as keys. Ctrl-C saves the "
-        "model and stops; --resume continues.\nThe flags of `paddle train` of Paddle's "
-        "first version are taken, too: docs/from-paddle-v0.md lists them.",
+        "Trains a model on examples and prints its metrics on the test data: AUC (0.5 "
+        "is guessing, 1 is perfect order), logloss (lower is better), copc (predicted "
+        "clicks divided by clicks in the data; 1 is ideal) and the others that 'tug "
+        "eval --help' explains.\n"
+        "Features need no vocabulary: a word is hashed together with its column, and "
+        "indices of libsvm and libffm data are used as keys. Ctrl-C saves the model and "
+        "stops; --resume continues.\n"
+        "tug train also accepts the flags of `paddle train` of Paddle's first version, "
+        "which docs/from-paddle-v0.md lists.",
     .examples =
         "tug train --data day.tsv --test next.tsv --format criteo\n"
         "tug train --data 'logs/*.gz' --format libsvm --model lr --valid 0.1 --out "

@@ -139,7 +139,7 @@ ROWS: Rows = [
     cxx_refused("Van::Create, a class derived from Van",
                 "void f() { ps::Van::Create(\"zmq\"); }", "Create"),
     page_refused("zmq_van.h, p3_van.h, spsc_queue.h", PS, ["`zmq_van.h`, `p3_van.h`, `spsc_queue.h`",
-                                                           "the transport is the library's"]),
+                                                           "replace or control the library's transport"]),
     cxx("Start(), StartAsync(\"name\"), Finalize(), Barrier(group)", "ps::Start(); ps::Start(\"me\"); "
         "ps::StartAsync(\"me\"); ps::Postoffice::Get()->Barrier(ps::kWorkerGroup); ps::Finalize();"),
     cxx("KVWorker(app), SimpleApp(app), Customer(id, handle)", "ps::KVWorker<float> kv(1); ps::SimpleApp app(1); "

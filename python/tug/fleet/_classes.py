@@ -15,7 +15,7 @@ from tug.fleet._names import Named
 from tug.fleet.server_desc import ACCESSORS, CLIENTS, NEVER, OWN_TABLE, SERVERS, FleetTable
 from tug.fleet.wrapper import FleetWrapper
 
-_OWN_SIDE = ("there is one server and one client here; a program on the servers that answers requests of its own is "
+_OWN_SIDE = ("tug has one kind of server and client; a program on the servers that answers requests of its own is "
              "kvapp (docs/kvapp.md), and what a row does is an accessor or a rule (tug/table.h)")
 _MADE_BY_NAME = "a table's settings name it, 'accessor = NAME' (docs/tables.md): "
 
