@@ -5,7 +5,8 @@ SPDX-License-Identifier: Apache-2.0
 
 from rows import Rows, inner, line, line_refused, partly, tested, told
 
-PAGE, AROUND, UPDATES = "docs/from-paddle-v0.md", "docs/from-paddle-v0.md#starting-logging-debugging", "docs/from-paddle-v0.md#updates"
+PAGE = "docs/from-paddle-v0.md"
+AROUND, UPDATES = "docs/from-paddle-v0.md#starting-logging-debugging", "docs/from-paddle-v0.md#updates"
 LINES, CLUSTER = "tests/e2e/v0_test.c", "docs/cluster.md#paddles-updaters-and-their-equivalents"
 TRAIN = "tug train --data clicks.svm --format libsvm --model lr --quiet "
 

@@ -50,7 +50,7 @@ ROWS: Rows = [
     cxx("Push", "ps::KVWorker<float> kv(0, 0); kv.Push({1}, {2}, {}, 3, [] {});"),
     cxx("Pull", "ps::KVWorker<float> kv(0, 0); std::vector<float> v; std::vector<int> l; kv.Pull({1}, &v, &l, 0, [] "
          "{});"),
-    tested("KVWorker::Process overridden", "docs/from-ps-lite.md", "in a `KVWorker` it is called once for each completed request"),
+    tested("KVWorker::Process overridden", "docs/from-ps-lite.md", "it is called once for each completed request"),
     inner("KVWorker's callbacks", "include/tug/compat/ps/kv_app.h", "Pending"),
     cxx("KVServer(app_id)", "ps::KVServer<float> server(2);"),
     cxx("KVServer.set_request_handle", "ps::KVServer<float> server(0); server.set_request_handle([](const ps::KVMeta "
