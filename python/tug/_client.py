@@ -1,4 +1,4 @@
-"""Clients: a process's part in a cluster, or a cluster of its own inside the process.
+"""Clients: the membership of a process in a cluster, or a cluster inside the process.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -56,7 +56,7 @@ class Client(Handle):
         self._closing = False
         _open.add(self)
 
-    # Its life. Subclasses that use another object's C client override the first two.
+    # Opening and closing. Subclasses that use another object's C client override the first two methods.
 
     def _begin(self, options: Dict[str, Any]) -> Any:
         return _open_client(options)
@@ -66,7 +66,7 @@ class Client(Handle):
 
     @property
     def _opened(self) -> Any:
-        """The library's client, for what stands on one; UsageError when it was closed."""
+        """Returns the library's client, for objects that use it. Raises UsageError if it was closed."""
         if self.closed:
             raise UsageError("the client was closed")
         return self._c
@@ -114,11 +114,11 @@ class Client(Handle):
     def __repr__(self) -> str:
         return f"<tug.Client, {'closed' if self.closed else 'open'}>"
 
-    # Who.
+    # Rank and numbers of processes.
 
     @property
     def rank(self) -> int:
-        """Among the workers, from 0; a guest's is among the guests."""
+        """The rank among the workers, from 0; a guest's rank is among the guests."""
         return self._status_of(lib.tug_client_rank)
 
     @property
@@ -132,14 +132,15 @@ class Client(Handle):
         return self._status_of(lib.tug_client_servers)
 
     def barrier(self) -> None:
-        """Waits until all living workers are here as often, at most wait_seconds. UsageError: of a guest."""
+        """Waits, at most wait_seconds, until all living workers have called it as often. Raises UsageError for a
+        guest."""
         self._run(lib.tug_barrier)
 
     # Tables.
 
     def table(self, name: str, *, number: Optional[int] = None, settings: str = "",
               **more: "Setting") -> "Table":
-        """Makes a table, or finds it as another worker has made it: dim=16, rule="adagrad:lr=0.1", and so
+        """Creates a table, or finds the one that another worker has created: dim=16, rule="adagrad:lr=0.1", and so
         on; docs/tables.md has all settings, whose '-' is '_' here. `settings` is the same as text.
 
         Tables have numbers in the cluster: the first that this client does not use yet, unless one is
@@ -159,7 +160,7 @@ class Client(Handle):
             return self._keep(_table.Table(self, chosen, name))
 
     def find(self, name: str) -> "Table":
-        """A table that others have made, or this client, by its name. UsageError: there is none."""
+        """Returns the table of this name that any client has created. Raises UsageError if there is none."""
         number = ffi.new("uint32_t *")
         with self._lock:
             self._run(lib.tug_table_find, word(name, "name"), number)
@@ -180,19 +181,19 @@ class Client(Handle):
         return table
 
     def table_names(self) -> Dict[int, str]:
-        """Names of the tables that this client has made or found, by their numbers."""
+        """Returns the names of the tables that this client has created or found, in the order of their numbers."""
         with self._lock:
             return {number: made[0] for number, made in self._tables.items()}
 
     def _forget(self, number: int) -> None:
-        """A table was dropped: its number is free again."""
+        """Forgets a dropped table, whose number is free again."""
         with self._lock:
             self._tables.pop(number, None)
 
     # Requests.
 
     def _begin_request(self, function: Any, table: "Table", arrays: Sequence[Any], n: int, pulls: bool) -> Flight:
-        """Sends a request whose arrays, keys first, the library holds until it has ended."""
+        """Sends a request; the library uses its arrays (the keys are the first) until the request has ended."""
         table._check()
         if self._dropped:
             reap(self, 8)
@@ -206,7 +207,7 @@ class Client(Handle):
         return flight
 
     def _end_request(self, flight: Flight) -> None:
-        """Waits for a request that nobody else knows; whatever happens, its arrays are free afterwards."""
+        """Waits for a request that only the caller knows; in any case its arrays are free afterwards."""
         left_out: List[int] = []
 
         def wait(c: Any) -> int:
@@ -247,7 +248,7 @@ class Client(Handle):
         return self._left_out()[0]
 
     def _give_up(self, flight: Flight) -> None:
-        """Gives a request up, wherever it is. A client that is being closed waits for it, and lets go."""
+        """Cancels a request in any state. A client that is being closed waits for the request and releases it."""
         if flight.ts[0] != 0 and not self.closed:
             self._run(lib.tug_cancel, flight.ts[0])
         if flight.ts[0] == 0 or not self.closed:
@@ -277,15 +278,15 @@ class Client(Handle):
             self._failed.clear()
             raise first
 
-    # The run.
+    # Passes, steps and saves of a run.
 
     def again(self, again: bool = True) -> None:
-        """From now on pushes are of an earlier pass's examples, whose shows and clicks
+        """Marks all later pushes as pushes of examples of an earlier pass, whose shows and clicks
         are not counted again (tug_again); again(False): of new ones."""
         self._status_of(_again, bool(again))
 
     def step(self, steps: int = 1) -> int:
-        """This worker has done so many more steps; those of all workers, which drive rates and ttl-steps."""
+        """Adds to this worker's number of steps; returns that of all workers, which rates and ttl-steps depend on."""
         all_steps = ffi.new("uint64_t *")
         self._run(lib.tug_step, whole(steps, "steps", 0, 2 ** 48), all_steps)
         return int(all_steps[0])
@@ -293,8 +294,8 @@ class Client(Handle):
     def save(self, directory: Path, *, mode: str = "checkpoint",
              tables: Optional[Sequence[Union["Table", int]]] = None, zstd: int = 0, keep: int = 0,
              about: Optional[str] = None, mark: int = 0) -> str:
-        """The servers write their rows below `directory`, which has to lie below the save root of all of them; where
-        the save is. It is complete when this returns, and until then not visible. One worker calls it.
+        """Saves: the servers write their rows below `directory`, which must lie below the save root of every server.
+        Returns the path of the save. It is complete when this returns, and until then not visible. One worker calls it.
 
         mode: checkpoint (all rows), base (those worth publishing), delta (of these what has changed), day
         (a checkpoint; then the day ends). tables: Tables or their numbers; None means all. zstd: the level; 0: not
@@ -326,37 +327,37 @@ class Client(Handle):
         table._check()
 
     def save_mark(self, mark: int) -> None:
-        """This worker's pushes so far are in the save of this mark, later ones are not. Each worker says
+        """Marks a save: it holds this worker's pushes so far, and not its later ones. Each worker says
         it between two of its batches, and one calls save(mark=)."""
         self._run(lib.tug_save_mark, whole(mark, "mark", 1, 2 ** 63 - 1))
 
     def communicator(self, tables: Sequence["Table"], *, queue: int = 0, merge: int = 0,
                      grad_reduce: str = "sum") -> "Communicator":
-        """A thread that merges and sends pushes to these tables (tug.Communicator)."""
+        """Returns a communicator: a thread that merges and sends pushes to these tables (tug.Communicator)."""
         from tug._communicator import Communicator
         made = Communicator(self, tables, queue=queue, merge=merge, grad_reduce=grad_reduce)
         self._communicators.append(made)
         return made
 
     def before_close(self, function: Callable[[], None]) -> None:
-        """Calls a function when the client is being closed, while it can still be used."""
+        """Registers a function that is called when the client is closed, while the client can still be used."""
         self._before_close.append(function)
 
     def _forget_communicator(self, communicator: "Communicator") -> None:
-        """It was closed."""
+        """Forgets a communicator that was closed."""
         if communicator in self._communicators:
             self._communicators.remove(communicator)
 
     def profile_start(self) -> None:
-        """Begins to take the times of requests on all servers."""
+        """Starts recording the times of requests on all servers."""
         self._run(lib.tug_profile_start)
 
     def profile_stop(self, file: Path) -> None:
-        """Writes them as a trace that Chrome and Perfetto open."""
+        """Ends the recording and writes a trace file for Chrome and Perfetto."""
         self._run(lib.tug_profile_stop, word(file, "file"))
 
     def stop(self, why: str = "ended by a program") -> None:
-        """Ends the whole cluster in order: what others wait for raises Interrupted, with `why`."""
+        """Ends the whole cluster in order: waiting calls of other processes raise Interrupted, with `why`."""
         self._run(lib.tug_stop, word(why, "why"))
 
 
@@ -411,14 +412,14 @@ def connect(scheduler: Optional[str] = None, *, cluster: Optional[str] = None, c
 
 
 def local(loops: int = 1, *, wait_seconds: float = 0, spin_us: float = 0) -> Client:
-    """A cluster inside this process: nothing has to be started, and it ends with the client.
+    """Returns the client of a cluster inside this process, which needs no other processes and ends with the client.
     loops: server threads, each with its own part of the tables."""
     return Client(local_loops=whole(loops, "loops", 1, 256), wait_seconds=wait_seconds, spin_us=spin_us)
 
 
 @at_exit
 def _close_all() -> Optional[str]:
-    """A client that was not closed still leaves in order, so that others need not declare it dead."""
+    """Makes clients that were not closed leave in order at exit, so that the cluster need not declare them dead."""
     failed = []
     for client in list(_open):
         try:

@@ -1,4 +1,4 @@
-"""Communicators: a thread of the library merges and sends a program's pushes behind its back.
+"""Communicators: a thread of the library merges and sends a program's pushes in the background.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -64,7 +64,7 @@ class Communicator(Handle):
         return bool(self._status_of(lib.tug_communicator_is_running))
 
     def send(self, table: Table, keys: ArrayLike, values: ArrayLike, timeout: Optional[float] = None) -> None:
-        """Hands a push over: keys of any shape, values of keys.shape + (push_width,), which are copied. While the
+        """Queues a push: keys of any shape, values of keys.shape + (push_width,), which are copied. While the
         queue is full it waits, `timeout` seconds at most (None: the client's wait_seconds); SystemFailure: there was
         no room in this time, and nothing was taken."""
         self.client._check_own(instance(table, Table, "table"))
@@ -73,12 +73,12 @@ class Communicator(Handle):
         self._run(lib.tug_communicator_send, table.number, of_keys(k), k.size, of_floats(v), timeout_of(timeout))
 
     def flush(self, timeout: Optional[float] = None) -> None:
-        """Waits until all that was handed over is applied on the servers, `timeout` seconds at most (None: the
+        """Waits until the servers have applied all queued pushes, `timeout` seconds at most (None: the
         client's wait_seconds); SystemFailure: it was not in this time."""
         self._run(lib.tug_communicator_flush, timeout_of(timeout))
 
     def stop(self, timeout: Optional[float] = None) -> None:
-        """Flushes, and ends the thread; start() begins again. Pushes that could not be sent in time stay queued."""
+        """Flushes, and ends the thread, which start() begins again. Pushes that were not sent in time stay queued."""
         self._run(lib.tug_communicator_stop, timeout_of(timeout))
 
     def stat(self, table: Table) -> CommunicatorStats:
@@ -89,7 +89,7 @@ class Communicator(Handle):
         return CommunicatorStats(*(getattr(s, name) for name in CommunicatorStats._fields))
 
     def close(self) -> None:
-        """Stops, raising what pushes failed with, and frees. Closing the client does it, too."""
+        """Stops the thread, raises the error of a failed push, and frees. Closing the client does this, too."""
         if self.closed:
             return
         failed: Optional[Error] = None

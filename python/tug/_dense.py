@@ -22,7 +22,7 @@ FLOATS_MAX = 2 ** 40
 
 
 def _variable_of(name: str, given: Any) -> Tuple[Shape, str]:
-    """The shape and the first values of what was given for a variable: a shape, or (shape, init)."""
+    """Returns shape and initial values of a variable, from a shape or (shape, init)."""
     if not isinstance(name, str):
         raise ArgumentTypeError(f"variables: a name must be a text, not {type(name).__name__}")
     init = "constant:0"
@@ -37,7 +37,7 @@ def _variable_of(name: str, given: Any) -> Tuple[Shape, str]:
 
 
 class Variables:
-    """Arrays with names, one behind the other among the floats of a table: a struct tug_variable each, in `c`."""
+    """Named arrays, one after the other in the floats of a table; `c` has a struct tug_variable for each."""
 
     def __init__(self, variables: Mapping[str, Any]) -> None:
         if not isinstance(variables, Mapping):
@@ -64,7 +64,7 @@ class Variables:
         return {name: flat[a:b].reshape(self.shapes[name]) for name, (a, b) in self.at.items()}
 
     def flat(self, values: Mapping[str, Any], name: str) -> Floats:
-        """A new array of all floats."""
+        """Returns a new array for the floats of all variables."""
         flat = empty((self.size,), name)
         for variable, part in self.views(flat).items():
             part[...] = floats_of(values[variable], part.shape, f"{name}['{variable}']").reshape(part.shape)
@@ -106,7 +106,7 @@ class Dense:
         return self._variables.views(flat)
 
     def flat(self, values: Values, name: str = "values") -> Floats:
-        """Values of all variables, {name: array} or one flat array, as one flat array."""
+        """Returns the values of all variables, {name: array} or one flat array, as one flat array."""
         if not isinstance(values, Mapping):
             return floats_of(values, (self.size,), name)
         missing = sorted(self.shapes.keys() - values.keys())
@@ -118,13 +118,13 @@ class Dense:
         return self._variables.flat(values, name)
 
     def pull(self, out: Optional[Floats] = None) -> Dict[str, Floats]:
-        """All variables: views of one flat array, which is `out` if given."""
+        """Pulls all variables and returns views of one flat array, which is `out` if given."""
         flat = out_of(out, (self.size,))
         self._run(lib.tug_dense_pull, of_floats(flat, True))
         return self.views(flat)
 
     def push(self, gradients: Values) -> None:
-        """Gradients of all variables, {name: array} or one flat array; returns when they are applied."""
+        """Pushes gradients of all variables, {name: array} or one flat array, and waits until they are applied."""
         self._run(lib.tug_dense_push, of_floats(self.flat(gradients, "gradients")))
 
     def assign(self, values: Values) -> None:
@@ -147,13 +147,13 @@ class Dense:
         self._run(lib.tug_dense_update, place, of_floats(values))
 
     def finish_batch(self, out: Optional[Floats] = None) -> Dict[str, Floats]:
-        """Waits until what was sent is applied; all variables as they are then, as pull() gives them."""
+        """Waits until all gradients of the batch are applied, and returns the variables as pull() does."""
         flat = out_of(out, (self.size,))
         self._run(lib.tug_dense_finish_batch, of_floats(flat, True))
         return self.views(flat)
 
     def pull_range(self, variable: str, begin: int, n: int) -> Floats:
-        """Floats begin, begin + 1, ..., n of them, of one variable: a new array of (n,)."""
+        """Returns n floats of one variable, from number `begin` on: a new array of (n,)."""
         rows = empty((whole(n, "n", 0, FLOATS_MAX),), "n")
         self._run(lib.tug_dense_pull_range, self._place(variable), whole(begin, "begin", 0, FLOATS_MAX), n,
                   of_floats(rows, True))

@@ -28,7 +28,7 @@ _open: "weakref.WeakSet[KVStore]" = weakref.WeakSet()
 
 
 class _KeyOf(NamedTuple):
-    """What is known of a key."""
+    """The shape of a key's array, whether it is sparse, and the function that wraps it for updaters."""
 
     shape: Shape
     sparse: bool
@@ -54,7 +54,7 @@ def _keys(given: Any) -> List[Key]:
 
 
 def _groups(given_keys: Any, values: Any, what: str) -> List[Tuple[Key, List[Any]]]:
-    """Each key with its arrays. A single key: an array or a list of arrays; a list of keys: as many of
+    """Returns each key with its arrays. A single key: an array or a list of arrays; a list of keys: as many of
     either."""
     if values is None:
         raise UsageError(f"{what} is missing")
@@ -74,7 +74,7 @@ def _groups(given_keys: Any, values: Any, what: str) -> List[Tuple[Key, List[Any
 
 
 class _Items:
-    """An array of struct tug_kvstore_item, and what it points at."""
+    """An array of struct tug_kvstore_item, with the arrays that it points to."""
 
     def __init__(self, pairs: Sequence[Tuple[Key, CArray]]) -> None:
         self.n = len(pairs)
@@ -123,7 +123,7 @@ def call_updater(updater: Updater, c_key: Any, merged: Any, stored: Any, shape: 
 
 
 class KVStore(KVStoreBase):
-    """Arrays under keys, as mxnet.kvstore.KVStore has them, by its names. Made by create().
+    """Arrays under keys, with the methods of mxnet.kvstore.KVStore. create() returns one.
 
     A key is an int or a str; a list of keys goes with as many arrays, or lists of them. Arrays are numpy's, torch's,
     RowSparse, or of a class that the program has registered; of float16, float32, float64, int32 or int64. Pushed
@@ -155,7 +155,7 @@ class KVStore(KVStoreBase):
         self._recovers = bool(lib.tug_kvstore_recovers(found))
         _open.add(self)
 
-    # Life.
+    # Closing.
 
     def close(self) -> None:
         """Waits for what was pushed, on a cluster also for the other workers, and leaves; raises what a push ran into.
@@ -184,16 +184,16 @@ class KVStore(KVStoreBase):
     def __repr__(self) -> str:
         return f"KVStore({self._type!r}, rank {self._rank} of {self._workers})"
 
-    # What it is.
+    # Properties.
 
     @property
     def type(self) -> str:
-        """The name that it was made with, in lower case: "dist_sync"."""
+        """The name that create() was called with, in lower case, such as "dist_sync"."""
         return self._type
 
     @property
     def rank(self) -> int:
-        """Of this worker, from 0."""
+        """The rank of this worker, from 0."""
         return self._rank
 
     @property
@@ -203,12 +203,12 @@ class KVStore(KVStoreBase):
 
     @property
     def is_recovery(self) -> bool:
-        """Whether this worker came in the place of one that died."""
+        """Whether this worker replaces one that died."""
         return self._recovers
 
     @staticmethod
     def is_capable(capability: str) -> bool:
-        """Whether a store can run an "optimizer": it can."""
+        """Returns whether a store can run an "optimizer", which every store can."""
         if not isinstance(capability, str) or capability.lower() != "optimizer":
             raise UsageError(f"there is no capability {capability!r}; there is 'optimizer'")
         return True
@@ -231,7 +231,7 @@ class KVStore(KVStoreBase):
             raise UsageError(f"{_name(key)} has the shape {known.shape}, not {shape}")
 
     def init(self, key: Any, value: Any) -> None:
-        """Makes a key, or a list of them, with these arrays; on a cluster those of rank 0 count."""
+        """Creates a key, or a list of keys, with these arrays; on a cluster those of rank 0 count."""
         self._check_open()
         for one, arrays in _groups(key, value, "value"):
             if len(arrays) != 1:
@@ -277,8 +277,8 @@ class KVStore(KVStoreBase):
             o.finish()
 
     def pull(self, key: Any, out: Any = None, priority: int = 0, ignore_sparse: bool = True) -> None:
-        """The arrays of keys into `out`, in place. A RowSparse stays as it is unless ignore_sparse is False: then it
-        gets the rows that are not all zero."""
+        """Pulls the arrays of keys into `out`, in place. A RowSparse stays as it is unless ignore_sparse is False:
+        then it gets the rows that are not all zero."""
         self._check_open()
         outs = self._outs(key, out)
         if ignore_sparse:
@@ -289,18 +289,18 @@ class KVStore(KVStoreBase):
         self._pull(lib.tug_kvstore_pull, outs, priority)
 
     def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
-        """A push, then a pull into `out`, or else into `value`."""
+        """Pushes, then pulls into `out`, or into `value` if `out` is None."""
         self.push(key, value, priority)
         self.pull(key, value if out is None else out, priority, ignore_sparse=False)
 
     def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
-        """init with `value`, then a pull into `out`."""
+        """Calls init with `value`, then pulls into `out`."""
         self.init(key, value)
         self.pull(key, out, priority, ignore_sparse=False)
 
     def row_sparse_pull(self, key: Any, out: Any = None, priority: int = 0, row_ids: Any = None) -> None:
-        """The rows `row_ids` (an array of any shape for all, or one for each of `out`) of sparse keys: they replace
-        what each RowSparse has."""
+        """Pulls the rows `row_ids` (an array of any shape for all, or one for each of `out`) of sparse keys: they
+        replace what each RowSparse has."""
         self._check_open()
         if row_ids is None:
             raise UsageError("row_ids is missing")
@@ -318,7 +318,8 @@ class KVStore(KVStoreBase):
         self._pull(lib.tug_kvstore_pull_rows, outs, priority)
 
     def rounds(self, key: Key) -> int:
-        """The number of pushes to the key that were applied; in a synchronous store, rounds of all workers."""
+        """Returns the number of applied pushes to the key; in a synchronous store, the number of rounds of all
+        workers."""
         self._check_open()
         self._known_key(key)
         n = ffi.new("uint64_t *")
@@ -327,7 +328,7 @@ class KVStore(KVStoreBase):
         return int(n[0])
 
     def wait(self) -> None:
-        """Waits until all pushes are done; raises what one of them ran into."""
+        """Waits until all pushes are done; raises the error of the first that failed."""
         self._check_open()
         self._run(lib.tug_kvstore_wait)
 
@@ -373,7 +374,7 @@ class KVStore(KVStoreBase):
             self._given, self._changes = optimizer, optimizer._changes
 
     def _num_update(self) -> int:
-        """The most updates that the optimizer has given a key."""
+        """Returns the largest number of updates that the optimizer has made to a key."""
         n = ffi.new("uint64_t *")
         self._run(lib.tug_kvstore_num_update, n)
         return int(n[0])
@@ -398,7 +399,7 @@ class KVStore(KVStoreBase):
         self._run(lib.tug_kvstore_set_compression, name, number)
 
     def save_optimizer_states(self, fname: Any, dump_optimizer: bool = False) -> None:
-        """States of the optimizer, on a cluster those of all servers, into a file."""
+        """Writes the states of the optimizer, on a cluster those of all servers, into a file."""
         self._check_open()
         if dump_optimizer:
             raise UsageError("an optimizer is a name and numbers, which a file of states does not repeat: call "
@@ -411,10 +412,10 @@ class KVStore(KVStoreBase):
         self._check_open()
         self._run(lib.tug_kvstore_load_states, ffi.new("char[]", word(fname, "fname")))
 
-    # The others.
+    # Other workers and servers.
 
     def barrier(self) -> None:
-        """Waits until all workers are here."""
+        """Waits until all workers have called it."""
         self._check_open()
         self._run(lib.tug_kvstore_barrier)
 
@@ -422,7 +423,7 @@ class KVStore(KVStoreBase):
 
     @property
     def barrier_before_exit(self) -> bool:
-        """Whether close() waits for the other workers."""
+        """Sets whether close() waits for the other workers."""
         return self._at_exit
 
     @barrier_before_exit.setter
@@ -445,7 +446,7 @@ class KVStore(KVStoreBase):
         return int(n[0])
 
     def _send_command_to_servers(self, head: int, body: Any) -> None:
-        """For the controllers of all servers (tug.kvserver); waits until each has done it."""
+        """Sends a command to the controllers of all servers (tug.kvserver), and waits until each has executed it."""
         self._check_open()
         raw = word(body, "body") if not isinstance(body, bytes) else body
         self._run(lib.tug_kvstore_command, whole(head, "head", -2 ** 31, 2 ** 31 - 1), raw, len(raw))
@@ -462,7 +463,7 @@ class KVStore(KVStoreBase):
             raise ClosedError("this store is closed")
 
     def _run(self, function: Any, *args: Any) -> None:
-        """A call in which an updater may run; its exception is raised here."""
+        """A context for a call in which an updater may run; raises the updater's exception."""
         with self._turn:
             self._run_now(function, *args)
 
@@ -518,7 +519,7 @@ def _is_list_of_lists(given: Any) -> bool:
 
 
 def _row_ids(given: Any, groups: List[Tuple[Key, List[Any]]]) -> List[Any]:
-    """For each array of each key its rows, ascending, each once."""
+    """Returns for each array of each key its row numbers, ascending and without repetition."""
     n = sum(len(arrays) for _, arrays in groups)
     if not _is_list_of_lists(given):
         return [_ids(given)] * n

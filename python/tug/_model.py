@@ -1,4 +1,4 @@
-"""Models: trained on files or matrices, evaluated, asked for predictions, saved (tug/train.h).
+"""Models: training, evaluation, predictions and saves, on files, matrices and data frames (tug/train.h).
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -37,7 +37,7 @@ _OF_COLUMNS = {"drop", "label", "lists", "numeric", "weight-column"}  # options 
 
 
 class Place(NamedTuple):
-    """The place of a model's training."""
+    """The cluster or process that trains a model."""
 
     alone: bool
     client: Optional[Client]
@@ -79,7 +79,7 @@ class Model(OwnedHandle):
         super().__init__("model", m, lib.tug_model_close)
 
     def _options(self, progress: Hears, on_pass: OnPass, place: Place, words: List[str], kept: List[Any]) -> Any:
-        """A struct tug_model_options, whose texts are in `kept`; the model owns all that must live as long as it."""
+        """Returns a struct tug_model_options; `kept` holds its texts, which must live as long as the model."""
         c = ffi.new("struct tug_model_options *", {"alone": place.alone, "own_files": place.own_files})
         c.options, texts = both = words_of(words)
         c.n_options = len(words)
@@ -144,7 +144,7 @@ class Model(OwnedHandle):
         return examples
 
     def _check_label(self, label: Any, name: str) -> None:
-        """The label's column is an option: a call must name the same one."""
+        """Raises an error if a call names another column of labels than the model's option."""
         mine = [label] if isinstance(label, str) else list(label)
         known = next((option.partition("=")[2].split(",") for option in self._opened_by[2] or []
                       if option.startswith("label=")), None) or self.labels
@@ -173,12 +173,11 @@ class Model(OwnedHandle):
 
     def train(self, data: Any, label: Any = None, *, weight: Weight = None, valid: Any = None,
               categorical: Union[None, str, List[str]] = None) -> "Model":
-        """So many passes as the option epochs says, on from where the model stands. `data`: a path or a list
-        of paths, a numpy matrix, a sparse one of scipy, or Rows; these with `label`, a number for each row, and
-        perhaps `weight`, not negative, which its loss is multiplied by; or a data frame. `valid`: a path, (data, label)
-        or (data, label, weight). Returns the model itself; `results` has what was found, `history` what each pass was
-        like. SystemFailure: on a cluster a
-        worker has died or left."""
+        """Trains for as many passes as the option epochs says, continuing from the model's current state. `data`: a
+        path or a list of paths, a numpy matrix, a sparse one of scipy, or Rows; these with `label`, a number for each
+        row, and perhaps `weight`, not negative, which its loss is multiplied by; or a data frame. `valid`: a path,
+        (data, label) or (data, label, weight). Returns the model itself; `results` has what was found, `history` what
+        each pass was like. SystemFailure: on a cluster a worker has died or left."""
         examples = self._examples(data, label, categorical=categorical, weight=weight)
         if is_frame(data):
             self._warn_of_far_numbers(data, categorical)
@@ -195,7 +194,7 @@ class Model(OwnedHandle):
 
     def evaluate(self, data: Any, label: Any = None, *, weight: Weight = None,
                  **options: Option) -> Dict[str, Any]:
-        """Metrics by name: examples, auc, logloss, copc and what else `tug eval --json` has; NaN where there is
+        """Returns metrics by name: examples, auc, logloss, copc and the others of `tug eval --json`; NaN where there is
         none, of several labels the first one's, and others as "label:auc". Data as of train; keywords are the options
         of `tug eval`. by=["ad"] adds "by", a dictionary whose "table" has the metrics of each value of the columns;
         importance=True and calibration=True add what importance() and calibration() return."""
@@ -208,10 +207,11 @@ class Model(OwnedHandle):
 
     def importance(self, data: Any, label: Any = None, *, weight: Weight = None,
                    **options: Option) -> List[Dict[str, Any]]:
-        """Says what each column is worth on data with labels: a dictionary for each, with "column", "auc_drop" (the AUC
-        lost when every example has that column's features of another, random example) and "logloss_rise", the greatest
-        loss first. only=["user", "user+ad"]: of these columns, and of several together. Data and keywords as of
-        evaluate. The columns of a numpy matrix are their numbers, of which `only` is a list."""
+        """Returns the importance of each column on data with labels: a dictionary for each column, with "column",
+        "auc_drop" (the AUC lost when every example has that column's features of another, random example) and
+        "logloss_rise", the greatest loss first. only=["user", "user+ad"]: of these columns, and of several together.
+        Data and keywords as of evaluate. The columns of a numpy matrix are their numbers, of which `only` is a
+        list."""
         if isinstance(data, np.ndarray) and data.ndim == 2 and data.dtype.names is None:
             return self._worth(data, label, weight, options)
         found: List[Dict[str, Any]] = self.evaluate(data, label, weight=weight, importance=True,
@@ -238,7 +238,7 @@ class Model(OwnedHandle):
         return sorted(found, key=lambda one: float(-one[by]))
 
     def _scored(self, matrix: npt.NDArray[Any], label: Any, weight: Any, squared: bool) -> Tuple[float, float]:
-        """The loss and the AUC of predictions, without the warnings of evaluate: shuffled columns are to be worse."""
+        """Returns loss and AUC without evaluate's warnings: with a shuffled column they are expected to be worse."""
         y = np.asarray(label, np.float64)
         w = np.ones(len(y)) if weight is None else np.asarray(weight, np.float64)
         scores = self.predict(matrix, raw=True).astype(np.float64)
@@ -253,15 +253,16 @@ class Model(OwnedHandle):
 
     def calibration(self, data: Any, label: Any = None, *, weight: Weight = None,
                     **options: Option) -> List[Dict[str, Any]]:
-        """Whether what is predicted happens as often: ten bins of as many examples each, from the lowest predictions to
-        the highest, as dictionaries with "predicted" (their mean), "observed" (the share of positives), "examples",
-        "weight", "from" and "to" (the predictions between which the bin lies). Data and keywords as of evaluate."""
+        """Compares predicted with observed clicks: ten bins with equally many examples each, from the lowest
+        predictions to the highest, as dictionaries with "predicted" (their mean), "observed" (the share of positives),
+        "examples", "weight", "from" and "to" (the predictions between which the bin lies). Data and keywords as of
+        evaluate."""
         found: List[Dict[str, Any]] = self.evaluate(data, label, weight=weight, calibration=True,
                                                     **options)["calibration"]
         return found
 
     def predict(self, data: Any, **options: Option) -> Floats:
-        """A prediction for each example: a new float32 array of shape (n,), of several labels (n, labels);
+        """Returns a prediction for each example: a new float32 array of shape (n,), for several labels (n, labels);
         probabilities, or numbers of a model with loss="squared"; raw=True: scores. Data as of train; labels in it are
         passed over. Lines that max_bad_lines skips are NaN."""
         words, kept = words_of(given := option_words("predict", "predict", options))
@@ -278,7 +279,7 @@ class Model(OwnedHandle):
         return ret if labels == 1 else ret.reshape(-1, labels)
 
     def explain(self, data: Any, **options: Option) -> List[Dict[str, Any]]:
-        """Each prediction taken apart, as `tug predict --explain --json` does: a dictionary with its place ("row", or
+        """Explains each prediction, as `tug predict --explain --json` does: a dictionary with its place ("row", or
         "file" and "line"), its score, the bias and its "features", of which those come first without which the score
         would change most; "largest_pairs", at most `top` of them (10)."""
         words, kept = words_of(given := option_words("explain", "predict", options))
@@ -297,19 +298,21 @@ class Model(OwnedHandle):
         return found
 
     def spread(self) -> Tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """How predictions spread (tug_model_spread): weights of positive and of negative examples by buckets of the
-        score, two float64 arrays of one length; empty: there is nothing yet."""
+        """Returns the distribution of predictions (tug_model_spread): weights of positive and of negative examples by
+        buckets of the score, two float64 arrays of one length; empty: there is nothing yet."""
         return self._read(_spread_of)
 
     @property
     def history(self) -> List[Pass]:
-        """A Pass for each pass so far, those before it was saved and loaded included; of several labels the first
+        """Returns a Pass for each pass so far, also for those before a save and load; with several labels for the
+        first
         one's."""
         return self._read(_history_of)
 
     @property
     def labels(self) -> List[str]:
-        """The names of the labels of an example; "" where one has no name. Empty: nothing was trained here."""
+        """Returns the names of an example's labels ("" for one without a name); empty if the model was not
+        trained."""
         return self._read(lambda m: [text_of(lib.tug_model_label(m, i)) for i in range(lib.tug_model_labels(m))])
 
     def save(self, directory: Path) -> None:
@@ -323,7 +326,7 @@ class Model(OwnedHandle):
 
     def with_options(self, *, progress: Hears = _KEPT, on_pass: OnPass = _KEPT, alone: Optional[bool] = None,
                      **options: Option) -> "Model":
-        """A copy that is trained on by these options, and by this model's where they say nothing: None takes one back.
+        """Returns a copy with these options changed; the others are this model's, and None resets an option.
         Options that change the model must be the same. The copy does not have this
         model's starting points and outputs (init_from, resume, out, publish, history,
         dump), unless they are given again."""
@@ -336,7 +339,7 @@ class Model(OwnedHandle):
                         hears_of_passes if on_pass is _KEPT else on_pass, self.results)
 
     def close(self) -> None:
-        """Frees it; training that was not saved is lost."""
+        """Frees the model; training that was not saved is lost."""
         mine = not self.closed
         super().close()
         if mine and self._removed is not None:
@@ -400,7 +403,7 @@ _PART = re.compile(r"[0-9]+/[0-9]+")  # of the data
 
 @contextlib.contextmanager
 def _named(name: str) -> Iterator[None]:
-    """In it errors about data say which of a call's data they mean."""
+    """A context in which errors about data name the argument that they are about."""
     try:
         yield
     except Error as error:
@@ -413,14 +416,14 @@ def _named(name: str) -> Iterator[None]:
 
 
 def _pair(given: Any) -> Tuple[Any, Any, Any]:
-    """Data, its label and its weight, as valid and test have them."""
+    """Splits an argument valid or test into data, label and weight."""
     if isinstance(given, tuple) and len(given) in (2, 3) and paths_of(given) is None:
         return given[0], given[1], given[2] if len(given) == 3 else None
     return given, None, None
 
 
 def _test(model: Model, test: Any, group: Option) -> None:
-    """Adds what the option test adds, of data in memory."""
+    """Adds the metrics of the option test, for data in memory."""
     began = time.monotonic()
     data, label, weight = _pair(test)
     with _named("test"):
@@ -435,11 +438,11 @@ def _test(model: Model, test: Any, group: Option) -> None:
 def train(data: Any, label: Any = None, *, weight: Weight = None, valid: Any = None, test: Any = None,
           progress: Hears = None, on_pass: OnPass = None, alone: bool = False, client: Optional[Client] = None,
           own_files: bool = False, categorical: Union[None, str, List[str]] = None, **options: Option) -> Model:
-    """A model trained on `data`: a path or a list of paths (with format=...; `label` names the column of csv), a
-    numpy matrix, a sparse matrix of scipy, or Rows, with `label`, a number for each row; or a data frame: of pandas,
-    a dictionary of arrays, or whatever hands over Arrow data (pyarrow, polars, duckdb), whose label is a column's name
-    or a number for each row. In a frame text, bool and categories are categorical, numbers are numbers unless
-    `categorical` names them, lists are several values.
+    """Trains a model on `data` and returns it: a path or a list of paths (with format=...; `label` names the column of
+    csv), a numpy matrix, a sparse matrix of scipy, or Rows, with `label`, a number for each row; or a data frame: of
+    pandas, a dictionary of arrays, or whatever hands over Arrow data (pyarrow, polars, duckdb), whose label is a
+    column's name or a number for each row. In a frame text, bool and categories are categorical, numbers are numbers
+    unless `categorical` names them, lists are several values.
 
         model = tug.train(frame, label="clicked", categorical=["user"], model="fm")
         model = tug.train("day.tsv", format="criteo", model="deepfm", epochs=2, valid=0.1)
@@ -490,9 +493,9 @@ def train(data: Any, label: Any = None, *, weight: Weight = None, valid: Any = N
 
 def load(path: Path, *, progress: Hears = None, on_pass: OnPass = None, alone: bool = False,
          client: Optional[Client] = None, own_files: bool = False, **options: Option) -> Model:
-    """A saved model: what Model.save or `tug train --out` wrote, the newest save of a directory, or one save. With
-    the options of its training, as keywords of tug.train, train() continues from there;
-    without any it cannot be trained. DataError: there is no save."""
+    """Loads a saved model, which Model.save or `tug train --out` wrote, the newest save of a directory, or one save.
+    With the options of its training, as keywords of tug.train, train() continues from there; without any it cannot be
+    trained. DataError: there is no save."""
     model = Model.__new__(Model)
     words = option_words("load", "train", options) if options else None
     model._open(path, progress, Place(alone, client, own_files), words, on_pass)

@@ -1,4 +1,4 @@
-"""Requests in flight: what C holds arrays of, and for how long.
+"""Requests in flight, which keep their arrays alive while the library uses them.
 
 A request's arrays belong to the library from before the call until it has ended: the client keeps
 them in its set of flights meanwhile, whatever becomes of the Request.
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Flight:
-    """A request of the library's with the arrays that it holds."""
+    """A request of the library, with the arrays that the library uses."""
 
     __slots__ = ("ts", "arrays", "pulls", "statuses")
 
@@ -48,12 +48,12 @@ class Request:
 
     @property
     def done(self) -> bool:
-        """Whether wait() would return, or raise, at once."""
+        """Returns whether wait() would return, or raise, at once."""
         flight = self._flight
         return flight is None or bool(self._client._status_of(lib.tug_is_done, flight.ts[0]))
 
     def wait(self, timeout: Optional[float] = None) -> Optional[Floats]:
-        """Waits, at most `timeout` seconds (None: the client's wait_seconds); what was pulled, or None.
+        """Waits, at most `timeout` seconds (None: the client's wait_seconds); returns the pulled rows, or None.
         tug.Timeout: it is not done yet, and can be waited for again. Ctrl-C leaves it as it is, too."""
         if timeout is not None:
             real(timeout, "timeout", -math.inf, math.inf)
@@ -65,7 +65,7 @@ class Request:
             return self._out
 
     def cancel(self) -> None:
-        """Gives it up: its arrays are free at once. A push that is cancelled is in each partition of the
+        """Cancels the request: its arrays are free at once. A push that is cancelled is in each partition of the
         table once or not at all."""
         with self._lock:
             flight = self._flight
@@ -108,12 +108,12 @@ class Request:
 
 
 def is_over(client: "Client", flight: Flight) -> bool:
-    """Whether the library has released it."""
+    """Returns whether the library has released the request."""
     return bool(client._status_of(lib.tug_is_done, flight.ts[0]))
 
 
 def wait_for(client: "Client", flight: Flight, timeout: Optional[float]) -> None:
-    """tug_wait; a request that is not done in time is a Timeout."""
+    """Calls tug_wait; raises Timeout if the request is not done in time."""
     if timeout is not None and timeout <= 0:
         if not is_over(client, flight):
             raise Timeout(f"request {flight.ts[0]} is not done yet")
@@ -127,7 +127,7 @@ def wait_for(client: "Client", flight: Flight, timeout: Optional[float]) -> None
 
 
 def reap(client: "Client", most: int) -> None:
-    """Looks after requests that were dropped: pulls are given up, pushes are ended when they are done."""
+    """Handles requests that the program has dropped: pulls are cancelled, pushes are released when they are done."""
     for _ in range(min(most, len(client._dropped))):
         try:
             flight = client._dropped.popleft()

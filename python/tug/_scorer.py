@@ -1,4 +1,4 @@
-"""Scorers: a saved model that many threads predict by, and that follows its saves (tug/score.h).
+"""Scorers: saved models that score from many threads and load newer saves (tug/score.h).
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -56,15 +56,15 @@ class Scorer(OwnedHandle):
         self.labels: List[str] = [text_of(lib.tug_scorer_label(s, i)) for i in range(lib.tug_scorer_labels(s))]
 
     def predict(self, data: Any, *, raw: bool = False) -> Floats:
-        """A prediction for each row of a numpy matrix, a sparse one of scipy, or Rows, or of a data frame, if the model
-        learnt from csv or frames: a new float32 array of shape (n,), of several labels (n, labels); raw: scores. Or for
-        each line of a text (str or bytes) in the format of the data that the model learnt from: csv with a header,
-        whose columns are found by their names; labels are not needed, and empty lines are passed over. UsageError:
-        the rows do not fit the model; DataError names the line."""
+        """Returns a prediction for each row of a numpy matrix, a sparse one of scipy, or Rows, or of a data frame, if
+        the model learnt from csv or frames: a new float32 array of shape (n,), of several labels (n, labels); raw:
+        scores. Or for each line of a text (str or bytes) in the format of the data that the model learnt from: csv
+        with a header, whose columns are found by their names; labels are not needed, and empty lines are passed over.
+        UsageError: the rows do not fit the model; DataError names the line."""
         return self._predict(data, raw)[0]
 
     def predict_with_save(self, data: Any, *, raw: bool = False) -> Tuple[Floats, int]:
-        """The same, and the number of the save that all of the predictions are of."""
+        """Like predict; also returns the number of the save that made all of the predictions."""
         return self._predict(data, raw)
 
     def _predict(self, data: Any, raw: bool) -> Tuple[Floats, int]:
@@ -85,7 +85,8 @@ class Scorer(OwnedHandle):
         return ret if len(self.labels) == 1 else ret.reshape(-1, len(self.labels)), int(save[0])
 
     def _check_keys(self, data: Any) -> None:
-        """A matrix has numbers of columns as keys; a model of hashed words knows none of them."""
+        """Refuses a matrix for a model of hashed words: a matrix has column numbers as keys, which such a model
+        lacks."""
         if not isinstance(data, Rows) and self.format not in NUMBERED:
             raise UsageError(f"data: the model learnt from {self.format} data, whose features are words, and a matrix "
                              "has numbers of columns: give a data frame, text, or Rows with the keys of feature()")
@@ -114,15 +115,15 @@ class Scorer(OwnedHandle):
         return int(key[0]), int(field[0])
 
     def refresh(self) -> bool:
-        """Takes a new save now, if there is one, in a scorer that does not follow. Whether it did; one that is refused
-        is a warning, and status says why."""
+        """Loads a newer save, if there is one, in a scorer that does not follow. Returns whether it did; one that is
+        refused is a warning, and status says why."""
         taken = ffi.new("bool *")
         self._run(lib.tug_scorer_refresh, taken)
         return bool(taken[0])
 
     @property
     def status(self) -> ScorerStatus:
-        """The save that is served, and the one that was refused."""
+        """Returns the status: the save in use, and the newest one that was refused."""
         c = ffi.new("struct tug_scorer_status *")
         self._status_of(lambda s: (lib.tug_scorer_status(s, c), 0)[1])
         return ScorerStatus(c.save, bool(c.is_delta), c.step, c.rows, c.taken, c.refused, text_of(c.refusal))

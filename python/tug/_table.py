@@ -26,7 +26,7 @@ LAST_KEY = 2 ** 64 - 1
 
 
 class TableStats(NamedTuple):
-    """The figures of a table over all servers (struct tug_table_stats)."""
+    """Statistics of a table over all servers (struct tug_table_stats)."""
 
     rows: int
     extra_rows: int  # embedx that were earned
@@ -76,7 +76,7 @@ def _setting(name: str, value: Setting) -> str:
 
 
 def settings_text(name: str, settings: str, more: Mapping[str, Setting]) -> bytes:
-    """Settings as tug_table_create reads them."""
+    """Returns settings as the text that tug_table_create reads."""
     if not isinstance(settings, str):
         raise ArgumentTypeError(f"settings: must be a text, not {type(settings).__name__}")
     parts = [settings] if settings else []
@@ -89,7 +89,7 @@ _PLACE = re.compile(r"line (\d+): (?:([a-z][a-z0-9-]*): )?")
 
 
 def in_keywords(sentence: str, settings: str) -> str:
-    """An error about settings in the words of the call: lines are of the text alone that the program has given."""
+    """Rewords an error about settings for the caller: line numbers count only the text that the program has given."""
     place = _PLACE.match(sentence)
     if place is None or int(place.group(1)) <= len(settings.splitlines()):
         return sentence
@@ -154,35 +154,36 @@ class Table:
         return self.client._begin_request(lib.tug_push_pull, self, arrays, k.size, False), rows
 
     def pull(self, keys: ArrayLike, out: Optional[Floats] = None) -> Floats:
-        """The rows of the keys, as they are: an array of keys.shape + (pull_width,), or `out`. Keys that
+        """Returns the current rows of the keys: an array of keys.shape + (pull_width,), or `out`. Keys that
         were never pushed have what their row would begin with, and get none."""
         flight, rows = self._pull(keys, out)
         self.client._end_request(flight)
         return rows
 
     def pull_async(self, keys: ArrayLike, out: Optional[Floats] = None) -> Request:
-        """The same without waiting: Request.wait() returns the rows. `out` and keys must not be changed until then."""
+        """Like pull, without waiting: Request.wait() returns the rows. `out` and keys must not be changed until
+        then."""
         flight, rows = self._pull(keys, out)
         return Request(self.client, flight, f"a pull of table {self.number}", rows)
 
     def push(self, keys: ArrayLike, values: ArrayLike) -> None:
-        """Gradients (rule sum: amounts) of the keys: values of keys.shape + (push_width,). Values
+        """Pushes gradients (rule sum: amounts) of the keys: values of keys.shape + (push_width,). Values
         of a repeated key are added up. Applied exactly once; returns when that is done."""
         self.client._end_request(self._send(lib.tug_push, keys, values, self.push_width, "values")[0])
 
     def push_async(self, keys: ArrayLike, values: ArrayLike) -> Request:
-        """The same without waiting. The arrays must not be changed until the request is done."""
+        """Like push, without waiting. The arrays must not be changed until the request is done."""
         flight, _ = self._send(lib.tug_push, keys, values, self.push_width, "values")
         return Request(self.client, flight, f"a push to table {self.number}", None)
 
     def push_pull(self, keys: ArrayLike, values: ArrayLike, out: Optional[Floats] = None) -> Floats:
-        """A push, and the rows after it, as of pull. `out` must not be memory of the values."""
+        """Pushes, and returns the rows after the push, like pull. `out` must not overlap the values."""
         flight, rows = self._push_pull(keys, values, out)
         self.client._end_request(flight)
         return rows
 
     def push_pull_async(self, keys: ArrayLike, values: ArrayLike, out: Optional[Floats] = None) -> Request:
-        """The same without waiting: wait() returns the rows."""
+        """Like push_pull, without waiting: wait() returns the rows."""
         flight, rows = self._push_pull(keys, values, out)
         return Request(self.client, flight, f"a push and pull of table {self.number}", rows)
 
@@ -191,23 +192,23 @@ class Table:
         self.client._end_request(self._send(lib.tug_assign, keys, values, self.assign_width, "values")[0])
 
     def assign_async(self, keys: ArrayLike, values: ArrayLike) -> Request:
-        """The same without waiting."""
+        """Like assign, without waiting."""
         flight, _ = self._send(lib.tug_assign, keys, values, self.assign_width, "values")
         return Request(self.client, flight, f"an assign to table {self.number}", None)
 
     def pull_range(self, first: int, n: int, out: Optional[Floats] = None) -> Floats:
-        """The rows of the keys first, first + 1, ..., n of them: an array of (n, pull_width), or `out`."""
+        """Returns the rows of n keys, first, first + 1, ...: an array of (n, pull_width), or `out`."""
         rows = out_of(out, (whole(n, "n", 0, 2 ** 40), self.pull_width))
         self._ask(lib.tug_pull_range, whole(first, "first", 0, LAST_KEY), n, of_floats(rows, True))
         return rows
 
     def push_range(self, first: int, values: ArrayLike) -> None:
-        """A push to the keys first, first + 1, ...: values of (n, push_width), a row each."""
+        """Pushes to n keys, first, first + 1, ...: values of (n, push_width), one row for each key."""
         array = array_of(values, "values")
         given = floats_of(array, array.shape[:1] + (self.push_width,), "values")
         self._ask(lib.tug_push_range, whole(first, "first", 0, LAST_KEY), len(given), of_floats(given))
 
-    # Its life.
+    # Lifecycle of its rows.
 
     def tick(self, clock: int) -> None:
         """mode=ssp: this worker's pushes of clocks below `clock` are acknowledged, and its pulls are of this
@@ -222,29 +223,29 @@ class Table:
                   whole(parts, "parts", 1, 16))
 
     def learning(self) -> TableLearning:
-        """How it learns. Returns at once."""
+        """Returns the table's learning settings, without waiting."""
         how = ffi.new("struct tug_table_learning *")
         self._ask(lib.tug_table_learning, how)
         return TableLearning(float(how.rate), bool(how.sync))
 
     def rate_factor(self, factor: float) -> None:
-        """A factor on the rules' rates for this worker's later pushes; 1 at first."""
+        """Sets the factor of the rules' learning rates for this worker's later pushes; it is 1 at first."""
         self._ask(lib.tug_rate_factor, real(factor, "factor", 0, 3e38))
 
     def finish(self) -> None:
-        """mode=ssp: this worker has finished, and no worker waits for it."""
+        """mode=ssp: tells that this worker has finished, so that no worker waits for it."""
         self._ask(lib.tug_tick, LAST_KEY)
 
     def shrink(self, threshold: Optional[float] = None) -> int:
-        """Decays shows and clicks and removes rows that have faded; how many. threshold: in place of the
-        table's delete-threshold. One worker calls it."""
+        """Decays shows and clicks, removes rows whose score is too low, and returns the number of removed rows.
+        threshold: in place of the table's delete-threshold. One worker calls it."""
         removed = ffi.new("uint64_t *")
         below = math.nan if threshold is None else real(threshold, "threshold", -math.inf, math.inf)
         self._ask(lib.tug_shrink, below, removed)
         return int(removed[0])
 
     def day(self) -> None:
-        """A day has ended: rows are unseen for one day more. One worker calls it."""
+        """Ends a day: rows count as unseen for one more day. One worker calls it."""
         self._ask(lib.tug_day)
 
     def clear(self) -> None:
@@ -258,7 +259,7 @@ class Table:
         self.client._forget(self.number)
 
     def stat(self) -> TableStats:
-        """Counts, of all servers together."""
+        """Returns the table's statistics, summed over all servers."""
         s = ffi.new("struct tug_table_stats *")
         self._ask(lib.tug_table_stat, s)
         return TableStats(*(int(getattr(s, name)) for name in TableStats._fields))
@@ -279,7 +280,8 @@ class Table:
     # Other uses of tables.
 
     def dense(self, variables: Mapping[str, Union[int, Sequence[int], Tuple[Any, ...]]]) -> "Dense":
-        """Arrays in this table: {name: shape} or {name: (shape, init)}; see tug.Dense."""
+        """Returns variables that are stored in this table, from {name: shape} or {name: (shape, init)}; see
+        tug.Dense."""
         from tug._dense import Dense
         return Dense(self, variables)
 
@@ -291,7 +293,7 @@ class Table:
         self._ask(lib.tug_auc_add, of_floats(given), of_floats(wanted), given.size)
 
     def auc(self) -> Tuple[float, int]:
-        """The AUC of all workers' predictions together, NaN without both classes, and how many these are."""
+        """Returns the AUC of all workers' predictions (NaN without both classes) and the number of predictions."""
         value, n = ffi.new("double *"), ffi.new("uint64_t *")
         self._ask(lib.tug_auc, value, n)
         return float(value[0]), int(n[0])

@@ -67,7 +67,7 @@ class _Batch:
             self._request = table.pull_async(self.keys, out=self.rows[self.padded:])
 
     def wait(self) -> None:
-        """Waits for the rows."""
+        """Waits until the rows have arrived."""
         if self._request is not None:
             self._request.wait()
             self._request = None
@@ -82,7 +82,7 @@ class _Gradients:
         self._lock = threading.Lock()
 
     def add(self, keys: Keys, gradient: Any) -> None:
-        """One more, of distinct keys."""
+        """Adds one tensor of rows, with its distinct keys."""
         with self._lock:
             self._add(keys, gradient)
             if len(self.leaves) > LEAVES_MAX:
@@ -105,7 +105,7 @@ class _Gradients:
             self._add(*one)
 
     def merged(self) -> Optional[Tuple[Keys, Any]]:
-        """The keys and their gradients; None: there are none."""
+        """Returns the keys and their gradients, or None if there are no gradients."""
         with self._lock:
             self._merge()
             return (self._keys[0], self.leaves[0].grad) if self.leaves else None
@@ -115,7 +115,7 @@ class _Gradients:
         self._keys.clear()
 
     def clear(self) -> None:
-        """There are none any more."""
+        """Discards all gradients."""
         with self._lock:
             self._clear()
 
@@ -126,7 +126,7 @@ class _Prefetched(NamedTuple):
 
 
 def _ids_of(given: Any, name: str) -> Keys:
-    """Ids as the 64 bits that they are: a negative one is a hash with its first bit set."""
+    """Returns ids as unsigned 64-bit keys: a negative id is a hash whose first bit is set."""
     if not isinstance(given, torch.Tensor):
         raise ArgumentTypeError(f"{name}: must be a torch.Tensor of integers, not {type(given).__name__}")
     if given.dtype not in (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8):
@@ -139,7 +139,7 @@ def _ids_of(given: Any, name: str) -> Keys:
 
 
 class _Rows(nn.Module):
-    """What Embedding and EmbeddingBag share: a table, its rows of a batch, and their gradients."""
+    """The common base of Embedding and EmbeddingBag: a table, its rows of a batch, and their gradients."""
 
     def __init__(self, table: Table, padding_idx: Optional[int], more: "_More") -> None:
         super().__init__()
@@ -207,7 +207,7 @@ class _Rows(nn.Module):
         return pooled(anchor, weights, self, batch, offsets, mode)
 
     def _shorten(self, batch: _Batch, learns: bool) -> None:
-        """Scales the rows that are longer than max_norm, as torch does: where the module learns, in the table, too."""
+        """Scales rows that are longer than max_norm, as torch does; if the module learns, also in the table."""
         rows = batch.rows[batch.padded:]
         norms = np.linalg.norm(rows.astype(np.float64), self.norm_type, axis=1)
         long = np.flatnonzero(norms > self.max_norm)
@@ -218,7 +218,7 @@ class _Rows(nn.Module):
     # Steps, for Optimizer.
 
     def begin(self) -> None:
-        """Finds the next batch, where batches count."""
+        """Finds the next batch, in tables whose mode counts batches."""
         if self._sync and self._batch is None:
             self._enter(self.table.stat().clock)
 
@@ -228,7 +228,7 @@ class _Rows(nn.Module):
         self._batch = batch
 
     def send(self, lr: float, ranks: int) -> None:
-        """Sends the gradients, divided by the ranks whose mean is to be learnt from. There are none afterwards."""
+        """Sends the gradients, divided by the number of ranks, and discards them."""
         self.flush()
         self.begin()
         self._steps += 1
@@ -248,7 +248,7 @@ class _Rows(nn.Module):
             self._enter(self._batch + 1)
 
     def flush(self) -> None:
-        """Waits until the last step's push is applied; raises what it failed with."""
+        """Waits until the last step's push is applied; raises its error."""
         pushed, self._pushed = self._pushed, None
         if pushed is not None:
             pushed.wait()
@@ -263,7 +263,7 @@ class _Rows(nn.Module):
         self.table.client.save(directory, tables=[self.table])
 
     def get_extra_state(self) -> Any:
-        """The table's rows with all state of their rule, for state_dict: the files of a save, as tensors."""
+        """Returns the table's rows with all state of their rule, for state_dict: the files of a save, as tensors."""
         if _keeping.dense_only:
             return None
         if not self.table.client.local:
@@ -277,7 +277,7 @@ class _Rows(nn.Module):
             for name, data in files.items()}}
 
     def set_extra_state(self, state: Any) -> None:
-        """The table has these rows and no others from now on."""
+        """Replaces all rows of the table by these."""
         files = _files_of(state)
         self.flush()
         directory = write_save(files)
@@ -304,7 +304,7 @@ def _files_of(state: Any) -> Dict[str, bytes]:
 
 
 class _More(NamedTuple):
-    """Arguments that both modules have, as they are given."""
+    """The arguments that both modules have, as the caller gave them."""
     max_norm: Optional[float]
     norm_type: float
     scale_grad_by_freq: bool
@@ -339,7 +339,7 @@ class Embedding(_Rows):
         super().__init__(table, padding_idx, _More(max_norm, norm_type, scale_grad_by_freq, sparse))
 
     def forward(self, input: Any) -> Any:  # noqa: A002
-        """Rows of the ids, a tensor of integers on the CPU: float32 of input.shape + (embedding_dim,)."""
+        """Returns the rows of the ids, a tensor of integers on the CPU: float32 of input.shape + (embedding_dim,)."""
         ids = _ids_of(input, "input")
         return self._pool(ids, None, None, "sum").reshape((*input.shape, self.embedding_dim))
 
@@ -380,7 +380,7 @@ class EmbeddingBag(_Rows):
         return given.astype(np.uint64)
 
     def forward(self, input: Any, offsets: Any = None, per_sample_weights: Any = None) -> Any:  # noqa: A002
-        """The bags: float32 of (bags, embedding_dim)."""
+        """Returns one row for each bag: float32 of (bags, embedding_dim)."""
         ids = _ids_of(input, "input")
         if per_sample_weights is not None:
             if self.mode != "sum":
@@ -439,7 +439,7 @@ class Optimizer(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
-        """Pushes, as the class says; what closure() returned. Errors of servers are
+        """Pushes the gradients and returns the result of closure(). Errors of servers are
         raised here, or with overlap by the next step or flush()."""
         loss = None
         if closure is not None:
@@ -453,7 +453,7 @@ class Optimizer(torch.optim.Optimizer):
         return loss
 
     def flush(self) -> None:
-        """Waits until all pushes are applied; raises what the first that failed failed with."""
+        """Waits until all pushes are applied; raises the error of the first that failed."""
         failed = []
         for module in self.modules:
             try:
@@ -464,16 +464,16 @@ class Optimizer(torch.optim.Optimizer):
             raise failed[0]
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Throws the gradients since the last step away."""
+        """Discards the gradients since the last step."""
         for module in self.modules:
             module.gradients.clear()
 
     def state_dict(self) -> Dict[str, Any]:
-        """The rates: the rules' state is with the rows."""
+        """Returns the learning rates; the rules' state is saved with the rows."""
         return {"state": {}, "param_groups": [{k: v for k, v in g.items() if k != "params"} for g in self.param_groups]}
 
     def load_state_dict(self, state_dict: Dict[str, Any]) -> None:
-        """Rates of the same tables."""
+        """Sets the learning rates, of the same tables."""
         groups = state_dict["param_groups"]
         if [g.get("table") for g in groups] != [g["table"] for g in self.param_groups]:
             raise UsageError("this state of an optimizer is one of other tables: "
