@@ -130,7 +130,7 @@ def test_strategy():
     strategy.a_sync_configs = {"k_steps": 0}
     assert strategy.sync and StrategyFactory.create_sync_strategy().sync
     for field, value, sentence in (
-            ("a_sink", True, "there is no such field; there are a_sync"), ("adam_d2sum", True, "do not support this rule"),
+            ("a_sink", True, "there is no such field; there are a_sync"), ("adam_d2sum", True, "not support this rule"),
             ("a_sync_configs", {"k_steps": -2}, "k_steps"), ("a_sync_configs", {"send_queue_size": 32}, "ignores it"),
             ("a_sync_configs", {"steps": 1}, "there is no field 'steps'"), ("a_sync", 1, "must be True or False"),
             ("fleet_desc_configs", {"sparse_shard_num": 1}, "params and the optimizer")):

@@ -141,7 +141,7 @@ def test_setters_of_datasets():
             ("parse_ins_id", False, True, "lines have no id"), ("parse_content", False, True, "lines have slots only"),
             ("parse_logkey", False, True, "lines have slots only"), ("merge_by_sid", True, False, "slots only"),
             ("enable_pv_merge", False, True, "slots only"), ("shuffle_by_uid", False, True, "one user"),
-            ("generate_unique_feasigns", False, True, "no trees, phases or graphs"), ("use_ps_gpu", False, True, "on GPUs"),
+            ("generate_unique_feasigns", False, True, "no trees, phases"), ("use_ps_gpu", False, True, "on GPUs"),
             ("input_type", 0, 1, "a line is an example"), ("download_cmd", "cat", "get", "a pipe command"),
             ("feed_type", "MultiSlotDataFeed", "SlotRecordDataFeed", "lines are MultiSlot text")):
         for setter in (getattr(data, f"set_{name}"), getattr(data, f"_set_{name}")):
