@@ -54,11 +54,12 @@ class _UniqueName(Named):
 
 
 def enable_static() -> None:
-    """Nothing: programs are declared before they run anyway."""
+    """Has no effect: here programs are always declared before they run."""
 
 
 def __getattr__(name: str) -> Any:
-    """A function of `fleet`, as `import tug.fleet as fleet; fleet.init()` asks for; or what to use instead."""
+    """Returns an attribute of `fleet`, for `import tug.fleet as fleet; fleet.init()`; the error names a
+    replacement."""
     if not name.startswith("_") and hasattr(Fleet, name):
         return getattr(fleet, name)
     if name == "util":

@@ -1,4 +1,4 @@
-"""The life of a run as Paddle's fleet has it: roles, servers, workers, barriers, saves.
+"""A run with the calls of Paddle's fleet: roles, servers, workers, barriers, saves.
 
 A server's process runs the library's server. Server 0 loads what init_server names and then opens the run by a
 row of the table `fleet_gate` (_gate.py); workers wait for it, so that none trains on rows that are not there yet.
@@ -47,15 +47,15 @@ class Util(Named):
         return self._fleet.exchange
 
     def all_reduce(self, input: Any, mode: str = "sum", comm_world: str = "worker") -> Any:  # noqa: A002
-        """The sum, max or min of all workers' numbers or arrays. All workers call it."""
+        """Returns the sum, maximum or minimum of all workers' numbers or arrays. All workers call it."""
         return self._exchange(comm_world).reduce(input, mode)
 
     def all_gather(self, input: Any, comm_world: str = "worker") -> List[Any]:  # noqa: A002
-        """The values of all workers, by index: numbers, texts, lists, arrays. All workers call it."""
+        """Returns the values of all workers, by index: numbers, texts, lists, arrays. All workers call it."""
         return self._exchange(comm_world).gather(input)
 
     def barrier(self, comm_world: str = "worker") -> None:
-        """Waits until all workers are here."""
+        """Waits until all workers have called it."""
         self._exchange(comm_world).client.barrier()
 
     def get_file_shard(self, files: Sequence[str]) -> List[str]:
@@ -72,13 +72,13 @@ class Util(Named):
         return sorted(files)[begin:begin + each + (1 if index < more else 0)]
 
     def print_on_rank(self, message: str, rank_id: int) -> None:
-        """Prints on the worker of this index."""
+        """Prints the text on the worker with this index."""
         if self._fleet.is_worker() and self._fleet.worker_index() == rank_id:
             print(message, flush=True)
 
 
 class Fleet(Named, Others):
-    """The object that scripts call `fleet`. There is one a process."""
+    """The class of the object `fleet`, of which a process has exactly one."""
 
     holders = ("fleet",)
 
@@ -97,13 +97,13 @@ class Fleet(Named, Others):
         self._optimizer: Any = None  # of distributed_optimizer
 
     def __getattr__(self, name: str) -> Any:
-        """Paddle 2's fleet is a module: fleet.DistributedStrategy() and its like."""
+        """Returns classes such as fleet.DistributedStrategy, since Paddle 2's fleet is a module."""
         from tug import fleet as module
         if name in module.__all__:
             return getattr(module, name)
         return super().__getattr__(name)
 
-    # Who.
+    # Roles.
 
     def init(self, role_maker: Optional[RoleMaker] = None, is_collective: bool = False,
              strategy: Any = None) -> None:
@@ -127,29 +127,29 @@ class Fleet(Named, Others):
 
     @property
     def roles(self) -> RoleMaker:
-        """Who is who."""
+        """Returns the role maker."""
         if self._roles is None:
             raise UsageError("fleet.init(role_maker) comes first")
         return self._roles
 
     def is_worker(self) -> bool:
-        """Whether this process trains."""
+        """Returns whether this process is a worker, which trains."""
         return self.roles.is_worker()
 
     def is_server(self) -> bool:
-        """Whether this process holds rows."""
+        """Returns whether this process is a server, which holds rows."""
         return self.roles.is_server()
 
     def is_first_worker(self) -> bool:
-        """Whether it is the worker of index 0."""
+        """Returns whether this process is worker 0."""
         return self.roles.is_first_worker()
 
     def worker_index(self) -> int:
-        """Its number among the workers."""
+        """Returns the index of this process among the workers."""
         return self.roles.worker_index()
 
     def server_index(self) -> int:
-        """Its number among the servers."""
+        """Returns the index of this process among the servers."""
         return self.roles.server_index()
 
     def worker_num(self) -> int:
@@ -161,7 +161,7 @@ class Fleet(Named, Others):
         return self.roles.server_num()
 
     def worker_endpoints(self, to_string: bool = False) -> Union[str, List[str]]:
-        """HOST:PORT of the workers, where PADDLE_TRAINER_ENDPOINTS names them."""
+        """Returns HOST:PORT of the workers, if PADDLE_TRAINER_ENDPOINTS names them."""
         found = self.roles.get_trainer_endpoints()
         return ",".join(found) if to_string else found
 
@@ -175,7 +175,7 @@ class Fleet(Named, Others):
         return self.roles.node_num()
 
     def is_coordinator(self) -> bool:
-        """There is none."""
+        """Returns False: tug has no coordinator."""
         return False
 
     @property
@@ -184,7 +184,7 @@ class Fleet(Named, Others):
         return self._strategy
 
     def is_begun(self) -> bool:
-        """Whether init was called, and stop_worker not yet: then rows are the fleet's."""
+        """Whether init was called and stop_worker was not: then the rows are on the fleet's servers."""
         return self._begun
 
     def in_run(self) -> bool:
@@ -200,7 +200,7 @@ class Fleet(Named, Others):
 
     def minimize(self, loss: Any, startup_program: Any = None, parameter_list: Any = None,
                  no_grad_set: Any = None) -> None:
-        """Minimizes the loss by the last distributed_optimizer."""
+        """Minimizes the loss with the optimizer of the last distributed_optimizer call."""
         if self._optimizer is None:
             raise UsageError("fleet.minimize: fleet.distributed_optimizer(optimizer) comes first")
         self._optimizer.minimize(loss, None, startup_program, parameter_list, no_grad_set)
@@ -260,7 +260,7 @@ class Fleet(Named, Others):
 
     @staticmethod
     def _look_at(begins: Begins) -> None:
-        """An error: it is not a save, or is one of another net than this program's."""
+        """Raises an error if the directory is not a save, or is the save of another net than this program's."""
         net = _program.default_main_program().net
         if net is not None and begins.tables is None:
             net.open_save(begins.directory).close()
@@ -270,7 +270,7 @@ class Fleet(Named, Others):
     # Workers.
 
     def init_worker(self, scopes: Any = None) -> None:
-        """Joins the run, and waits until the servers have what it begins with."""
+        """Joins the run, and waits until the servers have the initial rows."""
         del scopes  # variables of a program live on the servers
         self._only("worker", "init_worker")
         if self._client is not None:
@@ -302,7 +302,7 @@ class Fleet(Named, Others):
         self.agree("nets", [] if net is None else sorted(f"{one.name} ({one.kind})" for one in [*net.slots, net.label]))
 
     def agree(self, what: str, slots: Any) -> None:
-        """All workers call it, and say the same."""
+        """Checks that all workers pass the same value. All workers call it."""
         said = self.exchange.gather(slots)
         for i, one in enumerate(said):
             if one != said[0]:
@@ -332,7 +332,7 @@ class Fleet(Named, Others):
         return self.own_save(generation)
 
     def own_save(self, generation: int) -> str:
-        """The same, for what only the first worker reads."""
+        """Like the function above, for a directory that only worker 0 reads."""
         return os.path.join(self._home_path, f"model-{generation}")
 
     def options(self, generation: int) -> Dict[str, Any]:
@@ -349,20 +349,20 @@ class Fleet(Named, Others):
 
     @property
     def client(self) -> Client:
-        """This worker's client; after init_worker."""
+        """This worker's client, from init_worker on."""
         if self._client is None:
             raise UsageError("this process is in no run: fleet.init_worker() comes first")
         return self._client
 
     @property
     def exchange(self) -> Exchange:
-        """The workers' exchange of values; after init_worker."""
+        """The exchange of values between workers, from init_worker on."""
         if self._exchange is None:
             raise UsageError("this process is in no run: fleet.init_worker() comes first")
         return self._exchange
 
     def barrier_worker(self) -> None:
-        """Waits until all workers are here."""
+        """Waits until all workers have called it."""
         self.client.barrier()
 
     def all_reduce(self, input: Any, mode: str = "sum") -> Any:  # noqa: A002
@@ -370,14 +370,14 @@ class Fleet(Named, Others):
         return self.util.all_reduce(input, mode)
 
     def all_reduce_worker(self, input: Any, output: Any) -> None:  # noqa: A002
-        """The sum of all workers' arrays, into an array."""
+        """Writes the sum of all workers' arrays into an array."""
         output[...] = self.util.all_reduce(input)
 
     def split_files(self, files: Sequence[str]) -> List[str]:
         """fleet.util.get_file_shard."""
         return self.util.get_file_shard(files)
 
-    # The model. Worker 0 does it, the others return at once.
+    # The model. Worker 0 saves and loads; the other workers return at once.
 
     def _net(self) -> "_program.DeclaredNet":
         net = _program.default_main_program().net
@@ -402,7 +402,7 @@ class Fleet(Named, Others):
         return done
 
     def load_model(self, path: Path, mode: int = 0) -> None:
-        """The net goes on with what save_persistables has written. All workers call it."""
+        """Loads a save of save_persistables into the net. All workers call it."""
         _check_mode(mode)
         net = self._net()
         save = os.path.abspath(os.fspath(path))
@@ -411,7 +411,7 @@ class Fleet(Named, Others):
         net.begin_with(save)
 
     def settle_saves(self) -> None:
-        """UsageError: a worker asked for a save that the first one did not make, as far as is known by now."""
+        """Raises UsageError if a worker is known to have requested a save that worker 0 did not write."""
         try:
             self._asked.settle(self.client, self.worker_index(), self.worker_num())
         except SystemFailure:  # the run has ended: a caller without an answer finds that out
@@ -452,7 +452,7 @@ class Fleet(Named, Others):
             self.drop_home()
 
     def drop_home(self) -> None:
-        """Removes the first worker's saves; not in a process that was forked off it."""
+        """Removes the first worker's temporary saves, unless this process was forked from the first worker."""
         home, self._home = self._home, None
         if home is not None and self._home_of == os.getpid():
             _disk.remove_of_process(home)
@@ -467,7 +467,7 @@ def _check_mode(mode: int) -> None:
 
 
 def _scheduler(roles: RoleMaker) -> str:
-    """Where the scheduler is: tug launch says; in Paddle's scheme the first server hosts it."""
+    """Returns the scheduler's address: that of tug launch, or in Paddle's scheme that of the first server."""
     told = os.environ.get("TUG_SCHEDULER", "")
     if told:
         return told
@@ -488,7 +488,7 @@ def _drop_home() -> Optional[str]:
 
 @at_exit
 def _without_stop_worker() -> Optional[str]:
-    """A script may end without stop_worker. One that has failed has said so."""
+    """Leaves the run if a script ends without stop_worker, unless the script has failed."""
     if not fleet.in_run() or hasattr(sys, "last_type"):
         return None
     try:

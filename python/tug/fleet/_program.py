@@ -56,7 +56,7 @@ class Variable:
 
 
 class Program(Named):
-    """What a script builds."""
+    """A program: the variables and the net that a script declares."""
 
     holders = ("Program",)
 
@@ -84,7 +84,7 @@ class Program(Named):
         return [] if model is None else model.history
 
     def declare(self, variable: Variable) -> Variable:
-        """Names are unique."""
+        """Adds a variable; raises an error if its name exists."""
         if variable.name in self.variables:
             raise UsageError(f"there is a variable '{variable.name}' in this program already")
         self.variables[variable.name] = variable
@@ -124,18 +124,18 @@ _now = _Programs()
 
 
 def default_main_program() -> Program:
-    """The program that is being built."""
+    """Returns the program that the script is building."""
     return _now.main
 
 
 def default_startup_program() -> Program:
-    """The program that exe.run is given first: it sets first values."""
+    """Returns the startup program, which sets initial values."""
     return _now.startup
 
 
 @contextlib.contextmanager
 def program_guard(main_program: Program, startup_program: Optional[Program] = None) -> Iterator[None]:
-    """Inside it other programs are the defaults."""
+    """A context in which the given programs are the defaults."""
     before = _now.main, _now.startup
     _now.main, _now.startup = main_program, startup_program or _now.startup
     try:
@@ -192,19 +192,19 @@ class DeclaredNet:
         Model(alone=True, progress=False, format="multislot", slots="label:label, a:ids", **options).close()
 
     def check_feeds(self, names: Optional[Sequence[str]]) -> None:
-        """UsageError: they are not all slots of the net."""
+        """Raises UsageError if the given slots are not all slots of the net."""
         slots = [one.name for one in self.slots]
         unknown = [name for name in names or () if name not in (*slots, self.label.name)]
         if unknown:
             raise UsageError(f"feeded_var_names: there is no {', '.join(unknown)}; the net has {', '.join(slots)}")
 
     def open_save(self, save: str) -> Model:
-        """A saved model, to measure or copy it. UsageError naming both: it is of another net."""
+        """Opens a saved model, to evaluate or copy it. Raises UsageError with both nets if it is of another net."""
         said = {name: value for name, value in self.options.items() if name not in ("init", "seed")}
         return load(save, alone=True, format="multislot", slots="label:label, a:ids", **said)
 
     def train_by(self, rule: Mapping[str, Any]) -> None:
-        """The options of its rule."""
+        """Returns the options of the net's update rule."""
         if self.rule is not None:
             raise UsageError(f"minimize: this net has an optimizer already, {self.rule['optimizer']} with a rate of "
                              f"{self.rule['lr']}; it is called once")
@@ -225,12 +225,12 @@ class DeclaredNet:
         return self._begun_with
 
     def close_unless_own(self, model: Model) -> None:
-        """Closes what was opened to measure by, but not what the net keeps."""
+        """Closes a model that was opened for an evaluation, but not one that the net keeps."""
         if model is not self.model and model is not self._begun_with:
             model.close()
 
     def forget(self) -> None:
-        """The model is another one from here on."""
+        """Closes the model, so that the net has none."""
         if self._begun_with is not None:
             self._begun_with.close()
             self._begun_with = None
@@ -239,7 +239,7 @@ class DeclaredNet:
         self.model, self.trained = None, False
 
     def begin_again(self) -> None:
-        """First values, once more: of rows, layers and states of metrics."""
+        """Resets rows, layers and states of metrics to their initial values."""
         self.forget()
         self.begins_with, self.tables, self.made_for = None, None, {}
         for metric in self.program.metrics.values():
@@ -247,18 +247,18 @@ class DeclaredNet:
                 metric.reset(f"{metric.name}.{state}")
 
     def begin_with(self, save: str, tables: Optional[str] = None) -> None:
-        """From here on it is that save's, or begins with some of its tables."""
+        """Replaces the model by a save, or by a new model that begins with some of its tables."""
         self.forget()
         self.begins_with, self.tables, self.anew = save, tables, False
         self.generation += 1
 
     def begin_anew(self, save: str) -> None:
-        """From here on it is a new model that begins with this save."""
+        """Replaces the model by a new one that begins with this save."""
         self.begin_with(save)
         self.anew = True
 
     def save_start(self) -> str:
-        """A save of its model, there until drop_start."""
+        """Saves the model; the save exists until drop_start."""
         assert self.model is not None
         self.drop_start()
         self._start = _disk.of_process("net")
@@ -268,7 +268,7 @@ class DeclaredNet:
         return save
 
     def drop_start(self) -> None:
-        """It has learnt since, and does not begin with that save any more."""
+        """Removes that save, once the model has been trained further."""
         if self._start is not None:
             _disk.remove_of_process(self._start)
         self._start = None
@@ -315,7 +315,7 @@ def auc(input: Variable, label: Variable, curve: str = "ROC", num_thresholds: in
 
 
 def net_of(loss: Any) -> DeclaredNet:
-    """The net that a loss is of."""
+    """Returns the net of a loss."""
     if not isinstance(loss, Variable) or loss.name != "loss" or loss.program.net is None:
         raise ArgumentTypeError("loss: must be what net(inputs, params) returned first")
     return loss.program.net
@@ -390,12 +390,12 @@ class Scope(Named):
     holders = ("global_scope()",)
 
     def find_var(self, name: str) -> Optional[Tensor]:
-        """One of them; None: there is none of this name."""
+        """Returns the variable of this name, or None."""
         known = default_main_program()
         return self.var(name) if known.state(name) in known.variables else None
 
     def var(self, name: str) -> Tensor:
-        """One of them. Paddle makes one that is not there; here that is an error."""
+        """Returns the variable of this name. Paddle creates a missing one; here that is an error."""
         program = default_main_program()
         return Tensor(program, program.var(name).name)
 
@@ -404,7 +404,7 @@ _scope = Scope()
 
 
 def global_scope() -> Scope:
-    """There is one."""
+    """Returns the only scope."""
     return _scope
 
 
@@ -412,7 +412,7 @@ TABLES = {"features": "sparse", "dense": "dense"}  # as a save calls them
 
 
 def tables_of(names: Optional[Sequence[str]]) -> Optional[str]:
-    """Tables of a net, as --init-tables names them."""
+    """Returns the tables of a net by the names of --init-tables."""
     unknown = [name for name in names or () if name not in TABLES]
     if unknown:
         raise UsageError(f"there is no table {', '.join(unknown)}; a net has {' and '.join(TABLES)}")

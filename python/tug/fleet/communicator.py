@@ -92,7 +92,7 @@ class _Receiver:
                     return
 
     def sent(self) -> None:
-        """One more."""
+        """Counts a push."""
         self._sends += 1
         if self._failed is not None:
             raise self._failed
@@ -210,7 +210,7 @@ class Communicator(Named):
         return int(table)
 
     def start(self) -> None:
-        """Begins; of ASYNC it starts the thread that sends."""
+        """Starts the communicator; in mode ASYNC it starts the sending thread."""
         self._made()
         if self._running:
             raise UsageError("the communicator runs already")
@@ -248,7 +248,7 @@ class Communicator(Named):
             self.stop()
 
     def is_running(self) -> bool:
-        """Whether it has started and not stopped."""
+        """Returns whether the communicator is between start and stop."""
         return self._running and (self._queues is None or (not self._queues.closed and self._queues.is_running()))
 
     def _runs(self) -> Worker:
@@ -276,7 +276,7 @@ class Communicator(Named):
             self._receiver.sent()
 
     def pull(self, table_id: Any, keys: Any) -> Floats:
-        """Rows; GEO: as this worker has them, else as the servers do."""
+        """Pulls rows: in mode GEO this worker's copies, otherwise the servers' rows."""
         worker, number = self._made(), self._number(table_id)
         if self._geo is not None and number in self._geo.holds():
             self._runs()
@@ -321,7 +321,7 @@ class Communicator(Named):
             self._made().push_dense_params(self._scope, table_id, names)
 
     def pull_dense(self, context: Mapping[int, Sequence[str]]) -> None:
-        """The dense variables {table: names} into the scope."""
+        """Pulls the dense variables {table: names} into the scope."""
         for table_id, names in context.items():
             self._made().pull_dense_params(self._scope, table_id, names)
 
@@ -340,7 +340,7 @@ class Communicator(Named):
             worker.push_sparse_param(number, keys, values)
 
     def get_client_info(self) -> List[str]:
-        """The text that names this worker."""
+        """Returns the text that identifies this worker."""
         return self._made().get_client_info()
 
     def set_clients(self, host_list: Sequence[str]) -> None:

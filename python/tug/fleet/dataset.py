@@ -1,4 +1,5 @@
-"""Datasets: the input of a pass: files of MultiSlot lines, and their command. C reads them (docs/data.md).
+"""Datasets, the input of a pass: files of MultiSlot lines and a pipe command. The C library reads them
+(docs/data.md).
 
 A line has, slot after slot in the order of set_use_var, how many values there are and the values. Ids of 0 count as
 they are, and a pipe command that fails is an error: Paddle drops the ones and overlooks the other.
@@ -40,7 +41,7 @@ _FEEDS = ("MultiSlotDataFeed", "MultiSlotInMemoryDataFeed", "SlotRecordInMemoryD
 
 
 class DatasetBase(Named):
-    """What both kinds have."""
+    """The common base of both kinds of dataset."""
 
     holders: Tuple[str, ...] = ("a dataset",)
 
@@ -78,7 +79,7 @@ class DatasetBase(Named):
         self._set("init", settings)
 
     def update_settings(self, **settings: Any) -> None:
-        """Some of them again."""
+        """Sets some of these settings again."""
         self._set("update_settings", settings)
 
     def _init_distributed_settings(self, **settings: Any) -> None:
@@ -91,17 +92,17 @@ class DatasetBase(Named):
     _desc = desc
 
     def __getattr__(self, name: str) -> Any:
-        """Paddle 2 has its setters with an underscore."""
+        """Returns the setter without an underscore, since Paddle 2 has setters with one."""
         if name.startswith("_set_") and hasattr(type(self), name[1:]):
             return getattr(self, name[1:])
         return super().__getattr__(name[1:] if name.startswith("_set_") else name)
 
     def set_hdfs_config(self, fs_name: str, fs_ugi: str) -> None:
-        """Refused, unless both are empty."""
+        """Raises an error unless both arguments are empty."""
         self._set("set_hdfs_config", {"fs_name": fs_name, "fs_ugi": fs_ugi})
 
     def set_use_ps_gpu(self, use_ps_gpu: bool) -> None:
-        """Refused, if it is True."""
+        """Raises an error if the argument is True."""
         self._set("set_use_ps_gpu", {"use_ps_gpu": bool(use_ps_gpu)})
 
     def set_queue_num(self, queue_num: int) -> None:
@@ -117,32 +118,32 @@ class DatasetBase(Named):
         whole(fleet_send_sleep_seconds, "fleet_send_sleep_seconds", 0, 1 << 30)
 
     def set_feed_type(self, data_feed_type: str) -> None:
-        """Lines are MultiSlot text, whatever reads them."""
+        """Accepts the name of a data feed, and has no effect: lines are always MultiSlot text."""
         if data_feed_type not in _FEEDS:
             raise UsageError(f"set_feed_type: '{data_feed_type}' is not one of {', '.join(_FEEDS)}: lines are "
                              "MultiSlot text")
 
     def set_download_cmd(self, download_cmd: str) -> None:
-        """Only what leaves files as they are: a pipe command fetches others."""
+        """Accepts only commands that leave files unchanged: use a pipe command to fetch files."""
         if download_cmd not in ("cat", ""):
             raise UsageError(f"set_download_cmd: '{download_cmd}': files are read by this machine; a pipe command can "
                              "fetch them: set_pipe_command('hadoop fs -cat ...')")
 
     def set_input_type(self, input_type: int) -> None:
-        """0: a line is an example."""
+        """Accepts only 0: a line is an example."""
         if input_type != 0:
             raise UsageError(f"set_input_type: {input_type} is not 0: a line is an example")
 
     def set_batch_size(self, batch_size: int) -> None:
-        """Examples of a worker's batch."""
+        """Sets the number of examples in a worker's batch."""
         self.batch_size = whole(batch_size, "batch_size", 1, 1 << 20)
 
     def set_thread(self, thread_num: int) -> None:
-        """Threads that train side by side."""
+        """Sets the number of training threads."""
         self.thread_num = whole(thread_num, "thread_num", 1, 256)
 
     def set_filelist(self, filelist: Sequence[str]) -> None:
-        """Files of this worker; see fleet.util.get_file_shard."""
+        """Sets the files of this worker; see fleet.util.get_file_shard."""
         if isinstance(filelist, (str, bytes)):
             raise UsageError("filelist: must be a list of paths")
         self.files = [os.fspath(one) for one in filelist]
@@ -152,13 +153,14 @@ class DatasetBase(Named):
         return list(self.files)
 
     def set_use_var(self, var_list: Sequence[Variable]) -> None:
-        """All slots of a line, in its order."""
+        """Sets all slots of a line, in their order."""
         if not var_list or not all(isinstance(one, Variable) for one in var_list):
             raise UsageError("var_list: must be slots made by data()")
         self.slots = list(var_list)
 
     def set_pipe_command(self, pipe_command: str) -> None:
-        """The command that makes the lines of a file: `sh -c` reads the file, decompressed if its name ends in .gz."""
+        """Sets the command that converts a file to lines: `sh -c` reads the file, decompressed if its name ends in
+        .gz."""
         word(pipe_command, "pipe_command")
         self.pipe_command = pipe_command
 
@@ -171,11 +173,11 @@ class DatasetBase(Named):
 
     @property
     def pipes(self) -> bool:
-        """Whether lines come from a command when a pass reads them."""
+        """Whether a command writes the lines when a pass reads them."""
         return self.pipe_command.strip() != "cat"
 
     def paths(self) -> List[str]:
-        """What a pass reads."""
+        """Returns the files that a pass reads."""
         self._ready()
         return [os.path.abspath(one) for one in self.files]
 
@@ -193,13 +195,13 @@ class DatasetBase(Named):
 
 
 class QueueDataset(DatasetBase):
-    """Files are read as they are trained on."""
+    """A dataset whose files are read during training."""
 
     holders = ("a QueueDataset", "a dataset")
 
 
 def _taken_apart(line: bytes, n: int, where: str) -> List[bytes]:
-    """A MultiSlot line's slots, each with its count before its values."""
+    """Splits a MultiSlot line into its slots, each with its count and its values."""
     words, at, found = line.split(), 0, []
     for _ in range(n):
         count = words[at] if at < len(words) else b""
@@ -231,7 +233,7 @@ class InMemoryDataset(DatasetBase):
         self._before: Optional[List[str]] = None  # slots_shuffle
 
     def set_shuffle_seed(self, seed: int) -> None:
-        """The seed of the global shuffles that follow."""
+        """Sets the seed of the following global shuffles."""
         self._random = random.Random(whole(seed, "seed", 0, 2 ** 63))
 
     def _file(self, name: str) -> str:
@@ -277,7 +279,7 @@ class InMemoryDataset(DatasetBase):
             self._failed = error
 
     def preload_into_memory(self, thread_num: Optional[int] = None) -> None:
-        """Likewise on a thread; wait_preload_done ends it."""
+        """Like load_into_memory, on a thread; wait_preload_done waits for it."""
         del thread_num
         if self._loading is not None:
             raise UsageError("preload_into_memory: is at work already")
@@ -286,7 +288,7 @@ class InMemoryDataset(DatasetBase):
         self._loading.start()
 
     def wait_preload_done(self) -> None:
-        """The next pass reads the preloaded data."""
+        """Waits for the preloaded data, which the next pass reads."""
         if self._loading is None:
             raise UsageError("wait_preload_done: preload_into_memory comes first")
         self._loading.join()
@@ -362,31 +364,31 @@ class InMemoryDataset(DatasetBase):
     # Fields that lines do not have here: refused, unless switched off.
 
     def set_parse_ins_id(self, parse_ins_id: bool) -> None:
-        """Can only be False."""
+        """Accepts only False."""
         self._set("set_parse_ins_id", {"parse_ins_id": parse_ins_id})
 
     def set_parse_content(self, parse_content: bool) -> None:
-        """Can only be False."""
+        """Accepts only False."""
         self._set("set_parse_content", {"parse_content": parse_content})
 
     def set_parse_logkey(self, parse_logkey: bool) -> None:
-        """Can only be False."""
+        """Accepts only False."""
         self._set("set_parse_logkey", {"parse_logkey": parse_logkey})
 
     def set_merge_by_sid(self, merge_by_sid: bool) -> None:
-        """Can only be True, where lines have no page views to be merged."""
+        """Accepts only True: lines have no page views to merge."""
         self._set("set_merge_by_sid", {"merge_by_sid": merge_by_sid})
 
     def set_enable_pv_merge(self, enable_pv_merge: bool) -> None:
-        """Can only be False."""
+        """Accepts only False."""
         self._set("set_enable_pv_merge", {"enable_pv_merge": enable_pv_merge})
 
     def set_shuffle_by_uid(self, enable_shuffle_uid: bool) -> None:
-        """Can only be False."""
+        """Accepts only False."""
         self._set("set_shuffle_by_uid", {"shuffle_by_uid": enable_shuffle_uid})
 
     def set_generate_unique_feasigns(self, generate_uni_feasigns: bool, shard_num: int = 0) -> None:
-        """Can only be False."""
+        """Accepts only False."""
         del shard_num
         self._set("set_generate_unique_feasigns", {"generate_unique_feasigns": generate_uni_feasigns})
 
@@ -402,7 +404,7 @@ class InMemoryDataset(DatasetBase):
         whole(thread_num, "thread_num", 1, 256)
 
     def release_memory(self) -> None:
-        """Forgets the examples."""
+        """Frees the examples."""
         self._held, self._shuffled, self._before = None, False, None
 
     def _size(self, fleet: Any) -> int:
@@ -414,17 +416,17 @@ class InMemoryDataset(DatasetBase):
         return self._size(fleet)
 
     def get_shuffle_data_size(self, fleet: Any = None) -> int:
-        """Likewise, of what global_shuffle was called on."""
+        """Like get_memory_data_size, for the examples of the last global_shuffle."""
         if fleet is None and not self._shuffled:
             return 0
         return self._size(fleet) if self._shuffled else int(fleet.util.all_reduce(0))
 
 
 class DatasetFactory:
-    """Paddle 1.x's way to make one."""
+    """Paddle 1.x's factory of datasets."""
 
     def create_dataset(self, datafeed_class: str = "QueueDataset") -> DatasetBase:
-        """QueueDataset or InMemoryDataset."""
+        """Creates a QueueDataset or an InMemoryDataset."""
         kinds = {"QueueDataset": QueueDataset, "InMemoryDataset": InMemoryDataset}
         if datafeed_class not in kinds:
             raise no_such(["create_dataset", "tug.fleet"], datafeed_class, kinds)

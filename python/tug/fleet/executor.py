@@ -28,24 +28,24 @@ from tug.fleet.dataset import DatasetBase, QueueDataset
 
 
 class CPUPlace(Named):
-    """Where programs run."""
+    """The place where programs run: the CPU."""
 
     holders = ("CPUPlace",)
 
 
 def cpu_places(device_count: Optional[int] = None) -> List[CPUPlace]:
-    """[CPUPlace()]: threads are train_from_dataset's."""
+    """Returns [CPUPlace()]: train_from_dataset sets the number of threads."""
     del device_count
     return [CPUPlace()]
 
 
 def is_compiled_with_cuda() -> bool:
-    """False."""
+    """Returns False."""
     return False
 
 
 class _Say:
-    """fetch_list every print_period batches or a little later, and at the end."""
+    """Prints fetch_list every print_period batches or a little later, and at the end."""
 
     def __init__(self, program: Program, fetch_list: Optional[Sequence[Any]], fetch_info: Optional[Sequence[str]],
                  period: int, batch: int) -> None:
@@ -77,7 +77,7 @@ _SET_BY = {"slots": "set_use_var", "batch": "set_batch_size", "pipe_command": "s
 
 @contextlib.contextmanager
 def _in_words_of_fleet() -> Iterator[None]:
-    """In it the library's errors name what a program of fleet's calls, and no options."""
+    """A context in which the library's errors name fleet's functions instead of tug's options."""
     try:
         yield
     except Error as error:
@@ -90,7 +90,7 @@ def _in_words_of_fleet() -> Iterator[None]:
 
 
 class _Pass:
-    """One pass."""
+    """A pass over a dataset."""
 
     def __init__(self, program: Program, dataset: DatasetBase, threads: int, say: _Say) -> None:
         if program.net is None:
@@ -117,14 +117,14 @@ class _Pass:
         return options
 
     def _begin_anew(self) -> None:
-        """The net goes on, with all state, in a model whose data is read in another way."""
+        """Continues the net, with all state, in a new model that reads its data in another way."""
         if fleet.in_run():  # from the save of the pass before; all workers do so
             self.net.begin_anew(fleet.own_save(self.net.generation))
         else:
             self.net.begin_anew(self.net.save_start())
 
     def _made(self) -> Model:
-        """The model, as it was or begun now. Passes may differ in batch size and pipe command, and not in slots."""
+        """Returns the model, or creates it. Passes may differ in batch size and pipe command, but not in slots."""
         net, options = self.net, self._options()
         asked = {name: options.get(name) for name in ("slots", "batch", "pipe_command")}
         if net.model is not None:
@@ -162,7 +162,7 @@ class _Pass:
         self.program.values["loss"] = loss
 
     def train(self) -> Dict[str, float]:
-        """Learns; what it found."""
+        """Trains, and returns the results."""
         with _in_words_of_fleet():
             return self._train()
 
@@ -198,12 +198,12 @@ class _Pass:
         return net.open_save(fleet.saves(net.generation)) if net.trained else net.beginning()
 
     def infer(self) -> Dict[str, float]:
-        """Measures; what it found."""
+        """Evaluates, and returns the results."""
         with _in_words_of_fleet():
             return self._infer()
 
     def predict(self, path: str) -> Any:
-        """A probability for each example of a file of its slots."""
+        """Returns a probability for each example of a file with the net's slots."""
         with _in_words_of_fleet():
             model = self._scorer()
             try:
@@ -241,7 +241,7 @@ class _Pass:
 
 
 def _by_operation(found: Mapping[str, float], seconds: float) -> str:
-    """A line: where the time of a pass went."""
+    """Prints a line with the times of a pass by operation."""
     spent = {name[:-len("_seconds")]: value for name, value in found.items() if name.endswith("_seconds") and
              name not in ("total_seconds", "other_seconds") and value > 0}
     spent["other"] = max(seconds - sum(spent.values()), 0)
@@ -263,7 +263,7 @@ def _check_other(function: str, given: Mapping[str, Any]) -> None:
 
 
 class _Batch:
-    """A batch that a program feeds: a pass over a file of its lines."""
+    """A batch that a program feeds, as a pass over a file of its lines."""
 
     def __init__(self, program: Program, feed: Mapping[str, Any], fetch_list: Sequence[Any]) -> None:
         if program.net is None:
@@ -285,7 +285,7 @@ class _Batch:
         return np.array([_program.value_of(self.program, name)], np.float32)
 
     def run(self) -> List[Any]:
-        """It learns or measures; what was fetched."""
+        """Trains or evaluates, and returns the fetched values."""
         learns = self.net.rule is not None
         if learns and "predict" in self.names:
             raise UsageError("fetch_list: predict is fetched of a program that measures, and this one learns: its "
@@ -310,7 +310,7 @@ class _Batch:
 
 
 class Executor(Named):
-    """What runs programs."""
+    """Runs programs."""
 
     holders = ("Executor",)
 

@@ -1,4 +1,4 @@
-"""fleet.metrics: of all workers together, by states that layers.auc has.
+"""fleet.metrics: metrics over all workers, from the states of layers.auc.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -20,25 +20,25 @@ def _reduced(state: Any) -> Any:
 
 
 def auc(stat_pos: Any, stat_neg: Any, scope: Any = None, util: Any = None) -> float:
-    """The AUC of all workers' examples, NaN without both classes (Paddle: 0.5). All workers call it."""
+    """Returns the AUC of all workers' examples, NaN without both classes (Paddle: 0.5). All workers call it."""
     del scope, util
     return area(_reduced(stat_pos), _reduced(stat_neg))
 
 
 def sum(value: Any, scope: Any = None, util: Any = None) -> Any:  # noqa: A001
-    """The sum over the workers."""
+    """Returns the sum over the workers."""
     del scope, util
     return fleet.util.all_reduce(value) if fleet.in_run() else value
 
 
 def max(value: Any, scope: Any = None, util: Any = None) -> Any:  # noqa: A001
-    """The greatest of the workers'."""
+    """Returns the maximum over the workers."""
     del scope, util
     return fleet.util.all_reduce(value, "max") if fleet.in_run() else value
 
 
 def min(value: Any, scope: Any = None, util: Any = None) -> Any:  # noqa: A001
-    """The least of the workers'."""
+    """Returns the minimum over the workers."""
     del scope, util
     return fleet.util.all_reduce(value, "min") if fleet.in_run() else value
 

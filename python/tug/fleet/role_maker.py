@@ -17,7 +17,7 @@ _NAMES = {1: "worker", 2: "server", 6: "scheduler"}  # enum tug_fleet_role
 
 
 class Role:
-    """Numbers of the roles."""
+    """The numbers of the roles."""
 
     WORKER = 1
     SERVER = 2
@@ -27,7 +27,7 @@ class Role:
 
 
 class Place(NamedTuple):
-    """Who this process is."""
+    """The role and index of this process."""
 
     role: str  # "scheduler", "server", "worker"
     rank: int  # among its kind
@@ -58,7 +58,7 @@ def _of_environment(env: Mapping[str, str]) -> Any:
 
 
 def read_environment(env: Mapping[str, str]) -> Place:
-    """This process's role in the environment."""
+    """Reads this process's role from the environment."""
     return _place_of(_of_environment(env))
 
 
@@ -77,7 +77,7 @@ class RoleMaker(Named):
         raise UsageError("give fleet.init a PaddleCloudRoleMaker or a UserDefinedRoleMaker")
 
     def generate_role(self) -> None:
-        """Finds out who this process is, once."""
+        """Determines the role of this process, once."""
         if self._c is None:
             self._c = self._generate()
             self._found = _place_of(self._c)
@@ -90,21 +90,21 @@ class RoleMaker(Named):
 
     @property
     def place(self) -> Place:
-        """All that is known."""
+        """Returns role and index."""
         self.generate_role()
         assert self._found is not None
         return self._found
 
     def is_worker(self) -> bool:
-        """Whether this process trains."""
+        """Returns whether this process is a worker, which trains."""
         return self.place.role == "worker"
 
     def is_server(self) -> bool:
-        """Whether it holds rows."""
+        """Returns whether this process is a server, which holds rows."""
         return self.place.role == "server"
 
     def is_first_worker(self) -> bool:
-        """Whether it is the worker of index 0."""
+        """Returns whether this process is worker 0."""
         return self.is_worker() and self.place.rank == 0
 
     def _index_of(self, role: str) -> int:
@@ -113,15 +113,15 @@ class RoleMaker(Named):
         return self.place.rank
 
     def worker_index(self) -> int:
-        """Its number among the workers, from 0."""
+        """Returns the index of this process among the workers, from 0."""
         return self._index_of("worker")
 
     def server_index(self) -> int:
-        """Its number among the servers, from 0."""
+        """Returns the index of this process among the servers, from 0."""
         return self._index_of("server")
 
     def role_id(self) -> int:
-        """Its number among its kind."""
+        """Returns the index of this process among those of its role."""
         return self.place.rank
 
     def worker_num(self) -> int:
@@ -151,11 +151,11 @@ class RoleMaker(Named):
         return len({end.rpartition(":")[0] for end in ends}) or 1
 
     def is_non_distributed(self) -> bool:
-        """Whether the run is this process."""
+        """Returns whether the run consists of this process only."""
         return self.place.alone
 
     def to_string(self) -> str:
-        """All of it, on a line."""
+        """Returns a line with role, index and endpoints."""
         p = self.place
         return (f"role: {p.role}, index: {p.rank}, workers: {p.workers}, servers: {p.servers}, server endpoints: "
                 f"{','.join(p.server_endpoints)}, worker endpoints: {','.join(p.worker_endpoints)}")

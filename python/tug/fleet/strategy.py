@@ -1,4 +1,4 @@
-"""DistributedStrategy: how far workers may run ahead of each other, and the settings of rows.
+"""DistributedStrategy: the mode of synchronisation, and the settings of rows.
 
 A field does what it says, or is refused with the reason: what Paddle accepts and ignores would look as if it
 worked.
@@ -110,7 +110,7 @@ _NOTHING: Tuple[Any, ...] = (False, None, 0, "", {}, [])
 
 
 def _default_of(name: str) -> Any:
-    """The default of Paddle's field."""
+    """Returns the default of a field of Paddle's."""
     return dict(_DEFAULTS_OF[name]) if name in _DEFAULTS_OF else _DEFAULTS.get(name, (
         {} if name.endswith(("_configs", "_param")) else None if name.endswith("_strategy") else False,))[0]
 
@@ -123,7 +123,7 @@ def _is_default(name: str, value: Any) -> bool:
 
 
 def _why(name: str) -> Optional[str]:
-    """Why a field of Paddle's cannot be something else; None: there is no such field."""
+    """Returns why a field of Paddle's accepts only its default, or None if there is no such field."""
     found = _REFUSED.get(name)
     if found is None and name in _DEFAULTS_OF:
         found = _REFUSED.get(name[:-len("_configs")], _COLLECTIVE)
@@ -169,7 +169,7 @@ class DistributedStrategy:
 
     @property
     def mode(self) -> str:
-        """As `tug train --mode`."""
+        """The value of the option --mode of `tug train`."""
         steps = self._fields["a_sync_configs"].get("k_steps", 0)
         if self.sync:
             if steps > 0:
@@ -264,7 +264,7 @@ class StrategyFactory:
 
     @staticmethod
     def create_async_strategy() -> DistributedStrategy:
-        """Nobody waits for anybody."""
+        """Workers do not wait for each other."""
         return DistributedStrategy()
 
     @staticmethod
@@ -274,7 +274,7 @@ class StrategyFactory:
 
     @staticmethod
     def create_geo_strategy(update_frequency: int = 100) -> DistributedStrategy:
-        """Workers train copies of the rows for so many batches, and bring together what has changed."""
+        """Workers train copies of the rows for K batches, then exchange the changes."""
         strategy = DistributedStrategy()
         strategy.a_sync_configs = {"k_steps": whole(update_frequency, "update_frequency", 1, 2 ** 31)}
         return strategy
