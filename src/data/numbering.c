@@ -33,10 +33,10 @@ void numbering_add(struct numbering *n, const uint64_t *keys, size_t count)
     raise_to(&n->first_inverted, ~least);
 }
 
-void numbering_join(struct numbering *to, const struct numbering *from)
+void numbering_join(struct numbering *to, struct numbering_range from)
 {
-    raise_to(&to->last, from->last);
-    raise_to(&to->first_inverted, from->first_inverted);
+    raise_to(&to->last, from.last);
+    raise_to(&to->first_inverted, from.first_inverted);
 }
 
 void numbering_copy(struct numbering *to, const struct numbering *from)

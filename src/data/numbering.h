@@ -24,8 +24,16 @@ struct numbering {
 // numbering_add may be called by several threads at the same time.
 void numbering_add(struct numbering *n, const uint64_t *keys, size_t count);
 void numbering_copy(struct numbering *to, const struct numbering *from);
-// Adds the keys that `from` has seen.
-void numbering_join(struct numbering *to, const struct numbering *from);
+
+// What was seen, as numbers that travel between processes.
+struct numbering_range {
+    uint64_t last, first_inverted;
+};
+static inline struct numbering_range numbering_range(const struct numbering *n)
+{
+    return (struct numbering_range){n->last, n->first_inverted};
+}
+void numbering_join(struct numbering *to, struct numbering_range from);
 
 static inline bool numbering_any(const struct numbering *n)
 {

@@ -167,7 +167,7 @@ static void take_state(void *ctx, const union wire_any *m)
     s->pass = m->pass_state;
     const char *bytes = s->pass.report.data;
     size_t n = s->pass.report.n;
-    struct report r = {.stream = d->stream, .labels = d->labels};
+    struct report r = {.stream = d->stream, .labels = d->labels, .keys = &d->known};
     int rc;
     while ((rc = report_next(&bytes, &n, &r)) == 1) {
         d->read_seconds += r.read_seconds;

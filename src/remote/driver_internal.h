@@ -78,6 +78,8 @@ struct driver {
     uint64_t bad_lines; // bad lines that were read in the pass
     bool all_read_all;  // for shares: every worker reads all of the data
     uint64_t data_bytes;
+    struct numbering known; // numbers of the features that workers have trained on since
+                            // this process began
     uint64_t looks;  // how often --fetch and --dump were written in the run
     bool looks_into; // an evaluation for --fetch or --dump is under way
     bool shows_mean; // evaluate the mean of the parameters (--average) instead of the

@@ -28,6 +28,8 @@ static int evaluates(struct run *r, bool best, struct evaluation_options *o,
     struct model_options model = r->parameters.model.options;
     parameters_close(&r->parameters);
     TRY(parameters_open(&r->parameters, &model, e));
+    numbering_copy(&r->parameters.known,
+                   d->worker != NULL ? &d->worker->keys.seen : &d->known);
     d->rows = (struct remote_rows){.client = d->remote.client,
                                    .cache = &r->parameters,
                                    .offset = best ? EXCHANGE_BEST

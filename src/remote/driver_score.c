@@ -4,6 +4,7 @@
 // models with layers depend slightly on where pieces begin.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "base/log.h"
 #include "remote/driver_internal.h"
 #include "train/evaluated.h"
 
@@ -74,6 +75,17 @@ static int check(const struct run *r, const char *option, const struct parts *p,
                    (unsigned long long)r->config->max_bad_lines);
 }
 
+// As one process does, once of --valid and once of --test.
+static void compare_numbering(const struct run *r, bool test,
+                              const struct numbering *found)
+{
+    char text[NUMBERING_TEXT];
+    if ((test || (!r->has_best && r->config->valid.n > 0)) &&
+        numbering_has(reader_schema(r->reader)) &&
+        numbering_differs(&r->driver->known, found, test ? "--test" : "--valid", text))
+        log_warn("%s", text);
+}
+
 int driver_score(struct run *r, bool test, bool best, struct metrics *ret, struct err *e)
 {
     enum loss loss = r->config->reader.loss;
@@ -92,6 +104,8 @@ int driver_score(struct run *r, bool test, bool best, struct metrics *ret, struc
     int rc = follow(r, &m, &p, e);
     if (rc == 0)
         rc = check(r, test ? "--test" : "--valid", &p, e);
+    if (rc == 0)
+        compare_numbering(r, test, &p.all[0].keys);
     for (uint32_t t = 0; t < p.tasks && rc == 0; t++)
         rc = evaluated_metrics(&p.all[t], loss, loss == LOSS_LOGISTIC, &ret[t], e);
     if (rc == 0 && test)

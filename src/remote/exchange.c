@@ -29,6 +29,7 @@ void exchange_keys_close(struct exchange_keys *k)
 int exchange_keys_resolve(void *keys, const uint64_t *k, size_t n, uint32_t *ret_ids)
 {
     struct exchange_keys *x = keys;
+    numbering_add(&x->seen, k, n);
     return table_rows(x->table, k, n, ret_ids);
 }
 

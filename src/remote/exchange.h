@@ -11,6 +11,7 @@
 
 #include "client/client.h"
 #include "data/dataset.h"
+#include "data/numbering.h"
 #include "model/model.h"
 #include "table/tree_sum.h"
 #include "train/dense.h"
@@ -37,6 +38,7 @@ struct exchange_keys {
     } * marks;
     size_t cap; // number of marks
     uint32_t batch;
+    struct numbering seen; // all keys so far
 };
 int exchange_keys_open(struct exchange_keys *k, struct err *e);
 void exchange_keys_close(struct exchange_keys *k);

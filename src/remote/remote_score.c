@@ -20,6 +20,7 @@ struct remote_score {
     pthread_mutex_t lock;
     uint64_t pass; // pass of the rows in the cache; 0: none
     bool test_pass;
+    struct numbering found; // keys of the piece at hand
 };
 
 static int open_pieces(const struct remote_worker *w, const struct path_list *paths,
@@ -122,15 +123,23 @@ static int begin(struct remote_worker *w, const struct msg_leased *l, bool test,
     return 0;
 }
 
+static int resolve(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret_ids)
+{
+    struct remote_score *s = ctx;
+    numbering_add(&s->found, keys, n);
+    return remote_rows_resolve(&s->rows, keys, n, ret_ids);
+}
+
 static int load(struct remote_worker *w, struct pieces *p, uint32_t file, uint64_t index,
                 uint64_t *bad_lines, struct dataset **ret, struct err *e)
 {
     struct remote_score *s = w->score;
+    s->found = (struct numbering){0};
     struct dataset_options o = {
         .reader = w->reader,
         .team = w->team,
-        .resolve = remote_rows_resolve,
-        .resolve_ctx = &s->rows,
+        .resolve = resolve,
+        .resolve_ctx = s,
         .max_bad_lines = w->config->max_bad_lines,
         .bad_lines = bad_lines,
         .keep = w->config->group,
@@ -196,6 +205,7 @@ int remote_score_piece(struct remote_worker *w, const struct msg_leased *l, stru
     if (rc == 0)
         rc = score(w, d, found, e);
     found[0].bad_lines = bad_lines;
+    numbering_copy(&found[0].keys, &w->score->found);
     if (rc == 0)
         rc = tell(w, l, found, dataset_at_end(d), e);
     for (int t = 0; t < MODEL_MAX_TASKS; t++)

@@ -49,6 +49,7 @@ int remote_report(struct remote_worker *w, struct msg_piece_done *m, struct err 
         .wait_seconds = w->wait_seconds + (double)(waited - w->waited_ns) * 1e-9,
         .bad_lines = w->bad_lines,
         .data_bytes = w->pending_bytes,
+        .keys = &w->keys.seen,
     };
     int rc = report_write(&r, &b) == 0 ? 0 : err_nomem(e, "a report");
     m->report = (struct wire_text){b.data, (uint32_t)b.len};

@@ -14,6 +14,7 @@ struct fixed {
     double weight, loss, predicted, observed, squares, read_seconds, wait_seconds;
     uint32_t n_buckets;
     uint32_t label;
+    struct numbering_range keys;
 };
 
 struct bucket {
@@ -43,6 +44,8 @@ static int write_label(const struct report *r, uint32_t label, struct buf *b)
         .wait_seconds = first ? r->wait_seconds : 0,
         .label = label,
     };
+    if (first && r->keys != NULL)
+        f.keys = numbering_range(r->keys);
     for (uint32_t i = 0; i < METRICS_BUCKETS; i++)
         f.n_buckets += has(m, i);
     TRY(buf_add(b, &f, sizeof(f)));
@@ -98,5 +101,7 @@ int report_next(const char **bytes, size_t *n, struct report *r)
     r->wait_seconds = f.wait_seconds;
     r->bad_lines = f.bad_lines;
     r->data_bytes = f.data_bytes;
+    if (r->keys != NULL)
+        numbering_join(r->keys, f.keys);
     return 1;
 }

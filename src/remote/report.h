@@ -6,6 +6,7 @@
 #define TUG_REMOTE_REPORT_H
 
 #include "base/buf.h"
+#include "data/numbering.h"
 #include "model/metrics.h"
 
 struct report {
@@ -16,6 +17,8 @@ struct report {
     double wait_seconds; // time spent on waiting for servers
     uint64_t bad_lines;  // lines that were skipped
     uint64_t data_bytes; // bytes of data in memory now
+    struct numbering *keys; // numbers of the features that were read, which report_next
+                            // joins; NULL: none
 };
 
 // Appends the report to *b.

@@ -13,6 +13,7 @@ struct fixed {
     uint64_t places, bad_lines;
     uint64_t scores;
     uint64_t grouped; // 1 if groups follow the scores
+    struct numbering_range keys;
 };
 
 void evaluated_free(struct evaluated *x)
@@ -145,7 +146,8 @@ int evaluated_write(const struct evaluated *x, struct buf *b)
     struct fixed f = {.sums = x->sums,
                       .places = x->places,
                       .bad_lines = x->bad_lines,
-                      .grouped = x->users.columns > 0};
+                      .grouped = x->users.columns > 0,
+                      .keys = numbering_range(&x->keys)};
     struct exact_sums sums = exact_sums(&f.sums);
     for (int i = 0; i < EXACT_SUMS; i++)
         exact_carry(sums.of[i]);
@@ -205,5 +207,6 @@ int evaluated_next(struct evaluated *x, const char **bytes, size_t *n)
     evaluated_add_sums(&x->sums, &f.sums);
     x->places += f.places;
     x->bad_lines += f.bad_lines;
+    numbering_join(&x->keys, f.keys);
     return 1;
 }

@@ -9,6 +9,7 @@
 
 #include "base/buf.h"
 #include "base/exact.h"
+#include "data/numbering.h"
 #include "train/groups.h"
 
 struct evaluated_sums {
@@ -23,6 +24,7 @@ struct evaluated {
     struct groups users; // the groups of these examples; empty without groups
     uint64_t places;     // examples in the data, those that do not count included
     uint64_t bad_lines;
+    struct numbering keys; // that a worker found in its part; else none
 };
 
 void evaluated_free(struct evaluated *x); // a zeroed struct is fine

@@ -151,6 +151,7 @@ static int begin(struct run *r, struct err *e)
 static int resolve(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret_ids)
 {
     struct living_rows *l = ctx;
+    numbering_add(&l->known, keys, n);
     return table_rows(l->ids, keys, n, ret_ids);
 }
 
@@ -212,6 +213,7 @@ static int begin_cache(struct living_rows *l, struct err *e)
     struct model_options o = l->model.options;
     parameters_close(&l->cache);
     TRY(parameters_open(&l->cache, &o, e));
+    numbering_copy(&l->cache.known, &l->known);
     for (size_t i = 0; i < l->model.blocks; i++)
         relaxed_load_n(l->cache.blocks[i], l->blocks[i], l->model.dense.width);
     return 0;

@@ -44,6 +44,7 @@ struct living_rows {
     uint64_t steps_before; // the table's step minus the run's batches
     struct table *ids;     // from the keys of the data in memory to ids; its rows have no
                            // columns
+    struct numbering known; // keys that this process has trained on
     struct living_links links;
     float *zeros; // as long as a row and an extra row; read in place of a row that does
                   // not exist

@@ -304,7 +304,7 @@ static void compare_numbering(struct run *r)
     data.columns = numbering_columns(source_data_files(r->source));
     if (numbering_shifted(&r->before, &data, "--data", text))
         log_warn("%s", text);
-    numbering_join(&r->parameters.known, &r->before);
+    numbering_join(&r->parameters.known, numbering_range(&r->before));
     r->before = (struct numbering){0};
 }
 

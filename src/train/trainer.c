@@ -419,7 +419,7 @@ static int check_paths(const struct run *r, struct err *e)
                                              elsewhere(c) ? &none : &c->test,
                                              elsewhere(c) ? &none : &c->valid};
     struct data_files files = {.command = c->data.command, .interrupted = c->interrupted};
-    int rc = 0;
+    int rc = guard_outputs(c, e);
     size_t trained = 0; // number of files that are trained on
     for (size_t l = 0; l < sizeof(lists) / sizeof(*lists); l++) {
         for (size_t i = 0; i < lists[l]->n && rc == 0; i++)
@@ -440,8 +440,6 @@ static int check_paths(const struct run *r, struct err *e)
         rc = look_check_dump(c->dump, &files, e);
     if (rc == 0)
         rc = history_check_file(c->history_file, &files, e);
-    if (rc == 0)
-        rc = guard_outputs(c, e);
     data_files_free(&files);
     return rc;
 }

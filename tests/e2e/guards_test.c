@@ -520,6 +520,21 @@ static void numbered_from_one(void **state)
             e2e_says(says);
         }
     }
+    static const char *const ways[] = {"--score-by driver", "--score-by workers",
+                                       "--mode sync"};
+    const char *run =
+        "train --data one.svm --format libsvm --model lr --epochs 2 --seed 1";
+    tug_ends(0, "%s --table rule=adagrad --test zero.svm --out living", run);
+    e2e_says("warning: --test: its features are numbered from 0 to 3");
+    for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
+        tug_ends(0, "launch --workers 2 -- %s %s --valid zero.svm --test zero.svm", run,
+                 ways[i]);
+        e2e_says("warning: --valid: its features are numbered from 0 to 3");
+        e2e_says("warning: --test: its features are numbered from 0 to 3");
+        tug_ends(0, "launch --workers 2 -- %s %s --valid one.svm --test one.svm", run,
+                 ways[i]);
+        silent("are numbered from");
+    }
     tug_ends(0, "launch --workers 1 -- train --data one.svm --format libsvm --model lr "
                 "--epochs 1 --out cluster");
     tug_ends(0, "eval --from cluster --data zero.svm");
