@@ -33,8 +33,10 @@ def test_decimal_commas(tmp_path, capfd):
             a.save(tmp_path / how)
         with tug.load(tmp_path / how) as again:
             assert np.array_equal(again.predict(comma), wanted)
-            with pytest.raises(tug.DataError, match=":2: .* of column .preis. has a decimal point, and decimal says"):
+            with pytest.raises(tug.DataError, match=":2: .* of column .preis. has a decimal point, and numbers have"):
                 again.predict(point)
+            assert np.array_equal(again.predict(point, decimal="."), wanted)
+            assert np.array_equal(again.predict(comma), wanted)  # one call's decimal is not the next one's
     with pytest.raises(tug.DataError, match="of column 'preis' has a decimal comma, which decimal , reads"):
         tug.train(comma, numeric="preis", **FIXED)
     for wrong in ("", ";", ",."):

@@ -261,11 +261,11 @@ static int advise_mark(const struct column *column, const struct field *f, struc
                 show(column->name, strlen(column->name)).text);
     else if (e != NULL && column->mark == DECIMAL_COMMA &&
              number_parse(f->text, f->len, &ignored) == NUMBER_OK)
-        err_set(
-            e, TUG_EDATA,
-            "'%s' of column '%s' has a decimal point, and --decimal says that numbers "
-            "have a comma",
-            show(f->text, f->len).text, show(column->name, strlen(column->name)).text);
+        err_set(e, TUG_EDATA,
+                "'%s' of column '%s' has a decimal point, and numbers have a comma here: "
+                "--decimal . reads points",
+                show(f->text, f->len).text,
+                show(column->name, strlen(column->name)).text);
     return TUG_EDATA;
 }
 

@@ -87,6 +87,19 @@ int schema_add(struct schema *s, enum schema_use use, const char *name, size_t l
     return 0;
 }
 
+int schema_set_decimal(struct schema *s, bool comma, struct err *e)
+{
+    struct schema_column c;
+    for (size_t at = 0, from = 0; next_entry(s, &at, &c); from = at) {
+        if (c.use != SCHEMA_DECIMAL)
+            continue;
+        memmove(s->text + from, s->text + at, s->text_len - at);
+        s->text_len -= (uint32_t)(at - from);
+        at = from;
+    }
+    return comma ? schema_add(s, SCHEMA_DECIMAL, ",", 1, e) : 0;
+}
+
 // Returns the name of the way in which keys are computed.
 static const char *hashing_of(const char *format)
 {

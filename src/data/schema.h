@@ -98,6 +98,10 @@ static inline bool schema_is_setting(enum schema_use use)
            use == SCHEMA_WRITTEN || use == SCHEMA_TYPE || use == SCHEMA_DECIMAL;
 }
 
+// Sets whether numbers have a decimal comma, whatever the schema says about it. Returns
+// TUG_EDATA as schema_add does.
+int schema_set_decimal(struct schema *s, bool comma, struct err *e);
+
 // schema_to_json and schema_from_json are for files. schema_to_json returns NULL if there
 // is not enough memory, or if names are not UTF-8 (schema_has_text returns false).
 bool schema_has_text(const struct schema *s);

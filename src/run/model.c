@@ -6,7 +6,9 @@
 #include <sched.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "data/paths.h"
+#include "run/train_options.h"
 #include "train/guard.h"
 
 int model_threads(uint64_t wanted)
@@ -25,6 +27,40 @@ static void close_data(struct opened_model *m)
     m->source = NULL;
     m->reader = NULL;
     m->bad_lines = 0;
+}
+
+// The schema of csv that another program wrote than the one that wrote the training data.
+static int rewritten(struct schema *ret, const struct model_values *v, const char *format,
+                     struct err *e)
+{
+    if (strcmp(format != NULL ? format : ret->format, "csv") != 0)
+        return err_set(e, TUG_EUSAGE, "--%s works only with --format csv",
+                       v->separator != NULL ? "separator" : "decimal");
+    if (v->separator != NULL)
+        TRY(train_parse_separator(v->separator, &ret->separator, e));
+    if (v->decimal == NULL)
+        return 0;
+    if (strcmp(v->decimal, ",") != 0 && strcmp(v->decimal, ".") != 0)
+        return err_set(e, TUG_EUSAGE, "--decimal is a comma or a point, not '%.200s'",
+                       v->decimal);
+    return schema_set_decimal(ret, v->decimal[0] == ',', e);
+}
+
+static int open_reader(struct opened_model *m, const struct model_values *v,
+                       const struct reader_options *o, struct err *e)
+{
+    if (v->separator == NULL && v->decimal == NULL)
+        return reader_open(&m->reader, o, e);
+    struct schema *mine = mem_alloc(sizeof(*mine)); // too large for a stack
+    if (mine == NULL)
+        return err_nomem(e, "a reader");
+    *mine = m->run.schema;
+    struct reader_options rewrites = *o;
+    rewrites.schema = mine;
+    int rc = rewritten(mine, v, o->format, e);
+    rc = rc == 0 ? reader_open(&m->reader, &rewrites, e) : rc;
+    mem_free(mine);
+    return rc;
 }
 
 int model_open_data(struct opened_model *m, const struct model_values *v, bool labels,
@@ -52,7 +88,7 @@ int model_open_data(struct opened_model *m, const struct model_values *v, bool l
                        "--format libsvm, but the model %s needs the fields of the "
                        "features, and libsvm data has none: give it data in %s format",
                        ops->name, m->run.schema.format);
-    TRY(reader_open(&m->reader, &r, e));
+    TRY(open_reader(m, v, &r, e));
     m->format = reader_schema(m->reader)->format;
     struct source_options s = {.paths = v->data.items,
                                .n_paths = v->data.n,

@@ -16,7 +16,7 @@ struct model_values {
     const char *from;
     struct option_list data;
     int format; // 0: the format that the model was trained on
-    const char *drop, *columns, *slots, *pipe_command;
+    const char *drop, *columns, *separator, *decimal, *slots, *pipe_command;
     bool allow_missing, web_any_host;
     uint64_t threads;
     uint64_t max_bad_lines;
@@ -36,6 +36,12 @@ struct model_values {
         {"columns", STRING_AT(model.columns, "NAME,..."),                                \
          "csv: names of the columns of files that have no header, where they are not "   \
          "those that the model was trained on"},                                         \
+        {"separator", STRING_AT(model.separator, "C"),                                   \
+         "csv: separator of columns, where it is not that of the data that the model "   \
+         "was trained on: one character, or tab"},                                       \
+        {"decimal", STRING_AT(model.decimal, ",|."),                                     \
+         "csv: decimal mark of numbers, where it is not that of the data that the "      \
+         "model was trained on"},                                                        \
         {"allow-missing", FLAG_AT(model.allow_missing),                                  \
          "csv, multislot: feature columns of the model may be missing; they count as "   \
          "empty"},                                                                       \

@@ -440,7 +440,7 @@ static int parse_save_every(const char *text, struct train_settings *ret, struct
     return 0;
 }
 
-static int parse_separator(const char *text, char *ret, struct err *e)
+int train_parse_separator(const char *text, char *ret, struct err *e)
 {
     if (strcmp(text, "tab") == 0 || strcmp(text, "\\t") == 0)
         *ret = '\t';
@@ -535,7 +535,7 @@ int train_options_check(const struct train_options *t, const struct options *o,
     TRY(parse_mode(t->mode, &s, e));
     TRY(parse_valid(t->valid, &s, e));
     TRY(parse_save_every(t->save_every, &s, e));
-    TRY(parse_separator(t->separator, &s.separator, e));
+    TRY(train_parse_separator(t->separator, &s.separator, e));
     TRY(parse_list_separator(t->list_separator, &s.list_separator, e));
     TRY(check_format(t, o, e));
     TRY(check_saves(t, e));

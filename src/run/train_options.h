@@ -137,4 +137,7 @@ struct train_settings {
 int train_options_check(const struct train_options *t, const struct options *o,
                         struct train_settings *ret, struct err *e);
 
+// Reads a separator of columns as it is typed: one character, or tab. TUG_EUSAGE.
+int train_parse_separator(const char *text, char *ret, struct err *e);
+
 #endif

@@ -50,6 +50,29 @@ static void columns_are_kept(void **state)
     assert_int_equal(lines_of(e2e_out), 3);
 }
 
+// The same rows as another program writes them: their predictions are the same.
+static void other_writers(void **state)
+{
+    (void)state;
+    char wanted[200];
+    files_write("point.csv", "y,x\n1,2.5\n0,0.5\n1,3.5\n0,1.25\n");
+    files_write("comma.csv", "y;x\n1;2,5\n0;0,5\n1;3,5\n0;1,25\n");
+    tug_ends(0, "train --data point.csv --format csv --label y --numeric x --model lr "
+                "--epochs 2 --out ours");
+    tug_ends(0, "predict --from ours --data point.csv");
+    snprintf(wanted, sizeof(wanted), "%s", e2e_out);
+    tug_ends(3, "predict --from ours --data comma.csv");
+    e2e_says("--separator gives another");
+    tug_ends(3, "predict --from ours --data comma.csv --separator ;");
+    e2e_says("which --decimal , reads");
+    tug_ends(0, "predict --from ours --data comma.csv --separator ; --decimal ,");
+    assert_string_equal(e2e_out, wanted);
+    tug_ends(0, "eval --from ours --data comma.csv --separator ; --decimal ,");
+    tug_ends(2, "eval --from ours --data comma.csv --decimal x");
+    tug_ends(2, "eval --from svm --data data.svm --decimal ,");
+    e2e_says("--decimal works only with --format csv");
+}
+
 // The content is what the name says, and no file of a model is overwritten.
 static void names_of_outputs(void **state)
 {
@@ -382,6 +405,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(columns_are_kept),
+        cmocka_unit_test(other_writers),
         cmocka_unit_test(names_of_outputs),
         cmocka_unit_test(fields_are_kept),
         cmocka_unit_test(scores),
