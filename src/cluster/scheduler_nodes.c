@@ -370,6 +370,13 @@ static void tell_joined(struct scheduler *s, const struct node *n, uint64_t requ
     scheduler_send(s, n->link, MSG_JOINED, request, &joined);
 }
 
+// The node lived when the cluster ended, and STOP did not reach it in time. The end, and not
+// its own silence, is the reason why it cannot go on.
+static bool missed_the_end(const struct scheduler *s, const struct node *n)
+{
+    return s->phase == SCHEDULER_ENDING && !n->n.alive && !n->left && n->stop_at != 0;
+}
+
 void scheduler_join_serve(struct scheduler *s, struct link *l, uint64_t request,
                           const struct msg_join *m)
 {
@@ -385,6 +392,8 @@ void scheduler_join_serve(struct scheduler *s, struct link *l, uint64_t request,
     }
     if (why == NULL && n == NULL) {
         n = new_node(s, m, &why, text);
+    } else if (why == NULL && missed_the_end(s, n)) {
+        n->left = true; // STOP says why the cluster ended; its LEAVE is answered
     } else if (why == NULL && !n->n.alive && !n->left) {
         snprintf(text, sizeof(text),
                  "%s counts as dead: it gave no sign of life for %" PRIu64 " s",

@@ -386,6 +386,32 @@ static void test_given_up(void **state)
     world_close(&w);
 }
 
+// A node that the end of the cluster did not reach, and that was given up afterwards, is
+// told why the cluster has ended, and can leave.
+static void test_given_up_at_the_end(void **state)
+{
+    (void)state;
+    guest_open_world(1, 2);
+    guest_add_all(1, 2, false);
+    sim_set_faults(w.sim, 0, 0, 0, 1);
+    member_want_roster(w.actors[1].m, 2);
+    world_run(&w, 20 * MILLIS);
+    sim_set_faults(w.sim, 0, 0, 0, 0);
+    sim_partition(w.sim, w.v, w.actors[1].v, true);
+    scheduler_stop(w.s, TUG_EIO, "server 0 is gone");
+    world_run(&w, 7 * SECONDS);
+    assert_false(roster_find(scheduler_roster(w.s), 9)->alive);
+    assert_false(member_ended(w.actors[1].m, NULL));
+    sim_partition(w.sim, w.v, w.actors[1].v, false);
+    world_run(&w, 10 * SECONDS);
+    struct err why;
+    assert_true(member_ended(w.actors[1].m, &why));
+    assert_int_equal(why.code, TUG_EIO);
+    assert_string_equal(why.text, "server 0 is gone");
+    assert_true(member_left(w.actors[1].m));
+    world_close(&w);
+}
+
 static void test_scheduler_gone(void **state)
 {
     (void)state;
@@ -761,6 +787,7 @@ int main(void)
         cmocka_unit_test(test_late_ones),
         cmocka_unit_test(test_link_breaks),
         cmocka_unit_test(test_given_up),
+        cmocka_unit_test(test_given_up_at_the_end),
         cmocka_unit_test(test_scheduler_gone),
         cmocka_unit_test(test_scheduler_silent),
         cmocka_unit_test(test_barrier),

@@ -125,20 +125,13 @@ static void act(void *ctx)
     }
 }
 
-// A worker may have died at the same time.
-static bool names_a_dead_node(const struct world *w, const char *text)
-{
-    return strstr(text, "server") != NULL ||
-           (w->stage.deaths > 0 && strstr(text, "counts as dead") != NULL);
-}
-
 // True if the worker knows of the end, which only the loss of the server may bring.
 static bool has_ended(const struct worker *k)
 {
     struct err why;
     if (!member_ended(client_member(k->c.client), &why))
         return false;
-    if (!has_lost(k->world) || why.code == 0 || !names_a_dead_node(k->world, why.text))
+    if (!has_lost(k->world) || why.code == 0 || strstr(why.text, "server") == NULL)
         stage_failed(&k->world->stage, "worker %u hears of the end: %s", k->c.number,
                      why.text);
     return true;
