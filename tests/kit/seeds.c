@@ -13,6 +13,8 @@
 #include "kit/stage.h"
 #include "kit/test.h"
 
+enum { NEAR_SEEDS = 20 };
+
 static const struct seeds *all;
 static char dir[64];
 
@@ -45,7 +47,11 @@ static void test_bugs_are_found(void **state)
         uint64_t counts[SEEDS_COUNTS] = {0};
         struct seeds_run r = {.bug = bug, .counts = counts};
         struct err e = {0};
-        uint64_t found = run(&r, 1, all->bug_seeds, &e);
+        uint64_t near = all->near[bug], found = 0;
+        if (near != 0)
+            found = run(&r, near, NEAR_SEEDS, &e);
+        if (found == 0)
+            found = run(&r, 1, all->bug_seeds, &e);
         if (found == 0)
             fail_msg("%s was not found", all->bugs[bug]);
         print_message("%s: seed %llu: %s\n", all->bugs[bug], (unsigned long long)found,

@@ -33,7 +33,9 @@ struct seeds {
     const char *bugs[SEEDS_BUGS]; // what parts can be told to do wrongly; [0]: "none"
     const char *counted[SEEDS_COUNTS]; // what the counts are
     const struct stage_world *world;   // kit/stage.h
-    uint64_t seeds, bug_seeds;         // that the test runs; finds each bug within
+    // Of a bug that few worlds bring out: the seed from which the test searches first; else 0.
+    uint64_t near[SEEDS_BUGS];
+    uint64_t seeds, bug_seeds; // that the test runs; finds each bug within
     void (*check)(const uint64_t *counts, uint64_t seeds); // it was not peaceful
 };
 
