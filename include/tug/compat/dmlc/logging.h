@@ -56,14 +56,16 @@ class LogMessage
     std::ostringstream text_;
 };
 
+// Out of line and away from the code that checks: a CHECK for each key of a handler then is
+// a comparison.
 class LogMessageFatal
 {
   public:
-    LogMessageFatal(const char *file, int line)
+    __attribute__((cold, noinline)) LogMessageFatal(const char *file, int line)
     {
         text_ << file << ":" << line << ": ";
     }
-    ~LogMessageFatal() noexcept(false)
+    __attribute__((cold, noinline)) ~LogMessageFatal() noexcept(false)
     {
         std::cerr << text_.str() + "\n";
 #if DMLC_LOG_FATAL_THROW

@@ -201,12 +201,18 @@ template <typename V> class SArray
     }
 
   private:
+    // Building the sentence in here would make it a call for each element.
     size_t checked(size_t i) const
     {
         if (i >= size_)
-            throw Error("index " + std::to_string(i) + " is outside an array of " +
-                        std::to_string(size_));
+            throw_outside(i, size_);
         return i;
+    }
+    [[noreturn]] __attribute__((cold, noinline)) static void throw_outside(size_t i,
+                                                                           size_t size)
+    {
+        throw Error("index " + std::to_string(i) + " is outside an array of " +
+                    std::to_string(size));
     }
 
     std::shared_ptr<V> ptr_;
