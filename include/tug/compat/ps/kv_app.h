@@ -320,6 +320,7 @@ template <typename Val> class KVServer : public SimpleApp
     {
         CHECK(h) << "invalid request handle";
         handle_ = h;
+        Postoffice::Get()->heap().look(); // the handle's tables
         obj_->Open();
     }
     void Response(const KVMeta &request, const KVPairs<Val> &answer = KVPairs<Val>())
@@ -389,6 +390,7 @@ template <typename Val> class KVServer : public SimpleApp
     {
         auto *s = static_cast<KVServer *>(ctx);
         run_handler(app, m->ticket, [&] { s->call_handle(app, m, d); });
+        Postoffice::Get()->heap().look();
     }
     void call_handle(tug_app *app, const tug_kv_meta *m, const tug_kv_data *d)
     {

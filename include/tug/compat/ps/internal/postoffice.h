@@ -7,8 +7,6 @@
 #ifndef TUG_COMPAT_PS_INTERNAL_POSTOFFICE_H
 #define TUG_COMPAT_PS_INTERNAL_POSTOFFICE_H
 
-#include <malloc.h>
-
 #include <algorithm>
 #include <chrono>
 #include <functional>
@@ -17,6 +15,7 @@
 #include <utility>
 
 #include "ps/internal/customer.h"
+#include "ps/internal/heap.h"
 #include "ps/internal/van.h"
 #include "ps/range.h"
 
@@ -202,6 +201,10 @@ class Postoffice
         const int level = verbose_.load(std::memory_order_relaxed);
         return level >= 0 ? level : GetEnv("PS_VERBOSE", 0);
     }
+    Heap &heap()
+    {
+        return heap_;
+    }
     // Returns whether this node replaces one that died.
     bool is_recovery()
     {
@@ -325,11 +328,9 @@ class Postoffice
         stage_ = STARTING;
         starter_ = std::this_thread::get_id();
         hold.unlock();
-        // Makes malloc reuse the memory of large arrays. Otherwise it is mapped, filled
-        // with zeros and unmapped for each request, which takes half the time of a 64 MB
-        // pull.
-        mallopt(M_MMAP_MAX, 0);
-        mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
+        Heap::keep_arrays();
+        if (is_server())
+            heap_.ask_for_huge_pages();
         export_settings();
         tell_of_environment();
         verbose_ = GetEnv("PS_VERBOSE", 0);
@@ -455,6 +456,7 @@ class Postoffice
     std::atomic<tug_node *> node_{nullptr};
     std::atomic<int> role_{0};
     std::atomic<int> verbose_{-1};  // PS_VERBOSE at Start; -1: not read yet
+    Heap heap_;
     std::atomic<bool> told_{false}; // whether the connections were logged
     std::set<int> started_, arrived_;
     std::map<int, std::map<int, Customer *>> customers_; // by app id and customer id
