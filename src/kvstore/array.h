@@ -37,7 +37,8 @@ int kvs_array_check(const struct tug_array *a, const char *key, struct err *e);
 bool kvs_array_is_finite(const struct tug_array *a,
                          uint64_t *ret_bad); // index of the first that is not
 int kvs_array_finite(const struct tug_array *a, const char *key, struct err *e);
-// Copies n elements. Returns false if they are floats and not all are finite.
+bool kvs_all_finite(enum tug_dtype t, const void *at, size_t n); // integers are
+// A copy of n elements; false: of floats not all are finite.
 bool kvs_copy_finite(enum tug_dtype t, void *to, const void *from, size_t n);
 
 // Checks that pushed elements are in the range of the dtype that they are cast to.
