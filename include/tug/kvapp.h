@@ -145,8 +145,9 @@ TUG_API int tug_node_find(struct tug_node *n, uint32_t id, struct tug_node_info 
 TUG_API int tug_node_reach(struct tug_node *n, uint32_t id);
 
 // Gets the range of keys of the server with this rank: *ret_first to *ret_last, both
-// included (ps::Postoffice::GetServerKeyRanges). TUG_EUSAGE if there is no such server,
-// or not all servers have joined yet.
+// included (ps::Postoffice::GetServerKeyRanges; borders lie at multiples of a 256th of all
+// keys, and not at multiples of kMaxKey / n). TUG_EUSAGE if there is no such server, or not
+// all servers have joined yet.
 TUG_API int tug_node_range(struct tug_node *n, uint32_t server_rank, uint64_t *ret_first,
                            uint64_t *ret_last);
 

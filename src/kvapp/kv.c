@@ -409,8 +409,21 @@ void *kv_place(struct kv_request *r, const struct kv_part *p, const struct msg_a
     return place_of(r, p);
 }
 
+// A handler may have answered with nothing; an array of no values wants none.
+static bool lacks_values(const struct kv_part *p, const struct msg_app *m)
+{
+    const struct kv_request *r = p->request;
+    return p->d.n_keys > 0 && m->values.n == 0 && m->lengths.n == 0 &&
+           !(r->in_place && r->kv.n_pulled == 0);
+}
+
 static int check_answer(const struct kv_part *p, const struct msg_app *m, struct err *e)
 {
+    if (lacks_values(p, m))
+        return err_set(e, TUG_EDATA,
+                       "it has no values, but request %u pulls them for %zu keys: the "
+                       "handler has to answer with keys and values",
+                       p->request->timestamp, p->d.n_keys);
     if (m->value_bytes != p->d.value_bytes)
         return err_set(e, TUG_EDATA,
                        "its values have other bytes than those of the pull");

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/descriptors.h"
+#include "base/log.h"
 #include "base/route.h"
 #include "facade/environment.h"
 #include "facade/interrupt.h"
@@ -242,9 +243,15 @@ int tug_node_start(struct tug_node **ret, const struct tug_node_options *o)
     uint64_t begin = clock_ns();
     double patience = 0;
     int rc;
+    bool told = false;
     while ((rc = start(ret, o, &patience)) != 0 &&
-           (double)(clock_ns() - begin) / 1e9 < patience && !interrupt_came())
+           (double)(clock_ns() - begin) / 1e9 < patience && !interrupt_came()) {
+        if (!told)
+            log_warn("%s; this process asks again for %.3g s", tug_last_error(),
+                     patience);
+        told = true;
         poll(NULL, 0, RETRY_MS);
+    }
     return rc;
 }
 

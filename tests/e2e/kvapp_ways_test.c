@@ -20,7 +20,7 @@
 #include "kvapp/node.h"
 
 enum { STORE = 0, COUNT = 1, ORDER = 2, WHO = 3, HAND = 4, WIDE = 5, UNFIT = 6, APPS };
-enum { KEYS = 64, PUSHES = 1500, SLOW = 99, TELL = 98 };
+enum { KEYS = 64, PUSHES = 1500, SLOW = 99, TELL = 98, EMPTY = 97 };
 
 #define HALF ((uint64_t)1 << 63) // where the second server's range begins
 
@@ -90,7 +90,8 @@ static void repeat(void *ctx, struct tug_app *a, const struct tug_kv_meta *m,
 }
 
 // Answers that do not fit are refused here, and not sent: one more value than there are keys,
-// lengths that do not add up. One that no frame holds is refused at both ends.
+// lengths that do not add up. One that no frame holds is refused at both ends, and one without
+// values (EMPTY) by the node that pulls.
 static void answer_wrongly(void *ctx, struct tug_app *a, const struct tug_kv_meta *m,
                            const struct tug_kv_data *d)
 {
@@ -98,6 +99,10 @@ static void answer_wrongly(void *ctx, struct tug_app *a, const struct tug_kv_met
     const int32_t lengths[] = {1, 1};
     struct tug_kv_data said = {.n_keys = 2, .values = &value, .n_values = 3};
     (void)ctx, (void)d;
+    if (m->cmd == EMPTY) {
+        expect(tug_app_answer(a, m->ticket, NULL, 0) == 0);
+        return;
+    }
     expect(tug_kv_answer(a, m->ticket, &said, NULL, NULL) == TUG_EUSAGE);
     said.lengths = lengths;
     expect(tug_kv_answer(a, m->ticket, &said, NULL, NULL) == TUG_EUSAGE);
@@ -458,6 +463,38 @@ static void check_types(struct tug_node *n)
     expect(strstr(tug_last_error(), "floats") != NULL);
 }
 
+static float *no_room(void *ctx, size_t n)
+{
+    (void)n;
+    *(bool *)ctx = true; // asked for values that have not come
+    return NULL;
+}
+
+// An answer without values is refused with the request's number, whoever has the array.
+static void check_empty_answers(struct tug_node *n)
+{
+    struct tug_app *a = tug_app_find(n, UNFIT, 0, 0);
+    const uint64_t keys[] = {3, 4};
+    float got[2];
+    bool asked = false;
+    struct tug_kv_request in_place = pull_of(keys, 2, got), with_room = in_place;
+    in_place.cmd = with_room.cmd = EMPTY;
+    with_room.pulled = NULL;
+    with_room.n_pulled = 0;
+    with_room.room = no_room;
+    with_room.ctx = &asked;
+    const struct tug_kv_request *both[] = {&in_place, &with_room};
+    for (int i = 0; i < 2; i++) {
+        char request[40];
+        uint32_t ts;
+        expect(tug_kv_send(a, both[i], &ts) == 0 && tug_app_wait(a, ts) == TUG_EDATA);
+        (void)snprintf(request, sizeof(request), "request %u pulls them for 2 keys", ts);
+        expect(strstr(tug_last_error(), "it has no values") != NULL);
+        expect(strstr(tug_last_error(), request) != NULL);
+    }
+    expect(!asked);
+}
+
 // The asker is told of an answer that cannot be sent; it waited for wait_seconds.
 static void check_wrong_answers(struct tug_node *n)
 {
@@ -469,6 +506,7 @@ static void check_wrong_answers(struct tug_node *n)
     expect(tug_kv_send(a, &q, &ts) == 0 && tug_app_wait(a, ts) == TUG_EUSAGE);
     expect(strstr(tug_last_error(), "too long") != NULL);
     expect(clock_ns() - begin < (uint64_t)20000000000);
+    check_empty_answers(n);
 }
 
 // Messages by hand.

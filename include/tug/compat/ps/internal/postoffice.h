@@ -236,6 +236,7 @@ class Postoffice
     {
         Barrier(0, node_group);
     }
+    // The borders are at 256ths of all keys, and not at kMaxKey / n.
     const std::vector<Range> &GetServerKeyRanges()
     {
         tug_node *n = complete();
