@@ -401,7 +401,7 @@ void options_close(struct options *o)
 {
     if (!o)
         return;
-    for (size_t i = 0; i < o->table->n_options; i++) {
+    for (size_t i = 0; i < o->table->n_options && !o->copy; i++) {
         const struct option *opt = &o->table->options[i];
         if (opt->kind == OPTION_LIST)
             mem_free(((struct option_list *)(void *)(o->values + opt->offset))->items);
@@ -413,6 +413,43 @@ void options_close(struct options *o)
     mem_free(o->origin);
     problems_free(&o->problems);
     mem_free(o);
+}
+
+int options_copy(struct options **ret, const struct options *o, void *values,
+                 struct err *e)
+{
+    size_t n = o->table->n_options + 1;
+    struct options *copy = mem_zalloc(sizeof(*copy));
+    *ret = NULL;
+    if (copy == NULL)
+        return err_nomem(e, "options");
+    *copy = (struct options){.table = o->table,
+                             .values = values,
+                             .loads = o->loads,
+                             .help = o->help,
+                             .copy = true,
+                             .problems = PROBLEMS_INIT};
+    copy->origin = mem_array(n, sizeof(*copy->origin));
+    if (copy->origin == NULL) {
+        mem_free(copy);
+        return err_nomem(e, "options");
+    }
+    memcpy(copy->origin, o->origin, n * sizeof(*copy->origin));
+    *ret = copy;
+    return 0;
+}
+
+int options_fill(struct options *o, const char *name, const char *text, const char *place,
+                 struct err *e)
+{
+    size_t i = option_find(o->table, name, strlen(name));
+    if (i == OPTION_NONE)
+        return err_set(e, TUG_EINTERNAL, "there is no option '%s' to fill in", name);
+    if (o->origin[i].giver.source != OPTION_DEFAULT)
+        return 0;
+    struct option_giver by = {OPTION_PRESET, option_keep(o, place, strlen(place)),
+                              ++o->loads};
+    return by.place != NULL ? option_assign(o, i, text, &by, e) : err_nomem(e, "options");
 }
 
 bool options_help_wanted(const struct options *o)

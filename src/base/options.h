@@ -119,6 +119,15 @@ int options_parse(struct options **ret, const struct option_table *t, int argc,
 void options_close(
     struct options *o); // NULL is fine; the strings in the values go with it
 
+// Makes a copy of o, whose values are in the struct `values`, a copy of o's. It must be
+// closed before o.
+int options_copy(struct options **ret, const struct options *o, void *values,
+                 struct err *e);
+// Sets an option that has its default, from a text, as a preset does. `place` is the
+// source of the value in words.
+int options_fill(struct options *o, const char *name, const char *text, const char *place,
+                 struct err *e);
+
 bool options_help_wanted(const struct options *o);
 
 // For option i of the table: options_source returns the source of its value;

@@ -29,7 +29,7 @@ struct options {
     char **kept;                  // strings to free with this struct
     size_t n_kept;
     unsigned loads;
-    bool help;
+    bool help, copy; // copy: another struct options owns the lists in `values`
     struct problems problems;
 };
 

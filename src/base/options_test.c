@@ -545,12 +545,36 @@ static void test_no_memory(void **state)
     }
 }
 
+// A copy takes values for options that have defaults only, and leaves the first as it is.
+static void test_copy(void **state)
+{
+    (void)state;
+    struct options *copy;
+    assert_int_equal(PARSE("--data", "a", "--epochs", "3"), 0);
+    struct values w = v;
+    assert_int_equal(options_copy(&copy, o, &w, &e), 0);
+    assert_int_equal(options_fill(copy, "epochs", "7", "a save", &e), 0);
+    assert_int_equal(options_fill(copy, "model", "ffm", "a save", &e), 0);
+    assert_int_equal(options_fill(copy, "model", "nosuch", "a save", &e), 0);
+    assert_int_equal(options_fill(copy, "out", "dir", "a save", &e), 0);
+    assert_int_equal(options_fill(copy, "window", "much", "a save", &e), TUG_EUSAGE);
+    assert_int_equal(w.epochs, 3);
+    assert_int_equal(w.model, 2);
+    assert_string_equal(w.out, "dir");
+    assert_string_equal(w.data.items[0], "a");
+    assert_true(options_given(copy, "model") && !options_said(copy, "model"));
+    assert_true(!options_given(o, "model") && v.model == 1 && v.out == NULL);
+    options_close(copy);
+    assert_string_equal(v.data.items[0], "a");
+}
+
 int main(void)
 {
     options_family = family;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_defaults, teardown),
         cmocka_unit_test_teardown(test_groups, teardown),
+        cmocka_unit_test_teardown(test_copy, teardown),
         cmocka_unit_test_teardown(test_words, teardown),
         cmocka_unit_test_teardown(test_suggestions, teardown),
         cmocka_unit_test_teardown(test_bad_values, teardown),

@@ -14,6 +14,7 @@
 #include "cli/roles.h"
 #include "launch/launch.h"
 #include "run/train_config.h"
+#include "run/train_refit.h"
 
 struct launch_values {
     struct node_values node;
@@ -226,9 +227,12 @@ static int check_training(int argc, char *const *argv, struct err *e)
     if (s == NULL)
         return err_nomem(e, "the options of a run");
     int rc = training_words(argc, argv, &t, &parsed, e);
+    bool refit = t.refit;
     t.refit = false; // launch_refit sets which of the two runs it is
     if (rc == 0 && !options_help_wanted(parsed)) {
         rc = train_configure(s, &t, parsed, &n, e);
+        if (rc == 0 && refit)
+            rc = train_check_refit(&s->config, e);
         if (rc == 0)
             rc = train_check_data(&s->config, NULL, e);
     }

@@ -16,9 +16,10 @@
 
 struct result {
     const char *command, *model, *format;
-    uint64_t examples; // train: examples of a pass; eval: examples scored
-    uint64_t held_out; // train: examples held out for validation
-    uint32_t epochs;
+    uint64_t examples;      // train: examples of a pass; eval: examples scored
+    uint64_t held_out;      // train: examples held out for validation
+    uint32_t epochs;        // finished passes of the run
+    uint32_t epochs_before; // of these, the passes before the run was resumed
     bool tested;
     // The number of labels of an example, and their names.
     uint32_t labels;

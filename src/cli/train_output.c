@@ -43,6 +43,7 @@ static struct result result_of(const struct train_config *c, const struct train_
         .examples = t->examples - t->held_out,
         .held_out = t->held_out,
         .epochs = t->epochs,
+        .epochs_before = t->epochs_before,
         .tested = t->tested,
         .labels = t->labels,
         .validated = t->validated,
@@ -96,7 +97,8 @@ static void format_seconds(const struct result *r, const char *rate, char *to,
 
 static void print_text(const struct result *r)
 {
-    char rate[80] = "", who[64], held[64] = "", seconds[256], data[64] = "";
+    char rate[80] = "", who[64], held[64] = "", seconds[256], data[64] = "",
+         before[64] = "";
     if (r->workers > 0)
         snprintf(who, sizeof(who), "%u server%s, %u worker%s", r->servers,
                  PLURAL_S(r->servers), r->workers, PLURAL_S(r->workers));
@@ -111,13 +113,16 @@ static void print_text(const struct result *r)
     if (r->held_out > 0)
         snprintf(held, sizeof(held), " (%llu more held out)",
                  (unsigned long long)r->held_out);
+    if (r->epochs_before > 0)
+        snprintf(before, sizeof(before), " (%u before the run was resumed)",
+                 r->epochs_before);
     format_seconds(r, rate, seconds, sizeof(seconds));
     if (r->data_bytes > 0)
         snprintf(data, sizeof(data), "%.1f MB of data in memory%s, ",
                  (double)r->data_bytes / 1e6, r->streamed ? " at a time" : "");
-    cli_printf("%u pass%s over %llu example%s%s in %.1f s (%s), %s"
+    cli_printf("%u pass%s%s over %llu example%s%s in %.1f s (%s), %s"
                "%llu key%s of %.0f bytes and %.1f MB beside them, %s\n",
-               r->epochs, PLURAL_ES(r->epochs), (unsigned long long)r->examples,
+               r->epochs, PLURAL_ES(r->epochs), before, (unsigned long long)r->examples,
                PLURAL_S(r->examples), held, r->total_seconds, seconds, data,
                (unsigned long long)r->keys, PLURAL_S(r->keys), r->bytes_per_key,
                (double)r->fixed_bytes / 1e6, who);

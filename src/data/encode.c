@@ -7,6 +7,7 @@
 #include <lz4frame.h>
 #include <stdbool.h>
 #include <string.h>
+#include <strings.h>
 #include <zlib.h>
 #include <zstd.h>
 
@@ -190,30 +191,48 @@ static const struct encode_ops *ops_of(const char *path)
     }
 }
 
+// Returns the suffix of `list` that the name ends in, in any case of letters; or NULL.
+static const char *ending(const char *path, const char *const *list, size_t n)
+{
+    size_t len = strlen(path);
+    for (size_t i = 0; i < n; i++) {
+        size_t most = strlen(list[i]);
+        if (len > most && strcasecmp(path + len - most, list[i]) == 0)
+            return path + len - most;
+    }
+    return NULL;
+}
+
 int encoder_check_name(const char *option, const char *path, bool plain, struct err *e)
 {
-    static const char *const others[] = {".xz", ".bz2", ".zip", ".lzma", ".7z",
-                                         ".Z",  ".br",  ".lzo", ".sz",   ".snappy"};
-    const char *says = NULL;
-    size_t len = strlen(path);
-    for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++) {
-        size_t n = strlen(others[i]);
-        if (len > n && strcmp(path + len - n, others[i]) == 0)
-            says = others[i];
-    }
-    if (says != NULL && !plain)
+    static const char *const others[] = {".xz",   ".bz2", ".zip", ".lzma", ".7z",
+                                         ".Z",    ".br",  ".lzo", ".sz",   ".snappy",
+                                         ".bz",   ".tar", ".tgz", ".rar",  ".gzip",
+                                         ".zstd", ".gz",  ".zst", ".lz4"},
+                             *const tables[] = {".parquet", ".feather", ".arrow",
+                                                ".orc",     ".avro",    ".xlsx",
+                                                ".xls",     ".npy",     ".npz",
+                                                ".pkl",     ".h5",      ".hdf5"};
+    const char *ours = ops_of(path)->suffix; // "" if the name ends in none
+    const char *table = ending(path, tables, sizeof(tables) / sizeof(*tables));
+    const char *says = *ours != '\0'
+                           ? (plain ? ours : NULL)
+                           : ending(path, others, sizeof(others) / sizeof(*others));
+    if (table != NULL)
         return err_set(e, TUG_EUSAGE,
-                       "%s: '%s' ends in %s, which tug does not write: end the name in "
-                       ".gz, .zst or .lz4, or write text and compress it yourself",
-                       option, path, says);
-    if (says == NULL && plain)
-        says = ops_of(path)->suffix;
-    return says == NULL || *says == '\0'
-               ? 0
-               : err_set(e, TUG_EUSAGE,
-                         "%s: '%s' ends in %s, but this file is not compressed: give a "
-                         "name without it",
-                         option, path, says);
+                       "%s: '%s' ends in %s, which tug does not write: what is written "
+                       "there is text; end the name in .txt, for example",
+                       option, path, table);
+    if (says == NULL)
+        return 0;
+    return plain ? err_set(e, TUG_EUSAGE,
+                           "%s: '%s' ends in %s, and what is written there is not "
+                           "compressed: give a name without it",
+                           option, path, says)
+                 : err_set(e, TUG_EUSAGE,
+                           "%s: '%s' ends in %s, which tug does not write: end the name "
+                           "in .gz, .zst or .lz4, or write text and compress it yourself",
+                           option, path, says);
 }
 
 static void encoder_free(struct encoder *c)

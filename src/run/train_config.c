@@ -13,6 +13,7 @@
 #include "run/model.h"
 #include "run/train_cv.h"
 #include "run/train_refit.h"
+#include "run/train_resumed.h"
 #include "train/merge.h"
 #include "train/refit.h"
 #include "train/run_tables.h"
@@ -286,6 +287,7 @@ int train_configure(struct train_setup *setup, const struct train_options *t,
     struct train_settings s;
     if (t->web_any_host)
         data_files_any_host();
+    TRY(train_take_saved(setup, &t, &o, node, e));
     TRY(train_options_check(t, o, &s, e));
     TRY(train_check_cv(t, node, e));
     TRY(check_merge(t, node, e));

@@ -25,6 +25,10 @@ struct train_setup {
     struct train_result found; // result of the first run of --refit, for the second run
     const char *found_file;    // file to which the first run writes its result
     char format[OPTION_NAME_MAX]; // config points to these three members
+    // The options of a resumed run, completed by those of its save (train_resumed.h); or
+    // NULL.
+    struct options *resumed_options;
+    struct train_options resumed;
     const char *valid[1];
     const char **paths;
 };

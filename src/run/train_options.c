@@ -258,7 +258,8 @@ static const struct option options[] = {
     {"publish-deltas", .own = true, U64_AT(publish_deltas, "N", "100", 0, 4000),
      "with --publish: number of deltas between two bases"},
     {"resume", .own = true, .bare = "yes", CHOICE_AT(resume, TRAIN_RESUMES, "no"),
-     "continue the run in --out from its last save, on the same data; auto: continue if "
+     "continue the run in --out from its last save, on the same data, with the save's "
+     "options where they are not given; auto: continue if "
      "there is a save, otherwise begin (which needs --format)"},
     {"init-from", .own = true, STRING_AT(init_from, "DIR"),
      "begin a new run with the tables of a saved model"},

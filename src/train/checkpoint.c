@@ -107,6 +107,7 @@ int checkpoint_save(struct run *r, bool finished, struct train_result *result,
 static void stand_at(struct run *r, const struct saved_run *m)
 {
     r->at = m->at;
+    r->resumed_epochs = m->at.epoch;
     r->bad_lines = m->bad_lines;
     r->resumed_examples = r->config->other_data ? 0 : m->examples;
     r->has_best = m->has_best;
@@ -144,8 +145,8 @@ static int resume(struct run *r, struct err *e)
     stand_at(r, m);
     TRY(history_load(r->history, s->dir, e));
     history_cut(r->history, r->at.epoch);
-    log_info("resuming from %s: %u pass%s and %llu batch%s done", s->dir, m->at.epoch,
-             PLURAL_ES(m->at.epoch), (unsigned long long)m->at.batches,
+    log_info("resuming from %s: %u whole pass%s done, %llu batch%s in all", s->dir,
+             m->at.epoch, PLURAL_ES(m->at.epoch), (unsigned long long)m->at.batches,
              PLURAL_ES(m->at.batches));
     return 0;
 }

@@ -168,9 +168,10 @@ struct train_config {
 };
 
 struct train_result {
-    uint64_t examples; // examples in the data, those held out included
-    uint64_t held_out; // examples that --valid FRACTION has held out
-    uint32_t epochs;   // finished passes, including those before the run was resumed
+    uint64_t examples;      // examples in the data, those held out included
+    uint64_t held_out;      // examples that --valid FRACTION has held out
+    uint32_t epochs;        // finished passes, including those before the run was resumed
+    uint32_t epochs_before; // finished passes before this run was resumed
     bool tested;
     uint32_t labels;                         // number of labels of an example
     char label[LABELS_MAX][TRAIN_LABEL_MAX]; // their names; "" if a label has no name

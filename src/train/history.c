@@ -272,7 +272,8 @@ static int read_begin(const char *path, const struct stat *s, bool *ret_ours,
     return 0;
 }
 
-int history_check_file(const char *path, const struct data_files *read, struct err *e)
+int history_check_file(const char *path, const struct data_files *read, bool continues,
+                       struct err *e)
 {
     struct stat s;
     bool ours;
@@ -293,11 +294,17 @@ int history_check_file(const char *path, const struct data_files *read, struct e
                        "another file",
                        path);
     TRY(read_begin(path, &s, &ours, e));
-    return ours ? 0
-                : err_set(e, TUG_EUSAGE,
-                          "--history: '%s' is not empty, and is not the history of a "
-                          "run: give another file, or remove it",
-                          path);
+    if (!ours)
+        return err_set(e, TUG_EUSAGE,
+                       "--history: '%s' is not empty, and is not the history of a "
+                       "run: give another file, or remove it",
+                       path);
+    return !S_ISREG(s.st_mode) || s.st_size == 0 || continues
+               ? 0
+               : err_set(e, TUG_EUSAGE,
+                         "--history: '%s' already holds the history of another run: give "
+                         "another file, remove it, or continue that run with --resume",
+                         path);
 }
 
 static int write_lines(const struct history *h, size_t from, int fd, const char *path,

@@ -60,11 +60,13 @@ int history_write(const struct history *h, const char *dir, struct err *e);
 int history_load(struct history *ret, const char *dir, struct err *e);
 
 // The file of --history. history_check_file returns TUG_EUSAGE if the file is something
-// else, or one that the run reads. history_begin_file writes all passes so far in place
+// else, one that the run reads, or the record of another run, unless this run may continue
+// that one (`continues`). history_begin_file writes all passes so far in place
 // of an older record; history_append adds the newest pass. A pipe or a device (a
 // terminal) is opened once and gets line by line.
 struct data_files;
-int history_check_file(const char *path, const struct data_files *read, struct err *e);
+int history_check_file(const char *path, const struct data_files *read, bool continues,
+                       struct err *e);
 int history_begin_file(struct history *h, const char *path, struct err *e);
 int history_append(const struct history *h, const char *path, struct err *e);
 

@@ -113,9 +113,12 @@ static void test_file_of_a_run(void **state)
     files_write(files_in("data.txt"), "1 1:1\n");
     files_write(files_in("other.txt"), "notes\n");
     assert_int_equal(data_files_add(&read, files_in("data.txt"), &e), 0);
-    assert_int_equal(history_check_file(files_in("data.txt"), &read, &e), TUG_EUSAGE);
-    assert_int_equal(history_check_file(files_in("other.txt"), &read, &e), TUG_EUSAGE);
-    assert_int_equal(history_check_file(path, &read, &e), 0); // the file does not exist
+    assert_int_equal(history_check_file(files_in("data.txt"), &read, false, &e),
+                     TUG_EUSAGE);
+    assert_int_equal(history_check_file(files_in("other.txt"), &read, false, &e),
+                     TUG_EUSAGE);
+    assert_int_equal(history_check_file(path, &read, true, &e),
+                     0); // the file does not exist
     make(&h, 1, 9);
     make(&so_far, 1, 5);
     assert_int_equal(history_begin_file(&so_far, path, &e), 0);
@@ -124,7 +127,7 @@ static void test_file_of_a_run(void **state)
         assert_int_equal(history_append(&so_far, path, &e), 0);
     }
     // the file is an older record
-    assert_int_equal(history_check_file(path, &read, &e), 0);
+    assert_int_equal(history_check_file(path, &read, true, &e), 0);
     assert_int_equal(rename(path, files_in(SAVE_HISTORY)), 0);
     struct history back;
     assert_int_equal(history_load(&back, files_in("."), &e), 0);

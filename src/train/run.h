@@ -107,6 +107,7 @@ struct run {
                               // before training on each example
     // The number of examples of a pass in the save that the run resumes from; 0: unknown.
     uint64_t resumed_examples;
+    uint32_t resumed_epochs; // finished passes of the save that the run resumes from
     struct {
         uint64_t of, n;
     } held_out; // run_held_out: of the first `of` examples, n are held out

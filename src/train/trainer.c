@@ -396,6 +396,7 @@ static uint32_t name_labels(const struct run *r, char ret[LABELS_MAX][TRAIN_LABE
 static void fill_result(struct run *r, struct train_result *result)
 {
     result->epochs = r->at.epoch;
+    result->epochs_before = r->resumed_epochs;
     result->skipped_lines = r->bad_lines;
     result->validated = r->has_best;
     memcpy(result->valids, r->best_valids, sizeof(result->valids));
@@ -439,7 +440,7 @@ static int check_paths(const struct run *r, struct err *e)
     if (rc == 0)
         rc = look_check_dump(c->dump, &files, e);
     if (rc == 0)
-        rc = history_check_file(c->history_file, &files, e);
+        rc = history_check_file(c->history_file, &files, c->resume != TRAIN_NEW, e);
     data_files_free(&files);
     return rc;
 }

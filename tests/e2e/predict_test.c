@@ -108,6 +108,12 @@ static void names_of_outputs(void **state)
         tug_ends(2, "%s new.xz", commands[i]);
         e2e_says("'new.xz' ends in .xz");
         assert_false(files_exists("new.xz"));
+        static const char *const names[] = {"new.GZ", "new.parquet", "new.Zip"};
+        for (size_t k = 0; k < sizeof(names) / sizeof(*names); k++) {
+            tug_ends(2, "%s %s", commands[i], names[k]);
+            e2e_says(files_path("'%s' ends in .", names[k]));
+            assert_false(files_exists(names[k]));
+        }
         if (i < 3)
             continue;
         tug_ends(2, "%s new.gz", commands[i]);

@@ -11,6 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
+
 // Runs that differ in what has to be saved.
 static const struct way {
     const char *name, *options;
@@ -301,6 +303,44 @@ static void auto_knows_the_format(void **state)
     e2e_says("resuming from auto/save-000001");
 }
 
+// Options that are left out come from the save, whatever their defaults are.
+static void options_of_the_save(void **state)
+{
+    (void)state;
+    static const char *const options[] = {
+        "--model fm --optimizer adagrad:n0=0.5 --lr 0.07 --l2 1e-6 --seed 7 --batch 100 "
+        "--schedule poly --deterministic --valid 2/5 --average 20 --dim 4",
+        "--model lr --optimizer ftrl --l1 0.01 --no-normalize --deterministic --reduce "
+        "mean",
+        "--model fm --table entry=count:2 --deterministic",
+    };
+    for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++) {
+        const char *run = "train --data data.svm --format libsvm --epochs";
+        files_remove("straight");
+        files_remove("out");
+        tug_ends(0, "%s 2 --save-every 1 --out straight %s", run, options[i]);
+        tug_ends(0, "%s 1 --out out %s", run, options[i]);
+        tug_ends(0, "train --data data.svm --epochs 2 --out out --resume");
+        e2e_says("1 whole pass done, ");
+        assert_non_null(strstr(e2e_out, "2 passes (1 before the run was resumed) over"));
+        if (strstr(options[i], "--table") == NULL) {
+            e2e_same_model("straight", "out");
+            continue;
+        }
+        // Manifests of tables say which save they follow: predictions are compared.
+        tug_ends(0, "predict --from straight --data data.svm");
+        char *straight_says = mem_strdup(e2e_out);
+        tug_ends(0, "predict --from out --data data.svm");
+        assert_string_equal(e2e_out, straight_says);
+        mem_free(straight_says);
+    }
+    // An option that is given must be that of the save; another model's are not filled in.
+    tug_ends(2, "train --data data.svm --epochs 3 --out out --resume --lr 3");
+    e2e_says("this one has 3: give");
+    tug_ends(2, "train --data data.svm --epochs 3 --out out --resume --model lr");
+    e2e_says("--model 'fm', this one has 'lr'");
+}
+
 // The end of a run is only the end of its passes.
 static void more_epochs(void **state)
 {
@@ -403,11 +443,16 @@ static void history_of_other_kinds(void **state)
     files_write("lines", lines);
     passes_in("lines", 3);
     assert_int_equal(symlink("target", files_path("link")), 0);
-    for (int i = 0; i < 2; i++) {
-        files_remove("kinds");
-        tug_ends(0, "%s --history link", run);
-        passes_in("target", 3);
-    }
+    files_remove("kinds");
+    tug_ends(0, "%s --history link", run);
+    passes_in("target", 3);
+    // The record of another run is not overwritten.
+    files_remove("kinds");
+    tug_ends(2, "%s --history link", run);
+    e2e_says("--history: 'link' already holds the history of another run");
+    passes_in("target", 3);
+    tug_ends(0, "%s --resume=auto --history link", run);
+    passes_in("target", 3);
 }
 
 static void nothing_to_resume(void **state)
@@ -461,14 +506,23 @@ static int begin(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(after_kill),        cmocka_unit_test(after_two_kills),
-        cmocka_unit_test(after_signals),     cmocka_unit_test(without_out),
-        cmocka_unit_test(other_options),     cmocka_unit_test(more_epochs),
-        cmocka_unit_test(stopped_early),     cmocka_unit_test(nothing_to_resume),
-        cmocka_unit_test(history_goes_on),   cmocka_unit_test(history_of_other_kinds),
-        cmocka_unit_test(other_data),        cmocka_unit_test(saved_at_the_signal),
-        cmocka_unit_test(after_half_a_save), cmocka_unit_test(as_it_was_read),
-        cmocka_unit_test(other_pipe),        cmocka_unit_test(auto_knows_the_format),
+        cmocka_unit_test(after_kill),
+        cmocka_unit_test(after_two_kills),
+        cmocka_unit_test(after_signals),
+        cmocka_unit_test(without_out),
+        cmocka_unit_test(other_options),
+        cmocka_unit_test(options_of_the_save),
+        cmocka_unit_test(more_epochs),
+        cmocka_unit_test(stopped_early),
+        cmocka_unit_test(nothing_to_resume),
+        cmocka_unit_test(history_goes_on),
+        cmocka_unit_test(history_of_other_kinds),
+        cmocka_unit_test(other_data),
+        cmocka_unit_test(saved_at_the_signal),
+        cmocka_unit_test(after_half_a_save),
+        cmocka_unit_test(as_it_was_read),
+        cmocka_unit_test(other_pipe),
+        cmocka_unit_test(auto_knows_the_format),
     };
     return cmocka_run_group_tests(tests, begin, e2e_end);
 }

@@ -131,6 +131,13 @@ static void refit(void **state)
     e2e_says("--refit on a cluster needs tug launch");
     tug_ends(2, "launch --servers 1 --workers 1 -- train %s --refit", svm);
     e2e_says("--refit needs --valid");
+    assert_null(strstr(e2e_err, "scheduler")); // refused before any process starts
+    tug_ends(2,
+             "launch --servers 1 --workers 1 -- train %s --refit --valid 0.2 --mode sync "
+             "--publish published",
+             svm);
+    e2e_says("--refit and --publish cannot be used together");
+    assert_null(strstr(e2e_err, "scheduler"));
 }
 
 static bool is_held_out(size_t row)

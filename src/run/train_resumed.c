@@ -1,0 +1,229 @@
+// See train_resumed.h. Each option of saved_options_to_json is filled in here, as it would
+// be typed.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "run/train_resumed.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "rule/rule.h"
+#include "save/save.h"
+#include "train/saved.h"
+
+// The copy of the options, and the first failure of filling it in.
+struct filling {
+    struct options *options;
+    const char *place; // the directory of the save
+    int rc;
+    struct err *e;
+};
+
+PRINTF_LIKE(3, 4)
+static void fill(struct filling *f, const char *name, const char *format, ...)
+{
+    char text[SAVED_TEXT_MAX];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    if (f->rc == 0)
+        f->rc = options_fill(f->options, name, text, f->place, f->e);
+}
+
+static void fill_text(struct filling *f, const char *name, const char *text)
+{
+    if (text[0] != '\0')
+        fill(f, name, "%s", text);
+}
+
+static void fill_word(struct filling *f, const char *name, const char *words, int index)
+{
+    char word[OPTION_NAME_MAX];
+    fill(f, name, "%s", options_word(words, index, word));
+}
+
+static void fill_flag(struct filling *f, const char *name, bool on, bool usual)
+{
+    if (on != usual)
+        fill(f, name, "%s", on ? "true" : "false");
+}
+
+// Fills in a rule's name, and behind it the numbers that differ from its defaults.
+static void fill_rule(struct filling *f, const char *name, const struct rule_params *p,
+                      const struct rule_params *usual)
+{
+    const struct {
+        const char *name;
+        float is, usual;
+    } numbers[] = {{"n0", p->n0, usual->n0},
+                   {"beta", p->beta, usual->beta},
+                   {"beta1", p->beta1, usual->beta1},
+                   {"beta2", p->beta2, usual->beta2}};
+    char text[256];
+    int at = snprintf(text, sizeof(text), "%s", rule_info(p->kind)->name);
+    const char *before = ":";
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
+        if (numbers[i].is == numbers[i].usual)
+            continue;
+        at += snprintf(text + at, sizeof(text) - (size_t)at, "%s%s=%.9g", before,
+                       numbers[i].name, (double)numbers[i].is);
+        before = ",";
+    }
+    fill(f, name, "%s", text);
+}
+
+static void fill_layers(struct filling *f, const struct model_options *m,
+                        const struct model_options *usual)
+{
+    char hidden[MODEL_HIDDEN_TEXT_MAX], tower[MODEL_HIDDEN_TEXT_MAX],
+        weights[MODEL_WEIGHTS_TEXT_MAX];
+    struct rule_params dense = m->dense.kind == usual->dense.kind
+                                   ? usual->dense
+                                   : rule_defaults(m->dense.kind);
+    model_hidden_print(m->hidden, hidden);
+    model_hidden_print(m->tower, tower);
+    model_weights_print(m->task_weight, weights);
+    fill_text(f, "hidden", hidden);
+    if (m->tasks > 1) {
+        fill_text(f, "tower", tower);
+        fill_text(f, "task-weights", weights);
+    }
+    if (m->cross > 0)
+        fill(f, "cross", "%u", m->cross);
+    fill(f, "dropout", "%.9g", (double)m->dropout);
+    fill(f, "pooling", "%s", m->pooling_mean ? "mean" : "sum");
+    fill_flag(f, "batch-norm", m->batch_norm, false);
+    fill_flag(f, "data-norm", m->data_norm, false);
+    if (m->dense.kind != usual->dense.kind || !rule_same(&dense, &m->dense))
+        fill_rule(f, "dense-optimizer", &m->dense, &dense);
+    fill(f, "dense-lr", "%.9g", (double)m->dense.lr);
+}
+
+static void fill_model(struct filling *f, const struct saved_options *s)
+{
+    const struct model_options *m = &s->model;
+    struct model_options usual;
+    model_defaults(&usual, m->ops, m->latent.kind);
+    fill(f, "model", "%s", m->ops->name);
+    fill_rule(f, "optimizer", &m->latent, &usual.latent);
+    fill(f, "lr", "%.9g", (double)m->linear.lr);
+    if (m->linear.l1 != usual.linear.l1 || m->latent.l1 != usual.latent.l1)
+        fill(f, "l1", "%.9g", (double)m->linear.l1);
+    if (m->linear.l2 != usual.linear.l2 || m->latent.l2 != usual.latent.l2)
+        fill(f, "l2", "%.9g", (double)m->linear.l2);
+    if (m->linear.prior != usual.linear.prior || m->latent.prior != usual.latent.prior)
+        fill(f, "prior", "%.9g", (double)m->linear.prior);
+    fill(f, "seed", "%" PRIu64, m->seed);
+    fill_flag(f, "normalize", m->normalize, usual.normalize);
+    if (m->ops->layout != NULL) { // there are vectors
+        fill(f, "dim", "%u", m->dim);
+        fill(f, "init", "%.9g", (double)m->init);
+        fill(f, "latent-lr", "%.9g", (double)m->latent.lr);
+    }
+    fill_text(f, "dims", s->dims);
+    if (m->ops->dense != NULL)
+        fill_layers(f, m, &usual);
+}
+
+static void fill_valid(struct filling *f, struct held_out h)
+{
+    if (!(h.share > 0))
+        return;
+    if (!(h.from > 0)) {
+        fill(f, "valid", "%.17g", h.share);
+        return;
+    }
+    double parts = round(1 / h.share);
+    fill(f, "valid", "%.0f/%.0f", round(h.from * parts) + 1, parts);
+}
+
+// `t`: what the user gave. A call of a program may have data for --valid.
+static void fill_training(struct filling *f, const struct saved_options *s,
+                          const struct train_options *t, bool cluster)
+{
+    if (s->schedule.kind != SCHEDULE_CONSTANT) {
+        fill_word(f, "schedule", SCHEDULE_NAMES, (int)s->schedule.kind);
+        fill(f, "schedule-a", "%.17g", s->schedule.a);
+        fill(f, "schedule-b", "%.17g", s->schedule.b);
+    }
+    fill(f, "batch", "%u", s->batch);
+    if (!options_given(f->options, "mode"))
+        fill_flag(f, "deterministic", s->deterministic, false);
+    if (s->reduce_mean)
+        fill(f, "reduce", "mean");
+    if (s->streaming)
+        fill(f, "window", "%" PRIu64, s->window_bytes >> 20);
+    if (t->valid == NULL)
+        fill_valid(f, s->valid_part);
+    fill_text(f, "table", s->table);
+    if (s->average > 0)
+        fill(f, "average", "%" PRIu64, s->average);
+    fill_text(f, "merge-ids", s->merge);
+    if (cluster && strncmp(s->shuffle, "global", 6) == 0) {
+        fill(f, "shuffle", "global");
+        if (strncmp(s->shuffle, "global by ", 10) == 0)
+            fill(f, "shuffle-by", "%s", s->shuffle + 10);
+    }
+}
+
+// Returns whether a rule that the user gave, as "adagrad:n0=1", is of another kind.
+static bool is_other_rule(const struct options *o, const char *name, const char *given,
+                          enum rule_kind saved)
+{
+    const char *is = rule_info(saved)->name;
+    size_t n = given != NULL ? strcspn(given, ":") : 0;
+    return options_given(o, name) && (strlen(is) != n || memcmp(is, given, n) != 0);
+}
+
+static bool is_other_model(const struct saved_options *s, const struct train_options *t,
+                           const struct options *o)
+{
+    char model[OPTION_NAME_MAX];
+    return (options_given(o, "model") &&
+            strcmp(options_word(TRAIN_MODELS, t->model, model), s->model.ops->name) !=
+                0) ||
+           is_other_rule(o, "optimizer", t->optimizer, s->model.latent.kind) ||
+           (s->model.ops->dense != NULL &&
+            is_other_rule(o, "dense-optimizer", t->dense_optimizer, s->model.dense.kind));
+}
+
+// Reads the save; false if there is none that this process can read: checkpoint.c tells.
+static bool find_saved(const char *out, char ret_dir[FILE_PATH_MAX],
+                       struct saved_run *ret)
+{
+    struct err ignored;
+    return save_find(out, ret_dir, &ignored) == 0 &&
+           saved_read(ret, ret_dir, &ignored) == 0;
+}
+
+int train_take_saved(struct train_setup *setup, const struct train_options **t,
+                     const struct options **o, const struct node *node, struct err *e)
+{
+    char dir[FILE_PATH_MAX];
+    struct filling f = {.place = dir, .e = e};
+    if ((*t)->resume == TRAIN_NEW || (*t)->out == NULL || !saved_any((*t)->out))
+        return 0;
+    struct saved_run *run = mem_zalloc(sizeof(*run));
+    if (run == NULL)
+        return err_nomem(e, "a saved model");
+    if (find_saved((*t)->out, dir, run) && !is_other_model(&run->options, *t, *o)) {
+        options_close(setup->resumed_options);
+        setup->resumed = **t;
+        f.rc = options_copy(&f.options, *o, &setup->resumed, e);
+        setup->resumed_options = f.options;
+        if (f.rc == 0) {
+            fill_model(&f, &run->options);
+            fill_training(&f, &run->options, *t, node != NULL);
+            *t = &setup->resumed;
+            *o = setup->resumed_options;
+        }
+    }
+    saved_run_free(run);
+    mem_free(run);
+    return f.rc;
+}
