@@ -12,7 +12,6 @@
 
 #include "base/alloc.h"
 #include "rule/rule.h"
-#include "save/save.h"
 #include "train/saved.h"
 
 // The copy of the options, and the first failure of filling it in.
@@ -183,35 +182,29 @@ static bool is_other_rule(const struct options *o, const char *name, const char 
 static bool is_other_model(const struct saved_options *s, const struct train_options *t,
                            const struct options *o)
 {
-    char model[OPTION_NAME_MAX];
-    return (options_given(o, "model") &&
-            strcmp(options_word(TRAIN_MODELS, t->model, model), s->model.ops->name) !=
-                0) ||
+    char name[OPTION_NAME_MAX];
+    const struct model_ops *ops;
+    if (model_find(options_word(TRAIN_MODELS, t->model, name), &ops, NULL) != 0)
+        return true;
+    return (options_given(o, "model") && ops != s->model.ops) ||
            is_other_rule(o, "optimizer", t->optimizer, s->model.latent.kind) ||
            (s->model.ops->dense != NULL &&
             is_other_rule(o, "dense-optimizer", t->dense_optimizer, s->model.dense.kind));
-}
-
-// Reads the save; false if there is none that this process can read: checkpoint.c tells.
-static bool find_saved(const char *out, char ret_dir[FILE_PATH_MAX],
-                       struct saved_run *ret)
-{
-    struct err ignored;
-    return save_find(out, ret_dir, &ignored) == 0 &&
-           saved_read(ret, ret_dir, &ignored) == 0;
 }
 
 int train_take_saved(struct train_setup *setup, const struct train_options **t,
                      const struct options **o, const struct node *node, struct err *e)
 {
     char dir[FILE_PATH_MAX];
+    struct err ignored; // checkpoint.c tells why a save cannot be read
     struct filling f = {.place = dir, .e = e};
     if ((*t)->resume == TRAIN_NEW || (*t)->out == NULL || !saved_any((*t)->out))
         return 0;
     struct saved_run *run = mem_zalloc(sizeof(*run));
     if (run == NULL)
         return err_nomem(e, "a saved model");
-    if (find_saved((*t)->out, dir, run) && !is_other_model(&run->options, *t, *o)) {
+    if (saved_read_newest(run, dir, (*t)->out, &ignored) == 0 &&
+        !is_other_model(&run->options, *t, *o)) {
         options_close(setup->resumed_options);
         setup->resumed = **t;
         f.rc = options_copy(&f.options, *o, &setup->resumed, e);

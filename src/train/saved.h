@@ -73,6 +73,10 @@ int saved_check_whole(const char *dir, struct err *e); // makes the same checks 
 // Reads the description of the run that wrote the save in `dir`. The caller frees *ret.
 int saved_read(struct saved_run *ret, const char *dir, struct err *e);
 
+// Finds the newest save under `out` and reads it likewise.
+int saved_read_newest(struct saved_run *ret, char ret_dir[FILE_PATH_MAX], const char *out,
+                      struct err *e);
+
 // Opens *ret and loads the rows of a role into it; for a delta, also the saves that it
 // builds on. Returns an error that names a damaged file.
 int saved_load(const char *dir, const struct saved_run *run, enum saved_role role,

@@ -52,6 +52,13 @@ int saved_read(struct saved_run *ret, const char *dir, struct err *e)
     return rc;
 }
 
+int saved_read_newest(struct saved_run *ret, char ret_dir[FILE_PATH_MAX], const char *out,
+                      struct err *e)
+{
+    TRY(save_find(out, ret_dir, e));
+    return saved_read(ret, ret_dir, e);
+}
+
 int saved_check_whole(const char *dir, struct err *e)
 {
     struct save_manifest m;

@@ -395,8 +395,7 @@ static uint32_t name_labels(const struct run *r, char ret[LABELS_MAX][TRAIN_LABE
 
 static void fill_result(struct run *r, struct train_result *result)
 {
-    result->epochs = r->at.epoch;
-    result->epochs_before = r->resumed_epochs;
+    result->epochs = r->at.epoch, result->epochs_before = r->resumed_epochs;
     result->skipped_lines = r->bad_lines;
     result->validated = r->has_best;
     memcpy(result->valids, r->best_valids, sizeof(result->valids));
