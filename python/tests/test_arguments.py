@@ -3,6 +3,8 @@
 SPDX-License-Identifier: Apache-2.0
 """
 
+import ast
+import pathlib
 import resource
 
 import numpy as np
@@ -84,3 +86,16 @@ def test_wrong_arguments(all_of_it, name):
     assert isinstance(raised.value, kind), repr(raised.value)
     assert "\n" not in str(raised.value)
     np.testing.assert_array_equal(all_of_it[1].pull([1]).shape, (1, 2))  # what was open goes on
+
+
+def test_warnings_have_the_package_s_category():
+    """One category for filters; tug.Warning, a ResourceWarning, or scikit-learn's own."""
+    assert issubclass(tug.Warning, UserWarning)
+    wrong = []
+    for path in sorted(pathlib.Path(tug.__file__).parent.rglob("*.py")):
+        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(call, ast.Call) and ast.unparse(call.func) == "warnings.warn":
+                category = ast.unparse(call.args[1]) if len(call.args) > 1 else None
+                if category not in ("_errors.Warning", "ResourceWarning", "ConvergenceWarning"):
+                    wrong.append(f"{path.name}:{call.lineno}: {category}")
+    assert wrong == []

@@ -176,7 +176,7 @@ def test_ids_that_are_taken_as_numbers():
     except ImportError:
         pass
     for kind in kinds:
-        with pytest.warns(UserWarning, match="the columns 'zip', 'n' have large numbers.*numeric='zip:log'"):
+        with pytest.warns(tug.Warning, match="the columns 'zip', 'n' have large numbers.*numeric='zip:log'"):
             tug.train(kind, "clicked", model="lr", **FIXED).close()
         with warnings.catch_warnings():
             warnings.simplefilter("error")

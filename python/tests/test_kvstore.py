@@ -67,7 +67,7 @@ def test_own_store(monkeypatch):
                     lambda: store.load_optimizer_states("f")):
         with pytest.raises(NotImplementedError, match="MyStore does not define"):
             missing()
-    with pytest.warns(UserWarning, match="mystore"):
+    with pytest.warns(tug.Warning, match="mystore"):
         kvstore.KVStoreBase.register(MyStore)
     with pytest.raises(tug.Error, match="takes a class"):
         kvstore.KVStoreBase.register("mystore")

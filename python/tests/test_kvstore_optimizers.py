@@ -265,7 +265,7 @@ def test_scheduler_in_store():
         assert np.allclose(pulled(kv, "v", dtype=np.float64), start - 0.1)
     with pytest.raises(tug.Error, match="lr_scheduler"):
         made.set_learning_rate(0.5)
-    with pytest.warns(UserWarning, match="begins with its base_lr=0.3"):
+    with pytest.warns(tug.Warning, match="begins with its base_lr=0.3"):
         poly = optimizer.SGD(0.5, lr_scheduler=lr_scheduler.PolyScheduler(10, base_lr=0.3))
     assert poly.learning_rate == 0.3 and "learning_rate" not in poly.text()
     with warnings.catch_warnings():

@@ -419,7 +419,7 @@ def test_values_of_another_type_are_warned_of():
                      frame.head(2).assign(city="z")):
             model.predict(same)
     for other in (frame.assign(code=code.astype(str)), frame.assign(code=frame.code.astype(str).astype("category"))):
-        with pytest.warns(UserWarning, match="^X: the model knows 0.0 % of the values of column 'code', as "
+        with pytest.warns(tug.Warning, match="^X: the model knows 0.0 % of the values of column 'code', as "
                                              "'0', '1', '2': were they of another type"):
             pickle.loads(pickle.dumps(model)).predict(other)
         with pytest.warns(UserWarning, match="column 'code'"):

@@ -20,7 +20,7 @@ from tug._communicator import Communicator, CommunicatorStats
 from tug._cv import CrossValidation, CvPass, cv
 from tug._dense import Dense, operate
 from tug._errors import (ArgumentTypeError, ClosedError, DataError, Error, ForkedError, InternalError, Interrupted,
-                         LaunchError, OutOfMemory, SystemFailure, Timeout, UsageError)
+                         LaunchError, OutOfMemory, SystemFailure, Timeout, UsageError, Warning)
 from tug._examples import Rows
 from tug._launch import Cluster, Process, launch
 from tug._model import Model, load, train
@@ -34,6 +34,6 @@ __all__ = [
     "ArgumentTypeError", "Client", "ClosedError", "Cluster", "Communicator", "CommunicatorStats", "CrossValidation",
     "CvPass", "DataError", "Dense", "Error", "ForkedError", "InternalError", "Interrupted", "LaunchError", "Model",
     "OutOfMemory", "Pass", "Process", "Progress", "Request", "Rows", "Scorer", "ScorerStatus", "SystemFailure",
-    "Table", "TableLearning", "TableStats", "Timeout", "UsageError", "__version__", "connect", "count", "cv",
+    "Table", "TableLearning", "TableStats", "Timeout", "UsageError", "Warning", "__version__", "connect", "count", "cv",
     "launch", "load", "local", "operate", "role", "serve", "train",
 ]

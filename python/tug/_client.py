@@ -11,7 +11,7 @@ import warnings
 import weakref
 from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Optional, Sequence, Set, Tuple, Union
 
-from tug import _table
+from tug import _errors, _table
 from tug._abi import ffi
 from tug._arrays import Path, choice, seconds, whole, word
 from tug._errors import ArgumentTypeError, Error, Timeout, UsageError
@@ -239,7 +239,7 @@ class Client(Handle):
             name = self._tables[number][0] if number in self._tables else str(number)
             warnings.warn(f"{n} {'push' if n == 1 else 'pushes'} of table {name}, key {key}: the update was left out, "
                           "since a state of its rule would become infinite (the gradient is too large: clip "
-                          "gradients); this is said once, and Client.left_out counts", stacklevel=4)
+                          "gradients); this is said once, and Client.left_out counts", _errors.Warning, stacklevel=4)
 
     @property
     def left_out(self) -> int:

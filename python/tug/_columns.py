@@ -14,6 +14,7 @@ from typing import Any, Dict, List, Optional
 import numpy as np
 import numpy.typing as npt
 
+from tug import _errors
 from tug._arrays import Keys, kind_of, listed_in
 from tug._errors import ArgumentTypeError, UsageError
 from tug._examples import Rows, rows_of
@@ -80,7 +81,7 @@ class KnownValues:
             name = column if names is None else f"'{names[column]}'"
             warnings.warn(f"X: the model knows {100 * known.mean():.1f} % of the values of column {name}, as "
                           f"{', '.join(strange)}: were they of another type, or written another way, in fit?",
-                          stacklevel=6)
+                          _errors.Warning, stacklevel=6)
 
 
 def _chosen(n: int, categorical: Any, names: Optional[List[str]]) -> npt.NDArray[np.bool_]:

@@ -13,10 +13,16 @@
       InternalError         a bug in tug: please report it
       LaunchError           a process of tug.launch failed
 
+and the category of its warnings, Warning, which is a UserWarning.
+
 SPDX-License-Identifier: Apache-2.0
 """
 
 from typing import Dict, Type
+
+
+class Warning(UserWarning):  # as tug.Warning: beside tug.Error
+    """The category of the package's warnings, for filters: warnings.simplefilter("ignore", tug.Warning)."""
 
 
 class Error(Exception):

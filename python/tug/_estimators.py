@@ -11,6 +11,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple, Type
 import numpy as np
 import numpy.typing as npt
 
+from tug import _errors
 from tug._columns import Columns, KnownValues
 from tug._errors import UsageError
 from tug._examples import Rows
@@ -196,7 +197,8 @@ class Estimator(BaseEstimator):
                              f"{list(names)} are not {list(known)}")
         if (known is None) != (names is None):
             warnings.warn(f"X does not have valid feature names, but {name} was fitted with feature names"
-                          if names is None else f"X has feature names, but {name} was fitted without feature names")
+                          if names is None else f"X has feature names, but {name} was fitted without feature names",
+                          _errors.Warning)
         if X.shape[1] != self.n_features_in_:
             raise ValueError(f"X has {X.shape[1]} features, but {name} is expecting {self.n_features_in_} features "
                              "as input")

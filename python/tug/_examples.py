@@ -10,6 +10,7 @@ from typing import Any, List, Optional, Sequence, Tuple, Union
 import numpy as np
 import numpy.typing as npt
 
+from tug import _errors
 from tug._abi import ffi
 from tug._arrays import Floats, Keys, array_of, floats_of, keys_of, kind_of, listed_in, of_floats, of_keys, word
 from tug._errors import ArgumentTypeError, UsageError
@@ -243,7 +244,7 @@ class Examples:
         if in_another_order(data, beside):
             warnings.warn(f"{name}: its index has the rows of the data frame in another order, and rows are taken by "
                           f"their place: give {name}.loc[frame.index] if its index says which row is which, "
-                          f"{name}.to_numpy() if not", stacklevel=6)
+                          f"{name}.to_numpy() if not", _errors.Warning, stacklevel=6)
 
     def _weigh(self, c: Any, data: Any, weight: Union[None, str, npt.ArrayLike]) -> None:
         """Weights beside the columns, or the name of theirs."""

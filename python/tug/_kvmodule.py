@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 import warnings
 from typing import Any, Dict, Iterable, Optional, Tuple, Union
 
+from tug import _errors
 from tug import optimizer as optimizers
 from tug._errors import ArgumentTypeError, UsageError
 from tug._kvbase import KVStoreBase
@@ -21,7 +22,7 @@ def _optimizer(given: Any, numbers: Any, rescale: float, names: Dict[int, str]) 
         raise ArgumentTypeError(f"optimizer: a name or what optimizer.create makes, not {type(given).__name__}")
     if given.rescale_grad != rescale:
         warnings.warn(f"the optimizer has rescale_grad={given.rescale_grad:g}, and not 1 / (batch_size x workers), "
-                      f"which is {rescale:g}", stacklevel=3)
+                      f"which is {rescale:g}", _errors.Warning, stacklevel=3)
     return given
 
 

@@ -17,6 +17,7 @@ import warnings
 from types import TracebackType
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Type, TypeVar
 
+from tug import _errors
 from tug._abi import ffi
 from tug._build import VERSION
 from tug._errors import ArgumentTypeError, ClosedError, Error, ForkedError, UsageError, error_of
@@ -91,7 +92,7 @@ def last_error() -> str:
 def warn_after_call(stacklevel: int) -> None:
     """Raises the warning of this thread's last call that scored data as one of Python's, once it has returned."""
     if text := text_of(lib.tug_last_warning()):
-        warnings.warn(text, stacklevel=stacklevel + 1)
+        warnings.warn(text, _errors.Warning, stacklevel=stacklevel + 1)
 
 
 def raise_after_call(error: BaseException) -> None:

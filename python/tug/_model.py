@@ -16,7 +16,7 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Se
 import numpy as np
 import numpy.typing as npt
 
-from tug import _disk
+from tug import _disk, _errors
 from tug._abi import ffi
 from tug._arrays import Floats, Path, instance, of_floats, whole, word
 from tug._client import Client
@@ -169,7 +169,8 @@ class Model(OwnedHandle):
                 "numbers, and are"
             warnings.warn(f"data: {columns} taken as numbers: "
                           "name those that are ids or codes in categorical=, those that are numbers in numeric=, as "
-                          f"numeric='{far[0]}:log' or '{far[0]}:bins:32', and in drop= what says nothing", stacklevel=4)
+                          f"numeric='{far[0]}:log' or '{far[0]}:bins:32', and in drop= what says nothing",
+                          _errors.Warning, stacklevel=4)
 
     def train(self, data: Any, label: Any = None, *, weight: Weight = None, valid: Any = None,
               categorical: Union[None, str, List[str]] = None) -> "Model":

@@ -11,6 +11,7 @@ SPDX-License-Identifier: Apache-2.0
 import warnings
 from typing import Any, Dict, List, Optional, Tuple, Union
 
+from tug import _errors
 from tug._abi import ffi
 from tug._errors import ArgumentTypeError, UsageError
 from tug._kvarrays import StoredRows
@@ -106,7 +107,7 @@ class Optimizer:
         rate, schedule = self._numbers.get("learning_rate"), self.lr_scheduler
         if schedule is not None and rate not in (None, schedule.base_lr) and schedule._name not in _TAKE_RATE:
             warnings.warn(f"learning_rate={rate:g} has no effect, as in MXNet: {type(schedule).__name__} begins with "
-                          f"its base_lr={schedule.base_lr:g}", stacklevel=4)
+                          f"its base_lr={schedule.base_lr:g}", _errors.Warning, stacklevel=4)
 
     def __getattr__(self, field: str) -> Any:
         if "name" not in self.__dict__:  # a copy that is being made

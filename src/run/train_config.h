@@ -24,11 +24,11 @@ struct train_setup {
     struct history history;    // of the run, if the caller wants it
     struct train_result found; // result of the first run of --refit, for the second run
     const char *found_file;    // file to which the first run writes its result
-    char format[OPTION_NAME_MAX]; // config points to these three members
     // The options of a resumed run, completed by those of its save (train_resumed.h); or
     // NULL.
     struct options *resumed_options;
     struct train_options resumed;
+    char format[OPTION_NAME_MAX]; // config points to these three members
     const char *valid[1];
     const char **paths;
 };

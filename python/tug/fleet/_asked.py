@@ -8,6 +8,7 @@ SPDX-License-Identifier: Apache-2.0
 import warnings
 from typing import TYPE_CHECKING, Any, List
 
+from tug import _errors
 from tug._errors import DataError, UsageError
 from tug.fleet._gate import leave_note, notes_left
 
@@ -31,7 +32,8 @@ def _missed(worker: int, asked: List[str], saved: List[str]) -> None:
     said = f"worker {worker} asked for a save of {lacks[0]}{more}, "
     if len(asked) > len(saved):
         raise UsageError(f"{said}which worker 0 did not: nothing was saved there; {ADVICE}")
-    warnings.warn(f"{said}and worker 0 saved {saved[-1]}: only what that one names is written", stacklevel=5)
+    warnings.warn(f"{said}and worker 0 saved {saved[-1]}: only what that one names is written",
+                  _errors.Warning, stacklevel=5)
 
 
 class Asked:
