@@ -100,13 +100,14 @@ struct rule_params {
     // features seen once or twice.
     float l2;
     float prior;
-    float n0;    // adagrad, adagrad-row, adagrad-v2, rmsprop: what n begins with
-    float beta;  // keeps the first steps small
+    float n0;    // adagrad, adagrad-row, adagrad-v2, rmsprop: the initial value of n
+    float beta;  // ftrl: a larger beta makes the first steps smaller
     float beta1; // momentum, adam, adamw, adam-shared, adam-d2sum, lamb
-    float beta2; // rmsprop, and as beta1
+    float beta2; // rmsprop, and the rules of beta1
     float g0;    // adagrad-shared, adagrad-std: > 0; their n begins with 0
-    float l21;   // ftrl-group: penalty of the vector's length
-    float decay; // summary: what stays at each update; adamw, lamb: of the weights
+    float l21;   // ftrl-group: penalty on the vector's length
+    // Summary: factor of the old value at each update; adamw, lamb: weight decay.
+    float decay;
 
     bool dense; // weights whose gradient is 0 take part as well: blocks of dense layers
     bool unscaled; // gradients are not divided by the shows of a push (accessor/life.h)
@@ -115,8 +116,9 @@ struct rule_params {
     // vector's: all of it). See rule.h for who does what.
     bool bounded;
     float low, high;
-    float clip;      // each gradient into [-clip, clip]; 0: as it is
-    float clip_norm; // a vector's gradient to at most this length; 0: as it is
+    float clip; // gradients are clipped to [-clip, clip]; 0: not clipped
+    // A vector's gradient is scaled to at most this length; 0: not scaled.
+    float clip_norm;
 };
 
 // One update of n weights of a row; w and s (the rule's state: see rule_state)

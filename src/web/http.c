@@ -32,19 +32,19 @@ struct http {
     struct curl_slist *headers;
     struct interrupt interrupt;
     struct http_answer answer;
-    const char *wanted; // see struct http_request
-    bool running;       // the transfer is in `multi` and not over
+    const char *wanted; // as in struct http_request
+    bool running;       // the transfer is in `multi` and has not ended
     bool no_memory, may_pass;
     CURLcode result;
     char error[CURL_ERROR_SIZE];
-    double patience; // seconds
-    double silent;   // seconds spent waiting since something came
+    double patience; // seconds after which a silent server is given up
+    double silent;   // seconds spent waiting since bytes last arrived
     double waited;   // seconds spent waiting for `came` bytes of the body
     size_t came;
-    bool slow;             // so it was the last time, too
-    char first_ip[IP_MAX]; // of the server that was asked; "" before
-    char wrong_ip[IP_MAX]; // where that one points, which is refused
-    char *body;            // body[at .. len) has come and was not read
+    bool slow;             // the transfer was too slow at the last check, too
+    char first_ip[IP_MAX]; // address of the server that was asked first; "" before
+    char wrong_ip[IP_MAX]; // address to which that server redirects and which is refused
+    char *body;            // body[at .. len) has arrived and was not read yet
     size_t at, len, cap;
 };
 

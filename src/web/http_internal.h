@@ -19,14 +19,15 @@ struct http;
 enum {
     HTTP_URL_MAX = 16 << 10,
     HTTP_TEXT_MAX = 128,
-    HTTP_ENOUGH_BYTES = 4 << 10 // of an answer that was worth asking for
+    HTTP_ENOUGH_BYTES =
+        4 << 10 // an attempt that brought so many bytes counts as a success
 };
 
 struct http_request {
     struct buf url;
-    struct buf headers; // "Name: value" and a NUL each
-    bool follow;        // where the server points; else such an answer is what it is
-    bool netrc;         // the user's ~/.netrc may have a password for the server
+    struct buf headers; // each header as "Name: value" and a NUL
+    bool follow; // follows redirections of the server; else returns them as answers
+    bool netrc;  // the user's ~/.netrc may have a password for the server
     const char *wanted; // the name of a header of the answer; NULL: none. Not copied
 };
 #define HTTP_REQUEST_INIT                                                                \
@@ -41,10 +42,10 @@ static inline void http_request_free(struct http_request *q)
 struct http_answer {
     int status;
     bool has_length, has_range;
-    uint64_t length;             // of the body, as announced
-    uint64_t from, total;        // of a range: its first byte, and the size of the file
+    uint64_t length;             // the announced length of the body
+    uint64_t from, total;        // for a range: its first byte, and the size of the file
     char version[HTTP_TEXT_MAX]; // the ETag, or else Last-Modified; "" without both
-    char wanted[HTTP_TEXT_MAX];  // the header that the request names, or ""
+    char wanted[HTTP_TEXT_MAX];  // the value of the header that the request names, or ""
 };
 
 // TUG_EUSAGE where libcurl is missing.

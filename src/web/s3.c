@@ -100,7 +100,7 @@ static int read_account(struct account *ret, struct err *e)
 // The target: URL up to the path, the header "host", and the bucket's part of the path.
 struct target {
     char origin[WEB_ADDRESS_MAX + 64];
-    const char *host; // in it
+    const char *host; // the host in the URL
     bool bucket_in_path;
 };
 
@@ -251,7 +251,7 @@ static int page_request(const void *arg, struct http_request *q, struct err *e)
 
 struct taking {
     struct listing *l;
-    const char *only; // the one key that is wanted; NULL: all
+    const char *only; // the only key that is wanted; NULL: all keys
     bool found;
 };
 
@@ -259,7 +259,7 @@ static int take_entry(void *arg, const struct s3_entry *s, struct err *e)
 {
     struct taking *t = arg;
     size_t n = strlen(s->key);
-    if (n == 0 || s->key[n - 1] == '/') // what stands for a directory
+    if (n == 0 || s->key[n - 1] == '/') // such keys stand for directories
         return 0;
     if (t->only != NULL && strcmp(t->only, s->key) != 0)
         return 0;

@@ -10,30 +10,32 @@
 
 struct scheme;
 
-// s3://HOST/PATH: a copy of the text, cut.
+// An address such as s3://HOST/PATH, cut into its parts.
 struct address {
     const struct scheme *scheme;
-    char whole[WEB_ADDRESS_MAX]; // as it was given
-    char name[WEB_ADDRESS_MAX];  // for people
-    char host[WEB_ADDRESS_MAX];  // with the port; a bucket
-    char path[WEB_ADDRESS_MAX];  // behind the host, without the '/' that begins it
+    char whole[WEB_ADDRESS_MAX]; // the address as the user gave it
+    char name[WEB_ADDRESS_MAX];  // the address in messages
+    char host[WEB_ADDRESS_MAX];  // the host with its port, or the bucket
+    char path[WEB_ADDRESS_MAX];  // the path after the host, without its first '/'
 };
 
 struct listing;
 
 struct scheme {
-    const char *name; // "s3"
-    const char *over; // what it goes by: "http" or "https"
+    const char *name; // the scheme's name in addresses, such as "s3"
+    const char *over; // the protocol: "http" or "https"
     bool patterns;    // *, ? and [ are wildcards, not part of the path
-    // The request for bytes [from, to) of the file.
+    // Makes the request for bytes [from, to) of the file.
     int (*request)(const struct address *a, uint64_t from, uint64_t to,
                    struct http_request *q, struct err *e);
-    // Tells listing_add of every file that `l` may want. NULL: an address is a file.
+    // Calls listing_add for every file that `l` may want. NULL: every address is one
+    // file.
     int (*list)(struct listing *l, struct err *e);
-    bool whole;          // the answer to a range is 200, and its length that of the range
-    const char *host_is; // in messages: "host", "bucket"
-    // A refusal that more can be said about than its status: `reason` is the server's
-    // word for it, with a blank before it, or "". Its code; 0 at the end. NULL: never.
+    bool whole; // a request for a range is answered by status 200 and the range's length
+    const char *host_is; // the word for the host in messages: "host" or "bucket"
+    // Explains a refusal beyond its HTTP status. `reason` is the server's word for it
+    // after a blank, or "". Returns the error's code, or 0 if it has no explanation. May
+    // be NULL.
     int (*refused)(const struct address *a, const struct http_answer *answer,
                    const char *reason, struct err *e);
 };
@@ -41,22 +43,23 @@ struct scheme {
 extern const struct scheme scheme_http, scheme_https, scheme_s3, scheme_webhdfs,
     scheme_swebhdfs;
 
-// TUG_EUSAGE, with why.
+// Cuts the text of an address into its parts. TUG_EUSAGE says what is wrong with it.
 int address_parse(struct address *ret, const char *text, struct err *e);
 
-// Appends text as part of a URL: all but letters, digits and -_.~ becomes %XX; '/' stays
-// where `slashes`.
+// Appends text as part of a URL: every byte except letters, digits and -_.~ becomes %XX;
+// with `slashes` '/' stays, too.
 int url_encode(struct buf *b, const char *text, size_t n, bool slashes);
 
-// "Name: value" and its NUL.
+// Adds a header, as "Name: value" and a NUL.
 int request_header(struct http_request *q, const char *name, const char *value);
 int request_range(struct http_request *q, uint64_t from, uint64_t to);
 
-// A setting of the environment; NULL: not set, or empty. TUG_EUSAGE, without showing the
-// value, if it has blanks or control characters, which no header line may have.
+// Gets an environment variable; *ret is NULL if it is missing or empty. TUG_EUSAGE if it
+// has blanks or control characters, which a header must not have; the sentence does not
+// show the value.
 int environment_text(const char *name, const char **ret, struct err *e);
 
-// Another file of the same server.
+// Makes the address of another file of the same server.
 int address_with_path(struct address *ret, const struct address *a, const char *path,
                       struct err *e);
 
@@ -67,18 +70,18 @@ struct web {
     struct address a;
     struct interrupt interrupt;
     struct http *http;
-    bool known; // `bytes` and `version` are those that it has
+    bool known; // `bytes` and `version` of the file are known
     uint64_t bytes, version;
-    uint64_t at; // of the next byte in order
+    uint64_t at; // offset in the file of the next byte that the caller gets
 
-    // The answer that is being read: its next byte is `next`, those before `from` are of
-    // no use, it ends with byte `to` - 1.
+    // The answer that is being read: `next` is the offset of its next byte, bytes before
+    // `from` are skipped, and it ends before `to`.
     bool open;
     uint64_t next, from, to;
-    uint64_t given; // of it, so far
+    uint64_t given; // number of bytes of the answer that the caller has got
 
-    unsigned tries;   // since the last time that enough came
-    struct err first; // why the first of them failed
+    unsigned tries;   // attempts since an answer last brought HTTP_ENOUGH_BYTES
+    struct err first; // the error of the first of these attempts
     bool mentioned;
 };
 
@@ -97,43 +100,43 @@ enum { LISTED_FILES_MAX = 1000000, LIST_TEXT_MAX = 64 << 20 };
 struct listing {
     const struct address *a;
     bool pattern;                  // the path has wildcards
-    char literal[WEB_ADDRESS_MAX]; // what all paths begin with that are wanted
-    char folder[WEB_ADDRESS_MAX];  // the same, up to its last '/'
-    struct web *session;           // by which lists are asked for
-    struct web *probe;             // by which files are looked at
-    size_t files, directories;     // so far
-    size_t held;                   // bytes of the lists that are looked at
+    char literal[WEB_ADDRESS_MAX]; // the part of the path before the first wildcard
+    char folder[WEB_ADDRESS_MAX];  // `literal` up to its last '/'
+    struct web *session;           // for requests of lists
+    struct web *probe;             // for requests of files
+    size_t files, directories;     // numbers found so far
+    size_t held;                   // bytes of the lists in memory
     int (*found)(void *arg, const struct web_file *f, struct err *e);
     void *arg;
 };
 
-// A file with this path (as of struct address), if it is wanted.
+// Adds a file to the list if its path (as in struct address) is wanted.
 int listing_add(struct listing *l, const char *path, uint64_t bytes, uint64_t version,
                 struct err *e);
 
-// Whether a directory may hold what is wanted.
+// Returns whether a name is hidden, so that the file or directory is not listed.
 bool listing_is_hidden(const char *name);
 
-uint64_t version_hash(const char *text); // 0 only of ""
+uint64_t version_hash(const char *text); // returns 0 only for ""
 
 // ---------------------------------------------------------------- what servers send
 
-// A page of an S3 list (XML). TUG_EDATA when it is none.
+// Reads a page of an S3 list (XML). TUG_EDATA if the text is not such a page.
 struct s3_entry {
     const char *key, *etag;
     uint64_t bytes;
 };
 struct s3_page {
     bool truncated;
-    char next[4096]; // where to go on
+    char next[4096]; // the token for the request of the next page
 };
 int s3_parse_list(const char *text, size_t n, struct s3_page *ret,
                   int (*entry)(void *arg, const struct s3_entry *s, struct err *e),
                   void *arg, struct err *e);
 
-// The entries of a WebHDFS directory (JSON).
+// An entry of a WebHDFS directory (JSON).
 struct webhdfs_entry {
-    const char *name; // "": what was asked for, which is a file
+    const char *name; // "": the requested path itself, which is a file
     bool directory;
     uint64_t bytes, modified;
 };

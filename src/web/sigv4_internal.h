@@ -12,16 +12,16 @@
 #define SIGV4_EMPTY "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 struct sigv4_header {
-    const char *name; // in small letters
+    const char *name; // the header's name in small letters
     const char *value;
 };
 
 struct sigv4 {
     const char *key_id, *secret, *region, *service;
-    const char *date;                  // 20130524T000000Z
-    const char *path;                  // of the URL, as it is sent
-    const char *query;                 // the same, in the order of the names; "" for none
-    const struct sigv4_header *header; // in the order of their names
+    const char *date;                  // the time, as 20130524T000000Z
+    const char *path;                  // the encoded path of the URL
+    const char *query;                 // the encoded query, sorted by names; "" for none
+    const struct sigv4_header *header; // sorted by names
     size_t headers;
 };
 

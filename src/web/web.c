@@ -15,7 +15,7 @@
 
 enum { LIST_READ_BYTES = 64 << 10 };
 
-static const double wait_most = 8; // between two tries
+static const double wait_most = 8; // most seconds between two attempts
 
 _Atomic bool web_any_host;
 struct web_patience web_patience = {.tries = 7, .wait = 0.25};
@@ -43,7 +43,7 @@ static int try_again(struct web *r, int rc, struct err *e)
 {
     r->open = false;
     if (r->tries == 0 && e != NULL)
-        r->first = *e; // it names the cause; what follows may be a consequence
+        r->first = *e; // names the cause, of which later errors may be consequences
     if (++r->tries >= web_patience.tries)
         return err_set(e, rc, "cannot read '%s', tried %u times: %s", r->a.name, r->tries,
                        r->first.text);
@@ -51,7 +51,7 @@ static int try_again(struct web *r, int rc, struct err *e)
         log_warn("'%s': %s; trying again", r->a.name, e->text);
     r->mentioned = true;
     if (r->given >= HTTP_ENOUGH_BYTES)
-        return 0; // no wait: the server answers, only the transfer broke off
+        return 0; // no wait, as the server answers and only the transfer broke off
     double wait = web_patience.wait * (double)(1u << (r->tries - 1));
     return wait_a_while(r, wait < wait_most ? wait : wait_most, e);
 }

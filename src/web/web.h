@@ -24,11 +24,11 @@ struct web;
 enum { WEB_HEAD_MAX = 64, WEB_ADDRESS_MAX = 8 << 10 };
 
 struct web_file {
-    const char *name;    // for people: the address without its query
-    const char *address; // by which it is opened
+    const char *name;    // the address in messages, without its query
+    const char *address; // the address that opens the file
     uint64_t bytes;
-    uint64_t version;        // hash of its ETag, or of when it was written; 0: not known
-    char head[WEB_HEAD_MAX]; // its first bytes
+    uint64_t version;        // hash of the ETag, or of the time of writing; 0: not known
+    char head[WEB_HEAD_MAX]; // the file's first bytes
     size_t head_len;
 };
 

@@ -115,14 +115,14 @@ int webhdfs_parse_list(const char *text, size_t n,
 // A directory that is being listed.
 struct place {
     struct listing *l;
-    const char *path; // "" or with a '/' at its end
+    const char *path; // "" or a path that ends with '/'
     unsigned depth;
 };
 
 static int list_request(const void *arg, struct http_request *q, struct err *e)
 {
     const struct place *p = arg;
-    char path[WEB_ADDRESS_MAX]; // of a file, too: without the '/' at the end
+    char path[WEB_ADDRESS_MAX]; // the path without a '/' at its end
     size_t n = strlen(p->path);
     memcpy(path, p->path, n + 1);
     path[n - (n > 0)] = '\0';
