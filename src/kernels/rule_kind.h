@@ -101,7 +101,7 @@ struct rule_params {
     float l2;
     float prior;
     float n0;    // adagrad, adagrad-row, adagrad-v2, rmsprop: the initial value of n
-    float beta;  // ftrl: a larger beta makes the first steps smaller
+    float beta;  // added to the denominator; makes the first steps smaller
     float beta1; // momentum, adam, adamw, adam-shared, adam-d2sum, lamb
     float beta2; // rmsprop, and the rules of beta1
     float g0;    // adagrad-shared, adagrad-std: > 0; their n begins with 0

@@ -114,7 +114,7 @@ struct listing {
 int listing_add(struct listing *l, const char *path, uint64_t bytes, uint64_t version,
                 struct err *e);
 
-// Returns whether a name is hidden, so that the file or directory is not listed.
+// Returns whether a file or directory is hidden: its name begins with '.' or '_'.
 bool listing_is_hidden(const char *name);
 
 uint64_t version_hash(const char *text); // returns 0 only for ""
