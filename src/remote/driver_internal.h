@@ -80,8 +80,8 @@ struct driver {
     uint64_t data_bytes;
     struct numbering known; // numbers of the features that workers have trained on since
                             // this process began
-    uint64_t looks;  // how often --fetch and --dump were written in the run
-    bool looks_into; // an evaluation for --fetch or --dump is under way
+    uint64_t looks;         // how often --fetch and --dump were written in the run
+    bool looks_into;        // an evaluation for --fetch or --dump is under way
     bool shows_mean; // evaluate the mean of the parameters (--average) instead of the
                      // current ones (run_rows.swap)
     double shuffle_begun; // when dealing the examples began; 0: they are not being dealt

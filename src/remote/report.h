@@ -13,10 +13,10 @@ struct report {
     struct metrics_stream *stream; // for each label: sums over examples, scored before
                                    // they were trained on
     uint32_t labels;
-    double read_seconds; // time spent on reading and parsing
-    double wait_seconds; // time spent on waiting for servers
-    uint64_t bad_lines;  // lines that were skipped
-    uint64_t data_bytes; // bytes of data in memory now
+    double read_seconds;    // time spent on reading and parsing
+    double wait_seconds;    // time spent on waiting for servers
+    uint64_t bad_lines;     // lines that were skipped
+    uint64_t data_bytes;    // bytes of data in memory now
     struct numbering *keys; // numbers of the features that were read, which report_next
                             // joins; NULL: none
 };

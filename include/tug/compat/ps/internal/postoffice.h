@@ -456,7 +456,7 @@ class Postoffice
     int closing_ = 0;
     std::atomic<tug_node *> node_{nullptr};
     std::atomic<int> role_{0};
-    std::atomic<int> verbose_{-1};  // PS_VERBOSE at Start; -1: not read yet
+    std::atomic<int> verbose_{-1}; // PS_VERBOSE at Start; -1: not read yet
     Heap heap_;
     std::atomic<bool> told_{false}; // whether the connections were logged
     std::set<int> started_, arrived_;
