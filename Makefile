@@ -25,8 +25,8 @@ MSAN := -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=Debug -DTUG_SANITIZE=memory 
 	-DCMAKE_C_FLAGS_DEBUG="-O1 -g1 -fsanitize-memory-track-origins" -DTUG_WERROR=OFF
 # What other libraries write counts as unset: only parts that hardly use any, and not
 # the tests that read YAML, leave no memory to the sanitizer, or have rows in RocksDB.
-MSAN_PARTS := base kernels rule table accessor store wire model
-MSAN_NOT := ^(base/(options|team)|store/cold)$$
+MSAN_PARTS := base os options kernels rule table accessor store wire model
+MSAN_NOT := ^(options/options|os/team|store/cold)$$
 MSAN_TARGETS = $(foreach p,$(MSAN_PARTS),\
 	$(patsubst src/$(p)/%_test.c,test_$(p)_%,$(wildcard src/$(p)/*_test.c)))
 space := $(subst ,, )

@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/disk.h"
 #include "base/hash.h"
-#include "base/log.h"
+#include "os/disk.h"
+#include "os/log.h"
 
 enum { NAME_MAX_BYTES = 40, DIGITS = 9 };
 

@@ -9,9 +9,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/clock.h"
-#include "base/file.h"
-#include "base/json.h"
+#include "os/clock.h"
+#include "os/file.h"
+#include "os/json.h"
 
 struct bench_options {
     uint64_t read_keys, grow_keys; // of table; grow_keys 0: that part is left out

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
+#include "os/clock.h"
 #include "tug/tug.h"
 
 static int fail(void)

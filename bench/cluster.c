@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "bench/cluster.h"
-#include "cluster/scheduler.h"
+#include "cluster/scheduler/scheduler.h"
 #include "server/server.h"
 
 enum { MAX_PROCESSES = 128, END_SECONDS = 10 };

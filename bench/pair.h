@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#include "base/json.h"
+#include "os/json.h"
 
 struct tls;
 

@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "bench/pair.h"
+#include "os/clock.h"
 
 // In front of each message; alone it is a ping, and the answer.
 struct header {

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "bench/pair.h"
+#include "os/clock.h"
 #include "van/tcp.h"
 
 struct van_pair {

@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "data/dataset.h"
-#include "data/synth.h"
+#include "data/dataset/dataset.h"
+#include "os/clock.h"
+#include "synth/synth.h"
 #include "table/table.h"
 
 enum { RUNS = 3, LINE_RUNS = 200 };

@@ -9,11 +9,11 @@
 #include <semaphore.h>
 #include <unistd.h>
 
-#include "base/disk.h"
 #include "bench/bench.h"
 #include "bench/store.h"
+#include "os/disk.h"
 #include "save/save.h"
-#include "server/save_writer.h"
+#include "server/saves/save_writer.h"
 
 enum {
     RUNS = 3,

@@ -13,7 +13,7 @@
 #include "bench/bench.h"
 #include "save/save.h"
 #include "serve/score.h"
-#include "train/run_tables.h"
+#include "train/rows/run_tables.h"
 
 enum {
     FIELDS = 39,

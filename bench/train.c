@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "bench/bench.h"
-#include "data/synth.h"
+#include "synth/synth.h"
 #include "train/config.h"
 
 static int train_once(const struct bench *b, const char *path, double bytes,

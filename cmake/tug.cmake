@@ -58,35 +58,57 @@ function(tug_test_program name label)
   add_dependencies(${label}_tests ${name})
 endfunction()
 
-# tug_part(NAME file.c ...): one part of the house, in src/NAME, which may be a folder of another part (server/rows).
-# Every x_test.c in the folder becomes a test of its own, run by ctest as NAME/x. Parts are declared bottom first.
+# tug_sources(RET ROOM...): the product files of this folder and of its folders ROOM.
+function(tug_sources ret)
+  set(sources)
+  foreach(folder . ${ARGN})
+    file(GLOB found CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.c)
+    list(APPEND sources ${found})
+  endforeach()
+  list(FILTER sources EXCLUDE REGEX "_test\\.c$")
+  set(${ret} ${sources} PARENT_SCOPE)
+endfunction()
+
+# tug_part(NAME [ROOMS folder...] [WITHOUT file.c...]): one part of the house, in src/NAME, which may be a folder of
+# another part (doors/tables). ROOMS are folders of the part whose files may include each other; WITHOUT names files
+# that this build leaves out. Every x_test.c becomes a test of its own, run by ctest as FOLDER/x. Parts are declared
+# bottom first.
 function(tug_part name)
-  if(NOT ARGN)
-    return()
-  endif()
+  cmake_parse_arguments(PARSE_ARGV 1 part "" "" "ROOMS;WITHOUT")
+  tug_sources(sources ${part_ROOMS})
+  foreach(file ${part_WITHOUT})
+    list(FILTER sources EXCLUDE REGEX "/${file}$")
+  endforeach()
   string(REPLACE / _ flat ${name})
-  add_library(tug_${flat} OBJECT ${ARGN})
+  add_library(tug_${flat} OBJECT ${sources})
   target_link_libraries(tug_${flat} PUBLIC tug_flags)
   set_property(GLOBAL APPEND PROPERTY TUG_PARTS tug_${flat})
   if(TUG_TESTS)
     # A part's tests get the part and what lies below it, so an arrow upwards does not link.
     get_property(below GLOBAL PROPERTY TUG_PARTS)
-    file(GLOB tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*_test.c)
-    foreach(file ${tests})
-      get_filename_component(stem ${file} NAME_WE)
-      string(REGEX REPLACE "_test$" "" short ${stem})
-      set(target test_${flat}_${short})
-      tug_test_program(${target} unit ${file})
-      target_link_libraries(${target} PRIVATE tug_kit ${below})
-      tug_add_test(${name}/${short} unit COMMAND ${TUG_UNDER} $<TARGET_FILE:${target}>)
-      # What may depend on which thread comes first, for tools/stress.
-      file(STRINGS ${file} threads REGEX "pthread_create|thread_start|team_open|kit/(training|vans|inproc)\\.h")
-      if(threads)
-        set_tests_properties(${name}/${short} PROPERTIES LABELS "unit;threads")
-      endif()
+    foreach(folder . ${part_ROOMS})
+      file(GLOB tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*_test.c)
+      foreach(file ${tests})
+        tug_part_test(${file})
+        target_link_libraries(${target} PRIVATE tug_kit ${below})
+      endforeach()
     endforeach()
   endif()
 endfunction()
+
+# The program of src/FOLDER/x_test.c is test_FOLDER_x, which `target` is set to, and its test is FOLDER/x.
+macro(tug_part_test file)
+  file(RELATIVE_PATH short ${PROJECT_SOURCE_DIR}/src ${file})
+  string(REGEX REPLACE "_test\\.c$" "" short ${short})
+  string(REPLACE / _ target test_${short})
+  tug_test_program(${target} unit ${file})
+  tug_add_test(${short} unit COMMAND ${TUG_UNDER} $<TARGET_FILE:${target}>)
+  # What may depend on which thread comes first, for tools/stress.
+  file(STRINGS ${file} threads REGEX "pthread_create|thread_start|team_open|kit/(training|vans|inproc)\\.h")
+  if(threads)
+    set_tests_properties(${short} PROPERTIES LABELS "unit;threads")
+  endif()
+endmacro()
 
 # tug_add_test(NAME LABEL COMMAND ...): add_test with what all tests are given: TUG_SHARED, a folder
 # of data sets beside the checkout (tests that need it skip without), and TUG_BINARY, the command. A test takes less

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "doors/kvapp/above.h"
 #include "kit/lone_pump.inc.h"
 #include "kit/test.h"
-#include "kvapp/above.h"
 
 enum { APP = 1, OTHER = 2 };
 

@@ -6,10 +6,10 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/thread.h"
+#include "doors/kvstore/server.h"
 #include "kit/lone_pump.inc.h"
 #include "kit/test.h"
-#include "kvstore/server.h"
+#include "os/thread.h"
 
 enum { STORE = 1, WHO = 2, LONG = 4096 };
 

@@ -39,7 +39,7 @@ def lock_directory(path: str) -> int:
     return lock
 
 
-_MODE = 0o1700  # of a directory of a process: nothing else has it (src/base/temp_home.h)
+_MODE = 0o1700  # of a directory of a process: nothing else has it (src/os/temp_home.h)
 _OF_PROCESS = re.compile(r"tug-(copy|dataset|fleet|launch|model|net)-[0-9]+-(\w{6}|\w{8})", re.ASCII)
 _MAKING = "tug-new-"
 _IS_MAKING = re.compile(_MAKING + r"(\w{6}|\w{8})", re.ASCII)

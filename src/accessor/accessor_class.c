@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "accessor/accessor_internal.h"
-#include "base/options.h"
+#include "options/options.h"
 #include "rule/rule.h"
 
 enum { MAX_CLASSES = 32 };

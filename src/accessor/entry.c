@@ -13,8 +13,8 @@
 
 #include "accessor/entry_internal.h"
 #include "base/alloc.h"
-#include "base/options.h"
 #include "base/random.h"
+#include "options/options.h"
 
 enum { BUILT_IN = 6, MAX_CLASSES = 32, STREAM = 0x70726f62 };
 

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/options.h"
+#include "options/options.h"
 
 // Save modes by name and by Paddle's number.
 static const struct {

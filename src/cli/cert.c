@@ -8,11 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/disk.h"
-#include "base/file.h"
 #include "cli/cli.h"
 #include "cluster/token.h"
+#include "os/clock.h"
+#include "os/disk.h"
+#include "os/file.h"
 #include "van/tls.h"
 
 enum { PEM_MAX = 256 << 10, TOKEN_SECONDS = 5 };

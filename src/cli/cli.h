@@ -10,7 +10,7 @@
 #define TUG_CLI_CLI_H
 
 #include "base/err.h"
-#include "base/options.h"
+#include "options/options.h"
 
 struct cli_command {
     const struct option_table *options;

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/terminal.h"
 #include "cli/cli.h"
+#include "os/terminal.h"
 #include "run/train_options.h"
 
 static const struct option options[] = {

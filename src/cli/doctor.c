@@ -13,11 +13,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/json.h"
 #include "cli/cli.h"
 #include "cli/node_options.h"
-#include "facade/tool.h"
+#include "os/clock.h"
+#include "os/json.h"
+#include "runtime/tool.h"
 
 struct doctor_values {
     struct node_values node;

@@ -6,12 +6,12 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
-#include "base/log.h"
 #include "cli/cli.h"
 #include "cli/result.h"
+#include "os/clock.h"
+#include "os/log.h"
 #include "run/eval_tables.h"
-#include "train/guard.h"
+#include "train/evaluate/guard.h"
 
 static int evaluate_opened(struct opened_model *m, const struct eval_values *v,
                            struct eval_tables *tables, struct err *e)

@@ -1,8 +1,8 @@
 // tug help: lists the commands, and writes the help and man page of each from its table.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "base/terminal.h"
 #include "cli/cli.h"
+#include "os/terminal.h"
 
 struct help_values {
     struct option_list commands;

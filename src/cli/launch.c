@@ -6,13 +6,13 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
-#include "base/log.h"
 #include "cli/cli.h"
 #include "cli/launch_refit.h"
 #include "cli/node_options.h"
 #include "cli/roles.h"
 #include "launch/launch.h"
+#include "os/file.h"
+#include "os/log.h"
 #include "run/train_config.h"
 #include "run/train_refit.h"
 

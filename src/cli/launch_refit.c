@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/disk.h"
-#include "base/file.h"
-#include "base/log.h"
-#include "base/runtime_dir.h"
+#include "os/disk.h"
+#include "os/file.h"
+#include "os/log.h"
+#include "os/runtime_dir.h"
 #include "run/train_refit.h"
 #include "train/refit.h"
 

@@ -8,11 +8,11 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/descriptors.h"
-#include "base/log.h"
 #include "base/printable.h"
-#include "base/terminal.h"
 #include "cli/cli.h"
+#include "os/descriptors.h"
+#include "os/log.h"
+#include "os/terminal.h"
 #include "tug/tug.h"
 
 #define X(name) &cli_##name##_options,

@@ -9,15 +9,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/descriptors.h"
-#include "base/disk.h"
-#include "base/file.h"
-#include "base/log.h"
-#include "base/route.h"
-#include "base/runtime_dir.h"
-#include "base/wish.h"
 #include "launch/secrets.h"
+#include "os/clock.h"
+#include "os/descriptors.h"
+#include "os/disk.h"
+#include "os/file.h"
+#include "os/log.h"
+#include "os/route.h"
+#include "os/runtime_dir.h"
+#include "os/wish.h"
 
 atomic_bool node_interrupted;
 

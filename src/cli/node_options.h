@@ -8,10 +8,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/file.h"
-#include "base/options.h"
 #include "cluster/node.h"
-#include "facade/role.h"
+#include "options/options.h"
+#include "os/file.h"
+#include "runtime/role.h"
 
 struct node_values {
     const char *scheduler, *cluster;
@@ -139,7 +139,7 @@ int node_values_open(struct opened_node *ret, const struct node_values *v,
                      enum wire_role role, struct err *e);
 void opened_node_close(struct opened_node *n);
 
-// Set by SIGINT, SIGTERM and SIGHUP. A later signal (base/wish.h) ends the process.
+// Set by SIGINT, SIGTERM and SIGHUP. A later signal (os/wish.h) ends the process.
 extern atomic_bool node_interrupted;
 void node_catch_signals(void);
 

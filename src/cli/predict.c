@@ -6,16 +6,16 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
-#include "base/log.h"
 #include "base/plural.h"
 #include "cli/cli.h"
-#include "data/encode.h"
-#include "data/paths.h"
+#include "data/input/encode.h"
+#include "data/source/paths.h"
+#include "os/file.h"
+#include "os/log.h"
 #include "run/explained.h"
 #include "run/predict_options.h"
 #include "save/save.h"
-#include "train/guard.h"
+#include "train/evaluate/guard.h"
 
 struct printer {
     const struct predict_values *v;

@@ -7,8 +7,8 @@
 #include "base/plural.h"
 #include "cli/cli.h"
 #include "cli/node_options.h"
-#include "data/encode.h"
-#include "facade/profiler.h"
+#include "data/input/encode.h"
+#include "runtime/profiler.h"
 #include "save/save.h"
 
 struct profile_values {

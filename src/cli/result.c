@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <sys/resource.h>
 
-#include "base/json.h"
 #include "base/plural.h"
-#include "train/guard.h"
+#include "os/json.h"
+#include "train/evaluate/guard.h"
 
 static double peak_rss_bytes(void)
 {

@@ -8,16 +8,16 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
-#include "base/log.h"
 #include "base/plural.h"
-#include "base/route.h"
 #include "cli/cli.h"
 #include "cli/roles.h"
 #include "cli/train_output.h"
-#include "cluster/scheduler.h"
+#include "cluster/scheduler/scheduler.h"
 #include "launch/processes.h"
-#include "train/saved.h"
+#include "os/clock.h"
+#include "os/log.h"
+#include "os/route.h"
+#include "train/saved/saved.h"
 
 static const uint64_t poll_ns = 200000000; // time between two checks for signals
 

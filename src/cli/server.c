@@ -2,9 +2,9 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/server.h"
-#include "base/log.h"
 #include "cli/cli.h"
 #include "cli/roles.h"
+#include "os/log.h"
 
 #define AT(field) .offset = offsetof(struct server_values, field)
 

@@ -8,12 +8,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/json.h"
 #include "base/plural.h"
 #include "cli/cli.h"
-#include "facade/tool.h"
+#include "os/clock.h"
+#include "os/json.h"
 #include "protocol/spec.h"
+#include "runtime/tool.h"
 
 struct status_values {
     struct node_values node;

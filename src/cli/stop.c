@@ -5,7 +5,7 @@
 
 #include "cli/cli.h"
 #include "cli/node_options.h"
-#include "facade/tool.h"
+#include "runtime/tool.h"
 
 struct stop_values {
     struct node_values node;

@@ -6,13 +6,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/file.h"
-#include "base/json.h"
 #include "base/plural.h"
 #include "cli/cli.h"
-#include "data/encode.h"
-#include "data/synth.h"
+#include "data/input/encode.h"
+#include "os/file.h"
+#include "os/json.h"
 #include "save/save.h"
+#include "synth/synth.h"
 
 struct synth_values {
     uint64_t rows, test_rows, seed;

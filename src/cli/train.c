@@ -4,12 +4,12 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/alloc.h"
-#include "base/log.h"
 #include "cli/cli.h"
 #include "cli/node_options.h"
 #include "cli/roles.h"
 #include "cli/train_output.h"
 #include "cli/v0.h"
+#include "os/log.h"
 
 static int run_alone(struct train_setup *s, struct err *e)
 {

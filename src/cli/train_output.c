@@ -8,11 +8,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/file.h"
-#include "base/json.h"
-#include "base/log.h"
 #include "base/plural.h"
 #include "cli/result.h"
+#include "os/file.h"
+#include "os/json.h"
+#include "os/log.h"
 #include "run/train_refit.h"
 #include "save/save.h"
 

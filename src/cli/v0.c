@@ -10,9 +10,9 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
-#include "base/options.h"
-#include "base/problems.h"
-#include "base/route.h"
+#include "options/options.h"
+#include "options/problems.h"
+#include "os/route.h"
 
 enum fate {
     IS, // becomes option `to`; nothing if the value is empty or one of `so`

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "facade/role.h"
+#include "runtime/role.h"
 
 enum { V0_PORT = 7164 }; // the port in Paddle's launch script
 

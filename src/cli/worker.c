@@ -5,8 +5,8 @@
 #include "cli/cli.h"
 #include "cli/roles.h"
 #include "cli/train_output.h"
-#include "remote/remote.h"
 #include "run/model.h"
+#include "train_cluster/remote.h"
 
 #define AT(field) .offset = offsetof(struct worker_values, field)
 

@@ -148,7 +148,7 @@ client_ts client_day(struct client *c, uint32_t table, struct err *e);
 client_ts client_step(struct client *c, uint64_t steps, uint64_t *ret_global,
                       struct err *e);
 // A save: each loop writes its rows as they were at one moment, while training continues
-// (server/save.h). The saver makes the directory before and the manifest afterwards
+// (server/saves/save.h). The saver makes the directory before and the manifest afterwards
 // (save/save.h), and then calls client_save_end; until then loops keep what they need to
 // undo the save.
 struct client_save {
@@ -188,7 +188,7 @@ client_ts client_mark(struct client *c, uint64_t id, struct err *e);
 client_ts client_load(struct client *c, uint32_t table, const char *path,
                       uint64_t checksum, const char *name, bool clear, uint64_t *ret_rows,
                       struct err *e);
-// Turns an absolute path into one relative to the roots of all servers (server/roots.h),
+// Turns an absolute path into one relative to the roots of all servers (server/saves/roots.h),
 // as the calls above need it. TUG_EUSAGE if a server has no such root. `path` and `ret`
 // must live until the request ends.
 client_ts client_below(struct client *c, enum wire_root kind, const char *path,

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "client/private.h"
+#include "os/clock.h"
 
 static void empty_lists(struct peer *p)
 {

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/below.h"
 #include "client/private.h"
+#include "os/below.h"
 
 struct save_wanted {
     struct msg_save_turn turn;

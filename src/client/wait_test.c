@@ -8,13 +8,13 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/random.h"
 #include "client/client.h"
-#include "cluster/scheduler.h"
+#include "cluster/scheduler/scheduler.h"
 #include "kit/inproc.h"
 #include "kit/shard_thread.h"
 #include "kit/test.h"
+#include "os/clock.h"
 #include "rule/rule.h"
 
 enum { SERVERS = 2, KEYS = 20000, WIDTH = 2, TABLE = 1 };

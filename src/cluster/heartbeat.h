@@ -16,8 +16,8 @@
 
 #include <stdatomic.h>
 
-#include "base/clock.h"
 #include "cluster/node.h"
+#include "os/clock.h"
 
 #define HEARTBEAT_SILENCE_NS (3 * SECOND_NS)
 #define HEARTBEAT_LEAVE_NS (5 * SECOND_NS)

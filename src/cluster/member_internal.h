@@ -4,9 +4,9 @@
 #ifndef TUG_CLUSTER_MEMBER_INTERNAL_H
 #define TUG_CLUSTER_MEMBER_INTERNAL_H
 
-#include "base/clock.h"
 #include "cluster/member.h"
 #include "cluster/session.h"
+#include "os/clock.h"
 
 #define MEMBER_SILENCE_NS                                                                \
     (10 * SECOND_NS)                   // a link that is silent for so long is replaced

@@ -12,12 +12,12 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/hash.h"
-#include "base/log.h"
-#include "base/route.h"
-#include "base/runtime_dir.h"
 #include "cluster/heartbeat.h"
+#include "os/clock.h"
+#include "os/log.h"
+#include "os/route.h"
+#include "os/runtime_dir.h"
 #include "van/tcp.h"
 #include "van/tcp_address.h"
 #include "van/tls.h"

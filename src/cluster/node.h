@@ -13,10 +13,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/budget.h"
 #include "base/err.h"
 #include "cluster/member.h"
 #include "cluster/token.h"
+#include "os/budget.h"
 #include "van/handshake.h"
 #include "van/van.h"
 

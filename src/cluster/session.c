@@ -5,8 +5,8 @@
 
 #include <assert.h>
 
-#include "base/clock.h"
 #include "cluster/proof.h"
+#include "os/clock.h"
 
 // The request number of PING; users of a session never use it.
 #define PING_REQUEST UINT64_MAX

@@ -14,8 +14,8 @@
 #ifndef TUG_CLUSTER_SILENCE_H
 #define TUG_CLUSTER_SILENCE_H
 
-#include "base/clock.h"
 #include "cluster/session.h"
+#include "os/clock.h"
 
 // Silence after which PING is sent. After twice this time a second link is tried.
 #define SILENCE_NS (5 * SECOND_NS)

@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/disk.h"
-#include "base/runtime_dir.h"
+#include "os/disk.h"
+#include "os/runtime_dir.h"
 
 static const enum wire_role steps[] = {WIRE_OPERATOR, WIRE_SERVER, WIRE_WORKER,
                                        WIRE_TOOL};

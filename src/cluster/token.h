@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "base/file.h"
+#include "os/file.h"
 #include "van/mac.h"
 #include "wire/wire.h"
 

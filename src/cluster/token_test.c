@@ -11,9 +11,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/runtime_dir.h"
 #include "kit/test.h"
+#include "os/clock.h"
+#include "os/runtime_dir.h"
 
 static char dir[] = "/tmp/tug-token-XXXXXX";
 

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cold/rocks.h"
 
-#include "base/library.h"
+#include "os/library.h"
 
 static struct rocks rocks;
 

@@ -21,9 +21,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/descriptors.h"
 #include "cold/rocks.h"
 #include "cold/tier_home.h"
+#include "os/descriptors.h"
 
 enum {
     PARTITION_BYTES = 3,

@@ -16,9 +16,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/disk.h"
 #include "base/hash.h"
-#include "base/new_file.h"
+#include "os/disk.h"
+#include "os/new_file.h"
 
 static const char scratch_line[] = "tug-tier 1 scratch\n";
 static const char durable_line[] = "tug-tier 1 durable\n";

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "base/file.h"
+#include "os/file.h"
 
 enum { TIER_ABOUT_MAX = 512 };
 

@@ -16,11 +16,11 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/descriptors.h"
-#include "base/file.h"
 #include "base/random.h"
 #include "kit/files.h"
 #include "kit/test.h"
+#include "os/descriptors.h"
+#include "os/file.h"
 
 enum { ROW_BYTES = 256, MIB = 1 << 20 };
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
+#include "os/file.h"
 
 enum { FILE_MAX_BYTES = 1 << 20 };
 

@@ -12,19 +12,19 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/disk.h"
-#include "base/file.h"
-#include "base/log.h"
-#include "base/route.h"
-#include "base/runtime_dir.h"
 #include "launch/copy.h"
 #include "launch/exit_policy.h"
 #include "launch/plan.h"
 #include "launch/processes.h"
+#include "os/disk.h"
+#include "os/file.h"
+#include "os/log.h"
+#include "os/route.h"
+#include "os/runtime_dir.h"
 
 // How long the launcher waits for processes before it asks them to end, and then before
 // it kills them. An interrupted run has a pass to finish and a model to save; a later
-// signal (base/wish.h) ends it at once. Supervisors get time to end their programs.
+// signal (os/wish.h) ends it at once. Supervisors get time to end their programs.
 enum {
     TOLD_SECONDS = 2,
     LEAVE_SECONDS = 5,

@@ -30,8 +30,9 @@ struct launch_options {
     bool sockets;          // use Unix sockets if all processes run on this machine
     uint16_t port;
     uint32_t loops, sparse_loops;
-    const char *save_root, *cold_root; // directories of servers (server/roots.h); NULL:
-                                       // none
+    const char *save_root,
+        *cold_root; // directories of servers (server/saves/roots.h); NULL:
+                    // none
     struct launch_list load_roots;
     const char *ca, *cert, *key;
     bool insecure;

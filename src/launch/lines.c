@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/log.h"
+#include "os/log.h"
 
 enum { HELD_MAX = 4096 }; // bytes of a line that may be held
 

@@ -8,11 +8,11 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
-#include "base/log.h"
-#include "base/route.h"
 #include "cluster/node.h"
 #include "launch/secrets.h"
+#include "os/file.h"
+#include "os/log.h"
+#include "os/route.h"
 
 enum { REMOTE_PORT = 36000, SPIN_US = 30 };
 

@@ -12,10 +12,10 @@
 #include <uv.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
-#include "base/file.h"
-#include "base/wish.h"
 #include "launch/lines.h"
+#include "os/clock.h"
+#include "os/file.h"
+#include "os/wish.h"
 
 enum { OUT, ERR, ANNOUNCE, IN, PIPES };
 enum { ANNOUNCEMENT_MAX = 4096 };

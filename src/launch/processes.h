@@ -25,7 +25,7 @@ struct processes_handler {
     // when it closes that.
     void (*announced)(void *ctx, uint32_t member, const char *text);
     // Called when the launcher gets SIGINT, SIGTERM or SIGHUP: once for signals that
-    // count as one request (base/wish.h), and again for each later one, with at_once.
+    // count as one request (os/wish.h), and again for each later one, with at_once.
     void (*interrupted)(void *ctx, bool at_once);
     void (*timer)(void *ctx); // called by processes_timer
 };

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/file.h"
+#include "os/file.h"
 #include "van/tls.h"
 
 enum { PEM_MAX = 256 << 10, CA_DAYS = 30 };

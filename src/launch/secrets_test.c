@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/route.h"
 #include "kit/test.h"
+#include "os/route.h"
 #include "van/tls.h"
 
 static int read_from(const char *text, size_t n, struct buf *ret, struct err *e)

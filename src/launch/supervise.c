@@ -14,10 +14,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/file.h"
-#include "base/wish.h"
 #include "launch/launch.h"
+#include "os/clock.h"
+#include "os/file.h"
+#include "os/wish.h"
 
 static int cannot_run(const char *program, struct err *e)
 {

@@ -7,7 +7,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "base/library.h"
+#include "os/library.h"
 
 static struct blas found;
 

@@ -9,9 +9,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/budget.h"
 #include "base/err.h"
 #include "base/key_set.h"
+#include "os/budget.h"
 #include "wire/wire.h"
 
 enum {

@@ -12,7 +12,7 @@
 
 #include "base/decimal.h"
 #include "base/maths.h"
-#include "base/options.h"
+#include "options/options.h"
 
 // The parameters of each kind besides a warm-up, and their defaults.
 enum { STEPS = 1, FACTOR = 2, END = 4, POWER = 8, STAIRS = 16, DIM = 32 };

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/options.h"
+#include "options/options.h"
 
 static const struct rule_info rules[RULE_KINDS] = {
     [RULE_SGD] = {.name = "sgd",

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/decimal.h"
-#include "base/options.h"
+#include "options/options.h"
 #include "rule/rule.h"
 
 #define BELOW_1 0x1.fffffep-1f

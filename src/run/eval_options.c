@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "run/eval_options.h"
 
-#include "train/groups.h"
+#include "train/evaluate/groups.h"
 
 #define AT(field) .offset = offsetof(struct eval_values, field)
 

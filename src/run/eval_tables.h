@@ -6,10 +6,10 @@
 #ifndef TUG_RUN_EVAL_TABLES_H
 #define TUG_RUN_EVAL_TABLES_H
 
-#include "base/json.h"
+#include "os/json.h"
 #include "run/eval_options.h"
-#include "train/group_table.h"
-#include "train/importance.h"
+#include "train/evaluate/group_table.h"
+#include "train/evaluate/importance.h"
 
 // A zeroed struct is empty.
 struct eval_tables {

@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "base/plural.h"
 #include "base/printable.h"
-#include "train/guard.h"
+#include "train/evaluate/guard.h"
 #include "train/names.h"
 
 static double left_out(const struct explained *x, size_t i)

@@ -6,7 +6,7 @@
 
 #include "base/buf.h"
 #include "run/predict_options.h"
-#include "train/explain.h"
+#include "train/evaluate/explain.h"
 
 // Explains all examples of the open data, with the words that the model keeps; calls
 // `each` for each example.

@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "data/paths.h"
+#include "data/source/paths.h"
 #include "run/train_options.h"
-#include "train/guard.h"
+#include "train/evaluate/guard.h"
 
 int model_threads(uint64_t wanted)
 {

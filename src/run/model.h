@@ -4,12 +4,12 @@
 #ifndef TUG_RUN_MODEL_H
 #define TUG_RUN_MODEL_H
 
-#include "base/options.h"
-#include "base/team.h"
-#include "data/reader.h"
-#include "data/source.h"
-#include "train/evaluate.h"
-#include "train/saved.h"
+#include "data/format/reader.h"
+#include "data/source/source.h"
+#include "options/options.h"
+#include "os/team.h"
+#include "train/evaluate/evaluate.h"
+#include "train/saved/saved.h"
 
 // The values of the options that eval and predict share.
 struct model_values {

@@ -5,18 +5,18 @@
 
 #include <string.h>
 
-#include "base/file.h"
 #include "cluster/node.h"
-#include "data/paths.h"
-#include "remote/remote.h"
-#include "remote/within.h"
+#include "data/source/paths.h"
+#include "os/file.h"
 #include "run/model.h"
 #include "run/train_cv.h"
 #include "run/train_refit.h"
 #include "run/train_resumed.h"
 #include "train/merge.h"
 #include "train/refit.h"
-#include "train/run_tables.h"
+#include "train/rows/run_tables.h"
+#include "train_cluster/remote.h"
+#include "train_cluster/within.h"
 
 int train_read_table(struct table_config *c, const char *text, struct err *e)
 {

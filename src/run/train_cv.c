@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
-#include "base/log.h"
+#include "os/log.h"
 
 void cv_free(struct cv *c)
 {

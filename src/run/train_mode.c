@@ -5,7 +5,7 @@
 #include "run/train_config_internal.h"
 
 #include "rule/rule.h"
-#include "train/micro.h"
+#include "train/rows/micro.h"
 
 static int set_mode_alone(struct train_config *c, const struct train_settings *s,
                           const struct options *o, struct err *e)

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/log.h"
+#include "os/log.h"
 #include "rule/rule.h"
 
 static void set_penalties(struct rule_params *p, const struct train_options *t,

@@ -9,7 +9,7 @@
 
 #include "run/model.h"
 #include "train/config.h"
-#include "train/saved.h"
+#include "train/saved/saved.h"
 
 #define AT(field) .offset = offsetof(struct train_options, field)
 

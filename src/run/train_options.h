@@ -8,16 +8,16 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "base/options.h"
-#include "data/reader.h"
+#include "data/format/reader.h"
 #include "model/model.h"
+#include "options/options.h"
 #include "train/held_out.h"
 
 // The words of choices, in the order of their values.
 #define TRAIN_FORMATS (READER_FORMATS(READER_FORMAT_WORD) + 1)
 #define TRAIN_MODEL_WORD(name, about) " " #name
 #define TRAIN_MODELS (MODELS(TRAIN_MODEL_WORD) + 1)
-// Rules whose parameters a save of a run holds (train/saved_run.c).
+// Rules whose parameters a save of a run holds (train/saved/saved_run.c).
 #define TRAIN_OPTIMIZERS_WITH(between)                                                   \
     "sgd" between "momentum" between "adagrad" between "adagrad-row" between             \
     "rmsprop" between "adam" between "ftrl"

@@ -12,7 +12,7 @@
 #include "kit/files.h"
 #include "kit/test.h"
 #include "run/train_config.h"
-#include "train/run_options.h"
+#include "train/saved/run_options.h"
 
 enum { WORDS_MAX = 16 };
 

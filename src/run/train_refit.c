@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
+#include "os/file.h"
 #include "train/refit.h"
 
 int train_check_refit(const struct train_config *c, struct err *e)

@@ -12,7 +12,7 @@
 
 #include "base/alloc.h"
 #include "rule/rule.h"
-#include "train/saved.h"
+#include "train/saved/saved.h"
 
 // The copy of the options, and the first failure of filling it in.
 struct filling {

@@ -8,7 +8,7 @@
 #include <zstd.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
+#include "os/file.h"
 #include "save/rows_format.h"
 
 struct rows_writer {

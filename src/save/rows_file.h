@@ -51,7 +51,7 @@ struct rows_info { // the facts about a file that a manifest has
 
 struct rows_writer;
 // Creates a file. `root` is FILE_ANYWHERE, or the descriptor of a directory that `path`
-// is below (base/file.h).
+// is below (os/file.h).
 int rows_create(struct rows_writer **ret, int root, const char *path,
                 const struct rows_shape *s, int zstd_level,
                 struct err *e); // zstd_level 0: not compressed

@@ -13,11 +13,11 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
-#include "base/disk.h"
-#include "base/file.h"
 #include "base/random.h"
 #include "kit/files.h"
 #include "kit/test.h"
+#include "os/disk.h"
+#include "os/file.h"
 #include "save/rows_format.h"
 
 static char path[FILES_PATH], other[FILES_PATH];

@@ -11,7 +11,7 @@
 #include <zstd.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
+#include "os/file.h"
 #include "save/rows_format.h"
 
 // Bytes that are read at a time, and bytes that the system is asked to read ahead.

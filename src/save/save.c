@@ -16,10 +16,10 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
-#include "base/disk.h"
-#include "base/json.h"
-#include "base/new_file.h"
+#include "os/clock.h"
+#include "os/disk.h"
+#include "os/json.h"
+#include "os/new_file.h"
 #include "save/save_internal.h"
 #include "tug/tug.h"
 

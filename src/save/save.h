@@ -18,7 +18,7 @@
 #define TUG_SAVE_SAVE_H
 
 #include "base/buf.h"
-#include "base/file.h"
+#include "os/file.h"
 #include "save/rows_file.h"
 #include "store/config.h"
 #include "store/cut.h"
@@ -59,7 +59,7 @@ struct save_manifest {
     // The save that had published its tables when it was made (store_published_by), and
     // the one that had published the tables of its parent.
     uint64_t published, parent_published;
-    // Further JSON from the saver, or NULL; for training runs see train/saved_run.h.
+    // Further JSON from the saver, or NULL; for training runs see train/saved/saved_run.h.
     char *about;
     struct save_table *tables;
     size_t n_tables;
@@ -117,7 +117,7 @@ int save_check_output(const char *option, const char *path, struct err *e);
 // TUG_EDATA if there is none.
 int save_find(const char *from, char ret_path[FILE_PATH_MAX], struct err *e);
 int save_read(const char *path, struct save_manifest *ret, struct err *e);
-// `root` is FILE_ANYWHERE, or a directory that `path` is below (base/file.h).
+// `root` is FILE_ANYWHERE, or a directory that `path` is below (os/file.h).
 int save_read_in(int root, const char *path, struct save_manifest *ret, struct err *e);
 
 // The saves that must be loaded to restore one, oldest first. They were checked to follow

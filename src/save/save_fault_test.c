@@ -12,11 +12,11 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "base/disk.h"
 #include "base/hash.h"
 #include "kit/files.h"
 #include "kit/saves.h"
 #include "kit/test.h"
+#include "os/disk.h"
 
 #define SETTINGS CTR ALL_PUBLISHED "deltas=yes"
 enum { BITS = 2, KEYS = 150, SKIPPED = 77, FAILED_WELL = 10 };

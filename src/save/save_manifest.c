@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/json.h"
+#include "os/json.h"
 #include "save/save_internal.h"
 
 enum { MANIFEST_VERSION = 3, MANIFEST_MAX_BYTES = 64 << 20, CONFIG_MAX_BYTES = 64 << 10 };

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
+#include "os/file.h"
 #include "save/save.h"
 
 static bool is_save(const char *dir)

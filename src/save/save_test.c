@@ -11,10 +11,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/disk.h"
 #include "kit/files.h"
 #include "kit/saves.h"
 #include "kit/test.h"
+#include "os/disk.h"
 #include "store/store_internal.h"
 
 // Lets n owners write one file each into one save.

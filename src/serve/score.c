@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/log.h"
 #include "model/loss.h"
+#include "os/log.h"
 #include "serve/score_internal.h"
 
 enum {

@@ -1,7 +1,7 @@
 // Examples scored by a served model, by as many threads as want to at the same time. Nothing is
 // allocated once a thread's memory is as large as its batches, and nothing is locked.
 //
-// Predictions have the bits of evaluation (train/evaluate.h): the same functions compute
+// Predictions have the bits of evaluation (train/evaluate/evaluate.h): the same functions compute
 // them, of an example by itself, or of layers in the same pieces.
 //
 // SPDX-License-Identifier: Apache-2.0

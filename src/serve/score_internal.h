@@ -4,10 +4,10 @@
 #ifndef TUG_SERVE_SCORE_INTERNAL_H
 #define TUG_SERVE_SCORE_INTERNAL_H
 
-#include "data/reader.h"
+#include "data/format/reader.h"
 #include "serve/score.h"
-#include "train/unseen.h"
-#include "train/view.h"
+#include "train/evaluate/unseen.h"
+#include "train/rows/view.h"
 
 struct scratch {
     struct view view;

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "data/grow.h"
-#include "data/rows.h"
+#include "data/format/grow.h"
+#include "data/frame/rows.h"
 #include "serve/score_internal.h"
 
 enum { LINE_MAX_BYTES = 64 << 20 };

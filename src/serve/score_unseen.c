@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/log.h"
-#include "data/rows.h"
+#include "data/frame/rows.h"
+#include "os/log.h"
 #include "serve/score_internal.h"
 
 enum {

@@ -8,12 +8,12 @@
 #include <sys/stat.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
-#include "base/log.h"
-#include "base/thread.h"
+#include "os/clock.h"
+#include "os/log.h"
+#include "os/thread.h"
 #include "serve/served_internal.h"
-#include "train/dense.h"
-#include "train/saved.h"
+#include "train/rows/dense.h"
+#include "train/saved/saved.h"
 
 enum {
     POLL_MS = 200,

@@ -12,11 +12,11 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "base/file.h"
-#include "base/team.h"
+#include "os/file.h"
+#include "os/team.h"
 #include "save/save.h"
-#include "train/parameters.h"
-#include "train/saved_run.h"
+#include "train/rows/parameters.h"
+#include "train/saved/saved_run.h"
 
 enum { SERVED_READERS = 512, SERVED_LINE = 128, SERVED_TOLD = 64 };
 

@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "serve/served_internal.h"
-#include "train/saved.h"
+#include "train/saved/saved.h"
 
 static bool same_schema(const struct schema *a, const struct schema *b)
 {

@@ -14,13 +14,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/log.h"
 #include "base/random.h"
 #include "kit/files.h"
 #include "kit/publisher.h"
 #include "kit/saves.h"
 #include "kit/test.h"
+#include "os/clock.h"
+#include "os/log.h"
 #include "serve/score.h"
 
 enum {

@@ -13,10 +13,10 @@
 
 #include <math.h>
 
-#include "server/pending.h"
+#include "server/clocks/pending.h"
+#include "server/clocks/sync.h"
+#include "server/rows/tables.h"
 #include "server/shard_internal.h"
-#include "server/sync.h"
-#include "server/tables.h"
 #include "server/told.h"
 #include "store/cut.h"
 

@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/hash.h"
 #include "cluster/node.h"
-#include "cluster/scheduler.h"
+#include "cluster/scheduler/scheduler.h"
+#include "os/clock.h"
 #include "server/server.h"
 
 #define SECOND ((uint64_t)1000000000)

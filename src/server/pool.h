@@ -8,7 +8,7 @@
 
 #include <stddef.h>
 
-#include "base/budget.h"
+#include "os/budget.h"
 #include "van/van.h"
 
 struct pool;

@@ -16,8 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/budget.h"
 #include "base/err.h"
+#include "os/budget.h"
 #include "server/sessions.h"
 #include "wire/wire.h"
 

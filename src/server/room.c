@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/room.h"
 
-#include "server/pending.h"
+#include "server/clocks/pending.h"
 #include "server/shard_internal.h"
 
 #define LOOK_NS (SECOND_NS / 1000)

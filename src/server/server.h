@@ -21,7 +21,7 @@ struct server_options {
     // see shard_options; it is called by the thread of each loop
     void (*log)(void *ctx, const char *line);
     void *log_ctx;
-    const struct roots *roots; // see server/roots.h; NULL: no directories
+    const struct roots *roots; // see server/saves/roots.h; NULL: no directories
     void (*app)(void *ctx, van_link link, uint32_t node, struct van_message *m);
     void *app_ctx;                  // see shard_options
     const atomic_bool *interrupted; // ends the server when set; NULL: never

@@ -8,13 +8,13 @@
 
 #include "base/alloc.h"
 #include "server/background.h"
-#include "server/pending.h"
-#include "server/profiling.h"
+#include "server/clocks/pending.h"
+#include "server/clocks/sync_sum.h"
+#include "server/profile/profiling.h"
 #include "server/request_fields.h"
 #include "server/room.h"
+#include "server/rows/tables.h"
 #include "server/shard_internal.h"
-#include "server/sync_sum.h"
-#include "server/tables.h"
 #include "server/told.h"
 
 enum {

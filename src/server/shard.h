@@ -38,11 +38,11 @@
 #ifndef TUG_SERVER_SHARD_H
 #define TUG_SERVER_SHARD_H
 
-#include "base/budget.h"
 #include "base/err.h"
 #include "cluster/member.h"
+#include "os/budget.h"
 #include "protocol/spec.h"
-#include "server/roots.h"
+#include "server/saves/roots.h"
 #include "table/tree_sum.h"
 
 enum {
@@ -65,7 +65,8 @@ struct shard_options {
     // Is called with log lines about refused peers. May be NULL.
     void (*log)(void *ctx, const char *line);
     void *log_ctx;
-    const struct roots *roots; // the directories for files (server/roots.h); NULL: none
+    const struct roots
+        *roots; // the directories for files (server/saves/roots.h); NULL: none
     // Is called for APP messages (tug/kvapp.h), and sends the answer, if any. May be
     // NULL.
     void (*app)(void *ctx, van_link link, uint32_t node, struct van_message *m);

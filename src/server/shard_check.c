@@ -1,9 +1,9 @@
 // Invariants of a shard between two events, in builds with assertions.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "server/pending.h"
+#include "server/clocks/pending.h"
+#include "server/rows/tables.h"
 #include "server/shard_internal.h"
-#include "server/tables.h"
 #include "store/cut.h"
 
 #ifndef NDEBUG

@@ -28,16 +28,16 @@
 
 #include <assert.h>
 
-#include "cluster/refusals.h"
+#include "cluster/scheduler/refusals.h"
 #include "protocol/spec.h"
 #include "server/admin.h"
+#include "server/clocks/step_clock.h"
 #include "server/pool.h"
-#include "server/profile.h"
+#include "server/profile/profile.h"
 #include "server/request.h"
 #include "server/retries.h"
-#include "server/save.h"
+#include "server/saves/save.h"
 #include "server/shard.h"
-#include "server/step_clock.h"
 
 enum {
     BATCH = 1024,        // number of keys that are looked up together

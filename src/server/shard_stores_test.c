@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
 #include "base/random.h"
 #include "kit/loops.h"
 #include "kit/test.h"
+#include "os/file.h"
 
 // One loop, and three loops that together get the same requests.
 struct loops {

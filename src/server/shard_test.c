@@ -12,7 +12,7 @@
 #include "kit/test.h"
 #include "protocol/bf16.h"
 #include "protocol/limits.h"
-#include "server/pending.h"
+#include "server/clocks/pending.h"
 
 enum { BITS = 4, KEYS = 600, WIDTH = 3, T = 5 };
 

@@ -1,10 +1,10 @@
 // The status of a shard, for tug status.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "base/budget.h"
 #include "base/buf.h"
+#include "os/budget.h"
+#include "server/rows/tables.h"
 #include "server/shard_internal.h"
-#include "server/tables.h"
 
 static const char *mode_name(enum wire_mode mode)
 {

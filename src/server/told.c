@@ -8,8 +8,8 @@
 
 #include <stdio.h>
 
+#include "server/rows/tables.h"
 #include "server/shard_internal.h"
-#include "server/tables.h"
 
 // Returns whether this is the living server loop with the smallest id, which reports.
 static bool is_teller(const struct shard *s)

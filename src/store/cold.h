@@ -28,8 +28,8 @@
 #ifndef TUG_STORE_COLD_H
 #define TUG_STORE_COLD_H
 
-#include "base/file.h"
 #include "cold/tier.h"
+#include "os/file.h"
 #include "store/store_internal.h"
 
 enum {

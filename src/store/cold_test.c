@@ -12,12 +12,12 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
 #include "base/hash.h"
 #include "base/random.h"
 #include "kit/cuts.h"
 #include "kit/files.h"
 #include "kit/test.h"
+#include "os/file.h"
 
 enum { UNIVERSE = 1200, STEPS = 100 };
 

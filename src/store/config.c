@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/options.h"
-#include "base/problems.h"
+#include "options/options.h"
+#include "options/problems.h"
 #include "rule/rule.h"
 #include "store/config_internal.h"
 

@@ -10,7 +10,7 @@
 #include <strings.h>
 
 #include "base/decimal.h"
-#include "base/options.h"
+#include "options/options.h"
 #include "rule/rule.h"
 #include "store/config_internal.h"
 

@@ -23,7 +23,7 @@
 
 #include "accessor/accessor.h"
 #include "accessor/entry.h"
-#include "base/clock.h"
+#include "os/clock.h"
 #include "store/config.h"
 #include "table/table.h"
 

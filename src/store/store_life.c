@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
+#include "os/clock.h"
 #include "store/store_internal.h"
 
 enum { AHEAD = 16 }; // number of rows that are prefetched ahead

@@ -10,9 +10,9 @@
 #include <string.h>
 
 #include "base/relaxed.h"
-#include "base/team.h"
 #include "kit/naive_store.h"
 #include "kit/test.h"
+#include "os/team.h"
 
 enum { BITS = 3, THREADS = 4, BATCHES = 200, BATCH = 40 };
 

@@ -12,7 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/finite.h"
-#include "base/log.h"
+#include "os/log.h"
 #include "store/store_internal.h"
 
 enum { AHEAD = 16 }; // number of rows that are prefetched ahead while one is copied

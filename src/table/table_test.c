@@ -14,8 +14,8 @@
 #include "base/hash.h"
 #include "base/random.h"
 #include "base/relaxed.h"
-#include "base/team.h"
 #include "kit/test.h"
+#include "os/team.h"
 
 static const struct table_options narrow = {
     .seed = 7,

@@ -2,7 +2,7 @@
 // adds them.
 //
 // Floats do not add up the same in every order. A synchronous batch is cut into
-// TREE_LEAVES parts (train/micro.h) that threads, workers and servers share in any way;
+// TREE_LEAVES parts (train/rows/micro.h) that threads, workers and servers share in any way;
 // their values for a key are added along the balanced binary tree over the parts: (0..7)
 // + (8..15), and so on down. A half without the key adds nothing. A process that has a
 // whole half can therefore add it up beforehand: one contribution for parts 4..7 gives

@@ -8,15 +8,15 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
-#include "base/log.h"
 #include "base/plural.h"
+#include "os/clock.h"
+#include "os/log.h"
 #include "train/fields.h"
 #include "train/history.h"
-#include "train/lifecycle.h"
 #include "train/progress.h"
-#include "train/run_options.h"
-#include "train/run_rows.h"
+#include "train/rows/lifecycle.h"
+#include "train/rows/run_rows.h"
+#include "train/saved/run_options.h"
 
 // The save that a run resumes from or is initialized from.
 struct run_start {

@@ -5,7 +5,7 @@
 #define TUG_TRAIN_CHECKPOINT_H
 
 #include "train/run.h"
-#include "train/saved_run.h"
+#include "train/saved/saved_run.h"
 
 // Checks, before anything else, that --out can be written to and that a save can describe
 // the run. Locks the directory until file_unlock_dir(*ret_lock), because two runs would

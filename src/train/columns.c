@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "data/lines.h"
-#include "data/source.h"
+#include "data/input/lines.h"
+#include "data/source/source.h"
 
 // The names of --drop that no header has contained so far.
 struct search {

@@ -5,7 +5,7 @@
 #ifndef TUG_TRAIN_COLUMNS_H
 #define TUG_TRAIN_COLUMNS_H
 
-#include "data/source.h"
+#include "data/source/source.h"
 #include "train/config.h"
 
 // Looks for each column of --drop in the headers of --data, --test and --valid, in those

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "data/reader.h"
+#include "data/format/reader.h"
 #include "model/metrics.h"
 #include "model/model.h"
 #include "store/config.h"
@@ -35,7 +35,7 @@ enum { TRAIN_LABEL_MAX = 64 };
 
 enum data_in { DATA_IN_AUTO, DATA_IN_MEMORY, DATA_IN_STREAM };
 
-// The place where update rules are applied on a cluster (remote/exchange.h). AUTO chooses
+// The place where update rules are applied on a cluster (train_cluster/exchange.h). AUTO chooses
 // the server in sync mode and for rules whose state cannot be added up, and else the
 // worker.
 enum train_rules { TRAIN_RULES_AUTO, TRAIN_RULES_SERVER, TRAIN_RULES_WORKER };
@@ -47,7 +47,7 @@ enum { TRAIN_MAX_IN_FLIGHT = 3 };
 // Settings of training on a cluster, for the scheduler's driver and for all workers.
 struct train_cluster {
     struct node *node;
-    const struct course *course;   // the code that does the passes (remote/remote.h)
+    const struct course *course; // the code that does the passes (train_cluster/remote.h)
     const struct train_peer *peer; // set with course_peer; else NULL
     enum config_mode mode;
     uint32_t staleness; // batches, with CONFIG_SSP
@@ -102,9 +102,9 @@ struct train_listener {
 
 struct train_config {
     // NULL: this process trains alone. A cluster without a node: this process trains,
-    // perhaps with a server loop inside it (remote/within.h).
+    // perhaps with a server loop inside it (train_cluster/within.h).
     const struct train_cluster *cluster;
-    // Settings of a table with a feature lifecycle (train/lifecycle.h). NULL: the rows
+    // Settings of a table with a feature lifecycle (train/rows/lifecycle.h). NULL: the rows
     // are the model's own and are never removed.
     const struct table_config *table;
     struct path_list data, test, valid; // `valid` names files or is empty
@@ -148,7 +148,7 @@ struct train_config {
     const char *fetch, *dump, *dump_fields;
     uint64_t fetch_batches;
     // Directory of bases and deltas for processes that serve the model during training
-    // (remote/driver_publish.c); NULL: none. publish_seconds is the time between two of
+    // (train_cluster/driver_publish.c); NULL: none. publish_seconds is the time between two of
     // them, publish_deltas the number of deltas that follow each base.
     const char *publish;
     double publish_seconds;

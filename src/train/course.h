@@ -1,5 +1,5 @@
 // The interface between trainer.c and the code that does the passes: threads of this
-// process (course_local), or the workers of a cluster (remote/remote.h).
+// process (course_local), or the workers of a cluster (train_cluster/remote.h).
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_COURSE_H
@@ -8,7 +8,7 @@
 #include "train/run.h"
 
 struct course {
-    // The owner of the rows (train/run_rows.h); NULL: this process.
+    // The owner of the rows (train/rows/run_rows.h); NULL: this process.
     const struct run_rows *rows;
     // Whether this process reads the training data.
     bool reads_data;

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/dataset.h"
-#include "data/origins.h"
-#include "data/source.h"
+#include "data/dataset/dataset.h"
+#include "data/source/origins.h"
+#include "data/source/source.h"
 #include "train/columns.h"
 
 enum { WINDOW_CHUNKS = 32 };

@@ -5,11 +5,11 @@
 #ifndef TUG_TRAIN_FIELDS_H
 #define TUG_TRAIN_FIELDS_H
 
-#include "base/team.h"
-#include "data/dataset.h"
-#include "data/piece.h"
-#include "data/reader.h"
+#include "data/dataset/dataset.h"
+#include "data/format/reader.h"
+#include "data/source/piece.h"
 #include "model/model.h"
+#include "os/team.h"
 #include "train/config.h"
 
 // Sets m->fields if the model needs it and it is 0: from the format (criteo, the header

@@ -5,9 +5,9 @@
 
 #include <string.h>
 
-#include "data/kept.h"
-#include "data/origins.h"
-#include "data/source.h"
+#include "data/format/kept.h"
+#include "data/source/origins.h"
+#include "data/source/source.h"
 
 enum { HEAD_BYTES = 1 << 20 };
 

@@ -12,11 +12,11 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/disk.h"
-#include "base/file.h"
-#include "base/log.h"
-#include "data/encode.h"
-#include "data/paths.h"
+#include "data/input/encode.h"
+#include "data/source/paths.h"
+#include "os/disk.h"
+#include "os/file.h"
+#include "os/log.h"
 #include "save/save.h"
 
 // Each line of a history begins so. A file that begins in another way may be the user's

@@ -13,8 +13,8 @@
 #ifndef TUG_TRAIN_HISTORY_H
 #define TUG_TRAIN_HISTORY_H
 
-#include "base/json.h"
 #include "model/metrics.h"
+#include "os/json.h"
 #include "train/config.h"
 
 struct history_score {

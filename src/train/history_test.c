@@ -7,10 +7,10 @@
 #include <sys/stat.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
-#include "data/paths.h"
+#include "data/source/paths.h"
 #include "kit/files.h"
 #include "kit/test.h"
+#include "os/file.h"
 #include "save/save.h"
 #include "train/history.h"
 

@@ -13,15 +13,15 @@
 #include <sys/stat.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
-#include "base/log.h"
 #include "base/relaxed.h"
-#include "data/encode.h"
-#include "data/paths.h"
+#include "data/input/encode.h"
+#include "data/source/paths.h"
 #include "model/loss.h"
+#include "os/file.h"
+#include "os/log.h"
 #include "save/save.h"
-#include "train/dense.h"
-#include "train/groups.h"
+#include "train/evaluate/groups.h"
+#include "train/rows/dense.h"
 
 enum { PIECE = 64, LINE_BYTES = 1 << 16 };
 

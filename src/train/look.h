@@ -9,7 +9,7 @@
 #ifndef TUG_TRAIN_LOOK_H
 #define TUG_TRAIN_LOOK_H
 
-#include "data/paths.h"
+#include "data/source/paths.h"
 #include "train/run.h"
 
 struct look;

@@ -8,17 +8,17 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
-#include "base/log.h"
-#include "train/averaging.h"
+#include "os/clock.h"
+#include "os/log.h"
 #include "train/checkpoint.h"
 #include "train/course.h"
-#include "train/diverged.h"
+#include "train/evaluate/diverged.h"
 #include "train/fields.h"
 #include "train/look.h"
 #include "train/merge.h"
 #include "train/progress.h"
-#include "train/run_rows.h"
+#include "train/rows/averaging.h"
+#include "train/rows/run_rows.h"
 
 // Returns whether example i of the current window is held out for validation.
 static bool is_held_out(const struct run *r, uint64_t example)

@@ -6,9 +6,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "base/plural.h"
-#include "data/number.h"
+#include "data/format/number.h"
+#include "os/log.h"
 
 int merge_begin(struct merge *m, const char *text, struct dataset_options *o,
                 struct err *e)

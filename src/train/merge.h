@@ -1,11 +1,11 @@
 // --merge-ids COLUMN:N for data in memory: lines with the same id become one example
-// (data/dataset_merge.h).
+// (data/dataset/dataset_merge.h).
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_MERGE_H
 #define TUG_TRAIN_MERGE_H
 
-#include "data/dataset_merge.h"
+#include "data/dataset/dataset_merge.h"
 
 enum { MERGE_COLUMN_MAX = 256, MERGE_LINES_MAX = 64 };
 

@@ -10,12 +10,12 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
 #include "base/hash.h"
 #include "base/key_texts.h"
-#include "base/log.h"
-#include "data/dataset.h"
-#include "data/kept.h"
+#include "data/dataset/dataset.h"
+#include "data/format/kept.h"
+#include "os/file.h"
+#include "os/log.h"
 #include "save/save.h"
 
 enum {

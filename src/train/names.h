@@ -6,11 +6,11 @@
 #ifndef TUG_TRAIN_NAMES_H
 #define TUG_TRAIN_NAMES_H
 
-#include "base/team.h"
-#include "data/reader.h"
-#include "data/source.h"
+#include "data/format/reader.h"
+#include "data/source/source.h"
+#include "os/team.h"
 
-// Columns whose texts are read for their words (data/kept.h): columns with hashed keys
+// Columns whose texts are read for their words (data/format/kept.h): columns with hashed keys
 // whose names contain no comma.
 struct named_columns {
     struct buf list; // "a,b", ended by a NUL

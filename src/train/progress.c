@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
-#include "base/log.h"
-#include "base/terminal.h"
+#include "os/clock.h"
+#include "os/log.h"
+#include "os/terminal.h"
 
 enum { LABEL_TEXT = 32, PART_BYTES = LABELS_MAX * 128 };
 

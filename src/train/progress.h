@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "data/schema.h"
+#include "data/format/schema.h"
 #include "model/metrics.h"
 #include "train/config.h"
 
@@ -54,7 +54,7 @@ void progress_line(struct progress *p, uint32_t epoch, double share, uint64_t ba
 
 // Prints a line about a finished pass; `valid` may be NULL. A listener gets `record`.
 // Other messages go to the log, which replaces a line that is being drawn
-// (base/terminal.h).
+// (os/terminal.h).
 void progress_pass(struct progress *p, uint32_t epoch, const struct metrics *m,
                    const struct metrics *valid, const struct metrics_stream *seen,
                    const struct history_pass *record);

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/log.h"
 #include "base/plural.h"
+#include "os/log.h"
 
 struct train_config refit_search(const struct train_config *c)
 {

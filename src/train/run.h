@@ -8,14 +8,14 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "base/team.h"
-#include "data/dataset.h"
-#include "data/identity.h"
+#include "data/dataset/dataset.h"
+#include "data/source/identity.h"
+#include "os/team.h"
 #include "train/config.h"
-#include "train/dense.h"
-#include "train/hot.h"
-#include "train/parameters.h"
-#include "train/view.h"
+#include "train/rows/dense.h"
+#include "train/rows/hot.h"
+#include "train/rows/parameters.h"
+#include "train/rows/view.h"
 
 struct run;
 struct course;

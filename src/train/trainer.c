@@ -10,23 +10,23 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
-#include "base/file.h"
-#include "base/log.h"
-#include "data/lines.h"
-#include "data/paths.h"
+#include "data/input/lines.h"
+#include "data/source/paths.h"
+#include "os/clock.h"
+#include "os/file.h"
+#include "os/log.h"
 #include "train/checkpoint.h"
 #include "train/columns.h"
 #include "train/course.h"
+#include "train/evaluate/groups.h"
+#include "train/evaluate/guard.h"
 #include "train/fields.h"
-#include "train/groups.h"
-#include "train/guard.h"
 #include "train/heads.h"
 #include "train/history.h"
 #include "train/look.h"
 #include "train/names.h"
 #include "train/progress.h"
-#include "train/run_rows.h"
+#include "train/rows/run_rows.h"
 
 bool run_interrupted(const struct run *r)
 {

@@ -5,11 +5,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "kit/files.h"
 #include "kit/test.h"
 #include "kit/toy_model.h"
 #include "kit/training.h"
+#include "os/log.h"
 #include "train/config.h"
 #include "train/refit.h"
 

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/budget.h"
+#include "os/budget.h"
 
 // Sizes are powers of two, from 1 << FRAME_POOL_MIN on; the largest holds WIRE_BODY_MAX.
 enum { FRAME_POOL_MIN = 8, FRAME_POOL_CLASSES = 25 };

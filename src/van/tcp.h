@@ -33,7 +33,7 @@
 // `release` may free memory, but calls no function of the van.
 //
 // A van that listens on 0.0.0.0 or [::] gives out the address of this machine's default
-// route (base/route.h).
+// route (os/route.h).
 //
 // Bulk data is read straight to where the handler's `place` says, and sent straight from
 // the sender's memory.

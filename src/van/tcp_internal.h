@@ -19,7 +19,7 @@
 
 #include <uv.h>
 
-#include "base/clock.h"
+#include "os/clock.h"
 #include "van/frame.h"
 #include "van/handshake.h"
 #include "van/links.h"

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/descriptors.h"
+#include "os/descriptors.h"
 #include "van/tcp_internal.h"
 
 enum {

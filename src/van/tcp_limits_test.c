@@ -8,9 +8,9 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#include "base/budget.h"
 #include "kit/clock.h"
 #include "kit/vans.h"
+#include "os/budget.h"
 #include "van/handshake.h"
 #include "van/tcp_address.h"
 

@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/disk.h"
-#include "base/route.h"
-#include "base/runtime_dir.h"
+#include "os/disk.h"
+#include "os/route.h"
+#include "os/runtime_dir.h"
 #include "van/tcp_internal.h"
 
 enum { BACKLOG = 4096, ACCEPT_PAUSE_NS = 10000000 };

@@ -7,9 +7,9 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "kit/clock.h"
 #include "kit/test.h"
+#include "os/clock.h"
 #include "van/handshake.h"
 #include "van/tcp.h"
 #include "van/tls.h"

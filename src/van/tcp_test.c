@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "kit/tcp_node.h"
 #include "kit/test.h"
+#include "os/clock.h"
 #include "van/tcp_address.h"
 
 enum { MS = 1000000, LINKS = 64 };

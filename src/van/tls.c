@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
+#include "os/file.h"
 #include "van/tls_internal.h"
 
 enum { PEM_MAX = 1 << 20 };

@@ -8,10 +8,10 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
-#include "base/file.h"
 #include "kit/tcp_node.h"
 #include "kit/test.h"
+#include "os/clock.h"
+#include "os/file.h"
 #include "van/tcp.h"
 #include "van/tls_internal.h"
 

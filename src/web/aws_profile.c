@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
-#include "base/file.h"
+#include "os/file.h"
 #include "web/scheme_internal.h"
 
 enum { FILE_MAX = 1 << 20 };

@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "web/curl_internal.h"
 
-#include "base/library.h"
+#include "os/library.h"
 
 static struct curl curl;
 

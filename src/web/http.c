@@ -11,8 +11,8 @@
 #include <strings.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/printable.h"
+#include "os/clock.h"
 #include "web/curl_internal.h"
 #include "web/http_header_internal.h"
 #include "web/web.h"

@@ -12,7 +12,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "base/interrupt.h"
+#include "os/interrupt.h"
 
 struct http;
 

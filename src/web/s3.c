@@ -9,7 +9,7 @@
 #include <strings.h>
 #include <time.h>
 
-#include "base/clock.h"
+#include "os/clock.h"
 #include "web/aws_profile_internal.h"
 #include "web/scheme_internal.h"
 #include "web/sigv4_internal.h"

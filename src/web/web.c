@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/hash.h"
-#include "base/log.h"
+#include "os/clock.h"
+#include "os/log.h"
 #include "web/scheme_internal.h"
 
 enum { LIST_READ_BYTES = 64 << 10 };

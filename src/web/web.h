@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "base/interrupt.h"
+#include "os/interrupt.h"
 
 struct web;
 

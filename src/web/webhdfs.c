@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/json.h"
+#include "os/json.h"
 #include "web/scheme_internal.h"
 
 enum { DEPTH_MAX = 64 };

@@ -12,11 +12,11 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
 #include "base/hash.h"
 #include "base/random.h"
 #include "kit/frames.h"
 #include "kit/test.h"
+#include "os/file.h"
 
 enum { MUTATIONS = SANITIZED ? 100000 : 1000000 };
 

@@ -6,7 +6,7 @@
 
 #include <sys/stat.h>
 
-#include "data/encode.h"
+#include "data/input/encode.h"
 
 // One line of an example, twenty times, with labels of both kinds: enough to be trained
 // on.

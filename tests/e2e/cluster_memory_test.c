@@ -8,9 +8,9 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#include "base/clock.h"
 #include "cluster/node.h"
 #include "kit/processes.h"
+#include "os/clock.h"
 #include "tug/tug.h"
 #include "van/tcp_address.h"
 

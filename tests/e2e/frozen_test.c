@@ -11,9 +11,9 @@
 #include <inttypes.h>
 
 #include "base/buf.h"
-#include "base/file.h"
 #include "base/hash.h"
 #include "kit/processes.h"
+#include "os/file.h"
 
 static const char path[] = TUG_TESTS_FOLDER "/e2e/frozen.txt";
 enum { LONGEST = 1 << 16 };

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "base/clock.h"
 #include "kit/nodes.h"
+#include "os/clock.h"
 
 enum { SERVERS = NODES_SERVERS, WORKERS = NODES_WORKERS, PROCESSES = NODES_PROCESSES };
 enum { STORE = 0, LATER = 1, TALK = 2, STRICT = 3 }; // apps

@@ -15,9 +15,9 @@
 
 #include <arpa/inet.h>
 
-#include "base/clock.h"
+#include "doors/kvapp/node.h"
 #include "kit/nodes.h"
-#include "kvapp/node.h"
+#include "os/clock.h"
 
 enum { STORE = 0, COUNT = 1, ORDER = 2, WHO = 3, HAND = 4, WIDE = 5, UNFIT = 6, APPS };
 enum { KEYS = 64, PUSHES = 1500, SLOW = 99, TELL = 98, EMPTY = 97 };

@@ -4,8 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
 
+#include "doors/kvapp/node.h"
 #include "kit/nodes.h"
-#include "kvapp/node.h"
 
 enum { APP = 1, BEYOND = 10, ASKED = KV_WINDOW + BEYOND };
 

@@ -10,9 +10,9 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
+#include "doors/kvapp/node.h"
+#include "doors/kvstore/kvstore_internal.h"
 #include "kit/nodes.h"
-#include "kvapp/node.h"
-#include "kvstore/kvstore_internal.h"
 
 enum { BIG = 1000, N = 2000, ROUNDS = 6, DIES_AT = 2 };
 

@@ -11,10 +11,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "doors/kvapp/node.h"
+#include "doors/kvstore/kvstore_internal.h"
+#include "doors/kvstore/server.h"
 #include "kit/nodes.h"
-#include "kvapp/node.h"
-#include "kvstore/kvstore_internal.h"
-#include "kvstore/server.h"
 
 enum { ROWS = 5, WIDTH = 3, N = ROWS * WIDTH, KEY = 3 };
 

@@ -8,11 +8,11 @@
 #include <stdatomic.h>
 #include <sys/wait.h>
 
-#include "base/clock.h"
-#include "base/file.h"
 #include "base/hash.h"
 #include "kit/command.h"
 #include "kit/nodes.h"
+#include "os/clock.h"
+#include "os/file.h"
 #include "tug/kvstore.h"
 
 enum { ROWS = 5, WIDTH = 3, N = ROWS * WIDTH };

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "base/clock.h"
+#include "os/clock.h"
 
 enum { WAIT_SECONDS = 20 };
 

@@ -8,10 +8,10 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
-#include "base/clock.h"
-#include "base/file.h"
 #include "kit/command.h"
 #include "kit/compression.h"
+#include "os/clock.h"
+#include "os/file.h"
 
 #define SLOTS "--format multislot --slots y:label,user:ids,item:ids "
 

@@ -4,8 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <poll.h>
 
-#include "base/clock.h"
 #include "kit/processes.h"
+#include "os/clock.h"
 
 enum { PUSHES = 300, LOOPS = 2, MAX_WAITS = 1 << 20 };
 

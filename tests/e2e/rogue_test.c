@@ -14,8 +14,8 @@
 #include <stdatomic.h>
 #include <sys/socket.h>
 
-#include "base/clock.h"
 #include "cluster/node.h"
+#include "os/clock.h"
 #include "wire/wire.h"
 
 enum manner {

@@ -8,8 +8,8 @@
 #include <stdatomic.h>
 #include <sys/stat.h>
 
-#include "base/clock.h"
 #include "cluster/node.h"
+#include "os/clock.h"
 #include "wire/wire.h"
 
 static unsigned port;

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <sys/stat.h>
 
-#include "train/evaluate.h"
+#include "train/evaluate/evaluate.h"
 
 static const char *const svm = "--data data.svm --format libsvm --threads 2";
 

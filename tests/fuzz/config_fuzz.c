@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/options.h"
+#include "options/options.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -11,9 +11,9 @@
 
 #include "base/alloc.h"
 #include "base/hash.h"
-#include "base/thread.h"
+#include "doors/kvstore/server.h"
 #include "kit/lone_pump.inc.h"
-#include "kvstore/server.h"
+#include "os/thread.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -18,8 +18,8 @@
 #include "base/random.h"
 #include "cluster/node.h"
 #include "cluster/proof.h"
-#include "facade/tool.h"
 #include "kit/draw.h"
+#include "runtime/tool.h"
 
 enum { BYTES = 4096, LINKS = 4, HONEST_TABLE = 3210, HONEST_WIDTH = 2 };
 

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "data/reader.h"
+#include "data/format/reader.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

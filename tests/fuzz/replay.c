@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 
 #include "base/buf.h"
-#include "base/file.h"
+#include "os/file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
+#include "os/file.h"
 #include "save/rows_format.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/json.h"
+#include "os/json.h"
 #include "save/save_internal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

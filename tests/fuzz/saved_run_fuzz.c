@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "data/reader.h"
-#include "train/run_options.h"
+#include "data/format/reader.h"
+#include "train/saved/run_options.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

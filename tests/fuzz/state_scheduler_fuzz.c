@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "cluster/scheduler.h"
+#include "cluster/scheduler/scheduler.h"
 #include "kit/peers.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

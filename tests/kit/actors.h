@@ -6,7 +6,7 @@
 #define TUG_KIT_ACTORS_H
 
 #include "cluster/member.h"
-#include "cluster/scheduler.h"
+#include "cluster/scheduler/scheduler.h"
 #include "kit/sim.h"
 
 enum { MAX_ACTORS = 16, BARRIERS = 4, MAX_PIECES = 64, MAX_PASSES = 4, ITEMS = 60 };

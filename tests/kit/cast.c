@@ -6,9 +6,9 @@
 #include <dirent.h>
 #include <stdio.h>
 
-#include "base/file.h"
 #include "base/random.h"
-#include "cluster/scheduler_internal.h"
+#include "cluster/scheduler/scheduler_internal.h"
+#include "os/file.h"
 
 #define MS (SIM_SECOND / 1000)
 

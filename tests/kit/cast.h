@@ -17,7 +17,7 @@
 #define TUG_KIT_CAST_H
 
 #include "cluster/member.h"
-#include "cluster/scheduler.h"
+#include "cluster/scheduler/scheduler.h"
 #include "kit/sim.h"
 
 #define SIM_SECOND ((uint64_t)1000000000)

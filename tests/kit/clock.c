@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
+#include "os/clock.h"
 
 static atomic_ullong skipped;
 

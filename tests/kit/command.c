@@ -14,9 +14,9 @@
 #include <sys/wait.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
-#include "base/json.h"
 #include "base/random.h"
+#include "os/file.h"
+#include "os/json.h"
 
 enum { MAX_WORDS = 96, MAX_FILES = 300 };
 

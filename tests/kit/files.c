@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/new_file.h"
 #include "kit/test.h"
+#include "os/new_file.h"
 
 enum { PATHS = 16, MAX_FILES = 300 };
 

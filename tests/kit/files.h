@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 #include "base/buf.h"
-#include "base/file.h"
+#include "os/file.h"
 
 #define FILES_PRINTF(n) __attribute__((format(printf, n, n + 1)))
 enum { FILES_PATH = 256 };

@@ -5,8 +5,8 @@
 #ifndef TUG_KIT_GUEST_H
 #define TUG_KIT_GUEST_H
 
-#include "cluster/scheduler.h"
-#include "cluster/scheduler_internal.h"
+#include "cluster/scheduler/scheduler.h"
+#include "cluster/scheduler/scheduler_internal.h"
 #include "kit/actors.h"
 
 extern struct world w;

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
-#include "base/thread.h"
+#include "os/clock.h"
+#include "os/thread.h"
 
 struct inbox {
     pthread_mutex_t lock;

@@ -13,8 +13,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "kit/inbox.h"
+#include "os/clock.h"
 #include "van/links.h"
 
 static const char scheme[] = "inproc://";

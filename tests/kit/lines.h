@@ -4,7 +4,7 @@
 #ifndef TUG_KIT_LINES_H
 #define TUG_KIT_LINES_H
 
-#include "data/reader.h"
+#include "data/format/reader.h"
 
 // Random numbers that depend on how many were drawn before.
 extern uint64_t any_counter;

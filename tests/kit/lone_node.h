@@ -6,8 +6,8 @@
 #ifndef TUG_KIT_LONE_NODE_H
 #define TUG_KIT_LONE_NODE_H
 
+#include "doors/kvapp/node.h"
 #include "kit/peers.h"
-#include "kvapp/node.h"
 
 enum {
     LONE_BITS = 3,

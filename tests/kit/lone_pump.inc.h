@@ -1,4 +1,4 @@
-// The pump of a program that has one thread (kit/lone_node.h), instead of facade/pump.c: it is
+// The pump of a program that has one thread (kit/lone_node.h), instead of runtime/pump.c: it is
 // included by that program, for in the kit's library others would be linked with it. Work
 // is done when the van's handlers have returned.
 //

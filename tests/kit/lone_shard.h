@@ -10,8 +10,8 @@
 #include "cluster/proof.h"
 #include "kit/shards.h"
 #include "rule/rule.h"
+#include "server/rows/tables.h"
 #include "server/shard_internal.h"
-#include "server/tables.h"
 
 enum {
     ME = 8,

@@ -6,10 +6,10 @@
 #ifndef TUG_KIT_PEERS_H
 #define TUG_KIT_PEERS_H
 
-#include "base/clock.h"
 #include "cluster/proof.h"
 #include "kit/draw.h"
 #include "kit/sim.h"
+#include "os/clock.h"
 
 #define MILLIS (SECOND_NS / 1000)
 

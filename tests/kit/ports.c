@@ -7,9 +7,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/random.h"
 #include "kit/test.h"
+#include "os/clock.h"
 
 void ports_free(unsigned *ret, size_t n)
 {

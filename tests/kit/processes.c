@@ -13,8 +13,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "base/clock.h"
 #include "kit/ports.h"
+#include "os/clock.h"
 
 enum {
     MAX_PROCESSES = 24,

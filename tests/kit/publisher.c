@@ -10,7 +10,7 @@
 
 #include "kit/saves.h"
 #include "kit/test.h"
-#include "train/run_tables.h"
+#include "train/rows/run_tables.h"
 
 enum { BITS = 3 };
 

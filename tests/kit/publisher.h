@@ -6,7 +6,7 @@
 #define TUG_KIT_PUBLISHER_H
 
 #include "save/save.h"
-#include "train/saved_run.h"
+#include "train/saved/saved_run.h"
 
 enum { PUBLISHER_DIM = 4 };
 

@@ -9,9 +9,9 @@
 #include <sys/stat.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
 #include "base/random.h"
 #include "client/client.h"
+#include "os/file.h"
 #include "save/save.h"
 
 enum { STREAM = 0x300, NUMBER = 7, FIRST_ID = 1000, MAX_SAVES = 4, ROOM_BITS = 1 };

@@ -6,11 +6,11 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
 #include "base/hash.h"
 #include "base/random.h"
 #include "kit/files.h"
 #include "kit/test.h"
+#include "os/file.h"
 #include "store/store_internal.h"
 
 enum { BATCH = 512 };

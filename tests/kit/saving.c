@@ -5,9 +5,9 @@
 
 #include <stdio.h>
 
-#include "base/below.h"
 #include "kit/files.h"
 #include "kit/test.h"
+#include "os/below.h"
 
 const char saving_users[] = "name=users;accessor=ctr;dim=4;embedx-threshold=3;init=0.1;"
                             "base-threshold=0;delta-threshold=0";

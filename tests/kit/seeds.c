@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "kit/stage.h"
 #include "kit/test.h"
+#include "os/clock.h"
 
 enum { NEAR_SEEDS = 20 };
 

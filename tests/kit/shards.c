@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/shards.h"
 
-#include "server/tables.h"
+#include "server/rows/tables.h"
 
 struct store *shards_store(const struct shard *s, uint32_t table)
 {

@@ -6,9 +6,9 @@
 #ifndef TUG_KIT_SUMS_H
 #define TUG_KIT_SUMS_H
 
-#include "base/file.h"
 #include "kit/saver.h"
 #include "kit/stage.h"
+#include "os/file.h"
 #include "save/save.h"
 
 #define SUMS_CONFIG "name=sums;accessor=merge;dim=1;deltas=off"

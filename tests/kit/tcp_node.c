@@ -3,8 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/tcp_node.h"
 
-#include "base/clock.h"
 #include "kit/test.h"
+#include "os/clock.h"
 
 uint64_t tcp_node_sum(const void *data, uint64_t n)
 {

@@ -4,9 +4,9 @@
 #ifndef TUG_KIT_TRAINING_H
 #define TUG_KIT_TRAINING_H
 
-#include "base/team.h"
+#include "os/team.h"
 #include "train/config.h"
-#include "train/saved.h"
+#include "train/saved/saved.h"
 
 // Writes lines in the format libffm, whose label depends on the parity of two features.
 // Each of 4 fields has `features` different features; each line has a comment of

@@ -6,9 +6,9 @@
 #ifndef TUG_KIT_VANS_H
 #define TUG_KIT_VANS_H
 
-#include "base/clock.h"
 #include "kit/sim.h"
 #include "kit/test.h"
+#include "os/clock.h"
 #include "van/tcp.h"
 #include "van/tls.h"
 

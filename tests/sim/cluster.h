@@ -5,7 +5,7 @@
 #ifndef TUG_SIM_CLUSTER_H
 #define TUG_SIM_CLUSTER_H
 
-#include "cluster/scheduler_internal.h"
+#include "cluster/scheduler/scheduler_internal.h"
 #include "kit/seeds.h"
 #include "kit/stage.h"
 

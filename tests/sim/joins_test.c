@@ -8,10 +8,10 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/random.h"
 #include "kit/cast.h"
 #include "kit/test.h"
+#include "os/clock.h"
 
 enum { SERVERS = 64, SESSIONS = 4096, WORKERS = SESSIONS - SERVERS, BITS = 8 };
 

@@ -13,9 +13,9 @@ ROWS: Rows = [
     runs("type in lower case", "assert store('Local').type == 'local'"),
     runs("has(\"device\")", "store('device'), store('local_allreduce_device')"),
     tested("dist, dist_sync", CLUSTER, "dist_sync"),
-    inner("sync mode of rank 0", "src/kvstore/dist.c"),
+    inner("sync mode of rank 0", "src/doors/kvstore/dist.c"),
     refused("dist without a role", "store('dist_sync')", "DMLC_ROLE"),
-    inner("KVStoreLocal, KVStoreDist", "src/kvstore/dist.c"),
+    inner("KVStoreLocal, KVStoreDist", "src/doors/kvstore/dist.c"),
     told("kv.rank, IsWorkerNode", PAGE, "`IsWorkerNode`"),
     tested("SendCommandToServers", CLUSTER, "_send_command_to_servers"),
     cxx("KVWorker<real_t>(0)", "ps::KVWorker<float> kv(0);"),
@@ -26,7 +26,7 @@ ROWS: Rows = [
     cxx("MXNET_KVSTORE_BIGARRAY_BOUND", "int n = dmlc::GetEnv(\"MXNET_KVSTORE_BIGARRAY_BOUND\", 1000); (void)n;"),
     inner("_init_kvstore_server_module", "python/tug/kvstore.py", "DMLC_ROLE"),
     runs("KVStoreServer(kvstore).run()", "import tug.kvserver; assert callable(tug.kvserver.KVStoreServer.run)"),
-    inner("KVStoreDistServer", "src/kvstore/server.c"),
+    inner("KVStoreDistServer", "src/doors/kvstore/server.c"),
     cxx("SimpleApp's handle beside KVServer's", "ps::KVServer<float> *s = nullptr; static_cast<ps::SimpleApp *>(s)->"
         "set_request_handle([](const ps::SimpleData &, ps::SimpleApp *) {});"),
     cxx("set_request_handle(DataHandle)", "ps::KVServer<float> s(0); s.set_request_handle([](const ps::KVMeta &, "
@@ -37,7 +37,7 @@ ROWS: Rows = [
     tested("an optimizer that is sent to servers", TEST, "pickle"),
     cxx("Customer(id, handle)", "ps::Customer c(3, [](const ps::Message &) {});"),
     cxx("Customer::Accept", "ps::Customer c(3, 0, [](const ps::Message &) {}); ps::Message m; c.Accept(m);"),
-    inner("Van::Receiving", "src/kvapp/received.c"),
+    inner("Van::Receiving", "src/doors/kvapp/received.c"),
     cxx("Van: Bind, Connect, SendMsg, RecvMsg", "ps::Van *v = ps::Postoffice::Get()->van(); ps::Message m; "
         "v->SendMsg(m); v->RecvMsg(&m); (void)v->my_node().port;"),
     page_refused("Van: Start, Stop", "docs/from-ps-lite.md#names", "`Van::Create`, `Start`, `Stop`"),
@@ -51,7 +51,7 @@ ROWS: Rows = [
     inner("DecodeKey", "include/tug/compat/ps/internal/postoffice.h", "GetServerKeyRanges"),
     refused("a push before init", "store('local').push(78, np.ones(2, 'f4'))", "init"),
     tested("sync pushes", CLUSTER, "def test_sync"),
-    inner("the updater's thread", "src/kvstore/serve.c"),
+    inner("the updater's thread", "src/doors/kvstore/serve.c"),
     tested("answers of a round", CLUSTER, "def test_sync"),
     tested("async pushes", CLUSTER, "def test_async"),
     refused("a pull before init", "store('local').pull(78, out=np.ones(2, 'f4'))", "init"),

@@ -115,7 +115,7 @@ ROWS: Rows = [
     runs("communicator_send_queue_size", "fluid.Communicator(envs={'communicator_send_queue_size': '4'})"),
     refused("communicator_thread_pool_size", "fluid.Communicator(envs={'communicator_thread_pool_size': '4'})",
             "communicator_thread_pool_size"),
-    inner("AsyncCommunicator's threads", "src/facade/tug_communicator.c"),
+    inner("AsyncCommunicator's threads", "src/doors/tables/tug_communicator.c"),
     tested("RecvThread", MODES, "communicator_independent_recv_thread"),
     runs("RpcProfilerControl", "with wrapper() as w: w.start_profiler(); w.stop_profiler(f'{tmp}/profile.json')"),
     # Datasets and passes.
@@ -126,7 +126,7 @@ ROWS: Rows = [
     runs("dataset.set_filelist", "fluid.QueueDataset().set_filelist(['a'])"),
     runs("dataset.load_into_memory", "dataset('InMemoryDataset').load_into_memory()"),
     runs("QueueDataset", "train(dataset('QueueDataset'))"),
-    inner("DataFeed's classes", "src/data/reader_multislot.c"),
+    inner("DataFeed's classes", "src/data/format/reader_multislot.c"),
     runs("fluid.DatasetFactory", "assert type(fluid.DatasetFactory().create_dataset()) is fluid.QueueDataset"),
     runs("dataset.set_...", "d = fluid.InMemoryDataset()\nd.set_batch_size(2); d.set_thread(1); "
          "d.set_pipe_command('cat')\n"
@@ -138,7 +138,7 @@ ROWS: Rows = [
          "made = fluid.TrainerFactory()._create_trainer(program._fleet_opt); made._set_thread(2)\n"
          "made._gen_trainer_desc(); assert type(made) is fluid.MultiTrainer"),
     runs("DeviceWorker, HogwildWorker", "fluid.HogwildWorker(), fluid.DownpourWorker()"),
-    inner("readers and channels", "src/data/source.c"),
+    inner("readers and channels", "src/data/source/source.c"),
     runs("fs_open_read with a pipe command", "d = dataset(); d.set_pipe_command('cat'); train(d)"),
-    inner("ParseOneInstanceFromPipe", "src/data/reader_multislot_slots.c"),
+    inner("ParseOneInstanceFromPipe", "src/data/format/reader_multislot_slots.c"),
 ]

@@ -50,7 +50,7 @@ ROWS: Rows = [
     tested("--trainer_id", LINES, "--trainer_id=%d"),
     # Servers.
     inner("ParameterServer2Main", "src/server/server.c"),
-    inner("ParameterServer2, ProtoServer, SocketServer", "src/server/rows.c"),
+    inner("ParameterServer2, ProtoServer, SocketServer", "src/server/rows/rows.c"),
     tested("sendParameter SET_PARAM, GET_PARAM", "python/tests/test_table.py", "assign("),
     tested("sendParameter ASYNC_SGD", "tests/e2e/cluster_modes_test.c", "async"),
     tested("sendParameter ADD_GRADIENT", "tests/e2e/cluster_parity_test.c", "sync"),
@@ -58,10 +58,10 @@ ROWS: Rows = [
     tested("doOperation", "python/tests/test_table.py", "def test_operations_on_vectors"),
     tested("sync-sgd", "tests/e2e/cluster_parity_test.c", "sync"),
     told("async-sgd", UPDATES, "async_lagged_grad_discard_ratio"),
-    inner("blocks of a parameter", "src/train/dense.h"),
+    inner("blocks of a parameter", "src/train/rows/dense.h"),
     # The trainer.
     inner("TrainerMain ... MultiGradientMachine", "src/train/loop.c"),
-    inner("TrainerThread", "src/base/team.c"),
+    inner("TrainerThread", "src/os/team.c"),
     tested("updateCallback", "python/tests/test_table.py", "def test_batches_of_dense_variables"),
     inner("ParameterUpdaterCreators", "src/train/config.h"),
     told("startBatch, update(para), finishBatch", UPDATES, "startBatch"),

@@ -18,7 +18,8 @@ ROWS: Rows = [
     tested("bounded delay", "tests/e2e/cluster_real_test.c", "ssp:2"),
     inner("vector clock", "src/server/sessions.c"),
     inner("consistent hashing", "src/cluster/ring.c"),
-    page_refused("a server that comes or goes", "src/cluster/scheduler_nodes.c", "servers cannot be added later"),
+    page_refused("a server that comes or goes",
+                 "src/cluster/scheduler/scheduler_nodes.c", "servers cannot be added later"),
     tested("a worker that comes or goes", "tests/e2e/cluster_lost_test.c", "worker"),
     cxx("Postoffice", "ps::Postoffice::Get();"),
     cxx("Van", "ps::Van *van = ps::Postoffice::Get()->van(); (void)van;"),
@@ -36,7 +37,7 @@ ROWS: Rows = [
     cxx("NumResponse", "int n = ps::Postoffice::Get()->GetCustomer(0, 0)->NumResponse(1); (void)n;"),
     cxx("AddResponse", "ps::Postoffice::Get()->GetCustomer(0, 0)->AddResponse(1); ps::Postoffice::Get()->"
         "GetCustomer(0, 0)->AddResponse(1, 2);"),
-    inner("Customer's tracker", "src/kvapp/request.c"),
+    inner("Customer's tracker", "src/doors/kvapp/request.c"),
     cxx("ThreadsafeQueue", "ps::ThreadsafeQueue<int> q; q.Push(1); int i; q.WaitAndPop(&i);"),
     cxx("SimpleApp(app_id, customer_id)", "ps::SimpleApp app(3, 0);"),
     cxx("SimpleApp.Request", "ps::SimpleApp app(0, 0); int ts = app.Request(1, \"body\", ps::kServerGroup); "
@@ -60,7 +61,7 @@ ROWS: Rows = [
         "ps::KVServerDefaultHandle<float>()); ps::KVServerDefaultHandle<float> h; float f = h.store[3]; (void)f;"),
     cxx("KVServer.Response, KVMeta", "ps::KVServer<float> server(0); ps::KVMeta m; ps::KVPairs<float> r; "
         "server.Response(m, r); server.Response(m);"),
-    inner("Postoffice's environment", "src/facade/role.c", "DMLC_PS_ROOT_URI"),
+    inner("Postoffice's environment", "src/runtime/role.c", "DMLC_PS_ROOT_URI"),
     cxx("Postoffice.Start", "ps::Postoffice::Get()->Start(0, nullptr, true);"),
     cxx("Postoffice.Finalize", "ps::Postoffice::Get()->Finalize(0, true);"),
     cxx("AddCustomer, RemoveCustomer", "ps::Customer c(1, 0, [](const ps::Message &) {}); ps::Postoffice::Get()->"
@@ -70,5 +71,5 @@ ROWS: Rows = [
     page_refused("Postoffice::Manage", NAMES, "`Postoffice::Manage`"),
     partly("heartbeats_", NAMES, "`Postoffice::GetDeadNodes`"),
     cxx("GetNodeIDs", "const std::vector<int> &ids = ps::Postoffice::Get()->GetNodeIDs(ps::kWorkerGroup); (void)ids;"),
-    inner("customers_", "src/kvapp/app.c"),
+    inner("customers_", "src/doors/kvapp/app.c"),
 ]

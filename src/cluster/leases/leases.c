@@ -1,0 +1,237 @@
+// Leases: workers, passes and reports. Pieces (leases_pieces.c), shares (leases_shares.c)
+// and the data (leases_data.c) have files of their own.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "cluster/leases/leases.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "cluster/leases/leases_internal.h"
+
+int leases_open(struct leases **ret, struct err *e)
+{
+    struct leases *l = mem_zalloc(sizeof(*l));
+    if (l == NULL)
+        return err_nomem(e, "leases");
+    l->reports = BUF_INIT(LEASES_MAX_REPORTS);
+    l->schema = BUF_INIT(WIRE_BYTES_MAX);
+    l->options = BUF_INIT(WIRE_BYTES_MAX);
+    l->done = BUF_INIT(WIRE_BYTES_MAX);
+    *ret = l;
+    return 0;
+}
+
+void leases_close(struct leases *l)
+{
+    if (l == NULL)
+        return;
+    leases_free_files(l->files, l->n_files);
+    mem_free(l->told_by);
+    mem_free(l->workers);
+    mem_free(l->order);
+    buf_free(&l->schema);
+    buf_free(&l->options);
+    buf_free(&l->reports);
+    buf_free(&l->done);
+    mem_free(l);
+}
+
+static struct leases_worker *find_worker(struct leases *l, uint32_t id)
+{
+    for (uint32_t i = 0; i < l->n_workers; i++)
+        if (l->workers[i].id == id)
+            return &l->workers[i];
+    return NULL;
+}
+
+int leases_worker_joined(struct leases *l, uint32_t id)
+{
+    assert(id != 0);
+    if (find_worker(l, id) != NULL)
+        return 0;
+    if (l->n_workers == l->cap_workers) {
+        uint32_t cap = l->cap_workers == 0 ? 16 : 2 * l->cap_workers;
+        struct leases_worker *more = mem_realloc_array(l->workers, cap,
+                                                       sizeof(*l->workers));
+        if (more == NULL)
+            return TUG_ENOMEM;
+        l->workers = more;
+        l->cap_workers = cap;
+    }
+    l->workers[l->n_workers++] = (struct leases_worker){.id = id, .alive = true};
+    return 0;
+}
+
+static bool by_piece(const struct leases *l)
+{
+    return l->pass.pass != 0 && l->pass.kind != WIRE_PASS_SHARES;
+}
+
+static bool by_share(const struct leases *l)
+{
+    return l->pass.pass != 0 && l->pass.kind == WIRE_PASS_SHARES;
+}
+
+void leases_worker_dead(struct leases *l, uint32_t id)
+{
+    struct leases_worker *w = find_worker(l, id);
+    if (w == NULL || !w->alive)
+        return;
+    w->alive = false;
+    leases_return_pieces(l, w);
+    if (by_share(l))
+        leases_divide_without(l, w);
+}
+
+static bool pass_done(const struct leases *l)
+{
+    if (by_piece(l))
+        return leases_pieces_done(l, NULL, NULL);
+    return l->all_finished;
+}
+
+int leases_pass(struct leases *l, const struct msg_pass *m, struct err *e)
+{
+    // A clock and a position in the order hold the pass in their upper and the batch in
+    // their lower 32 bits.
+    if (m->pass == 0 || m->pass > UINT32_MAX || m->first > UINT32_MAX ||
+        m->examples > INT64_MAX || m->kind > WIRE_PASS_TEST_BEST)
+        return err_set(e, TUG_EUSAGE, "pass %" PRIu64 " of kind %u is not possible",
+                       m->pass, m->kind);
+    if (m->pass < l->pass.pass || (m->pass == l->pass.pass && m->kind <= l->pass.kind))
+        return 0;
+    if (l->pass.pass != 0 && !pass_done(l))
+        return err_set(e, TUG_EUSAGE,
+                       "pass %" PRIu64 " cannot begin: pass %" PRIu64 " is not over",
+                       m->pass, l->pass.pass);
+    TRY(leases_check_data(l, m, e));
+    TRY(leases_keep_done(l, m, e));
+    l->pass = *m;
+    l->pass.done = (struct wire_text){0}; // the text is the message's, which ends with
+                                          // this call
+    l->prepared = false;
+    for (uint32_t i = 0; i < l->n_workers; i++)
+        l->workers[i].holds = false; // the piece is one behind the end of a file, which
+                                     // nobody has to finish
+    l->examples = by_piece(l) ? m->examples : 0;
+    l->all_finished = false;
+    if (by_piece(l))
+        (void)leases_prepare(l); // if it fails, it is tried again at the next request
+    else
+        leases_divide(l);
+    return 0;
+}
+
+void leases_ask(struct leases *l, uint32_t id, const struct msg_lease *m,
+                struct msg_leased *ret)
+{
+    *ret = (struct msg_leased){.what = WIRE_LEASE_WAIT, .pass = l->pass.pass};
+    if (l->over) {
+        ret->what = WIRE_LEASE_OVER;
+        return;
+    }
+    if (leases_worker_joined(l, id) != 0)
+        return;
+    struct leases_worker *w = find_worker(l, id);
+    if (!w->alive)
+        return;
+    leases_marked(l, w, m->marked);
+    if (leases_must_mark(l, w)) {
+        ret->what = WIRE_LEASE_MARK;
+        ret->save = l->save;
+    } else if (leases_marking(l) && !w->holds) {
+        return; // the pass ends when all workers have finished
+    } else if (by_piece(l))
+        leases_ask_piece(l, w, ret);
+    else if (by_share(l))
+        leases_ask_share(l, w, m, ret);
+}
+
+static bool has_room(struct leases *l, struct wire_text report)
+{
+    return buf_reserve(&l->reports, sizeof(report.n) + report.n) == 0;
+}
+
+// Appends a report for the driver. A report of training that finds no memory is dropped:
+// it only serves the display and the mean loss of the pass, and the work that it reports
+// is done all the same.
+static void keep_report(struct leases *l, struct wire_text report)
+{
+    if (report.n == 0 || !has_room(l, report))
+        return;
+    (void)buf_add(&l->reports, &report.n, sizeof(report.n));
+    (void)buf_add(&l->reports, report.data, report.n);
+    l->n_reports++;
+}
+
+bool leases_done(struct leases *l, uint32_t id, const struct msg_piece_done *m)
+{
+    struct leases_worker *w = find_worker(l, id);
+    if (w == NULL || !w->alive || m->pass != l->pass.pass || m->pass == 0)
+        return false;
+    if (leases_scores(l) && !has_room(l, m->report))
+        return false; // the worker keeps the piece and reports again
+    bool news = by_piece(l) ? leases_piece_done(l, w, m) : leases_share_done(l, w, m);
+    if (news) {
+        if (by_piece(l))
+            l->examples += m->examples < UINT32_MAX ? m->examples : UINT32_MAX;
+        else if (m->examples > l->examples)
+            l->examples = m->examples; // every worker reports the count of the whole
+                                       // batch, so it is not added up
+        keep_report(l, m->report);
+    }
+    return news;
+}
+
+// Moves as many whole reports as fit into `to`. Returns false if some remain.
+static bool move_reports(struct leases *l, struct buf *to, uint64_t *ret_n)
+{
+    size_t at = 0;
+    while (l->n_reports > 0) {
+        uint32_t n;
+        memcpy(&n, l->reports.data + at, sizeof(n));
+        if (buf_add(to, l->reports.data + at + sizeof(n), n) != 0)
+            break;
+        at += sizeof(n) + n;
+        l->n_reports--;
+        ++*ret_n;
+    }
+    if (at > 0) {
+        memmove(l->reports.data, l->reports.data + at, l->reports.len - at);
+        l->reports.len -= at;
+    }
+    return l->n_reports == 0;
+}
+
+void leases_state(struct leases *l, uint64_t pass, struct msg_pass_state *ret,
+                  struct buf *reports)
+{
+    *ret = (struct msg_pass_state){.pass = pass != 0 ? pass : l->pass.pass};
+    ret->done = ret->pass != 0 && ret->pass < l->pass.pass;
+    ret->data = leases_data_id(l);
+    if (ret->pass == l->pass.pass && ret->pass != 0) {
+        ret->done = pass_done(l);
+        ret->examples = l->examples;
+        if (by_piece(l)) {
+            leases_pieces_done(l, &ret->pieces_done, &ret->pieces);
+            ret->dealing = l->buckets != 0 && !l->dealt;
+        } else {
+            for (uint32_t i = 0; i < l->n_workers; i++) {
+                const struct leases_worker *w = &l->workers[i];
+                ret->pieces += w->alive && w->taking_part;
+                ret->pieces_done += w->alive && w->taking_part && w->finished;
+            }
+        }
+    }
+    if (reports != NULL && !move_reports(l, reports, &ret->reports))
+        ret->done = 0; // the pass counts as done only when the driver has fetched all
+                       // reports
+}
+
+void leases_over(struct leases *l)
+{
+    l->over = true;
+}

@@ -1,0 +1,119 @@
+// Divides the work of a pass over the data among workers: a state machine in the
+// scheduler.
+//
+// Pieces: the data is cut into pieces (file, index); a worker leases one at a time,
+// trains on it, and reports it done when all its pushes are acknowledged. A dead worker's
+// pieces are leased again. A worker first gets the pieces that it had in the previous
+// pass (they may still be in its memory), then pieces that no living worker had or whose
+// previous holder has enough left to do, in the seeded order of the pass. In a compressed
+// file, whose number of pieces is not known, new pieces are handed out in ascending order
+// until a worker reports one as the last. A piece behind the end is done when a worker
+// reports it with no examples.
+//
+// Buckets: in the first pass after the scheduler's start a worker that leases a piece
+// deals its examples into all buckets instead of training on them. When all pieces are
+// dealt, the buckets are leased instead: they are the pieces of one more file, which
+// follows those to train on. After a resume the pieces are dealt again, because the
+// processes that held the buckets have ended.
+//
+// Scoring: a training pass may be followed by a pass over the files of --valid and
+// one over those of --test, with the same number. Their pieces are leased in the
+// same way, and scored. Their reports must not be lost: a piece whose report finds
+// no memory is not done.
+//
+// Shares: every worker trains on its share (slot of slots) of every batch of the pass.
+// When a worker dies, the batches are divided anew among the living (a new view); a new
+// worker waits for the next pass. The pass is over when all living workers have finished
+// it.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_CLUSTER_LEASES_LEASES_H
+#define TUG_CLUSTER_LEASES_LEASES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "wire/wire.h"
+
+struct leases;
+struct buf;
+
+int leases_open(struct leases **ret, struct err *e);
+void leases_close(struct leases *l);
+
+// Takes a worker's description of the data. The first description is kept; the later ones
+// must agree with it. TUG_EDATA names the file that differs, the difference and both
+// workers (`who` names this one).
+int leases_data(struct leases *l, const char *who, const struct msg_data *m,
+                struct err *e);
+
+// Takes the driver's schema and options for reading the data. If the schema is empty, the
+// first worker's schema is used.
+int leases_schema(struct leases *l, const struct msg_schema *m, struct err *e);
+
+// Gets the known facts of the data. The list of files is appended to `to`, and *ret
+// points into it. Returns 0 or TUG_ENOMEM.
+int leases_data_is(const struct leases *l, const struct msg_data_wanted *m,
+                   struct msg_data_is *ret, struct buf *to);
+
+// Opens pass 1, 2, ...; nothing happens if this pass is open already. Passes with the
+// same number are opened in the order of enum wire_pass. Returns TUG_EUSAGE if the
+// previous pass is not over.
+int leases_pass(struct leases *l, const struct msg_pass *m, struct err *e);
+
+// Asks which pieces a save in the middle of a pass holds. Every worker must mark the save
+// first, so the caller repeats the call until ret->known is set. Save 0 says that the
+// previous save has ended and needs no more marks. The list of pieces is appended to
+// `to`. Returns 0 or TUG_ENOMEM.
+int leases_cut(struct leases *l, uint64_t save, struct msg_cut_state *ret, struct buf *to,
+               struct err *e);
+
+// Answers a request for work from a worker (node id). A worker that asks again because a
+// message was lost gets the same answer until it reports. m->finished != 0 is the number
+// of a pass of shares that the worker has finished.
+void leases_ask(struct leases *l, uint32_t worker, const struct msg_lease *m,
+                struct msg_leased *ret);
+
+// Takes a worker's report of a finished piece. Returns true if the report is new (servers
+// may then forget the pushes of the piece), false if the piece was done already or the
+// worker no longer holds it (it had been declared dead).
+bool leases_done(struct leases *l, uint32_t worker, const struct msg_piece_done *m);
+
+// Adds and removes workers. A new worker takes part in the next pass of shares; it gets
+// pieces at once. leases_worker_joined returns 0 or TUG_ENOMEM.
+int leases_worker_joined(struct leases *l, uint32_t worker);
+void leases_worker_dead(struct leases *l, uint32_t worker);
+
+// Gets the next view that changed since the last call and must be sent to its worker;
+// returns false if no more views have changed.
+bool leases_next_view(struct leases *l, uint32_t *ret_worker, struct msg_view *ret);
+
+// Marks all changed views of the pass to be sent again (a message may have been lost).
+// Returns false if no worker died in this pass.
+bool leases_views_again(struct leases *l);
+
+// Gets the state of the pass; moves the reports since the last call into `reports`.
+void leases_state(struct leases *l, uint64_t pass, struct msg_pass_state *ret,
+                  struct buf *reports);
+
+// For tests: a worker that joins when the pieces of a save are known does not have to
+// mark the save.
+void leases_forget_late_marks(struct leases *l);
+
+void leases_over(struct leases *l); // ends the run: from now on every worker that asks
+                                    // for work is told so
+
+// Asserts what must hold between two calls: leases_check.c.
+#ifndef NDEBUG
+void leases_check(struct leases *l);
+// Whether this worker is known and alive.
+bool leases_has_worker(const struct leases *l, uint32_t worker);
+#else
+static inline void leases_check(struct leases *l)
+{
+    (void)l;
+}
+#endif
+
+#endif

@@ -1,0 +1,185 @@
+// Internals that the files of the leases share.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_CLUSTER_LEASES_LEASES_INTERNAL_H
+#define TUG_CLUSTER_LEASES_LEASES_INTERNAL_H
+
+#include <stddef.h>
+
+#include "base/buf.h"
+#include "cluster/leases/leases.h"
+
+#define LEASES_UNKNOWN UINT64_MAX // a number of pieces that is not known yet
+#define LEASES_NOBODY UINT32_MAX  // "no worker", as an index of workers
+
+enum {
+    LEASES_MAX_PIECES = 1 << 22,
+    LEASES_MAX_REPORTS = 64 << 20, // limit of reports, in bytes, that wait for the driver
+};
+
+// The purpose of a file's examples.
+enum file_use { FILE_TRAIN, FILE_VALID, FILE_TEST };
+
+enum piece_state { PIECE_FREE, PIECE_LEASED, PIECE_DONE };
+
+struct piece {
+    uint32_t had; // index of the worker that did this piece in the previous pass, or
+                  // LEASES_NOBODY
+    uint8_t state;
+    bool held;   // the worker `had` keeps the piece in memory
+    bool left;   // a worker died in this pass while it held the piece, perhaps having
+                 // pushed a part of it
+    bool before; // the piece was done when the pass was opened
+    bool in_cut;
+    uint32_t examples; // the number of examples that were trained on; 0 until the piece
+                       // is done
+};
+
+struct file {
+    uint64_t bytes, hash;
+    uint64_t pieces; // the number of pieces that workers reported, or LEASES_UNKNOWN
+    bool compressed;
+    uint8_t use;  // enum file_use
+    bool in_pass; // the current pass is over files of this use
+    char *name;
+    uint64_t count;     // the number of pieces, as far as it is known by now, or
+                        // LEASES_UNKNOWN
+    struct piece *p;    // `made` pieces
+    uint64_t made, cap; // length and capacity of p; made > count if workers looked behind
+                        // the end
+    uint64_t done;      // the number of finished pieces before the end of the file
+    uint64_t returned;  // the number of pieces that became free again while the file is
+                        // handed out in order
+    uint32_t holders;
+    bool in_order; // in this pass the file's end is unknown, and pieces are made as they
+                   // are handed out
+};
+
+struct place {
+    uint64_t key;
+    uint32_t file, index;
+};
+
+struct leases_worker {
+    uint32_t id;
+    bool alive;
+    // Used in passes of pieces.
+    bool holds;
+    uint32_t file; // file of the piece that the worker holds, or held last
+    uint64_t index;
+    bool knows_file;
+    uint64_t reserved; // the number of free pieces that the worker had in the previous
+                       // pass
+    size_t cursor; // position in `order`; no free piece that is reserved for the worker
+                   // lies before it
+    // Used in passes of shares.
+    bool taking_part, finished, view_due;
+    uint32_t slot;
+    uint64_t next_report; // the smallest index of a report that has not arrived yet
+    uint64_t marked;      // number of the save that the worker marked last
+};
+
+struct leases {
+    bool over;
+    struct leases_worker *workers;
+    uint32_t n_workers, cap_workers;
+
+    bool schema_told;   // the driver has sent the schema
+    struct buf schema;  // empty if not known yet
+    struct buf options; // options of the run; the driver sends them with the schema
+    bool have_data;
+    char *told_by;
+    uint64_t piece_bytes;
+    struct file *files; // in this order: files to train on, the buckets (as one file),
+                        // files to score
+    uint32_t n_files;
+    uint32_t scored;  // the number of files to score, the last ones of `files`
+    uint32_t valid;   // the number of files of --valid, the first ones of those to score
+    uint32_t buckets; // 0 if workers train on the pieces themselves
+    bool dealt;       // all pieces have been dealt into the buckets
+
+    struct msg_pass pass; // pass.pass is 0 before the first pass
+    bool prepared;        // the pieces of the pass are ready to be handed out
+    struct place *order; // the pieces of files whose number of pieces is known, sorted by
+                         // key
+    size_t n_order;
+    uint64_t unreserved; // the number of free pieces in `order` that no living worker had
+                         // before
+    size_t cursor;       // position in `order`; no unreserved free piece lies before it
+    uint64_t examples;
+
+    uint64_t view;  // number of the newest division of batches into shares
+    uint32_t slots; // the number of shares in this division
+    uint32_t views; // how many divisions this pass has had
+    bool all_finished;
+
+    struct buf reports; // each report is its length (u32), then its bytes
+    uint64_t n_reports;
+
+    struct buf done; // FILE_DONE records: the pieces that were done when the pass was
+                     // opened
+    uint64_t save;   // number of the save that asks for its pieces; 0: no save does
+    uint32_t save_workers; // the number of workers that were known when the save began
+    bool without_late_marks;
+    bool save_known, save_torn;
+
+    uint64_t events; // the number of events so far, which leases_check counts
+};
+
+// Returns the number of files to train on, including the buckets; they are the first in
+// `files`.
+static inline uint32_t leases_trained(const struct leases *l)
+{
+    return l->n_files - l->scored;
+}
+
+// Returns whether the pieces of a file are dealt into buckets, rather than trained on.
+static inline bool leases_deals(const struct leases *l, uint32_t file)
+{
+    return l->buckets != 0 && file + 1 < leases_trained(l);
+}
+
+// Returns whether the current pass scores its files instead of training on them.
+static inline bool leases_scores(const struct leases *l)
+{
+    return l->pass.kind >= WIRE_PASS_VALID;
+}
+
+// Data: leases_data.c.
+uint64_t leases_data_id(const struct leases *l); // 0: not described yet
+// Checks that the data is the same as when the resumed pass was opened.
+int leases_check_data(const struct leases *l, const struct msg_pass *m, struct err *e);
+void leases_free_files(struct file *files, uint32_t n);
+
+// Pieces: leases_pieces.c.
+int leases_prepare(struct leases *l); // makes the pieces of a new pass; returns 0 or
+                                      // TUG_ENOMEM
+void leases_ask_piece(struct leases *l, struct leases_worker *w, struct msg_leased *ret);
+bool leases_piece_done(struct leases *l, struct leases_worker *w,
+                       const struct msg_piece_done *m);
+// Call it when w has died.
+void leases_return_pieces(struct leases *l, struct leases_worker *w);
+// Returns whether all pieces of the pass are done, and gets the number of finished pieces
+// and of all pieces. The latter is an estimate if the end of some files is not known, 0
+// if that of no file is. Both pointers may be NULL.
+bool leases_pieces_done(const struct leases *l, uint64_t *ret_done, uint64_t *ret_pieces);
+
+// Cuts: leases_cut.c.
+bool leases_must_mark(const struct leases *l, const struct leases_worker *w);
+// Whether some worker has not marked the save yet.
+bool leases_marking(const struct leases *l);
+void leases_marked(struct leases *l, struct leases_worker *w, uint64_t save);
+int leases_keep_done(struct leases *l, const struct msg_pass *m, struct err *e);
+// One bit for each piece.
+struct wire_text leases_done_of(const struct leases *l, uint32_t file);
+
+// Shares: leases_shares.c.
+void leases_divide(struct leases *l); // call it for each new pass of shares
+void leases_ask_share(struct leases *l, struct leases_worker *w,
+                      const struct msg_lease *m, struct msg_leased *ret);
+bool leases_share_done(struct leases *l, struct leases_worker *w,
+                       const struct msg_piece_done *m);
+// Call it when w has died.
+void leases_divide_without(struct leases *l, struct leases_worker *w);
+
+#endif

@@ -1,0 +1,445 @@
+// Pieces: chooses the piece that a worker gets next.
+//
+// A worker first gets free pieces that it had in the previous pass, then free pieces that
+// no living worker had. Then it gets a piece of the worker that has the most pieces of
+// its own left, as long as that worker has more than one. So no worker idles while
+// another has many pieces, and a worker's last piece is left to it, since it may hold
+// that piece in memory.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/random.h"
+#include "cluster/leases/leases_internal.h"
+
+// Returns the worker for which a piece is reserved: its previous holder, if alive.
+static struct leases_worker *keeper(struct leases *l, const struct piece *p)
+{
+    if (p->had == LEASES_NOBODY || !l->workers[p->had].alive)
+        return NULL;
+    return &l->workers[p->had];
+}
+
+static int by_key(const void *a, const void *b)
+{
+    const struct place *x = a, *y = b;
+    if (x->key != y->key)
+        return x->key < y->key ? -1 : 1;
+    if (x->file != y->file)
+        return x->file < y->file ? -1 : 1;
+    return (x->index > y->index) - (x->index < y->index);
+}
+
+// Returns the key by which the pieces of a pass are sorted. Keys are random, as models
+// learn less from passes that all have the same order. But pieces of a compressed file
+// that no worker holds in memory keep their order, spread evenly, so that a worker reads
+// the file from its start only once.
+static uint64_t key_of(struct leases *l, uint32_t file, uint64_t index)
+{
+    const struct file *f = &l->files[file];
+    const struct piece *p = &f->p[index];
+    uint64_t base = random_u64(l->pass.seed, l->pass.pass, file);
+    if (!f->compressed || (p->held && keeper(l, p) != NULL))
+        return random_u64(base, 0, index);
+    uint64_t step = UINT64_MAX / f->count;
+    return index * step + base % step;
+}
+
+static size_t count_known(const struct leases *l)
+{
+    size_t n = 0;
+    for (uint32_t i = 0; i < l->n_files; i++)
+        n += l->files[i].count != LEASES_UNKNOWN ? l->files[i].count : 0;
+    return n;
+}
+
+static bool make_piece(struct file *f)
+{
+    if (f->made == f->cap) {
+        uint64_t cap = f->cap == 0 ? 64 : 2 * f->cap;
+        struct piece *more = cap > LEASES_MAX_PIECES
+                                 ? NULL
+                                 : mem_realloc_array(f->p, cap, sizeof(*f->p));
+        if (more == NULL)
+            return false;
+        f->p = more;
+        f->cap = cap;
+    }
+    f->p[f->made++] = (struct piece){.had = LEASES_NOBODY, .state = PIECE_FREE};
+    return true;
+}
+
+// Marks all pieces of a file as done. The file has been dealt into the buckets, so the
+// pass does not use it.
+static void skip_file(struct file *f)
+{
+    f->in_order = false;
+    f->holders = 0;
+    f->returned = 0;
+    f->done = f->count;
+    for (uint64_t i = 0; i < f->made; i++) {
+        f->p[i].state = PIECE_DONE;
+        f->p[i].left = f->p[i].before = f->p[i].in_cut = false;
+        f->p[i].examples = 0;
+    }
+}
+
+static int begin_file(struct leases *l, uint32_t file)
+{
+    struct file *f = &l->files[file];
+    bool deals = leases_deals(l, file);
+    struct wire_text done = deals || leases_scores(l) ? (struct wire_text){0}
+                                                      : leases_done_of(l, file);
+    f->in_order = f->count == LEASES_UNKNOWN;
+    f->done = f->returned = 0;
+    f->holders = 0;
+    if (f->in_order)
+        f->made = 0;
+    for (uint64_t i = 0; f->in_order && i < 8 * (uint64_t)done.n; i++)
+        if (!make_piece(f))
+            return TUG_ENOMEM;
+    for (uint64_t i = 0; i < f->made; i++) {
+        bool before = i / 8 < done.n && ((uint8_t)done.data[i / 8] >> (i % 8) & 1) != 0;
+        f->p[i].state = before ? PIECE_DONE : PIECE_FREE;
+        f->p[i].before = f->p[i].in_cut = before;
+        f->p[i].left = false;
+        f->p[i].examples = 0;
+        f->done += before && i < f->count;
+        f->returned += f->in_order && !before;
+    }
+    bool waits = l->buckets != 0 && f->use == FILE_TRAIN && !deals && !l->dealt;
+    for (uint64_t i = 0; i < f->count && !f->in_order && !waits; i++) {
+        if (f->p[i].before)
+            continue;
+        struct leases_worker *w = keeper(l, &f->p[i]);
+        if (w != NULL)
+            w->reserved++;
+        else
+            l->unreserved++;
+        l->order[l->n_order++] = (struct place){key_of(l, file, i), file, (uint32_t)i};
+    }
+    return 0;
+}
+
+static enum file_use use_of(const struct leases *l)
+{
+    return !leases_scores(l)                 ? FILE_TRAIN
+           : l->pass.kind == WIRE_PASS_VALID ? FILE_VALID
+                                             : FILE_TEST;
+}
+
+int leases_prepare(struct leases *l)
+{
+    if (!l->have_data)
+        return 0;
+    size_t n = count_known(l);
+    struct place *order = mem_array(n > 0 ? n : 1, sizeof(*order));
+    if (order == NULL)
+        return TUG_ENOMEM;
+    mem_free(l->order);
+    l->order = order;
+    l->n_order = 0;
+    l->unreserved = 0;
+    l->cursor = 0;
+    for (uint32_t i = 0; i < l->n_workers; i++) {
+        struct leases_worker *w = &l->workers[i];
+        w->holds = w->knows_file = false;
+        w->reserved = 0;
+        w->cursor = 0;
+    }
+    for (uint32_t i = 0; i < l->n_files; i++) {
+        l->files[i].in_pass = l->files[i].use == use_of(l);
+        l->files[i].holders = 0;
+        if (leases_deals(l, i) && l->dealt)
+            skip_file(&l->files[i]);
+        else if (l->files[i].in_pass)
+            TRY(begin_file(l, i));
+    }
+    qsort(order, l->n_order, sizeof(*order), by_key);
+    l->prepared = true;
+    return 0;
+}
+
+static void take(struct leases *l, struct leases_worker *w, uint32_t file, uint64_t index)
+{
+    assert(w->alive && !w->holds);
+    assert(l->files[file].p[index].state == PIECE_FREE);
+    l->files[file].p[index].state = PIECE_LEASED;
+    l->files[file].holders++;
+    w->holds = w->knows_file = true;
+    w->file = file;
+    w->index = index;
+}
+
+// Returns the first free piece from *cursor on that is reserved for `whose` (NULL: for
+// nobody).
+static const struct place *find_in_order(struct leases *l,
+                                         const struct leases_worker *whose,
+                                         size_t *cursor)
+{
+    for (; *cursor < l->n_order; ++*cursor) {
+        const struct place *at = &l->order[*cursor];
+        const struct piece *p = &l->files[at->file].p[at->index];
+        if (p->state == PIECE_FREE && keeper(l, p) == whose)
+            return at;
+    }
+    return NULL;
+}
+
+static bool take_from_order(struct leases *l, struct leases_worker *w,
+                            const struct leases_worker *whose, size_t *cursor)
+{
+    const struct place *at = find_in_order(l, whose, cursor);
+    if (at != NULL)
+        take(l, w, at->file, at->index);
+    return at != NULL;
+}
+
+static bool take_own(struct leases *l, struct leases_worker *w)
+{
+    if (w->reserved == 0 || !take_from_order(l, w, w, &w->cursor))
+        return false;
+    w->reserved--;
+    return true;
+}
+
+static bool take_unreserved(struct leases *l, struct leases_worker *w)
+{
+    if (l->unreserved == 0 || !take_from_order(l, w, NULL, &l->cursor))
+        return false;
+    l->unreserved--;
+    return true;
+}
+
+// Gives worker w the file's first free piece from `index` on that is reserved for `whose`
+// (NULL: for nobody). Returns false if the file has no such piece.
+static bool take_from_file(struct leases *l, struct leases_worker *w, uint32_t file,
+                           uint64_t index, const struct leases_worker *whose)
+{
+    const struct file *f = &l->files[file];
+    for (; index < f->count && index < f->made; index++)
+        if (f->p[index].state == PIECE_FREE && keeper(l, &f->p[index]) == whose) {
+            take(l, w, file, index);
+            return true;
+        }
+    return false;
+}
+
+// Gives worker w a piece that is reserved for `rich`. If w must read a compressed file
+// for it, it gets the pieces in file order, although `rich`, which holds them in memory,
+// takes them in a random order: a piece that lies before the previous one would make w
+// decompress the file from its start again.
+static bool take_of(struct leases *l, struct leases_worker *w, struct leases_worker *rich)
+{
+    const struct file *f = &l->files[w->file];
+    if (w->knows_file && f->in_pass && f->compressed &&
+        take_from_file(l, w, w->file, w->index + 1, rich))
+        return true;
+    const struct place *at = find_in_order(l, rich, &rich->cursor);
+    if (at == NULL || !l->files[at->file].compressed)
+        return take_from_order(l, w, rich, &rich->cursor);
+    return take_from_file(l, w, at->file, 0, rich);
+}
+
+static bool take_from_richest(struct leases *l, struct leases_worker *w)
+{
+    struct leases_worker *rich = NULL;
+    for (uint32_t i = 0; i < l->n_workers; i++) {
+        struct leases_worker *v = &l->workers[i];
+        if (v->alive && v->reserved > 1 && (rich == NULL || v->reserved > rich->reserved))
+            rich = v;
+    }
+    if (rich == NULL || !take_of(l, w, rich))
+        return false;
+    rich->reserved--;
+    return true;
+}
+
+// Returns whether a file that is handed out in order has a piece to give.
+static bool can_give(const struct file *f)
+{
+    return f->in_pass && f->in_order && (f->returned > 0 || f->count == LEASES_UNKNOWN);
+}
+
+// Chooses the file from which a worker gets its next piece in file order: the worker
+// stays with its file; otherwise it gets the file with the fewest readers, as each reader
+// decompresses the file from its start.
+static struct file *choose_file(struct leases *l, const struct leases_worker *w)
+{
+    struct file *best = NULL;
+    if (w->knows_file && can_give(&l->files[w->file]))
+        return &l->files[w->file];
+    for (uint32_t i = 0; i < l->n_files; i++) {
+        struct file *f = &l->files[i];
+        if (can_give(f) && (best == NULL || f->holders < best->holders))
+            best = f;
+    }
+    return best;
+}
+
+static bool take_in_order(struct leases *l, struct leases_worker *w)
+{
+    struct file *f = choose_file(l, w);
+    if (f == NULL)
+        return false;
+    uint32_t file = (uint32_t)(f - l->files);
+    for (uint64_t i = 0; i < f->made && f->returned > 0; i++) {
+        if (f->p[i].state != PIECE_FREE)
+            continue;
+        f->returned--;
+        take(l, w, file, i);
+        return true;
+    }
+    if (!make_piece(f))
+        return false;
+    take(l, w, file, f->made - 1);
+    return true;
+}
+
+void leases_ask_piece(struct leases *l, struct leases_worker *w, struct msg_leased *ret)
+{
+    if (!l->prepared && (leases_prepare(l) != 0 || !l->prepared))
+        return;
+    if (!w->holds && !take_own(l, w) && !take_unreserved(l, w) && !take_in_order(l, w) &&
+        !take_from_richest(l, w))
+        return;
+    ret->what = !leases_scores(l)                     ? WIRE_LEASE_PIECE
+                : l->pass.kind == WIRE_PASS_TEST_BEST ? WIRE_LEASE_SCORE_BEST
+                                                      : WIRE_LEASE_SCORE;
+    ret->file = w->file;
+    ret->index = w->index;
+    leases_pieces_done(l, &ret->pieces_done, &ret->pieces);
+}
+
+// Sets the number of pieces of a file, which has just become known. Pieces that were
+// handed out behind the end do not count.
+static void set_end(struct file *f, uint64_t count)
+{
+    if (!f->in_order || count >= f->count)
+        return;
+    f->count = count;
+    f->done = f->returned = 0;
+    for (uint64_t i = 0; i < f->made && i < count; i++) {
+        f->done += f->p[i].state == PIECE_DONE;
+        f->returned += f->p[i].state == PIECE_FREE;
+    }
+}
+
+// Continues the pass with the buckets when the last piece has been dealt.
+static void look_if_dealt(struct leases *l)
+{
+    bool all = l->buckets != 0 && !l->dealt;
+    for (uint32_t i = 0; i < l->n_files && all; i++)
+        all = !leases_deals(l, i) || l->files[i].done == l->files[i].count;
+    if (!all)
+        return;
+    l->dealt = true;
+    l->prepared = false;
+    (void)leases_prepare(l); // if it fails, it is tried again at the next request
+}
+
+bool leases_piece_done(struct leases *l, struct leases_worker *w,
+                       const struct msg_piece_done *m)
+{
+    if (!w->holds || w->file != m->file || w->index != m->index)
+        return false;
+    struct file *f = &l->files[w->file];
+    struct piece *p = &f->p[w->index];
+    w->holds = false;
+    f->holders--;
+    p->state = PIECE_DONE;
+    p->had = (uint32_t)(w - l->workers);
+    p->held = m->held != 0;
+    p->examples = m->examples < UINT32_MAX ? (uint32_t)m->examples : UINT32_MAX;
+    f->done += w->index < f->count;
+    if (m->at_end)
+        set_end(f, w->index + 1);
+    look_if_dealt(l);
+    return true;
+}
+
+static void give_back(struct leases *l, struct leases_worker *w)
+{
+    assert(w->holds && l->files[w->file].p[w->index].state == PIECE_LEASED);
+    struct file *f = &l->files[w->file];
+    struct piece *p = &f->p[w->index];
+    w->holds = false;
+    f->holders--;
+    p->state = PIECE_FREE;
+    p->left = true;
+    if (f->in_order) {
+        f->returned += w->index < f->count;
+        return;
+    }
+    struct leases_worker *v = keeper(l, p);
+    if (v != NULL) {
+        v->reserved++;
+        v->cursor = 0;
+    } else {
+        l->unreserved++;
+    }
+}
+
+// Sorts the pieces again after a worker has died: the pieces that it held in memory must
+// now be read from their files.
+static void order_again(struct leases *l)
+{
+    for (size_t i = 0; i < l->n_order; i++)
+        l->order[i].key = key_of(l, l->order[i].file, l->order[i].index);
+    if (l->n_order > 0)
+        qsort(l->order, l->n_order, sizeof(*l->order), by_key);
+    l->cursor = 0;
+    for (uint32_t i = 0; i < l->n_workers; i++)
+        l->workers[i].cursor = 0;
+}
+
+void leases_return_pieces(struct leases *l, struct leases_worker *w)
+{
+    if (w->holds)
+        give_back(l, w);
+    l->unreserved += w->reserved; // the workers that had these pieces are dead, so the
+                                  // pieces are reserved for nobody
+    order_again(l);
+    w->reserved = 0;
+}
+
+// Returns pieces per byte, from the files that were read to their end, by which the
+// pieces of the other files are estimated; 0 if no file was read to its end yet.
+static double pieces_a_byte(const struct leases *l)
+{
+    double pieces = 0, bytes = 0;
+    for (uint32_t i = 0; i < l->n_files; i++) {
+        const struct file *f = &l->files[i];
+        if (f->in_pass && f->pieces == LEASES_UNKNOWN && f->count != LEASES_UNKNOWN) {
+            pieces += (double)f->count;
+            bytes += (double)f->bytes;
+        }
+    }
+    return bytes > 0 ? pieces / bytes : 0;
+}
+
+bool leases_pieces_done(const struct leases *l, uint64_t *ret_done, uint64_t *ret_pieces)
+{
+    uint64_t done = 0, pieces = 0;
+    double a_byte = pieces_a_byte(l);
+    bool all = l->prepared, told = true;
+    for (uint32_t i = 0; i < l->n_files && l->prepared; i++) {
+        const struct file *f = &l->files[i];
+        if (!f->in_pass || leases_deals(l, i))
+            continue; // the buckets are not handed out before all pieces are dealt
+        uint64_t guess = (uint64_t)(a_byte * (double)f->bytes + 0.5);
+        bool open = f->count == LEASES_UNKNOWN;
+        done += f->done;
+        pieces += !open ? f->count : guess > f->made ? guess : f->made;
+        told &= !open || a_byte > 0;
+        all &= f->done == f->count;
+    }
+    if (ret_done != NULL)
+        *ret_done = done;
+    if (ret_pieces != NULL)
+        *ret_pieces = told ? pieces : 0;
+    return all;
+}

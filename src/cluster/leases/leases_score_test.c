@@ -1,0 +1,267 @@
+// Scoring passes: they follow a training pass and lease the pieces of their own files,
+// each once even if workers die. No report is lost, and training is not affected.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "cluster/leases/leases.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "kit/test.h"
+#include "wire/wire.h"
+
+// Files 0 and 1 are trained on; the buckets, if there are any, come next; then files 2
+// and 3 of --valid and the last file, of --test. The number of pieces of file 3 is
+// unknown to the scheduler.
+enum { FILES = 5, FIRST = 7, SECOND = 9, BUCKETS = 2 };
+static const uint64_t pieces[FILES] = {3, 2, 4, 3, 5};
+
+static struct leases *l;
+static uint32_t buckets;
+
+static void tell(uint32_t valid, uint32_t test, int want)
+{
+    struct buf files = BUF_INIT(1 << 16);
+    struct err e = {0};
+    for (uint32_t i = 0; i < FILES; i++) {
+        struct wire_data_file f = {.bytes = 100 + i,
+                                   .pieces = i == 3 ? UINT64_MAX : pieces[i],
+                                   .compressed = i == 3,
+                                   .name = wire_text("file")};
+        assert_int_equal(wire_put_data_file(&files, &f), 0);
+    }
+    struct msg_data m = {.files = {files.data, (uint32_t)files.len},
+                         .buckets = buckets,
+                         .valid = valid,
+                         .test = test};
+    assert_int_equal(leases_data(l, "a worker", &m, &e), want);
+    buf_free(&files);
+}
+
+static void begin(uint32_t with_buckets)
+{
+    struct err e = {0};
+    buckets = with_buckets;
+    assert_int_equal(leases_open(&l, &e), 0);
+    assert_int_equal(leases_worker_joined(l, FIRST), 0);
+    assert_int_equal(leases_worker_joined(l, SECOND), 0);
+    tell(2, 1, 0);
+}
+
+static void open_pass(uint64_t pass, enum wire_pass kind)
+{
+    struct msg_pass m = {.pass = pass, .kind = kind, .seed = 1};
+    struct err e = {0};
+    assert_int_equal(leases_pass(l, &m, &e), 0);
+    leases_check(l);
+}
+
+static struct msg_leased ask(uint32_t worker)
+{
+    struct msg_leased got;
+    leases_ask(l, worker, &(struct msg_lease){0}, &got);
+    leases_check(l);
+    return got;
+}
+
+static uint32_t in_truth(uint32_t file) // the buckets, if there are any, take one place
+                                        // before the files to score
+{
+    return file < 2 ? file : file - (buckets != 0);
+}
+
+static bool done(uint32_t worker, const struct msg_leased *got, struct wire_text report)
+{
+    bool bucket = buckets != 0 && got->file == 2;
+    struct msg_piece_done m = {.pass = got->pass,
+                               .file = got->file,
+                               .index = got->index,
+                               .at_end = !bucket &&
+                                         got->index + 1 >= pieces[in_truth(got->file)],
+                               .examples = 1,
+                               .report = report};
+    bool news = leases_done(l, worker, &m);
+    leases_check(l);
+    return news;
+}
+
+static bool over(uint64_t pass, uint64_t *ret_examples)
+{
+    struct msg_pass_state s;
+    struct buf reports = BUF_INIT(WIRE_BYTES_MAX);
+    leases_state(l, pass, &s, &reports);
+    buf_free(&reports);
+    if (ret_examples != NULL)
+        *ret_examples = s.examples;
+    return s.done;
+}
+
+// Lets both workers work in turn until they get nothing more. Checks that all leases are
+// of the kind `what` and of files `first` to `last`, or of the buckets. Returns the
+// number of leases.
+static uint64_t work(enum wire_lease what, uint32_t first, uint32_t last)
+{
+    uint64_t n = 0;
+    for (int idle = 0; idle < 2;) {
+        uint32_t worker = (n + (uint64_t)idle) % 2 == 0 ? FIRST : SECOND;
+        struct msg_leased got = ask(worker);
+        if (got.what == WIRE_LEASE_WAIT) {
+            idle++;
+            continue;
+        }
+        idle = 0;
+        assert_int_equal(got.what, what);
+        bool bucket = buckets != 0 && got.file == 2;
+        if (!bucket)
+            assert_in_range(in_truth(got.file), first, last);
+        else
+            assert_int_equal(what, WIRE_LEASE_PIECE);
+        assert_true(done(worker, &got, wire_text("x")));
+        n += bucket || got.index < pieces[in_truth(got.file)];
+    }
+    return n;
+}
+
+static void test_passes(void **state)
+{
+    (void)state;
+    for (uint32_t b = 0; b <= BUCKETS; b += BUCKETS) {
+        begin(b);
+        for (uint64_t pass = 1; pass <= 3; pass++) {
+            open_pass(pass, WIRE_PASS_PIECES);
+            assert_int_equal(work(WIRE_LEASE_PIECE, 0, 1), b == 0      ? 5
+                                                           : pass == 1 ? 5 + b
+                                                                       : b);
+            assert_true(over(pass, NULL));
+            open_pass(pass, WIRE_PASS_VALID);
+            assert_false(over(pass, NULL));
+            assert_int_equal(work(WIRE_LEASE_SCORE, 2, 3), 7);
+            // opening the same pass again changes nothing
+            open_pass(pass, WIRE_PASS_VALID);
+            assert_true(over(pass, NULL));
+        }
+        open_pass(3, WIRE_PASS_TEST_BEST);
+        assert_int_equal(work(WIRE_LEASE_SCORE_BEST, 4, 4), 5);
+        assert_true(over(3, NULL));
+        leases_close(l);
+    }
+}
+
+// A run that has done all its passes before only scores the test data.
+static void test_only(void **state)
+{
+    (void)state;
+    begin(BUCKETS);
+    open_pass(4, WIRE_PASS_TEST);
+    assert_int_equal(work(WIRE_LEASE_SCORE, 4, 4), 5);
+    assert_true(over(4, NULL));
+    leases_close(l);
+}
+
+// Passes of shares come before and after scoring passes.
+static void test_beside_shares(void **state)
+{
+    (void)state;
+    begin(0);
+    for (uint64_t pass = 1; pass <= 2; pass++) {
+        open_pass(pass, WIRE_PASS_SHARES);
+        struct msg_leased got = ask(FIRST);
+        assert_int_equal(got.what, WIRE_LEASE_SHARE);
+        assert_int_equal(ask(SECOND).what, WIRE_LEASE_SHARE);
+        struct msg_lease finished = {.pass = pass, .finished = pass};
+        leases_ask(l, FIRST, &finished, &got);
+        leases_ask(l, SECOND, &finished, &got);
+        assert_true(over(pass, NULL));
+        open_pass(pass, WIRE_PASS_VALID);
+        assert_int_equal(work(WIRE_LEASE_SCORE, 2, 3), 7);
+    }
+    leases_close(l);
+}
+
+static void test_death(void **state)
+{
+    (void)state;
+    uint64_t examples;
+    begin(0);
+    open_pass(1, WIRE_PASS_PIECES);
+    work(WIRE_LEASE_PIECE, 0, 1);
+    open_pass(1, WIRE_PASS_VALID);
+    struct msg_leased lost = ask(FIRST);
+    leases_worker_dead(l, FIRST);
+    assert_false(done(FIRST, &lost, wire_text("x")));
+    for (uint64_t n = 0;; n++) {
+        struct msg_leased got = ask(SECOND);
+        if (got.what == WIRE_LEASE_WAIT)
+            break;
+        assert_in_range(n, 0, 7); // up to 7 pieces, one of them behind the end of a file
+        assert_true(done(SECOND, &got, wire_text("x")));
+    }
+    assert_true(over(1, &examples));
+    assert_in_range(examples, 7, 8);
+    leases_close(l);
+}
+
+// If a report finds no room, its piece is not done and the piece is handed out again.
+static void test_no_room(void **state)
+{
+    (void)state;
+    static char large[WIRE_BYTES_MAX];
+    struct wire_text report = {large, sizeof(large) - 64};
+    struct buf some = BUF_INIT(WIRE_BYTES_MAX);
+    struct msg_pass_state s;
+    uint64_t kept = 0;
+    begin(0);
+    for (uint64_t pass = 1; pass < 20; pass++) { // the driver does not fetch the reports
+        open_pass(pass, WIRE_PASS_PIECES);
+        work(WIRE_LEASE_PIECE, 0, 1);
+        open_pass(pass, WIRE_PASS_TEST);
+        for (;;) {
+            struct msg_leased got = ask(FIRST), again;
+            if (got.what == WIRE_LEASE_WAIT)
+                break;
+            if (done(FIRST, &got, report)) {
+                kept++;
+                continue;
+            }
+            again = ask(FIRST);
+            assert_int_equal(again.what, WIRE_LEASE_SCORE);
+            assert_true(again.file == got.file && again.index == got.index);
+            assert_true(kept > 50);
+            while (!over(pass, NULL) && !done(FIRST, &again, report))
+                continue; // the driver fetches the reports, which makes room
+            leases_state(l, pass, &s, &some);
+            assert_true(s.reports > 0);
+            buf_free(&some);
+            leases_close(l);
+            return;
+        }
+    }
+    fail_msg("there was always room");
+}
+
+static void test_told(void **state)
+{
+    (void)state;
+    begin(0);
+    tell(2, 1, 0);
+    tell(1, 1, TUG_EUSAGE);
+    tell(1, 2, TUG_EUSAGE);
+    leases_close(l);
+    struct err e = {0};
+    assert_int_equal(leases_open(&l, &e), 0);
+    tell(6, 0, TUG_EDATA);
+    tell(3, 3, TUG_EDATA);
+    tell(UINT32_MAX, 1, TUG_EDATA);
+    leases_close(l);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_passes),        cmocka_unit_test(test_only),
+        cmocka_unit_test(test_beside_shares), cmocka_unit_test(test_death),
+        cmocka_unit_test(test_no_room),       cmocka_unit_test(test_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

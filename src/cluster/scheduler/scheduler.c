@@ -1,0 +1,461 @@
+// The scheduler's links: dispatches messages by the role of their sender, and keeps
+// deadlines.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "cluster/scheduler/scheduler.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "cluster/scheduler/scheduler_internal.h"
+
+enum { QUEUED_MAX = 64 << 20 };   // limit of bytes that are queued for one peer
+#define IDLE_NS (300 * SECOND_NS) // how long a peer that is not a node may be silent
+#define IDLE_LOOK_NS (60 * SECOND_NS)
+
+static int check_options(const struct scheduler_options *o, struct err *e)
+{
+    if (o->servers == 0)
+        return err_set(e, TUG_EUSAGE, "a cluster needs at least one server");
+    if (o->servers > ROSTER_MAX_NODES || o->workers > ROSTER_MAX_NODES)
+        return err_set(e, TUG_EUSAGE,
+                       "%u servers and %u workers are more than the %d nodes that a "
+                       "cluster can have",
+                       o->servers, o->workers, ROSTER_MAX_NODES);
+    if (o->partition_bits > ROSTER_MAX_PARTITION_BITS)
+        return err_set(e, TUG_EUSAGE,
+                       "2^%u partitions are more than the 2^%d that a table can have",
+                       o->partition_bits, ROSTER_MAX_PARTITION_BITS);
+    return 0;
+}
+
+int scheduler_open(struct scheduler **ret, const struct scheduler_options *o,
+                   struct err *e)
+{
+    TRY(check_options(o, e));
+    struct scheduler *s = mem_zalloc(sizeof(*s));
+    if (s == NULL)
+        return err_nomem(e, "the scheduler");
+    s->o = *o;
+    snprintf(s->host, sizeof(s->host), "%s", o->host != NULL ? o->host : "");
+    s->session = o->session_base;
+    s->reports = BUF_INIT(WIRE_BYTES_MAX);
+    s->roster.servers = o->servers;
+    s->roster.workers = o->workers;
+    s->roster.partition_bits = o->partition_bits;
+    int rc = leases_open(&s->leases, e);
+    if (rc == 0 && o->without_late_marks)
+        leases_forget_late_marks(s->leases);
+    if (rc == 0 && scheduler_list(s) != 0)
+        rc = err_nomem(e, "the roster");
+    if (rc != 0) {
+        scheduler_close(s);
+        return rc;
+    }
+    *ret = s;
+    return 0;
+}
+
+void scheduler_close(struct scheduler *s)
+{
+    if (s == NULL)
+        return;
+    leases_close(s->leases);
+    roster_free(&s->roster);
+    scheduler_drop_roster(s->encoded);
+    buf_free(&s->reports);
+    mem_free(s->links);
+    mem_free(s->nodes);
+    mem_free(s->processes);
+    mem_free(s->forgets);
+    mem_free(s);
+}
+
+void *scheduler_grow(void *p_array, uint32_t *n, uint32_t *cap, size_t bytes)
+{
+    assert(*n <= *cap);
+    void *array;
+    memcpy(&array, p_array, sizeof(array));
+    if (*n == *cap) {
+        uint32_t more = *cap == 0 ? 16 : *cap * 2;
+        array = mem_realloc_array(array, more, bytes);
+        if (array == NULL)
+            return NULL;
+        memcpy(p_array, &array, sizeof(array));
+        *cap = more;
+    }
+    return memset((char *)array + bytes * (*n)++, 0, bytes);
+}
+
+// Returns whether more may be queued for a peer. A peer that asks without reading must
+// not fill the memory.
+bool scheduler_has_room(const struct scheduler *s, van_link link)
+{
+    return link != 0 && van_queued(s->van, link) < QUEUED_MAX;
+}
+
+void scheduler_send(struct scheduler *s, van_link link, uint16_t type, uint64_t request,
+                    const void *msg)
+{
+    assert(msg != NULL);
+    // A message that is lost is requested again, or sent again by a later tick.
+    if (scheduler_has_room(s, link))
+        (void)van_send(s->van, link, type, request, msg, NULL);
+}
+
+void scheduler_refuse(struct scheduler *s, van_link link, uint64_t request, int code,
+                      const char *why)
+{
+    struct msg_error msg = {.code = code, .what = wire_text(why)};
+    scheduler_send(s, link, MSG_ERROR, request, &msg);
+}
+
+void scheduler_say(struct scheduler *s, const char *fmt, ...)
+{
+    char line[ERR_TEXT_MAX];
+    if (s->o.log == NULL)
+        return;
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(line, sizeof(line), fmt, args);
+    va_end(args);
+    s->o.log(s->o.log_ctx, line);
+}
+
+const char *scheduler_name(const struct node *n, char to[ROSTER_NAME_MAX])
+{
+    return roster_name(&n->n, to);
+}
+
+// Returns the time since 1970 in ns: the base that was given at the start, plus the time
+// that has passed.
+uint64_t scheduler_unix_ns(const struct scheduler *s)
+{
+    return s->o.session_base + (s->now - s->served_at);
+}
+
+static struct link *find_link(struct scheduler *s, van_link link)
+{
+    for (uint32_t i = 0; i < s->n_links; i++)
+        if (s->links[i].link == link)
+            return &s->links[i];
+    return NULL;
+}
+
+static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
+{
+    struct scheduler *s = ctx;
+    (void)accepted;
+    s->now = now;
+    struct link *l = scheduler_grow(&s->links, &s->n_links, &s->cap_links, sizeof(*l));
+    if (l == NULL) {
+        van_close_link(s->van, link);
+        return;
+    }
+    *l = (struct link){
+        .link = link, .heard = now, .node = SCHEDULER_NOBODY, .beats = SCHEDULER_NOBODY};
+    s->idle_look = clock_earlier(s->idle_look, now + IDLE_LOOK_NS);
+    scheduler_check(s);
+}
+
+static void on_closed(void *ctx, van_link link, const struct err *why, uint64_t now)
+{
+    struct scheduler *s = ctx;
+    (void)why;
+    s->now = now;
+    struct link *l = find_link(s, link);
+    if (l != NULL)
+        scheduler_forget_link(s, l);
+    scheduler_check(s);
+}
+
+static void on_refused(void *ctx, const struct err *why, uint64_t now)
+{
+    struct scheduler *s = ctx;
+    char line[ERR_TEXT_MAX];
+    s->now = now;
+    if (refusals_note(&s->refusals, why, now, line))
+        scheduler_say(s, "%s", line);
+}
+
+static void turn_away(struct scheduler *s, struct link *l, int code, const char *why)
+{
+    struct err e;
+    err_set(&e, code, "%s: %s", van_peer(s->van, l->link), why);
+    on_refused(s, &e, s->now);
+    scheduler_refuse(s, l->link, 0, code, why);
+    van_close_link(s->van, l->link);
+    scheduler_forget_link(s, l);
+}
+
+static void greet(struct scheduler *s, struct link *l, const struct msg_hello *m)
+{
+    if (m->cluster != s->o.cluster) {
+        char text[ERR_TEXT_MAX];
+        snprintf(text, sizeof(text),
+                 "this is cluster %016" PRIx64
+                 "'s scheduler at %s, not yours (%016" PRIx64
+                 "); check the names and addresses of the clusters",
+                 s->o.cluster, s->address, m->cluster);
+        turn_away(s, l, TUG_EUSAGE, text);
+        return;
+    }
+    l->greeted = true;
+    l->role = van_trust(s->van, l->link).role;
+    if (!proof_role_fits(m->role, l->role)) {
+        turn_away(s, l, TUG_EUSAGE, "its certificate or token is for another role");
+        return;
+    }
+    struct msg_welcome welcome = {
+        .role = WIRE_SCHEDULER,
+        .node = 1,
+        .unix_ns = scheduler_unix_ns(s),
+        .version = wire_text(tug_version()),
+    };
+    scheduler_send(s, l->link, MSG_WELCOME, 0, &welcome);
+}
+
+void scheduler_status_serve(struct scheduler *s, struct link *l, uint64_t request,
+                            const struct msg_status *m)
+{
+    (void)m;
+    struct buf json = BUF_INIT(WIRE_SPAN_MAX);
+    int rc = scheduler_json(s, &json);
+    if (rc == 0) {
+        struct msg_status_is msg = {.json = {json.data, json.len}};
+        scheduler_send(s, l->link, MSG_STATUS_IS, request, &msg);
+    } else {
+        scheduler_refuse(s, l->link, request, rc, "the status does not fit a message");
+    }
+    buf_free(&json);
+}
+
+// Logs one line for each order: what was ordered, by whom and from where.
+static void note_order(struct scheduler *s, const char *who, enum wire_role role,
+                       const char *from, const char *what)
+{
+    scheduler_say(s, "order: %s, by %s (%s) at %s", what, who,
+                  wire_role_name(role) != NULL ? wire_role_name(role) : "?", from);
+}
+
+void scheduler_ordered_serve(struct scheduler *s, struct node *n, uint64_t request,
+                             const struct msg_ordered *m)
+{
+    char name[ROSTER_NAME_MAX], from[VAN_ADDRESS_MAX], what[ERR_TEXT_MAX / 2];
+    const struct roster_node *who = roster_find(&s->roster, m->node);
+    (void)n, (void)request;
+    note_order(s, who != NULL ? roster_name(who, name) : "a tool", m->role,
+               wire_words(m->from, from, sizeof(from)),
+               wire_words(m->what, what, sizeof(what)));
+}
+
+void scheduler_stop_serve(struct scheduler *s, struct link *l, uint64_t request,
+                          const struct msg_stop *m)
+{
+    char why[ERR_TEXT_MAX];
+    wire_words(m->why, why, sizeof(why));
+    if (s->phase != SCHEDULER_ENDING) // if the cluster was ending already, this order has
+                                      // not ended it
+        note_order(s, "a tool", l->role, van_peer(s->van, l->link), "stop");
+    scheduler_send(s, l->link, MSG_OK, request, &(struct msg_ok){0});
+    scheduler_end(s, wire_code(m->code), why);
+}
+
+void scheduler_roster_wanted_serve(struct scheduler *s, struct link *l, uint64_t request,
+                                   const struct msg_roster_wanted *m)
+{
+    struct node *n = l->node != SCHEDULER_NOBODY ? &s->nodes[l->node] : NULL;
+    if (n != NULL && m->version > n->roster_version && m->version <= s->roster.version)
+        n->roster_version = m->version;
+    // A message without a request number only acknowledges a roster.
+    if (request != 0 || m->version < s->roster.version)
+        scheduler_send_roster(s, n, l->link, request);
+}
+
+// Serves messages from peers that need not have joined. Returns false for all other
+// messages.
+static bool from_anyone(struct scheduler *s, struct link *l, const struct van_message *m)
+{
+    switch (m->type) {
+    case MSG_HELLO:
+        greet(s, l, &m->m->hello);
+        return true;
+    case MSG_PING:
+        scheduler_send(s, l->link, MSG_OK, m->request, &(struct msg_ok){0});
+        return true;
+    case MSG_OK: // the answer to PING: its arrival is the sign of life
+        return true;
+#define TO_DOOR(NAME, name)                                                              \
+    case MSG_##NAME:                                                                     \
+        scheduler_##name##_serve(s, l, m->request, &m->m->name);                         \
+        return true;
+#include "wire/messages.def"
+    default:
+        return false;
+    }
+}
+
+static void from_node(struct scheduler *s, struct node *n, const struct van_message *m)
+{
+    switch (m->type) {
+#define TO_SCHEDULER(NAME, name)                                                         \
+    case MSG_##NAME:                                                                     \
+        scheduler_##name##_serve(s, n, m->request, &m->m->name);                         \
+        return;
+#include "wire/messages.def"
+    default:
+        scheduler_refuse(s, n->link, m->request, TUG_EUSAGE,
+                         "the scheduler does not answer messages of this kind");
+    }
+}
+
+static bool refused_for_role(struct scheduler *s, const struct link *l,
+                             const struct van_message *m)
+{
+    struct err what, e;
+    // MSG_OK and MSG_ERROR are answers to the scheduler's own questions on this link.
+    if (m->type == MSG_OK || m->type == MSG_ERROR || wire_may(m->type, l->role))
+        return false;
+    wire_may_not(m->type, l->role, &what);
+    err_set(&e, TUG_EUSAGE, "%s: %s", van_peer(s->van, l->link), what.text);
+    on_refused(s, &e, s->now);
+    scheduler_refuse(s, l->link, m->request, TUG_EUSAGE, what.text);
+    return true;
+}
+
+static void from_link(struct scheduler *s, struct link *l, const struct van_message *m)
+{
+    l->heard = s->now;
+    if (!l->greeted && m->type != MSG_HELLO) {
+        turn_away(s, l, TUG_EDATA, "the first message on a link must be hello");
+        return;
+    }
+    if (l->greeted && refused_for_role(s, l, m))
+        return;
+    if (l->node != SCHEDULER_NOBODY)
+        s->processes[s->nodes[l->node].process].sign_at = s->now;
+    if (from_anyone(s, l, m))
+        return;
+    if (l->node == SCHEDULER_NOBODY) {
+        scheduler_refuse(s, l->link, m->request, TUG_EUSAGE, "join the cluster first");
+        return;
+    }
+    struct node *n = &s->nodes[l->node];
+    if (n->n.alive || (n->left && m->type == MSG_LEAVE))
+        from_node(s, n, m);
+}
+
+static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t now)
+{
+    struct scheduler *s = ctx;
+    s->now = now;
+    struct link *l = find_link(s, link);
+    if (l != NULL)
+        from_link(s, l, m);
+    scheduler_check(s);
+}
+
+static void take_out_links(struct scheduler *s)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s->n_links; i++)
+        if (s->links[i].link != 0)
+            s->links[n++] = s->links[i];
+    s->n_links = n;
+}
+
+// Closes links of tools that have been silent for long; nodes are watched by their
+// heartbeats instead.
+static uint64_t close_idle(struct scheduler *s)
+{
+    if (s->now < s->idle_look)
+        return s->idle_look;
+    s->idle_look = VAN_NEVER; // set again when a tool connects
+    for (uint32_t i = 0; i < s->n_links; i++) {
+        struct link *l = &s->links[i];
+        if (l->link == 0 || l->node != SCHEDULER_NOBODY || l->beats_of != 0)
+            continue;
+        s->idle_look = s->now + IDLE_LOOK_NS;
+        if (s->now - l->heard < IDLE_NS)
+            continue;
+        van_close_link(s->van, l->link);
+        scheduler_forget_link(s, l);
+    }
+    return s->idle_look;
+}
+
+// After the scheduler itself was stopped or swapped out, counts the time of silence of
+// all peers anew: it could not hear them meanwhile.
+static void forgive_silence(struct scheduler *s)
+{
+    if (s->o.without_forgiving || s->due >= s->now ||
+        s->now - s->due < s->o.dead_timeout_ns / 4)
+        return;
+    for (uint32_t i = 0; i < s->n_processes; i++)
+        s->processes[i].sign_at = s->now;
+    for (uint32_t i = 0; i < s->n_nodes; i++)
+        if (s->nodes[i].link == 0)
+            s->nodes[i].closed_at = s->now;
+}
+
+static uint64_t on_tick(void *ctx, uint64_t now)
+{
+    struct scheduler *s = ctx;
+    s->now = now;
+    forgive_silence(s);
+    take_out_links(s);
+    uint64_t next = clock_earlier(close_idle(s), scheduler_find_dead(s));
+    next = clock_earlier(next, scheduler_forget_guests(s));
+    // may change which nodes are sent STOP
+    next = clock_earlier(next, scheduler_end_tick(s));
+    next = clock_earlier(next, scheduler_spread_roster(s));
+    s->due = clock_earlier(next, scheduler_work_tick(s));
+    scheduler_check(s);
+    return s->due;
+}
+
+struct van_handler scheduler_handler(struct scheduler *s)
+{
+    return (struct van_handler){
+        .ctx = s,
+        .opened = on_opened,
+        .message = on_message,
+        .closed = on_closed,
+        .tick = on_tick,
+        .refused = on_refused,
+    };
+}
+
+void scheduler_serve(struct scheduler *s, struct van *v, const char *address)
+{
+    assert(s->van == NULL && v != NULL);
+    s->van = v;
+    s->now = s->served_at = s->phase_at = van_now(v);
+    s->due = s->idle_look = VAN_NEVER;
+    snprintf(s->address, sizeof(s->address), "%s", address);
+    s->changed = true;
+}
+
+void scheduler_stop(struct scheduler *s, int code, const char *why)
+{
+    if (s->van != NULL)
+        s->now = van_now(s->van);
+    scheduler_end(s, code, why);
+    scheduler_check(s);
+}
+
+bool scheduler_finished(const struct scheduler *s, struct err *ret_why)
+{
+    if (s->finished && ret_why != NULL)
+        *ret_why = s->end;
+    return s->finished;
+}
+
+const struct roster *scheduler_roster(const struct scheduler *s)
+{
+    return &s->roster;
+}

@@ -1,0 +1,81 @@
+// The scheduler: it lets nodes in, gives out ids, ranks and the placement, holds
+// barriers, notices deaths, leases data, and ends the cluster. It is a state machine: its
+// van handler receives messages and the time, and it sends messages by the van.
+//
+// The cluster is ready (epoch 1) when all servers and workers that it was made for have
+// joined. The placement is empty until then. Ranks follow the order in which processes
+// joined. A worker that joins later gets the rank of a dead one, else the next.
+//
+// A node is declared dead when, for the time in the options, its link is closed without
+// LEAVE and the node has not come back with its ticket, or no heartbeat of its process
+// has arrived. The leases of a dead worker go to other workers. Its session is over:
+// servers refuse its messages, so that each of its last pushes is applied once or not at
+// all. A dead server means that the run cannot continue (there are no spares yet): all
+// nodes get STOP, which names the lost partitions.
+//
+// The run ends with RUN_OVER (a driver's), when the last worker has left or died, or with
+// STOP from a tool. Servers are stopped when no worker is left. scheduler_finished
+// returns true when all have left, or the time for leaving is over.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_CLUSTER_SCHEDULER_SCHEDULER_H
+#define TUG_CLUSTER_SCHEDULER_SCHEDULER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "cluster/roster.h"
+#include "van/van.h"
+
+struct scheduler_options {
+    uint64_t cluster;          // hash of the cluster's name, as in msg_hello
+    uint32_t servers, workers; // number of processes of each role
+    uint32_t partition_bits;
+    uint64_t gather_timeout_ns; // limit of time for all to join; then nodes get STOP,
+                                // which names the missing ones
+    uint64_t dead_timeout_ns;   // time without a sign of life after which a node is dead
+    uint64_t leave_timeout_ns;  // limit of time for all nodes to leave at the end
+    uint64_t session_base;      // session numbers start above it: the start time in ns
+    uint8_t session_key[32];    // random key of sessions: see cluster/proof.h
+    uint32_t pid;
+    const char *host;
+    // Whether the scheduler's process drives the run and, when scheduler_asked returns
+    // true, ends the run in order, with a save. Processes that got a signal to end then
+    // wait for that.
+    bool ends_in_order;
+    bool without_late_marks; // tests: see leases_forget_late_marks
+    bool without_signs; // tests: a node without heartbeats is declared dead without being
+                        // asked for a sign of life
+    bool without_forgiving; // tests: time during which the scheduler was stopped counts
+                            // as silence of the others
+    // called with lines about joins, deaths and the end; may be NULL
+    void (*log)(void *ctx, const char *line);
+    void *log_ctx;
+};
+
+struct scheduler;
+
+int scheduler_open(struct scheduler **ret, const struct scheduler_options *o,
+                   struct err *e);
+void scheduler_close(struct scheduler *s);
+
+// scheduler_handler returns the handler for the scheduler's van; scheduler_serve then
+// gives the scheduler that van, which listens at `address`.
+struct van_handler scheduler_handler(struct scheduler *s);
+void scheduler_serve(struct scheduler *s, struct van *v, const char *address);
+
+// Ends the cluster from inside the process, after a signal or a failure of the driver.
+void scheduler_stop(struct scheduler *s, int code, const char *why);
+
+// Returns whether a signal asked a process that the run needs to end (with
+// ends_in_order).
+bool scheduler_asked(const struct scheduler *s);
+
+// Returns true when all nodes have left, or the time for leaving is over. *ret_why is
+// then the cluster's result, with code 0 on success.
+bool scheduler_finished(const struct scheduler *s, struct err *ret_why);
+
+const struct roster *scheduler_roster(const struct scheduler *s);
+
+#endif

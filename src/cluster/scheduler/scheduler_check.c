@@ -1,0 +1,381 @@
+// Invariants of a scheduler between two events. They are asserted after each event in
+// builds with assertions; release builds do not contain them.
+//
+// No assertion depends on the content of a message, only on the state that the scheduler
+// keeps.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "cluster/scheduler/scheduler_internal.h"
+
+#ifndef NDEBUG
+
+#include <assert.h>
+
+#include "base/sampled.h"
+
+enum { SERVERS_FROM = 8, GUESTS_FROM = 1000000 };
+
+// Counts are within the capacity of their arrays.
+static void counts_have_room(const struct scheduler *s)
+{
+    assert(s->n_links <= s->cap_links);
+    assert(s->n_nodes <= s->cap_nodes);
+    assert(s->n_processes <= s->cap_processes);
+    assert(s->n_forgets <= s->cap_forgets);
+}
+
+// An unused entry of the node table, which the next guest may get, is not alive and has
+// no link.
+static void free_place_is_empty(const struct node *n)
+{
+    assert(!n->n.alive);
+    assert(n->link == 0);
+}
+
+// Ids of servers and workers cannot be equal, and each id is given once: owners of
+// partitions and holders of leases are known by their ids alone.
+static void id_is_of_its_role(const struct scheduler *s, const struct roster_node *n)
+{
+    uint32_t at = n->id - SERVERS_FROM;
+    switch (n->role) {
+    case WIRE_SCHEDULER:
+        assert(n->id == 1);
+        return;
+    case WIRE_SERVER:
+        assert(n->id >= SERVERS_FROM && at % 2 == 0 && at / 2 < s->n_servers);
+        return;
+    case WIRE_WORKER:
+        assert(n->id > SERVERS_FROM && at % 2 == 1 && at / 2 < s->n_workers);
+        return;
+    default:
+        assert(n->role == WIRE_DRIVER);
+        assert(n->id >= GUESTS_FROM && n->id - GUESTS_FROM < s->n_guests);
+    }
+}
+
+// Session numbers lie above the base of this start, up to the newest. A higher number
+// would be refused as a session that has not begun; a lower one belongs to an earlier
+// start.
+static void session_was_given(const struct scheduler *s, const struct node *n)
+{
+    assert(n->n.session > s->o.session_base);
+    assert(n->n.session <= s->session);
+}
+
+// A node lives and dies with its process. So a process stays as long as its nodes are in
+// the table, and agrees with them in all facts that others are told.
+static void node_fits_its_process(const struct scheduler *s, const struct node *n)
+{
+    assert(n->process < s->n_processes);
+    const struct process *p = &s->processes[n->process];
+    assert(p->used);
+    assert(p->role == n->n.role);
+    assert(p->rank == n->n.rank);
+    assert(n->n.loop < p->loops);
+}
+
+// A node that has left is not alive, and no node has acknowledged a roster that was not
+// made yet.
+static void node_is_up_to_date(const struct scheduler *s, const struct node *n)
+{
+    assert(!(n->left && n->n.alive));
+    assert(n->roster_version <= s->roster.version);
+    assert(n->sent_version <= s->roster.version);
+    assert(n->closed_at <= s->now && n->gone_at <= s->now);
+    assert(!n->drives || n->n.role == WIRE_DRIVER);
+}
+
+static void nodes_hold(const struct scheduler *s)
+{
+    uint32_t used = 0;
+    for (uint32_t i = 0; i < s->n_nodes; i++) {
+        const struct node *n = &s->nodes[i];
+        if (!n->used) {
+            free_place_is_empty(n);
+            continue;
+        }
+        used++;
+        id_is_of_its_role(s, &n->n);
+        session_was_given(s, n);
+        node_fits_its_process(s, n);
+        node_is_up_to_date(s, n);
+    }
+    assert(used == s->used_nodes); // the limit on the length of a roster relies on this
+                                   // count
+}
+
+// No two nodes have the same id, session, ticket or link, because a message of the second
+// would be answered in the name of the first. After each event one node is compared with
+// all others.
+static void node_is_the_only_one(const struct scheduler *s, uint32_t one)
+{
+    const struct node *n = &s->nodes[one];
+    for (uint32_t i = 0; i < s->n_nodes && n->used; i++) {
+        const struct node *other = &s->nodes[i];
+        if (i == one || !other->used)
+            continue;
+        // The id of the scheduler's own member is used again after that member has died.
+        assert(other->n.id != n->n.id || n->n.role == WIRE_SCHEDULER);
+        assert(other->n.session != n->n.session);
+        assert(other->ticket != n->ticket);
+        assert(other->link == 0 || other->link != n->link);
+        assert(other->process != n->process || other->n.loop != n->n.loop);
+    }
+}
+
+// A link that is gone stays in the list until the next tick. Until then no node and no
+// process refers to it.
+static void gone_link_is_empty(const struct link *l)
+{
+    assert(l->node == SCHEDULER_NOBODY);
+    assert(l->beats == SCHEDULER_NOBODY);
+    assert(l->beats_of == 0);
+}
+
+// A link belongs to the node that joined over it, after HELLO, and that node is answered
+// over this link.
+static void link_leads_to_its_node(const struct scheduler *s, const struct link *l)
+{
+    assert(l->greeted && l->node < s->n_nodes);
+    assert(s->nodes[l->node].used);
+    assert(s->nodes[l->node].link == l->link);
+}
+
+// A link with heartbeats refers to the process that sent them: when the link closes, that
+// process has only a short time to come back.
+static void beats_are_of_the_process(const struct scheduler *s, const struct link *l)
+{
+    assert(l->beats < s->n_processes);
+    const struct process *p = &s->processes[l->beats];
+    assert(p->used && p->beats);
+    assert(p->process == l->beats_of);
+}
+
+static void links_hold(const struct scheduler *s)
+{
+    uint32_t of_nodes = 0, linked = 0;
+    for (uint32_t i = 0; i < s->n_links; i++) {
+        const struct link *l = &s->links[i];
+        if (l->link == 0) {
+            gone_link_is_empty(l);
+            continue;
+        }
+        assert(l->heard <= s->now);
+        if (l->node != SCHEDULER_NOBODY) {
+            link_leads_to_its_node(s, l);
+            of_nodes++;
+        }
+        if (l->beats != SCHEDULER_NOBODY)
+            beats_are_of_the_process(s, l);
+    }
+    for (uint32_t i = 0; i < s->n_nodes; i++)
+        linked += s->nodes[i].link != 0;
+    assert(of_nodes == linked); // so each node's link is in the list exactly once
+}
+
+// The links are sorted by the time at which they were opened, which decides which link
+// has a process's newest heartbeats. The van never uses a link's number twice.
+static void link_is_the_only_one(const struct scheduler *s, uint32_t one)
+{
+    for (uint32_t i = 0; i < s->n_links && s->links[one].link != 0; i++)
+        assert(i == one || s->links[i].link != s->links[one].link);
+}
+
+// The count of a process's loops equals the number of its living nodes: the cluster
+// begins, and barriers wait, by this count.
+static void loops_are_counted(const struct scheduler *s, uint32_t one)
+{
+    const struct process *p = &s->processes[one];
+    uint32_t here = 0;
+    for (uint32_t i = 0; i < s->n_nodes; i++)
+        here += s->nodes[i].used && s->nodes[i].process == one && s->nodes[i].n.alive;
+    assert(here == p->here);
+}
+
+// Two living processes of a role never have the same rank, since data is divided by
+// ranks.
+static void rank_is_its_own(const struct scheduler *s, uint32_t one)
+{
+    const struct process *p = &s->processes[one];
+    for (uint32_t i = 0; i < s->n_processes && p->here > 0; i++) {
+        const struct process *other = &s->processes[i];
+        assert(i == one || other->here == 0 || other->role != p->role ||
+               other->rank != p->rank);
+    }
+}
+
+// A process enters barriers one generation at a time, so none is beyond the generation
+// that its group is in. No process has entered a barrier of a group that does not count
+// it.
+static void barriers_are_counted(const struct scheduler *s, const struct process *p)
+{
+    for (int group = 0; group < SCHEDULER_GROUPS; group++) {
+        assert(p->base[group] <= s->groups[group].completed);
+        assert(p->reached[group] <= s->groups[group].completed + 1);
+        assert(p->known[group] || p->reached[group] == 0);
+    }
+}
+
+static void processes_hold(const struct scheduler *s)
+{
+    for (uint32_t i = 0; i < s->n_processes; i++) {
+        const struct process *p = &s->processes[i];
+        assert(p->used || p->here == 0);
+        assert(p->here <= p->loops);
+        assert(p->sign_at <= s->now && p->silent_at <= s->now);
+        barriers_are_counted(s, p);
+    }
+}
+
+// The nodes of the roster are sorted by id, because a node is found by bisection.
+static void roster_is_in_order(const struct scheduler *s)
+{
+    const struct roster *r = &s->roster;
+    assert(r->n_nodes <= ROSTER_MAX_NODES);
+    for (uint32_t i = 1; i < r->n_nodes; i++)
+        assert(r->nodes[i - 1].id < r->nodes[i].id);
+}
+
+// The epoch is at most the version, as a new placement also makes a new version. No
+// session in the roster is newer than its `newest`.
+static void roster_is_numbered(const struct scheduler *s)
+{
+    assert(s->roster.epoch <= s->roster.version);
+    assert(s->roster.newest <= s->session);
+    assert(s->cut.roster <= s->roster.version + 1);
+}
+
+static uint32_t living(const struct roster *r, enum wire_role role)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < r->n_nodes; i++)
+        n += r->nodes[i].alive && r->nodes[i].role == role;
+    return n;
+}
+
+// Unless a change waits for the next roster, the roster agrees with the node table about
+// which nodes are alive.
+static void roster_agrees(const struct scheduler *s)
+{
+    if (s->changed)
+        return;
+    const enum wire_role roles[] = {WIRE_SERVER, WIRE_WORKER, WIRE_DRIVER};
+    for (size_t i = 0; i < sizeof(roles) / sizeof(*roles); i++)
+        assert(living(&s->roster, roles[i]) == scheduler_alive(s, roles[i]));
+}
+
+// The owner of a partition is a server that has joined. It is alive, unless the run ends
+// because that server has died.
+static void partition_has_its_server(const struct scheduler *s, uint32_t partition)
+{
+    for (int space = 0; space < WIRE_SPACES; space++) {
+        const uint32_t *owners = s->roster.owners[space];
+        assert(owners != NULL);
+        const struct roster_node *n = roster_find(&s->roster, owners[partition]);
+        assert(n != NULL && n->role == WIRE_SERVER);
+        assert(n->alive || s->broken);
+    }
+}
+
+// The encoded roster was made from this roster or an earlier one, and is kept as long as
+// a link sends it.
+static void encoded_roster_holds(const struct scheduler *s)
+{
+    const struct encoded_roster *x = s->encoded;
+    if (x == NULL)
+        return;
+    assert(x->users > 0);
+    assert(x->msg.version <= s->roster.version && x->msg.epoch <= s->roster.epoch);
+    assert(x->msg.nodes.data == x->nodes.data && x->msg.nodes.n == x->nodes.len);
+    assert(x->msg.owners.data == x->owners.data && x->msg.owners.n == x->owners.len);
+    size_t partitions = (size_t)1 << s->roster.partition_bits;
+    assert(x->owners.len ==
+           (x->msg.epoch != 0 ? WIRE_SPACES * partitions * sizeof(uint32_t) : 0));
+}
+
+// There is a placement if and only if the run has begun. Once it has ended, the phase is
+// ENDING. A driver may declare the run over before it has begun.
+static void run_is_in_its_phase(const struct scheduler *s)
+{
+    assert(s->phase <= SCHEDULER_ENDING && s->phase_at <= s->now);
+    assert(s->phase != SCHEDULER_GATHERING || s->roster.epoch == 0);
+    assert(s->phase != SCHEDULER_RUNNING || s->roster.epoch != 0);
+    assert(s->phase == SCHEDULER_ENDING || (s->end.code == 0 && !s->finished));
+    assert(!s->broken || s->phase != SCHEDULER_GATHERING);
+}
+
+// A run has one driver, so that no two open passes. Its entry stays after its death,
+// because other nodes are told that it drove.
+static void run_has_one_driver(const struct scheduler *s)
+{
+    uint32_t drivers = 0;
+    for (uint32_t i = 0; i < s->n_nodes; i++)
+        drivers += s->nodes[i].used && s->nodes[i].drives;
+    assert(drivers == (s->driven ? 1 : 0));
+    assert(!s->driven || s->phase != SCHEDULER_GATHERING);
+}
+
+// Messages that let servers forget pieces are sorted by roster version, since the first
+// ones are sent first.
+static void forgets_are_in_order(const struct scheduler *s)
+{
+    for (uint32_t i = 0; i < s->n_forgets; i++) {
+        assert(s->forgets[i].version <= s->roster.version + 1);
+        assert(i == 0 || s->forgets[i - 1].version <= s->forgets[i].version);
+    }
+}
+
+// A living worker can get leases, and the pieces of a dead one are free for others.
+static void leases_know_the_worker(const struct scheduler *s, const struct node *n)
+{
+    if (n->used && n->n.role == WIRE_WORKER)
+        assert(leases_has_worker(s->leases, n->n.id) == n->n.alive);
+}
+
+static void check_all(const struct scheduler *s)
+{
+    nodes_hold(s);
+    links_hold(s);
+    processes_hold(s);
+    roster_is_in_order(s);
+    roster_agrees(s);
+    run_has_one_driver(s);
+    forgets_are_in_order(s);
+}
+
+// Checks one entry of each kind after an event, and the next entry after the next event.
+static void check_one(const struct scheduler *s)
+{
+    uint64_t turn = s->events;
+    if (s->n_nodes > 0) {
+        node_is_the_only_one(s, (uint32_t)(turn % s->n_nodes));
+        leases_know_the_worker(s, &s->nodes[turn % s->n_nodes]);
+    }
+    if (s->n_links > 0)
+        link_is_the_only_one(s, (uint32_t)(turn % s->n_links));
+    if (s->n_processes > 0) {
+        loops_are_counted(s, (uint32_t)(turn % s->n_processes));
+        rank_is_its_own(s, (uint32_t)(turn % s->n_processes));
+    }
+    if (s->roster.epoch != 0)
+        partition_has_its_server(s, (uint32_t)turn &
+                                        (((uint32_t)1 << s->roster.partition_bits) - 1));
+}
+
+void scheduler_check(struct scheduler *s)
+{
+    if (s->made_up)
+        return;
+    s->events++;
+    counts_have_room(s);
+    roster_is_numbered(s);
+    encoded_roster_holds(s);
+    run_is_in_its_phase(s);
+    leases_check(s->leases);
+    if (!sampled_now(s->events, s->n_nodes + s->n_links + s->n_forgets))
+        return;
+    check_all(s);
+    check_one(s);
+}
+
+#endif

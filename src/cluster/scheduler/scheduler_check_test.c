@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cluster/leases/leases_internal.h"
+#include "kit/broken.h"
+#include "kit/guest.h"
+#include "kit/test.h"
+
+static void check(void)
+{
+    scheduler_check(w.s);
+}
+
+// A cluster of two servers, two workers and a driver, which are nodes 0 to 4 in the order
+// in which they joined.
+enum { SERVER, OTHER_SERVER, WORKER, OTHER_WORKER, DRIVER };
+
+static struct node *node(int i)
+{
+    return &w.s->nodes[i];
+}
+
+static struct process *process(int i)
+{
+    return &w.s->processes[node(i)->process];
+}
+
+static struct link *link_of(int i)
+{
+    for (uint32_t k = 0; k < w.s->n_links; k++)
+        if (w.s->links[k].node == (uint32_t)i)
+            return &w.s->links[k];
+    fail();
+    return NULL;
+}
+
+static void break_room(void)
+{
+    w.s->n_links = w.s->cap_links + 1;
+}
+
+static void break_free_place(void)
+{
+    node(WORKER)->used = false;
+}
+
+static void break_id(void)
+{
+    node(SERVER)->n.id++; // an id of the workers
+}
+
+static void break_session(void)
+{
+    node(WORKER)->n.session = w.s->session + 1;
+}
+
+static void break_process(void)
+{
+    process(WORKER)->rank += 7;
+}
+
+static void break_left(void)
+{
+    node(WORKER)->left = true;
+}
+
+static void break_used(void)
+{
+    w.s->used_nodes++;
+}
+
+static void break_ticket(void)
+{
+    node(OTHER_WORKER)->ticket = node(WORKER)->ticket;
+}
+
+static void break_gone_link(void)
+{
+    struct link *l = link_of(WORKER);
+    l->link = 0;
+    node(WORKER)->link = 0;
+}
+
+static void break_link_of_node(void)
+{
+    link_of(WORKER)->node = DRIVER;
+}
+
+static void break_node_of_link(void)
+{
+    link_of(WORKER)->node = SCHEDULER_NOBODY;
+}
+
+static void break_beats(void)
+{
+    link_of(WORKER)->beats = node(SERVER)->process;
+}
+
+static void break_links(void)
+{
+    link_of(WORKER)->node = SCHEDULER_NOBODY;
+    node(WORKER)->link = 0;
+    w.s->links[0].link = w.s->links[1].link;
+    w.s->nodes[w.s->links[0].node].link = w.s->links[1].link;
+}
+
+static void break_loops(void)
+{
+    process(WORKER)->here = 0;
+}
+
+static void break_rank(void)
+{
+    process(OTHER_WORKER)->rank = process(WORKER)->rank;
+    node(OTHER_WORKER)->n.rank = node(WORKER)->n.rank;
+}
+
+static void break_barrier(void)
+{
+    process(WORKER)->reached[WIRE_GROUP_WORKERS] = 9;
+}
+
+static void break_process_count(void)
+{
+    process(WORKER)->here = 2;
+}
+
+static void break_order(void)
+{
+    struct roster_node n = w.s->roster.nodes[1];
+    w.s->roster.nodes[1] = w.s->roster.nodes[2];
+    w.s->roster.nodes[2] = n;
+}
+
+static void break_version(void)
+{
+    w.s->roster.newest = w.s->session + 1;
+}
+
+static void break_list(void)
+{
+    w.s->roster.nodes[2].alive = false; // the entry of a worker
+    w.s->changed = false;
+}
+
+static void break_owner(void)
+{
+    w.s->roster.owners[WIRE_SPACE_RANGE][5] = node(WORKER)->n.id;
+}
+
+static void break_encoded(void)
+{
+    w.s->encoded->msg.owners.n -= 4;
+}
+
+static void break_phase(void)
+{
+    w.s->phase = SCHEDULER_GATHERING; // the wrong phase, as there is a placement
+}
+
+static void break_end(void)
+{
+    w.s->finished = true;
+}
+
+static void break_driver(void)
+{
+    w.s->driven = !w.s->driven;
+}
+
+static void break_forgets(void)
+{
+    struct forget *f = scheduler_grow(&w.s->forgets, &w.s->n_forgets, &w.s->cap_forgets,
+                                      sizeof(*f));
+    f->version = w.s->roster.version + 2;
+}
+
+static void break_leases(void)
+{
+    leases_worker_dead(w.s->leases, node(WORKER)->n.id);
+}
+
+static const struct broken all[] = {
+    {"counts_have_room", break_room},
+    {"free_place_is_empty", break_free_place},
+    {"id_is_of_its_role", break_id},
+    {"session_was_given", break_session},
+    {"node_fits_its_process", break_process},
+    {"node_is_up_to_date", break_left},
+    {"nodes_hold", break_used},
+    {"node_is_the_only_one", break_ticket},
+    {"gone_link_is_empty", break_gone_link},
+    {"link_leads_to_its_node", break_link_of_node},
+    {"links_hold", break_node_of_link},
+    {"beats_are_of_the_process", break_beats},
+    {"is_the_only_one", break_links},
+    {"loops_are_counted", break_loops},
+    {"rank_is_its_own", break_rank},
+    {"barriers_are_counted", break_barrier},
+    {"processes_hold", break_process_count},
+    {"roster_is_in_order", break_order},
+    {"roster_is_numbered", break_version},
+    {"roster_agrees", break_list},
+    {"partition_has_its_server", break_owner},
+    {"encoded_roster_holds", break_encoded},
+    {"run_is_in_its_phase", break_phase},
+    {"run_is_in_its_phase", break_end},
+    {"run_has_one_driver", break_driver},
+    {"forgets_are_in_order", break_forgets},
+    {"leases_know_the_worker", break_leases},
+};
+
+static void test_every_invariant_can_fail(void **state)
+{
+    (void)state;
+    guest_open_world(2, 2);
+    guest_add_all(2, 2, true);
+    expect_all_broken(all, sizeof(all) / sizeof(*all), check);
+    world_close(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_invariant_can_fail)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,390 @@
+// The end of a cluster: nodes that leave, and their results; runs that cannot continue;
+// and STOP, which is repeated until all nodes have left.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cluster/scheduler/scheduler_internal.h"
+
+enum { PARTITIONS_NAMED = 80 }; // longest list of lost partitions, in characters
+
+void scheduler_stop_node(struct scheduler *s, struct node *n)
+{
+    assert(s->phase == SCHEDULER_ENDING); // also for a node that has left and asks again
+    struct msg_stop msg = {.code = s->end.code, .why = wire_text(s->end.text)};
+    n->stop_at = s->now > 0 ? s->now : 1;
+    scheduler_send(s, n->link, MSG_STOP, 0, &msg);
+}
+
+void scheduler_end(struct scheduler *s, int code, const char *why)
+{
+    if (s->phase == SCHEDULER_ENDING)
+        return; // the first reason is kept
+    s->phase = SCHEDULER_ENDING;
+    s->phase_at = s->now;
+    s->end.code = code;
+    snprintf(s->end.text, sizeof(s->end.text), "%s", why);
+    leases_over(s->leases);
+    scheduler_say(s, "the cluster ends%s%s", why[0] != 0 ? ": " : "", why);
+    for (uint32_t i = 0; i < s->n_nodes; i++)
+        if (s->nodes[i].n.alive)
+            scheduler_stop_node(s, &s->nodes[i]);
+}
+
+static bool rank_was_taken(const struct scheduler *s, const struct node *lost)
+{
+    for (uint32_t i = 0; i < s->n_nodes; i++) {
+        const struct node *n = &s->nodes[i];
+        if (n->used && n->left && n->n.role == lost->n.role && n->n.rank == lost->n.rank)
+            return true;
+    }
+    return false;
+}
+
+// Returns a worker that was lost and whose rank no other worker has taken over and then
+// left in order; NULL if there is none.
+static const struct node *missed_worker(const struct scheduler *s)
+{
+    for (uint32_t i = 0; i < s->n_nodes; i++) {
+        const struct node *n = &s->nodes[i];
+        if (n->used && n->lost && n->n.role == WIRE_WORKER && !rank_was_taken(s, n))
+            return n;
+    }
+    return NULL;
+}
+
+static void end_for(struct scheduler *s, const struct node *lost)
+{
+    char name[ROSTER_NAME_MAX], why[ERR_TEXT_MAX];
+    snprintf(why, sizeof(why), "%s has disconnected without giving a reason",
+             scheduler_name(lost, name));
+    scheduler_end(s, TUG_EIO, why);
+}
+
+// Ends the cluster, after a worker has gone, if it was the last one.
+static void after_worker(struct scheduler *s)
+{
+    const struct node *missed = missed_worker(s);
+    if (s->o.workers == 0 || scheduler_alive(s, WIRE_WORKER) > 0)
+        return;
+    if (s->phase == SCHEDULER_OVER)
+        scheduler_end(s, 0, "");
+    else if (s->phase == SCHEDULER_RUNNING && s->fail.code != 0)
+        scheduler_end(s, s->fail.code, s->fail.text);
+    else if (s->phase == SCHEDULER_RUNNING && missed != NULL)
+        end_for(s, missed);
+    else if (s->phase == SCHEDULER_RUNNING && s->driven)
+        scheduler_end(s, TUG_EIO, "all workers have left before the run was over");
+    else if (s->phase == SCHEDULER_RUNNING)
+        scheduler_end(s, 0, "");
+}
+
+// Writes the partitions of a node as "12-40, 77", as many as fit.
+static void list_partitions(const struct scheduler *s, const struct node *n, char *to,
+                            size_t cap)
+{
+    uint32_t partitions = (uint32_t)1 << s->roster.partition_bits;
+    const uint32_t *owners = s->roster.owners[WIRE_SPACE_SPARSE];
+    size_t at = 0;
+    to[0] = 0;
+    for (uint32_t p = 0, end; p < partitions; p = end + 1) {
+        const struct roster_node *owner = roster_find(&s->roster, owners[p]);
+        end = p;
+        if (owner == NULL || owner->process != n->n.process)
+            continue;
+        while (end + 1 < partitions && owners[end + 1] == owners[p])
+            end++;
+        int more = end > p ? snprintf(to + at, cap - at, "%s%u-%u", at > 0 ? ", " : "", p,
+                                      end)
+                           : snprintf(to + at, cap - at, "%s%u", at > 0 ? ", " : "", p);
+        at += more > 0 ? (size_t)more : 0;
+        if (at + 32 > cap) {
+            snprintf(to + at, cap - at, ", ...");
+            return;
+        }
+    }
+}
+
+static void server_lost(struct scheduler *s, const struct node *n)
+{
+    char name[ROSTER_NAME_MAX], list[PARTITIONS_NAMED], why[ERR_TEXT_MAX];
+    list_partitions(s, n, list, sizeof(list));
+    snprintf(why, sizeof(why),
+             "%s is gone, and with it partitions %s of %u (there is no replica); resume "
+             "from the last checkpoint",
+             scheduler_name(n, name), list[0] != 0 ? list : "none",
+             (uint32_t)1 << s->roster.partition_bits);
+    scheduler_end(s, TUG_EIO, why);
+}
+
+static void note_failure(struct scheduler *s, int code, const char *why)
+{
+    if (s->fail.code != 0)
+        return;
+    s->fail.code = code;
+    snprintf(s->fail.text, sizeof(s->fail.text), "%s", why);
+}
+
+void scheduler_lost(struct scheduler *s, struct node *n)
+{
+    assert(!n->n.alive);
+    if (s->phase == SCHEDULER_GATHERING && n->n.role != WIRE_DRIVER)
+        return; // another worker may take over its rank
+    if (s->phase == SCHEDULER_RUNNING && n->n.role == WIRE_SERVER)
+        server_lost(s, n);
+    if (n->drives && s->phase < SCHEDULER_OVER)
+        end_for(s, n);
+    if (n->n.role != WIRE_WORKER)
+        return;
+    n->lost = s->phase == SCHEDULER_RUNNING;
+    after_worker(s);
+}
+
+// Returns whether another worker is left that can do the work of this process.
+static bool others_work(const struct scheduler *s, uint32_t process)
+{
+    for (uint32_t i = 0; i < s->n_processes; i++) {
+        const struct process *p = &s->processes[i];
+        if (i != process && p->used && p->role == WIRE_WORKER && p->here > 0 && !p->asked)
+            return true;
+    }
+    return false;
+}
+
+// A signal asks this process to end. Returns true if the run does not need the process,
+// or has no driver that could end the run in order.
+static bool may_leave(struct scheduler *s, uint32_t process)
+{
+    struct process *p = &s->processes[process];
+    p->asked = true;
+    if (!s->o.ends_in_order || s->phase == SCHEDULER_GATHERING)
+        return true;
+    if (s->phase != SCHEDULER_RUNNING || s->asked)
+        return false; // the process gets STOP
+    if (p->role == WIRE_WORKER && others_work(s, process))
+        return true;
+    s->asked = true;
+    scheduler_say(s, "%s %u was asked to end: the run ends in order",
+                  p->role == WIRE_SERVER ? "server" : "worker", p->rank);
+    return false;
+}
+
+// A sender that knows a process's number is that process: see scheduler_heartbeat_serve.
+void scheduler_may_leave_serve(struct scheduler *s, struct link *l, uint64_t request,
+                               const struct msg_may_leave *m)
+{
+    bool leave = true;
+    for (uint32_t i = 0; i < s->n_processes; i++) {
+        const struct process *p = &s->processes[i];
+        if (p->used && p->process == m->process && proof_role_fits(p->role, l->role))
+            leave = may_leave(s, i);
+    }
+    scheduler_send(s, l->link, MSG_OK, request, &(struct msg_ok){.value = leave});
+}
+
+bool scheduler_asked(const struct scheduler *s)
+{
+    return s->asked;
+}
+
+// Returns whether a node that leaves with this code ends the run: wrong usage, bad data
+// and bugs would affect all other nodes, too.
+static bool ends_the_run(const struct scheduler *s, const struct node *n, int code)
+{
+    return code == TUG_EUSAGE || code == TUG_EDATA || code == TUG_EINTERNAL ||
+           n->n.role != WIRE_WORKER || s->phase == SCHEDULER_GATHERING;
+}
+
+static void left_failing(struct scheduler *s, const struct node *n,
+                         const struct msg_leave *m)
+{
+    char name[ROSTER_NAME_MAX], why[ERR_TEXT_MAX], said[ERR_TEXT_MAX - ROSTER_NAME_MAX];
+    int code = m->code;
+    snprintf(why, sizeof(why), "%.*s ended with code %d%s%s", ROSTER_NAME_MAX,
+             scheduler_name(n, name), err_exit_code(code), m->why.n > 0 ? ": " : "",
+             wire_words(m->why, said, sizeof(said)));
+    // The reason of an end is logged by scheduler_end, and once there is one all nodes
+    // report it.
+    if (s->phase != SCHEDULER_ENDING ? !ends_the_run(s, n, code) : s->end.code == 0)
+        scheduler_say(s, "%s", why);
+    if (s->phase == SCHEDULER_ENDING && s->end.code == 0) {
+        s->end.code = code; // the first failure of a run that had ended well
+        snprintf(s->end.text, sizeof(s->end.text), "%s", why);
+    } else if (ends_the_run(s, n, code)) {
+        scheduler_end(s, code, why);
+    } else {
+        note_failure(s, code, why);
+    }
+}
+
+// Returns whether the failure of this node may end the run. A guest may not, unless it
+// has the right to stop the cluster; a tool's token only allows it to look.
+static bool may_end_all(const struct scheduler *s, const struct node *n)
+{
+    return n->n.role != WIRE_DRIVER || n->drives ||
+           wire_may(MSG_STOP, van_trust(s->van, n->link).role);
+}
+
+// Refuses a code that is neither 0 nor one of tug/tug.h: it would have no meaning for the
+// other nodes.
+static bool refused_for_code(struct scheduler *s, const struct node *n, uint64_t request,
+                             int32_t code)
+{
+    char name[ROSTER_NAME_MAX], why[ERR_TEXT_MAX];
+    if (wire_code(code) == code)
+        return false;
+    snprintf(
+        why, sizeof(why),
+        "%s leaves with code %d, which is not one of tug/tug.h, where 0 means success",
+        scheduler_name(n, name), code);
+    scheduler_refuse(s, n->link, request, TUG_EUSAGE, why);
+    return true;
+}
+
+void scheduler_leave_serve(struct scheduler *s, struct node *n, uint64_t request,
+                           const struct msg_leave *m)
+{
+    if (refused_for_code(s, n, request, m->code))
+        return;
+    scheduler_send(s, n->link, MSG_OK, request, &(struct msg_ok){0});
+    if (!n->n.alive)
+        return;
+    bool ends = may_end_all(s, n);
+    scheduler_gone(s, n, true);
+    if (m->code != 0 && ends)
+        left_failing(s, n, m);
+    else if (n->n.role == WIRE_SERVER && s->phase == SCHEDULER_RUNNING)
+        server_lost(s, n);
+    else if (n->drives && s->phase == SCHEDULER_RUNNING)
+        scheduler_end(s, TUG_EIO, "the driver has left before the run was over");
+    if (n->n.role == WIRE_WORKER)
+        after_worker(s);
+}
+
+void scheduler_run_over_serve(struct scheduler *s, struct node *n, uint64_t request,
+                              const struct msg_run_over *m)
+{
+    char why[ERR_TEXT_MAX];
+    if (n->n.role != WIRE_DRIVER) {
+        scheduler_refuse(s, n->link, request, TUG_EUSAGE,
+                         "only the driver may end the run");
+        return;
+    }
+    scheduler_send(s, n->link, MSG_OK, request, &(struct msg_ok){0});
+    if (s->phase >= SCHEDULER_OVER)
+        return;
+    if (m->code != 0) {
+        scheduler_end(s, wire_code(m->code), wire_words(m->why, why, sizeof(why)));
+        return;
+    }
+    s->phase = SCHEDULER_OVER;
+    s->phase_at = s->now;
+    leases_over(s->leases);
+    if (scheduler_alive(s, WIRE_WORKER) == 0)
+        scheduler_end(s, 0, "");
+}
+
+// Appends "1 of 2 workers" to `counts`, and to `missing` the processes: "worker 1" or
+// "server 0 (2 of its 4 loops are here)".
+static void who_is_missing(const struct scheduler *s, enum wire_role role,
+                           uint32_t wanted, struct buf *counts, struct buf *missing)
+{
+    const char *name = role == WIRE_SERVER ? "server" : "worker";
+    uint32_t here = 0;
+    struct buf list = BUF_INIT(ERR_TEXT_MAX / 2);
+    for (uint32_t rank = 0; rank < wanted; rank++) {
+        const struct process *p = NULL;
+        for (uint32_t i = 0; i < s->n_processes; i++)
+            if (s->processes[i].role == role && s->processes[i].rank == rank &&
+                s->processes[i].here > 0)
+                p = &s->processes[i];
+        if (p != NULL && p->here == p->loops) {
+            here++;
+            continue;
+        }
+        const char *comma = list.len > 0 ? ", " : "";
+        if (p == NULL)
+            (void)buf_printf(&list, "%s%s %u", comma, name, rank);
+        else
+            (void)buf_printf(&list, "%s%s %u (%u of its %u loops are here)", comma, name,
+                             rank, p->here, p->loops);
+    }
+    if (here < wanted) {
+        (void)buf_printf(counts, "%s%u of %u %s%s", counts->len > 0 ? " and " : "",
+                         wanted - here, wanted, name, wanted == 1 ? "" : "s");
+        (void)buf_printf(missing, "%s%.*s", missing->len > 0 ? ", " : "", (int)list.len,
+                         list.len > 0 ? list.data : "");
+    }
+    buf_free(&list);
+}
+
+static void gathering_failed(struct scheduler *s)
+{
+    char why[ERR_TEXT_MAX];
+    struct buf counts = BUF_INIT(ERR_TEXT_MAX), missing = BUF_INIT(ERR_TEXT_MAX);
+    who_is_missing(s, WIRE_SERVER, s->o.servers, &counts, &missing);
+    who_is_missing(s, WIRE_WORKER, s->o.workers, &counts, &missing);
+    snprintf(why, sizeof(why), "waited %" PRIu64 " s for %.*s: missing %.*s",
+             s->o.gather_timeout_ns / SECOND_NS, (int)counts.len,
+             counts.len > 0 ? counts.data : "", (int)missing.len,
+             missing.len > 0 ? missing.data : "");
+    buf_free(&counts);
+    buf_free(&missing);
+    scheduler_end(s, TUG_EIO, why);
+}
+
+// Finishes after the time for leaving, although some node has not left.
+static void finish_without(struct scheduler *s)
+{
+    s->finished = true;
+    for (uint32_t i = 0; i < s->n_nodes && s->end.code == 0; i++) {
+        char name[ROSTER_NAME_MAX];
+        if (s->nodes[i].n.alive)
+            err_set(&s->end, TUG_EIO, "%s has not left within %" PRIu64 " s",
+                    scheduler_name(&s->nodes[i], name),
+                    s->o.leave_timeout_ns / SECOND_NS);
+    }
+}
+
+static uint64_t tick_ending(struct scheduler *s)
+{
+    uint64_t over = s->phase_at + s->o.leave_timeout_ns, next = over;
+    bool somebody = false;
+    for (uint32_t i = 0; i < s->n_nodes; i++) {
+        struct node *n = &s->nodes[i];
+        if (!n->n.alive)
+            continue;
+        somebody = true;
+        if (n->link == 0)
+            continue;
+        if (s->now >= n->stop_at + SCHEDULER_RESEND_NS)
+            scheduler_stop_node(s, n);
+        if (n->stop_at + SCHEDULER_RESEND_NS < next)
+            next = n->stop_at + SCHEDULER_RESEND_NS;
+    }
+    if (!somebody)
+        s->finished = true;
+    else if (s->now >= over && !s->finished)
+        finish_without(s);
+    return s->finished ? VAN_NEVER : next;
+}
+
+uint64_t scheduler_end_tick(struct scheduler *s)
+{
+    if (s->phase == SCHEDULER_GATHERING) {
+        uint64_t over = s->served_at + s->o.gather_timeout_ns;
+        if (s->now < over)
+            return over;
+        gathering_failed(s);
+    }
+    if (s->phase == SCHEDULER_OVER) {
+        uint64_t over = s->phase_at + s->o.leave_timeout_ns;
+        if (s->now < over)
+            return over;
+        scheduler_end(s, 0, "");
+    }
+    return s->phase == SCHEDULER_ENDING ? tick_ending(s) : VAN_NEVER;
+}

@@ -1,0 +1,233 @@
+// Internals that the files of the scheduler share: links, processes, nodes, and the state
+// of the cluster.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_CLUSTER_SCHEDULER_SCHEDULER_INTERNAL_H
+#define TUG_CLUSTER_SCHEDULER_SCHEDULER_INTERNAL_H
+
+#include "base/buf.h"
+#include "cluster/leases/leases.h"
+#include "cluster/proof.h"
+#include "cluster/scheduler/refusals.h"
+#include "cluster/scheduler/scheduler.h"
+#include "os/clock.h"
+
+enum { SCHEDULER_GROUPS = 8 };
+// Interval at which rosters, views and STOP are repeated.
+#define SCHEDULER_RESEND_NS ((uint64_t)500000000)
+#define SCHEDULER_NOBODY UINT32_MAX // "No entry", as an index of a node or a process
+
+struct link {
+    van_link link; // 0 if the link is gone; the next tick then removes this entry
+    bool greeted;
+    uint64_t heard;      // when the last message arrived
+    enum wire_role role; // role that the peer was let in with
+    uint32_t node;  // index of the node that joined over this link, or SCHEDULER_NOBODY
+    uint32_t beats; // index of the process whose heartbeats arrive on this link, or
+                    // SCHEDULER_NOBODY
+    uint64_t beats_of; // number of that process, since heartbeats may arrive before it
+                       // joins; 0: none
+};
+
+// A process, with all its loops, which have the same role.
+struct process {
+    bool used; // false if this entry is free
+    uint64_t process;
+    enum wire_role role;
+    uint32_t rank;
+    uint16_t loops, here; // number of its loops, and of those that have joined
+    bool late;            // whether it joined a cluster that was running
+    bool beats;           // whether it has ever sent a heartbeat
+    uint64_t silent_at;   // when the link of its heartbeats closed; 0: that link is open
+    uint64_t sign_at;     // when its last sign of life arrived
+    int64_t skew_ns;      // its clock minus the scheduler's, at its last heartbeat
+    bool asked;           // whether a signal has asked it to end
+    // Barriers. The generations of a process start at 1, which is generation `base` of
+    // the group.
+    bool known[SCHEDULER_GROUPS]; // whether the group waits for this process
+    uint64_t base[SCHEDULER_GROUPS], reached[SCHEDULER_GROUPS];
+};
+
+struct node {
+    bool used; // false if this entry is free
+    struct roster_node n;
+    uint64_t ticket;
+    uint32_t process; // index of its process
+    van_link link;    // 0: not connected
+    uint64_t closed_at, gone_at;
+    uint64_t pinged_at; // when it was asked for a sign of life, as its process seemed
+                        // silent
+    bool left; // it has left by LEAVE; a node that has neither left nor is alive is dead
+    bool lost; // it died while the cluster ran
+    uint64_t roster_version;          // version of the roster that it has acknowledged
+    uint64_t sent_version, roster_at; // version that it was sent last, and when
+    uint64_t stop_at;                 // when STOP was sent to it; 0: not yet
+    uint64_t cut_request;   // request number of the newest CUT that was answered
+    uint64_t state_request; // request number of the newest request that was answered by
+                            // PASS_STATE
+    bool drives; // it is the driver that has opened a pass; other nodes of its role are
+                 // guests
+};
+
+struct group {
+    uint64_t completed; // number of complete generations
+};
+
+// A piece whose pushes servers may forget, once they have a roster of this version, which
+// has all deaths before the piece was done.
+struct forget {
+    struct msg_forget msg;
+    uint64_t version;
+};
+
+// The workers that take part in a save: those in the roster of version `roster`, with
+// sessions up to `newest`.
+struct cut_of {
+    uint64_t save, roster, newest;
+};
+
+// An encoded roster, shared by the scheduler and the links that have not sent all of it.
+struct encoded_roster {
+    uint32_t users;
+    struct buf nodes, owners;
+    struct msg_roster msg;
+};
+
+enum scheduler_phase {
+    SCHEDULER_GATHERING,
+    SCHEDULER_RUNNING,
+    SCHEDULER_OVER,  // the driver has finished; workers leave
+    SCHEDULER_ENDING // all nodes are told to stop
+};
+
+struct scheduler {
+    struct scheduler_options o;
+    char host[64], address[VAN_ADDRESS_MAX];
+    struct van *van;
+    uint64_t now, served_at;
+    uint64_t due;       // when the next tick is due
+    uint64_t idle_look; // when to look for silent tools again
+
+    struct link *links;
+    uint32_t n_links, cap_links;
+    struct node *nodes; // in the order of joining, except that guests reuse free entries
+    uint32_t n_nodes, cap_nodes, used_nodes;
+    struct process *processes;
+    uint32_t n_processes, cap_processes;
+    uint32_t n_servers, n_workers; // number of servers and workers that ever joined; the
+                                   // next id depends on it
+    uint32_t n_guests;             // number of drivers that ever joined
+    uint64_t session;
+    struct refusals refusals;
+
+    struct roster roster;
+    struct encoded_roster *encoded; // NULL if not made yet
+    bool changed; // the node table has changed since the roster was made
+    uint64_t listed_at;
+    uint64_t room_at; // no roster is sent before this time
+    bool broken;      // a server has died, so that some partitions have no owner
+
+    struct group groups[SCHEDULER_GROUPS];
+
+    struct leases *leases;
+    bool driven;                 // a driver has opened a pass
+    struct msg_pass_state state; // the last answer to a driver, which is repeated if it
+                                 // was lost
+    struct buf reports;
+    uint32_t state_of; // node id of that driver
+    uint64_t state_request;
+    struct forget *forgets;
+    uint32_t n_forgets, cap_forgets;
+    struct cut_of cut;
+    uint64_t views_at; // when views were sent last; 0: none are due
+
+    enum scheduler_phase phase;
+    uint64_t phase_at;
+    bool asked; // a process that the run needs was asked to end, so the run is to end in
+                // order
+    struct err end;  // why the cluster ends
+    struct err fail; // the first failure of a worker: the result, if no worker is left to
+                     // finish the run
+    bool finished;
+
+    uint64_t events; // number of events so far, which scheduler_check counts
+    bool made_up;    // tests: the state is an impossible one and is not checked
+};
+
+// Appends a zeroed element to the array that *p_array points to, and returns it; NULL if
+// memory is out.
+void *scheduler_grow(void *p_array, uint32_t *n, uint32_t *cap, size_t bytes);
+
+bool scheduler_has_room(const struct scheduler *s, van_link link);
+void scheduler_send(struct scheduler *s, van_link link, uint16_t type, uint64_t request,
+                    const void *msg);
+void scheduler_refuse(struct scheduler *s, van_link link, uint64_t request, int code,
+                      const char *why);
+void scheduler_say(struct scheduler *s, const char *fmt, ...) PRINTF_LIKE(2, 3);
+const char *scheduler_name(const struct node *n, char to[ROSTER_NAME_MAX]);
+uint64_t scheduler_unix_ns(const struct scheduler *s);
+
+// Functions that serve one type of message each: of any peer (TO_DOOR), or of a node that
+// has joined (TO_SCHEDULER).
+#define TO_DOOR(NAME, name)                                                              \
+    void scheduler_##name##_serve(struct scheduler *s, struct link *l, uint64_t request, \
+                                  const struct msg_##name *m);
+#define TO_SCHEDULER(NAME, name)                                                         \
+    void scheduler_##name##_serve(struct scheduler *s, struct node *n, uint64_t request, \
+                                  const struct msg_##name *m);
+#include "wire/messages.def"
+
+// The nodes: scheduler_nodes.c.
+void scheduler_forget_link(struct scheduler *s, struct link *l); // l has closed
+// Keeps the link of a node from being closed to make room for others. Links of guests are
+// not kept: any number of tools may join as guests.
+void scheduler_keep_link(struct scheduler *s, van_link link, enum wire_role role);
+void scheduler_close_link(struct scheduler *s, struct node *n);
+uint32_t scheduler_alive(const struct scheduler *s, enum wire_role role);
+
+// Life and death of processes: scheduler_signs.c. scheduler_gone records that n is no
+// longer alive.
+void scheduler_gone(struct scheduler *s, struct node *n, bool left);
+uint64_t scheduler_find_dead(struct scheduler *s); // returns when to call it again
+// Forgets guests some time after they have gone. Returns when to call it again.
+uint64_t scheduler_forget_guests(struct scheduler *s);
+// Frees the entry of a process, and detaches it from all links with its heartbeats, so
+// that they do not count for the next process in this entry.
+void scheduler_free_process(struct scheduler *s, uint32_t process);
+
+// The roster and the placement: scheduler_roster.c.
+int scheduler_list(struct scheduler *s); // makes the node table; 0 or TUG_ENOMEM
+void scheduler_send_roster(struct scheduler *s, struct node *n, van_link link,
+                           uint64_t request);
+void scheduler_drop_roster(void *encoded); // drops one use; NULL is fine
+uint64_t scheduler_spread_roster(struct scheduler *s);
+
+// Barriers: scheduler_barrier.c.
+void scheduler_barriers_again(struct scheduler *s); // call it when a node has gone
+// Returns the names of the nodes that the group waits for; empty if there are none.
+const char *scheduler_missing(const struct scheduler *s, uint8_t group, char *to,
+                              size_t cap);
+
+// Data and passes: scheduler_work.c.
+uint64_t scheduler_work_tick(struct scheduler *s);
+
+// The end: scheduler_end.c.
+void scheduler_lost(struct scheduler *s, struct node *n); // n has just died
+void scheduler_end(struct scheduler *s, int code, const char *why);
+void scheduler_stop_node(struct scheduler *s, struct node *n);
+uint64_t scheduler_end_tick(struct scheduler *s);
+
+// Asserts what must hold between two events: scheduler_check.c.
+#ifndef NDEBUG
+void scheduler_check(struct scheduler *s);
+#else
+static inline void scheduler_check(struct scheduler *s)
+{
+    (void)s;
+}
+#endif
+
+// Writes the status as one JSON object. Returns 0, TUG_ENOMEM or TUG_EDATA (too long).
+int scheduler_json(const struct scheduler *s, struct buf *ret);
+
+#endif

@@ -1,0 +1,430 @@
+// Nodes that have joined: their ids, ranks and links.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/printable.h"
+#include "cluster/scheduler/scheduler_internal.h"
+
+enum {
+    FIRST_ID = 8, // as in ps-lite: servers have even ids, workers odd ones
+    FIRST_GUEST_ID = 1000000,
+    MAX_LOOPS = 1024,
+    MAX_GUESTS = ROSTER_MAX_NODES / 8, // limit of guests, so that workers still find room
+};
+
+static struct node *by_ticket(struct scheduler *s, uint64_t ticket)
+{
+    for (uint32_t i = 0; i < s->n_nodes; i++)
+        if (s->nodes[i].used && s->nodes[i].ticket == ticket)
+            return &s->nodes[i];
+    return NULL;
+}
+
+static uint32_t find_process(const struct scheduler *s, uint64_t process,
+                             enum wire_role role)
+{
+    for (uint32_t i = 0; i < s->n_processes; i++)
+        if (s->processes[i].used && s->processes[i].process == process &&
+            s->processes[i].role == role)
+            return i;
+    return SCHEDULER_NOBODY;
+}
+
+static bool has_living_nodes(const struct scheduler *s, uint32_t process)
+{
+    for (uint32_t i = 0; i < s->n_nodes; i++)
+        if (s->nodes[i].process == process && s->nodes[i].n.alive)
+            return true;
+    return false;
+}
+
+uint32_t scheduler_alive(const struct scheduler *s, enum wire_role role)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s->n_nodes; i++)
+        n += s->nodes[i].n.role == role && s->nodes[i].n.alive;
+    return n;
+}
+
+// Returns whether this node holds its rank in this role: it is alive, or has left in
+// order.
+static bool holds_rank(const struct node *n, enum wire_role role)
+{
+    return n->n.role == role && (n->n.alive || n->left);
+}
+
+static bool rank_taken(const struct scheduler *s, enum wire_role role, uint32_t rank)
+{
+    for (uint32_t i = 0; i < s->n_nodes; i++)
+        if (holds_rank(&s->nodes[i], role) && s->nodes[i].n.rank == rank)
+            return true;
+    return false;
+}
+
+// Returns the lowest free rank. One scan of all nodes covers many ranks, as thousands of
+// nodes may join at one time.
+static uint32_t free_rank(const struct scheduler *s, enum wire_role role)
+{
+    enum { RANKS = 4096 };
+    for (uint32_t first = 0;; first += RANKS) {
+        uint8_t taken[RANKS] = {0};
+        for (uint32_t i = 0; i < s->n_nodes; i++) {
+            const struct node *n = &s->nodes[i];
+            if (holds_rank(n, role) && n->n.rank >= first && n->n.rank - first < RANKS)
+                taken[n->n.rank - first] = 1;
+        }
+        const uint8_t *is_free = memchr(taken, 0, RANKS);
+        if (is_free != NULL)
+            return first + (uint32_t)(is_free - taken);
+    }
+}
+
+// Returns the rank that the node asks for, if that rank is free and one of those that the
+// cluster was made for; otherwise the lowest free rank.
+static uint32_t rank_for(const struct scheduler *s, const struct msg_join *m)
+{
+    uint32_t wanted = m->role == WIRE_SERVER ? s->o.servers : s->o.workers;
+    if (m->wish > 0 && m->wish <= wanted && !rank_taken(s, m->role, m->wish - 1))
+        return m->wish - 1;
+    return free_rank(s, m->role);
+}
+
+// Names are printed, so they may not hold control characters.
+static bool is_printable(struct wire_text t)
+{
+    return printable_check(t.data, t.n);
+}
+
+static const char *check_join(const struct msg_join *m)
+{
+    if (m->role < WIRE_SCHEDULER || m->role > WIRE_DRIVER)
+        return "nodes of this role do not join a cluster";
+    if (m->loops == 0 || m->loops > MAX_LOOPS || m->loop >= m->loops ||
+        (m->role == WIRE_SCHEDULER && m->loops > 1))
+        return "the numbers of the process's loops are inconsistent";
+    if (m->tables > WIRE_TABLES_DENSE)
+        return "it asks for a kind of tables that is not known";
+    if (m->address.n >= VAN_ADDRESS_MAX || m->host.n >= WIRE_TEXT_MAX)
+        return "its address or host name is too long";
+    if (!is_printable(m->address) || !is_printable(m->host))
+        return "its address or host name cannot be printed";
+    if (m->role == WIRE_SERVER && m->address.n == 0)
+        return "a server must listen";
+    return NULL;
+}
+
+// Refuses a node that joins under the process number of a node with another role: all
+// loops of a process have one role.
+static const char *check_number(const struct scheduler *s, const struct msg_join *m,
+                                char to[ERR_TEXT_MAX])
+{
+    for (uint32_t i = 0; i < s->n_processes; i++) {
+        const struct process *p = &s->processes[i];
+        if (!p->used || p->process != m->process || p->role == m->role)
+            continue;
+        snprintf(to, ERR_TEXT_MAX,
+                 "its process has already joined as a %s, and a process has one role; "
+                 "start another process",
+                 wire_role_name(p->role));
+        return to;
+    }
+    return NULL;
+}
+
+// Checks a join against the nodes that `process` has so far. Returns why it is refused,
+// or NULL.
+static const char *check_process(const struct scheduler *s, uint32_t process,
+                                 const struct msg_join *m)
+{
+    if (s->processes[process].loops != m->loops)
+        return "its process has joined with another number of loops";
+    if (!has_living_nodes(s, process))
+        return "its process counts as dead; start it again";
+    for (uint32_t i = 0; i < s->n_nodes; i++)
+        if (s->nodes[i].used && s->nodes[i].process == process &&
+            s->nodes[i].n.loop == m->loop)
+            return "this loop of its process has joined already";
+    return NULL;
+}
+
+static const char *check_room(const struct scheduler *s, const struct msg_join *m,
+                              char to[ERR_TEXT_MAX])
+{
+    if (m->role == WIRE_SCHEDULER && scheduler_alive(s, WIRE_SCHEDULER) > 0)
+        return "the cluster has its scheduler already"; // the two would have the same id
+    if (m->role != WIRE_SERVER)
+        return NULL;
+    if (s->phase == SCHEDULER_GATHERING && free_rank(s, WIRE_SERVER) < s->o.servers)
+        return NULL;
+    snprintf(
+        to, ERR_TEXT_MAX,
+        "this cluster was started for %u server%s, and %s; servers cannot be added later",
+        s->o.servers, s->o.servers == 1 ? "" : "s",
+        s->o.servers == 1 ? "it is there" : "they are there");
+    return to;
+}
+
+static uint32_t new_process(struct scheduler *s, const struct msg_join *m)
+{
+    uint32_t rank = m->role == WIRE_DRIVER ? s->n_guests : rank_for(s, m);
+    uint32_t at = 0;
+    while (at < s->n_processes && s->processes[at].used)
+        at++;
+    if (at == s->n_processes &&
+        scheduler_grow(&s->processes, &s->n_processes, &s->cap_processes,
+                       sizeof(*s->processes)) == NULL)
+        return SCHEDULER_NOBODY;
+    struct process *p = &s->processes[at];
+    *p = (struct process){.used = true};
+    p->process = m->process;
+    p->role = m->role;
+    p->rank = rank;
+    p->loops = m->loops;
+    // The scheduler's own member may join just after the cluster has become ready.
+    p->late = s->phase != SCHEDULER_GATHERING && m->role != WIRE_SCHEDULER;
+    p->sign_at = s->now;
+    for (uint32_t i = 0; i < s->n_links; i++)
+        if (s->links[i].link != 0 && s->links[i].beats_of == m->process &&
+            proof_role_fits(m->role, s->links[i].role)) {
+            s->links[i].beats = at;
+            p->beats = true;
+        }
+    return at;
+}
+
+static struct node *new_place(struct scheduler *s)
+{
+    for (uint32_t i = 0; i < s->n_nodes; i++)
+        if (!s->nodes[i].used)
+            return &s->nodes[i];
+    return scheduler_grow(&s->nodes, &s->n_nodes, &s->cap_nodes, sizeof(*s->nodes));
+}
+
+static uint32_t new_id(struct scheduler *s, enum wire_role role)
+{
+    if (role == WIRE_SCHEDULER)
+        return 1;
+    if (role == WIRE_SERVER)
+        return FIRST_ID + 2 * s->n_servers++;
+    if (role == WIRE_WORKER)
+        return FIRST_ID + 1 + 2 * s->n_workers++;
+    return FIRST_GUEST_ID + s->n_guests++;
+}
+
+// Returns false if memory is out.
+static bool fill_node(struct scheduler *s, struct node *n, uint32_t process,
+                      const struct msg_join *m)
+{
+    uint64_t known_as;
+    if (!proof_process(&known_as, s->o.session_key, m->process))
+        return false;
+    *n = (struct node){.used = true, .process = process, .ticket = m->ticket};
+    n->n = (struct roster_node){
+        .id = new_id(s, m->role),
+        .role = m->role,
+        .tables = m->tables,
+        .alive = true,
+        .rank = s->processes[process].rank,
+        .session = ++s->session,
+        .process = known_as,
+        .loop = m->loop,
+        .pid = m->pid,
+    };
+    snprintf(n->n.host, sizeof(n->n.host), "%.*s", (int)m->host.n,
+             m->host.n > 0 ? m->host.data : "");
+    snprintf(n->n.address, sizeof(n->n.address), "%.*s", (int)m->address.n,
+             m->address.n > 0 ? m->address.data : "");
+    return true;
+}
+
+static bool is_full(const struct scheduler *s, enum wire_role role)
+{
+    uint32_t guests = 0;
+    for (uint32_t i = 0; i < s->n_nodes && role == WIRE_DRIVER; i++)
+        guests += s->nodes[i].used && s->nodes[i].n.role == WIRE_DRIVER;
+    // one node less, as the scheduler has a line of its own in the roster
+    return guests >= MAX_GUESTS || s->used_nodes >= ROSTER_MAX_NODES - 1;
+}
+
+// Returns whether this node is a guest: a tool or a program that only looks. The driver
+// of a run is in the scheduler's own process.
+static bool is_guest(const struct scheduler *s, const struct node *n)
+{
+    return n->n.role == WIRE_DRIVER &&
+           (n->n.pid != s->o.pid ||
+            (s->o.host != NULL && strcmp(n->n.host, s->o.host) != 0));
+}
+
+// Adds a node. If it is refused, returns NULL with the reason in *ret_why. NULL without a
+// reason means that memory is out; the node will ask again.
+static struct node *new_node(struct scheduler *s, const struct msg_join *m,
+                             const char **ret_why, char text[ERR_TEXT_MAX])
+{
+    *ret_why = check_join(m);
+    // All loops count, including those that have joined, because members cannot read a
+    // longer roster.
+    if (*ret_why == NULL && is_full(s, m->role))
+        *ret_why = "the cluster has as many nodes as it can have";
+    if (*ret_why != NULL)
+        return NULL;
+    uint32_t process = find_process(s, m->process, m->role);
+    *ret_why = process != SCHEDULER_NOBODY ? check_process(s, process, m)
+                                           : check_number(s, m, text);
+    if (*ret_why == NULL && process == SCHEDULER_NOBODY)
+        *ret_why = check_room(s, m, text);
+    if (*ret_why != NULL)
+        return NULL;
+    bool fresh = process == SCHEDULER_NOBODY;
+    if (fresh)
+        process = new_process(s, m);
+    if (process == SCHEDULER_NOBODY)
+        return NULL;
+    struct node *n = new_place(s);
+    if (n == NULL || !fill_node(s, n, process, m) ||
+        (m->role == WIRE_WORKER && leases_worker_joined(s->leases, n->n.id) != 0)) {
+        if (n != NULL)
+            n->used = n->n.alive = false;
+        if (fresh)
+            scheduler_free_process(s, process);
+        return NULL;
+    }
+    s->used_nodes++;
+    s->processes[process].here++;
+    s->changed = true;
+    char name[ROSTER_NAME_MAX];
+    if (!is_guest(s, n))
+        scheduler_say(s, "%s joined as node %u", scheduler_name(n, name), n->n.id);
+    return n;
+}
+
+void scheduler_keep_link(struct scheduler *s, van_link link, enum wire_role role)
+{
+    if (role != WIRE_DRIVER)
+        van_joined(s->van, link);
+}
+
+void scheduler_close_link(struct scheduler *s, struct node *n)
+{
+    van_link link = n->link;
+    for (uint32_t i = 0; i < s->n_links; i++)
+        if (s->links[i].link == link)
+            scheduler_forget_link(s, &s->links[i]);
+    van_close_link(s->van, link);
+}
+
+static void attach(struct scheduler *s, struct node *n, struct link *l)
+{
+    assert(n->used && l->link != 0 && l->greeted);
+    if (n->link == l->link)
+        return;
+    if (n->link != 0)
+        scheduler_close_link(s, n);
+    if (l->node != SCHEDULER_NOBODY) // a link belongs to one node, the last that joined
+                                     // over it
+        s->nodes[l->node].link = 0;
+    n->link = l->link;
+    scheduler_keep_link(s, l->link, n->n.role);
+    n->sent_version = 0;
+    n->stop_at = 0;
+    l->node = (uint32_t)(n - s->nodes);
+}
+
+// Refuses a node that says it has joined before but is not known under that id: with
+// another id it would own other partitions than those whose rows it holds.
+static const char *check_identity(const struct scheduler *s, const struct node *n,
+                                  const struct msg_join *m, char to[ERR_TEXT_MAX])
+{
+    bool ours = m->session > s->o.session_base && m->session <= s->session;
+    if ((m->node == 0 && m->session == 0) ||
+        (n != NULL && m->node == n->n.id && m->session == n->n.session))
+        return NULL;
+    snprintf(to, ERR_TEXT_MAX,
+             ours ? "the scheduler does not know node %u any more"
+                  : "the scheduler was started again after node %u had joined, and knows "
+                    "nothing of the cluster before; start the whole cluster again, and "
+                    "resume from the last save",
+             m->node);
+    return to;
+}
+
+// Sends JOINED. If memory is out it sends nothing, and the node asks again.
+static void tell_joined(struct scheduler *s, const struct node *n, uint64_t request)
+{
+    const struct van_trust trust = van_trust(s->van, n->link);
+    const struct proof_of whose = {n->n.session, n->n.id, (uint8_t)n->n.role};
+    uint8_t secret[MAC_BYTES];
+    if (!proof_secret(secret, s->o.session_key, &whose, trust.certificate))
+        return;
+    struct msg_joined joined = {
+        .node = n->n.id,
+        .session = n->n.session,
+        .rank = n->n.rank,
+        .secret = {(const char *)secret, MAC_BYTES},
+    };
+    if (n->n.role == WIRE_SERVER)
+        joined.key = (struct wire_text){(const char *)s->o.session_key, MAC_BYTES};
+    scheduler_send(s, n->link, MSG_JOINED, request, &joined);
+}
+
+// The node lived when the cluster ended, and STOP did not reach it in time. The end, and not
+// its own silence, is the reason why it cannot go on.
+static bool missed_the_end(const struct scheduler *s, const struct node *n)
+{
+    return s->phase == SCHEDULER_ENDING && !n->n.alive && !n->left && n->stop_at != 0;
+}
+
+void scheduler_join_serve(struct scheduler *s, struct link *l, uint64_t request,
+                          const struct msg_join *m)
+{
+    char text[ERR_TEXT_MAX], name[ROSTER_NAME_MAX];
+    struct node *n = by_ticket(s, m->ticket);
+    const char *why = check_identity(s, n, m, text);
+    if (why == NULL && !proof_role_fits(m->role, l->role))
+        why = "its certificate or token is for another role";
+    if (why == NULL && n == NULL && s->phase == SCHEDULER_ENDING) {
+        struct msg_stop stop = {.code = s->end.code, .why = wire_text(s->end.text)};
+        scheduler_send(s, l->link, MSG_STOP, 0, &stop);
+        return;
+    }
+    if (why == NULL && n == NULL) {
+        n = new_node(s, m, &why, text);
+    } else if (why == NULL && missed_the_end(s, n)) {
+        n->left = true; // STOP says why the cluster ended; its LEAVE is answered
+    } else if (why == NULL && !n->n.alive && !n->left) {
+        snprintf(text, sizeof(text),
+                 "%s counts as dead: it gave no sign of life for %" PRIu64 " s",
+                 scheduler_name(n, name), s->o.dead_timeout_ns / SECOND_NS);
+        why = text;
+    }
+    if (why != NULL) {
+        scheduler_refuse(s, l->link, request, TUG_EIO, why);
+        return;
+    }
+    if (n == NULL)
+        return;
+    attach(s, n, l);
+    s->processes[n->process].sign_at = s->now;
+    tell_joined(s, n, request);
+    if (s->phase == SCHEDULER_ENDING)
+        scheduler_stop_node(s, n);
+}
+
+void scheduler_forget_link(struct scheduler *s, struct link *l)
+{
+    assert(l->link != 0);
+    l->link = 0;
+    if (l->beats != SCHEDULER_NOBODY)
+        s->processes[l->beats].silent_at = s->now;
+    l->beats = SCHEDULER_NOBODY;
+    l->beats_of = 0;
+    if (l->node == SCHEDULER_NOBODY)
+        return;
+    struct node *n = &s->nodes[l->node];
+    l->node = SCHEDULER_NOBODY;
+    n->link = 0;
+    n->closed_at = s->now;
+}

@@ -1,0 +1,280 @@
+// Makes the roster and sends it to all nodes until they acknowledge it.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/plural.h"
+#include "cluster/ring.h"
+#include "cluster/scheduler/scheduler_internal.h"
+
+enum {
+    SMALL_CLUSTER = 256, // largest number of nodes that get each roster without a pause
+    PAUSE_NS = 100000,   // pause between two versions of the roster in a larger cluster,
+                         // per node
+    LATER_NS = 5000000,  // delay after which a roster is tried again that found no room
+    ROSTERS_QUEUED_MAX = 64 << 20, // limit of queued bytes of all rosters together
+};
+
+static int by_id(const void *a, const void *b)
+{
+    const struct roster_node *x = a, *y = b;
+    return (x->id > y->id) - (x->id < y->id);
+}
+
+// Returns the scheduler's own line. If a member has joined in the scheduler's role (the
+// process of a program), that member's line takes its place.
+static struct roster_node own_line(const struct scheduler *s)
+{
+    struct roster_node n = {
+        .id = 1,
+        .role = WIRE_SCHEDULER,
+        .alive = true,
+        .pid = s->o.pid,
+    };
+    memcpy(n.host, s->host, sizeof(n.host));
+    memcpy(n.address, s->address, sizeof(n.address));
+    return n;
+}
+
+int scheduler_list(struct scheduler *s)
+{
+    struct roster_node *list = mem_array(s->n_nodes + 1, sizeof(*list));
+    if (list == NULL)
+        return TUG_ENOMEM;
+    uint32_t n = 0;
+    bool have_scheduler = false;
+    for (uint32_t i = 0; i < s->n_nodes; i++) {
+        if (!s->nodes[i].used ||
+            (s->nodes[i].n.role == WIRE_SCHEDULER && !s->nodes[i].n.alive))
+            continue;
+        have_scheduler |= s->nodes[i].n.role == WIRE_SCHEDULER;
+        list[n++] = s->nodes[i].n;
+    }
+    if (!have_scheduler)
+        list[n++] = own_line(s);
+    qsort(list, n, sizeof(*list), by_id);
+    mem_free(s->roster.nodes);
+    s->roster.nodes = list;
+    s->roster.n_nodes = n;
+    s->roster.version++;
+    s->roster.newest = s->session;
+    s->listed_at = s->now;
+    s->changed = false;
+    return 0;
+}
+
+// Returns whether this loop takes tables of the space. With `any`, loops for other tables
+// count, too: no loop was meant for this space.
+static bool takes(const struct roster_node *n, int space, bool any)
+{
+    enum wire_tables other = space == WIRE_SPACE_DENSE ? WIRE_TABLES_SPARSE
+                                                       : WIRE_TABLES_DENSE;
+    return n->role == WIRE_SERVER && n->alive && (any || n->tables != other);
+}
+
+static int by_rank(const void *a, const void *b)
+{
+    const struct roster_node *x = *(const struct roster_node *const *)a;
+    const struct roster_node *y = *(const struct roster_node *const *)b;
+    if (x->rank != y->rank)
+        return (x->rank > y->rank) - (x->rank < y->rank);
+    return (x->loop > y->loop) - (x->loop < y->loop);
+}
+
+// Returns the loops that take tables of the space, by ascending id. For ranges the loops
+// of a process come together and processes by rank, so that a server can name its range.
+static size_t loops_of(const struct scheduler *s, int space, uint32_t *ret,
+                       const struct roster_node **room)
+{
+    size_t n = 0;
+    for (int any = 0; any < 2 && n == 0; any++)
+        for (uint32_t i = 0; i < s->roster.n_nodes; i++)
+            if (takes(&s->roster.nodes[i], space, any))
+                room[n++] = &s->roster.nodes[i];
+    if (space == WIRE_SPACE_RANGE)
+        qsort(room, n, sizeof(*room), by_rank);
+    for (size_t i = 0; i < n; i++)
+        ret[i] = room[i]->id;
+    return n;
+}
+
+static int place_space(struct scheduler *s, int space)
+{
+    uint32_t partitions = (uint32_t)1 << s->roster.partition_bits;
+    uint32_t *owners = mem_array(partitions, sizeof(*owners));
+    uint32_t *ids = mem_array(s->roster.n_nodes, sizeof(*ids));
+    const struct roster_node **room = mem_array(s->roster.n_nodes, sizeof(*room));
+    int rc = owners != NULL && ids != NULL && room != NULL ? 0 : TUG_ENOMEM;
+    if (rc == 0) {
+        size_t n = loops_of(s, space, ids, room);
+        if (space == WIRE_SPACE_RANGE)
+            ring_place_ranges(ids, n, partitions, owners);
+        else
+            rc = ring_place(ids, n, partitions, owners);
+    }
+    mem_free(room);
+    mem_free(ids);
+    if (rc != 0) {
+        mem_free(owners);
+        return rc;
+    }
+    mem_free(s->roster.owners[space]);
+    s->roster.owners[space] = owners;
+    return 0;
+}
+
+// Computes the placement from the current node table.
+static int place(struct scheduler *s)
+{
+    // a placement never changes, because rows do not move
+    assert(s->phase == SCHEDULER_GATHERING);
+    for (int space = 0; space < WIRE_SPACES; space++)
+        TRY(place_space(s, space));
+    s->roster.epoch++;
+    s->roster.version++;
+    return 0;
+}
+
+// Returns the number of processes of a role that have joined with all their loops.
+static uint32_t complete(const struct scheduler *s, enum wire_role role)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s->n_processes; i++)
+        n += s->processes[i].role == role && s->processes[i].here > 0 &&
+             s->processes[i].here == s->processes[i].loops;
+    return n;
+}
+
+static bool are_all_here(const struct scheduler *s)
+{
+    return complete(s, WIRE_SERVER) >= s->o.servers &&
+           complete(s, WIRE_WORKER) >= s->o.workers;
+}
+
+static void begin_when_all_are_here(struct scheduler *s)
+{
+    if (s->phase != SCHEDULER_GATHERING || !are_all_here(s) || place(s) != 0)
+        return;
+    s->phase = SCHEDULER_RUNNING;
+    s->phase_at = s->now;
+    uint32_t workers = complete(s, WIRE_WORKER);
+    scheduler_say(s, "all are here: %u server%s, %u worker%s", s->o.servers,
+                  PLURAL_S(s->o.servers), workers, PLURAL_S(workers));
+}
+
+// Returns whether a roster may be sent. One without a server would be refused, since that
+// server's partitions have no owner; nodes get STOP then.
+static bool can_be_sent(const struct scheduler *s)
+{
+    return s->phase != SCHEDULER_ENDING && !s->broken;
+}
+
+void scheduler_drop_roster(void *encoded)
+{
+    struct encoded_roster *x = encoded;
+    assert(x == NULL || x->users > 0);
+    if (x == NULL || --x->users > 0)
+        return;
+    buf_free(&x->nodes);
+    buf_free(&x->owners);
+    mem_free(x);
+}
+
+// Returns the encoded roster, which is made once per version and shared by all links that
+// send it; NULL if memory is out.
+static struct encoded_roster *encoded(struct scheduler *s)
+{
+    struct encoded_roster *x = s->encoded;
+    if (x != NULL && x->msg.version == s->roster.version &&
+        x->msg.epoch == s->roster.epoch)
+        return x;
+    x = mem_zalloc(sizeof(*x));
+    if (x == NULL)
+        return NULL;
+    x->users = 1;
+    x->nodes = BUF_INIT(WIRE_SPAN_MAX);
+    x->owners = BUF_INIT(WIRE_SPAN_MAX);
+    if (roster_encode(&s->roster, &x->nodes, &x->owners, &x->msg) != 0) {
+        scheduler_drop_roster(x);
+        return NULL;
+    }
+    scheduler_drop_roster(s->encoded);
+    s->encoded = x;
+    return x;
+}
+
+void scheduler_send_roster(struct scheduler *s, struct node *n, van_link link,
+                           uint64_t request)
+{
+    if (!can_be_sent(s)) { // the node asks for a sign of life as well
+        scheduler_send(s, link, MSG_OK, request, &(struct msg_ok){0});
+        return;
+    }
+    if (n != NULL)
+        n->roster_at = s->now;
+    struct encoded_roster *x = scheduler_has_room(s, link) ? encoded(s) : NULL;
+    if (x == NULL)
+        return;
+    const struct van_release release = {scheduler_drop_roster, x};
+    x->users++;
+    (void)van_send(s->van, link, MSG_ROSTER, request, &x->msg, &release);
+}
+
+// Returns when the next version of the roster may be made. In large clusters several
+// changes are collected into one version, since rosters are large there and go to all
+// nodes: a thousand guests that join one after the other do not cause a thousand rosters
+// for a thousand nodes.
+static uint64_t list_due(const struct scheduler *s)
+{
+    uint64_t pause = s->used_nodes > SMALL_CLUSTER ? s->used_nodes * PAUSE_NS : 0;
+    return s->phase == SCHEDULER_GATHERING ? s->now : s->listed_at + pause;
+}
+
+// Returns whether more rosters may be queued. In large clusters the queued rosters of all
+// nodes together are limited.
+static bool is_room_for_more(const struct scheduler *s)
+{
+    uint64_t queued = 0;
+    for (uint32_t i = 0; i < s->n_nodes && s->used_nodes > SMALL_CLUSTER; i++)
+        if (s->nodes[i].link != 0)
+            queued += van_queued(s->van, s->nodes[i].link);
+    return queued < ROSTERS_QUEUED_MAX;
+}
+
+uint64_t scheduler_spread_roster(struct scheduler *s)
+{
+    uint64_t next = VAN_NEVER;
+    if (s->phase == SCHEDULER_GATHERING && !are_all_here(s))
+        return VAN_NEVER; // no roster is sent before all have joined
+    if (s->changed && s->now < list_due(s))
+        next = list_due(s);
+    else if (s->changed && scheduler_list(s) != 0)
+        return s->now + SCHEDULER_RESEND_NS;
+    begin_when_all_are_here(s);
+    if (s->phase == SCHEDULER_GATHERING || !can_be_sent(s))
+        return VAN_NEVER;
+    uint32_t sent_now = 0;
+    for (uint32_t i = 0; i < s->n_nodes; i++) {
+        struct node *n = &s->nodes[i];
+        if (!n->n.alive || n->link == 0 || n->roster_version >= s->roster.version)
+            continue;
+        bool sent = n->sent_version == s->roster.version;
+        if (!sent || s->now >= n->roster_at + SCHEDULER_RESEND_NS) {
+            if (s->now < s->room_at)
+                return clock_earlier(next, s->room_at);
+            if (sent_now++ % 16 == 0 && !is_room_for_more(s)) {
+                s->room_at = s->now + LATER_NS;
+                return clock_earlier(next, s->room_at);
+            }
+            n->sent_version = s->roster.version;
+            scheduler_send_roster(s, n, n->link, 0);
+        }
+        if (n->roster_at + SCHEDULER_RESEND_NS < next)
+            next = n->roster_at + SCHEDULER_RESEND_NS;
+    }
+    return next;
+}

@@ -1,0 +1,203 @@
+// Life and death of processes: heartbeats, other signs of life, and guests that are
+// forgotten.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <assert.h>
+#include <inttypes.h>
+
+#include "cluster/scheduler/scheduler_internal.h"
+
+// How long a node has to connect again if its link closes after STOP was sent: it has
+// most likely ended.
+static const uint64_t stopped_grace_ns = 1000000000;
+// The same after the heartbeats' link has closed; heartbeats come every second.
+static const uint64_t silent_grace_ns = 3000000000;
+// The additional time if heartbeats still arrive: the process is alive, but its node may
+// need several attempts to connect, each of which may hang.
+static const uint64_t beating_grace_ns = 30000000000;
+
+// How long a guest that has left is remembered, so that it can repeat LEAVE if the answer
+// was lost.
+static const uint64_t guest_memory_ns = 10000000000;
+
+static void close_beats(struct scheduler *s, struct link *l)
+{
+    l->beats = SCHEDULER_NOBODY;
+    if (l->node != SCHEDULER_NOBODY)
+        return;
+    van_close_link(s->van, l->link);
+    scheduler_forget_link(s, l);
+}
+
+// Closes all links with heartbeats of a process except the newest: older ones may be
+// dead, and a process must not fill the scheduler with links. Returns false if `l` is not
+// the newest.
+static bool keep_newest(struct scheduler *s, struct link *l, uint32_t process)
+{
+    for (uint32_t i = 0; i < s->n_links; i++) { // sorted by the time of opening
+        struct link *other = &s->links[i];
+        if (other == l || other->link == 0 || other->beats != process)
+            continue;
+        close_beats(s, other < l ? other : l);
+        if (other > l)
+            return false;
+    }
+    return true;
+}
+
+// Counts a heartbeat as a sign of life of the process with this number. Only that process
+// knows the number, as other nodes are told another one; so no other process can keep a
+// process that hangs from being declared dead.
+void scheduler_heartbeat_serve(struct scheduler *s, struct link *l, uint64_t request,
+                               const struct msg_heartbeat *m)
+{
+    bool given_up = false;
+    l->beats_of = m->process;
+    for (uint32_t i = 0; i < s->n_processes; i++) {
+        struct process *p = &s->processes[i];
+        if (!p->used || p->process != m->process || !proof_role_fits(p->role, l->role))
+            continue;
+        if (l->beats != i && !keep_newest(s, l, i))
+            return;
+        p->beats = true;
+        p->silent_at = 0;
+        l->beats = i;
+        scheduler_keep_link(s, l->link, (enum wire_role)p->role);
+        p->sign_at = s->now;
+        p->skew_ns = (int64_t)(m->unix_ns - scheduler_unix_ns(s));
+        for (uint32_t k = 0; k < s->n_nodes; k++)
+            given_up |= s->nodes[k].used && s->nodes[k].process == i &&
+                        !s->nodes[k].n.alive && !s->nodes[k].left;
+    }
+    struct msg_heartbeat_ok ok = {.unix_ns = scheduler_unix_ns(s), .known = !given_up};
+    scheduler_send(s, l->link, MSG_HEARTBEAT_OK, request, &ok);
+}
+
+void scheduler_gone(struct scheduler *s, struct node *n, bool left)
+{
+    assert(n->used);
+    if (!n->n.alive)
+        return;
+    char name[ROSTER_NAME_MAX];
+    n->n.alive = false;
+    n->left = left;
+    n->gone_at = s->now;
+    s->changed = true;
+    s->broken |= n->n.role == WIRE_SERVER && s->phase != SCHEDULER_GATHERING;
+    if (s->processes[n->process].here > 0)
+        s->processes[n->process].here--;
+    if (n->n.role == WIRE_WORKER)
+        leases_worker_dead(s->leases, n->n.id);
+    if (!left) {
+        scheduler_say(s, "%s is gone: it gave no sign of life for %" PRIu64 " s",
+                      scheduler_name(n, name),
+                      (s->now - s->processes[n->process].sign_at) / SECOND_NS);
+        if (n->link != 0) {
+            scheduler_refuse(s, n->link, 0, TUG_EIO,
+                             "this node counts as dead: the scheduler had no sign of "
+                             "life from its process");
+            scheduler_close_link(s, n);
+        }
+    }
+    scheduler_barriers_again(s);
+}
+
+// Returns when a node with a closed link is dead. If the heartbeats' link is closed, too,
+// the process was most likely killed: it has less time to come back, from the moment at
+// which the last link closed.
+static uint64_t closed_too_long(const struct scheduler *s, const struct node *n)
+{
+    const struct process *p = &s->processes[n->process];
+    uint64_t grace = s->o.dead_timeout_ns, since = n->closed_at;
+    if (p->silent_at != 0) {
+        grace = clock_earlier(grace, silent_grace_ns);
+        since = p->silent_at > since ? p->silent_at : since;
+    } else if (p->beats) {
+        grace += beating_grace_ns;
+    }
+    if (n->stop_at != 0)
+        return n->closed_at + clock_earlier(grace, stopped_grace_ns);
+    return since + grace;
+}
+
+static uint64_t death_of(const struct scheduler *s, const struct node *n)
+{
+    const struct process *p = &s->processes[n->process];
+    uint64_t due = p->beats ? p->sign_at + s->o.dead_timeout_ns : VAN_NEVER;
+    return n->link == 0 ? clock_earlier(due, closed_too_long(s, n)) : due;
+}
+
+// Asks a process for a sign of life over the links of its nodes, before it is declared
+// dead: the link of its heartbeats may be dead although the process is alive. Returns
+// when to call it again.
+static uint64_t ask_for_sign(struct scheduler *s, struct node *n)
+{
+    const struct process *p = &s->processes[n->process];
+    if (n->link == 0 || !p->beats || s->o.without_signs)
+        return VAN_NEVER;
+    uint64_t due = p->sign_at + s->o.dead_timeout_ns / 2;
+    if (due < n->pinged_at + SECOND_NS)
+        due = n->pinged_at + SECOND_NS;
+    if (s->now < due)
+        return due;
+    n->pinged_at = s->now;
+    scheduler_send(s, n->link, MSG_PING, 1, &(struct msg_ping){});
+    return s->now + SECOND_NS;
+}
+
+uint64_t scheduler_find_dead(struct scheduler *s)
+{
+    uint64_t next = VAN_NEVER;
+    for (uint32_t i = 0; i < s->n_nodes; i++) {
+        struct node *n = &s->nodes[i];
+        if (!n->n.alive)
+            continue;
+        uint64_t due = death_of(s, n);
+        if (s->now >= due) {
+            scheduler_gone(s, n, false);
+            scheduler_lost(s, n);
+        } else {
+            next = clock_earlier(next, clock_earlier(due, ask_for_sign(s, n)));
+        }
+    }
+    return next;
+}
+
+void scheduler_free_process(struct scheduler *s, uint32_t process)
+{
+    for (uint32_t i = 0; i < s->n_links; i++)
+        if (s->links[i].beats == process)
+            s->links[i].beats = SCHEDULER_NOBODY;
+    s->processes[process] = (struct process){0};
+}
+
+static void forget_guest(struct scheduler *s, struct node *n)
+{
+    uint32_t process = n->process;
+    bool last = true;
+    for (uint32_t i = 0; i < s->n_links; i++)
+        if (s->links[i].link != 0 && s->links[i].link == n->link)
+            s->links[i].node = SCHEDULER_NOBODY;
+    *n = (struct node){0};
+    s->used_nodes--;
+    s->changed = true;
+    for (uint32_t i = 0; i < s->n_nodes; i++)
+        last &= !s->nodes[i].used || s->nodes[i].process != process;
+    if (last)
+        scheduler_free_process(s, process);
+}
+
+uint64_t scheduler_forget_guests(struct scheduler *s)
+{
+    uint64_t next = VAN_NEVER;
+    for (uint32_t i = 0; i < s->n_nodes; i++) {
+        struct node *n = &s->nodes[i];
+        if (!n->used || n->n.alive || n->n.role != WIRE_DRIVER || n->drives)
+            continue;
+        if (s->now >= n->gone_at + guest_memory_ns)
+            forget_guest(s, n);
+        else
+            next = clock_earlier(next, n->gone_at + guest_memory_ns);
+    }
+    return next;
+}

@@ -1,0 +1,67 @@
+// Dealing: the lines of every piece are dealt into buckets. A bucket consists of a part
+// of every piece (a *cell*), so that it is a random sample of all the data. Buckets then
+// replace pieces (docs/design/0015-global-shuffle.md).
+//
+// Lines are dealt without parsing them. Of as many consecutive lines as there are
+// buckets, each bucket gets one, in an order that is drawn anew each time; so within a
+// piece, the buckets' numbers of lines differ by at most one. The bucket of a line
+// depends only on the seed, the file, the piece and the line's number in the piece. With
+// `by`, it depends only on the texts in these columns, so that lines with equal texts
+// come to the same bucket.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_DATA_DATASET_DEAL_H
+#define TUG_DATA_DATASET_DEAL_H
+
+#include "data/dataset/dataset.h"
+
+struct deal;
+
+struct deal_options {
+    uint32_t buckets; // at least 1
+    uint64_t seed;
+    struct reader *reader;
+    const char *by;     // columns "a,b"; NULL: deals by line number
+    const char *option; // the option that asks for the columns, for messages
+};
+
+int deal_open(struct deal **ret, const struct deal_options *o, struct err *e);
+void deal_close(struct deal *d); // `d` may be NULL
+
+// Returns how many buckets to use; all processes that see the same files get the same
+// number. It is the number of pieces, as far as known, but at most so many that a cell
+// has 2 KiB on average (though not fewer than 16 for this reason), and at most
+// DEAL_MAX_BUCKETS.
+enum { DEAL_MAX_BUCKETS = 1024 };
+uint32_t deal_buckets(const struct pieces *p, uint64_t text_bytes);
+
+// Deals one piece. deal_cell then returns the cell of a bucket, which is valid until the
+// next piece: whole lines with their newlines, without empty lines and headers.
+// *ret_at_end is as in struct piece.
+int deal_piece(struct deal *d, struct pieces *p, uint32_t file, uint64_t index,
+               bool *ret_at_end, struct err *e);
+const char *deal_cell(const struct deal *d, uint32_t bucket, size_t *ret_len);
+
+// The text of a bucket: its cells in order of file and piece, followed by READER_PADDING
+// bytes.
+struct dealt_cell {
+    uint32_t file;
+    uint64_t index;
+    size_t at; // its offset in the text
+};
+struct dealt {
+    struct deal *deal;
+    struct pieces *pieces;
+    uint32_t bucket;
+    const char *text;
+    size_t len;
+    const struct dealt_cell *cells;
+    size_t n;
+};
+
+// Loads a bucket, like dataset_load_piece. dataset_where does not know the lines of its
+// examples. To report a line that cannot be read, its piece is dealt again.
+int dataset_load_dealt(struct dataset **ret, const struct dataset_options *o,
+                       const struct dealt *x, struct err *e);
+
+#endif

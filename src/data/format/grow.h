@@ -1,0 +1,24 @@
+// Growth of arrays that structs hold as typed pointers.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_DATA_FORMAT_GROW_H
+#define TUG_DATA_FORMAT_GROW_H
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+// Gives *array, a pointer to elements of `bytes` bytes, room for n elements; on failure
+// it is unchanged.
+static inline bool grow(void *array, size_t n, size_t bytes)
+{
+    void *old;
+    memcpy(&old, array, sizeof old); // only the caller knows its type
+    void *grown = mem_realloc_array(old, n, bytes);
+    if (grown != NULL)
+        memcpy(array, &grown, sizeof grown);
+    return grown != NULL;
+}
+
+#endif

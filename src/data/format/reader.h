@@ -1,0 +1,263 @@
+// Readers: a line of text becomes an example. To add a format, write a file with a
+// `reader_ops` and add a line to READER_FORMATS below.
+//
+// A feature is a 64-bit key, a slot and a value. The key of a text is its hash with its
+// slot (reader_key) or, in csv, with its column's name; so no vocabulary is needed.
+// libsvm and libffm contain indices, which are the keys. In multislot, a key is made of
+// an id and its slot.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_DATA_FORMAT_READER_H
+#define TUG_DATA_FORMAT_READER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/hash.h"
+#include "data/format/schema.h"
+
+// The formats, one per line; `reader_NAME` is the struct reader_ops of a format.
+#define READER_FORMATS(FORMAT)                                                           \
+    FORMAT(criteo)                                                                       \
+    FORMAT(libsvm)                                                                       \
+    FORMAT(libffm)                                                                       \
+    FORMAT(csv)                                                                          \
+    FORMAT(multislot)
+#define READER_FORMAT_WORD(name) " " #name // the names as words of an option
+
+// Parsed examples, one after the other (CSR). The arrays grow as examples_reserve needs
+// them.
+struct examples {
+    size_t n, nnz;
+    size_t cap_n, cap_nnz;
+    float *label;    // `labels` labels of each example, one after the other; NaN: missing
+    uint32_t labels; // labels of an example; set from the reader at the first example
+    size_t cap_labels;
+    float *weight;   // weight of each example; 1 if the format has none
+    uint32_t *start; // cap_n + 1 elements: features of example i are start[i] .. start[i
+                     // + 1]
+    uint32_t *line;  // line within the chunk, from 0
+    uint64_t *key;
+    uint16_t *slot;
+    float *value;
+    bool has_weights; // some weight is not 1
+    bool has_values;  // some value is not 1
+};
+
+void examples_clear(struct examples *x);
+void examples_free(struct examples *x);
+
+struct reader_options {
+    // The schema of the model's training data; NULL if there is no model. The options
+    // below must not contradict it; missing options are taken from it.
+    const struct schema *schema;
+    const char *format; // one of READER_FORMATS; NULL: not given
+    enum loss loss;     // logistic: labels 0/1 and -1/+1 become 0/1, others are errors;
+                        // squared: any finite number is a label
+    bool loss_given;    // false: the loss of the schema, if there is one, is used
+    bool labels; // false (for predict): a label may be missing if the format allows it
+    uint32_t fields; // libffm: the bound of fields; 0: no bound but 65,535
+    // The rest, except allow_missing, is for csv only; NULL means not given.
+    const char
+        *label_column;   // "a,b": several labels, in this order; NULL: the first column
+    const char *drop;    // "a,b,c"; with a schema also columns that the schema does not
+                         // contain. "" names the column without a name
+    const char *numeric; // "a,b:log,c:bins:64": columns whose texts are numbers
+    const char *lists;   // "a,b": columns with several words in a cell
+    char list_separator; // separator of these words; 0: not given, so '|'
+    const char *missing; // "NA,null": words that mean an empty cell
+    const char
+        *quote; // "none": quotes are text; "double": cells may be quoted; NULL: not given
+    const char *decimal;       // "," or ".": the decimal mark of numbers
+    const char *columns;       // "a,b": the columns of files without a header
+    const char *cross_columns; // "a*b,a*c*d": combinations of columns' words that are
+                               // features, too
+    const char *weight_column;
+    char separator;      // 0: not given, so ','
+    bool allow_missing;  // files may lack feature columns of the schema
+    bool no_options;     // errors give no advice about options, as a scorer has none
+    bool drop_elsewhere; // the columns of `drop` need not be in the first file
+    // multislot only: the slots of a line, as text or as the name of a file with it
+    // (reader_multislot.h). With a schema, the order may differ, and slots may be missing
+    // with allow_missing. NULL: as the schema says.
+    const char *slots;
+};
+
+struct reader;
+
+int reader_open(struct reader **ret, const struct reader_options *o, struct err *e);
+void reader_close(struct reader *r);
+
+// Returns the number of slots: 39 for criteo; for csv the feature columns of the schema
+// (0 before the first header if no schema was given); for multislot its feature slots; 1
+// for libsvm; for libffm `fields`, or 0 (unknown).
+uint32_t reader_slots(const struct reader *r);
+
+// Returns the number of labels of an example, at most LABELS_MAX; 1 before the first
+// header of csv. schema_label returns their names. Some labels of an example may be
+// missing, but not all.
+uint32_t reader_label_count(const struct reader *r);
+
+// Returns whether the first line of every file is a header (csv, unless --columns is
+// given).
+bool reader_has_header(const struct reader *r);
+
+// Reads the first line of a csv file and returns the places of the schema's columns in
+// the file. Without a schema, the first header decides it. A layout is valid as long as
+// the reader.
+struct reader_layout;
+int reader_header(struct reader *r, const char *line, size_t len,
+                  const struct reader_layout **ret, struct err *e);
+
+// Returns how many lines of the first file must be seen before other data is read: the
+// header if it decides the schema, and the lines from which bins of numbers are made. 0:
+// nothing is undecided.
+size_t reader_wants(const struct reader *r);
+enum { READER_LOOK_BYTES = 64 << 20 }; // long lines may be fewer
+// Decides what the schema still lacks from these lines, to which it adds padding. Skips
+// lines that are not examples: the reader of the whole file reports them. Returns
+// TUG_EDATA, with `name`:LINE if a line is at fault.
+int reader_decide(struct reader *r, const char *name, struct buf *lines, struct err *e);
+
+// Finds the columns with the names "a,b,c" in the lines of a file. csv has the columns of
+// its header and their crosses; criteo has I1 to I13 and C1 to C26; libffm has the
+// numbers of its fields. Returns TUG_EDATA naming a column that does not exist and the
+// option that asks for it; TUG_EUSAGE for formats without columns.
+int reader_find_columns(const struct reader *r, const struct reader_layout *layout,
+                        const char *names, const char *option, size_t max, size_t *ret,
+                        size_t *ret_n, struct err *e);
+
+// After reading with allow_missing: lists the feature columns that some file did not
+// have, as "'a', 'b' and 3 more", for a message; "" if there were none.
+enum { READER_NAMES_MAX = 320 };
+void reader_absent_columns(const struct reader *r, char text[READER_NAMES_MAX]);
+
+// Appends the texts of these columns of a line that was read, each ended by a NUL. A
+// field with several features gives all its indices, separated by '|' (in csv by the list
+// separator).
+int reader_columns(const struct reader *r, const struct reader_layout *layout,
+                   const char *line, size_t len, const size_t *columns, size_t n,
+                   struct buf *to);
+
+// Names of features for users: the name of a column, and a word in it.
+
+// Appends the name of a slot's column to *ret; nothing if the format has no names. May
+// return TUG_ENOMEM.
+int reader_slot_name(const struct reader *r, uint32_t slot, struct buf *ret);
+// Returns whether the slot's column has a name, which may be empty.
+bool reader_slot_is_named(const struct reader *r, uint32_t slot);
+int reader_schema_slot_name(const struct schema *s, uint32_t slot, struct buf *ret);
+// Finds the slot of a feature column among the first `slots` slots. Returns TUG_EUSAGE
+// naming a column that does not exist.
+int reader_find_slot(const struct reader *r, const char *name, size_t len, uint32_t slots,
+                     uint32_t *ret, struct err *e);
+int reader_schema_find_slot(const struct schema *s, const char *name, size_t len,
+                            uint32_t slots, uint32_t *ret, struct err *e);
+
+// The feature of a text in a slot's column. Several texts may belong to one word
+// (criteo's integers form buckets). Numbers have no word, since their whole column is one
+// feature.
+struct reader_word {
+    uint64_t key;
+    const char *text; // points into the given text or to `own`
+    size_t len;
+    bool number; // the column has numbers
+    char own[48];
+};
+// Returns TUG_EDATA if the column cannot contain this text.
+int reader_word(const struct reader *r, uint32_t slot, const char *text, size_t len,
+                struct reader_word *ret, struct err *e);
+// Returns the next word of a column's text, which is separated as reader_columns writes
+// it; *text is NULL after the last word. Returns false if there is none.
+bool reader_next_word(const struct reader *r, uint32_t slot, const char **text,
+                      struct reader_word *ret);
+// Returns whether keys are hashes; words then say more than keys.
+bool reader_hashes(const struct reader *r);
+
+// Splits the header of a csv file into the names of its columns.
+int reader_header_names(const char *line, size_t len, char separator, bool quotes,
+                        struct schema *ret, struct err *e);
+
+// Returns the next name of "a,b,c", which begins at *list; returns false at the end, or
+// if *list is NULL. Each name between commas counts, even an empty one.
+bool reader_next_name(const char **list, const char **ret, size_t *ret_len);
+
+// The same for --numeric, where ":log" or ":bins:64" may follow a name.
+struct reader_numeric {
+    const char *name;
+    size_t len;
+    enum schema_use use;
+    uint32_t bins; // the greatest number of bins, with SCHEMA_BINS
+};
+// number of bins if none is given; the maximum
+enum { READER_BINS = 32, READER_BINS_MAX = 1024 };
+bool reader_next_numeric(const char **list, struct reader_numeric *ret);
+
+// Returns the schema by which data is read. It is complete from the beginning, except for
+// the columns of csv, which the first header decides.
+const struct schema *reader_schema(const struct reader *r);
+
+// The parsers read ahead in words: this many bytes from line[len] on must be readable.
+// line[len] itself is the newline or NUL; the other bytes do not matter.
+enum { READER_PADDING = 32 };
+
+// Appends one example. `layout` is that of the line's file; NULL if files have no
+// headers. The line has no newline; a '\r' at its end is ignored. Adds nothing for a line
+// that reader_skips. On failure *x is unchanged and e has the reason without FILE:LINE,
+// which the caller adds; the caller also sets x->line. Several threads may call it, each
+// with its own x, even while reader_header reads headers of other files.
+int reader_line(const struct reader *r, const struct reader_layout *layout,
+                const char *line, size_t len, struct examples *x, struct err *e);
+
+// Puts the origin of a header in front of its error: the first line of a file, or rows in
+// memory. Returns TUG_EDATA.
+int reader_wrap_header(const struct reader *r, const char *name, struct err *e);
+
+// Returns whether the line is empty and may be ignored. In multislot none may: there an
+// empty line is a lost example.
+bool reader_skips(const struct reader *r, const char *line, size_t len);
+
+// Returns whether all lines of the text may be ignored.
+bool reader_is_blank(const struct reader *r, const char *text, size_t len);
+
+// Must be called before rows in memory are read: if the first header decides the schema,
+// the types of the columns matter, too. `rows` may be NULL; they must outlive the reader,
+// or be replaced by another call.
+struct rows;
+void reader_see_rows(struct reader *r, const struct rows *rows);
+
+// Appends row i of rows in memory, like reader_line; TUG_EUSAGE if the rows have another
+// format.
+int reader_row(const struct reader *r, const struct reader_layout *layout,
+               const struct rows *rows, uint64_t i, struct examples *x, struct err *e);
+
+// The reader warns once if a data set has both labels 0 and -1. Call this with `seen` 0
+// before other data is read; it returns the labels seen before, with which a second call
+// continues the first data. `r` may be NULL.
+unsigned reader_begin_labels(struct reader *r, unsigned seen);
+
+// If the first line of a file looks like a header, which the format does not have,
+// extends the line's error by that.
+void reader_explain_first(const struct reader *r, const char *line, size_t len,
+                          struct err *e);
+
+// Writes the slots of --slots (a text or a file) as "NAME:TYPE,NAME:TYPE". Returns
+// TUG_EUSAGE as reader_open does.
+struct buf;
+int reader_slots_text(const char *given, struct buf *to, struct err *e);
+
+// Returns the key of a text in a slot. XXH3 only adds the seed to texts of one to three
+// bytes, so seeds must be far apart: with the slot as the seed, "L12" and "L13" of
+// neighbouring slots would have the same key.
+static inline uint64_t reader_key(uint32_t slot, const char *value, size_t len)
+{
+    return hash_bytes(value, len, slot * 0x9e3779b97f4a7c15ull);
+}
+
+// Returns the formats, separated by commas, for messages and help.
+const char *reader_formats(void);
+
+#endif

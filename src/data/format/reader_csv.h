@@ -1,0 +1,304 @@
+// The inside of the csv reader, shared by its files.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_DATA_FORMAT_READER_CSV_H
+#define TUG_DATA_FORMAT_READER_CSV_H
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "data/format/reader_ops.h"
+#include "data/frame/columns.h"
+
+// The bins of a column: bin i has the numbers from edge[i - 1] to below edge[i]; the
+// first bin has those below all edges, the last those not below the last edge.
+struct bins {
+    uint32_t most; // number of bins that were asked for
+    uint32_t edges;
+    const float *edge; // ascending; NULL: not decided yet
+};
+
+// The decimal mark of numbers in text. In texts of a data frame either may occur.
+enum decimal_mark { DECIMAL_POINT, DECIMAL_COMMA, DECIMAL_EITHER };
+
+// A column of the schema or of a file.
+struct column {
+    enum schema_use use;
+    uint32_t slot;    // slot of a feature, or number of a label
+    uint64_t seed;    // seed of the hash of words; for numbers their key
+    const char *name; // owned by the schema
+    bool absent;      // some file lacks this feature column, which is allowed
+    enum decimal_mark mark;
+    const struct bins *bins;
+    uint32_t cells; // from SCHEMA_TYPE: how spellings are mapped to words; 0: not at all
+};
+
+struct reader_layout {
+    struct reader_layout *next;
+    char *header; // with padding behind it
+    size_t header_len;
+    struct column *column;
+    size_t columns;
+    size_t absent; // columns of bins that the file lacks; they follow the others
+    bool in_order; // features of a line are in the order of slots
+    bool named;    // a line of data cannot look like this header
+};
+
+// Returns whether a line behind the header repeats the header.
+static inline bool csv_repeats_header(const struct reader_layout *l, const char *line,
+                                      size_t len)
+{
+    return l->named && len == l->header_len && memcmp(line, l->header, len) == 0;
+}
+
+struct empty_word {
+    const char *text; // owned by the schema
+    size_t len;
+};
+
+enum { CSV_CROSS_PARTS = 3 };
+
+struct cross {
+    const struct column *column, *part[CSV_CROSS_PARTS];
+    size_t parts;
+};
+
+// Notes on text that may not be what it seems (reader_csv_odd.c); set by any thread.
+struct csv_odd {
+    atomic_bool told_of_bytes;
+    atomic_uint lines; // lines that were checked for decimal commas
+    atomic_uint *cells,
+        *commas; // by slot: number of cells in these lines, and of those with a decimal
+                 // comma
+};
+
+struct csv {
+    struct reader base;
+    char separator;
+    // The options; NULL: not given.
+    char *label, *drop, *numeric, *weight, *lists, *missing, *cross_columns;
+    char *names; // "a,b" for files without a header; taken from the model if not given
+    bool allow_missing, drop_elsewhere, no_options;
+    char list_separator;      // 0: not given
+    bool unquoted;            // quotes are part of the text
+    bool decimal_comma;       // numbers in text have a decimal comma
+    bool has_lists;           // some column has several words in a cell
+    struct empty_word *empty; // words that mean an empty cell
+    size_t empties;
+    const struct reader_layout *only; // the layout of all files without a header
+    uint64_t name_bits[4]; // a set of the first letters and lengths of its names
+    bool given;            // the schema comes from a model
+    bool old_cells;        // the schema has no SCHEMA_WRITTEN
+    struct column *column; // columns of the schema; NULL: not decided yet
+    size_t columns;
+    struct bins *bin; // of the columns that have bins
+    size_t binned;
+    float *edges;        // of all bins
+    bool looking;        // the first lines are being read, and bins are not needed yet
+    struct cross *cross; // crosses of the schema, whose columns follow the others
+    size_t crosses;
+    uint32_t *index; // hash table of columns by name: 1 + index of the column; 0: free
+    size_t index_mask;
+    atomic_uint slots; // 0 until the schema is decided
+    struct reader_layout *layouts;
+    struct csv_odd odd;
+};
+
+// Warns about bytes that are not UTF-8 and, if the schema does not come from a model,
+// about columns of words with numbers that have a decimal comma.
+void csv_look_at_line(const struct csv *c, const struct reader_layout *l,
+                      const char *line, size_t len);
+
+struct field {
+    const char *text;
+    size_t len;
+    bool doubled; // contains "" for a quote
+};
+
+// Reads the field at p, which begins with a quote. Returns the separator behind it or the
+// end; NULL with *e set if it is malformed.
+const char *csv_quoted_field(const char *p, const char *end, char separator,
+                             struct field *ret, struct err *e);
+
+// Adds advice to the error of a quoted field; returns TUG_EDATA.
+int csv_explain_quote(const struct csv *c, struct err *e);
+
+// Returns the quote of cells. For rows in memory it is always '"', which rows_text
+// writes. 0: there is none, since no line contains a byte 0.
+static inline char csv_quote(const struct csv *c)
+{
+    return c->unquoted && c->base.rows == NULL ? (char)0 : '"';
+}
+
+static inline const char *csv_next_field(const char *p, const char *end, char separator,
+                                         char quote, struct field *ret, struct err *e)
+{
+    if (p < end && *p == quote && quote != 0)
+        return csv_quoted_field(p, end, separator, ret, e);
+    const char *stop = find_byte(p, end, separator);
+    *ret = (struct field){.text = p, .len = (size_t)(stop - p)};
+    return stop;
+}
+
+// Removes the blanks around a name, since a name has none. If the first line of a file is
+// given as an option, it may also end with a carriage return.
+static inline void csv_trim(const char **name, size_t *len)
+{
+    while (*len > 0 && is_blank(**name))
+        ++*name, --*len;
+    while (*len > 0 && (is_blank((*name)[*len - 1]) || (*name)[*len - 1] == '\r'))
+        --*len;
+}
+
+static inline bool csv_same_name(const char *a, size_t a_len, const char *b, size_t b_len)
+{
+    csv_trim(&a, &a_len);
+    csv_trim(&b, &b_len);
+    return a_len == b_len && memcmp(a, b, a_len) == 0;
+}
+
+// Copies a field and replaces "" by "; `ret` has room for f->len bytes.
+static inline size_t csv_unquote(const struct field *f, char *ret)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < f->len; i++) {
+        ret[n++] = f->text[i];
+        i += f->doubled && f->text[i] == '"';
+    }
+    return n;
+}
+
+// Read an example: csv_begin makes room for a line with at most `words` features,
+// csv_take_field reads one field, and csv_end adds what depends on all fields.
+int csv_begin(const struct csv *c, const struct reader_layout *l, size_t words,
+              struct examples *x, struct example *new, struct err *e);
+int csv_take_field(const struct csv *c, const struct column *column,
+                   const struct field *f, struct examples *x, struct example *new,
+                   struct err *e);
+int csv_end(const struct csv *c, const struct reader_layout *l, struct examples *x,
+            struct example *new, struct err *e);
+// Adds a number of a column of numbers or of their logarithms.
+void csv_take_number(const struct column *column, float v, struct examples *x,
+                     struct example *new);
+int csv_row(const struct reader *r, const struct reader_layout *l,
+            const struct rows *rows, uint64_t i, struct examples *x, struct err *e);
+// Returns the default use of a column in memory, by its type.
+enum schema_use csv_row_use(const struct rows *rows, size_t column, const char *name);
+
+// Decides the schema from the options and the first header, whose columns are `names`.
+int csv_decide_schema(struct csv *c, const struct schema *names, struct err *e);
+// Reads the columns from the schema; slots are feature columns, in order.
+int csv_take_schema(struct csv *c, struct err *e);
+void csv_forget_schema(struct csv *c);
+// Returns the column of the schema with this name; NULL if there is none.
+struct column *csv_schema_column(const struct csv *c, const char *name, size_t len);
+
+const char *csv_separator_name(char c, char ret[8]); // "tab", "';'"
+// For a column that was trained on a data frame: csv_fold_cells returns the word that the
+// frame's writer gives for the value of this text, which may be spelt in another way. It
+// returns `text` if there is nothing to change, else `own`, which has CELL_OWN bytes.
+// csv_find_cells returns `cells` for a name in the schema; 0 if unknown.
+const char *csv_fold_cells(uint32_t cells, const char *text, size_t *len, char *own);
+uint32_t csv_find_cells(const char *name, size_t len);
+// Write the types of columns in memory into the schema, and read them from it.
+int csv_add_type(struct csv *c, size_t column, enum schema_use use, const char *name,
+                 struct err *e);
+int csv_take_types(struct csv *c, struct err *e);
+
+static inline const char *csv_fold(const struct column *column, const char *text,
+                                   size_t *len, char *own)
+{
+    return column->cells == 0 ? text : csv_fold_cells(column->cells, text, len, own);
+}
+
+// Returns whether a comma-separated list contains this name; a NULL list is empty.
+bool csv_is_listed(const char *list, const char *name);
+
+// Returns whether the first line is data, because it begins with a number. The names 0,
+// 1, 2, ..., which some tools write, do not count as data.
+bool csv_looks_like_data(const struct schema *names);
+
+#define CSV_NEEDS_HEADER                                                                 \
+    "; this line looks like data: csv needs a header, a first line with the columns' "   \
+    "names"
+
+// Columns that a message names: the first few names, and the number of all.
+enum { CSV_NAMED_MAX = 4 };
+
+struct csv_named {
+    size_t n;
+    char text[CSV_NAMED_MAX * (sizeof(struct shown) + 4)];
+};
+
+void csv_name_column(struct csv_named *l, const char *name);
+const char *csv_named_rest(const struct csv_named *l, char ret[32]);
+
+// Write the options that are not about columns into the schema, and read them from it.
+int csv_add_settings(struct csv *c, struct err *e);
+int csv_take_settings(struct csv *c, struct err *e);
+// Makes the layout of all files without a header.
+int csv_take_names(struct csv *c, struct err *e);
+
+// csv_add_crosses writes --cross-columns into the schema; csv_take_crosses reads them
+// from it, when the other columns are known.
+int csv_add_crosses(struct csv *c, struct err *e);
+int csv_take_crosses(struct csv *c, struct err *e);
+// Returns the next name of "a*b", which begins at *name; returns false at the end.
+bool csv_next_part(const char **name, const char *end, const char **ret, size_t *ret_len);
+// Adds the crosses of an example behind its features, which must be sorted by slot.
+int csv_cross_line(const struct csv *c, struct examples *x, struct example *new,
+                   struct err *e);
+// Computes the key of "word*word" of a cross; returns false if the text is not of this
+// form.
+bool csv_cross_word(const struct csv *c, const struct column *column, const char *text,
+                    size_t len, uint64_t *ret);
+// Appends the words of a cross in a line; a cell with a list gives several.
+int csv_cross_text(const struct csv *c, const struct reader_layout *l, size_t cross,
+                   const char *line, const char *end, struct buf *to);
+
+// Gets what --numeric says about a column; returns false if it does not name the column.
+bool csv_numeric(const struct csv *c, const char *name, struct reader_numeric *ret);
+
+// Check the bins of --numeric, make room for them, and read the edges from the schema. If
+// the schema has none, they are computed from the first lines.
+int csv_check_bins(const struct csv *c, struct err *e);
+int csv_take_bins(struct csv *c, struct err *e);
+size_t csv_wants(const struct reader *r);
+int csv_decide_bins(struct reader *r, const struct reader_layout *l, const char *name,
+                    const char *text, size_t len, uint64_t first, struct err *e);
+// Computes the key of a cell in a column of bins. A missing value has a bin, too.
+int csv_bin_key(const struct csv *c, const struct column *column, const struct field *f,
+                uint64_t *ret, struct err *e);
+// Finds the bin that contains a number, or whose name the text is.
+int csv_bin_word(const struct csv *c, const struct column *column,
+                 struct reader_word *word, struct err *e);
+
+static inline bool csv_is_empty(const struct csv *c, const char *text, size_t len)
+{
+    bool empty = len == 0;
+    for (size_t i = 0; i < c->empties && !empty; i++)
+        empty = c->empty[i].len == len && memcmp(c->empty[i].text, text, len) == 0;
+    return empty;
+}
+
+// Returns TUG_EDATA if a line is a header although files have none: it has the names of
+// the columns, perhaps in another order.
+int csv_refuse_header(const struct csv *c, const char *line, size_t len, struct err *e);
+// Prepares csv_refuse_header once the names of c->only are known.
+void csv_note_names(struct csv *c);
+int csv_header(struct reader *r, const char *line, size_t len,
+               const struct reader_layout **ret, struct err *e);
+void csv_layout_free(struct reader_layout *l);
+
+int csv_find_column(const struct reader *r, const struct reader_layout *l,
+                    const char *name, size_t len, size_t *ret, struct err *e);
+int csv_column(const struct reader *r, const struct reader_layout *l, const char *line,
+               const char *end, size_t column, struct buf *to);
+
+// Reads a number of a cell, or "true", "no" and so on.
+int csv_number(const char *what, const struct column *column, const struct field *f,
+               float *ret, struct err *e);
+int csv_word(const struct reader *r, uint32_t slot, const char *text, size_t len,
+             struct reader_word *ret, struct err *e);
+
+#endif

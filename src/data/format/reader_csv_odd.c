@@ -1,0 +1,96 @@
+// Warns about text that is accepted but may not be what it seems: bytes of another
+// encoding, and numbers with a decimal comma that are taken as words. Each is reported
+// once.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "base/printable.h"
+#include "data/format/reader_csv.h"
+#include "os/log.h"
+
+enum { LOOK_LINES = 8, CELLS_MIN = 3, SHOWN_BEFORE = 20 };
+
+static bool has_high_byte(const char *text, size_t n)
+{
+    unsigned char all = 0;
+    for (size_t i = 0; i < n; i++)
+        all |= (unsigned char)text[i];
+    return all >= 0x80;
+}
+
+static void tell_of_bytes(const char *line, size_t len, size_t at)
+{
+    size_t first = at > SHOWN_BEFORE ? at - SHOWN_BEFORE : 0;
+    while (first < at && ((unsigned char)line[first] & 0xc0) == 0x80)
+        first++;
+    log_warn(
+        "the data is not UTF-8, as in '%s': words are compared byte by byte, so the same "
+        "word in UTF-8 is another one. Convert the file, for example with iconv -f "
+        "LATIN1 "
+        "-t UTF-8",
+        show(line + first, len - first).text);
+}
+
+// Returns whether the field has the form [+-]digits,digits.
+static bool has_decimal_comma(const struct field *f)
+{
+    const char *p = f->text, *end = p + f->len;
+    size_t digits[2] = {0};
+    p += p < end && (*p == '-' || *p == '+');
+    for (int part = 0; part < 2; part++) {
+        for (; p < end && *p >= '0' && *p <= '9'; p++)
+            digits[part]++;
+        if (part == 0 && (p == end || *p++ != ','))
+            return false;
+    }
+    return p == end && digits[0] > 0 && digits[1] > 0;
+}
+
+static void tell_of_commas(const struct csv_odd *o, const struct column *column)
+{
+    uint32_t cells = atomic_load(&o->cells[column->slot]);
+    if (cells < CELLS_MIN || cells != atomic_load(&o->commas[column->slot]))
+        return;
+    const char *name = show(column->name, strlen(column->name)).text;
+    log_warn("column '%s' has numbers with a decimal comma, and is taken as words: give "
+             "--numeric '%s' --decimal , if they are numbers",
+             name, name);
+}
+
+static void look_at_commas(struct csv *c, const struct reader_layout *l, const char *line,
+                           size_t len)
+{
+    struct csv_odd *o = &c->odd;
+    const char *p = line, *end = line + len;
+    unsigned number = atomic_fetch_add(&o->lines, 1);
+    if (number >= LOOK_LINES)
+        return;
+    for (size_t i = 0; i < l->columns && p <= end; i++, p++) {
+        struct field f;
+        p = csv_next_field(p, end, c->separator, csv_quote(c), &f, NULL);
+        if (p == NULL)
+            return;
+        if (l->column[i].use != SCHEMA_WORDS || f.len == 0)
+            continue;
+        atomic_fetch_add(&o->commas[l->column[i].slot], has_decimal_comma(&f));
+        atomic_fetch_add(&o->cells[l->column[i].slot], 1);
+    }
+    for (size_t i = 0; number == LOOK_LINES - 1 && i < l->columns; i++)
+        if (l->column[i].use == SCHEMA_WORDS)
+            tell_of_commas(o, &l->column[i]);
+}
+
+void csv_look_at_line(const struct csv *c, const struct reader_layout *l,
+                      const char *line, size_t len)
+{
+    struct csv *looking = (struct csv *)(uintptr_t)c; // only atomic fields are written
+    struct csv_odd *o = &looking->odd;
+    if (!atomic_load_explicit(&o->told_of_bytes, memory_order_relaxed) &&
+        has_high_byte(line, len)) {
+        size_t at = printable_not_utf8(line, len);
+        if (at < len && !atomic_exchange(&o->told_of_bytes, true))
+            tell_of_bytes(line, len, at);
+    }
+    if (!c->base.given &&
+        atomic_load_explicit(&o->lines, memory_order_relaxed) < LOOK_LINES)
+        look_at_commas(looking, l, line, len);
+}

@@ -1,0 +1,63 @@
+// The numbering of features, where the key of a feature is its number: the least and the
+// greatest number, and the number of columns of a matrix. Files of libsvm and libffm
+// count from 0 or from 1, and columns of a matrix from 0. If a model is used on data of
+// the other numbering, each feature is taken for its neighbour.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_DATA_SOURCE_NUMBERING_H
+#define TUG_DATA_SOURCE_NUMBERING_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct schema;
+struct data_files;
+
+// Zeroed: no feature was seen.
+struct numbering {
+    atomic_uint_least64_t last, first_inverted; // the greatest key, and the greatest ~key
+    uint64_t columns;                           // of a matrix; 0: unknown
+};
+
+// numbering_add may be called by several threads at the same time.
+void numbering_add(struct numbering *n, const uint64_t *keys, size_t count);
+void numbering_copy(struct numbering *to, const struct numbering *from);
+
+// What was seen, as numbers that travel between processes.
+struct numbering_range {
+    uint64_t last, first_inverted;
+};
+static inline struct numbering_range numbering_range(const struct numbering *n)
+{
+    return (struct numbering_range){n->last, n->first_inverted};
+}
+void numbering_join(struct numbering *to, struct numbering_range from);
+
+static inline bool numbering_any(const struct numbering *n)
+{
+    return n->last != 0 || n->first_inverted != 0;
+}
+
+static inline uint64_t numbering_first(const struct numbering *n)
+{
+    return ~(uint64_t)n->first_inverted;
+}
+
+// Returns whether the keys in data of this schema are numbers from the data.
+bool numbering_has(const struct schema *s);
+// Returns the number of columns of the widest matrix among the files; 0 if unknown.
+uint64_t numbering_columns(const struct data_files *f);
+
+enum { NUMBERING_TEXT = 400 };
+// Returns whether `data`, which `what` names, seems to be counted from another number than
+// the model's data; `text` is then a sentence that says so. For data on which the model
+// trains next, so that it learns features that it does not know yet.
+bool numbering_shifted(const struct numbering *model, const struct numbering *data,
+                       const char *what, char text[NUMBERING_TEXT]);
+// The same for data to score; also returns true if `data` has another width.
+bool numbering_differs(const struct numbering *model, const struct numbering *data,
+                       const char *what, char text[NUMBERING_TEXT]);
+
+#endif

@@ -1,0 +1,99 @@
+// Paths of data as users give them: files, directories, globs, pipes, "-".
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_DATA_SOURCE_PATHS_H
+#define TUG_DATA_SOURCE_PATHS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "data/input/input.h"
+#include "options/problems.h"
+
+struct reader_layout;
+struct rows;
+
+struct data_file {
+    char *name;       // as messages show it; "(standard input)" for "-"
+    char *address;    // address by which a remote file is opened; NULL: opened by name
+    uint64_t version; // version of a remote file (web/web.h)
+    uint64_t device, inode;  // of a local file that has a name; else 0
+    const struct rows *rows; // rows in memory; `bytes` is then their address, which
+                             // distinguishes data; NULL: a file
+    bool is_stdin, compressed;
+    bool is_pipe; // can be read only once: standard input, a named pipe, <(command)
+    // The command that its bytes pass through (data/input/filter.h), so that its text is known
+    // only when it is read; NULL: none. With a command, `compressed` is true.
+    const char *command;
+    bool packed;                        // it is compressed, with or without a command
+    const struct reader_layout *layout; // see source_layout
+    uint64_t bytes;                     // bytes on disk
+    uint64_t text_bytes; // exact for plain files, an estimate for compressed ones
+};
+
+struct data_files {
+    struct data_file *file;
+    size_t n, cap;
+    size_t empty; // number of files without text, which are skipped
+    char *first_empty;
+    const char *command;            // for the files that are added; the caller owns it
+    const atomic_bool *interrupted; // ends the listing of remote files; NULL: never
+};
+
+// Appends the files of `path`: the path itself, a directory's plain files at any depth
+// (except names that begin with '.' or '_', such as Hadoop's _SUCCESS), or the matches of
+// a glob, each sorted by name; or what a remote address lists (web/web.h). Files are
+// opened once, so that a file that is missing, unreadable, neither file nor pipe, or of a
+// kind that cannot be read is reported at the start. Empty files, such as Spark leaves,
+// are skipped unless there is no other. Pipes are not opened: closing one would end its
+// writer.
+int data_files_add(struct data_files *f, const char *path, struct err *e);
+// Called when all paths were added: returns TUG_EDATA if all their files are empty.
+int data_files_check(const struct data_files *f, struct err *e);
+// Adds all paths: collects the errors of single ones in *p and adds the others. Returns
+// TUG_EDATA if all files are empty.
+int data_files_add_all(struct data_files *f, const char *const *paths, size_t n,
+                       struct problems *p, struct err *e);
+void data_files_free(struct data_files *f);
+// Returns the first file that can be read only once, or NULL.
+const struct data_file *data_files_pipe(const struct data_files *f);
+
+// From now on, servers that this process reads from may redirect to any address
+// (web/web.h).
+void data_files_any_host(void);
+
+// Adds the files that another process reads, as far as this one sees them; skips standard
+// input, addresses, and paths that do not exist.
+void data_files_add_seen(struct data_files *f, const char *const *paths, size_t n);
+// Returns whether an output to `path` would overwrite one of the files.
+bool data_files_has(const struct data_files *f, const char *path);
+// Returns TUG_EUSAGE if an output to `out`, which `option` names, would lie in a directory
+// among `paths`, because the next reader of that directory would take it for data.
+int data_paths_check_output(const char *const *paths, size_t n, const char *option,
+                            const char *out, struct err *e);
+// Returns whether two of the files [from, to) are the same file under any names; ret has
+// their indices.
+bool data_files_repeated(const struct data_files *f, size_t from, size_t to,
+                         size_t ret[2]);
+
+// data_file_input opens the bytes as they are stored; data_file_open the text:
+// decompressed, and passed through the file's command. Among local files only pipes wait,
+// and i->wake_fd ends the wait.
+int data_file_input(struct input **ret, const struct data_file *f,
+                    const struct interrupt *i, struct err *e);
+struct decoder;
+int data_file_open(struct decoder **ret, const struct data_file *f,
+                   const struct interrupt *i, struct err *e);
+// Gets the first lines of a file, as decoder_first_lines does.
+struct buf;
+int data_file_first_lines(const struct data_file *f, const atomic_bool *interrupted,
+                          size_t lines, size_t most, struct buf *b, struct err *e);
+
+// Returns the XXH3 of the file's size, its first 64 KiB and its last 64 KiB; reads these.
+// Returns TUG_EDATA if the file has changed since it was listed. For a remote file with a
+// version, the hash is of its size and version. Not for pipes.
+int data_file_hash(const struct data_file *f, uint64_t *ret, struct err *e);
+
+#endif

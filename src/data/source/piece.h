@@ -1,0 +1,104 @@
+// Pieces: parts of files that can be read in any order, so that many workers share the
+// files. The scheduler of a cluster leases pieces; it need not have read the files.
+//
+// Piece `index` of a file has the lines whose first byte is one of the decompressed bytes
+// [index * piece_bytes, (index + 1) * piece_bytes). So all pieces of a file together have
+// each line once. A piece that lies inside a long line is empty.
+//
+// Of a plain file, only the piece is read. A compressed file is a stream: reading the
+// next piece costs its own bytes, a later one also the bytes between, and an earlier one
+// starts from the beginning. Only one stream is kept, so pieces are best read file by
+// file and in ascending order.
+//
+// A `struct pieces` may be used by one thread at a time.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_DATA_SOURCE_PIECE_H
+#define TUG_DATA_SOURCE_PIECE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+struct pieces;
+struct rows;
+
+enum { PIECE_BYTES_MAX = 1 << 30 }; // a piece is held in memory while it is parsed
+
+struct pieces_options {
+    const char *const *paths; // as for source_open, and in its order; TUG_EUSAGE for
+                              // pipes
+    size_t n_paths;
+    const char *command;            // as for source_open
+    uint64_t piece_bytes;           // 1 .. PIECE_BYTES_MAX
+    size_t max_line_bytes;          // 0 means 64 MiB
+    const atomic_bool *interrupted; // ends reading with TUG_EINTERRUPTED; NULL: never
+};
+
+// Opens the list of files and checks them without reading their contents. Fails as
+// source_open does.
+int pieces_open(struct pieces **ret, const struct pieces_options *o, struct err *e);
+void pieces_close(struct pieces *p); // `p` may be NULL
+
+size_t pieces_files(const struct pieces *p);
+const char *pieces_file_name(const struct pieces *p, uint32_t file);
+
+// Returns the rows in memory behind this name; NULL if it is a file.
+const struct rows *pieces_rows(const struct pieces *p, uint32_t file);
+
+// Returns the number of pieces of a file, empty ones included. It is exact for plain
+// files, and for compressed ones after their end was read; before that it is an estimate,
+// at least 1.
+uint64_t pieces_count(const struct pieces *p, uint32_t file, bool *ret_exact);
+
+// Facts about a file. The scheduler compares them to check that all workers see the same
+// data.
+struct piece_file {
+    const char *name; // valid as long as the pieces
+    uint64_t bytes;   // bytes on disk
+    bool compressed;
+    uint64_t hash; // XXH3 of the size, the first 64 KiB and the last 64 KiB
+};
+// Fills ret[0 .. pieces_files). Reads both ends of each file.
+int pieces_describe(const struct pieces *p, struct piece_file *ret, struct err *e);
+
+// The text of one piece: whole lines. The last line of a file may lack its newline; the
+// byte behind the text is then NUL. READER_PADDING bytes behind the text can be read.
+struct piece {
+    char *text;
+    size_t len;      // 0: no line begins in the piece
+    uint64_t offset; // offset of the first byte in the decompressed file
+    uint64_t line;   // number of the first line, from 1; 0: unknown (plain files), see
+                     // pieces_line
+    bool at_end;     // no later piece has a line
+    // For rows in memory: the rows, from row `offset` on, instead of text. NULL: text.
+    const struct rows *rows;
+    uint64_t n_rows;
+    char *memory; // contains the text
+    size_t cap;
+};
+
+// Reads a piece into *ret, which begins as {0} and is reused from piece to piece. A piece
+// behind the end of the file has no text, and at_end. The piece with the file's last line
+// always has at_end; a piece inside that line may not. Returns TUG_EDATA, naming the
+// file, if it is truncated, corrupt, changed since pieces_open, has no text at all, or
+// has a line longer than the limit.
+int piece_read(struct pieces *p, uint32_t file, uint64_t index, struct piece *ret,
+               struct err *e);
+void piece_free(struct piece *c);
+
+// Finds the number of the line that begins at `offset`, for messages. Reads all of the
+// file before it. Any thread may call it.
+int pieces_line(const struct pieces *p, uint32_t file, uint64_t offset,
+                uint64_t *ret_line, struct err *e);
+
+// Appends the first lines of a file to *b, without the last newline: at most `lines`
+// lines and `most` bytes. Used for a header and the lines behind it.
+int pieces_first_lines(const struct pieces *p, uint32_t file, size_t lines, size_t most,
+                       struct buf *b, struct err *e);
+
+#endif

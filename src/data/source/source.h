@@ -1,0 +1,127 @@
+// Sources: files, directories, globs and pipes as one stream of text chunks, which are
+// cut at line ends and decompressed on the way (gzip, zstd, lz4, detected by the first
+// bytes).
+//
+// A background thread reads and decompresses at most `queue_chunks` chunks ahead. The
+// boundaries of chunks depend only on the bytes, never on timing, so that a chunk number
+// means the same lines in every run.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_DATA_SOURCE_SOURCE_H
+#define TUG_DATA_SOURCE_SOURCE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+struct source;
+struct reader_layout;
+struct data_files;
+struct rows;
+
+struct source_options {
+    // Files, directories (their plain files at any depth, without hidden ones), globs,
+    // pipes, "-". The files of each are sorted; the order of the paths is kept.
+    const char *const *paths;
+    size_t n_paths;
+    const char
+        *command; // the command that each file passes through (data/input/filter.h);
+                  // NULL: none
+    size_t chunk_bytes;    // 0 means 1 MiB; a longer line makes a longer chunk
+    size_t max_line_bytes; // 0 means 64 MiB
+    size_t queue_chunks;   // chunks that are read ahead; 0 means 16
+    bool eager; // returns lines as soon as they arrive: a chunk is what one read
+                // returned, and differs from run to run
+    // Set by a signal handler: source_next then returns TUG_EINTERRUPTED, within a moment
+    // even if no data arrives. NULL: never.
+    const atomic_bool *interrupted;
+};
+
+// Whole lines of one file. The last line of a file may lack its newline; the byte behind
+// the text is then NUL. READER_PADDING bytes behind the text can be read. For rows in
+// memory, the chunk has the rows from number `offset` on instead of text, and `line` has
+// this number, too.
+struct chunk {
+    const struct rows *rows; // NULL: text
+    uint64_t n_rows;
+    const char *text;
+    size_t len;
+    uint64_t number; // 0, 1, ... within the pass
+    uint32_t file;   // index for source_file_name
+    uint64_t line;   // number of the first line, from 1
+    uint64_t offset; // offset of the first byte in the decompressed file; 0: the chunk
+                     // begins the file
+    const struct reader_layout *layout; // layout of the file; the code that reads headers
+                                        // sets it
+};
+
+// Opens a source. Returns TUG_EDATA, naming the path, if a path does not exist, matches
+// nothing, is neither a file nor a pipe, or is empty.
+int source_open(struct source **ret, const struct source_options *o, struct err *e);
+void source_close(struct source *s); // `s` may be NULL
+
+// Returns the next chunk, NULL at the end of the pass. Any thread may call it; chunks are
+// returned in the order of their numbers, each to one caller, which must return it with
+// source_release. A file that was read to its end was complete: a truncated or corrupt
+// file gives TUG_EDATA with its name. After an error, all calls return it.
+int source_next(struct source *s, struct chunk **ret, struct err *e);
+void source_release(struct source *s, struct chunk *c);
+
+// Begins the next pass at a place: chunk `number` at decompressed `offset` and `line` of
+// `file` (SOURCE_START: the beginning). Returns TUG_EUSAGE for pipes. All chunks must
+// have been released.
+struct source_place {
+    uint64_t number;
+    uint32_t file;
+    uint64_t line;
+    uint64_t offset;
+};
+#define SOURCE_START ((struct source_place){.line = 1})
+int source_rewind(struct source *s, struct source_place at, struct err *e);
+
+// Returns the place of the next chunk, and waits for it. At the end of the pass `file` is
+// source_files(); before an error it is the file with the error.
+struct source_place source_place(struct source *s);
+
+// Appends the first lines of a file to *b, without the last newline: at most `lines`
+// lines and `most` bytes. So a header can be read before the data. Allowed for a pipe
+// only if it is the first file and none of its chunks was taken (else TUG_EUSAGE); these
+// bytes are kept and returned again as data.
+int source_first_lines(struct source *s, uint32_t file, size_t lines, size_t most,
+                       struct buf *b, struct err *e);
+// The same for the first line only.
+int source_first_line(struct source *s, uint32_t file, struct buf *b, struct err *e);
+
+// Appends the beginning of a file that is not a pipe to *b, at most `most` bytes of text.
+int source_head(const struct source *s, uint32_t file, size_t most, struct buf *b,
+                struct err *e);
+
+// A layout that the code that reads headers keeps for a file; initially NULL. One thread
+// at a time may use it.
+const struct reader_layout *source_layout(const struct source *s, uint32_t file);
+void source_set_layout(struct source *s, uint32_t file, const struct reader_layout *l);
+
+bool source_can_rewind(const struct source *s); // false with a pipe
+size_t source_files(const struct source *s);
+bool source_is_pipe(const struct source *s, uint32_t file);
+const struct data_files *source_data_files(const struct source *s);
+
+// Returns the rows in memory behind a name; NULL if it is a file.
+const struct rows *source_rows(const struct source *s, uint32_t file);
+
+// Computes the identity of the data. Reads both ends of each file that is not a pipe.
+struct identity;
+int source_identity(const struct source *s, struct identity *ret, struct err *e);
+
+// Returns "(standard input)" for "-".
+const char *source_file_name(const struct source *s, uint32_t file);
+
+// Returns the bytes of text in all files: exact for plain files, an estimate for
+// compressed ones, 0 if unknown.
+uint64_t source_text_bytes(const struct source *s);
+
+#endif

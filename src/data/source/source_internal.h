@@ -1,0 +1,61 @@
+// The inside of a source, shared by its thread and its consumers.
+//
+// Invariants:
+// 1. A chunk that begins at byte o of a file ends behind the last newline within chunk_bytes
+//    of o; or, if there is none, behind the first newline after that; or at the end of the
+//    file. So it depends only on the file and o, and reading can begin again at any chunk.
+// 2. At most queue_chunks finished chunks wait, except for the first lines of a pipe while
+//    a caller reads them. Buffers come from a free list and return to it; a buffer that grew
+//    for a long line is freed instead.
+// 3. An error of the thread is returned after all earlier chunks, so that it does not
+//    depend on timing which of several errors is reported.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_DATA_SOURCE_SOURCE_INTERNAL_H
+#define TUG_DATA_SOURCE_SOURCE_INTERNAL_H
+
+#include <pthread.h>
+
+#include "data/source/paths.h"
+#include "data/source/source.h"
+
+// A chunk and its buffer. The chunk is the first member, so that a consumer's pointer to
+// it is a pointer to the box.
+struct box {
+    struct chunk chunk;
+    struct box *next;
+    char *text;
+    size_t cap; // without the padding
+};
+
+struct source {
+    struct data_files files;
+    size_t chunk_bytes, max_line_bytes, queue_chunks;
+    bool eager;
+    const atomic_bool *interrupted;
+    int wake_fd; // ends the wait for a pipe
+
+    struct source_place from; // where the thread begins
+    bool started; // the thread exists and is not joined yet; used by consumers
+    pthread_t thread;
+
+    pthread_mutex_t lock; // protects all fields below
+    pthread_cond_t ready; // there is a chunk to take, or the end
+    pthread_cond_t room;  // the queue has room, or the thread must stop
+    struct box *head, **tail;
+    struct box *free;
+    size_t queued, out;
+    size_t queued_bytes,
+        wanted_bytes; // bytes in the queue; bytes that are wanted whatever its length
+    bool stop, ended, taken;
+    struct source_place end; // where the thread has ended
+    struct err failure;      // code 0: none
+};
+
+void box_free(struct box *b); // `b` may be NULL
+
+// The main function of the thread: reads from `from` on until the end, an error, or
+// `stop`.
+void *source_feed(void *source);
+
+#endif

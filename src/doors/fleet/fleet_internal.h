@@ -1,0 +1,72 @@
+// What the files of fleet (tug/fleet.h) share.
+//
+//   role_maker.c the role of this process
+//   fleet.c a fleet: tables, servers, workers
+//   exchange.c collective operations of workers, through a table
+//   rows.c         saves, loads, shrinks, dense parameters
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_DOORS_FLEET_FLEET_INTERNAL_H
+#define TUG_DOORS_FLEET_FLEET_INTERNAL_H
+
+#include "runtime/last_error.h"
+#include "runtime/role.h"
+#include "tug/fleet.h"
+
+// Endpoints, as parts of one text.
+struct endpoints {
+    char *text;
+    const char **at;
+    size_t n;
+};
+
+struct tug_role_maker {
+    struct role role;
+    bool alone;
+    struct endpoints servers, workers;
+};
+
+int role_maker_copy(struct tug_role_maker **ret, const struct tug_role_maker *m,
+                    struct err *e);
+const char *role_name(int role); // name of an enum tug_fleet_role, such as "worker"
+
+struct fleet_table {
+    uint32_t number;
+    char *name, *settings; // the settings include the name
+    struct tug_variable *variables;
+    size_t n_variables;
+    struct tug_dense *dense; // open while the worker is in the run; else NULL
+};
+
+// A table that server 0 loads before the run.
+struct fleet_load {
+    uint32_t table; // index in the fleet's list of tables
+    char *path;
+};
+
+struct tug_fleet {
+    struct tug_role_maker *roles;
+    struct fleet_table *tables;
+    size_t n_tables;
+    double wait_seconds;
+    uint32_t local_loops;
+    struct fleet_load *loads;
+    size_t n_loads;
+    struct tug_client *client; // while the worker is in the run; else NULL
+    struct tug_client *lent;   // the program's client, to be used as `client`; NULL: none
+    uint32_t round;            // number of the exchange's last round, from 1
+    struct tug_communicator *communicator;
+    char **infos; // the texts of tug_wrapper_set_clients
+    size_t n_infos;
+};
+
+int fleet_in_run(const struct tug_fleet *f);
+int fleet_find(const struct tug_fleet *f, uint32_t number, struct fleet_table **ret);
+// Makes worker 0's code, sentence and *value (may be NULL) those of all workers, which
+// all call it. `what` names the operation in messages, such as "load".
+int fleet_agree(struct tug_fleet *f, int rc, const char *what, uint64_t *value);
+// Makes the table of the exchange. TUG_EUSAGE if another process has joined as this
+// worker.
+int fleet_exchange_open(struct tug_fleet *f);
+
+#endif

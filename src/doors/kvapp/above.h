@@ -1,0 +1,39 @@
+// What kvstore may ask of a node besides tug/kvapp.h. The node itself (node.h) is used in
+// src/kvapp only, by the thread that has its van; these functions enter the pump
+// themselves.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_DOORS_KVAPP_ABOVE_H
+#define TUG_DOORS_KVAPP_ABOVE_H
+
+#include "cluster/roster.h"
+#include "tug/kvapp.h"
+
+// Sends as tug_kv_send, but the values may be any words of 4 bytes: they are not checked
+// as floats.
+int kv_send_words(struct tug_app *a, const struct tug_kv_request *q,
+                  uint32_t *ret_timestamp);
+
+// Returns whether a request still waits for an answer.
+bool kv_is_under_way(struct tug_app *a, uint32_t timestamp);
+// Gives up the customer's requests without an answer. Links that hold their memory are
+// broken.
+void kv_give_up(struct tug_app *a);
+
+// Returns whether the cluster has ended, or this node has left or was given up.
+bool kv_is_over(struct tug_node *n);
+// Returns whether the cluster has ended without an error: the last worker left when it
+// had finished. A node whose link to the scheduler broke shortly before may hear of the
+// end before it hears that its last barrier was reached.
+bool kv_has_ended_well(struct tug_node *n);
+
+// Returns the rank of a living worker by its node id; UINT32_MAX if the node is not a
+// living worker.
+uint32_t kv_worker_rank(struct tug_node *n, uint32_t id);
+
+// Returns how many ranks of the groups are empty: their processes have died, or left
+// without waiting for the others, and were not replaced. ret_name (may be NULL) becomes
+// the name of the first such process.
+uint32_t kv_lost(struct tug_node *n, uint32_t groups, char ret_name[ROSTER_NAME_MAX]);
+
+#endif

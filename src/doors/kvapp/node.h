@@ -1,0 +1,429 @@
+// Shared by the files of kvapp: the node, its peers, customers, its own requests and
+// those of others.
+//
+//   start.c options, joining, leaving
+//   node.c roster, ids and ranks; handlers of the van's events
+//   host.c      the scheduler, in the process of that role
+//   peers.c links to other nodes, opened with the first request
+//   app.c       customers; simple requests; waiting
+//   request.c requests of this node, from their call to their end
+//   kv.c pushes and pulls: cutting by range or slicer, putting together
+//   message.c   requests and answers by hand
+//   barrier.c   barriers of nodes, and of single customers
+//   received.c requests of other nodes, and their answers
+//   handle.c    handlers of requests and responses
+//   kept.c memory of other nodes' requests that programs keep
+//   line.c queues by priority, of parts to send and requests to handle
+//   numbers.c requests that arrive again after a link broke
+//   store.c     the default store
+//   above.c functions for kvstore
+//
+// Only the thread that has the van (pump.h) may use these structs and functions, unless a
+// comment says otherwise.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_DOORS_KVAPP_NODE_H
+#define TUG_DOORS_KVAPP_NODE_H
+
+#include <stdatomic.h>
+
+#include "base/chains.h"
+#include "cluster/node.h"
+#include "cluster/session.h"
+#include "cluster/silence.h"
+#include "doors/kvapp/line.h"
+#include "runtime/last_error.h"
+#include "runtime/pump.h"
+#include "runtime/role.h"
+#include "server/shard.h"
+#include "tug/kvapp.h"
+
+#define SECOND ((uint64_t)1000000000)
+
+// A barrier of customers waits so much longer than the node that answers it, so that the
+// answer, which names the missing nodes, arrives in time.
+#define KV_LONGER (5 * SECOND)
+
+enum { FIRST_SERVER = 8, FIRST_WORKER = 9 }; // node ids of rank 0; each next rank adds 2
+
+// The app id of barriers of customers, which programs cannot use.
+#define KV_BARRIERS UINT32_MAX
+
+struct kv_part;
+
+// A node sends another at most so many requests, counted from the oldest one without an
+// answer; further ones wait here.
+enum { KV_WINDOW = 4096 };
+
+// A link to another node, for requests of this one.
+struct kv_peer {
+    struct chained by_node; // must be the first member
+    struct kv_peer *next;
+    struct kv_peer_link {
+        struct chained by_link; // must be the first member
+        struct kv_peer *peer;
+    } links[2]; // of `s`, and of a second link tried while `s` is silent; key 0: none
+    uint32_t node;
+    struct session s;
+    // Watches whether `s` is silent while requests wait for answers.
+    struct silence silence;
+    uint64_t look;   // time at which kv_peers_look is to check this peer
+    bool greeted;    // the peer has greeted on the link that was dialled last
+    uint32_t breaks; // greeted links that broke since the last answer
+    // Time since when the roster has the node as dead or left; 0: it is alive.
+    uint64_t gone_at;
+    uint64_t waiting;     // number of parts sent or queued here that have no answer
+    struct kv_line line;  // parts that wait to be sent
+    uint64_t in_van;      // bytes given to the van that it has not sent yet
+    uint64_t last_number; // the number of the part that was sent last
+    uint64_t acked;       // all numbers below are answered
+    // For the numbers from `acked` on, bit number % KV_WINDOW says that the part was answered.
+    uint64_t answered[KV_WINDOW / 64];
+};
+
+// A link that another node opened to this node, if this node is not a server.
+struct guest {
+    struct chained by_link; // must be the first member
+    bool greeted;
+    uint32_t node;
+};
+
+// The part of a request for one node.
+struct kv_part {
+    struct kv_lined in_line; // in the peer's line
+    struct kv_request *request;
+    uint32_t node;
+    size_t first_key;     // index of the part's first key among the request's keys
+    struct tug_kv_data d; // the keys and values that are sent or asked for
+    // For a request by hand: its message (tug_message_send).
+    struct msg_app *copy;
+    bool sent, queued, answered;
+    struct kv_peer *peer; // the peer that it is sent to; NULL: not sent yet
+    uint64_t number;      // its number among the parts sent to this peer; 0: not sent yet
+    uint64_t bytes;       // bytes of its message that the van got
+    // The answer to a pull until its values are copied to the program's array; `kept` is
+    // the message's memory.
+    void *kept;
+    const float *values;
+    const int32_t *lengths;
+    size_t n_got;
+};
+
+enum kv_state { KV_FREE, KV_OPEN, KV_ENDING, KV_FAILED };
+enum kv_kind { KV_DATA, KV_SIMPLE, KV_BY_HAND };
+
+struct kv_request {
+    struct pump_work work; // ends the request if callbacks must be called
+    struct kv_request *before, *behind;
+    struct tug_app *app;
+    uint64_t id; // the request number in the frames of its messages
+    uint32_t timestamp;
+    enum kv_state state;
+    enum kv_kind kind;
+    int32_t head;
+    char *body; // a copy of a simple request's body
+    size_t body_bytes;
+    struct tug_kv_request kv;
+    uint32_t open; // number of parts without an answer
+    uint32_t pins; // number of messages in the van that point at the request's memory
+    bool in_place; // answers of the pull are received directly into the program's array
+    struct err why;
+    uint32_t n_parts, cap_parts;
+    struct kv_part *parts;
+};
+
+// Memory of a request that a program keeps. The program may release it on any thread,
+// without the van, and after the node was closed. So it is put into the list of kv_home,
+// from which the thread that has the van takes it; kv_home outlives the node.
+struct kept {
+    struct kept *next;
+    struct received *q;
+};
+
+struct kv_home {
+    _Atomic(struct kept *)
+        released;     // list of released memory; &home_closed: no node (kept.c)
+    atomic_uint refs; // one for the node, and one for each struct kept
+    void (*drop)(void *body);
+};
+
+// A request of another node, until it is answered and no longer used.
+struct received {
+    struct kv_lined in_line; // in the node's line `waiting`
+    struct pump_work work;
+    struct received *before, *behind; // in the list `held` of requests without a customer
+    struct tug_node *node;
+    struct tug_app *app;
+    van_link link;
+    uint64_t request; // the request number in its frame, for the answer
+    uint64_t ticket;
+    struct asker *asker;   // the node that numbered it; NULL: it has no number
+    struct received *next; // in the list `reached` of barriers that are not complete
+    uint64_t give_up;      // time at which a held request, or a barrier, is given up
+    struct msg_app m;
+    void *body;       // the message's memory (van_keep)
+    uint64_t counted; // bytes taken from the budget of the process
+    bool answered;
+    bool is_response; // it is an answer to a request of this node, which gets no answer
+    atomic_uint refs;
+    struct kv_home *home;
+    atomic_uint keeps; // number of structs kept for programs, and one for the node
+    struct kept first; // returned by the first tug_app_keep; further ones are allocated
+    atomic_bool first_used;
+};
+
+// The number of answers of a finished request, for tug_app_responses.
+enum { KV_DONE = 256 };
+struct kv_responses {
+    bool used;
+    uint32_t timestamp, n;
+};
+
+struct tug_app {
+    struct chained by_ids, by_app; // see app.c
+    struct tug_app *before, *next;
+    struct tug_node *node;
+    uint32_t app, customer;
+    struct tug_app_handlers h;
+    bool closing;        // no handler is called any more
+    uint32_t n_handling; // number of handlers that run now
+    uint32_t n_open_requests;
+    atomic_uint n_waiting; // threads in kv_app_wait
+    uint32_t next_timestamp;
+    struct kv_request *
+        *open; // open and failed requests, at index timestamp & (n_open - 1)
+    uint32_t n_open;
+    struct kv_responses done[KV_DONE]; // at index timestamp & (KV_DONE - 1)
+};
+
+struct exit_callback {
+    void (*fn)(void *ctx);
+    void *ctx;
+};
+
+struct tug_node {
+    struct tug_node_options o;
+    struct role environment;
+    char scheduler[VAN_ADDRESS_MAX];
+    char root[VAN_ADDRESS_MAX]; // the host in the scheduler's address
+    enum wire_role role;
+    struct node process;
+    bool hosts;        // this process runs the scheduler
+    struct host *host; // the scheduler, if `hosts`
+    struct van *van;
+    struct pump *pump;
+    struct shard *shard;        // a server's tables; else NULL
+    struct roots *roots;        // a server's directories; else NULL
+    struct van_handler beneath; // the shard's handlers of the van's events
+    struct member *own_member;  // of a node that is not a server
+    struct member *member;
+    bool over;         // the member has ended; all requests were given up
+    bool one_too_many; // this worker has no place; the cluster continues without it
+    bool ending;       // tug_node_finalize: new customers, requests and calls are refused
+    struct err why;
+
+    uint64_t version; // version of the roster from which the next members are
+    uint32_t n_servers;
+    uint32_t *servers;   // node ids of the servers by rank
+    uint64_t *last_keys; // last key of each server's range
+    bool placed;
+
+    struct session_side side; // this node's side of sessions with peers
+    struct kv_peer *peers;
+    struct chains peers_by_node, peers_by_link, guests;
+    struct tug_app *apps;
+    struct chains apps_by_ids, apps_by_app;
+    struct tug_app *barriers;  // see barrier.c
+    struct pump_work handling; // handles the requests in `waiting`
+    bool handling_queued;
+    uint64_t handler_ns; // average time that recent handlers took
+    struct kv_line waiting;
+    struct asker *askers; // see numbers.c
+    struct chains askers_by_id;
+
+    struct kv_request *first, *last; // list of requests in flight
+    uint32_t n_in_flight;            // their number
+    struct kv_request *free_requests;
+    struct kv_request **requests; // by the slot in the id
+    uint32_t n_requests, cap_requests;
+    uint64_t count; // number of ids given so far
+
+    struct kv_home *home;
+    struct received **received; // by the slot in the ticket; NULL: the slot is free
+    uint32_t n_received, cap_received;
+    uint32_t *free_received; // the free slots
+    uint32_t n_free_received;
+    uint64_t tickets;
+    struct received *held, *last_held;
+    uint64_t held_version;    // roster with which the held requests were last checked
+    struct received *reached; // requests of customers at barriers that are not complete
+
+    struct exit_callback *exits;
+    size_t n_exits;
+};
+
+// node.c
+struct van_handler kv_node_handler(struct tug_node *n);
+int kv_node_wait_ready(struct tug_node *n);
+uint64_t kv_node_deadline(const struct tug_node *n);
+// Ends the node with this error: all its requests fail, and waits return it.
+void kv_node_give_up(struct tug_node *n, const struct err *why);
+uint64_t kv_node_spin_ns(const struct tug_node *n); // for pump_set_spin
+// Returns the name of a node for messages: "server 0 (host:pid)", or "node 12" if the
+// roster does not have it.
+const char *kv_node_name(const struct tug_node *n, uint32_t id, char to[ROSTER_NAME_MAX]);
+// Returns whether a node of the roster counts as a process of these groups. Further loops
+// of a server and workers without a place do not.
+bool kv_node_is_in(const struct roster *r, const struct roster_node *node,
+                   uint32_t groups);
+size_t kv_node_ids(struct tug_node *n, uint32_t group_or_id, uint32_t *ret, size_t room);
+
+// barrier.c
+int kv_barriers_open(struct tug_node *n, struct err *e);
+void kv_barrier_reached(struct tug_node *n, struct received *q);
+uint64_t kv_barriers_look(struct tug_node *n, uint64_t now);
+
+// app.c
+int kv_app_ask(struct tug_app *a, int32_t head, const void *body, size_t body_bytes,
+               uint32_t group_or_id, uint32_t *ret_timestamp, struct err *e);
+int kv_app_wait(struct tug_app *a, uint32_t timestamp, uint64_t longer_ns);
+struct tug_app *kv_app_find(const struct tug_node *n, uint32_t app, uint32_t customer);
+void kv_apps_free(struct tug_node *n); // frees customers that could not be closed
+// Waits for the customer's requests, and gives up those that have no answer in time.
+// Returns false if one of their callbacks has not returned.
+bool kv_app_end_requests(struct tug_app *a);
+// Returns the customer with both ids, or else the oldest customer of the app, or else one
+// of TUG_APP_ANY; NULL if there is none.
+struct tug_app *kv_app_for(const struct tug_node *n, uint32_t app, uint32_t customer);
+
+// host.c
+int kv_host_start(struct host **ret, struct tug_node *n, struct err *e);
+// Returns the address at which the node of this process reaches the scheduler.
+const char *kv_host_address(const struct host *h);
+// Listens at the scheduler's public address.
+int kv_host_open_doors(struct host *h, struct err *e);
+// Ends the cluster with this error.
+void kv_host_end(struct host *h, const struct err *why);
+// Stops and frees the scheduler. With `wait`, waits until the cluster has ended and
+// returns its result.
+int kv_host_stop(struct host *h, bool wait, struct err *e);
+
+// numbers.c
+enum kv_seen { KV_NEW, KV_AGAIN, KV_WRONG };
+enum kv_seen kv_numbers_look(struct tug_node *n, van_link link, uint32_t from,
+                             const struct van_message *m, bool *ret_pull_only,
+                             struct err *e);
+int kv_numbers_take(struct tug_node *n, uint32_t from, struct received *q);
+// Stores the answer of a numbered request until it is acknowledged: a code and `what` as
+// its sentence, or code 0 and `what` as a body.
+void kv_numbers_answered(struct received *q, int code, const void *what, size_t bytes,
+                         bool has_values);
+// Frees the numbers of nodes that are dead or have left, or with `all` of all nodes.
+void kv_numbers_forget(struct tug_node *n, bool all);
+
+// peers.c
+struct session_side kv_peers_side(const struct tug_node *n); // needs the node's van
+struct kv_peer *kv_peer_find(struct tug_node *n, van_link link);
+// Sends a part now, or queues it until the peer's link is open and has room.
+void kv_peer_send(struct tug_node *n, struct kv_part *p);
+// Sends the queued parts that links have room for.
+void kv_peers_flush(struct tug_node *n);
+// Notes that a part of kv_peer_send has its answer. Called once for each part.
+void kv_peer_answered(struct kv_part *p);
+// Returns whether the peer's window is full: it gets more only after the oldest part without
+// an answer has one.
+bool kv_peer_is_full(const struct kv_peer *p);
+void kv_peer_reach(struct tug_node *n, uint32_t node); // opens the link unless it is open
+void kv_peer_opened(struct kv_peer *p, van_link link, uint64_t now);
+// Returns true if the message was an answer to a request.
+bool kv_peer_message(struct tug_node *n, struct kv_peer *p, van_link link,
+                     const struct van_message *m, uint64_t now);
+void kv_peer_closed(struct tug_node *n, struct kv_peer *p, van_link link,
+                    const struct err *why, uint64_t now);
+// Fails a customer's requests and breaks their links, so that the van releases the
+// memory. The links are dialled again if other customers have requests on them.
+void kv_peers_give_up(struct tug_node *n, const struct tug_app *a, const struct err *why);
+void kv_peers_roster(struct tug_node *n); // checks all peers after a new roster
+// Dials, watches and gives up links. Returns the time at which to call it again.
+uint64_t kv_peers_look(struct tug_node *n, uint64_t now);
+void kv_peers_free(struct tug_node *n);
+
+// request.c
+struct kv_request *kv_request_new(struct tug_app *a, uint32_t n_parts);
+// Makes a request with a part for each living node of a group, or for one node.
+int kv_request_new_to(struct kv_request **ret, struct tug_app *a, uint32_t group_or_id,
+                      enum kv_kind kind, struct err *e);
+void kv_request_unmake(struct kv_request *r); // frees a request that was never started
+struct kv_request *kv_request_by_id(struct tug_node *n, uint64_t id);
+void kv_request_start(struct kv_request *r); // sends the request's parts
+struct kv_part *kv_request_part(struct kv_request *r, uint32_t node);
+void kv_part_answered(struct kv_part *p, const struct err *why);
+void kv_part_transmit(struct tug_node *n, struct kv_peer *to, struct kv_part *p);
+const char *kv_unsent(int rc); // says why the van did not take a message
+void kv_request_free(struct kv_request *r);
+void kv_requests_of_node_fail(struct tug_node *n, uint32_t node, const struct err *why);
+// Returns whether a request of the customer waits for an answer of this peer.
+bool kv_request_waits(const struct tug_app *a, const struct kv_peer *p);
+// Gives up a customer's requests without an answer, and breaks the links that hold their
+// memory.
+void kv_requests_give_up(struct tug_app *a);
+
+struct kv_request *kv_request_find(struct tug_app *a, uint32_t timestamp);
+void kv_requests_free(struct tug_node *n);
+
+// kv.c Returns the bytes of a value from value_bytes of a request, which is 0 for floats.
+static inline size_t kv_value_bytes(size_t said)
+{
+    return said != 0 ? said : sizeof(float);
+}
+
+// Checks that the keys ascend strictly.
+int kv_check_keys(const struct tug_kv_data *d, struct err *e);
+// Checks that the counts and lengths fit the number and size of the values.
+int kv_check_data(const struct tug_kv_data *d, struct err *e);
+// kv_data_of returns pointers to the keys, values and lengths in a message.
+// kv_check_message checks that they fit each other and n_keys, the number of keys that
+// were asked for in the case of an answer, which has no keys.
+struct tug_kv_data kv_data_of(const struct msg_app *m);
+int kv_check_message(const struct msg_app *m, size_t n_keys, struct err *e);
+void *kv_place(struct kv_request *r, const struct kv_part *p, const struct msg_app *m,
+               uint64_t body_bytes);
+void kv_answered(struct tug_node *n, struct kv_part *p, struct van_message *m);
+int kv_assemble(struct kv_request *r); // runs as work: may call `room`
+
+// received.c
+void kv_received_app(struct tug_node *n, van_link link, uint32_t from,
+                     struct van_message *m);
+void kv_received_deliver_held(struct tug_node *n);
+uint64_t kv_received_expire(struct tug_node *n, uint64_t now);
+void kv_received_forget_app(struct tug_node *n, struct tug_app *a);
+void kv_received_free(struct tug_node *n);
+struct received *kv_received_by_ticket(struct tug_node *n, uint64_t ticket);
+struct received *kv_received_open(struct tug_node *n, const struct tug_message *m);
+int kv_received_answer(struct tug_node *n, struct received *q, struct msg_app *m,
+                       const struct van_release *release, struct err *e);
+void kv_received_refuse(struct tug_node *n, struct received *q, int code,
+                        const char *why);
+// Drops one use of the request; the last one frees its memory. The caller has the van.
+void kv_received_let_go(struct received *q);
+// Passes a response to a request of this node to the customer's handler.
+void kv_received_response(struct tug_app *a, uint32_t from, struct van_message *m);
+
+// handle.c
+void kv_handle_request(struct received *q, struct tug_app *a); // queues it by priority
+void kv_handle_response(struct received *q);
+// Handles requests that wait until other nodes have read answers, if they have. Returns
+// the time at which to call it again.
+uint64_t kv_handle_look(struct tug_node *n, uint64_t now);
+// Returns the request whose handler this thread runs, or NULL.
+struct received *kv_handled(void);
+// Returns the most bytes of values that an answer may have.
+uint64_t kv_answer_most(const struct tug_node *n);
+
+// kept.c
+int kv_kept_init(struct tug_node *n, struct err *e);
+void kv_kept_drain(struct tug_node *n); // takes memory that programs have released
+// Separates the node from memory that programs still keep; their releases then free it.
+void kv_kept_close(struct tug_node *n);
+
+#endif

@@ -1,0 +1,20 @@
+// Reference-counted memory of arrays. A van holds a block while it sends an answer
+// directly from it; only a holder that is alone may change the bytes.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_DOORS_KVSTORE_BLOCK_H
+#define TUG_DOORS_KVSTORE_BLOCK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+void *kvs_block_new(size_t bytes); // not zeroed, aligned for vectors; NULL: no memory
+void kvs_block_hold(void *block);
+bool kvs_block_is_held(const void *block); // whether there is more than one holder
+void kvs_block_release(void *block); // from any thread; the last one frees; NULL is fine
+
+// Makes *block at least `bytes` long; if it is too short or has another holder, replaces
+// it by a new block, without its contents.
+int kvs_block_reserve(void **block, size_t *cap, size_t bytes);
+
+#endif

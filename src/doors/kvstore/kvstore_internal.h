@@ -1,0 +1,168 @@
+// Shared by the files of a kvstore.
+//
+//   kvstore.c opening and closing, keys, the public calls
+//   type.c       names of types
+//   states.c     optimizers, updaters, compression, files of states
+//   dist.c joining a cluster; requests other than pushes and pulls
+//   parts.c pushes and pulls in a cluster, with arrays cut among servers
+//   array.c      arrays and their sums
+//   value.c stored arrays, in a process alone or on a server
+//   optimizer.c  optimizers: see optimizer.h
+//   coding.c     compression
+//   block.c reference-counted memory of arrays
+//   by_key.c keys, and lists by key
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_DOORS_KVSTORE_KVSTORE_INTERNAL_H
+#define TUG_DOORS_KVSTORE_KVSTORE_INTERNAL_H
+
+#include "doors/kvstore/coding.h"
+#include "doors/kvstore/value.h"
+#include "doors/kvstore/wire.h"
+#include "runtime/last_error.h"
+
+#define KVS_NONE ((size_t)-1)
+
+// The part of an array that one server stores.
+struct kvs_piece {
+    uint32_t server;
+    uint64_t first, rows; // first row and number of rows, in units of the entry's cut
+    uint32_t slice;       // number of the slice in its key; 0 if the key is not sliced
+    uint64_t id;          // id of the key, or of the slice
+    char *send;           // key and words of a push that is written or in flight
+    size_t cap_send, send_bytes;
+    enum kvs_cmd cmd; // the kind of request in `send`
+    bool pending;
+    uint32_t timestamp;
+};
+
+// A key of this store.
+struct kvs_entry {
+    struct kvs_key key;
+    struct tug_array shape;  // dtype and shape, without data
+    struct kvs_value *value; // the array, in a process without a cluster
+    // The units by which the array is cut: its rows, or its elements if it has fewer rows
+    // than there are servers.
+    uint64_t rows, width;
+    // In a synchronous store the number of rounds that have a push of this rank.
+    uint64_t rounds;
+    uint64_t sent;   // number of the push in flight among the store's; 0: none
+    struct err late; // error of an earlier push, which the key's next call returns
+    uint32_t n_pieces;
+    struct kvs_piece *pieces;
+    float **left; // residuals of compression, one array for each array of a push
+    size_t n_left;
+    uint64_t call;      // number of the last call with this key
+    size_t first, last; // the key's first and last item in that call
+};
+
+// Id and range of a server. They never change, while the node's own list is replaced with
+// every roster and can be read only with the van.
+struct kvs_place {
+    uint32_t id;
+    uint64_t first_key; // first key of the server's range
+};
+
+// An answer to a request other than a push or pull.
+struct kvs_reply {
+    struct kvs_reply *next;
+    uint32_t timestamp, sender;
+    size_t n;
+    char bytes[];
+};
+
+struct tug_kvstore {
+    char type[64];
+    bool dist, async, device;
+    uint64_t big_array;
+    uint64_t slice;   // elements of a slice; 0: arrays are not sliced
+    bool keeps_whole; // the optimizer needs new arrays to be stored whole on one server
+    bool barrier_before_exit;
+    bool keys_known, keys_named; // a key was made; keys are names, not numbers
+    struct kvs_by_key entries;   // list of struct kvs_entry
+    uint64_t calls;
+    struct kvs_rows sum;   // sum of a push's arrays for a key
+    struct kvs_rows coded; // an array decoded after compression
+    uint32_t *words;
+    size_t cap_words;
+
+    struct kvs_values values; // the arrays, in a process without a cluster
+    struct kvs_rule rule;
+
+    enum kvs_coding coding;
+    float threshold;
+
+    struct tug_node *node;
+    struct tug_app *app;
+    uint32_t rank, workers, servers;
+    struct kvs_place *places; // the servers by rank
+    uint64_t pushes;          // number of pushes sent
+    size_t under_way;         // pieces of pushes that were not waited for yet
+    bool recovers;
+    struct kvs_reply *replies;
+    // Error of a wait that was given up, after which the store has ended.
+    struct err failed;
+};
+
+// The items of a call, linked by key: the items of entry x are x->first, next[x->first]
+// and so on.
+struct kvs_items {
+    const struct tug_kvstore_item *items;
+    size_t n;
+    struct kvs_entry **of;
+    size_t *next;
+};
+// Adds up the call's items of one key. The result in *ret points at the caller's array or
+// at s->sum.
+int kvs_sum(struct tug_kvstore *s, const struct kvs_items *t, struct kvs_entry *x,
+            struct tug_array *ret, struct err *e);
+// Copies the dense array `a` into an item's array.
+void kvs_give(const struct tug_array *a, struct tug_array *to);
+// Returns the residual of the i-th array of a push; NULL if memory is out.
+float *kvs_left(struct kvs_entry *x, size_t i);
+// Makes room for n words in s->words.
+int kvs_words(struct tug_kvstore *s, size_t n, struct err *e);
+
+int kvs_type_read(struct tug_kvstore *s, const struct tug_kvstore_options *o,
+                  struct err *e);
+
+// dist.c Gets the role of this process from its options and its environment, before it
+// joins.
+int kvs_role(const struct tug_node_options *o, int *ret, struct err *e);
+int kvs_dist_open(struct tug_kvstore *s, const struct tug_node_options *o);
+int kvs_dist_close(struct tug_kvstore *s);
+int kvs_dist_usable(const struct tug_kvstore *s);
+// Waits for a request. A wait that times out or is interrupted ends the store.
+int kvs_dist_wait(struct tug_kvstore *s, uint32_t timestamp);
+enum { KVS_ALL_SERVERS = -1 };
+int kvs_dist_ask(struct tug_kvstore *s, enum kvs_ask what, int server, const void *body,
+                 size_t n, uint32_t *ret_timestamp);
+// Takes an answer of a server; NULL if there is none. Freed by mem_free.
+struct kvs_reply *kvs_dist_reply(struct tug_kvstore *s, uint32_t timestamp,
+                                 uint32_t server);
+// Sends a request and waits until it is done. The contents of answers are dropped.
+int kvs_dist_tell(struct tug_kvstore *s, enum kvs_ask what, int server, const void *body,
+                  size_t n);
+
+// Gets a server's settings of a key; waits until the key was made there.
+int kvs_dist_meta(struct tug_kvstore *s, uint64_t id, uint32_t server,
+                  struct kvs_meta *ret);
+
+// parts.c
+int kvs_parts_cut(struct tug_kvstore *s, struct kvs_entry *x, struct err *e);
+void kvs_parts_free(struct kvs_entry *x);
+int kvs_parts_init(struct tug_kvstore *s, struct kvs_entry *x, const struct tug_array *a);
+// Waits for the key's push in flight, if any, and returns its error.
+int kvs_parts_settle(struct tug_kvstore *s, struct kvs_entry *x);
+// Gets the number of pushes to the key that all servers have applied.
+int kvs_parts_rounds(struct tug_kvstore *s, struct kvs_entry *x, uint64_t *ret);
+// Push an array: kvs_parts_write settles the key's previous push, checks the array and
+// writes the requests, which kvs_parts_send sends.
+int kvs_parts_write(struct tug_kvstore *s, struct kvs_entry *x,
+                    const struct tug_array *a);
+int kvs_parts_send(struct tug_kvstore *s, struct kvs_entry *x, int priority);
+int kvs_parts_pull(struct tug_kvstore *s, const struct kvs_items *t, int priority);
+int kvs_parts_pull_rows(struct tug_kvstore *s, struct kvs_entry *x, struct tug_array *to,
+                        int priority);
+
+#endif

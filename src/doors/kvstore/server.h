@@ -1,0 +1,92 @@
+// A server of a kvstore: what its files share.
+//
+//   server.c opening and closing; the queue of requests
+//   serve.c    pushes and pulls, rounds of synchronous stores
+//   admin.c    everything else
+//
+// Everything except the queue is used by the thread in tug_kvstore_server_run only.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_DOORS_KVSTORE_SERVER_H
+#define TUG_DOORS_KVSTORE_SERVER_H
+
+#include <pthread.h>
+
+#include "doors/kvstore/value.h"
+#include "doors/kvstore/wire.h"
+
+enum { KVS_WANTED_MAX = 64 }; // most keys that a worker may wait for at a time
+
+// A worker's request, until it is answered.
+struct kvs_job {
+    struct kvs_job *next;
+    bool simple;
+    uint32_t rank, sender;
+    uint64_t ticket;
+    int32_t cmd;
+    bool push, pull; // flags of a key-value request
+    uint64_t key;
+    const char *bytes; // the request's bytes, in the memory `kept`
+    size_t n_bytes;
+    void *kept; // from tug_app_keep; NULL: the bytes were released
+};
+
+// A synchronous key's pushes until there is one of every rank. They are added up in the
+// order of ranks; those of later ranks wait for the earlier ones.
+struct kvs_round {
+    struct kvs_rows sum;
+    uint32_t arrived, added; // numbers of ranks that have pushed, and that are in the sum
+    struct err beyond;       // the error if the sum is out of the dtype's range
+    struct kvs_job *
+        *of; // pushes by rank, each followed by those of its worker's replacements
+};
+
+struct tug_kvstore_server {
+    struct tug_kvstore_server_options o;
+    struct tug_node *node;
+    struct tug_app *app;
+    bool schedules; // the process is the scheduler, which serves no requests
+    uint32_t workers;
+
+    pthread_mutex_t lock; // guards the members up to `stopped`
+    pthread_cond_t more;
+    struct kvs_job *first, *last;
+
+    bool stopped; // this and the next members belong to the serving thread
+    bool greeted, async;
+    bool *known; // by rank: the worker has sent KVS_HELLO
+    struct kvs_values values;
+    struct kvs_rule rule;
+    struct kvs_job **barrier; // by rank: the request that waits at the barrier
+    struct kvs_job *wanted;   // requests that wait for a key to be made
+    struct kvs_rows decoded;  // the values of a compressed push
+};
+
+// Opens the customer of a server whose `node` and `workers` are set, and allocates its
+// records of workers.
+int kvs_server_attach(struct tug_kvstore_server *s);
+// Closes the customer and drops all waiting requests; no message arrives any more.
+void kvs_server_detach(struct tug_kvstore_server *s);
+// Frees the server's memory, after its node was closed.
+void kvs_server_free_memory(struct tug_kvstore_server *s);
+// Serves the first queued job; returns false if none arrived within `seconds`.
+bool kvs_serve_next(struct tug_kvstore_server *s, double seconds);
+
+// Answers and frees a job.
+void kvs_job_answer(struct tug_kvstore_server *s, struct kvs_job *j, const void *bytes,
+                    size_t n);
+// Answers with the contents of a block, which is released when it was sent, and frees the
+// job.
+void kvs_job_answer_block(struct tug_kvstore_server *s, struct kvs_job *j, void *block,
+                          size_t n);
+void kvs_job_refuse(struct tug_kvstore_server *s, struct kvs_job *j, const struct err *e);
+void kvs_job_release(struct kvs_job *j); // releases the request's bytes
+void kvs_job_free(struct kvs_job *j);
+
+void kvs_serve_data(struct tug_kvstore_server *s, struct kvs_job *j);
+void kvs_round_free(struct tug_kvstore_server *s, struct kvs_value *v);
+void kvs_serve_admin(struct tug_kvstore_server *s, struct kvs_job *j);
+// Answers the requests that wait for a key, after the key was made.
+void kvs_serve_wanted(struct tug_kvstore_server *s, const struct kvs_value *made);
+
+#endif

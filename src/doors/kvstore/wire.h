@@ -1,0 +1,71 @@
+// The protocol between workers and servers of a kvstore, in messages of kvapp.
+//
+// Pushes and pulls are key-value requests with one key, which names a part of an array:
+// the first key of the server's range plus the id of the array's key or slice. Their
+// values are 4-byte words: a head and then what enum kvs_cmd says; an answer to a pull
+// has the elements alone. Everything else is a simple request whose head is one of enum
+// kvs_ask. All numbers are little-endian, like the machines that tug runs on. The server
+// checks everything that it receives.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_DOORS_KVSTORE_WIRE_H
+#define TUG_DOORS_KVSTORE_WIRE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { KVS_APP = 77 };
+
+// Returns n rounded up to a multiple of `to`.
+static inline size_t kvs_padded(size_t n, size_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+enum kvs_cmd {
+    KVS_INIT = 1,  // head, `n` bytes of name padded to 8, elements
+    KVS_PUSH,      // head, elements
+    KVS_PUSH_ROWS, // head, `n` 64-bit row numbers within the part, elements of these rows
+    KVS_PUSH_CODED, // head, words of coding.h
+    KVS_PULL,       // no words
+    KVS_PULL_ROWS,  // head, `n` row numbers
+};
+
+struct kvs_head {
+    uint32_t dtype;
+    uint32_t coding;      // for KVS_PUSH_CODED
+    uint64_t rows, width; // the shape of the part
+    uint64_t n;
+    int64_t number; // for KVS_INIT: the key, if it is a number
+    uint32_t sparse, named;
+    float threshold;
+    uint32_t round; // for a push: low 32 bits of the number of its rank's earlier pushes
+    uint32_t slice; // for KVS_INIT: number of the slice in its key, from 0
+    uint32_t unused;
+};
+
+enum kvs_ask {
+    // The body of the request and, after an arrow, of the answer.
+    KVS_HELLO = 1, // struct kvs_hello -> struct kvs_welcome
+    KVS_META,      // an id -> struct kvs_meta, sent when the key was made
+    KVS_OPTIMIZER, // the optimizer's text
+    KVS_COMMAND,   // int32_t head, the command's body
+    KVS_BARRIER,   // empty; sent to server 0
+    KVS_SAVE,      // empty -> states
+    KVS_LOAD,      // states
+    KVS_STOP,      // empty; no worker sends requests any more
+    KVS_CHECK,     // states; fails if KVS_LOAD would fail
+};
+
+struct kvs_hello {
+    uint32_t async, workers;
+};
+struct kvs_welcome {
+    uint32_t recovers; // 1: an earlier worker of this rank has said hello
+};
+struct kvs_meta {
+    uint32_t dtype, sparse;
+    uint64_t rows, width, rounds;
+};
+
+#endif

@@ -1,0 +1,118 @@
+// What the files of the public client (tug/tug.h) share: the client, which a pump lends
+// to one thread at a time, and the calls of the program.
+//
+//   tug_client.c opening and closing, tables, barriers
+//   tug_calls.c    pushes, pulls, waiting
+//   tug_tables.c tables by settings: lifecycle, saves and loads
+//   tug_own.c      a program's own accessors, rules and entry policies
+//   tug_profile.c profiles, by questions from outside (runtime/tool.h)
+//
+// tug_communicator.c, tug_dense.c, tug_auc.c, tug_metric.c, tug_reduce.c and tug_dump.c
+// use the public calls only.
+//
+// Only the thread that has the van may use these structs.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_DOORS_TABLES_TUG_CLIENT_H
+#define TUG_DOORS_TABLES_TUG_CLIENT_H
+
+#include <stdatomic.h>
+
+#include "client/client.h"
+#include "client/merge.h"
+#include "cluster/node.h"
+#include "runtime/last_error.h"
+#include "runtime/pump.h"
+#include "runtime/role.h"
+#include "server/embedded.h"
+#include "tug/tug.h"
+
+#define SECOND ((uint64_t)1000000000)
+
+// A request of the program, from tug_push or tug_pull until tug_wait has returned its
+// result or its `done` has returned.
+struct call {
+    struct pump_work work;
+    struct call *next; // next call in the bucket, or in the list of unused calls
+    struct tug_client *client;
+    client_ts ts;
+    bool ended;
+    int rc;
+    struct err why;
+    tug_done_fn done;
+    void *ctx;
+
+    // Used if keys repeat: the distinct keys, and their values or pulled rows.
+    struct client_merge *merge;
+    bool merged;
+    float *rows;
+    size_t cap_rows;
+    float *pulled; // the pulled rows of the distinct keys
+    float *target; // the program's array for pulled rows
+    uint32_t width, push_width;
+};
+
+// A program's settings for its later requests to a table (tug_tick, tug_batch,
+// tug_rate_factor).
+struct call_terms {
+    uint64_t clock; // the clock or batch of pulls, in modes ssp and sync
+    // In mode sync: the first micro-batch of pushes, and their number.
+    uint8_t micro, micros;
+    float rate; // factor of the learning rates of pushes
+};
+
+struct tug_client {
+    struct tug_client_options o;
+    struct role environment;
+    struct embedded *embedded; // this process's own cluster; NULL: the client joined one
+    struct node node;
+    struct van *van;
+    struct pump *pump;
+    struct client *client;
+    struct van_handler beneath; // the client's handlers of the van's events
+    uint32_t workers, servers;
+    // A hash table of the open calls by timestamp, so that finding one takes the same
+    // time however many are open.
+    struct call **buckets; // n_buckets lists, a power of two
+    size_t n_buckets, n_calls;
+    size_t unfinished; // calls that are in flight or whose `done` has not returned
+    struct call *unused;
+    uint64_t saves;     // number of saves that this client has begun
+    uint32_t trainings; // number of tug_model_train calls that have used this client
+    bool again;         // the argument of tug_again: pushes are of examples pushed before
+    // Number of pushes with updates that servers left out, and key and table of the
+    // first, which are set before the number.
+    atomic_uint_least64_t left_out, left_out_key;
+    atomic_uint left_out_table;
+    struct call_terms terms[SPEC_MAX_TABLES];
+};
+
+// Returns whether no call is in flight and no callback has still to run.
+bool calls_over(const struct tug_client *c);
+void calls_free(struct tug_client *c);
+// Does what tug_assign does.
+int calls_assign(struct tug_client *c, uint32_t table, const uint64_t *keys, size_t n,
+                 const float *values, tug_done_fn done, void *ctx,
+                 uint64_t *ret_timestamp);
+// Returns TUG_EUSAGE in a callback, which must not wait. Functions that wait call it
+// before they send anything.
+int calls_may_wait(const struct tug_client *c);
+// Checks as calls_may_wait, and takes the van.
+int calls_enter(struct tug_client *c);
+// Waits for a call whose arrays the caller is going to free. A call that takes too long
+// is cancelled, so that nothing is written to the arrays later.
+int calls_wait_or_cancel(struct tug_client *c, uint64_t ts);
+// Waits for a request of the client that was sent while the van was lent to this thread,
+// and gives the van back. Cancels the request if it takes too long. Returns its code.
+int calls_wait_for(struct tug_client *c, client_ts ts, double seconds);
+// Does what tug_barrier does, for a group of nodes (a sum of enum wire_group).
+int calls_barrier(struct tug_client *c, uint8_t group);
+// Returns the settings of a table that this client has made or found.
+int calls_spec(struct tug_client *c, uint32_t table, struct table_spec *ret);
+
+// Checks that a push to the table still has `width` floats per key (else TUG_EUSAGE): a
+// table that was dropped and made again may have other widths than the arrays of users of
+// the old one.
+int calls_check_push(struct tug_client *c, uint32_t table, uint32_t width);
+
+#endif

@@ -1,0 +1,170 @@
+// Options. One table per command describes its command line, environment, YAML file,
+// --help, man page and `tug config`, so that these cannot disagree. The origin of every
+// value is known.
+//
+// The sources, in order, later ones win: defaults, a preset, --config FILE, the
+// environment (TUG_<NAME>), the command line. Values are written into the command's
+// struct, by offset. An unknown name, an invalid choice or a number out of bounds gives
+// an error that names the source and suggests what was meant.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_OPTIONS_OPTIONS_H
+#define TUG_OPTIONS_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+enum option_kind {
+    OPTION_FLAG,   // bool: --name, --no-name, --name=true|false|yes|no|on|off|1|0
+    OPTION_STRING, // const char *, NULL when unset
+    OPTION_LIST,   // struct option_list: --name A B C, or repeated; commas in the
+                   // environment
+    OPTION_U64,    // uint64_t: 1000, 1e3
+    OPTION_F64,    // double, finite
+    OPTION_CHOICE, // int: index of the word in `choices`
+    OPTION_SIZE,   // uint64_t bytes: 4096, 64K, 64M, 2G (powers of 1024)
+};
+
+struct option_list {
+    const char **items;
+    size_t n;
+};
+
+// A row of a table begins with the name and ends with the help. Between them, one of the
+// macros below gives the kind and the place; before the macro stand fields that only some
+// options have:
+//     {"keep", .group = "Saving", U64_AT(keep, "N", "3", 1, 1000), "how many are kept"},
+struct option {
+    const char *name; // "log-every": --log-every, log-every: in YAML, TUG_LOG_EVERY
+    enum option_kind kind;
+    size_t offset;    // offset in the command's struct of values
+    const char *help; // in lower case, without a full stop
+    // The default as text; NULL: unset (that is NULL, no items, 0, false or choice 0).
+    const char *fallback;
+    const char *metavar; // "PATH"; NULL: shows the choices, or nothing for a flag
+    const char *choices; // of OPTION_CHOICE: "lr fm ffm"; of other kinds: words that
+                         // shells offer
+    // Of OPTION_CHOICE: the word that --name alone means; other words then need '='.
+    // NULL: --name needs a word.
+    const char *bare;
+    double min, max; // bounds of a number, inclusive; both 0: any
+    const char *env; // further environment variables with the same meaning, separated by
+                     // spaces
+    const char *group; // heading in the help; NULL: that of the previous option
+    bool required;
+    // For commands that run as several processes: each process may have its own value.
+    // All other options must agree.
+    bool own;
+};
+
+// Macros for the kind and place of an option in a table for which AT(field) expands to
+// .offset = offsetof(...). The help follows the macro. `unit` is the metavar, `usual` the
+// default; U64_AT, F64_AT and SIZE_AT take (field, unit, usual, least, most).
+#define FLAG_AT(field) .kind = OPTION_FLAG, AT(field)
+#define STRING_AT(field, unit) .metavar = unit, .kind = OPTION_STRING, AT(field)
+#define LIST_AT(field, unit) .metavar = unit, .kind = OPTION_LIST, AT(field)
+#define CHOICE_AT(field, words, usual)                                                   \
+    .choices = words, .fallback = usual, .kind = OPTION_CHOICE, AT(field)
+#define NUMBER_AT(is, field, unit, usual, least, most)                                   \
+    .metavar = unit, .fallback = usual, .min = least, .max = most, .kind = is, AT(field)
+#define U64_AT(...) NUMBER_AT(OPTION_U64, __VA_ARGS__)
+#define F64_AT(...) NUMBER_AT(OPTION_F64, __VA_ARGS__)
+#define SIZE_AT(...) NUMBER_AT(OPTION_SIZE, __VA_ARGS__)
+
+struct option_table {
+    const char *command; // "train", for `tug train`
+    const char *summary; // one line
+    const char *usage;   // the text behind the command: "--data PATH... [options]"
+    const char *about;   // one or more paragraphs for --help and the man page; NULL: none
+    const char *examples; // lines "command  # what it does"; NULL: none
+    const struct option *options;
+    size_t n_options;
+    // The list option that takes words without "--"; NULL: such words are errors.
+    const char *operands;
+    // The choice option whose words are presets of other options. presets[i] has the
+    // settings of word i, as "epochs=1 lr=0.05", for options that no other source sets.
+    // The first word has none.
+    const char *preset;
+    const char *const *presets;
+};
+
+enum option_source {
+    OPTION_DEFAULT,
+    OPTION_PRESET,
+    OPTION_FILE,
+    OPTION_ENV,
+    OPTION_ARGS
+};
+
+struct options;
+
+// The tables of all commands of this program, ended by NULL; the program sets it when it
+// begins. NULL: there is one command. Variables in the environment and sections in a YAML
+// file that belong to other commands are ignored.
+extern const struct option_table *const *_Atomic options_family;
+
+// Flag of options_parse: required options may be missing.
+enum { OPTIONS_INCOMPLETE = 1 };
+
+// Sets *values (the command's struct, zeroed first) from all sources. argv[0] is the
+// first word behind the command. Strings and lists in *values belong to *ret. If --help
+// is among the words, only the defaults are set: ask options_help_wanted. Returns
+// TUG_EUSAGE for wrong usage.
+int options_parse(struct options **ret, const struct option_table *t, int argc,
+                  char *const *argv, void *values, unsigned flags, struct err *e);
+void options_close(
+    struct options *o); // NULL is fine; the strings in the values go with it
+
+// Makes a copy of o, whose values are in the struct `values`, a copy of o's. It must be
+// closed before o.
+int options_copy(struct options **ret, const struct options *o, void *values,
+                 struct err *e);
+// Sets an option that has its default, from a text, as a preset does. `place` is the
+// source of the value in words.
+int options_fill(struct options *o, const char *name, const char *text, const char *place,
+                 struct err *e);
+
+bool options_help_wanted(const struct options *o);
+
+// For option i of the table: options_source returns the source of its value;
+// options_place the source in words ("default", "recipe criteo", "FILE:LINE", "TUG_X",
+// "command line"); options_text appends the value as it was given to *b (nothing if
+// unset; the items of a list separated by spaces).
+enum option_source options_source(const struct options *o, size_t i);
+const char *options_place(const struct options *o, size_t i);
+int options_text(const struct options *o, size_t i, struct buf *b);
+bool options_given(const struct options *o,
+                   const char *name); // by anything but the default
+// Returns whether a source other than the default and a preset gave the option.
+bool options_said(const struct options *o, const char *name);
+// Returns the first option under this heading that options_said is true for; NULL if none
+// is.
+const char *options_given_of_group(const struct options *o, const char *group);
+
+// Write the manual from the table: options_help for a terminal of `width` columns (0 or
+// more than 80: 80), options_scdoc as the scdoc source of a man page.
+int options_help(const struct option_table *t, size_t width, struct buf *b);
+int options_scdoc(const struct option_table *t, struct buf *b);
+// Appends `text` and a line end, wrapped for a terminal of `width` columns. The first
+// word starts at column `at`; further lines are indented by `indent`.
+int options_wrap(struct buf *b, const char *text, size_t at, size_t indent, size_t width);
+
+// Copies into ret_word the word of `words` (separated by spaces) that `given` most likely
+// means; "" if none is near enough.
+enum { OPTION_NAME_MAX = 64 };
+void options_nearest(const char *given, const char *words,
+                     char ret_word[OPTION_NAME_MAX]);
+// Copies into ret_word the option that `given` most likely means: another program's name
+// for it, or a similar name; "" if none is near enough.
+void options_meant(const struct option_table *t, const char *given, size_t len,
+                   char ret_word[OPTION_NAME_MAX]);
+
+// Copies word `index` of `words`, the words of a choice, into ret and returns it. The
+// index must be valid.
+const char *options_word(const char *words, int index, char ret[OPTION_NAME_MAX]);
+
+#endif

@@ -1,0 +1,236 @@
+// Names of options: looks them up, and guesses the option that a wrong name means.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "options/options_internal.h"
+
+void option_words(const char *words, option_word_fn see, void *arg)
+{
+    while (words && *words) {
+        size_t len = strcspn(words, " ");
+        if (len && !see(arg, words, len))
+            return;
+        words += len + strspn(words + len, " ");
+    }
+}
+
+void option_env_name(const char *name, char ret_env[OPTION_NAME_MAX + 8])
+{
+    size_t n = 4;
+    memcpy(ret_env, "TUG_", n);
+    for (; *name && n < OPTION_NAME_MAX + 7; name++)
+        ret_env[n++] = isalnum((unsigned char)*name) ? (char)toupper((unsigned char)*name)
+                                                     : '_';
+    ret_env[n] = 0;
+}
+
+size_t option_find(const struct option_table *t, const char *name, size_t len)
+{
+    for (size_t i = 0; i < t->n_options; i++)
+        if (strlen(t->options[i].name) == len &&
+            memcmp(t->options[i].name, name, len) == 0)
+            return i;
+    return OPTION_NONE;
+}
+
+const struct option_table *const *_Atomic options_family;
+
+const struct option_table *option_family_find(const struct option_table *t,
+                                              const char *command)
+{
+    if (strcmp(t->command, command) == 0)
+        return t;
+    for (const struct option_table *const *f = options_family; f && *f; f++)
+        if (strcmp((*f)->command, command) == 0)
+            return *f;
+    return NULL;
+}
+
+// Computes the optimal string alignment distance (Damerau 1964).
+size_t option_distance(const char *a, size_t n, const char *b, size_t m)
+{
+    if (n >= OPTION_NAME_MAX || m >= OPTION_NAME_MAX)
+        return SIZE_MAX;
+    size_t row[3][OPTION_NAME_MAX + 1];
+    for (size_t j = 0; j <= m; j++)
+        row[0][j] = j;
+    for (size_t i = 1; i <= n; i++) {
+        size_t *now = row[i % 3], *up = row[(i - 1) % 3], *up2 = row[(i + 1) % 3];
+        now[0] = i;
+        for (size_t j = 1; j <= m; j++) {
+            size_t best = up[j - 1] + (a[i - 1] != b[j - 1]);
+            if (up[j] + 1 < best)
+                best = up[j] + 1;
+            if (now[j - 1] + 1 < best)
+                best = now[j - 1] + 1;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+                up2[j - 2] + 1 < best)
+                best = up2[j - 2] + 1;
+            now[j] = best;
+        }
+    }
+    return row[n % 3][m];
+}
+
+struct nearest {
+    const char *given;
+    size_t len, distance;
+    char *word;
+};
+
+static bool nearest_see(void *arg, const char *word, size_t len)
+{
+    struct nearest *n = arg;
+    if (len >= OPTION_NAME_MAX)
+        return true;
+    size_t d = option_distance(n->given, n->len, word, len);
+    // An abbreviation counts as the name ("opt": optimizer), unless another name has
+    // fewer edits.
+    if (d > 1 && n->len >= 3 && n->len < len && memcmp(n->given, word, n->len) == 0)
+        d = 1;
+    if (d >= n->distance)
+        return true;
+    n->distance = d;
+    memcpy(n->word, word, len);
+    n->word[len] = 0;
+    return true;
+}
+
+// Words are near if the edits are at most about a third of their letters.
+static struct nearest nearest_make(const char *given, size_t len, char *ret_word)
+{
+    *ret_word = 0;
+    size_t limit = len < 6 ? 2 : len < 9 ? 3 : 4;
+    return (struct nearest){given, len, limit, ret_word};
+}
+
+void options_nearest(const char *given, const char *words, char ret_word[OPTION_NAME_MAX])
+{
+    struct nearest n = nearest_make(given, strlen(given), ret_word);
+    option_words(words, nearest_see, &n);
+}
+
+static void nearest_option(const struct option_table *t, const char *given, size_t len,
+                           char ret_word[OPTION_NAME_MAX])
+{
+    struct nearest n = nearest_make(given, len, ret_word);
+    for (size_t i = 0; i < t->n_options; i++)
+        nearest_see(&n, t->options[i].name, strlen(t->options[i].name));
+    option_words("config set help", nearest_see, &n);
+}
+
+// Names that other programs use: Python libraries, `paddle train`, `paddle pserver`.
+static const char *const synonyms[][2] = {
+    {"alpha", "l1"},
+    {"average-window", "average"},
+    {"batch-size", "batch"},
+    {"cat-features", "categorical"},
+    {"categorical-feature", "categorical"},
+    {"config-args", "set"},
+    {"dot-period", "dot-every"},
+    {"early-stopping", "patience"},
+    {"early-stopping-rounds", "patience"},
+    {"embedding-dim", "dim"},
+    {"embedding-size", "dim"},
+    {"eta", "lr"},
+    {"eval-set", "valid"},
+    {"factors", "dim"},
+    {"hidden-layer-sizes", "hidden"},
+    {"hidden-layers", "hidden"},
+    {"hidden-units", "hidden"},
+    {"init-model-path", "init-from"},
+    {"iterations", "epochs"},
+    {"label-column", "label"},
+    {"lambda", "l2"},
+    {"layers", "hidden"},
+    {"learning-rate", "lr"},
+    {"learning-rate-schedule", "schedule"},
+    {"log-period", "log-every"},
+    {"max-depth", "dim"},
+    {"max-iter", "epochs"},
+    {"max-leaves", "dim"},
+    {"n-epochs", "epochs"},
+    {"n-estimators", "epochs"},
+    {"n-factors", "dim"},
+    {"n-iter", "epochs"},
+    {"n-iter-no-change", "patience"},
+    {"n-jobs", "threads"},
+    {"nics", "interface"},
+    {"nthread", "threads"},
+    {"num-boost-round", "epochs"},
+    {"num-epochs", "epochs"},
+    {"num-factors", "dim"},
+    {"num-gradient-servers", "workers"},
+    {"num-iterations", "epochs"},
+    {"num-leaves", "dim"},
+    {"num-passes", "epochs"},
+    {"num-rounds", "epochs"},
+    {"num-threads", "threads"},
+    {"objective", "loss"},
+    {"passes", "epochs"},
+    {"ports-num", "loops"},
+    {"ports-num-for-sparse", "sparse-loops"},
+    {"pservers", "scheduler"},
+    {"random-seed", "seed"},
+    {"random-state", "seed"},
+    {"reg-alpha", "l1"},
+    {"reg-lambda", "l2"},
+    {"save-dir", "out"},
+    {"saving-period", "save-every"},
+    {"solver", "optimizer"},
+    {"start-pass", "resume"},
+    {"step-size", "lr"},
+    {"target", "label"},
+    {"test-period", "valid"},
+    {"test-size", "valid"},
+    {"trainer-count", "threads"},
+    {"trainer-id", "rank"},
+    {"validation-fraction", "valid"},
+    {"validation-split", "valid"},
+    {"weight-decay", "l2"},
+};
+
+static bool has_option(const struct option_table *t, const char *name)
+{
+    for (size_t i = 0; i < t->n_options; i++)
+        if (strcmp(t->options[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+static bool is_name(const char *given, size_t len, const char *name)
+{
+    for (size_t i = 0; i < len; i++)
+        if ((given[i] == '_' ? '-' : given[i]) != name[i])
+            return false;
+    return name[len] == '\0';
+}
+
+void options_meant(const struct option_table *t, const char *given, size_t len,
+                   char ret_word[OPTION_NAME_MAX])
+{
+    for (size_t i = 0; i < sizeof(synonyms) / sizeof(*synonyms); i++)
+        if (is_name(given, len, synonyms[i][0]) && has_option(t, synonyms[i][1])) {
+            snprintf(ret_word, OPTION_NAME_MAX, "%s", synonyms[i][1]);
+            return;
+        }
+    nearest_option(t, given, len, ret_word);
+}
+
+int option_unknown(const struct option_table *t, const char *prefix, const char *dashes,
+                   const char *name, size_t len, struct err *e)
+{
+    char near[OPTION_NAME_MAX];
+    options_meant(t, name, len, near);
+    int n = len < 200 ? (int)len : 200;
+    if (*near)
+        return err_set(e, TUG_EUSAGE,
+                       "%sthere is no option '%s%.*s'; did you mean '%s%s'?", prefix,
+                       dashes, n, name, dashes, near);
+    return err_set(e, TUG_EUSAGE,
+                   "%sthere is no option '%s%.*s'; 'tug %s --help' lists them all",
+                   prefix, dashes, n, name, t->command);
+}

@@ -1,0 +1,25 @@
+// The limit on open files and links of this process.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_OS_DESCRIPTORS_H
+#define TUG_OS_DESCRIPTORS_H
+
+#include <stdint.h>
+
+// For our programs, at their start: raises the soft limit (often 1024, for select) to the
+// hard limit. The library does not change the limit of a program that uses it.
+void descriptors_raise(void);
+
+// Opens those of the descriptors 0 to 2 that are closed. Otherwise the next file or link
+// would get such a number, and messages would be written into it. Reading or writing
+// there still fails. Programs call it first, and so does every public function that opens
+// something.
+void descriptors_hold_standard(void);
+
+// Returns the current soft limit.
+uint64_t descriptors_limit(void);
+
+// Returns about how many more descriptors can be opened.
+uint64_t descriptors_left(void);
+
+#endif

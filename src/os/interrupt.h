@@ -1,0 +1,29 @@
+// Ends a wait for data with TUG_EINTERRUPTED. A wait ends when a descriptor becomes
+// readable, which stops a single thread, or when a signal has set a flag, which waits
+// check from time to time.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_OS_INTERRUPT_H
+#define TUG_OS_INTERRUPT_H
+
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+struct interrupt {
+    int wake_fd;             // -1: none
+    const atomic_bool *flag; // NULL: none
+};
+
+#define INTERRUPT_NEVER ((struct interrupt){.wake_fd = -1})
+
+// Returns whether the interrupt has come, or comes within `ms` milliseconds.
+static inline bool interrupt_comes(const struct interrupt *i, int ms)
+{
+    struct pollfd fd = {.fd = i->wake_fd, .events = POLLIN};
+    bool woken = (i->wake_fd >= 0 || ms > 0) && poll(&fd, 1, ms) > 0;
+    return woken || (i->flag != NULL && atomic_load(i->flag));
+}
+
+#endif

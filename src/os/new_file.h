@@ -1,0 +1,57 @@
+// Makes a file and gives it its name when it is complete.
+//
+//   a regular file or none     is made under an unpredictable temporary name beside it, and
+//                              renamed when it is complete
+//   a device, pipe, terminal   is written directly, so that output cannot be taken back
+//
+// A link that a user names is followed: its target is replaced, and the link stays. But
+// in a directory where everybody may write (/tmp), only a link of the user or of the
+// directory's owner is followed, as Linux does for open (fs.protected_symlinks). Below a
+// root (os/below.h) no link is followed. With a name that the program chose (FILE_OWN),
+// a link is replaced.
+//
+// The temporary file is locked while its process lives. Temporary files of a killed
+// process are removed by the next process that makes the same file.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_OS_NEW_FILE_H
+#define TUG_OS_NEW_FILE_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+
+// The mode of a new file, reduced by the umask. A file that replaces another gives no
+// account a right that the old one did not give.
+enum { NEW_FILE_SHARED = 0644 };
+
+struct new_file {
+    int dir, fd;   // -1: not open. The caller writes to fd
+    bool straight; // written directly, not under a temporary name
+    char name[NAME_MAX + 1], beside[NAME_MAX + 1]; // names in `dir`
+};
+
+// Opens the file. `root` is FILE_ANYWHERE, FILE_OWN, or the directory that the path is
+// below (os/file.h).
+int new_file_open(struct new_file *f, int root, const char *path, mode_t mode,
+                  struct err *e);
+// new_file_finish syncs and renames the file; it returns 0, or -1 and errno. Before that,
+// or after a failure, new_file_drop removes the file. new_file_sync_dir then syncs the
+// directory; if it returns TUG_EIO, the file exists all the same.
+int new_file_finish(struct new_file *f);
+int new_file_sync_dir(struct new_file *f, const char *path, struct err *e);
+void new_file_drop(struct new_file *f); // fine after new_file_finish, and for a file that
+                                        // is not open
+
+// Returns the length of the name that a temporary file belongs to (a long name is cut); 0
+// for other files.
+size_t new_file_target(const char *beside);
+
+// Removes temporary files of `name` in `dir` that ended processes have left.
+// new_file_open does this, too.
+void new_file_sweep(int dir, const char *name);
+
+#endif

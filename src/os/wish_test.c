@@ -1,0 +1,39 @@
+// Signals within a second are one request; a later one is another.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "os/wish.h"
+
+#include "kit/test.h"
+
+static void test_together(void **state)
+{
+    (void)state;
+    struct wish w = {0};
+    const uint64_t first = 77;
+    assert_int_equal(wish_take(&w, first), WISH_FIRST);
+    assert_int_equal(wish_take(&w, first), WISH_SAME);
+    assert_int_equal(wish_take(&w, first + 1000000), WISH_SAME);
+    assert_int_equal(wish_take(&w, first - 1), WISH_SAME); // as with two threads
+    assert_int_equal(wish_take(&w, first + WISH_SAME_NS - 1), WISH_SAME);
+}
+
+// Signals after the first do not extend its second.
+static void test_later(void **state)
+{
+    (void)state;
+    struct wish w = {0};
+    assert_int_equal(wish_take(&w, 1), WISH_FIRST);
+    for (uint64_t ms = 1; ms < 1000; ms++)
+        assert_int_equal(wish_take(&w, 1 + ms * 1000000), WISH_SAME);
+    assert_int_equal(wish_take(&w, 1 + WISH_SAME_NS), WISH_AT_ONCE);
+    assert_int_equal(wish_take(&w, 1 + 3 * (uint64_t)WISH_SAME_NS), WISH_AT_ONCE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_together),
+        cmocka_unit_test(test_later),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

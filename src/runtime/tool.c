@@ -1,0 +1,208 @@
+// Asks nodes of a running cluster questions from outside.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/tool.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/printable.h"
+#include "os/clock.h"
+
+// The most bytes of an answer. The status of a cluster of 65,535 nodes takes about 20
+// MiB, that of a loop with 4,096 tables more than 1 MiB.
+enum { TEXT_MAX = 256 << 20 };
+
+// What a tool waits for: a state of its session, or ANSWER.
+enum { ANSWER = SESSION_OPEN + 1 };
+
+static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
+{
+    struct tool *t = ctx;
+    (void)accepted;
+    (void)session_opened(&t->s, link, now);
+}
+
+static void take_text(struct tool *t, struct wire_text text)
+{
+    buf_clear(&t->text);
+    t->too_long = buf_add(&t->text, text.data, text.n) != 0;
+    if (t->too_long)
+        buf_clear(&t->text);
+}
+
+static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t now)
+{
+    struct tool *t = ctx;
+    enum session_news news = session_message(&t->s, link, m, now);
+    if (news == SESSION_GREETED) {
+        t->unix_ns = m->m->welcome.unix_ns;
+        wire_words(m->m->welcome.version, t->version, sizeof(t->version));
+    }
+    if (news == SESSION_REFUSED && m->type == MSG_ERROR)
+        err_wrap(&t->s.why, "%s", t->address);
+    if (news != SESSION_MESSAGE)
+        return;
+    t->type = m->type;
+    t->answered = true;
+    if (m->type == MSG_ERROR) {
+        wire_refusal(&m->m->error, t->address, &t->why);
+    } else if (m->type == MSG_STATUS_IS) {
+        const struct wire_span *json = &m->m->status_is.json;
+        take_text(t, (struct wire_text){json->data, (uint32_t)json->n});
+    } else if (m->type == MSG_TRACE) {
+        take_text(t, m->m->trace.events);
+        t->trace = m->m->trace;
+        t->trace.events = (struct wire_text){t->text.data, (uint32_t)t->text.len};
+        if (t->text.len != m->m->trace.events.n)
+            t->type = 0; // out of memory: counts as an answer that cannot be read
+    }
+}
+
+static void on_closed(void *ctx, van_link link, const struct err *why, uint64_t now)
+{
+    struct tool *t = ctx;
+    if (!session_closed(&t->s, link, why, now))
+        return;
+    t->s.why.code = TUG_EIO;
+    if (why->text[0] == 0)
+        err_set(&t->s.why, TUG_EIO, "%s has closed the link", t->address);
+}
+
+static uint64_t on_tick(void *ctx, uint64_t now)
+{
+    (void)ctx, (void)now;
+    return VAN_NEVER;
+}
+
+static int wait_for(struct tool *t, int what, double seconds, struct err *e)
+{
+    struct van *v = t->side.van;
+    uint64_t until = van_now(v) + (uint64_t)(seconds * 1e9);
+    while (!t->answered && t->s.link != 0 && (int)t->s.state < what &&
+           van_now(v) < until) {
+        TRY(van_poll(v, until, e));
+        if (t->interrupted != NULL && atomic_load(t->interrupted))
+            return err_set(e, TUG_EINTERRUPTED, "interrupted");
+    }
+    if (t->answered || (int)t->s.state >= what)
+        return 0;
+    if (t->s.link == 0)
+        return err_set(e, t->s.why.code, "%s", t->s.why.text);
+    return err_set(e, TUG_EIO, "%s has not answered for %.0f s", t->address, seconds);
+}
+
+int tool_open(struct tool *t, struct node *n, const char *address, double seconds,
+              struct err *e)
+{
+    struct van_handler h = {
+        .ctx = t,
+        .opened = on_opened,
+        .message = on_message,
+        .closed = on_closed,
+        .tick = on_tick,
+    };
+    *t = (struct tool){
+        .interrupted = t->interrupted,
+        .text = BUF_INIT(TEXT_MAX),
+        .who = {.cluster = n->cluster,
+                .role = WIRE_TOOL}, // a tool does not join the cluster
+        .side = {.who = &t->who},
+        .s = {.side = &t->side},
+    };
+    TRY(node_address(address, t->address, e));
+    if (strcmp(t->address, n->scheduler) == 0) // only the scheduler may answer there
+        t->s.role = WIRE_SCHEDULER;
+    TRY(node_van(n, &t->side.van, &h, false, e));
+    if (!session_dial(&t->s, t->address, (uint64_t)(seconds * 1e9), van_now(t->side.van)))
+        return err_nomem(e, "a link");
+    TRY(wait_for(t, SESSION_GREETING, seconds, e));
+    return wait_for(t, SESSION_OPEN, seconds, e);
+}
+
+void tool_close(struct tool *t)
+{
+    van_free(t->side.van);
+    buf_free(&t->text);
+    *t = (struct tool){0};
+}
+
+int tool_ask(struct tool *t, uint16_t type, const void *msg, double seconds,
+             struct err *e)
+{
+    t->answered = false;
+    t->type = 0;
+    if (van_send(t->side.van, t->s.link, type, 1, msg, NULL) != 0)
+        return err_set(e, TUG_EIO, "%s: the link broke", t->address);
+    TRY(wait_for(t, ANSWER, seconds, e));
+    if (t->type == MSG_ERROR)
+        return err_set(e, t->why.code, "%s", t->why.text);
+    if (wire_answer(type) != 0 && t->type != wire_answer(type))
+        return err_set(e, TUG_EDATA, "%s: its answer to %s cannot be read", t->address,
+                       wire_name(type));
+    return 0;
+}
+
+// Makes the texts of an answer printable. Returns false if the name of a field is not.
+static bool make_printable(json_t *x)
+{
+    const char *name;
+    json_t *value;
+    size_t i;
+    if (json_is_string(x) &&
+        !printable_check(json_string_value(x), json_string_length(x))) {
+        char *copy = mem_strdup(json_string_value(x)); // ends at the first NUL
+        if (copy == NULL)
+            return false;
+        printable_make(copy);
+        int rc = json_string_set(x, copy);
+        mem_free(copy);
+        return rc == 0;
+    }
+    json_object_foreach(x, name, value) if (!printable_check(name, strlen(name)) ||
+                                            !make_printable(value)) return false;
+    json_array_foreach(x, i, value) if (!make_printable(value)) return false;
+    return true;
+}
+
+int tool_status(struct tool *t, double seconds, json_t **ret, struct err *e)
+{
+    json_set_alloc_funcs(mem_alloc, mem_free);
+    TRY(tool_ask(t, MSG_STATUS, &(struct msg_status){}, seconds, e));
+    *ret = json_loadb(t->text.data != NULL ? t->text.data : "", t->text.len, 0, NULL);
+    if (json_is_object(*ret) && make_printable(*ret))
+        return 0;
+    json_decref(*ret);
+    *ret = NULL;
+    if (t->too_long)
+        return err_set(
+            e, TUG_EDATA,
+            "%s: its answer to status has more than %d MiB, or more than there "
+            "is memory for",
+            t->address, TEXT_MAX >> 20);
+    return err_set(e, TUG_EDATA, "%s: its answer to status cannot be read", t->address);
+}
+
+const char *tool_text(const json_t *o, const char *name)
+{
+    const char *text = json_string_value(json_object_get(o, name));
+    return text != NULL ? text : "";
+}
+
+double tool_number(const json_t *o, const char *name)
+{
+    return json_number_value(json_object_get(o, name));
+}
+
+int64_t tool_count(const json_t *o, const char *name)
+{
+    const double most = (double)((int64_t)1 << 53);
+    double x = tool_number(o, name);
+    return x > -most && x < most ? (int64_t)x : x > 0 ? (int64_t)most : -(int64_t)most;
+}
+
+bool tool_true(const json_t *o, const char *name)
+{
+    return json_is_true(json_object_get(o, name));
+}

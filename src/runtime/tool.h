@@ -1,0 +1,62 @@
+// Asks a node of a running cluster questions from outside, for commands and for calls
+// such as profiles: one question at a time, each with a time limit.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_RUNTIME_TOOL_H
+#define TUG_RUNTIME_TOOL_H
+
+#include <jansson.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "cluster/node.h"
+#include "cluster/session.h"
+#include "van/van.h"
+#include "wire/wire.h"
+
+struct tool {
+    // Ends waits when true; set before tool_open; may be NULL.
+    const atomic_bool *interrupted;
+    struct session_who who;
+    struct session_side side;
+    struct session s;
+    char address[VAN_ADDRESS_MAX];
+    bool answered;
+    // The process that answers:
+    uint64_t unix_ns;
+    char version[32];
+    // The answer:
+    uint16_t type;
+    struct err why;         // the error of an answer of type ERROR
+    struct msg_trace trace; // its events are in `text`
+    struct buf text;        // JSON of STATUS_IS
+    bool too_long;          // the text was longer than `text` may be
+};
+
+// Opens a link to the node at `address`, which must prove its identity. Errors name the
+// address. The caller sets only `interrupted` of *t before.
+int tool_open(struct tool *t, struct node *n, const char *address, double seconds,
+              struct err *e);
+void tool_close(struct tool *t); // a zeroed one is fine
+
+// Sends a question and waits for the answer. Returns TUG_EIO if no answer arrives in
+// time, the code of an answer ERROR, or TUG_EDATA if the answer is not of the type that
+// wire_answer gives.
+int tool_ask(struct tool *t, uint16_t type, const void *msg, double seconds,
+             struct err *e);
+
+// Asks for STATUS and returns it as a JSON object, which the caller releases
+// (json_decref). Its texts are printable.
+int tool_status(struct tool *t, double seconds, json_t **ret, struct err *e);
+
+// Return a member of an object; "" or 0 if the object has no such member.
+const char *tool_text(const json_t *o, const char *name);
+double tool_number(const json_t *o, const char *name);
+// Returns a member as an integer; beyond 2^53 it is rounded.
+int64_t tool_count(const json_t *o, const char *name);
+bool tool_true(const json_t *o, const char *name);
+
+#endif

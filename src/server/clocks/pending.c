@@ -1,0 +1,361 @@
+// Requests that wait: for a newer roster, for ticks of other workers, for batches to be
+// complete. They are kept in the order in which they arrived, and do not block other
+// requests.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "server/clocks/pending.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "server/background.h"
+#include "server/profile/profiling.h"
+#include "server/request_fields.h"
+#include "server/room.h"
+#include "server/rows/tables.h"
+#include "server/shard_internal.h"
+
+enum { PENDING_MAX = 1 << 16 };
+#define LATER_NS (SECOND_NS / 1000)
+#define SAVE_TIMEOUT_NS (24 * 3600 * SECOND_NS)
+#define HOLD_TIMEOUT_NS (600 * SECOND_NS)
+#define DRAIN_TIMEOUT_NS (60 * SECOND_NS)
+
+static uint64_t timeout_of(const struct shard *s, uint16_t type, enum outcome wants)
+{
+    if (wants == WANTS_LATER)
+        return LATER_NS;
+    if (wants == WANTS_ROSTER) // as long as a member tries to reach the scheduler
+        return s->o.member.scheduler_timeout_ns;
+    if (wants == WANTS_SAVED && type != MSG_SAVE_TURN)
+        return SAVE_TIMEOUT_NS; // a save has deadlines of its own
+    if (wants == WANTS_DRAIN)
+        return DRAIN_TIMEOUT_NS;
+    return s->o.hold_timeout_ns != 0 ? s->o.hold_timeout_ns : HOLD_TIMEOUT_NS;
+}
+
+// Returns whether this request waits already; it was sent again.
+static bool is_held(const struct shard *s, const struct request *q)
+{
+    for (const struct pending *h = s->held; h != NULL; h = h->next)
+        if (h->peer == q->peer && h->id == q->id && h->type == q->type)
+            return true;
+    return false;
+}
+
+static bool is_of_stores(enum outcome wants)
+{
+    return wants == WANTS_TURN || wants == WANTS_CUT || wants == WANTS_ROOM ||
+           wants == WANTS_SAVED;
+}
+
+// Returns whether this is a push that waits for a save of its table. Later pushes of its
+// worker to the table must wait behind it.
+static bool is_stopped_push(const struct pending *h)
+{
+    return h->type == MSG_PUSH && (h->wants == WANTS_CUT || h->wants == WANTS_ROOM);
+}
+
+static void count_waiting(struct shard *s, const struct pending *h, uint32_t n)
+{
+    assert(n == 1 || !is_stopped_push(h) || h->peer->n_stopped_pushes > 0);
+    h->peer->n_stopped_pushes += is_stopped_push(h) ? n : 0;
+    if (h->wants != WANTS_DRAIN)
+        return;
+    assert(n == 1 || (s->n_draining > 0 && h->peer->n_draining > 0));
+    s->n_draining += n;
+    h->peer->n_draining += n;
+    h->peer->n_draining_pushes += h->type == MSG_PUSH ? n : 0;
+}
+
+int pending_add(struct shard *s, struct request *q, enum outcome wants, struct err *e)
+{
+    union wire_any m = *q->m;
+    size_t texts = wire_texts(q->type, &m, NULL);
+    assert(wants != ANSWERED && q->peer->greeted);
+    uint64_t bytes = sizeof(struct pending) + texts + q->fresh->body_bytes;
+    if (is_of_stores(wants) && is_held(s, q))
+        return 0;
+    if (s->n_pending >= PENDING_MAX || !budget_take(s->o.budget, BUDGET_PENDING, bytes))
+        return err_set(e, TUG_EIO,
+                       VAN_NO_ROOM " for one more request that waits: %u do, with %llu "
+                                   "bytes (--memory)",
+                       s->n_pending, (unsigned long long)s->pending_bytes);
+    struct pending *h = mem_alloc(sizeof(*h) + texts);
+    void *kept = NULL;
+    if (h != NULL && q->fresh->body != NULL)
+        kept = van_keep(s->van, q->fresh);
+    if (h == NULL || (kept == NULL && q->fresh->body != NULL)) {
+        mem_free(h);
+        budget_give(s->o.budget, BUDGET_PENDING, bytes);
+        return err_nomem(e, "a request that waits");
+    }
+    *h = (struct pending){.peer = q->peer,
+                          .id = q->id,
+                          .type = q->type,
+                          .wants = wants,
+                          .m = m,
+                          .kept = kept,
+                          .bytes = bytes,
+                          .room = q->room,
+                          .since = s->now,
+                          .deadline = s->now + timeout_of(s, q->type, wants)};
+    wire_texts(h->type, &h->m, h->texts);
+    *s->pending_end = h;
+    s->pending_end = &h->next;
+    s->pending_bytes += bytes;
+    s->n_pending++;
+    h->peer->n_pending++;
+    s->pending_due = clock_earlier(s->pending_due, h->deadline);
+    count_waiting(s, h, 1);
+    return 0;
+}
+
+// Removes the request at *at from the list.
+static void pending_take(struct shard *s, struct pending **at)
+{
+    struct pending *h = *at;
+    assert(s->n_pending > 0 && h->peer->n_pending > 0 && s->pending_bytes >= h->bytes);
+    if (s->profiling)
+        profiling_waited(s, h);
+    *at = h->next;
+    if (s->pending_end == &h->next)
+        s->pending_end = at;
+    s->pending_bytes -= h->bytes;
+    s->n_pending--;
+    h->peer->n_pending--;
+    count_waiting(s, h, -1u);
+    budget_give(s->o.budget, BUDGET_PENDING, h->bytes);
+    if (h->type == MSG_TABLE_DO) // batches may have waited for this operation
+        background_again(s, h->m.table_do.table);
+    if (h->kept != NULL)
+        van_unkeep(s->van, h->kept);
+    mem_free(h);
+}
+
+// Returns whether to try this request again. This is called often while requests wait for
+// room, so it must not decode keys.
+static bool may_go(const struct shard *s, const struct pending *h, uint32_t wants)
+{
+    if ((wants >> h->wants & 1) == 0)
+        return false;
+    return h->wants != WANTS_DRAIN ||
+           (h->peer->blocked != s->retries && room_now(s, h->peer, h->room));
+}
+
+static void retry(struct shard *s, uint32_t wants)
+{
+    s->retries++;
+    for (struct pending **at = &s->held; *at != NULL;) {
+        struct pending *h = *at;
+        enum outcome outcome = h->wants;
+        if (may_go(s, h, wants)) {
+            struct request q = {h->peer, h->type, h->id, &h->m, NULL, h->kept, false, 0};
+            outcome = shard_serve_request(s, &q);
+            assert(*at == h); // serving a request removes no other from the list
+            h->kept = q.kept; // NULL if the body was taken over
+            h->room = q.room;
+        }
+        if (outcome == WANTS_DRAIN)
+            h->peer->blocked = s->retries;
+        if (outcome == ANSWERED) {
+            pending_take(s, at);
+            continue;
+        }
+        if (outcome != h->wants) {
+            count_waiting(s, h, -1u);
+            h->wants = outcome;
+            count_waiting(s, h, 1);
+            h->deadline = s->now + timeout_of(s, h->type, outcome);
+            s->pending_due = clock_earlier(s->pending_due, h->deadline);
+        }
+        at = &h->next;
+    }
+}
+
+void pending_settle(struct shard *s)
+{
+    while (s->woken != 0) {
+        assert((s->woken >> ANSWERED & 1) == 0);
+        uint32_t wants = s->woken;
+        s->woken = 0;
+        retry(s, wants);
+    }
+}
+
+void pending_drop_peer(struct shard *s, const struct peer *p)
+{
+    for (struct pending **at = &s->held; *at != NULL;)
+        if ((*at)->peer == p)
+            pending_take(s, at);
+        else
+            at = &(*at)->next;
+}
+
+uint32_t pending_count(const struct shard *s, uint32_t table)
+{
+    uint32_t n = 0;
+    for (const struct pending *h = s->held; h != NULL; h = h->next)
+        n += (h->type == MSG_PULL && h->m.pull.table == table) ||
+             (h->type == MSG_PUSH && h->m.push.table == table);
+    return n;
+}
+
+enum outcome pending_before(const struct shard *s, const struct request *q,
+                            uint32_t table)
+{
+    if (q->peer->n_stopped_pushes == 0)
+        return ANSWERED;
+    for (const struct pending *h = s->held; h != NULL; h = h->next) {
+        if (h->peer != q->peer)
+            continue;
+        if (h->id == q->id && h->type == q->type)
+            break;
+        if (is_stopped_push(h) && h->m.push.table == table)
+            return h->wants;
+    }
+    return ANSWERED;
+}
+
+bool pending_wants(const struct shard *s, enum outcome wants)
+{
+    const struct pending *h = s->held;
+    while (h != NULL && h->wants != wants)
+        h = h->next;
+    return h != NULL;
+}
+
+bool pending_order(const struct shard *s, const struct shard_table *t)
+{
+    for (const struct pending *h = s->held; h != NULL; h = h->next)
+        if (h->type == MSG_TABLE_DO && h->m.table_do.table == t->spec.id &&
+            h->m.table_do.clock != 0 && h->m.table_do.clock == t->sync.next &&
+            admin_look(&s->admin, h->peer->session, h->m.table_do.number) == ADMIN_NEW)
+            return true;
+    return false;
+}
+
+static void name_slow(const struct shard *s, const struct shard_table *t, uint64_t clock,
+                      struct buf *to)
+{
+    char name[ROSTER_NAME_MAX];
+    const struct ssp_worker *w = t->ssp.workers.first;
+    for (size_t i = 0; i < t->ssp.workers.n; i++, w++)
+        if (ssp_clock_counts(&t->ssp, w) && clock > t->spec.config.staleness &&
+            w->clock < clock - t->spec.config.staleness)
+            buf_printf(to, "%s%s at clock %llu", to->len > 0 ? ", " : "",
+                       shard_session_name(s, w->session, name),
+                       (unsigned long long)w->clock);
+}
+
+static void name_micros(const struct shard_table *t, struct buf *to)
+{
+    uint32_t missing = sync_clock_missing(&t->sync);
+    buf_printf(to, "micro-batches");
+    for (uint32_t i = 0; i < SHARD_MICROS; i++)
+        if (missing >> i & 1)
+            buf_printf(to, " %u", i);
+    buf_printf(to, " of batch %llu", (unsigned long long)t->sync.next);
+}
+
+static void name_missing(const struct shard *s, const struct shard_table *t,
+                         const struct pending *h, uint64_t clock, struct buf *to)
+{
+    if (h->wants == WANTS_TURN)
+        buf_printf(to, "the end of an admin operation or a save");
+    else if (is_of_stores(h->wants))
+        buf_printf(to, "a save");
+    else if (h->wants == WANTS_TICK)
+        name_slow(s, t, clock, to);
+    else if (t->stuck.code != 0)
+        buf_printf(to, "batch %llu, which can't be applied: %s",
+                   (unsigned long long)t->sync.next, t->stuck.text);
+    else
+        name_micros(t, to);
+}
+
+static void refuse_late(struct shard *s, const struct pending *h)
+{
+    struct err e = {0};
+    struct request q = {h->peer, h->type, h->id, &h->m, NULL, h->kept, false, 0};
+    struct buf whom = BUF_INIT(ERR_TEXT_MAX);
+    const struct shard_table *t = NULL;
+    unsigned long long seconds = (s->now - h->since) / SECOND_NS;
+    struct request_fields f = {.table = SPEC_MAX_TABLES};
+    if (h->wants == WANTS_DRAIN) {
+        err_set(&e, TUG_EIO,
+                VAN_NO_ROOM
+                " for an answer of %llu bytes: it has waited %llu s for others "
+                "to be read",
+                (unsigned long long)h->room, seconds);
+        shard_refuse(s, &q, &e);
+        return;
+    }
+    request_fields(h->type, &h->m, &f);
+    if (h->wants != WANTS_ROSTER)
+        t = tables_find(s, f.table, &e);
+    if (t == NULL) {
+        err_set(&e, TUG_EIO, "%s has not come for %llu s",
+                h->wants == WANTS_ROSTER ? "the scheduler's newer placement"
+                                         : "the end of the save before",
+                seconds);
+    } else {
+        name_missing(s, t, h, f.clock, &whom);
+        const char *names = buf_str(&whom);
+        err_set(&e, TUG_EIO, "%s of table '%s' at clock %llu has waited %llu s for %s",
+                h->type == MSG_TABLE_DO ? "order" : wire_name(h->type),
+                t->spec.config.name, (unsigned long long)f.clock, seconds,
+                names != NULL ? names : "others");
+    }
+    buf_free(&whom);
+    shard_refuse(s, &q, &e);
+}
+
+// Applies a push that was acknowledged before (tests only: acknowledge_before_apply).
+static void serve_later(struct shard *s, const struct pending *h)
+{
+    struct request q = {h->peer, h->type, h->id, &h->m, NULL, h->kept, true, 0};
+    shard_serve_request(s, &q);
+}
+
+// Returns whether the request waits for a batch that no retry can apply: the sum of its
+// gradients would make a row infinite.
+static bool waits_in_vain(struct shard *s, const struct pending *h)
+{
+    struct request_fields f = {.table = SPEC_MAX_TABLES};
+    struct err e;
+    if (h->wants != WANTS_BATCH)
+        return false;
+    request_fields(h->type, &h->m, &f);
+    const struct shard_table *t = tables_find(s, f.table, &e);
+    return t != NULL && t->stuck.code == TUG_EUSAGE;
+}
+
+// Answers requests whose deadline has passed. It walks over the list only when a deadline
+// is due, as many requests may wait while others are served.
+uint64_t pending_expire(struct shard *s)
+{
+    uint64_t next = VAN_NEVER;
+    if (s->now < s->pending_due)
+        return s->pending_due;
+    for (struct pending **at = &s->held; *at != NULL;) {
+        if ((*at)->deadline <= s->now || waits_in_vain(s, *at)) {
+            if ((*at)->wants == WANTS_LATER)
+                serve_later(s, *at);
+            else
+                refuse_late(s, *at);
+            pending_take(s, at);
+            continue;
+        }
+        if ((*at)->deadline < next)
+            next = (*at)->deadline;
+        at = &(*at)->next;
+    }
+    s->pending_due = next;
+    return next;
+}
+
+void pending_wake(struct shard *s, enum outcome wants)
+{
+    s->woken |= 1u << wants;
+}

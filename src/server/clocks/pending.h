@@ -1,0 +1,43 @@
+// Requests that wait until they can be answered.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_SERVER_CLOCKS_PENDING_H
+#define TUG_SERVER_CLOCKS_PENDING_H
+
+#include "server/request.h"
+
+struct shard;
+struct shard_table;
+
+struct pending {
+    struct pending *next;
+    struct peer *peer;
+    uint64_t id;
+    uint16_t type;
+    enum outcome wants;
+    union wire_any m;
+    void *kept;
+    uint64_t bytes, deadline, since;
+    uint64_t room; // bytes of the answer that waits for room: see struct request
+    char texts[];
+};
+
+// Keeps a request that waits. Returns 0, or the error if it cannot be kept.
+int pending_add(struct shard *s, struct request *q, enum outcome wants, struct err *e);
+// pending_wake says that requests which wait for `wants` may be ready; pending_settle
+// tries them again after the current message.
+void pending_wake(struct shard *s, enum outcome wants);
+void pending_settle(struct shard *s);
+void pending_drop_peer(struct shard *s, const struct peer *p);
+uint64_t pending_expire(struct shard *s); // returns when to call it again
+uint32_t pending_count(const struct shard *s, uint32_t table);
+// Returns what an earlier push of the same link to the same table waits for; q must then
+// wait for it, too. Returns ANSWERED if no earlier push waits.
+enum outcome pending_before(const struct shard *s, const struct request *q,
+                            uint32_t table);
+bool pending_wants(const struct shard *s,
+                   enum outcome wants); // some request waits for it
+// Returns whether a waiting admin operation must be done before the table's next batch.
+bool pending_order(const struct shard *s, const struct shard_table *t);
+
+#endif

@@ -1,0 +1,33 @@
+// Batches of sync tables: keeps contributions until a batch is complete.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_SERVER_CLOCKS_SYNC_H
+#define TUG_SERVER_CLOCKS_SYNC_H
+
+#include "server/request.h"
+#include "server/rows/push.h"
+
+struct shard;
+struct shard_table;
+
+// A push that waits for its batch to be complete.
+struct contribution {
+    uint32_t n, n_runs, longest;
+    uint64_t *keys;
+    struct key_run *runs; // n_runs + 1 runs; the last one marks the end
+    const float *values;  // in the message body, or converted from bf16
+    float *converted;
+    void *kept;       // the message body
+    uint64_t counted; // bytes that it takes from the budget
+    uint64_t examples;
+    float rate, pass;
+    bool again; // the flag WIRE_AGAIN
+};
+
+// Applies the batches that are complete, unless a save must come first.
+void sync_apply(struct shard *s, struct shard_table *t);
+enum outcome sync_push(struct shard *s, struct request *q, struct shard_table *t,
+                       const struct keys *k, const struct push_values *v);
+void sync_drop(struct shard *s, struct shard_table *t); // drops all open batches
+
+#endif

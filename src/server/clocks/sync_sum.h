@@ -1,0 +1,23 @@
+// Adds up the contributions to a batch and pushes the sums to a store.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_SERVER_CLOCKS_SYNC_SUM_H
+#define TUG_SERVER_CLOCKS_SYNC_SUM_H
+
+#include "protocol/keys.h"
+
+struct shard;
+struct shard_table;
+struct sync_batch;
+struct sync_scratch;
+
+// Applies the next batch, which must be complete, to the store. On failure t->stuck has
+// the reason, and the next call continues.
+int sync_apply_batch(struct shard *s, struct shard_table *t);
+// Reserves memory to add up the batch of this clock with contribution k.
+int sync_reserve(struct shard *s, const struct shard_table *t, uint64_t clock,
+                 const struct keys *k);
+uint64_t sync_examples(const struct sync_batch *b);
+void sync_scratch_free(struct sync_scratch *x); // NULL is fine
+
+#endif

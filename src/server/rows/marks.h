@@ -1,0 +1,43 @@
+// Marks: they record which session has marked which save, and when. There are as many as
+// workers, and each push of a session looks up its marks, so the marks are a hash table
+// by session.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_SERVER_ROWS_MARKS_H
+#define TUG_SERVER_ROWS_MARKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "os/budget.h"
+
+struct save_mark {
+    uint64_t save, session; // session is 0 if the entry is free
+    uint64_t since;
+};
+
+struct marks {
+    struct budget *budget; // may be NULL
+    struct save_mark *places;
+    size_t n, n_places; // n_places is a power of two, and at least half of the entries
+                        // are free
+};
+
+void marks_fini(struct marks *m); // a zeroed one is fine
+
+// Adds a mark; its session is not 0 and has not marked this save yet. Returns 0,
+// TUG_ENOMEM if the system has no memory, or TUG_EIO if the budget allows no more.
+int marks_add(struct marks *m, const struct save_mark *mark);
+bool marks_has(const struct marks *m, uint64_t save, uint64_t session);
+
+// Returns the next mark of a session, in no particular order, or NULL at the end. *cursor
+// must be 0 at first.
+const struct save_mark *marks_next(const struct marks *m, uint64_t session,
+                                   size_t *cursor);
+// Removes all marks for which `goes` returns true. It may be called several times for one
+// mark, and must give the same answer.
+void marks_remove(struct marks *m, bool (*goes)(void *ctx, const struct save_mark *mark),
+                  void *ctx);
+
+#endif

@@ -1,0 +1,59 @@
+// Moves a partition to another shard, with the record of the pushes to it. So far only
+// tests and the simulator move partitions, as servers cannot join or leave during a run
+// yet.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "server/background.h"
+#include "server/rows/tables.h"
+#include "server/shard_internal.h"
+
+static int check_table(const struct shard *to, const struct shard_table *t, struct err *e)
+{
+    struct shard_table *x = tables_find(to, t->spec.id, e);
+    if (x == NULL)
+        return TUG_EUSAGE;
+    if (!spec_same(&x->spec, &t->spec))
+        return err_set(e, TUG_EUSAGE, "table %u differs between the two servers",
+                       t->spec.id);
+    if (!background_free(t) || !background_free(x))
+        return err_set(e, TUG_EUSAGE,
+                       "table '%s' can't be moved while it is being saved or cleared",
+                       t->spec.config.name);
+    for (uint32_t i = 0; i < SHARD_MAX_CLOCKS; i++)
+        if (t->sync.open[i].n > 0)
+            return err_set(e, TUG_EUSAGE,
+                           "table '%s' can't be moved while a batch is open",
+                           t->spec.config.name);
+    return 0;
+}
+
+static int move_table(struct shard *from, struct shard_table *t, struct shard *to,
+                      uint32_t partition, struct err *e)
+{
+    struct shard_table *x = to->tables[t->spec.id];
+    assert(background_free(t) &&
+           background_free(x)); // check_table has checked all tables before
+    TRY(store_move(x->store, t->store, partition, e));
+    t->changed_at[partition] = ++t->version;
+    x->changed_at[partition] = ++x->version;
+    tables_measure(from, t);
+    tables_measure(to, x);
+    return 0;
+}
+
+int shard_move(struct shard *from, struct shard *to, uint32_t partition,
+               enum wire_space space, struct err *e)
+{
+    if (!from->ready || !to->ready || from->bits != to->bits ||
+        (partition >> from->bits) != 0)
+        return err_set(e, TUG_EUSAGE, "partition %u can't be moved between these nodes",
+                       partition);
+    for (uint32_t i = 0; i < from->n_tables; i++)
+        if (from->tables[i] != NULL && from->tables[i]->spec.space == space)
+            TRY(check_table(to, from->tables[i], e));
+    TRY(retries_move(from->applied, to->applied, partition, space, e));
+    for (uint32_t i = 0; i < from->n_tables; i++)
+        if (from->tables[i] != NULL && from->tables[i]->spec.space == space)
+            TRY(move_table(from, from->tables[i], to, partition, e));
+    return 0;
+}

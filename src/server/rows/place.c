@@ -1,0 +1,63 @@
+// Checks whether this shard owns the partitions of a request under its epoch.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "server/rows/place.h"
+
+#include "base/buf.h"
+#include "server/rows/tables.h"
+#include "server/shard_internal.h"
+
+// Returns the first run whose partition this shard does not own; n_runs if it owns all.
+static uint32_t first_foreign(const struct shard *s, const struct roster *r,
+                              enum wire_space space, const struct keys *k)
+{
+    uint32_t me = member_id(s->member);
+    const uint32_t *owners = r->owners[space];
+    for (uint32_t i = 0; i < k->n_runs; i++) {
+        // keys_read has checked the partitions
+        assert(k->runs[i].partition >> s->bits == 0);
+        if (owners == NULL || owners[k->runs[i].partition] != me)
+            return i;
+    }
+    return k->n_runs;
+}
+
+static void send_roster(struct shard *s, const struct request *q, const struct roster *r)
+{
+    struct buf nodes = BUF_INIT(WIRE_SPAN_MAX), owners = BUF_INIT(WIRE_SPAN_MAX);
+    struct msg_roster m;
+    // If memory is out, no answer is sent, and the sender repeats its request.
+    if (roster_encode(r, &nodes, &owners, &m) == 0)
+        van_send(s->van, q->peer->link, MSG_ROSTER, q->id, &m, NULL);
+    buf_free(&nodes);
+    buf_free(&owners);
+}
+
+enum outcome place_check(struct shard *s, const struct request *q, uint64_t epoch,
+                         const struct shard_table *t, const struct keys *k,
+                         bool *ret_mine, struct err *e)
+{
+    const struct roster *r = member_roster(s->member);
+    assert(s->ready);
+    *ret_mine = true;
+    if (s->o.without_epoch_check)
+        return ANSWERED;
+    *ret_mine = false;
+    if (epoch > r->epoch) {
+        member_want_roster(s->member, epoch);
+        return WANTS_ROSTER;
+    }
+    uint32_t foreign = first_foreign(s, r, t->spec.space, k);
+    if (foreign == k->n_runs) {
+        *ret_mine = true;
+    } else if (epoch < r->epoch) {
+        send_roster(s, q, r);
+    } else {
+        err_set(e, TUG_EUSAGE,
+                "partition %u is not node %u's under epoch %llu, which both sides have",
+                k->runs[foreign].partition, member_id(s->member),
+                (unsigned long long)epoch);
+        shard_refuse(s, q, e);
+    }
+    return ANSWERED;
+}

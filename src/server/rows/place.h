@@ -1,0 +1,19 @@
+// Checks whether this shard owns the partitions of a request.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_SERVER_ROWS_PLACE_H
+#define TUG_SERVER_ROWS_PLACE_H
+
+#include "server/request.h"
+
+struct shard;
+struct shard_table;
+
+// Sets *ret_mine if the request is for this shard and can be served. Otherwise returns
+// ANSWERED, if the sender was told that the request is not for this shard, or what the
+// request waits for.
+enum outcome place_check(struct shard *s, const struct request *q, uint64_t epoch,
+                         const struct shard_table *t, const struct keys *k,
+                         bool *ret_mine, struct err *e);
+
+#endif

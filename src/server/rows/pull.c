@@ -1,0 +1,213 @@
+// Pulls: rows are looked up in batches and written straight into the memory that is sent.
+// A key without a row is answered with its initial values; a pull makes no row.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "server/rows/pull.h"
+
+#include <string.h>
+
+#include "protocol/bf16.h"
+#include "server/clocks/pending.h"
+#include "server/room.h"
+#include "server/rows/place.h"
+#include "server/rows/tables.h"
+#include "server/shard_internal.h"
+
+// An answer that is being written.
+struct answer {
+    const struct shard_table *t;
+    bool before; // use the rows as they were before the last batch
+    bool whole, bf16;
+    uint32_t width; // floats per key
+    char *values;   // where the next key's values go
+    uint64_t *found;
+    float *strip; // values that are converted to bf16
+    size_t max_strip;
+};
+
+// Writes the values of at most BATCH keys.
+static int write_batch(struct answer *a, const uint64_t *keys, size_t n, uint8_t *found,
+                       struct err *e)
+{
+    size_t strip = a->bf16 && a->width > 0 ? a->max_strip / a->width : n;
+    uint8_t *is = a->found != NULL ? found : NULL;
+    assert(n <= BATCH && strip > 0); // the strip has room for the longest row
+    for (size_t at = 0, len; at < n; at += len) {
+        len = n - at < strip ? n - at : strip;
+        float *to = a->bf16 ? a->strip : (float *)(void *)a->values;
+        TRY((a->whole ? store_pull_rows : store_pull)(a->t->store, keys + at, len, to,
+                                                      is != NULL ? is + at : NULL, e));
+        for (size_t i = 0; i < len && a->before; i++) {
+            const float *was = previous_find(&a->t->before, a->width, keys[at + i]);
+            if (was != NULL)
+                memcpy(to + i * a->width, was, a->width * sizeof(float));
+        }
+        if (a->bf16)
+            bf16_from_n((uint16_t *)(void *)a->values, to, len * a->width);
+        a->values += len * a->width * (a->bf16 ? sizeof(uint16_t) : sizeof(float));
+    }
+    return 0;
+}
+
+// Writes the values of keys [begin, end).
+static int write_keys(struct answer *a, const struct keys *k, size_t begin, size_t end,
+                      struct err *e)
+{
+    uint8_t found[BATCH];
+    for (size_t at = begin, n; at < end; at += n) {
+        n = end - at < BATCH ? end - at : BATCH;
+        TRY(write_batch(a, k->key + at, n, found, e));
+        for (size_t i = 0; i < n && a->found != NULL; i++)
+            if (found[i])
+                a->found[(at + i) / 64] |= (uint64_t)1 << ((at + i) % 64);
+    }
+    return 0;
+}
+
+// Returns the number of keys in partitions that changed after `version`; of all keys if
+// that is 0.
+static uint64_t count_wanted(const struct shard_table *t, const struct keys *k,
+                             uint64_t version)
+{
+    uint64_t n = 0;
+    if (version == 0)
+        return k->n;
+    for (uint32_t r = 0; r < k->n_runs; r++)
+        if (t->changed_at[k->runs[r].partition] > version)
+            n += k->runs[r + 1].begin - k->runs[r].begin;
+    return n;
+}
+
+static int write_changed(struct answer *a, const struct keys *k, uint64_t version,
+                         uint64_t *changed, struct err *e)
+{
+    for (uint32_t r = 0; r < k->n_runs; r++) {
+        uint32_t p = k->runs[r].partition;
+        if (a->t->changed_at[p] <= version)
+            continue;
+        changed[p / 64] |= (uint64_t)1 << (p % 64);
+        TRY(write_keys(a, k, k->runs[r].begin, k->runs[r + 1].begin, e));
+    }
+    return 0;
+}
+
+static uint64_t words_for(uint64_t bits)
+{
+    return (bits + 63) / 64;
+}
+
+uint64_t pull_bytes(const struct shard *s, const struct shard_table *t, uint32_t n,
+                    uint8_t flags)
+{
+    const struct accessor *a = &t->spec.accessor;
+    uint64_t width = (flags & WIRE_ROWS_WHOLE) != 0 ? a->width : a->pull_width;
+    uint64_t bits = words_for(n) + words_for((uint64_t)1 << s->bits);
+    return n * width * ((flags & WIRE_BF16) != 0 ? 2 : 4) + 8 * (bits + 1);
+}
+
+void pull_answer(struct shard *s, struct request *q, struct shard_table *t,
+                 const struct keys *k, uint8_t flags, uint64_t version, bool before)
+{
+    bool whole = (flags & WIRE_ROWS_WHOLE) != 0, bf16 = (flags & WIRE_BF16) != 0;
+    bool says = whole || (flags & WIRE_FOUND) != 0;
+    uint32_t width = whole ? t->spec.accessor.width : t->spec.accessor.pull_width;
+    uint64_t values = count_wanted(t, k, version) * width * (bf16 ? 2 : 4);
+    uint64_t found = says ? words_for(k->n) * 8 : 0;
+    uint64_t changed = version != 0 ? words_for((uint64_t)1 << s->bits) * 8 : 0;
+    struct err e = {0};
+    struct van_release release;
+    char *memory = NULL;
+    assert(!before || (version == 0 && !whole && t->before.indexed));
+    if (whole && !store_has_whole_rows(t->store))
+        err_set(&e, TUG_EUSAGE,
+                "its rows have a lifecycle, so they cannot be pulled whole");
+    else if (values > WIRE_SPAN_MAX)
+        err_set(&e, TUG_EUSAGE,
+                "%u keys of %u floats do not fit into one answer; pull fewer", k->n,
+                width);
+    else if ((memory = pool_take(s->pool, values + 8 + found + changed, &release)) ==
+             NULL)
+        err_nomem(&e, "an answer");
+    if (e.code != 0) {
+        shard_refuse_keys(s, q, "pull", t, &e);
+        return;
+    }
+    uint64_t *bits = (uint64_t *)(void *)(memory + ((values + 7) & ~(uint64_t)7));
+    memset(bits, 0, found + changed);
+    struct answer a = {.t = t,
+                       .before = before,
+                       .whole = whole,
+                       .bf16 = bf16,
+                       .width = width,
+                       .values = memory,
+                       .found = says ? bits : NULL,
+                       .strip = s->strip,
+                       .max_strip = s->max_strip};
+    if (version == 0)
+        write_keys(&a, k, 0, k->n, &e);
+    else
+        write_changed(&a, k, version, bits + found / 8, &e);
+    // The bytes written are as many as were announced and reserved.
+    assert(e.code != 0 || (uint64_t)(a.values - memory) == values);
+    if (e.code != 0) {
+        release.release(release.ctx);
+        shard_refuse_keys(s, q, "pull", t, &e);
+        return;
+    }
+    struct msg_pulled m = {.n = k->n,
+                           .width = width,
+                           .flags = flags & (WIRE_BF16 | WIRE_ROWS_WHOLE | WIRE_FOUND),
+                           .version = t->version,
+                           .values = {memory, values},
+                           .found = {bits, says ? (k->n + 7) / 8 : 0},
+                           .changed = {bits + found / 8, changed}};
+    t->figures.pulls++;
+    t->figures.pulled_keys += k->n;
+    van_send(s->van, q->peer->link, MSG_PULLED, q->id, &m, &release);
+}
+
+static enum outcome must_wait(const struct shard_table *t, uint64_t clock)
+{
+    if (t->spec.mode == WIRE_SYNC && clock > t->sync.next)
+        return WANTS_BATCH;
+    if (t->spec.mode == WIRE_SSP &&
+        !ssp_clock_open(&t->ssp, clock, t->spec.config.staleness))
+        return WANTS_TICK;
+    return ANSWERED;
+}
+
+enum outcome pull_serve(struct shard *s, struct request *q)
+{
+    const struct msg_pull *m = &q->m->pull;
+    struct keys_wire wire = {m->flags, m->n, m->list, m->keys};
+    struct err e = {0};
+    struct keys k;
+    bool mine;
+    struct shard_table *t = tables_find(s, m->table, &e);
+    if (t == NULL) {
+        shard_refuse(s, q, &e);
+        return ANSWERED;
+    }
+    if (keys_read(&s->keys, &q->peer->lists, &wire, t->spec.space, &k, &e) != 0)
+        return shard_refuse_keys(s, q, "pull", t, &e);
+    enum outcome outcome = place_check(s, q, m->epoch, t, &k, &mine, &e);
+    if (!mine)
+        return outcome;
+    if ((outcome = pending_before(s, q, m->table)) != ANSWERED)
+        return outcome;
+    outcome = must_wait(t, m->clock);
+    if (outcome == ANSWERED)
+        outcome = room_for(s, q, pull_bytes(s, t, k.n, m->flags), &e);
+    if (e.code != 0)
+        return shard_refuse_keys(s, q, "pull", t, &e);
+    if (outcome != ANSWERED)
+        return outcome;
+    bool before = t->spec.mode == WIRE_SYNC && m->clock != 0 &&
+                  m->clock + 1 == t->sync.next && !(m->flags & WIRE_ROWS_WHOLE);
+    if (before && !previous_index(&t->before)) {
+        err_nomem(&e, "the rows before the last batch");
+        return shard_refuse_keys(s, q, "pull", t, &e);
+    }
+    pull_answer(s, q, t, &k, m->flags, before ? 0 : m->version, before);
+    return ANSWERED;
+}

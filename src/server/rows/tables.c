@@ -1,0 +1,471 @@
+// Tables: making and finding them, operations on a whole table, and figures.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "server/rows/tables.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "os/file.h"
+#include "server/background.h"
+#include "server/clocks/pending.h"
+#include "server/clocks/sync.h"
+#include "server/shard_internal.h"
+
+struct shard_table *tables_find(const struct shard *s, uint32_t id, struct err *e)
+{
+    struct shard_table *t = id < SPEC_MAX_TABLES ? s->tables[id] : NULL;
+    if (t == NULL)
+        err_set(e, TUG_EUSAGE, "there is no table %u on node %u: make the table first",
+                id, member_id(s->member));
+    return t;
+}
+
+static void table_free(struct shard *s, struct shard_table *t)
+{
+    if (t == NULL)
+        return;
+    assert(s->bytes >= t->bytes);
+    sync_drop(s, t);
+    previous_free(&t->before);
+    s->bytes -= t->bytes;
+    store_close(t->store);
+    ssp_clock_fini(&t->ssp);
+    mem_free(t->changed_at);
+    mem_free(t);
+}
+
+void tables_close(struct shard *s)
+{
+    for (uint32_t i = 0; i < s->n_tables; i++)
+        table_free(s, s->tables[i]);
+}
+
+void tables_measure(struct shard *s, struct shard_table *t)
+{
+    assert(s->bytes >= t->bytes);
+    s->bytes -= t->bytes;
+    t->bytes = store_stats(t->store).bytes;
+    s->bytes += t->bytes;
+}
+
+void tables_limit(struct shard *s, struct shard_table *t)
+{
+    assert(s->bytes >= t->bytes);
+    uint64_t others = s->bytes - t->bytes;
+    if (s->o.max_bytes != 0)
+        store_set_limit(t->store, s->o.max_bytes > others ? s->o.max_bytes - others : 1);
+}
+
+void tables_touch_all(struct shard *s, struct shard_table *t)
+{
+    t->version++;
+    for (uint32_t p = 0; p < (uint32_t)1 << s->bits; p++)
+        t->changed_at[p] = t->version;
+}
+
+static int set_living(struct shard *s, struct shard_table *t)
+{
+    const struct roster *r = member_roster(s->member);
+    uint64_t *sessions = mem_array(r->n_nodes + 1, sizeof(*sessions));
+    size_t n = 0;
+    if (sessions == NULL)
+        return TUG_ENOMEM;
+    for (uint32_t i = 0; i < r->n_nodes; i++)
+        if (r->nodes[i].role == WIRE_WORKER && r->nodes[i].alive)
+            sessions[n++] = r->nodes[i].session;
+    int rc = ssp_clock_living(&t->ssp, sessions, n);
+    mem_free(sessions);
+    return rc;
+}
+
+void tables_living(struct shard *s)
+{
+    for (uint32_t i = 0; i < s->n_tables; i++)
+        if (s->tables[i] != NULL && s->tables[i]->spec.mode == WIRE_SSP)
+            // If memory is out, dead workers delay others until the next roster.
+            (void)set_living(s, s->tables[i]);
+    pending_wake(s, WANTS_TICK);
+}
+
+static int reserve_strip(struct shard *s, const struct table_spec *spec, struct err *e)
+{
+    const struct accessor *a = &spec->accessor;
+    size_t most = a->width > a->push_width ? a->width : a->push_width;
+    most = most > a->pull_width ? most : a->pull_width;
+    most = most > STRIP_FLOATS ? most : STRIP_FLOATS;
+    if (most <= s->max_strip)
+        return 0;
+    float *strip = mem_array(most, sizeof(*strip));
+    if (strip == NULL)
+        return err_nomem(e, "values to convert");
+    mem_free(s->strip);
+    s->strip = strip;
+    s->max_strip = most;
+    return 0;
+}
+
+// Gets the directory of this loop's cold rows of the table. Its name has the numbers of
+// process and loop, not the node's id, so that it is the same after a restart.
+static int cold_dir(const struct shard *s, const struct shard_table *t,
+                    char ret[FILE_PATH_MAX], struct err *e)
+{
+    const struct roster_node *me = roster_find(member_roster(s->member),
+                                               member_id(s->member));
+    char below[FILE_PATH_MAX];
+    int n = snprintf(below, sizeof(below), "%s/%u-server%u-loop%u", t->spec.config.cold,
+                     t->spec.id, me != NULL ? me->rank : 0, me != NULL ? me->loop : 0);
+    if (n < 0 || n >= FILE_PATH_MAX)
+        return err_set(e, TUG_EUSAGE, "%s: too long a path", t->spec.config.cold);
+    return roots_make_cold(s->o.roots, below, ret, e);
+}
+
+static int open_store(const struct shard *s, const struct shard_table *t,
+                      struct store **ret, struct err *e)
+{
+    char cold[FILE_PATH_MAX];
+    struct store_options o = {.config = &t->spec.config,
+                              .id = t->spec.id,
+                              .partition_bits = s->bits,
+                              .max_bytes = s->o.max_bytes};
+    if (t->spec.config.cold[0] != '\0') {
+        TRY(cold_dir(s, t, cold, e));
+        o.cold_dir = cold;
+    }
+    TRY(store_open(ret, &o, e));
+    store_set_step(*ret, step_clock_sum(&s->steps));
+    return 0;
+}
+
+static int table_make(struct shard *s, const struct table_spec *spec,
+                      struct shard_table **ret, struct err *e)
+{
+    struct shard_table *t = mem_zalloc(sizeof(*t));
+    assert(s->ready && spec->id < SPEC_MAX_TABLES && s->tables[spec->id] == NULL);
+    *ret = t;
+    if (t == NULL)
+        return err_nomem(e, "a table");
+    t->spec = *spec;
+    t->ssp = SSP_CLOCK_INIT;
+    t->ssp.all_count = s->o.without_late_workers;
+    t->version = 1; // a client without a copy of the rows pulls at version 0
+    t->changed_at = mem_zalloc(((size_t)1 << s->bits) * sizeof(*t->changed_at));
+    if (t->changed_at == NULL)
+        return err_nomem(e, "a table's partitions");
+    TRY(open_store(s, t, &t->store, e));
+    TRY(reserve_strip(s, spec, e));
+    if (spec->mode == WIRE_SSP && set_living(s, t) != 0)
+        return err_nomem(e, "the workers of a table");
+    return 0;
+}
+
+static int make(struct shard *s, const struct msg_table *m, struct err *e)
+{
+    struct table_spec spec;
+    TRY(spec_decode(&spec, m, e));
+    struct shard_table *t = s->tables[spec.id];
+    if (t != NULL) {
+        const char *difference = spec_difference(&t->spec, &spec);
+        if (difference == NULL)
+            return 0;
+        return err_set(e, TUG_EUSAGE,
+                       "table %u is '%s' already and differs from '%s' in its %s",
+                       spec.id, t->spec.config.name, spec.config.name, difference);
+    }
+    if (s->o.max_bytes != 0 && s->bytes >= s->o.max_bytes)
+        return err_set(e, TUG_ENOMEM,
+                       "no room for table '%s': rows take %llu of the %llu bytes allowed",
+                       spec.config.name, (unsigned long long)s->bytes,
+                       (unsigned long long)s->o.max_bytes);
+    int rc = table_make(s, &spec, &t, e);
+    if (rc != 0) {
+        table_free(s, t);
+        return rc;
+    }
+    tables_measure(s, t);
+    s->tables[spec.id] = t;
+    if (spec.id >= s->n_tables)
+        s->n_tables = spec.id + 1;
+    return 0;
+}
+
+enum outcome table_serve(struct shard *s, struct request *q)
+{
+    struct err e = {0};
+    if (make(s, &q->m->table, &e) == 0)
+        shard_ok(s, q, 0);
+    else
+        shard_refuse(s, q, &e);
+    return ANSWERED;
+}
+
+// Checks that rows of one table can be copied into the other; names and modes may differ.
+static int check_copy(const struct table_spec *from, const struct table_spec *to,
+                      struct err *e)
+{
+    struct table_spec same = *to;
+    memcpy(same.config.name, from->config.name, sizeof(same.config.name));
+    same.config.mode = from->config.mode;
+    same.config.staleness = from->config.staleness;
+    same.config.mean = from->config.mean;
+    const char *difference = spec_difference(from, &same);
+    if (difference == NULL)
+        return 0;
+    return err_set(e, TUG_EUSAGE,
+                   "table '%s' cannot become a copy of '%s': it differs in its %s",
+                   to->config.name, from->config.name, difference);
+}
+
+// Makes the table into which another is copied, if it is missing. It is asynchronous, as
+// no worker trains it.
+static int copy_into(struct shard *s, const struct table_spec *from, uint32_t other,
+                     struct shard_table **ret, struct err *e)
+{
+    struct table_config config = from->config;
+    struct table_spec spec;
+    snprintf(config.name, sizeof(config.name), "%.58s-copy", from->config.name);
+    config.mode = CONFIG_ASYNC;
+    config.staleness = 0;
+    config.mean = false;
+    if (other == from->id)
+        return err_set(e, TUG_EUSAGE, "table '%s' can't become table %u", config.name,
+                       other);
+    TRY(spec_make(&spec, other, &config, e));
+    *ret = s->tables[other];
+    if (*ret != NULL)
+        return check_copy(from, &(*ret)->spec, e);
+    int rc = table_make(s, &spec, ret, e);
+    if (rc != 0) {
+        table_free(s, *ret);
+        return rc;
+    }
+    s->tables[other] = *ret;
+    if (other >= s->n_tables)
+        s->n_tables = other + 1;
+    return 0;
+}
+
+static int copy(struct shard *s, struct shard_table *t, uint32_t other, struct err *e)
+{
+    struct shard_table *to;
+    struct store *rows;
+    if (s->o.max_bytes != 0 && s->bytes + t->bytes > s->o.max_bytes)
+        return err_set(e, TUG_ENOMEM,
+                       "no room for a copy of table '%s': rows take %llu of %llu bytes",
+                       t->spec.config.name, (unsigned long long)s->bytes,
+                       (unsigned long long)s->o.max_bytes);
+    if (t->spec.config.cold[0] != '\0')
+        return err_set(e, TUG_EUSAGE, "table '%s' has rows on disk and cannot be copied",
+                       t->spec.config.name);
+    TRY(copy_into(s, &t->spec, other, &to, e));
+    if (!background_free(to))
+        return err_set(e, TUG_EUSAGE, "table '%s' is being saved or cleared",
+                       to->spec.config.name);
+    TRY(open_store(s, to, &rows, e));
+    int rc = store_copy(rows, t->store, e);
+    if (rc != 0) {
+        store_close(rows);
+        return rc;
+    }
+    assert(to != t);
+    sync_drop(s, to); // the open batches were computed from the old rows
+    store_close(to->store);
+    to->store = rows;
+    tables_touch_all(s, to);
+    tables_measure(s, to);
+    return 0;
+}
+
+// Updates the mean of the parameters, which is kept in another table. At first it is a
+// copy of them.
+static int mean(struct shard *s, struct shard_table *t, const struct msg_table_do *m,
+                struct err *e)
+{
+    struct shard_table *to = m->other < SPEC_MAX_TABLES ? s->tables[m->other] : NULL;
+    if (!(m->threshold >= 0 && m->threshold <= 1))
+        return err_set(e, TUG_EUSAGE,
+                       "the mean of table '%s': its share must be between 0 and 1",
+                       t->spec.config.name);
+    if (to == NULL || m->threshold == 1) // NOLINT: exact
+        return copy(s, t, m->other, e);
+    TRY(copy_into(s, &t->spec, m->other, &to, e));
+    if (!background_free(to))
+        return err_set(e, TUG_EUSAGE, "table '%s' is being saved or cleared",
+                       to->spec.config.name);
+    int rc = store_mean(to->store, t->store, m->threshold, e);
+    tables_touch_all(s, to);
+    tables_measure(s, to);
+    return rc;
+}
+
+int tables_obey(struct shard *s, const struct msg_table_do *m, struct err *e)
+{
+    if (m->what == WIRE_DROP && m->table < SPEC_MAX_TABLES && s->tables[m->table] == NULL)
+        return 0; // the operation was done before
+    struct shard_table *t = tables_find(s, m->table, e);
+    if (t == NULL)
+        return e->code;
+    switch (m->what) {
+    case WIRE_COPY:
+        return copy(s, t, m->other, e);
+    case WIRE_MEAN:
+        return mean(s, t, m, e);
+    case WIRE_CLOCK: // sets the number of the next batch
+        TRY(sync_clock_check_number(m->clock, e));
+        sync_drop(s, t);
+        previous_begin(&t->before);
+        t->sync.next = m->clock;
+        return 0;
+    case WIRE_DROP:
+        assert(background_free(
+            t)); // table_do_serve has waited for the end of a save that uses the table
+        s->tables[m->table] = NULL;
+        table_free(s, t);
+        return 0;
+    default:
+        return err_set(e, TUG_EUSAGE, "order %u for table '%s' is not known", m->what,
+                       t->spec.config.name);
+    }
+}
+
+static void count_store(const struct store *store, struct msg_table_is *m)
+{
+    struct store_stats x = store_stats(store);
+    m->rows = x.rows;
+    m->bytes = x.bytes;
+    m->extra_rows = x.extra_rows;
+    m->cold_rows = x.cold_rows;
+    m->made = x.made;
+    m->refused = x.refused;
+    m->evicted_score = x.evicted_score;
+    m->evicted_age = x.evicted_age;
+    m->evicted_ttl = x.evicted_ttl;
+    m->evicted_budget = x.evicted_budget;
+    m->hot_hits = x.hot_hits;
+    m->promoted = x.promoted;
+    m->demoted = x.demoted;
+    m->changed = x.changed;
+    m->day = x.day;
+    m->step = x.step;
+}
+
+struct msg_table_is tables_count(const struct shard *s, const struct shard_table *t)
+{
+    struct msg_table_is m = t->figures;
+    count_store(t->store, &m);
+    m.held = pending_count(s, t->spec.id);
+    if (t->spec.mode == WIRE_SYNC)
+        m.clock = t->sync.next;
+    else if (t->spec.mode == WIRE_SSP)
+        m.clock = t->ssp.slowest;
+    return m;
+}
+
+enum outcome table_wanted_serve(struct shard *s, struct request *q)
+{
+    struct err e = {0};
+    struct shard_table *t = tables_find(s, q->m->table_wanted.table, &e);
+    if (t == NULL) {
+        shard_refuse(s, q, &e);
+        return ANSWERED;
+    }
+    struct msg_table_is m = tables_count(s, t);
+    van_send(s->van, q->peer->link, MSG_TABLE_IS, q->id, &m, NULL);
+    return ANSWERED;
+}
+
+enum outcome tick_serve(struct shard *s, struct request *q)
+{
+    struct err e = {0};
+    const struct msg_tick *m = &q->m->tick;
+    struct shard_table *t = tables_find(s, m->table, &e);
+    if (q->peer->session == 0)
+        err_set(&e, TUG_EUSAGE, "only a node that has joined the cluster has a clock");
+    else if (t != NULL && t->spec.mode != WIRE_SSP)
+        err_set(&e, TUG_EUSAGE, "tick of table '%s', which is not one of mode ssp",
+                t->spec.config.name);
+    else if (t != NULL && ssp_clock_tick(&t->ssp, m->session, q->id, m->clock) != 0)
+        err_nomem(&e, "the workers of a table");
+    if (e.code != 0) {
+        shard_refuse(s, q, &e);
+        return ANSWERED;
+    }
+    pending_wake(s, WANTS_TICK);
+    shard_ok(s, q, t->ssp.slowest);
+    return ANSWERED;
+}
+
+static struct shard_table *find_named(const struct shard *s, struct wire_text name)
+{
+    for (uint32_t i = 0; i < s->n_tables; i++) {
+        struct shard_table *t = s->tables[i];
+        if (t != NULL && strlen(t->spec.config.name) == name.n &&
+            memcmp(t->spec.config.name, name.data, name.n) == 0)
+            return t;
+    }
+    return NULL;
+}
+
+static int describe(struct shard *s, const struct msg_table_info *m, struct buf *config,
+                    uint32_t *ret_table, struct err *e)
+{
+    struct shard_table *t = m->name.n > 0 ? find_named(s, m->name) : NULL;
+    if (t == NULL && m->name.n > 0)
+        return err_set(e, TUG_EUSAGE, "there is no table '%.*s' on node %u",
+                       (int)(m->name.n < CONFIG_NAME_MAX ? m->name.n : CONFIG_NAME_MAX),
+                       m->name.data, member_id(s->member));
+    if (t == NULL && (t = tables_find(s, m->number, e)) == NULL)
+        return TUG_EUSAGE;
+    *ret_table = t->spec.id;
+    if (table_config_print(&t->spec.config, config) != 0)
+        return err_nomem(e, "a table's settings");
+    return 0;
+}
+
+enum outcome table_info_serve(struct shard *s, struct request *q)
+{
+    struct err e = {0};
+    struct buf config = BUF_INIT(WIRE_TEXT_MAX);
+    struct msg_table_info_is m = {0};
+    if (describe(s, &q->m->table_info, &config, &m.table, &e) == 0) {
+        m.config = (struct wire_text){config.data, (uint32_t)config.len};
+        van_send(s->van, q->peer->link, MSG_TABLE_INFO_IS, q->id, &m, NULL);
+    } else {
+        shard_refuse(s, q, &e);
+    }
+    buf_free(&config);
+    return ANSWERED;
+}
+
+void tables_set_step(struct shard *s)
+{
+    uint64_t step = step_clock_sum(&s->steps);
+    for (uint32_t i = 0; i < s->n_tables; i++)
+        if (s->tables[i] != NULL)
+            store_set_step(s->tables[i]->store, step);
+}
+
+enum outcome step_serve(struct shard *s, struct request *q)
+{
+    const struct msg_step *m = &q->m->step;
+    char name[ROSTER_NAME_MAX];
+    struct err e = {0};
+    if (q->peer->session == 0)
+        err_set(&e, TUG_EUSAGE,
+                "only a node that has joined the cluster can report steps");
+    else if (m->steps > WIRE_STEPS_MAX)
+        err_set(&e, TUG_EUSAGE,
+                "%s reports %llu steps, but more than %llu are not possible",
+                shard_peer_name(s, q->peer, name), (unsigned long long)m->steps,
+                (unsigned long long)WIRE_STEPS_MAX);
+    else if (step_clock_set(&s->steps, m->session, m->steps) != 0)
+        err_nomem(&e, "the steps of a session");
+    if (e.code != 0) {
+        shard_refuse(s, q, &e);
+        return ANSWERED;
+    }
+    tables_set_step(s);
+    shard_ok(s, q, step_clock_sum(&s->steps));
+    return ANSWERED;
+}

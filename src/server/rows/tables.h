@@ -1,0 +1,55 @@
+// The tables of a shard, and operations on a whole table.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_SERVER_ROWS_TABLES_H
+#define TUG_SERVER_ROWS_TABLES_H
+
+#include "protocol/spec.h"
+#include "server/clocks/ssp_clock.h"
+#include "server/clocks/sync_clock.h"
+#include "server/rows/previous.h"
+#include "store/store.h"
+
+struct shard;
+
+// An admin operation that is under way in a store.
+struct turn {
+    bool on;
+    uint64_t session, number; // the session and number of the operation; 0 if no client
+                              // waits for it
+    uint64_t before;          // rows that had been removed when it began
+    uint64_t rows;            // rows that a clear removes
+};
+
+struct shard_table {
+    struct table_spec spec;
+    struct store *store;
+    struct turn turn;       // the admin operation that is under way
+    bool work;              // store_work has work left
+    struct err stuck;       // why the next batch could not be applied; code 0: no error
+    uint32_t n_applied;     // partitions of that batch below this one were applied
+    bool again;             // batches are to be tried again
+    uint64_t version;       // the number of applied pushes and admin operations
+    uint64_t *changed_at;   // for each partition, the version at which it changed last
+    uint64_t bytes;         // bytes of rows and index, when last measured
+    struct ssp_clock ssp;   // used in mode WIRE_SSP
+    struct sync_clock sync; // used in mode WIRE_SYNC
+    struct previous before; // used in mode WIRE_SYNC: rows before the last batch
+    struct msg_table_is figures; // the figures that are counted, not computed
+};
+
+int tables_obey(struct shard *s, const struct msg_table_do *m, struct err *e);
+// Returns the table with this number, or NULL with an error.
+struct shard_table *tables_find(const struct shard *s, uint32_t id, struct err *e);
+void tables_close(struct shard *s);
+void tables_living(struct shard *s); // call it when workers have come or gone
+void tables_measure(struct shard *s, struct shard_table *t); // updates t->bytes
+// Lets the rows of this table have the memory that other tables leave of max_bytes.
+void tables_limit(struct shard *s, struct shard_table *t);
+struct msg_table_is tables_count(const struct shard *s, const struct shard_table *t);
+// Records that all partitions of the table have changed.
+void tables_touch_all(struct shard *s, struct shard_table *t);
+
+void tables_set_step(struct shard *s); // tells the stores the global step
+
+#endif

@@ -1,0 +1,135 @@
+// Saves of a shard: the rows of its tables as they are at one moment. A thread of its own
+// writes them while requests are served.
+//
+//   SAVE_TURN -> waits until no other save is under way
+//   SAVE      -> waits for its moment: until this shard has the save's roster, until (with
+//                marks) every living worker in that roster has marked or (with a clock) the
+//                sync tables have come to that batch, and until no admin operation is under
+//                way
+//             -> cuts of all tables begin at once (store/cut.h)
+//             -> blocks are read out in slices between requests, and handed to the writer
+//             -> SAVED, with the contents of each file
+//   SAVE_END  -> the cuts end: the rows count as published, or as if no save had been made
+//
+// A worker's mark says that its pushes so far are in the save, and the later ones are not. A
+// worker marks when all its pushes are acknowledged, and sends no push before the mark is
+// acknowledged (client_mark). Pushes after a mark wait for the save's moment. A mark may
+// arrive before its save. A save does not wait for dead workers.
+//
+// One save is made at a time, and others wait. All savers ask the same node for their turn
+// before they ask the others, so that no two ever wait for each other.
+//
+// Every wait has a limit. A save is given up, with all its cuts, when its client is gone or
+// has been disconnected for `save_timeout_ns`; when SAVE does not arrive for so long after
+// its turn has come, or the marks do not; and when its files do not grow, or SAVE_END does
+// not arrive, for ten minutes. A saver waits at most ten minutes for the end of another save.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_SERVER_SAVES_SAVE_H
+#define TUG_SERVER_SAVES_SAVE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "os/file.h"
+#include "save/save.h"
+#include "server/rows/marks.h"
+
+enum { SAVES_MARKS_EACH = 16, SAVES_ENDED = 16 };
+
+struct save_writer;
+
+enum save_state {
+    SAVE_TURN,    // this save is the current one, but SAVE has not arrived
+    SAVE_WAITS,   // waits for its moment: see above
+    SAVE_CUTS,    // rows are read out and written
+    SAVE_WRITTEN, // all files are written and synced
+    SAVE_FAILED,
+};
+
+struct save_run_table {
+    uint32_t id;
+    bool cut; // its cut is under way
+    char file[SAVE_FILE_MAX];
+};
+
+// A save, from SAVE_TURN to SAVE_END.
+struct save_run {
+    uint64_t id, asker; // id of the save, and session of the client
+    enum save_mode mode;
+    int level;
+    bool marked, all; // workers mark the save; it holds all tables
+    // How many nodes of roster version looked_roster need not be waited for: see
+    // marks_missing.
+    uint64_t looked_roster;
+    uint32_t looked;
+    uint64_t clock, step;
+    uint64_t roster, newest; // see msg_save
+    // The parent of a delta (save_check_parent), and the save that published the tables
+    // before.
+    uint64_t parent, parent_published, published;
+    int root; // descriptor of the server's directory that `path` is below: see
+              // server/saves/roots.h
+    char path[FILE_PATH_MAX];
+    enum save_state state;
+    struct err why; // why the save has failed (SAVE_FAILED)
+    // When it began, when its client was last connected, when it last made progress, and
+    // when to check again.
+    uint64_t since, seen, moved, due;
+    uint32_t n, at; // number of tables, and the index of the one that is read out
+    bool open;      // the file of this table has begun
+    bool told;      // the scheduler's log has been told that the save is written
+    struct save_writer *writer;
+    struct save_run_table tables[SAVE_MAX_TABLES];
+    struct rows_info infos[SAVE_MAX_TABLES];
+};
+
+struct saves {
+    struct save_run *run; // the current save, or NULL
+    struct marks marks;
+    uint64_t marks_due; // no mark times out before this time
+    struct {
+        uint64_t save;
+        bool committed;
+    } ended[SAVES_ENDED]; // the last saves that have ended
+    uint32_t n_ended;
+};
+
+struct shard;
+struct shard_table;
+
+void saves_look(struct shard *s); // call it when the save may have what it waits for
+// Returns whether the session has marked the save, so that its pushes to the table must
+// wait until the save's cuts have begun.
+bool saves_hold(const struct shard *s, const struct shard_table *t, uint64_t session);
+// Returns whether the table's next batch must wait, because the save comes before it.
+bool saves_stop_batch(const struct shard *s, const struct shard_table *t);
+bool saves_work(const struct shard *s);         // whether there are rows to read out
+void saves_slice(struct shard *s, uint64_t ns); // reads out for about `ns`
+uint64_t saves_expire(struct shard *s);         // returns when to call it again
+void saves_close(struct shard *s);
+
+// For save_requests.c, which serves the requests about saves.
+
+struct shard_table *save_table_at(const struct shard *s, const struct save_run *r,
+                                  uint32_t i);
+// Adds a table to a save. It refuses a number that no table has, as the number is used as
+// an index later.
+int save_add_run_table(const struct shard *s, struct save_run *r, uint32_t id,
+                       struct err *e);
+uint64_t save_timeout(const struct shard *s);
+void save_drop_marks(struct shard *s, uint64_t save);
+// Ends the cuts that are under way. If it fails, some still are, and it can be called
+// again.
+int save_end_cuts(struct shard *s, struct save_run *r, bool committed, struct err *e);
+void save_stop_writer(const struct shard *s, struct save_run *r);
+void save_run_free(struct shard *s);
+void save_wake_all(struct shard *s); // wakes requests that wait for a save or its end
+
+// The saves that have ended, for save_requests.c.
+
+// Records that a save has ended.
+void save_remember(struct saves *x, uint64_t save, bool committed);
+
+#endif

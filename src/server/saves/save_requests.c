@@ -1,0 +1,303 @@
+// Serves the requests about saves: SAVE_TURN, SAVE, MARK and SAVE_END, each of which may
+// be repeated. See save.h.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <string.h>
+
+#include "base/alloc.h"
+#include "server/background.h"
+#include "server/rows/tables.h"
+#include "server/saves/save_writer.h"
+#include "server/shard_internal.h"
+#include "server/told.h"
+
+void save_remember(struct saves *x, uint64_t save, bool committed)
+{
+    uint32_t at = x->n_ended++ % SAVES_ENDED;
+    x->ended[at].save = save;
+    x->ended[at].committed = committed;
+}
+
+static bool has_ended(const struct saves *x, uint64_t save, bool *ret_committed)
+{
+    uint32_t n = x->n_ended < SAVES_ENDED ? x->n_ended : SAVES_ENDED;
+    for (uint32_t i = 0; i < n; i++)
+        if (x->ended[i].save == save) {
+            *ret_committed = x->ended[i].committed;
+            return true;
+        }
+    return false;
+}
+
+static int read_tables(const struct shard *s, struct save_run *r, struct wire_text list,
+                       struct err *e)
+{
+    struct wire_save_table x;
+    int more;
+    r->all = list.n == 0;
+    while ((more = wire_next_save_table(&list, &x)) > 0)
+        TRY(save_add_run_table(s, r, x.table, e));
+    return more == 0
+               ? 0
+               : err_set(e, TUG_EUSAGE, "the list of the save's tables is cut short");
+}
+
+// Fills the run from the request SAVE.
+static int run_fill(const struct shard *s, const struct msg_save *m, struct save_run *r,
+                    struct err *e)
+{
+    r->mode = (enum save_mode)m->mode;
+    r->level = m->level;
+    r->marked = m->marked != 0;
+    r->clock = m->clock;
+    r->roster = m->roster;
+    r->newest = m->newest != 0 ? m->newest : UINT64_MAX;
+    r->parent = m->parent;
+    r->parent_published = m->published;
+    r->since = s->now;
+    if (m->mode > SAVE_DAY || m->level > 22)
+        return err_set(e, TUG_EUSAGE, "a save of mode %u at level %u is not known",
+                       m->mode, m->level);
+    if (m->path.n == 0 || m->path.n >= FILE_PATH_MAX ||
+        memchr(m->path.data, '\0', m->path.n) != NULL)
+        return err_set(e, TUG_EUSAGE, "a save's path is empty or too long");
+    memcpy(r->path, m->path.data, m->path.n);
+    r->path[m->path.n] = '\0';
+    TRY(roots_check_save(s->o.roots, r->path, &r->root, e));
+    return read_tables(s, r, m->tables, e);
+}
+
+// Makes this save the current one.
+static int take_turn(struct shard *s, const struct request *q, uint64_t save,
+                     struct err *e)
+{
+    struct save_run *r = mem_zalloc(sizeof(*r));
+    if (r == NULL)
+        return err_nomem(e, "a save");
+    assert(s->saves.run == NULL || s->saves.run->state == SAVE_FAILED);
+    int rc = 0;
+    if (s->saves.run != NULL) // it has failed, and its client has not sent SAVE_END
+        rc = save_end_cuts(s, s->saves.run, false, e);
+    if (rc != 0) {
+        mem_free(r);
+        return rc;
+    }
+    if (s->saves.run != NULL)
+        save_remember(&s->saves, s->saves.run->id, false);
+    save_run_free(s);
+    r->id = save;
+    r->asker = q->peer->session;
+    r->state = SAVE_TURN;
+    r->since = r->seen = r->moved = r->due = s->now;
+    s->saves.run = r;
+    return 0;
+}
+
+// Starts the current save. If it is refused, the next save gets its turn.
+static void start(struct shard *s, const struct request *q, struct err *e)
+{
+    struct save_run *r = s->saves.run;
+    assert(r->state == SAVE_TURN && r->n == 0);
+    if (run_fill(s, &q->m->save, r, e) != 0) {
+        save_run_free(s);
+        save_wake_all(s);
+        return;
+    }
+    r->state = SAVE_WAITS;
+    saves_look(s);
+}
+
+// Returns ANSWERED if the save is the current one, or if *e says why it cannot be;
+// otherwise what it waits for.
+static enum outcome turn_of(struct shard *s, const struct request *q, uint64_t save,
+                            struct err *e)
+{
+    const struct save_run *r = s->saves.run;
+    bool committed;
+    if (q->peer->session == 0)
+        err_set(e, TUG_EUSAGE, "only a node that has joined the cluster can save");
+    else if (has_ended(&s->saves, save, &committed))
+        err_set(e, TUG_EIO, "save %llu has ended", (unsigned long long)save);
+    else if (r != NULL && r->id == save && r->asker != q->peer->session)
+        err_set(e, TUG_EUSAGE, "save %llu belongs to another node",
+                (unsigned long long)save);
+    else if (r != NULL && r->id != save && r->state != SAVE_FAILED)
+        return WANTS_SAVED;
+    else if (r == NULL || r->id != save)
+        take_turn(s, q, save, e);
+    if (e->code == 0 && s->saves.run->state == SAVE_FAILED)
+        *e = s->saves.run->why;
+    return ANSWERED;
+}
+
+enum outcome save_turn_serve(struct shard *s, struct request *q)
+{
+    struct err e = {0};
+    if (turn_of(s, q, q->m->save_turn.save, &e) == WANTS_SAVED)
+        return WANTS_SAVED;
+    if (e.code != 0)
+        shard_refuse(s, q, &e);
+    else
+        shard_ok(s, q, 0);
+    return ANSWERED;
+}
+
+static void answer(struct shard *s, const struct request *q, const struct save_run *r)
+{
+    struct buf files = BUF_INIT(WIRE_BYTES_MAX), config = BUF_INIT(WIRE_TEXT_MAX);
+    struct msg_saved m = {.save = r->id, .step = r->step, .published = r->published};
+    assert(r->state == SAVE_WRITTEN);
+    struct err e = {0};
+    int rc = 0;
+    for (uint32_t i = 0; i < r->n && rc == 0; i++) {
+        const struct rows_info *x = &r->infos[i];
+        struct wire_saved_file f = {.table = r->tables[i].id,
+                                    .name = wire_text(r->tables[i].file),
+                                    .rows = x->rows,
+                                    .extras = x->extras,
+                                    .gone = x->gone,
+                                    .bytes = x->bytes,
+                                    .checksum = x->checksum};
+        buf_clear(&config);
+        rc = table_config_print(&save_table_at(s, r, i)->spec.config, &config);
+        f.config = (struct wire_text){config.data, (uint32_t)config.len};
+        if (rc == 0)
+            rc = wire_put_saved_file(&files, &f);
+    }
+    m.files = (struct wire_text){files.data, (uint32_t)files.len};
+    if (rc == 0) {
+        van_send(s->van, q->peer->link, MSG_SAVED, q->id, &m, NULL);
+    } else {
+        err_nomem(&e, "what is in a save");
+        shard_refuse(s, q, &e);
+    }
+    buf_free(&files);
+    buf_free(&config);
+}
+
+enum outcome save_serve(struct shard *s, struct request *q)
+{
+    struct err e = {0};
+    if (turn_of(s, q, q->m->save.save, &e) == WANTS_SAVED)
+        return WANTS_SAVED;
+    if (e.code == 0 && s->saves.run->state == SAVE_TURN)
+        start(s, q, &e);
+    struct save_run *r = s->saves.run;
+    if (e.code == 0 && r->state == SAVE_FAILED)
+        e = r->why;
+    if (e.code == 0 && r->state != SAVE_WRITTEN)
+        return WANTS_SAVED;
+    if (e.code != 0) {
+        shard_refuse(s, q, &e);
+        return ANSWERED;
+    }
+    if (!r->told)
+        told_done(s, q);
+    r->told = true;
+    answer(s, q, r);
+    return ANSWERED;
+}
+
+static int end_run(struct shard *s, const struct msg_save_end *m, struct err *e)
+{
+    struct save_run *r = s->saves.run;
+    bool committed = m->committed != 0;
+    assert(r->id == m->save);
+    if (committed && r->state == SAVE_FAILED)
+        return err_set(e, r->why.code, "%s", r->why.text);
+    if (committed && r->state != SAVE_WRITTEN)
+        return err_set(e, TUG_EUSAGE, "save %llu is not written yet",
+                       (unsigned long long)r->id);
+    if (!committed) { // cuts may still be under way for lack of memory, but no rows are
+                      // written any more
+        save_stop_writer(s, r);
+        if (r->state != SAVE_FAILED)
+            err_set(&r->why, TUG_EIO, "save %llu was given up",
+                    (unsigned long long)r->id);
+        r->state = SAVE_FAILED;
+    }
+    TRY(save_end_cuts(s, r, committed, e));
+    for (uint32_t i = 0; i < r->n && committed; i++)
+        if (r->mode == SAVE_BASE || r->mode == SAVE_DELTA)
+            store_set_published_by(save_table_at(s, r, i)->store, m->checksum);
+    save_drop_marks(s, r->id);
+    save_remember(&s->saves, r->id, committed);
+    save_run_free(s);
+    save_wake_all(s);
+    for (uint32_t i = 0; i < s->n_tables; i++)
+        background_again(s, i);
+    return 0;
+}
+
+enum outcome save_end_serve(struct shard *s, struct request *q)
+{
+    const struct msg_save_end *m = &q->m->save_end;
+    const struct save_run *r = s->saves.run;
+    struct err e = {0};
+    bool known, committed = false;
+    known = has_ended(&s->saves, m->save, &committed);
+    if (q->peer->session == 0)
+        err_set(&e, TUG_EUSAGE, "only a node that has joined the cluster can end a save");
+    else if (r != NULL && r->id == m->save && r->asker != q->peer->session)
+        err_set(&e, TUG_EUSAGE, "save %llu belongs to another node",
+                (unsigned long long)m->save);
+    else if (r != NULL && r->id == m->save)
+        end_run(s, m, &e);
+    else if (m->committed && !committed)
+        err_set(&e, TUG_EUSAGE, "save %llu %s", (unsigned long long)m->save,
+                known ? "was given up" : "is not known");
+    else if (!known)
+        // its SAVE may still arrive, and is then refused
+        save_remember(&s->saves, m->save, false);
+    if (e.code != 0)
+        shard_refuse(s, q, &e);
+    else
+        shard_ok(s, q, 0);
+    return ANSWERED;
+}
+
+static size_t marks_of(const struct saves *x, uint64_t session)
+{
+    size_t n = 0, cursor = 0;
+    while (marks_next(&x->marks, session, &cursor) != NULL)
+        n++;
+    return n;
+}
+
+static int add_mark(struct shard *s, uint64_t save, uint64_t session, struct err *e)
+{
+    struct saves *x = &s->saves;
+    const struct save_run *r = x->run;
+    bool committed;
+    if (marks_has(&x->marks, save, session) || has_ended(x, save, &committed) ||
+        (r != NULL && r->id == save && r->state != SAVE_WAITS && r->state != SAVE_TURN))
+        return 0;
+    if (marks_of(x, session) == SAVES_MARKS_EACH)
+        return err_set(e, TUG_EUSAGE,
+                       "the session has marked %d saves that have not come",
+                       SAVES_MARKS_EACH);
+    int rc = marks_add(&x->marks, &(struct save_mark){save, session, s->now});
+    if (rc == TUG_EIO)
+        return err_set(e, rc, VAN_NO_ROOM " for one more mark of a save (--memory)");
+    if (rc != 0)
+        return err_nomem(e, "the marks of a save");
+    x->marks_due = clock_earlier(x->marks_due, s->now + save_timeout(s));
+    saves_look(s);
+    return 0;
+}
+
+enum outcome mark_serve(struct shard *s, struct request *q)
+{
+    const struct msg_mark *m = &q->m->mark;
+    struct err e = {0};
+    if (q->peer->session == 0)
+        err_set(&e, TUG_EUSAGE,
+                "only a node that has joined the cluster can mark a save");
+    else
+        add_mark(s, m->save, m->session, &e);
+    if (e.code != 0)
+        shard_refuse(s, q, &e);
+    else
+        shard_ok(s, q, 0);
+    return ANSWERED;
+}

@@ -1,0 +1,57 @@
+// The inside of the planted model, shared by the files of synth/synth.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_SYNTH_SYNTH_PLANT_H
+#define TUG_SYNTH_SYNTH_PLANT_H
+
+#include "synth/synth.h"
+
+enum {
+    SYNTH_DIM = 8,
+    SYNTH_QUANTILES = 1024, // parts of a slot's distribution with equal probability
+    SYNTH_HEAD = 1 << 15,   // values of a slot that have their own weights
+    // Weights that the other values share by hash. For a model that sees each of these
+    // values only once or twice, they are as good as weights of their own.
+    SYNTH_TAIL = 1 << 10,
+    SYNTH_FRACTION = 8, // fractional bits of a quantile
+};
+
+typedef float synth_v8 __attribute__((vector_size(32)));
+
+// The weights of a value; the struct is one cache line.
+struct synth_weights {
+    synth_v8 latent;
+    float linear;
+    float unused[7];
+};
+
+// A quantile of a slot, whose values are sorted by frequency. Quantile q covers the
+// values [low, low + width) in units of 2^-SYNTH_FRACTION, all equally likely: a power
+// law of 1024 straight pieces.
+struct synth_quantile {
+    uint32_t low, width;
+};
+
+struct synth_slot {
+    uint32_t size;
+    uint32_t head;     // min(size, SYNTH_HEAD)
+    uint32_t missing;  // of 2048 examples
+    uint32_t index;    // index of value 0 in libsvm and libffm
+    uint32_t scramble; // parameter of the bijection that makes the word of a categorical
+                       // value
+    struct synth_weights *weights; // those of the head, then SYNTH_TAIL others
+    struct synth_quantile quantiles[SYNTH_QUANTILES];
+};
+
+enum { SYNTH_BUCKETS = 128 }; // more than a numeric slot has
+
+struct synth {
+    uint64_t seed;
+    double intercept;
+    struct synth_weights *weights; // of all slots
+    // the first integer of each bucket of a numeric slot
+    uint32_t bucket_low[SYNTH_BUCKETS + 1];
+    struct synth_slot slots[SYNTH_SLOTS];
+};
+
+#endif

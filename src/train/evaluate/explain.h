@@ -1,0 +1,49 @@
+// Explains predictions example by example: the part that each feature and each pair adds
+// (model/explain.h), with the names that the features have in the data.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_TRAIN_EVALUATE_EXPLAIN_H
+#define TUG_TRAIN_EVALUATE_EXPLAIN_H
+
+#include "model/explain.h"
+#include "train/evaluate/evaluate.h"
+#include "train/names.h"
+
+struct explained_feature {
+    uint64_t key;
+    bool known; // the model was trained on this feature; an unknown feature adds nothing
+    float value;
+    const char *column; // the name of the feature's column
+    bool in_column;     // the feature's column has a name, which may be empty
+    const char *word; // NULL: only the key is known; "": the whole column is the feature
+    bool place;       // `word` is an index into several numbers, from 0
+};
+
+struct explained {
+    const char *file;
+    uint64_t line;
+    bool skipped; // the line could not be read, and the fields below are not set
+    double prediction;
+    size_t n; // number of features
+    const struct explained_feature *feature;
+    struct model_explained parts; // the parts of these features, in the same order
+};
+
+// Of `data`, explain uses team, parameters, source, reader, loss, bad lines, eager,
+// hold_places and interrupted, which it checks before each example. With `nameless` it
+// does not look for words, so that columns may be missing.
+struct explain_options {
+    struct evaluation_options data;
+    size_t pairs; // the number of pairs per example, the largest ones
+    bool nameless;
+    const struct names *stored; // words kept in training, for those that the data does
+                                // not show
+    int (*each)(void *ctx, const struct explained *x, struct err *e);
+    void *ctx;
+};
+
+// Reads the whole source once and calls `each` for every example, in the order of the
+// text.
+int explain(const struct explain_options *o, struct err *e);
+
+#endif

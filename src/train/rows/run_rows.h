@@ -1,0 +1,77 @@
+// The interface to a run's rows: for trainer.c and checkpoint.c, and, if this process has
+// the rows, also for its loop (loop.c) and updaters, a batch at a time. The rows are the
+// model's own tables (own_rows.c), stores with a feature lifecycle (living_rows.c), or
+// tables of servers (train_cluster/driver_rows.c).
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_TRAIN_ROWS_RUN_ROWS_H
+#define TUG_TRAIN_ROWS_RUN_ROWS_H
+
+#include "train/evaluate/evaluate.h"
+#include "train/run.h"
+#include "train/saved/saved.h"
+
+struct run_rows {
+    // A pass that was begun is finished, with its validation, even when a signal asks for
+    // the end: rows in the middle of a pass do not belong to a position in the data.
+    bool whole_passes;
+
+    // Called when r->parameters are open, before the save that the run begins with is
+    // loaded. May be NULL.
+    int (*open)(struct run *r, struct err *e);
+    void (*close)(struct run *r); // frees what open has opened; may be NULL
+
+    // `evaluates` sets up an evaluation by the current rows, or by those of the best
+    // pass. `reason` (may be NULL) is called after a failed evaluation: it sets *e if
+    // rows could not be had.
+    int (*evaluates)(struct run *r, bool best, struct evaluation_options *o,
+                     struct err *e);
+    int (*reason)(struct run *r, int rc, struct err *e);
+    // Exchanges the trained rows with those that are scored and saved, if these differ
+    // (averaging.h); the next call exchanges them back. NULL: they are the same.
+    int (*swap)(struct run *r, struct err *e);
+    // Keeps the current rows as those of the best pass.
+    int (*keep_best)(struct run *r, struct err *e);
+
+    // Returns TUG_EDATA if a row to be saved is not finite. NULL: rows are checked as
+    // they are read.
+    int (*check)(const struct run *r, struct err *e);
+    // Returns the source of a save's rows.
+    struct saved_rows (*saved)(struct run *r, bool best);
+    // Publishes a last time when training is over. NULL: the rows are not published.
+    int (*publish)(struct run *r, const struct train_result *result, struct err *e);
+    // `load` loads the rows of a save; `resume` loads all that a resumed run needs.
+    int (*load)(struct run *r, const char *dir, const struct saved_run *m, bool sparse,
+                bool dense, struct err *e);
+    int (*resume)(struct run *r, const char *dir, const struct saved_run *m,
+                  struct err *e);
+
+    // Sets the final number of rows and their bytes.
+    void (*fill_result)(struct run *r, struct train_result *result);
+
+    // The following is only for rows in this process.
+
+    // Called when loading is complete, before threads update rows. Sets r->blocks and
+    // r->row.
+    int (*begin)(struct run *r, struct err *e);
+    // begin_data is called before other data is read, and sets how keys become ids;
+    // end_data is called after it.
+    int (*begin_data)(struct run *r, struct dataset_options *o, struct err *e);
+    int (*end_data)(struct run *r, struct err *e); // may be NULL
+    // Called when a worker begins and ends a stretch of batches. May return TUG_ENOMEM.
+    int (*open_worker)(struct worker *w);
+    void (*close_worker)(struct worker *w);
+    // Trains on batch `number` by hogwild's steps (hogwild.h), at most `size` examples at
+    // a time. Sets w->rc.
+    void (*batch)(struct worker *w, size_t size, uint64_t number);
+    // Puts the rows of n examples into the worker's view; uses the worker's copies for
+    // rows that `hot` (or NULL) has. May return TUG_ENOMEM.
+    int (*take)(struct worker *w, const uint64_t *order, size_t n,
+                const struct hot_copies *hot);
+    hot_find_fn find; // ctx is the run; finds the pieces of a row that workers copy
+};
+
+// Rows in this process.
+extern const struct run_rows rows_own, rows_living;
+
+#endif

@@ -1,0 +1,48 @@
+// The options by name that a run's result depends on: those in a save, which a resumed
+// run must have again, and those that all processes of one run must share in addition.
+// Differences are reported by the names of the options.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_TRAIN_SAVED_RUN_OPTIONS_H
+#define TUG_TRAIN_SAVED_RUN_OPTIONS_H
+
+#include "train/config.h"
+#include "train/saved/saved_run.h"
+
+// Fills in the options of a save. `model` is c->model, or c->model completed from the
+// data. Whether the data is in memory or streamed is not included; `dims` is the text of
+// the option.
+void run_options_fill(const struct train_config *c, const struct model_options *model,
+                      struct saved_options *ret);
+
+// Room for the options that differ; an error has 200 more bytes for the sentence around
+// them.
+enum { RUN_OPTIONS_TEXT_MAX = ERR_TEXT_MAX - 200 };
+
+// Lists the options that differ, each as " --lr 0.1, this one has 0.5", joined by "; it
+// had"; empty if none differs. Leaves out values that only follow from another model or
+// optimizer. May return TUG_ENOMEM.
+int run_options_differ(const struct saved_options *then, const struct saved_options *now,
+                       char ret[RUN_OPTIONS_TEXT_MAX], struct err *e);
+
+// Returns 0 if a run with options `now` would continue exactly like `then`; TUG_EUSAGE
+// with the options that differ.
+int run_options_same(const struct saved_options *then, const struct saved_options *now,
+                     struct err *e);
+
+// Checks that the saved model in `dir` has the structure of these options, as far as it
+// does not depend on the data: the model, its dim, its layers. Returns TUG_EUSAGE with
+// the options that differ.
+int run_options_same_net(const struct model_options *then,
+                         const struct model_options *now, const char *dir, struct err *e);
+
+// Writes all options of a process of a cluster as text, which the caller frees. Leaves
+// out paths, memory and number of threads. May return TUG_ENOMEM.
+int run_options_print(const struct train_config *c, char **ret, struct err *e);
+
+// Checks that this process has the options in the driver's text. Returns TUG_EUSAGE with
+// those that differ; TUG_EDATA if it is not such a text.
+int run_options_agree(const struct train_config *c, const char *text, size_t n,
+                      struct err *e);
+
+#endif

@@ -1,0 +1,100 @@
+// Saved models: saves of a model's tables (save/save.h) under --out, each complete in
+// itself.
+//
+//   OUT/save-000007/manifest.json     the tables, and the run (train/saved/saved_run.h)
+//   OUT/save-000007/sparse-0.rows ... rows of the model, by partition
+//   OUT/save-000007/dense-0.rows      the bias, and weights of layers
+//   OUT/save-000007/training-...      rows that training resumes from, if not the model's
+//   OUT/save-000007/history.jsonl     the record of passes (train/history.h); not part of the
+//                                     model, and with seconds in it never the same twice
+//
+// Rows with a feature lifecycle are written by the servers that hold them, one file per
+// server. All other rows are written by the run itself, into files whose number follows
+// from the number of rows: so the same model gives the same files, whoever trained it.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_TRAIN_SAVED_SAVED_H
+#define TUG_TRAIN_SAVED_SAVED_H
+
+#include "os/file.h"
+#include "os/team.h"
+#include "save/save.h"
+#include "train/rows/parameters.h"
+#include "train/saved/saved_run.h"
+
+// MODEL is the model that eval and predict use: the best pass if the run had validation,
+// and the mean of the parameters if it made one. TRAINING are the rows that training
+// resumes from, if they differ. MEAN is the mean of the parameters when the save was
+// made, if MODEL is not that mean.
+enum saved_role { SAVED_MODEL, SAVED_TRAINING, SAVED_MEAN, SAVED_ROLES };
+
+// Returns the name of a role's table in a save.
+const char *saved_table(enum saved_role role, bool dense);
+
+// The source of a save's rows: parameters in this process, or functions that fetch rows.
+struct saved_rows {
+    const struct model *model;
+    const struct parameters *local; // NULL: `fetch` returns the rows
+    // Exchanges the rows before they are written, and back afterwards, if they are not
+    // the trained rows (struct run_rows). May be NULL.
+    int (*swap)(void *ctx, struct err *e);
+    void *ctx;
+    bool best; // for fetch and count: of the best pass
+    // Returns a table with the rows of partitions [first, first + n), which the caller
+    // closes. All members of the team call it.
+    int (*fetch)(void *ctx, bool dense, bool best, uint32_t first, uint32_t n,
+                 struct table **ret, struct err *e);
+    // counts sparse rows
+    int (*count)(void *ctx, bool best, uint64_t *ret_rows, struct err *e);
+    // Lets the servers save rows with a feature lifecycle into `dir` and adds their
+    // tables to *m. NULL: this process writes the rows.
+    int (*save)(void *ctx, const char *dir, struct save_manifest *m,
+                struct saved_run *run, struct err *e);
+};
+
+// Writes the next save under `out`, which the caller has locked, with the rows of each
+// role; every role but the model may be NULL. Keeps the newest `keep` saves and removes
+// older ones.
+int saved_write(const char *out, struct team *team,
+                const struct saved_rows *const roles[SAVED_ROLES], struct saved_run *run,
+                uint32_t keep, char ret_dir[FILE_PATH_MAX], struct err *e);
+
+// saved_any returns whether `out` holds a save. saved_none returns whether `out` is empty
+// but for unfinished saves and perhaps the directory `beside` (NULL: none).
+bool saved_any(const char *out);
+bool saved_none(const char *out, const char *beside);
+
+// Reads the save in `dir`, found by save_find, that a run resumes from or begins with.
+// Returns TUG_EDATA if it does not come from a training run, TUG_EUSAGE if it was
+// published (--publish).
+int saved_open(struct save_chain *ret, const char *dir, struct err *e);
+int saved_check_whole(const char *dir, struct err *e); // makes the same checks only
+
+// Reads the description of the run that wrote the save in `dir`. The caller frees *ret.
+int saved_read(struct saved_run *ret, const char *dir, struct err *e);
+
+// Finds the newest save under `out` and reads it likewise.
+int saved_read_newest(struct saved_run *ret, char ret_dir[FILE_PATH_MAX], const char *out,
+                      struct err *e);
+
+// Opens *ret and loads the rows of a role into it; for a delta, also the saves that it
+// builds on. Returns an error that names a damaged file.
+int saved_load(const char *dir, const struct saved_run *run, enum saved_role role,
+               struct team *team, struct parameters *ret, struct err *e);
+
+// Adds rows of the MODEL role to existing parameters of the same shape (--init-from):
+// those of the sparse table, of the dense table, or of both.
+int saved_load_into(const char *dir, enum saved_role role, bool sparse, bool dense,
+                    struct team *team, struct parameters *p, struct err *e);
+
+// For a process that follows published saves: loads save `at` of a chain over the current
+// rows of the model. Removes the rows of keys that a delta lists as removed. `p` was
+// opened by parameters_open_packed. After a failure, only some of the rows are loaded.
+int saved_load_change(const struct save_chain *c, size_t at, struct team *team,
+                      struct parameters *p, struct err *e);
+// Reads save `at` completely and checks that it is undamaged and that its rows fit the
+// model of `p`.
+int saved_verify(const struct save_chain *c, size_t at, struct team *team,
+                 const struct parameters *p, struct err *e);
+
+#endif

@@ -1,0 +1,78 @@
+// A save's description of its run: the model and all options that its result depends on,
+// the schema and identity of its data, and the position of training. It is the field
+// `about` of the save's manifest (save/save.h); tables without it are not a model.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_TRAIN_SAVED_SAVED_RUN_H
+#define TUG_TRAIN_SAVED_SAVED_RUN_H
+
+#include "base/err.h"
+#include "data/format/schema.h"
+#include "data/source/identity.h"
+#include "os/json.h"
+#include "train/run.h"
+
+enum { SAVED_TEXT_MAX = 16384, SAVED_SHUFFLE_MAX = 1024, SAVED_MERGE_MAX = 320 };
+
+struct names;
+struct history;
+
+// The options that a run's result depends on. A resumed run must have the same.
+struct saved_options {
+    struct model_options model;
+    char dims[SAVED_TEXT_MAX]; // model.dims as COLUMN=N,... (train/fields.h), or ""
+    // Training:
+    struct schedule schedule;
+    uint32_t batch;
+    bool deterministic, reduce_mean, streaming;
+    uint64_t window_bytes, average;
+    struct held_out valid_part;
+    char shuffle[SAVED_SHUFFLE_MAX]; // "pieces", "global" or "global by a,b"; "": unknown
+    // Settings of a table with a feature lifecycle (train/rows/lifecycle.h), or "".
+    char table[SAVED_TEXT_MAX];
+    char merge[SAVED_MERGE_MAX]; // "COLUMN:N" (train/merge.h), or ""
+};
+
+// A run's description. The struct is too large for the stack.
+struct saved_run {
+    struct saved_options options;
+    struct schema schema; // of the data
+    struct identity data;
+    uint64_t columns; // columns of the widest matrix in the data; 0: the data was files
+    uint64_t examples;
+    bool finished;
+    struct position at;
+    uint64_t bad_lines;
+    bool has_best;
+    double best_loss;
+    uint32_t best_epoch, passes_since_best;
+    union { // of the first label, and of each label
+        struct metrics best_valid, best_valids[LABELS_MAX];
+    };
+    // For a save in the middle of a cluster's pass: the positions of the readers as JSON
+    // (train_cluster/driver_cut.c); else NULL.
+    char *readers;
+    const struct names *names;     // words to write beside the rows; NULL: none
+    const struct history *history; // record to write beside the rows; NULL: none
+};
+void saved_run_free(struct saved_run *x); // a zeroed struct is fine
+
+// Prints the description as JSON, which the caller frees. May return TUG_ENOMEM.
+int saved_run_print(const struct saved_run *x, char **ret, struct err *e);
+
+// Reads and checks such a text. Returns TUG_EDATA, naming `path`, the manifest with the
+// text, if a field is not as saved_run_print writes it.
+int saved_run_parse(struct saved_run *ret, const char *text, const char *path,
+                    struct err *e);
+
+// Returns the options by their names on the command line, with an object for each rule.
+// Needs json_begin. Returns NULL if there is not enough memory.
+json_t *saved_options_to_json(const struct saved_options *o);
+
+// Returns whether the run's features have a lifecycle.
+static inline bool saved_run_has_lifecycle(const struct saved_run *x)
+{
+    return x->options.table[0] != 0;
+}
+
+#endif

@@ -1,0 +1,475 @@
+// The driver: it runs the passes of workers from the scheduler's process. driver_rows.c
+// has the rows.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "train_cluster/driver_internal.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/plural.h"
+#include "os/below.h"
+#include "os/clock.h"
+#include "os/log.h"
+#include "train/look.h"
+#include "train/progress.h"
+#include "train/saved/run_options.h"
+#include "train_cluster/report.h"
+
+// The state of a pass is checked soon after its beginning, then less often.
+static const double look_first_seconds = 0.002, look_seconds = 0.05;
+
+// Tells the scheduler how the data is to be read: as the save says with which the run
+// begins, if there is one; otherwise as workers do. It also sends the options of the run,
+// which workers must have, too, without those that the save has added.
+static int tell_schema(struct run *r, struct err *e)
+{
+    struct buf b = BUF_INIT(WIRE_BYTES_MAX);
+    struct train_config given = *r->config;
+    given.reader = r->given;
+    const struct schema *s = r->config->reader.schema;
+    int rc = s == NULL || schema_write(s, &b) == 0 ? 0 : err_nomem(e, "a schema");
+    char *options = NULL;
+    if (rc == 0)
+        rc = run_options_print(&given, &options, e);
+    struct msg_schema m = {.schema = {b.data, (uint32_t)b.len},
+                           .options = wire_text(options != NULL ? options : "")};
+    if (rc == 0)
+        rc = client_ask(r->driver->remote.client, MSG_SCHEMA, &m, NULL, NULL, e);
+    buf_free(&b);
+    mem_free(options);
+    return rc;
+}
+
+// Gets the description of the data from the scheduler: this process need not be able to
+// read it.
+static int learn_data(struct run *r, struct err *e)
+{
+    struct driver *d = r->driver;
+    d->data = mem_zalloc(sizeof(*d->data));
+    if (d->data == NULL)
+        return err_nomem(e, "the data");
+    TRY(remote_data_known(&d->remote, r->config->interrupted, d->data, e));
+    *r->data_identity = d->data->files;
+    r->own.reader.schema = &d->data->schema;
+    return run_open_reader(r, e);
+}
+
+// Asks for the servers' name of --out now, so that an error comes before the first save.
+static int ask_below(struct run *r, struct err *e)
+{
+    struct driver *d = r->driver;
+    if (r->config->table == NULL || r->config->out == NULL)
+        return 0;
+    TRY(below_absolute(r->config->out, d->out, e));
+    return remote_below(&d->remote, WIRE_ROOT_SAVE, d->out, d->out_below, e);
+}
+
+// Checks the options of this process for a run that other processes have begun.
+static int check_size(const struct train_cluster *k, const struct roster *r,
+                      struct err *e)
+{
+    if (k->servers != 0 && k->servers != r->servers)
+        return err_set(
+            e, TUG_EUSAGE,
+            "%s names %u server%s, but the run has %u: all of its processes need "
+            "the same list",
+            k->servers_by, k->servers, PLURAL_S(k->servers), r->servers);
+    if (k->workers != 0 && k->workers != r->workers)
+        return err_set(
+            e, TUG_EUSAGE,
+            "%s is %u, but the first server was told %u: all processes of the run "
+            "need the same number",
+            k->workers_by, k->workers, r->workers);
+    return 0;
+}
+
+static int open_driver(struct run *r, struct err *e)
+{
+    struct driver *d = mem_zalloc(sizeof(*d));
+    if (d == NULL)
+        return err_nomem(e, "the driver");
+    r->driver = d;
+    d->published.lock = -1;
+    pthread_mutex_init(&d->lock, NULL);
+    d->labels = r->model->options.tasks;
+    d->stream = metrics_streams(d->labels);
+    if (d->stream == NULL)
+        return err_nomem(e, "the driver");
+    struct remote_options o = {.role = WIRE_DRIVER, .loops = 1};
+    TRY(remote_open(&d->remote, r->config, &o, e));
+    const struct roster *roster = member_roster(client_member(d->remote.client));
+    TRY(check_size(r->config->cluster, roster, e));
+    d->workers = roster->workers;
+    d->servers = roster->servers;
+    d->cut.done = d->resumed.done = BUF_INIT(WIRE_BYTES_MAX);
+    d->ahead = DRIVER_AHEAD;
+    d->opened = true;
+    // From here on signals are checked only where the run can end in order.
+    client_set_interrupt(d->remote.client, NULL);
+    TRY(tell_schema(r, e));
+    TRY(remote_tables(&d->remote, r->config, &r->parameters.model, e));
+    TRY(driver_begin_layers(r, e));
+    TRY(ask_below(r, e));
+    TRY(driver_publish_open(r, e));
+    TRY(learn_data(r, e));
+    return look_open(&r->look, r, e);
+}
+
+static void over(struct run *r, int code, const char *why)
+{
+    struct driver *d = r->driver;
+    if (d == NULL || !d->opened)
+        return;
+    struct msg_run_over m = {.code = code, .why = wire_text(why)};
+    (void)client_ask(d->remote.client, MSG_RUN_OVER, &m, NULL, NULL, NULL);
+    (void)client_leave(d->remote.client, code, why, NULL);
+}
+
+static void close_driver(struct run *r)
+{
+    struct driver *d = r->driver;
+    if (d == NULL)
+        return;
+    look_close(r->look);
+    r->look = NULL;
+    remote_close(&d->remote);
+    file_unlock_dir(d->published.lock);
+    buf_free(&d->cut.done);
+    buf_free(&d->resumed.done);
+    pthread_mutex_destroy(&d->lock);
+    mem_free(d->data);
+    mem_free(d->stream);
+    mem_free(d);
+    r->driver = NULL;
+}
+
+static struct metrics_stream *streams(struct run *r)
+{
+    return r->driver->stream;
+}
+
+static void clear_streams(struct run *r)
+{
+    metrics_streams_clear(r->driver->stream, r->model->options.tasks);
+}
+
+struct state {
+    struct driver *driver;
+    struct msg_pass_state pass;
+    int rc; // the result of reading the reports
+};
+
+static void take_state(void *ctx, const union wire_any *m)
+{
+    struct state *s = ctx;
+    struct driver *d = s->driver;
+    s->pass = m->pass_state;
+    const char *bytes = s->pass.report.data;
+    size_t n = s->pass.report.n;
+    struct report r = {.stream = d->stream, .labels = d->labels, .keys = &d->known};
+    int rc;
+    while ((rc = report_next(&bytes, &n, &r)) == 1) {
+        d->read_seconds += r.read_seconds;
+        d->wait_seconds += r.wait_seconds;
+        if (!d->all_read_all)
+            d->bad_lines += r.bad_lines;
+        else if (r.bad_lines > d->bad_lines)
+            d->bad_lines = r.bad_lines;
+        d->data_bytes = r.data_bytes > d->data_bytes ? r.data_bytes : d->data_bytes;
+    }
+    s->rc = rc;
+    s->pass.report = (struct wire_text){0};
+    d->cut.data = s->pass.data;
+}
+
+static int look(struct driver *d, uint64_t pass, struct state *s, struct err *e)
+{
+    struct msg_pass_wanted m = {.pass = pass};
+    *s = (struct state){.driver = d};
+    TRY(client_ask(d->remote.client, MSG_PASS_WANTED, &m, take_state, s, e));
+    return s->rc == 0 ? 0
+                      : err_set(e, TUG_EINTERNAL, "the report of a worker is damaged");
+}
+
+int driver_is_over(struct driver *d, uint64_t pass, bool *ret, uint64_t *ret_clock,
+                   struct err *e)
+{
+    struct state s;
+    struct msg_table_is now;
+    TRY(look(d, pass, &s, e));
+    client_ts ts = client_stat(d->remote.client, EXCHANGE_SPARSE, &now, e);
+    if (ts == 0)
+        return e->code;
+    TRY(client_wait(d->remote.client, ts, e));
+    *ret = s.pass.done;
+    *ret_clock = now.clock;
+    return 0;
+}
+
+// Sets the servers' clock. Every pass has clocks of its own, which do not depend on the
+// number of batches in earlier passes.
+int driver_set_clock(struct driver *d, uint64_t clock, struct err *e)
+{
+    for (uint32_t table = 0; table < 2; table++) {
+        client_ts ts = client_clock(d->remote.client, table, clock, e);
+        if (ts == 0)
+            return e->code;
+        TRY(client_wait(d->remote.client, ts, e));
+    }
+    return 0;
+}
+
+static int open_pass(struct run *r, uint64_t pass, struct err *e)
+{
+    struct driver *d = r->driver;
+    bool sync = r->config->cluster->mode == CONFIG_SYNC;
+    const struct driver_position *from = &d->resumed;
+    static const struct driver_position begin;
+    if (from->pass != pass)
+        from = &begin;
+    d->saved_batches = sync ? from->first : from->examples / r->config->batch;
+    // Saves of older versions may count fewer batches than the pass had.
+    d->batches_before = r->at.batches > d->saved_batches
+                            ? r->at.batches - d->saved_batches
+                            : 0;
+    if (sync)
+        TRY(driver_set_clock(d, pass << 32 | from->first, e));
+    struct msg_pass m = {
+        .pass = pass,
+        .kind = sync ? WIRE_PASS_SHARES : WIRE_PASS_PIECES,
+        .seed = r->config->model.seed,
+        .first = from->first,
+        .examples = from->examples,
+        .done = {from->done.data, (uint32_t)from->done.len},
+        .data = from->data,
+    };
+    return client_ask(d->remote.client, MSG_PASS, &m, NULL, NULL, e);
+}
+
+static double share_of(const struct msg_pass_state *p)
+{
+    return p->pieces > 0 ? (double)p->pieces_done / (double)p->pieces : -1;
+}
+
+// Gets the progress of a pass of shares from the servers' clock: workers only report at
+// the end of the pass.
+static int look_at_clock(struct run *r, uint64_t pass, uint64_t *ret_examples,
+                         double *ret_share, struct err *e)
+{
+    struct driver *d = r->driver;
+    struct msg_table_is now;
+    if (r->config->cluster->mode != CONFIG_SYNC)
+        return 0;
+    client_ts ts = client_stat(d->remote.client, EXCHANGE_SPARSE, &now, e);
+    if (ts == 0)
+        return e->code;
+    TRY(client_wait(d->remote.client, ts, e));
+    uint64_t batches = now.clock >> 32 == pass ? (uint32_t)now.clock : 0;
+    *ret_examples = batches * r->config->batch;
+    *ret_share = d->examples > 0 ? (double)*ret_examples / (double)d->examples : -1;
+    *ret_share = *ret_share < 1 ? *ret_share : 1;
+    return 0;
+}
+
+// Returns the number of batches in a pass over so many examples, as one process counts
+// them.
+static uint64_t batches_of(const struct run *r, uint64_t examples)
+{
+    uint64_t runs = (examples + ORDER_RUN - 1) / ORDER_RUN;
+    return (runs * ORDER_RUN + r->config->batch - 1) / r->config->batch;
+}
+
+static void look_at_shuffle(struct driver *d, const struct msg_pass_state *p)
+{
+    if (p->dealing && d->shuffle_begun == 0)
+        d->shuffle_begun = clock_seconds();
+    if (p->dealing || d->shuffle_begun == 0)
+        return;
+    log_info("all examples are dealt anew, into %llu piece%s, after %.2f s",
+             (unsigned long long)p->pieces, PLURAL_S(p->pieces),
+             clock_seconds() - d->shuffle_begun);
+    d->shuffle_begun = 0;
+}
+
+// Pulls the dense parameters and rows that --fetch or --dump names, as they are on the
+// servers now.
+static int ask_rows(struct run *r, struct err *e)
+{
+    uint64_t keys[LOOK_MAX_NAMES];
+    uint32_t ids[LOOK_MAX_NAMES];
+    struct evaluation_options o = {0};
+    size_t n = look_keys(r->look, keys);
+    r->driver->looks_into = true;
+    int rc = r->rows->evaluates(r, false, &o, e);
+    r->driver->looks_into = false;
+    TRY(rc);
+    rc = n > 0 ? o.resolve(o.resolve_ctx, keys, n, ids) : 0;
+    if (rc != 0)
+        err_nomem(e, "looking into the model");
+    return r->rows->reason(r, rc, e);
+}
+
+// Writes --fetch and --dump after `batches` batches, if they are due. Examples of a piece
+// are reported when the piece is done.
+static int look_into(struct run *r, uint64_t batches, struct err *e)
+{
+    struct driver *d = r->driver;
+    uint64_t looks = r->look != NULL ? batches / r->config->fetch_batches : 0;
+    if (looks <= d->looks)
+        return 0;
+    d->looks = looks;
+    r->at.batches = batches;
+    struct metrics seen = metrics_stream_result(&d->stream[0], r->config->reader.loss);
+    TRY(ask_rows(r, e));
+    return look_now(r->look, r, &seen, e);
+}
+
+// The same within a pass. It leaves out the last batch, which is written at the end of
+// the pass: when the clock says that this batch is done, the workers still have to report
+// the loss.
+static int look_within(struct run *r, uint64_t pass, uint64_t first,
+                       const struct msg_pass_state *p, struct err *e)
+{
+    uint64_t examples = p->examples;
+    double share = 0;
+    if (r->look == NULL)
+        return 0;
+    TRY(look_at_clock(r, pass, &examples, &share, e));
+    if (share >= 1)
+        return 0;
+    return look_into(r, first + examples / r->config->batch, e);
+}
+
+// Prints the dots and the line that are due.
+static int tell_progress(struct run *r, uint64_t pass, uint64_t first,
+                         const struct msg_pass_state *p, struct err *e)
+{
+    struct driver *d = r->driver;
+    const struct train_config *c = r->config;
+    bool counts = c->log_batches != 0 || c->dot_batches != 0 || c->average > 0,
+         looked = false;
+    uint64_t examples = p->examples;
+    double share = share_of(p);
+    if (counts && !p->done) {
+        TRY(look_at_clock(r, pass, &examples, &share, e));
+        looked = true;
+    }
+    uint64_t batches = first + (p->done ? batches_of(r, examples) : examples / c->batch);
+    TRY(driver_sample(r, batches, p->done, e));
+    if (!progress_at(r->progress, batches) || (p->done && c->log_batches == 0))
+        return 0;
+    struct metrics m[LABELS_MAX];
+    for (uint32_t k = 0; k < d->labels; k++)
+        m[k] = metrics_stream_result(&d->stream[k], c->reader.loss);
+    if (!looked)
+        TRY(look_at_clock(r, pass, &m[0].examples, &share, e));
+    else if (c->cluster->mode == CONFIG_SYNC)
+        m[0].examples = examples;
+    r->at.batches = p->done ? batches : first + m[0].examples / c->batch;
+    progress_line(r->progress, r->at.epoch, share, r->at.batches, m, NULL);
+    return 0;
+}
+
+// Waits for the end of a pass. A pass that has begun is finished even if a signal asks
+// for the end, if there is something to save: rows in the middle of a pass do not belong
+// to any position in the data.
+static int follow_pass(struct run *r, uint64_t pass, struct state *s,
+                       struct train_result *result, struct err *e)
+{
+    struct driver *d = r->driver;
+    uint64_t first = d->batches_before;
+    bool told = false;
+    (void)progress_at(r->progress, first);
+    for (double pause = look_first_seconds;; pause *= pause < look_seconds ? 1.5 : 1) {
+        TRY(look(d, pass, s, e));
+        look_at_shuffle(d, &s->pass);
+        TRY(driver_publish_due(r, first + s->pass.examples / r->config->batch, result,
+                               e));
+        TRY(tell_progress(r, pass, first, &s->pass, e));
+        if (s->pass.done) {
+            r->at.batches = first + batches_of(r, s->pass.examples);
+            return look_into(r, r->at.batches, e);
+        }
+        if (run_interrupted(r) && r->config->out == NULL)
+            return TUG_EINTERRUPTED;
+        if (run_interrupted(r) && !told)
+            log_info("interrupted: pass %u is finished first, so that the save "
+                     "counts every example once",
+                     r->at.epoch + 1);
+        told |= run_interrupted(r);
+        TRY(look_within(r, pass, first, &s->pass, e));
+        if (r->config->save_batches != 0) {
+            uint64_t examples = s->pass.examples;
+            double ignored;
+            TRY(look_at_clock(r, pass, &examples, &ignored, e));
+            TRY(driver_save_within(r, pass, examples, result, e));
+        }
+        TRY(remote_pause(&d->remote, pause, e));
+    }
+}
+
+// Returns the number of nodes that read at the same time; each thread of a worker is a
+// node.
+static uint32_t readers(struct driver *d)
+{
+    const struct roster *r = member_roster(client_member(d->remote.client));
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < r->n_nodes; i++)
+        n += r->nodes[i].role == WIRE_WORKER && r->nodes[i].alive;
+    return n > 0 ? n : 1;
+}
+
+// Reading and training overlap, so the mean reading time is subtracted.
+static void count_time(struct driver *d, double seconds, struct train_result *result)
+{
+    uint32_t n = readers(d);
+    double read = d->read_seconds / n;
+    read = read < seconds ? read : seconds;
+    result->read_seconds += read;
+    result->train_seconds += seconds - read;
+    result->wait_seconds += d->wait_seconds / n;
+    result->data_bytes = d->data_bytes > result->data_bytes ? d->data_bytes
+                                                            : result->data_bytes;
+    d->read_seconds = d->wait_seconds = 0;
+}
+
+static int train_pass(struct run *r, struct train_result *result, struct err *e)
+{
+    struct driver *d = r->driver;
+    uint64_t pass = (uint64_t)r->at.epoch + 1;
+    struct state s = {.driver = d};
+    double start = clock_seconds(), saved = result->save_seconds;
+    d->bad_lines = 0;
+    d->all_read_all = r->config->cluster->mode == CONFIG_SYNC;
+    int rc = open_pass(r, pass, e);
+    if (rc == 0)
+        rc = follow_pass(r, pass, &s, result, e);
+    count_time(d, clock_seconds() - start - (result->save_seconds - saved), result);
+    if (d->bad_lines > r->bad_lines) // examples in memory were read in an earlier pass,
+                                     // and so were their bad lines
+        r->bad_lines = d->bad_lines;
+    TRY(rc);
+    if (d->bad_lines > r->config->max_bad_lines)
+        return err_set(
+            e, TUG_EDATA,
+            "%llu lines of --data cannot be read, and --max-bad-lines allows %llu",
+            (unsigned long long)d->bad_lines,
+            (unsigned long long)r->config->max_bad_lines);
+    result->examples = d->examples = s.pass.examples;
+    // Workers count the batches of their pieces, but no worker has all of a shared batch.
+    if (r->config->table != NULL && r->config->cluster->mode == CONFIG_SYNC)
+        TRY(remote_step(&d->remote, batches_of(r, s.pass.examples), e));
+    return run_check_examples(r, s.pass.examples, e);
+}
+
+const struct course course_cluster = {
+    .rows = &rows_driver,
+    .open = open_driver,
+    .over = over,
+    .close = close_driver,
+    .pass = train_pass,
+    .score = driver_score,
+    .streams = streams,
+    .clear_streams = clear_streams,
+};

@@ -1,0 +1,138 @@
+// Internals of the driver of a run on a cluster, which its files share: driver.c,
+// driver_cut.c, driver_publish.c, driver_rows.c and driver_score.c. course_cluster
+// (course.h) does by messages what course_local does in this process.
+//
+// The driver opens passes and waits for their end. Here `run.parameters` is only a cache
+// of the rows that an evaluation needs, and is empty at its begin. The servers keep the
+// best pass so far, as copies of the tables. Saves and loads are done part by part, so
+// that the driver never has more than one part in memory.
+//
+// This is what driver.c, driver_cut.c, driver_publish.c, driver_rows.c and driver_score.c
+// share.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_TRAIN_CLUSTER_DRIVER_INTERNAL_H
+#define TUG_TRAIN_CLUSTER_DRIVER_INTERNAL_H
+
+#include <pthread.h>
+
+#include "train/course.h"
+#include "train/rows/micro.h"
+#include "train/rows/run_rows.h"
+#include "train_cluster/remote.h"
+#include "train_cluster/remote_rows.h"
+#include "train_cluster/waiting.h"
+
+// How many batches ahead the moment of a save of shares is chosen. The distance doubles
+// each time the moment has passed before all servers were told, and decreases with each
+// save that was made, since the save waits until that moment, and the pass may end before
+// it.
+enum { DRIVER_AHEAD = 8, DRIVER_AHEAD_MAX = 4096 };
+
+static inline uint64_t driver_ahead(uint64_t ahead, bool passed)
+{
+    if (passed)
+        return ahead < DRIVER_AHEAD_MAX / 2 ? 2 * ahead : DRIVER_AHEAD_MAX;
+    return ahead - (ahead - DRIVER_AHEAD + 7) / 8;
+}
+
+// The position of the readers in the middle of a pass.
+struct driver_position {
+    uint64_t pass;     // 0: not in the middle of a pass
+    uint64_t first;    // for shares: number of the next batch
+    uint64_t examples; // for pieces: examples of the pieces that are done
+    uint64_t data;     // id of the data, as in msg_pass_state
+    struct buf done;   // for pieces: FILE_DONE records of the pieces that are done
+    // For the save in progress:
+    uint64_t clock; // for shares: clock of the save's moment
+    uint64_t roster, newest;
+    bool known, torn, lost;
+};
+
+// State of publishing (driver_publish.c).
+struct driver_published {
+    char below[FILE_PATH_MAX]; // the servers' name of the directory of --publish
+    int lock;        // lock of that directory, so that no other run publishes there
+    double due;      // when the next save is due, by clock_seconds
+    bool based;      // a delta can follow, as the newest save there is of this run
+    uint32_t deltas; // deltas since the last base
+};
+
+struct driver {
+    struct remote remote;
+    struct remote_worker
+        *worker; // for a peer (peer.c): its worker, whose client is its own; otherwise
+                 // NULL
+    uint32_t first_epoch;          // for a peer: pass at which its run began
+    uint64_t sharing[SYNC_MICROS]; // for a peer: sessions of the peers that share the
+                                   // pass's batches
+    struct run *run;               // for a peer: the run
+    struct waiting waiting;        // for a peer: the wait for shares of others
+    struct remote_data *data;
+    bool opened;
+    uint32_t workers, servers;
+    uint32_t labels;
+    struct metrics_stream *stream;     // for each label, over the pass
+    double read_seconds, wait_seconds; // sums over all workers, in the pass
+    uint64_t examples;  // examples of the previous pass; 0: this is the first
+    uint64_t bad_lines; // bad lines that were read in the pass
+    bool all_read_all;  // for shares: every worker reads all of the data
+    uint64_t data_bytes;
+    struct numbering known; // numbers of the features that workers have trained on since
+                            // this process began
+    uint64_t looks;         // how often --fetch and --dump were written in the run
+    bool looks_into;        // an evaluation for --fetch or --dump is under way
+    bool shows_mean; // evaluate the mean of the parameters (--average) instead of the
+                     // current ones (run_rows.swap)
+    double shuffle_begun; // when dealing the examples began; 0: they are not being dealt
+    pthread_mutex_t lock; // protects the client, which threads of an evaluation or a save
+                          // share
+    struct remote_rows rows; // rows of an evaluation
+    // For features with a lifecycle (driver_cut.c): the absolute path of --out, and the
+    // servers' name of it.
+    char out[FILE_PATH_MAX], out_below[FILE_PATH_MAX];
+    struct driver_position cut, resumed;
+    struct driver_published published;
+    uint64_t
+        batches_before; // batches of the run before this pass, including those before a
+                        // resume
+    uint64_t saved_batches; // batches of the pass at the last save in it
+    uint64_t ahead; // for shares: how many batches ahead the moment of a save is chosen
+};
+
+extern const struct run_rows rows_driver; // in driver_rows.c
+
+int driver_begin_layers(struct run *r, struct err *e); // in driver_rows.c
+
+// Lets workers score the examples of --valid or --test; in driver_score.c.
+int driver_score(struct run *r, bool test, bool best, struct metrics *ret, struct err *e);
+
+// Gets whether the pass is over, and the smallest clock of the servers.
+int driver_is_over(struct driver *d, uint64_t pass, bool *ret, uint64_t *ret_clock,
+                   struct err *e);
+// For --average: takes a sample after this number of batches of the run, if one is due or
+// the pass is over.
+int driver_sample(struct run *r, uint64_t batches, bool over, struct err *e);
+// Sets the clock of the next batch, in sync mode.
+int driver_set_clock(struct driver *d, uint64_t clock, struct err *e);
+// Saves the tables of features with a lifecycle into the save in `dir`. ctx is the run.
+int driver_save_tables(void *ctx, const char *dir, struct save_manifest *m,
+                       struct saved_run *run, struct err *e);
+// Reads the position of the readers from the save in `dir` into d->resumed.
+int driver_find_position(struct driver *d, const struct saved_run *run, const char *dir,
+                         struct err *e);
+// Makes a save in the middle of the pass, if one is due after this number of examples. A
+// failed save is not an error: the pass continues.
+int driver_save_within(struct run *r, uint64_t pass, uint64_t examples,
+                       struct train_result *result, struct err *e);
+
+// For --publish. driver_publish_open checks that publishing is possible.
+// driver_publish_due makes a save after this number of batches of the run if one is due;
+// its failure is only an error if the cluster has ended. The last function makes the last
+// save.
+int driver_publish_open(struct run *r, struct err *e);
+int driver_publish_due(struct run *r, uint64_t batches, const struct train_result *result,
+                       struct err *e);
+int driver_publish_last(struct run *r, const struct train_result *result, struct err *e);
+
+#endif

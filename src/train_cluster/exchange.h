@@ -1,0 +1,207 @@
+// A batch on its way between a worker and the servers: its distinct keys, the rows that
+// were pulled for them, and the gradients that are pushed.
+//
+// The worker's data has ids; `struct exchange_keys` has the key of an id, and the
+// position of that key in the current batch. Keys are put in the order in which they are
+// sent, so that rows and gradients are used in the message itself.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_TRAIN_CLUSTER_EXCHANGE_H
+#define TUG_TRAIN_CLUSTER_EXCHANGE_H
+
+#include "client/client.h"
+#include "data/dataset/dataset.h"
+#include "data/source/numbering.h"
+#include "model/model.h"
+#include "table/tree_sum.h"
+#include "train/rows/dense.h"
+#include "train/rows/view.h"
+
+// Numbers of a run's tables in the cluster. The model's tables have 0 and 1; with
+// EXCHANGE_BEST added, they are the tables as they were after the best pass, and with
+// EXCHANGE_MEAN added, their mean over batches (--average). One more is for the examples
+// that are dealt (deal_rows.h).
+enum {
+    EXCHANGE_SPARSE = 0,
+    EXCHANGE_DENSE = 1,
+    EXCHANGE_BEST = 2,
+    EXCHANGE_SHUFFLE = 4,
+    EXCHANGE_MEAN = 6,
+};
+
+// The keys of a worker's data. Ids are handles of a table without columns.
+struct exchange_keys {
+    struct table *table;
+    struct mark {
+        uint32_t batch; // the last batch that had the id
+        uint32_t place; // position of its key in that batch
+    } * marks;
+    size_t cap; // number of marks
+    uint32_t batch;
+    struct numbering seen; // all keys so far
+};
+int exchange_keys_open(struct exchange_keys *k, struct err *e);
+void exchange_keys_close(struct exchange_keys *k);
+int exchange_keys_resolve(void *keys, const uint64_t *k, size_t n, uint32_t *ret_ids);
+
+// The private state of a worker that trains copies of rows, kept from batch to batch:
+// states that cannot be averaged, because they decay (adam's moments); and where copies
+// stay apart (elastic), weights and all states. For states that are sums, servers get the
+// worker's share of the added amounts, so that they never decrease. A save does not have
+// a worker's state; a worker that replaces a dead one begins with the servers' state.
+struct exchange_local {
+    bool weights;
+    // which states are private, so that no worker pushes them
+    bool state[ACCESSOR_MAX_GROUPS], dense_state;
+    struct table *rows; // by key: the row, then 1 if it was trained; NULL: none
+    float *dense;       // all blocks; NULL: none
+    bool dense_known;
+};
+// Opens it; it stays empty if it needs neither weights nor states. Returns 0 or
+// TUG_ENOMEM.
+int exchange_local_open(struct exchange_local *o, const struct model *m, bool weights,
+                        struct err *e);
+void exchange_local_close(struct exchange_local *o); // a zeroed one is fine
+
+// If servers apply the rules and do not wait for all of a batch (as in sync mode), many
+// dense parameters are transferred in parts of whole blocks. The parts that a model reads
+// first are pulled first, and those whose gradients are complete first are pushed first.
+// Each part of a batch is a push of its own, so a model must have the same parts in all
+// workers.
+enum {
+    EXCHANGE_PARTS = 8,
+    EXCHANGE_PART_BLOCKS = 64, // smallest number of blocks in a part
+};
+
+// Where rules are applied. By gradients, the server applies them once per key of a batch,
+// and the rows of a batch stay as they were pulled until the batch is over. By steps, the
+// worker applies them after each example, as in one process: it pulls whole rows, with
+// states, and pushes their changes, which the server adds.
+//
+// By steps a worker sees its own changes at once: a batch is pulled before the previous
+// one is pushed, so the changes of that one are added to the pulled rows. If workers take
+// the average of their changes (geo), a `fraction` of a change is pushed and added: 1 /
+// workers. If copies stay apart (elastic), the change of a weight is the difference
+// between the worker's and the server's value, and both move towards each other by that
+// fraction of it (Zhang, Choromanska & LeCun 2015).
+struct exchange {
+    bool steps;
+    float fraction;               // fraction of a change that is pushed; 1 unless set
+    struct exchange_local *local; // by steps: the private state; NULL: none
+    uint32_t *local_row;          // by steps: handle of each key's row in local->rows
+    bool lives;                   // pushes carry show, click and slot (accessor/life.h)
+    struct model model;           // model for rows as they are pulled
+    uint32_t width;               // floats of a pulled row
+    uint32_t push_width;
+    struct client *client;
+    struct exchange_keys *keys;
+
+    struct view view; // the examples, in the form that the model reads
+    uint32_t *place;  // position of each feature's key
+    float **to;       // where the gradients of each feature are added
+    size_t cap_places;
+
+    // The distinct keys of the batch, in the order in which they are sent.
+    size_t n, cap;
+    uint64_t *key;
+    uint32_t *order;  // scratch
+    float *values;    // values as pulled; by steps the worker changes them
+    float *gradients; // by steps: first the values as they were pulled, later the changes
+    // The same for the blocks of dense parameters: by gradients, the model's floats one
+    // after the other; by steps, whole rows.
+    size_t dense_floats;
+    uint64_t *dense_keys;
+    float *dense, *dense_gradient;
+    float **blocks; // pointers into `dense`
+    struct exchange_part {
+        size_t block, n, first, end; // first block and number of blocks; range of floats
+                                     // in the gradient
+        size_t missing; // number of its floats whose gradient is not complete
+        bool pushed;
+    } parts[EXCHANGE_PARTS];
+    uint32_t n_parts;
+
+    // By steps: the keys that the previous batch has, too, with their positions in both.
+    struct exchange *before;
+    uint32_t number; // number of the batch
+    struct overlap {
+        uint32_t place, before;
+    } * overlaps;
+    size_t n_overlaps;
+
+    // Gradients of single micro-batches, until they are added up.
+    struct piece_sum {
+        uint32_t earlier; // index of the key's sum in an earlier micro-batch; UINT32_MAX:
+                          // none
+        uint8_t micro;
+    } * sums;
+    uint32_t *last; // index of the newest sum of each key
+    float *sum_values;
+    size_t n_sums, cap_sums;
+    struct dense_sums dense_sums;
+
+    // Requests for the rows, then for each part; 0: not under way.
+    client_ts pulls[1 + EXCHANGE_PARTS], pushes[1 + EXCHANGE_PARTS];
+};
+
+int exchange_open(struct exchange *x, const struct model *m, bool steps, struct client *c,
+                  struct exchange_keys *k, struct err *e);
+void exchange_close(struct exchange *x);
+
+// Takes examples order[0..n) of the data set: finds and arranges the distinct keys.
+// `before` is used by steps: the batch that will not be pushed yet when the rows of this
+// one are pulled; NULL: none.
+int exchange_take(struct exchange *x, const struct dataset *d, const uint64_t *order,
+                  size_t n, struct exchange *before, struct err *e);
+
+// exchange_pull asks for the rows and the dense parameters, and exchange_pulled waits for
+// them. Instead, exchange_pulled_rows waits for the rows only, and exchange_pulled_dense
+// for n dense parameters from `first` on.
+int exchange_pull(struct exchange *x, uint64_t clock, struct err *e);
+int exchange_pulled(struct exchange *x, struct err *e);
+int exchange_pulled_rows(struct exchange *x, struct err *e);
+int exchange_pulled_dense(struct exchange *x, size_t first, size_t n, struct err *e);
+
+// By steps. exchange_catch_up, after exchange_pulled, adds the changes of the previous
+// batch that the pulled rows lack. exchange_finish, after the last step, computes from
+// the changed rows what is pushed.
+void exchange_catch_up(struct exchange *x);
+void exchange_finish(struct exchange *x);
+
+// Add up gradients, of `n` examples from `first` on, as model_gradients returns them.
+// Without micro-batches: exchange_clear, then exchange_add until all examples are added.
+// With micro-batches, in ascending order: exchange_begin with the range,
+// exchange_add_micro until all are added, then exchange_sum, which adds the micro-batches
+// up in the order of the tree. Gradients of dense parameters are added to dense_gradient,
+// or to the result of exchange_dense_micro. `sums` is the memory for the keys' sums:
+// x->gradients, or other memory of that size, so that several threads can add at the same
+// time.
+void exchange_clear(const struct exchange *x, float *sums, float *dense);
+void exchange_add(struct exchange *x, float *sums, size_t first, size_t n,
+                  float *const *gradients);
+void exchange_begin(struct exchange *x, uint32_t first, uint32_t n);
+float *exchange_dense_micro(struct exchange *x, uint8_t micro); // NULL if memory is out
+int exchange_add_micro(struct exchange *x, uint8_t micro, size_t first, size_t n,
+                       float *const *gradients);
+void exchange_sum(struct exchange *x);
+
+// The fields of a push besides keys and gradients.
+struct exchange_push {
+    float rate, pass;
+    uint64_t clock; // used in sync mode
+    uint8_t micro, micros;
+    uint64_t id_pass, id_piece; // used in async mode
+    uint32_t id_group, id_low;  // of batches: see msg_push
+    uint64_t examples;
+    float dense_scale; // factor of the gradients of dense parameters; 0 means 1
+};
+// exchange_complete says that floats [first, first + n) of the dense parameters' gradient
+// are complete, while the rest is still being added up, and pushes the parts that are
+// complete. exchange_push pushes everything that was not pushed yet.
+int exchange_complete(struct exchange *x, const struct exchange_push *p, size_t first,
+                      size_t n, struct err *e);
+int exchange_push(struct exchange *x, const struct exchange_push *p, struct err *e);
+int exchange_pushed(struct exchange *x, struct err *e); // waits for the acknowledgements
+int exchange_dense_pushed(struct exchange *x, struct err *e);
+
+#endif

@@ -1,0 +1,38 @@
+// Workers without a driver: programs that join a cluster and train on it (tug/train.h).
+// Each does its part of a pass on its own, and they wait for each other at the begin
+// and end of each pass.
+//
+// If all were given the same files, worker i of n takes every n-th piece of them, from
+// piece i on; a worker with files of its own takes all their pieces. In sync mode each
+// computes its share of every batch, and all must see the same files. The first worker
+// makes the saves; the servers have the rows. If a worker dies during a pass, the pass
+// lacks examples, and fails in all other workers.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_TRAIN_CLUSTER_PEER_H
+#define TUG_TRAIN_CLUSTER_PEER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct van;
+struct client;
+struct course;
+
+// The course of a run whose passes are done by this process, as one of such workers.
+extern const struct course course_peer;
+
+// This process's membership in the cluster, which belongs to the caller and lasts longer
+// than a run.
+struct train_peer {
+    struct van *van;
+    struct client *client; // the client, which has joined as a worker
+    bool own_files;  // --data are this worker's own files; otherwise all workers were
+                     // given the same
+    bool begun;      // an earlier run has left its rows on the servers
+    uint32_t passes; // passes that these workers have done in earlier calls
+    uint32_t call;   // number of this call of training, from 1, in this membership
+    double patience; // seconds after which a wait for others is reported
+};
+
+#endif

@@ -1,0 +1,32 @@
+// A worker's report to the driver about examples that it has trained on: the sums behind
+// a progress line, as bytes in a message.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_TRAIN_CLUSTER_REPORT_H
+#define TUG_TRAIN_CLUSTER_REPORT_H
+
+#include "base/buf.h"
+#include "data/source/numbering.h"
+#include "model/metrics.h"
+
+struct report {
+    struct metrics_stream *stream; // for each label: sums over examples, scored before
+                                   // they were trained on
+    uint32_t labels;
+    double read_seconds;    // time spent on reading and parsing
+    double wait_seconds;    // time spent on waiting for servers
+    uint64_t bad_lines;     // lines that were skipped
+    uint64_t data_bytes;    // bytes of data in memory now
+    struct numbering *keys; // numbers of the features that were read, which report_next
+                            // joins; NULL: none
+};
+
+// Appends the report to *b.
+int report_write(const struct report *r, struct buf *b);
+
+// Takes the next report, or part of a report, from *bytes. Its stream is added to that of
+// the same label in r->stream; the rest of *r is overwritten. Returns 1, 0 at the end, or
+// TUG_EDATA.
+int report_next(const char **bytes, size_t *n, struct report *r);
+
+#endif
