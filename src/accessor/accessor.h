@@ -246,10 +246,12 @@ bool accessor_extra_finite(const struct accessor *a, const float *extra);
 #define ACCESSOR_TAME_PUSH 0x1p20f
 // Return whether rules, with their rates, map tame rows and gradients to finite ones;
 // whether a row is tame, that is within the bounds and with states that roots are taken
-// of not negative; whether gradients of n keys are, with their divisors.
+// of not negative; whether gradients of n keys are, with their divisors, if `most` is the
+// largest magnitude of these values.
 bool accessor_rules_tame(const struct accessor *a, const struct rule_params *rules);
 bool accessor_row_tame(const struct accessor *a, const float *row, const float *extra);
-bool accessor_push_tame(const struct accessor *a, const float *values, size_t n);
+bool accessor_push_tame(const struct accessor *a, const float *values, size_t n,
+                        float most);
 // Returns whether any push of gradients leaves finite rows finite.
 bool accessor_stays_finite(const struct accessor *a);
 

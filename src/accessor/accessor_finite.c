@@ -131,10 +131,11 @@ bool accessor_row_tame(const struct accessor *a, const float *row, const float *
 }
 
 // A gradient is divided by the shows, or the occurrences, that come behind the gradients.
-bool accessor_push_tame(const struct accessor *a, const float *values, size_t n)
+bool accessor_push_tame(const struct accessor *a, const float *values, size_t n,
+                        float most)
 {
     size_t width = a->push_width;
-    if (!finite_below(values, n * width, ACCESSOR_TAME_PUSH))
+    if (!(most < ACCESSOR_TAME_PUSH)) // or NaN
         return false;
     size_t by = a->count != ACCESSOR_NO_COUNT               ? width - 2
                 : a->pushed_stats > 0 && a->life.show_scale ? width - a->pushed_stats

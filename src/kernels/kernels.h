@@ -44,6 +44,9 @@ struct kernels {
     // y[i] += a * x[i]; x shared.
     void (*axpy)(float *y, float a, const float *x, size_t n);
 
+    // Returns the largest |x[i]|; NaN if one is NaN; 0 if n is 0.
+    float (*largest)(const float *x, size_t n);
+
     // Matrices multiplied: of each of m rows y[c] += sum_k x[k] * w[k * n + c], c < n, added
     // to y one after the other from k = 0 to inner - 1, so that a row's bits depend on no
     // other row. Rows are sy and sx apart. w shared.

@@ -264,6 +264,9 @@ static void test_sums(void **state)
             want = ref->gather_dot(rows, 1, b, n);
             RUN(got = k->gather_dot(rows, 1, b, n));
             assert_same("gather_dot", &want, &got, 1, n);
+            want = ref->largest(b + 1, n);
+            RUN(got = k->largest(b + 1, n));
+            assert_same("largest", &want, &got, 1, n);
             for (int side = 0; side < 2; side++) {
                 const struct kernels *which = side ? k : ref;
                 fill(y[side], ROOM, 8);
@@ -273,6 +276,32 @@ static void test_sums(void **state)
             assert_same("scale, axpy", y[0], y[1], ROOM, n);
         }
     }
+}
+
+static void check_largest(const struct kernels *k)
+{
+    float x[70] = {0};
+    for (size_t n = 0; n <= 70; n++) {
+        for (size_t i = 0; i < n; i++)
+            x[i] = -(float)i;
+        assert_true(k->largest(x, n) == (n > 0 ? (float)(n - 1) : 0));
+        for (size_t i = 0; i < n; i++) {
+            x[i] = -INFINITY;
+            assert_true(isinf(k->largest(x, n)));
+            x[n - 1 - i] = NAN;
+            assert_true(isnan(k->largest(x, n)));
+            x[i] = -(float)i;
+            x[n - 1 - i] = -(float)(n - 1 - i);
+        }
+    }
+}
+
+static void test_largest(void **state)
+{
+    (void)state;
+    check_largest(ref);
+    for (int level = 0; level < n_levels; level++)
+        check_largest(levels[level]);
 }
 
 // All shapes up to some, and one of which rows of w are gone through in parts.
@@ -529,12 +558,13 @@ int main(void)
             printf("skipped: no %s on this CPU or in this build\n", names[i]);
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rules),       cmocka_unit_test(test_adagrad_row_blocks),
-        cmocka_unit_test(test_sums),        cmocka_unit_test(test_ffm),
-        cmocka_unit_test(test_fm_step),     cmocka_unit_test(test_multiply),
-        cmocka_unit_test(test_count),       cmocka_unit_test(test_fm),
-        cmocka_unit_test(test_formulas),    cmocka_unit_test(test_names),
-        cmocka_unit_test(test_new_vectors), cmocka_unit_test(test_clip),
+        cmocka_unit_test(test_rules),    cmocka_unit_test(test_adagrad_row_blocks),
+        cmocka_unit_test(test_sums),     cmocka_unit_test(test_ffm),
+        cmocka_unit_test(test_fm_step),  cmocka_unit_test(test_largest),
+        cmocka_unit_test(test_multiply), cmocka_unit_test(test_count),
+        cmocka_unit_test(test_fm),       cmocka_unit_test(test_formulas),
+        cmocka_unit_test(test_names),    cmocka_unit_test(test_new_vectors),
+        cmocka_unit_test(test_clip),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 
 #include "base/relaxed.h"
@@ -46,6 +47,21 @@ static void axpy(float *y, float a, const float *x, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         y[i] += a * relaxed_load(x + i);
+}
+
+// Magnitudes are in the order of their bits, and NaN is above infinity.
+static float largest(const float *x, size_t n)
+{
+    int32_t most = 0;
+    float ret;
+    for (size_t i = 0; i < n; i++) {
+        int32_t bits;
+        memcpy(&bits, x + i, sizeof(bits));
+        bits &= 0x7fffffff;
+        most = bits > most ? bits : most;
+    }
+    memcpy(&ret, &most, sizeof(ret));
+    return ret;
 }
 
 static void multiply(float *y, size_t sy, const float *x, size_t sx, const float *w,
@@ -185,6 +201,7 @@ const struct kernels kernels_ref = {
     .gather_dot = gather_dot,
     .scale = scale,
     .axpy = axpy,
+    .largest = largest,
     .multiply = multiply,
     .fm_score = fm_score,
     .fm_grad = fm_grad,

@@ -209,6 +209,21 @@ static void axpy(float *y, float a, const float *x, size_t n)
         y[i] += a * x[i];
 }
 
+// The compiler makes vectors of it.
+static float largest(const float *x, size_t n)
+{
+    int32_t most = 0;
+    float ret;
+    for (size_t i = 0; i < n; i++) {
+        int32_t bits;
+        memcpy(&bits, x + i, sizeof(bits));
+        bits &= 0x7fffffff;
+        most = bits > most ? bits : most;
+    }
+    memcpy(&ret, &most, sizeof(ret));
+    return ret;
+}
+
 // Rows whose sums are in registers at the same time, and how many rows of w they go through
 // before the next ones do: sixteen columns of these stay in the first cache.
 enum { TILE_ROWS = WIDE == 16 ? 8 : 4, TILE_DEPTH = 256, TILE_PARTS = 16 / WIDE };
@@ -472,6 +487,7 @@ const struct kernels TABLE_NAMED(LEVEL) = {
     .gather_dot = gather_dot,
     .scale = scale,
     .axpy = axpy,
+    .largest = largest,
     .multiply = multiply,
     .fm_score = fm_score,
     .fm_grad = fm_grad,

@@ -307,11 +307,12 @@ int store_undo_keep(struct store *s, const struct store_batch *b, struct err *e)
 int store_undo_check(struct store *s, struct store_batch *b, bool gradients,
                      struct err *e);
 // Returns whether no copies are needed, since the push's results are finite for sure.
+// `most`: the largest magnitude of its values.
 bool store_push_is_tame(const struct store *s, const struct store_push *p,
-                        const struct rule_params *rules);
+                        const struct rule_params *rules, float most);
 // Returns whether this push can make rows grow only by little, and counts that growth.
 bool store_grows_slowly(struct store *s, const struct store_push *p,
-                        const struct rule_params *rules);
+                        const struct rule_params *rules, float most);
 // Check whether rows [i, i + n) of the batch, or rows that were set, are still tame. If
 // not, they set s->wild.
 void store_watch_rows(struct store *s, size_t i, size_t n);

@@ -229,6 +229,13 @@ static bool may_leave(const struct store *s, const struct store_push *p)
             (s->config.sums_from != 0 || !accessor_stays_finite(&s->accessor)));
 }
 
+static float largest_of(const struct store *s, const struct store_push *p)
+{
+    const struct accessor *a = &s->accessor;
+    size_t each = p->op == STORE_GRADIENT ? a->push_width : a->width;
+    return s->scratch.kernels->largest(p->values, p->n * each);
+}
+
 int store_push(struct store *s, const struct store_push *p, size_t *ret_keys,
                struct err *e)
 {
@@ -242,9 +249,11 @@ int store_push(struct store *s, const struct store_push *p, size_t *ret_keys,
                      "rows of table %s have a lifecycle, so they cannot be set whole",
                      s->config.name);
     accessor_rules(&s->accessor, p->rate * rate_factor(&s->config.rate, s->step), rules);
-    bool tame = checked && store_push_is_tame(s, p, rules);
+    bool known = !s->wild && s->cold == NULL; // else no push is tame
+    float most = checked && known ? largest_of(s, p) : 0;
+    bool tame = checked && store_push_is_tame(s, p, rules, most);
     s->foreign |= p->op == STORE_DELTA;
-    s->watch = tame && !store_grows_slowly(s, p, rules);
+    s->watch = tame && !store_grows_slowly(s, p, rules, most);
     checked = checked && !tame;
     while (rc == 0 && b.at + b.n < p->n) {
         rc = store_batch_take(s, p->keys, p->n, &b, e);

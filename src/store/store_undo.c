@@ -165,14 +165,14 @@ int store_undo_check(struct store *s, struct store_batch *b, bool gradients,
 // A store with a cold tier counts as not tame, since rows of an earlier process may be on
 // disk.
 bool store_push_is_tame(const struct store *s, const struct store_push *p,
-                        const struct rule_params *rules)
+                        const struct rule_params *rules, float most)
 {
     const struct accessor *a = &s->accessor;
     if (s->wild || s->cold != NULL || fabsf(p->scale) > 1)
         return false;
     if (p->op == STORE_DELTA)
-        return finite_below(p->values, p->n * a->width, ACCESSOR_TAME_ROW);
-    return accessor_rules_tame(a, rules) && accessor_push_tame(a, p->values, p->n);
+        return most < ACCESSOR_TAME_ROW;
+    return accessor_rules_tame(a, rules) && accessor_push_tame(a, p->values, p->n, most);
 }
 
 // Returns the most that a rule adds to a weight or a state, for gradients below g; 0 if
@@ -197,25 +197,21 @@ static double growth(const struct store *s, const struct rule_params *r, double 
 
 // The proofs of accessor_rules_tame also hold for numbers twice as large.
 bool store_grows_slowly(struct store *s, const struct store_push *p,
-                        const struct rule_params *rules)
+                        const struct rule_params *rules, float most)
 {
-    static const double steps[] = {1, 16, 1024, ACCESSOR_TAME_PUSH};
     const struct accessor *a = &s->accessor;
-    double most = 0, g = steps[3];
+    double grows = 0, g = most < 1 ? 1 : (double)most;
     if (p->op != STORE_GRADIENT || s->lives || s->config.sums_from != 0)
         return false;
-    for (int i = 0; i < 3 && g == steps[3]; i++)
-        if (finite_below(p->values, p->n * a->push_width, (float)steps[i]))
-            g = steps[i];
     for (uint32_t i = 0; i < a->n_groups; i++) {
         double by = growth(s, &rules[i], g);
         if (by == 0)
             return false;
-        most = by > most ? by : most;
+        grows = by > grows ? by : grows;
     }
-    if (s->grown + most >= (double)ACCESSOR_TAME_ROW)
+    if (s->grown + grows >= (double)ACCESSOR_TAME_ROW)
         return false;
-    s->grown += most;
+    s->grown += grows;
     return true;
 }
 
@@ -225,7 +221,8 @@ void store_watch_rows(struct store *s, size_t i, size_t n)
     for (size_t end = i + n; i < end; i++)
         if (s->batch.rows[i] != NULL &&
             (s->lives ? !accessor_row_tame(a, s->batch.rows[i], s->batch.extras[i])
-                      : !finite_below(s->batch.rows[i], a->width, ACCESSOR_TAME_ROW)))
+                      : !(s->scratch.kernels->largest(s->batch.rows[i], a->width) <
+                          ACCESSOR_TAME_ROW)))
             s->wild = true;
 }
 
