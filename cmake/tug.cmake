@@ -103,7 +103,7 @@ macro(tug_part_test file)
   string(REPLACE / _ target test_${short})
   tug_test_program(${target} unit ${file})
   tug_add_test(${short} unit COMMAND ${TUG_UNDER} $<TARGET_FILE:${target}>)
-  # What may depend on which thread comes first, for tools/stress.
+  # Tests that may depend on which thread comes first get a label for tools/stress.
   file(STRINGS ${file} threads REGEX "pthread_create|thread_start|team_open|kit/(training|vans|inproc)\\.h")
   if(threads)
     set_tests_properties(${short} PROPERTIES LABELS "unit;threads")

@@ -5,12 +5,11 @@
 // pull each distinct key once, sum rows into bags, and sum the gradients of bags into
 // gradients of the distinct keys, to push:
 //
-//   tug_distinct    keys of the batch → distinct keys, and the position of each key among
-//   them
-//   tug_pull the rows of the distinct keys
-//   tug_bags_pool rows → the sum of each bag
-//   tug_bags_spread gradients with respect to the sums → gradients of the rows
-//   tug_push the gradients of the distinct keys
+//   tug_distinct     keys of the batch → distinct keys, and each key's position in them
+//   tug_pull         the rows of the distinct keys
+//   tug_bags_pool    rows → the sum of each bag
+//   tug_bags_spread  gradients with respect to the sums → gradients of the rows
+//   tug_push         the gradients of the distinct keys
 //
 // The functions know no client, threads or tables. Any thread may call; arrays are the
 // caller's, and offsets and which[] are not checked. Sums are added in the order of the

@@ -3,12 +3,12 @@
 // A program runs in all roles: on servers it serves, on workers it trains. The order of
 // calls is Paddle's:
 //
-//   all tug_fleet_init (fleet.init(role_maker)): finds this process's role
+//   every process            tug_fleet_init: finds its role (fleet.init(role_maker))
 //   a server                 tug_fleet_init_server, tug_fleet_run_server
 //   a worker                 tug_fleet_init_worker; pushes and pulls by tug_fleet_client
 //                            (tug/tug.h, tug/table.h); saves; tug_fleet_stop_worker
-//   a scheduler tug_fleet_run_server, too (only tug launch starts such a process)
-//   tug_fleet_close
+//   a scheduler              tug_fleet_run_server (only tug launch starts such a process)
+//   every process            tug_fleet_close
 //
 // All processes pass the same list of the run's tables (Paddle: dist_desc). A table with
 // variables is dense: every worker pulls and pushes all of it. Other tables are sparse.

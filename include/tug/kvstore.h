@@ -86,7 +86,7 @@ struct tug_kvstore;
 
 struct tug_kvstore_options {
     const char *type; // NULL: "local"
-    // Of a cluster's store; NULL: from the environment.
+    // The node of a cluster's store; NULL: it is taken from the environment.
     const struct tug_node_options *node;
     // An array with fewer elements is stored on one server; others are spread over all
     // servers, by rows. 0: MXNET_KVSTORE_BIGARRAY_BOUND, or 1,000,000. All workers must
@@ -199,12 +199,13 @@ TUG_API int tug_kvstore_num_update(struct tug_kvstore *s, uint64_t *ret);
 // its fields at their defaults, in the order of MXNet's arguments; NULL if there are no
 // more.
 TUG_API const char *tug_kvstore_optimizer(size_t i);
-// Returns the learning rate that the scheduler of an optimizer's text gives at an update.
+// Returns the learning rate after `num_update` updates, by the schedule of the learning
+// rate (lr_scheduler) in an optimizer's text.
 // TUG_EUSAGE if the name, a field or a number is invalid.
 TUG_API int tug_kvstore_learning_rate(const char *text, uint64_t num_update, double *ret);
 
 // An updater changes `stored`, the array of a key, in place, by `merged`, the sum of what
-// was pushed. Of a sparse key, `stored` has all rows (ids is NULL), and `merged` has the
+// was pushed. For a sparse key, `stored` has all rows (ids is NULL), and `merged` has the
 // pushed ones. The arguments are valid until the function returns. If it does not return
 // 0, the push fails with this code and tug_last_error's sentence; a push also fails if
 // the updater leaves an element that is not finite. In both cases the store restores the

@@ -8,12 +8,12 @@
 // so that saves and loads do not include them.
 //
 //   STATE           numbers     what it is
-//   stat_neg buckets examples of label 0, by bucket of the predicted probability
-//   stat_pos buckets examples of labels above 0, likewise
-//   batch_stat_neg buckets stat_neg of the last `window` batches alone
-//   batch_stat_pos buckets stat_pos of the last `window` batches alone
+//   stat_neg        buckets     examples of label 0, by bucket of the predicted probability
+//   stat_pos        buckets     examples of labels above 0, likewise
+//   batch_stat_neg  buckets     stat_neg of the last `window` batches alone
+//   batch_stat_pos  buckets     stat_pos of the last `window` batches alone
 //   abserr, sqrerr  1           sum of |probability - label|, and of its square
-//   prob 1 sum of predicted probabilities
+//   prob            1           sum of predicted probabilities
 //   pos_num         1           examples of labels above 0
 //   ins_num         1           examples
 //

@@ -7,10 +7,9 @@
 //
 //   accessor     a push of a key carries                       a pull returns
 //   plain, merge dim gradients (amounts)                       dim weights
-//   sparse embed gradient, dim embedx gradients, embed, dim embedx weights
+//   sparse       embed gradient, dim embedx gradients,         embed, dim embedx weights
 //                show, click, slot
-//   ctr          the same                                      show, click, embed, dim
-//   embedx
+//   ctr          the same                                      show, click, and the same
 //   ctr_double   the same                                      the same
 //   counter      dim amounts                                   2 x dim: see tug_count
 //
@@ -255,7 +254,7 @@ enum tug_vector_op {
     TUG_VECTOR_AU,        // u = a u
     TUG_VECTOR_AU_BV,     // v = a u + b v
     TUG_VECTOR_AU_BV_CW,  // w = a u + b v + c w
-    TUG_VECTOR_AAX_BU,    // u = a A x + b u; vectors: columns of A, u; numbers: a, b, x
+    TUG_VECTOR_AAX_BU,    // u = a A x + b u; vectors: columns of A, u; numbers: a, b, x[]
     TUG_VECTOR_RESET,     // u = a in all elements
     TUG_VECTOR_COPY,      // v = u
     TUG_VECTOR_RANDOMIZE, // u = its random initial values; number: the seed

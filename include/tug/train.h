@@ -109,8 +109,8 @@ struct tug_model_options {
 };
 
 // Opens a new model. `o` may be NULL: no options. Options are checked now, except those
-// about the data files. TUG_EUSAGE if one is wrong; *ret is unchanged then. The options
-// data (see tug_model_train), json, log-dir and cv are TUG_EUSAGE, too.
+// about the data files. TUG_EUSAGE if one is wrong; *ret is unchanged then. TUG_EUSAGE also
+// for the options "data" (see tug_model_train), "json", "log-dir" and "cv".
 TUG_API int tug_model_open(struct tug_model **ret, const struct tug_model_options *o);
 // Opens a saved model: the newest save in the directory `path`, or one save. It is read
 // at its first use. If `o` is not NULL, the model can be trained further; options that
@@ -240,8 +240,8 @@ TUG_API int tug_model_explain(struct tug_model *m, const struct tug_data *data,
 // false if there is no such result, or the call failed. *ret_name is valid until the next
 // of these calls.
 //
-//   after evaluate examples, auc, pr_auc, logloss, ne, copc, mae, rmse, gauc; NAN: not
-//   defined
+//   after evaluate   examples, auc, pr_auc, logloss, ne, copc, mae, rmse, gauc; NAN: the
+//                    metric is not defined
 //   after train      examples (trained on in a pass), held_out (others, by the option valid),
 //                    epochs (of all calls), keys, skipped_lines, read_seconds, train_seconds,
 //                    valid_seconds, save_seconds, test_seconds, other_seconds,

@@ -125,14 +125,15 @@ TUG_API int tug_barrier(struct tug_client *c);
 // between them; NULL: all defaults (`tug table settings` lists them). The most used ones:
 //
 //   name = NAME          letters, digits, '_', '-', '.'; by default table-NUMBER
-//   dim = N floats of a row in a push or pull, with accessor plain (tug_table_widths
-//   returns them for all accessors)
+//   dim = N              floats of a row in a push or pull, with accessor plain
+//                        (tug_table_widths returns them for all accessors)
 //   rule = RULE          how gradients change a row: sgd, adagrad, ftrl, ...; sum adds
-//   init = X             initial values of a row: uniform in -X..X, by seed, table and
-//   key
+//   init = X             initial values of a row: uniform in -X..X, a function of seed,
+//                        table and key
 //   placement = range    by ranges of keys instead of by their hash
 //   mode = ssp:S         a pull waits for workers that are more than S clocks behind
-//   accessor = NAME what a row holds besides weights, and when it is removed: tug/table.h
+//   accessor = NAME      what a row holds besides weights, and when it is removed:
+//                        see tug/table.h
 //
 // Waits for the servers. TUG_EUSAGE if a setting is wrong or differs from the existing
 // table's (the sentence names it), or in a callback. (Paddle: a table's accessor and

@@ -290,7 +290,7 @@ static int examine(struct examination *x, const struct doctor_values *v, json_t 
                     i, NODES_SECONDS);
             break;
         }
-        if (!tool_true(n, "left")) // a driver or worker that has left is no problem
+        if (!tool_true(n, "left")) // a driver or worker may have left
             examine_node(x, n);
     }
     look_at_certificate(x, v->node.cert, ret);

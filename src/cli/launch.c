@@ -176,7 +176,7 @@ static int check_wraps(const struct launch_values *v, struct err *e)
     return 0;
 }
 
-// What tug launch needs of train's options: directories that servers may use unless the
+// The options of train that tug launch needs: directories that servers may use unless the
 // command line names them, and whether there are two runs.
 struct launch_roots {
     const char *save, *cold;

@@ -1,13 +1,13 @@
 // The inside of the client, shared by its files: requests, their slices, and the peers
 // that slices go to. client.h describes a client:
 //
-//   client.c opening and closing, the van's events, timed work
-//   request.c requests from their call to their end
+//   client.c   opening and closing, the van's events, timed work
+//   request.c  requests from their call to their end
 //   tables.c   calls that make tables, ask about them and change them
 //   saves.c    calls that save and load tables
 //   slice.c    placing keys; slices after a new placement
 //   links.c    a link to each loop, opened when needed, and again when it breaks
-//   silence.c notices and replaces links that are open but silent
+//   silence.c  notices and replaces links that are open but silent
 //   encode.c   from slices to messages, and from answers to the caller's arrays
 //   memory.c   pools: no allocation in steady state
 //   wait.c     the functions that wait
@@ -81,7 +81,7 @@ struct below_wanted {
     bool found;
 };
 
-// What requests of one kind have in common. Each kind is defined in the file with its
+// The common properties of all requests of one kind. Each kind is defined in the file with its
 // calls.
 struct request_kind {
     const char *says; // the kind in messages, such as "a push to"

@@ -89,7 +89,9 @@ enum rule_kind {
 
 struct rule_params {
     enum rule_kind kind;
-    uint32_t block; // adagrad-row: weights that share one n; 1 otherwise
+    uint32_t
+        block; // adagrad-row: number of weights that share one sum of squared gradients;
+               // 1 for other rules
     float lr;
     float l1;
     // The l2 of one update of a row is occurrences * (l2 + prior * pass / count), where

@@ -264,7 +264,7 @@ UPDATE_HEAD(move)
     VSTORE(w, N(select)(mask, next, wv));
 }
 
-// m and v are the vector's.
+// Adam with one m and one v for all n weights, whose old values are m_old and v_old.
 static inline void N(update_adam_shared)(const struct rule_params *p, float l2,
                                          float rate, float m_old, float v_old, float *w,
                                          float *s, size_t n, const float *g)

@@ -59,7 +59,7 @@ int lines_add(struct lines *l, const char *bytes, size_t n)
             return 0;
         put_line(l, l->part.data != NULL ? l->part.data : "", l->part.len);
         buf_clear(&l->part);
-        if (!cut) { // behind the end of the line
+        if (!cut) { // skip the newline
             bytes++;
             n--;
         }

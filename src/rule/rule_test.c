@@ -370,7 +370,8 @@ static void wild_gradients(void **state)
         }
 }
 
-// A vector becomes zero together, and comes back; with no l21 it is ftrl.
+// All weights of a vector become zero at once, and can become non-zero again; with l21 = 0
+// the rule equals ftrl.
 static void group_lasso(void **state)
 {
     (void)state;

@@ -18,7 +18,7 @@ enum {
     LOST_LOOPS = 3,
 };
 
-// What a loop is asked to do.
+// A request to a loop.
 enum step { START, STOP, FORGET };
 struct question {
     const struct profiler *who;

@@ -14,7 +14,7 @@
 // MiB, that of a loop with 4,096 tables more than 1 MiB.
 enum { TEXT_MAX = 256 << 20 };
 
-// What a tool waits for: a state of its session, or ANSWER.
+// A tool waits for a state of its session, or for ANSWER.
 enum { ANSWER = SESSION_OPEN + 1 };
 
 static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)

@@ -532,8 +532,8 @@ static int check_sums_from(const struct table_config *c, const struct accessor *
         (c->place == CONFIG_DENSE && a->n_groups == 1 && a->push_width == a->groups[0].n))
         return 0;
     return err_set(e, TUG_EUSAGE,
-                   "sums-from needs placement dense and accessor plain: keys are numbers "
-                   "of blocks, and the last of these are sums");
+                   "sums-from needs placement dense and accessor plain: it is the number "
+                   "of the first block whose pushes are added up");
 }
 
 int table_config_check(const struct table_config *c, struct err *e)

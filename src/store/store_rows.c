@@ -17,7 +17,8 @@
 enum {
     PACK_SLACK = 64,
     GONE_SLACK = 1024,
-    GONE_MOST = 4, // limit of the list of removed keys: so many times the number of rows
+    GONE_MOST = 4, // the list of removed keys has at most so many keys for each row, and
+                   // GONE_SLACK more
     AHEAD = 16,
     INDEX_ROW_BYTES = 6,
 };

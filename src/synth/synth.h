@@ -102,7 +102,8 @@ struct synth_summary {
     double auc,
         logloss; // of the true model on the test rows; without these, on the training rows
     double expected_auc;
-    double linear_auc; // of the linear part alone, about the best of any linear model
+    double linear_auc; // AUC of the linear part alone: roughly the best that a linear
+                       // model can reach
 };
 
 // Writes the files; each is complete or absent.

@@ -23,10 +23,9 @@
 #include "train_cluster/remote_rows.h"
 #include "train_cluster/waiting.h"
 
-// How many batches ahead the moment of a save of shares is chosen. The distance doubles
-// each time the moment has passed before all servers were told, and decreases with each
-// save that was made, since the save waits until that moment, and the pass may end before
-// it.
+// In sync mode a save is announced this many batches ahead. The distance doubles when that
+// batch came before all servers had been told. It shrinks after each successful save: with a
+// shorter distance the save waits less, and the pass is less likely to end before it.
 enum { DRIVER_AHEAD = 8, DRIVER_AHEAD_MAX = 4096 };
 
 static inline uint64_t driver_ahead(uint64_t ahead, bool passed)

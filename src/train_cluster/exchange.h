@@ -104,11 +104,12 @@ struct exchange {
     // The distinct keys of the batch, in the order in which they are sent.
     size_t n, cap;
     uint64_t *key;
-    uint32_t *order;  // scratch
-    float *values;    // values as pulled; by steps the worker changes them
-    float *gradients; // by steps: first the values as they were pulled, later the changes
-    // The same for the blocks of dense parameters: by gradients, the model's floats one
-    // after the other; by steps, whole rows.
+    uint32_t *order; // scratch
+    float *values;   // values as pulled; if `steps`, the worker changes them
+    float
+        *gradients; // if `steps`: first the values as they were pulled, later the changes
+    // The same for the blocks of dense parameters: whole rows if `steps`, otherwise the
+    // model's floats one after the other.
     size_t dense_floats;
     uint64_t *dense_keys;
     float *dense, *dense_gradient;

@@ -12,7 +12,7 @@
 //                batches, and then pushes its change divided by the number of workers
 //   elastic      as geo, but the worker keeps its copy, which is moved towards the servers' rows
 //   sync         every worker has all examples in memory and computes its share of every batch;
-//                a batch's gradients have the same bits whoever computes them
+//                a batch's gradients have the same bits, whichever worker computes them
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_CLUSTER_REMOTE_H

@@ -1,10 +1,10 @@
-// What the files of the tcp van share: the van, its links, their sockets and their
+// Declarations that the files of the tcp van share: the van, its links, their sockets and their
 // queues.
 //
 //   tcp.c         the van: polling, time, opening and freeing
 //   tcp_listen.c  listening and accepting
 //   tcp_dial.c    connecting: names, addresses, attempts
-//   tcp_link.c opening and closing links, and reading from them
+//   tcp_link.c    opening and closing links, and reading from them
 //   tcp_prove.c   the handshake of a link
 //   tcp_out.c     sending
 //   tcp_limits.c  strangers, slow peers, and the budget of all links

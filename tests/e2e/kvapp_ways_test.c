@@ -470,7 +470,8 @@ static float *no_room(void *ctx, size_t n)
     return NULL;
 }
 
-// An answer without values is refused with the request's number, whoever has the array.
+// An answer without values is refused with the request's number, whether the program or
+// the library owns the array for the values.
 static void check_empty_answers(struct tug_node *n)
 {
     struct tug_app *a = tug_app_find(n, UNFIT, 0, 0);

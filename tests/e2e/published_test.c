@@ -125,7 +125,7 @@ static void await_save(const char *dir, uint32_t number)
             poll(NULL, 0, 5);
 }
 
-// Wherever it is: in a file, before its manifest, between two saves.
+// The publisher is killed in the middle of a file, before a manifest, between two saves.
 static void killed(void **state)
 {
     enum { KILLS = 4 };

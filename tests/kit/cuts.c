@@ -65,7 +65,8 @@ int batch_push(struct store *s, struct batch *b, struct rng *d, struct err *e)
             *to++ = (float)rng_below(d, 2001) / 1000 - 1;
         for (uint32_t c = 0; c < a->pushed_stats; c++) // show, click, slot
             *to++ = c == 0 ? (float)(1 + rng_below(d, 3)) : (float)rng_below(d, 2);
-        if (a->count != ACCESSOR_NO_COUNT) { // occurrences, and their squares
+        if (a->count != ACCESSOR_NO_COUNT) { // occurrences, and the sum of their
+                                             // squares, for which any number will do
             to[-2] = (float)(1 + rng_below(d, 3));
             to[-1] = to[-2];
         }

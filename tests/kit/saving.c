@@ -12,7 +12,7 @@
 const char saving_users[] = "name=users;accessor=ctr;dim=4;embedx-threshold=3;init=0.1;"
                             "base-threshold=0;delta-threshold=0";
 
-static struct roots *roots; // below the directory
+static struct roots *roots; // files_dir, below which the loops may save
 uint64_t saving_last = 100;
 
 const char *saving_rest(const char *path)

@@ -57,7 +57,7 @@ class Settings(NamedTuple):
 
 
 def mode_of(given: Any) -> str:
-    """The name of a mode, of that or of its number."""
+    """Returns the name of a mode that is given by its name or its number."""
     if isinstance(given, int) and not isinstance(given, bool) and 0 <= given < len(MODES):
         return MODES[given]
     if not isinstance(given, (str, int)) or isinstance(given, bool):

@@ -111,7 +111,7 @@ def wait_for_end(guest: "Client") -> None:
 
 
 def wait_at_gate(client: "Client") -> Optional[Begins]:
-    """Returns the run's start, when the gate is open."""
+    """Waits until the gate is open, and returns how the run begins."""
     table, end = _table(client), time.monotonic() + client.wait_seconds
     while True:
         head = table.pull([0])[0]

@@ -158,7 +158,7 @@ class NoSuchName(UsageError, AttributeError):
 
 
 def answer_for(holders: Iterable[str], name: str) -> Optional[str]:
-    """Returns the sentence for a name that these holders lack; None if the table does not know it."""
+    """Returns what to use instead of `name`, which none of these objects has; None if REFUSED has no entry for it."""
     for holder in holders:
         for where, names, answer in REFUSED:
             if where == holder and (name in names.split() or names == "*"):

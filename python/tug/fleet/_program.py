@@ -168,7 +168,7 @@ def data(name: str, shape: Sequence[Any] = (1,), dtype: str = "float32", lod_lev
 
 
 class DeclaredNet:
-    """A program's net: its slots, its options of `tug train`, and once there is one its model."""
+    """A program's net: its slots, its options of `tug train` and, once it is trained, its model."""
 
     def __init__(self, program: Program, slots: Sequence[Variable], label: Variable, params: Mapping[str, Any]) -> None:
         self.program, self.slots, self.label = program, list(slots), label

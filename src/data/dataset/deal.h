@@ -2,12 +2,12 @@
 // of every piece (a *cell*), so that it is a random sample of all the data. Buckets then
 // replace pieces (docs/design/0015-global-shuffle.md).
 //
-// Lines are dealt without parsing them. Of as many consecutive lines as there are
-// buckets, each bucket gets one, in an order that is drawn anew each time; so within a
-// piece, the buckets' numbers of lines differ by at most one. The bucket of a line
-// depends only on the seed, the file, the piece and the line's number in the piece. With
-// `by`, it depends only on the texts in these columns, so that lines with equal texts
-// come to the same bucket.
+// Lines are dealt without parsing them. As many consecutive lines as there are buckets
+// are dealt at a time, one to each bucket, in an order that is drawn anew each time; so
+// within a piece, the buckets' numbers of lines differ by at most one. The bucket of a
+// line depends only on the seed, the file, the piece and the line's number in the piece.
+// With `by`, it depends only on the texts in these columns, so that lines with equal
+// texts come to the same bucket.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_DATA_DATASET_DEAL_H

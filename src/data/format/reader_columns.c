@@ -203,6 +203,6 @@ int reader_word(const struct reader *r, uint32_t slot, const char *text, size_t 
     ret->len = len;
     return number_u64(text, len, &ret->key)
                ? 0
-               : err_set(e, TUG_EDATA, "'%s' is not an index, which is a whole number",
+               : err_set(e, TUG_EDATA, "'%s' is not an index: an index is a whole number",
                          show(text, len).text);
 }

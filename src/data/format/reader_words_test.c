@@ -109,7 +109,7 @@ static void what_is_no_word_is_refused(void **state)
     assert_int_equal(reader_open(&r, &o, NULL), 0);
     assert_false(reader_hashes(r));
     assert_int_equal(reader_word(r, 0, "a", 1, &w, &e), TUG_EDATA);
-    assert_string_equal(e.text, "'a' is not an index, which is a whole number");
+    assert_string_equal(e.text, "'a' is not an index: an index is a whole number");
     reader_close(r);
 }
 

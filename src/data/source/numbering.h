@@ -25,7 +25,7 @@ struct numbering {
 void numbering_add(struct numbering *n, const uint64_t *keys, size_t count);
 void numbering_copy(struct numbering *to, const struct numbering *from);
 
-// What was seen, as numbers that travel between processes.
+// The smallest and greatest number that a process has seen, as it sends them to another.
 struct numbering_range {
     uint64_t last, first_inverted;
 };

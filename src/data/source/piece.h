@@ -5,7 +5,7 @@
 // [index * piece_bytes, (index + 1) * piece_bytes). So all pieces of a file together have
 // each line once. A piece that lies inside a long line is empty.
 //
-// Of a plain file, only the piece is read. A compressed file is a stream: reading the
+// Only the piece of a plain file is read. A compressed file is a stream: reading the
 // next piece costs its own bytes, a later one also the bytes between, and an earlier one
 // starts from the beginning. Only one stream is kept, so pieces are best read file by
 // file and in ascending order.

@@ -6,11 +6,11 @@
 // So every row has the number of its round, and all rows that are read must have this
 // round's number.
 //
-//   key worker's index << 32, plus the number of the row
-//   a row the number of the round, then bytes of the message
-//   row 0 its first bytes are the length of the message
-//   PRESENT | worker's index: a row with the worker's rank in the cluster, which shows if
-//   two processes have joined as the same worker
+//   key      the worker's index << 32, plus the number of the row
+//   a row    the number of the round, then bytes of the message
+//   row 0    its first bytes are the length of the message
+//   PRESENT  a key of PRESENT | the worker's index: a row with the worker's rank in the
+//            cluster, which shows if two processes have joined as the same worker
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>

@@ -1,4 +1,4 @@
-// What the files of fleet (tug/fleet.h) share.
+// Declarations that the files of fleet (tug/fleet.h) share.
 //
 //   role_maker.c the role of this process
 //   fleet.c a fleet: tables, servers, workers

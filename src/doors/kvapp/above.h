@@ -1,6 +1,6 @@
-// What kvstore may ask of a node besides tug/kvapp.h. The node itself (node.h) is used in
-// src/kvapp only, by the thread that has its van; these functions enter the pump
-// themselves.
+// Functions of a node that kvstore may call besides those of tug/kvapp.h. The node itself
+// (node.h) is used in this folder only, by the thread that has its van; these functions
+// enter the pump themselves.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_DOORS_KVAPP_ABOVE_H

@@ -116,7 +116,7 @@ static struct received *received_new(struct tug_node *n, van_link link,
 }
 
 // Drops one use of a request. The last one frees the message's memory, and, if the
-// request was answered, the request. The caller has the van.
+// request was answered, the request. Call it in the thread that has the van (runtime/pump.h).
 void kv_received_let_go(struct received *q)
 {
     struct tug_node *n = q->node;

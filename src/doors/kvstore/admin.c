@@ -203,7 +203,8 @@ static int load(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
 static int serve(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
 {
     if (j->rank >= s->workers)
-        return err_set(e, TUG_EUSAGE, "only the %u workers ask servers for something",
+        return err_set(e, TUG_EUSAGE,
+                       "the request is from worker %u, and there are %u workers", j->rank,
                        s->workers);
     if (j->cmd != KVS_HELLO && !s->known[j->rank])
         return err_set(e, TUG_EUSAGE, "worker %u has not sent hello yet", j->rank);

@@ -1,4 +1,4 @@
-// What is refused of arrays: see array.h.
+// Checks of arrays: see array.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>

@@ -1,16 +1,16 @@
 // Shared by the files of a kvstore.
 //
-//   kvstore.c opening and closing, keys, the public calls
+//   kvstore.c    opening and closing, keys, the public calls
 //   type.c       names of types
 //   states.c     optimizers, updaters, compression, files of states
-//   dist.c joining a cluster; requests other than pushes and pulls
-//   parts.c pushes and pulls in a cluster, with arrays cut among servers
+//   dist.c       joining a cluster; requests other than pushes and pulls
+//   parts.c      pushes and pulls in a cluster, with arrays cut among servers
 //   array.c      arrays and their sums
-//   value.c stored arrays, in a process alone or on a server
+//   value.c      stored arrays, in a process alone or on a server
 //   optimizer.c  optimizers: see optimizer.h
 //   coding.c     compression
-//   block.c reference-counted memory of arrays
-//   by_key.c keys, and lists by key
+//   block.c      reference-counted memory of arrays
+//   by_key.c     keys, and lists by key
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_DOORS_KVSTORE_KVSTORE_INTERNAL_H

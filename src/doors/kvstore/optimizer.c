@@ -13,7 +13,7 @@
 
 enum { CHUNK = 256, STATES_MAX = 3 };
 
-// What the formulas take at an update besides weights and gradients.
+// The other arguments of the formulas, besides weights and gradients.
 struct step {
     const struct kvs_optimizer *o; // with the learning_rate and wd of this key and update
     uint64_t t;                    // the number of this update of the key, from 1 on

@@ -1,7 +1,7 @@
 // Optimizers of a kvstore, with the names, fields and formulas of mxnet.optimizer (2.0).
 //
 //   optimizer_text.c  texts: names, numbers, multipliers by key
-//   schedule.c schedules of the learning rate
+//   schedule.c        schedules of the learning rate
 //   optimizer.c       updates, states
 //   steps.inc.h       the formulas
 //

@@ -1,5 +1,5 @@
-// What the files of the public client (tug/tug.h) share: the client, which a pump lends
-// to one thread at a time, and the calls of the program.
+// Declarations that the files of the public client (tug/tug.h) share: the client, which a
+// pump lends to one thread at a time, and the calls of the program.
 //
 //   tug_client.c opening and closing, tables, barriers
 //   tug_calls.c    pushes, pulls, waiting

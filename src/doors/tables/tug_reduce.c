@@ -3,10 +3,10 @@
 // A push has floats, which are exact to 2^24, so a value is sent as LIMBS parts of
 // LIMB_BITS bits each; servers add the parts up in doubles.
 //
-//   the worker of rank 0 clears the table a load may have left old sums
+//   the worker of rank 0 clears the table     since a load may have left old sums
 //   barrier     then all push
 //   barrier     then all pull
-//   barrier then rank 0 clears again so that no save has the sums
+//   barrier     then rank 0 clears again      so that no save has the sums
 //
 // No barrier follows, as the next call begins with rank 0 clearing the table, too.
 //

@@ -1,8 +1,8 @@
 // The clock of synchronous batches: it records which micro-batches of each open batch
 // have arrived. Pure: no clock of the machine, no I/O.
 //
-// A contribution stands for an aligned dyadic range of micro-batches. Of two nested
-// contributions the larger one counts, so the kept ones are disjoint. A batch is
+// A contribution stands for an aligned dyadic range of micro-batches. The larger one
+// of two nested contributions counts, so the kept ones are disjoint. A batch is
 // complete when they cover it.
 //
 // SPDX-License-Identifier: Apache-2.0

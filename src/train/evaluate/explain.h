@@ -29,7 +29,7 @@ struct explained {
     struct model_explained parts; // the parts of these features, in the same order
 };
 
-// Of `data`, explain uses team, parameters, source, reader, loss, bad lines, eager,
+// explain uses these members of `data`: team, parameters, source, reader, loss, bad lines, eager,
 // hold_places and interrupted, which it checks before each example. With `nameless` it
 // does not look for words, so that columns may be missing.
 struct explain_options {

@@ -184,8 +184,8 @@ static void load_rows(struct means *m, const struct table *from, const uint32_t 
         uint32_t handle;
         table_find(m->table, &key, 1, &handle);
         if (handle == TABLE_NONE)
-            continue; // Saves hold no mean without its row, unless somebody changed their
-                      // files.
+            continue; // Saves hold no mean without its row, unless their files were
+                      // changed.
         float *mean = m->values + handle * m->width;
         if (counts(m->accessor))
             *mean = 0;

@@ -1,6 +1,7 @@
-// What malloc keeps, and in a server where its memory lies: handlers look keys up at random in
-// tables of many megabytes, and most of the time of a look-up is that of finding the page. So
-// a server asks for huge pages for the heap, as far as the system grants them (madvise).
+// Settings of malloc: which memory it keeps, and in a server where its memory lies:
+// handlers look keys up at random in tables of many megabytes, and most of the time of a
+// look-up is that of finding the page. So a server asks for huge pages for the heap, as
+// far as the system grants them (madvise).
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_COMPAT_PS_INTERNAL_HEAP_H

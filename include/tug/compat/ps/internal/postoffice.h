@@ -461,7 +461,7 @@ class Postoffice
     std::atomic<bool> told_{false}; // whether the connections were logged
     std::set<int> started_, arrived_;
     std::map<int, std::map<int, Customer *>> customers_; // by app id and customer id
-    std::map<int, std::vector<int>> ids_; // node ids by group, and by node id
+    std::map<int, std::vector<int>> ids_; // by group: ids of its nodes; by node: its id
     std::vector<Range> ranges_;
     std::vector<Callback> exits_;
     Van van_; // the last member, as its customer uses the others when it is destroyed
