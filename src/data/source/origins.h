@@ -1,8 +1,10 @@
 // Origins of lines. A program that writes lines of other files into a file (a shuffle, or
 // a pipe command whose output is stored) can write `.NAME.origins` beside it, so that
-// messages name the file and line that the user knows. Such a file has lines "F PATH",
-// files numbered from 0, and lines "FIRST LINE FILE": the lines from FIRST on, up to the
-// next FIRST, came from that FILE, from LINE on. FIRST ascends.
+// messages name the file and line that the user knows. Such a file has a line
+// "F PATH" for each original file, which are numbered from 0, and lines of three numbers:
+// a line of NAME, a line of the original file, and the number of that file. The lines of
+// NAME from there on, up to the next such line, are those of the original file from there
+// on. Lines of NAME ascend.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_DATA_SOURCE_ORIGINS_H
