@@ -283,7 +283,7 @@ def told(function, *args):
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         function(*args)
-    assert all(w.category is UserWarning and w.filename == __file__ for w in found)
+    assert all(w.category is tug.Warning and w.filename == __file__ for w in found)
     return "; ".join(str(w.message) for w in found)
 
 
@@ -530,7 +530,7 @@ def test_terminal(data, tmp_path):
 
 
 def test_with_options_keeps_the_others(data, tmp_path):
-    """What is not said again stays: rate and seed here, without which the copy is refused."""
+    """What is not said again stays, rate and seed here; what is taken back comes from the saved model."""
     matrix, labels = data
     heard, passes = [], []
     options = {"model": "fm", "dim": 4, "lr": 0.3, "seed": 9, "l2": 0.01, "threads": 1}
@@ -541,8 +541,10 @@ def test_with_options_keeps_the_others(data, tmp_path):
             assert copied.results["epochs"] == 3 and [p.pass_ for p in passes] == [1, 2, 3]
         whole = model.with_options(epochs=1, progress=False, on_pass=None, **options).train(matrix, labels)
         assert np.array_equal(whole.predict(matrix), wanted) and len(passes) == 3
-        with pytest.raises(tug.UsageError, match="had lr 0.3, this one has 0.1"):  # tug's own rate
-            model.with_options(epochs=1, lr=None).train(matrix, labels)
+        with pytest.raises(tug.UsageError, match="had lr 0.3, this one has 0.1"):
+            model.with_options(epochs=1, lr=0.1).train(matrix, labels)
+        with model.with_options(epochs=1, progress=False, on_pass=None, lr=None) as unsaid:  # the save's rate
+            assert np.array_equal(unsaid.train(matrix, labels).predict(matrix), wanted)
         before = os.listdir(tmp_path / "out")
         model.with_options(epochs=1).train(matrix, labels).close()
         assert any(p.pass_ == 3 for p in heard) and len(passes) == 4
