@@ -37,7 +37,7 @@ def test_decimal_commas(tmp_path, capfd):
                 again.predict(point)
             assert np.array_equal(again.predict(point, decimal="."), wanted)
             assert np.array_equal(again.predict(comma), wanted)  # one call's decimal is not the next one's
-    with pytest.raises(tug.DataError, match="of column 'preis' has a decimal comma, which decimal , reads"):
+    with pytest.raises(tug.DataError, match="of column 'preis' has a decimal comma: give decimal ,"):
         tug.train(comma, numeric="preis", **FIXED)
     for wrong in ("", ";", ",."):
         with pytest.raises(tug.UsageError, match="^decimal is a comma or a point, not '"):

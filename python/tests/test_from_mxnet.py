@@ -82,8 +82,8 @@ def defaults(text):
 
 
 def test_optimizers():
-    rows = table("| name | class | its own arguments |")
-    common = table("| for all | |")
+    rows = table("| name | class | specific arguments |")
+    common = table("| arguments of all optimizers | meaning |")
     assert {name for name, _, _ in rows} == set(optimizer._TABLE) - {"ccsgd", "signsgd"}
     for name, cls, own in rows:
         made = getattr(optimizer, cls.strip("`"))()

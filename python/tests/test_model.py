@@ -122,7 +122,7 @@ def test_weights(data, tmp_path):
             assert abs(model.evaluate(kind, labels, weight=weight)["logloss"] - loss) < 1e-6
             assert abs(model.results["valid.logloss"] - loss) < 1e-6
             assert not np.array_equal(found, ones)
-    with pytest.raises(tug.DataError, match="data: row 2: the weight is -2, and weights have to be finite"):
+    with pytest.raises(tug.DataError, match="data: row 2: the weight is -2, but weights must be finite"):
         tug.train(matrix, labels, weight=np.where(weight == 2, -2, weight), epochs=1, **FIXED)
     with pytest.raises(tug.UsageError, match="weight: has the shape"):
         tug.train(matrix, labels, weight=weight[1:], epochs=1, **FIXED)

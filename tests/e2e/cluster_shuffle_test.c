@@ -139,7 +139,7 @@ static void run_goes_on(void **state)
     // Its position is of the shuffled data, so it must be the same.
     snprintf(words, sizeof(words),
              "train --format libsvm --epochs 4 --out many --batch "
-             "64 --dim 2 %s --resume",
+             "64 --dim 2 %s --shuffle pieces --resume",
              table);
     cluster_start("run", "launch --servers 1 --workers 1 -- %s", words);
     cluster_ends("run", 2, CLUSTER_PATIENCE);

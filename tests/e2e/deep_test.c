@@ -150,7 +150,6 @@ static void lengths_by_column(void **state)
     json_decref(stat);
     static const char *const others[][2] = {
         {"--resume --dims 0=2", "had --dims '0=2,1=8', this one has '0=2'"},
-        {"--resume", "had --dims '0=2,1=8', this one has nothing"},
         {"--init-from one --dims 0=8,1=2", "give the same --model, --dim, --dims"},
     };
     for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++) {
@@ -192,7 +191,7 @@ static void refused(void **state)
     cluster_start("run", "launch --servers 1 --workers 1 -- %s --rules worker",
                   words_of("deepfm", "none", ""));
     cluster_ends("run", 2, CLUSTER_PATIENCE);
-    e2e_says("--rules worker: layers are updated by the servers");
+    e2e_says("--rules worker: workers update layers only in --mode geo:K and elastic:K");
 }
 
 // Other layers cannot be resumed.

@@ -64,7 +64,7 @@ static void other_writers(void **state)
     tug_ends(3, "predict --from ours --data comma.csv");
     e2e_says("--separator gives another");
     tug_ends(3, "predict --from ours --data comma.csv --separator ;");
-    e2e_says("which --decimal , reads");
+    e2e_says("has a decimal comma: give --decimal ,");
     tug_ends(0, "predict --from ours --data comma.csv --separator ; --decimal ,");
     assert_string_equal(e2e_out, wanted);
     tug_ends(0, "eval --from ours --data comma.csv --separator ; --decimal ,");

@@ -122,10 +122,10 @@ static int nothing_fits(const struct csv *c, const struct schema *names, struct 
     if (names->columns == 1 && c->columns > 1)
         return err_set(
             e, TUG_EDATA,
-            "the header is one column, '%s': the separator of this data is %s%s "
-            "(--separator gives another)",
+            "the header is one column, '%s': the separator of this data is %s%s%s",
             show(only, strlen(only)).text, csv_separator_name(c->separator, separator),
-            c->given ? ", as in the data that the model was trained on" : "");
+            c->given ? ", as in the data that the model was trained on" : "",
+            c->no_options ? "" : " (--separator gives another)");
     if (csv_looks_like_data(names))
         return err_set(e, TUG_EDATA,
                        "the header has none of the feature columns" CSV_NEEDS_HEADER);

@@ -226,7 +226,7 @@ int encoder_check_name(const char *option, const char *path, bool plain, struct 
     if (says == NULL)
         return 0;
     return plain ? err_set(e, TUG_EUSAGE,
-                           "%s: '%s' ends in %s, and what is written there is not "
+                           "%s: '%s' ends in %s, but this file is not "
                            "compressed: give a name without it",
                            option, path, says)
                  : err_set(e, TUG_EUSAGE,
