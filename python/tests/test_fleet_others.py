@@ -234,8 +234,8 @@ def test_startup_again_in_a_fleet(tmp_path):
     ({"model": "lr"}, "model 'mlp', here it is 'lr'"),
     ({"model": "mlp", "dim": 4, "hidden": "8", "seed": 7}, None)])
 def test_saves_of_another_net(saved_mlp, params, sentence):
-    """A program that is built apart, to infer, says which net it has, and the save has to be of that one. The save gives
-    the settings that the program leaves out."""
+    """A program that is built apart, to infer, says which net it has, and the save has to be of that one. The save
+    gives the settings that the program leaves out."""
     data, save = saved_mlp
     with fluid.program_guard(fluid.Program(), fluid.Program()):
         use, exe = clicks(params)
