@@ -59,9 +59,10 @@ int bench_score(struct bench *b, struct err *e);
 void bench_count(json_t *figures, const char *name, uint64_t n);
 void bench_set(json_t *figures, const char *name, double x); // 0 if it is not finite
 double bench_get(const json_t *figures, const char *name);
-// Of two others: a figure beside its peer or limit.
+// Sets a figure divided by that of its peer or limit.
 void bench_ratio(json_t *figures, const char *name, const char *over, const char *under);
-// A set of figures of that name, and a further one of the list of that name.
+// bench_group adds a set of figures with this name. bench_row appends one to the list with
+// this name, which it makes if there is none. Both return the new set.
 json_t *bench_group(json_t *figures, const char *name);
 json_t *bench_row(json_t *figures, const char *list);
 // Prints a text unless --json is given, with figures put in for

@@ -128,10 +128,11 @@ static void pull_without_a_bound(void **state)
         keys[i] = i;
     assert_true(MANY * LONG * sizeof(float) > most && FEW * LONG * sizeof(float) < most);
     assert_true(ask_store(WIRE_APP_PUSH, keys, 1, values, LONG, NULL));
-    assert_false(ask_store(WIRE_APP_PULL, keys, MANY, NULL, 0, NULL)); // of a table
+    assert_false(ask_store(WIRE_APP_PULL, keys, MANY, NULL, 0, NULL)); // from a table
     assert_true(ask_store(WIRE_APP_PULL, keys, FEW, NULL, 0, NULL));
     assert_true(ask_store(WIRE_APP_PUSH, keys + 1, 1, values, LONG, &length));
-    assert_false(ask_store(WIRE_APP_PULL, keys, MANY, NULL, 0, NULL)); // of arrays
+    assert_false(ask_store(WIRE_APP_PULL, keys, MANY, NULL, 0,
+                           NULL)); // from arrays of several lengths
     assert_true(ask_store(WIRE_APP_PULL, keys, FEW, NULL, 0, NULL));
     assert_int_equal(2, tug_kv_default_keys(store));
     mem_free(values);

@@ -417,7 +417,7 @@ def _named(name: str) -> Iterator[None]:
 
 
 def _pair(given: Any) -> Tuple[Any, Any, Any]:
-    """Splits an argument valid or test into data, label and weight."""
+    """Splits the argument `valid` or `test` into data, label and weight."""
     if isinstance(given, tuple) and len(given) in (2, 3) and paths_of(given) is None:
         return given[0], given[1], given[2] if len(given) == 3 else None
     return given, None, None

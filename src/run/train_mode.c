@@ -132,8 +132,8 @@ static int check_cluster(const struct train_config *c, const struct train_option
                        "applied; leave it out, or use --mode async or ssp:S");
     if (s->save_batches != 0 && t->table == NULL)
         return err_set(e, TUG_EUSAGE,
-                       "--save-every: on a cluster saves without --table are made "
-                       "between passes: give a number of passes");
+                       "--save-every: without --table a cluster saves between passes "
+                       "only, so give a number of passes, not of batches");
     if (s->valid_part.share > 0 && k->mode != CONFIG_SYNC)
         return err_set(
             e, TUG_EUSAGE,

@@ -74,8 +74,8 @@ static void test_round_trip(void **state)
         assert_true(rows_same(s, r));
         assert_int_equal(store_stats(r).day, 5);
         assert_int_equal(store_step_of(r), 28);
-        // Without state, weights, shows and clicks are the same, and the other values are
-        // those of new rows.
+        // A text without the rules' state brings back weights, shows and clicks; all other
+        // values are those of new rows.
         struct buf weights = text_of(s, false);
         store_close(r);
         r = stores_open(tables[t], 2);

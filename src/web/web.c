@@ -261,8 +261,8 @@ static int skip(struct web *r, size_t *ret_n, struct err *e)
     return 0;
 }
 
-// Returns the next bytes of the open answer; none if it failed or ended, to be tried
-// again.
+// Reads the next bytes of the open answer. Returns 0 with *ret_n = 0 if the answer failed
+// or ended early, and the caller should ask again.
 static int read_some(struct web *r, char *out, size_t cap, size_t *ret_n, struct err *e)
 {
     uint64_t left = r->to - r->from;

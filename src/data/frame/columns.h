@@ -98,7 +98,8 @@ void columns_close(struct columns *c); // `c` may be NULL
 // number.
 int columns_take_out(struct columns *c, const char *name, float **ret, struct err *e);
 
-// Internal: read the types of a schema, and the spans of one of its arrays.
+// Internal: the first takes the columns' types from a stream's schema, the third takes an
+// array of the stream as a span for each column. The others free types and spans.
 int columns_take_schema(struct columns *c, struct err *e);
 void columns_free_types(struct column_type *type, size_t n);
 int columns_take_array(struct columns *c, struct ArrowArray *a, struct err *e);

@@ -27,7 +27,7 @@ struct evaluation_options {
     const struct dataset *data;
     const struct swap *swap; // columns of `data` that are swapped between examples
                              // (importance.c); NULL: none
-    // Treats rows of `data` that were never updated as unseen.
+    // With `data`: features whose row was never updated count as unseen.
     bool hide_new;
     struct reader *reader;
     enum loss loss;

@@ -56,7 +56,8 @@ class Heap
   private:
     enum : size_t { kStep = 64 << 20, kFirst = 1 << 30, kPage = 65536 };
 
-    std::atomic<char *> told_{nullptr}; // the end of what was asked for
+    std::atomic<char *> told_{
+        nullptr}; // end of the memory for which huge pages were requested
 };
 
 } // namespace ps
