@@ -1,5 +1,6 @@
-// The handshake of a link: both ends prove that they belong to the cluster before
-// anything else is read. No I/O happens here, so that tests can feed any messages.
+// The handshake of a link, after that of TLS: both ends prove that they belong to
+// the cluster before anything else is read. No I/O happens here, so that tests
+// can feed any messages.
 //
 //   dialler                      listener
 //   KNOCK  role, nonce    ->
