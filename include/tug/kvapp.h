@@ -366,7 +366,7 @@ TUG_API int tug_kv_send(struct tug_app *a, const struct tug_kv_request *q,
                         uint32_t *ret_timestamp);
 
 // Checks a request for a handler that reads `each` values of every key. Returns 0 if a
-// push has so many values for each key, or if the request is not a push; else TUG_EUSAGE,
+// push has exactly `each` values for every key, or if the request is not a push; else TUG_EUSAGE,
 // and tug_last_error() is the sentence to refuse the request with.
 TUG_API int tug_kv_check_values(const struct tug_kv_meta *m, const struct tug_kv_data *d,
                                 size_t each);

@@ -43,13 +43,13 @@ class Bags:
         return sums
 
     def spread(self, gradients: Floats, rows: int) -> Floats:
-        """Gradients by the sums as gradients by so many rows."""
+        """Turns gradients with respect to the sums into gradients with respect to each of `rows` rows."""
         by_rows = np.zeros((rows, self.width), np.float32)
         lib.tug_bags_spread(self._c, of_floats(gradients), of_floats(by_rows, True))
         return by_rows
 
     def weigh(self, rows: Floats, gradients: Floats) -> Floats:
-        """Gradients by the weights."""
+        """Returns the gradients with respect to the weights."""
         by_weights = empty((self._entries,), "weights")
         lib.tug_bags_weigh(self._c, of_floats(rows), of_floats(gradients), of_floats(by_weights, True))
         return by_weights

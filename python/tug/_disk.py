@@ -165,7 +165,7 @@ def new_file(path: str) -> BinaryIO:
 
 
 def own_file(path: str) -> BinaryIO:
-    """The same, or in place of one there; a link in its place is an error."""
+    """Opens a file for writing, as new_file does, but an existing file is overwritten. A symbolic link is an error."""
     how = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     return open(os.open(path, how, 0o666), "wb")
 

@@ -97,7 +97,7 @@ static void look_at(void *ctx, const char *path)
     if (file_read(path, &b, NULL) == 0 && b.len > 0) {
         const char *address = buf_str(&b);
         if (is_dead(address)) {
-            (void)disk_remove(path); // its launcher was killed, too
+            (void)disk_remove(path); // its launcher was killed before it could remove it
         } else {
             size_t at = strlen(f->all);
             if (f->n++ == 0)

@@ -87,7 +87,7 @@ static struct model *model_make(void)
     struct model *m = mem_zalloc(sizeof(*m));
     assert_non_null(m);
     for (uint32_t i = 0; i < KEYS; i++) {
-        m->key[i] = mix64(i) * (i % 3 == 0 ? 1 : i); // 0 stays 0: of i = 0
+        m->key[i] = mix64(i) * (i % 3 == 0 ? 1 : i); // key 0 among them, by i = 0
         m->handle[i] = TABLE_NONE;
     }
     m->key[1] = UINT64_MAX;

@@ -446,8 +446,9 @@ static int train_pass(struct run *r, struct train_result *result, struct err *e)
     if (rc == 0)
         rc = follow_pass(r, pass, &s, result, e);
     count_time(d, clock_seconds() - start - (result->save_seconds - saved), result);
-    if (d->bad_lines > r->bad_lines) // examples in memory were read in an earlier pass,
-                                     // and so were their bad lines
+    // A pass over examples in memory reads nothing and counts no bad lines, so the count of
+    // the pass that read them stays.
+    if (d->bad_lines > r->bad_lines)
         r->bad_lines = d->bad_lines;
     TRY(rc);
     if (d->bad_lines > r->config->max_bad_lines)

@@ -155,8 +155,9 @@ static int check_one(const struct roster *r, uint32_t rank, const float *said,
         return err_set(
             e, TUG_EUSAGE,
             "the workers were given different options%s: all have to make "
-            "the same calls, one after the other",
-            own_files ? "" : ", or different files, though files are not their own");
+            "the same calls in the same order",
+            own_files ? ""
+                      : ", or different files, though they share the files of a run");
     if (said[PASSES] < mine[PASSES])
         return gone(r, &rank, 1, (uint32_t)mine[PASSES], e);
     return 0;

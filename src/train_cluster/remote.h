@@ -157,9 +157,10 @@ struct remote_worker {
     struct deal_rows *dealt; // buckets of the global shuffle; NULL: pieces are trained on
                              // as they are
     struct rule_params rules[ACCESSOR_MAX_GROUPS],
-        dense_rule[ACCESSOR_MAX_GROUPS]; // by steps: the rules of dense parameters, with
-                                         // the current rate
-    uint64_t *order;                     // indices of the examples in a batch or stretch
+        dense_rule
+            [ACCESSOR_MAX_GROUPS]; // if workers apply the rules (by steps): those of
+                                   // dense parameters, with the current rate
+    uint64_t *order;               // indices of the examples in a batch or stretch
     size_t cap_order;
     uint64_t pass;  // the current pass
     bool bad_score; // a score was not finite

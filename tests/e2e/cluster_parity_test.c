@@ -150,7 +150,8 @@ static void one_worker_deterministic(void **state)
     cluster_same_parts("one", "many");
 }
 
-// Examples that are easy enough for AUCs of small data to be comparable.
+// Returns the command that trains on `easy` data, whose examples are easy enough that AUCs can
+// be compared although there are few.
 static const char *easy_words(const char *model, const char *out, const char *more)
 {
     files_remove(out);

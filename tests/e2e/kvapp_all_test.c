@@ -20,7 +20,8 @@ static void add_one(void *ctx)
     atomic_fetch_add((atomic_int *)ctx, 1);
 }
 
-// Called first to last, when the node has ended but for its memory.
+// An exit function: these run in the order of registration, after the node has left and
+// before it is freed.
 static void count_up(void *ctx)
 {
     int *n = ctx;

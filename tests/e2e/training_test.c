@@ -327,7 +327,8 @@ static void divergence(void **state)
     e2e_says("; of table dense, ");
 }
 
-// The last example's gradient overflows floats: training does not read its weight again.
+// The last example's gradient overflows a float. No later example reads that weight, so the
+// divergence has to be found at the end.
 static void divergence_at_the_end(void **state)
 {
     (void)state;

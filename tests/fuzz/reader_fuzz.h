@@ -96,8 +96,8 @@ static inline void fuzz_text(struct reader *r, const char *text, size_t len)
     examples_free(&x);
 }
 
-// Where more than a header decides how lines are read, all of the text does. False: it
-// cannot be read.
+// Gives the reader the whole text if it needs more than a header to decide how lines are
+// read. Returns false if the text cannot be read.
 static inline bool decide(struct reader *r, const char *text, size_t len)
 {
     struct buf lines = BUF_INIT(1 << 30);

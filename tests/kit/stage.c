@@ -277,7 +277,8 @@ static void step_strangers(struct stage *s)
 bool stage_step(struct stage *s, uint64_t until)
 {
     s->events++;
-    sim_step(s->sim, sim_now(s->sim) + 5 * MS); // clients have something to do anyway
+    // At most 5 ms at a time: clients may act even when no event is due.
+    sim_step(s->sim, sim_now(s->sim) + 5 * MS);
     if (sim_now(s->sim) >= until || s->failure.code != 0)
         return false;
     if (sim_now(s->sim) >= s->next_pause)

@@ -254,9 +254,9 @@ static int world_open(void *ctx, struct err *e)
     w->staleness = (uint32_t)draw(w, 3);
     w->batches = 1 + (uint32_t)draw(w, 8);
     w->next_move = draw(w, 300 * MS);
-    if (w->mode ==
-        WIRE_SYNC) { // whole batches, contributed by all workers; other tests divide
-                     // batches anew
+    if (w->mode == WIRE_SYNC) {
+        // Every worker contributes to each batch; other tests divide batches anew when
+        // workers leave.
         w->n_workers = 1u << draw(w, 3);
         w->identities = false;
         w->next_move = VAN_NEVER;

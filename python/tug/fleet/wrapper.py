@@ -217,7 +217,7 @@ class FleetWrapper(Named, OwnTables, Handle):
         return self._status_of(lib.tug_fleet_worker_num)
 
     def note_communicator(self, stop: Callable[[], None]) -> None:
-        """It is stopped before this worker leaves."""
+        """Registers a communicator, whose `stop` is called before this worker leaves."""
         self.client.before_close(stop)
 
     def stop_worker(self) -> None:

@@ -18,8 +18,8 @@
 // Longer than a node that leaves takes to send its last answers.
 #define GONE_NS (2 * SECOND)
 
-// A peer is given up after so many links that it refused, or greeted on and then broke,
-// without an answer in between: a message of ours probably makes it break them.
+// A peer is given up after this many links in a row that it refused, or broke after the
+// greeting, without an answer in between: a message of ours probably makes it break them.
 enum { BREAKS_MAX = 100 };
 
 struct session_side kv_peers_side(const struct tug_node *n)

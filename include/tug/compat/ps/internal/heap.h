@@ -41,7 +41,8 @@ class Heap
         ::operator delete(first);
         look();
     }
-    // Asks for what malloc has added since. Cheap where there is nothing.
+    // Asks for huge pages for the memory that malloc has added since the last call. Cheap if it
+    // has added none.
     void look()
     {
         char *const told = told_, *const end = static_cast<char *>(sbrk(0));
