@@ -78,7 +78,8 @@ TUG_API bool tug_communicator_is_running(struct tug_communicator *m);
 TUG_API int tug_communicator_stop(struct tug_communicator *m, double seconds);
 
 // Ends the thread after the push that it is sending, drops the queued pushes, and frees
-// the communicator; call tug_communicator_stop before to send them. NULL is fine.
+// the communicator. To send the queued pushes, call tug_communicator_stop first. `c` may
+// be NULL.
 // TUG_EUSAGE in a callback of the client; the communicator then stays open.
 TUG_API int tug_communicator_close(struct tug_communicator *m);
 

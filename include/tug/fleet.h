@@ -199,7 +199,7 @@ TUG_API int tug_fleet_stop_worker(struct tug_fleet *f);
 TUG_API int tug_fleet_barrier_worker(struct tug_fleet *f);
 
 // Collective operations (Paddle: fleet.util). All workers call them, in the same order,
-// and wait for each other. TUG_EIO if a worker left or died before its part.
+// and wait for each other. They return TUG_EIO if a worker left or died before its part.
 
 enum tug_fleet_reduce { TUG_FLEET_SUM, TUG_FLEET_MAX, TUG_FLEET_MIN };
 // Combines the n numbers of all workers one by one, in the order of their indexes:

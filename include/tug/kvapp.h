@@ -118,7 +118,8 @@ TUG_API uint32_t tug_node_rank(struct tug_node *n);
 TUG_API uint32_t tug_node_servers(const struct tug_node *n);
 TUG_API uint32_t tug_node_workers(const struct tug_node *n);
 
-// Gets the ids of a group's living nodes, ascending, or of one node, dead or alive
+// Gets the ids of those nodes of a group that are alive, ascending, or of one node, dead
+// or alive
 // (ps::Postoffice::GetNodeIDs). Returns their number; at most `room` are written.
 TUG_API size_t tug_node_ids(struct tug_node *n, uint32_t group_or_id, uint32_t *ret,
                             size_t room);
@@ -159,7 +160,7 @@ TUG_API int tug_node_barrier(struct tug_node *n, uint32_t group);
 
 // As tug_node_barrier, but for the customers with the id `customer`: each id has barriers
 // of its own. All nodes of the group must have such a customer and call the function.
-// With customer 0 it is the same barrier as tug_node_barrier.
+// The barriers of customer 0 are those of tug_node_barrier.
 TUG_API int tug_node_barrier_of(struct tug_node *n, uint32_t customer, uint32_t group);
 
 // Runs fn as a callback of the node, after the callbacks of earlier events
@@ -350,7 +351,7 @@ struct tug_kv_request {
     int (*slice)(void *ctx, const struct tug_kv_data *d, uint32_t servers,
                  const uint64_t *last_keys, struct tug_kv_data *ret);
     // Called once when the request is done, maybe before tug_kv_send returns, with rc 0
-    // or the error (tug_last_error). From then on the caller may reuse the memory. Not
+    // or the error (tug_last_error). The caller may reuse the memory from then on. Not
     // called if tug_kv_send fails. May be NULL.
     void (*done)(void *ctx, uint32_t timestamp, int rc);
     void *ctx; // of room, slice and done

@@ -5,7 +5,7 @@
 // maps mxnet.kvstore's names to these and says what differs.
 //
 // The name of a type selects a kind of store by the words that it contains, in small or
-// capital letters. With "dist" the store is that of a cluster. If the name also has
+// capital letters. The store is that of a cluster if the name has "dist". If the name also has
 // "async", the servers apply each push at once; else the store is synchronous: the
 // servers wait for a push of every worker, add the pushes up in the order of ranks and
 // apply the sum once. "p3", or any synchronous type under DMLC_PS_VAN_TYPE=p3, is a
@@ -86,7 +86,7 @@ struct tug_kvstore;
 
 struct tug_kvstore_options {
     const char *type; // NULL: "local"
-    // The node of a cluster's store; NULL: it is taken from the environment.
+    // How the node of a cluster's store is opened. If it is NULL, the environment says so.
     const struct tug_node_options *node;
     // An array with fewer elements is stored on one server; others are spread over all
     // servers, by rows. 0: MXNET_KVSTORE_BIGARRAY_BOUND, or 1,000,000. All workers must

@@ -129,7 +129,7 @@ struct tug_table_stats {
     uint64_t pushes, pulls, pushed_keys, pulled_keys;
     uint64_t step;
     uint32_t day;
-    // Mode sync: number of the next batch; ssp: the slowest worker's clock.
+    // In mode sync this is the number of the next batch, in ssp the slowest worker's clock.
     uint64_t clock;
 };
 TUG_API int tug_table_stat(struct tug_client *c, uint32_t table,
@@ -195,8 +195,8 @@ TUG_API int tug_load(struct tug_client *c, uint32_t table, const char *path,
                      const char *name, uint64_t *ret_rows);
 
 // Pulls the whole table and writes it as text, in this process: a row a line, sorted by
-// key, floats that read back to the same bits. The file appears when it is complete. All
-// rows are in memory meanwhile. TUG_EIO if it cannot be written.
+// key, floats that read back to the same bits. The file appears when it is complete.
+// While it is written, all rows are in memory. TUG_EIO if it cannot be written.
 TUG_API int tug_dump(struct tug_client *c, uint32_t table, const char *file);
 
 // Dense variables are arrays of floats in a table, cut into blocks of `dim` floats, a row
@@ -234,7 +234,7 @@ TUG_API int tug_dense_pull_range(struct tug_dense *d, size_t variable, uint64_t 
 
 // Begins a batch whose gradients are sent one variable at a time (tug_dense_update), so
 // that a program's backward pass computes the next gradient while the last one is on its
-// way. Until tug_dense_finish_batch the program calls only these functions for `d`.
+// way. The program calls only these functions for `d` until tug_dense_finish_batch.
 // (Paddle's first version: ParameterUpdater's startBatch, update and finishBatch.)
 // TUG_EUSAGE if the table has mode sync, where a worker's part of a batch is one push.
 TUG_API int tug_dense_start_batch(struct tug_dense *d);
@@ -352,7 +352,8 @@ struct tug_accessor {
     float (*score)(void *ctx, const float *stats);
     // Decays the statistics in tug_shrink; returns true to remove the row. NULL: removes none.
     bool (*shrink)(void *ctx, float *stats, float threshold);
-    // Returns whether a save of this mode includes the row. NULL: all rows.
+    // Returns whether a save of this mode includes the row. If it is NULL, a save includes
+    // all rows.
     bool (*saved)(void *ctx, const float *stats, enum tug_save_mode mode);
     void *ctx;
 };

@@ -61,7 +61,7 @@ extern "C" {
 struct tug_model;
 
 // The progress of a pass of tug_model_train, reported a few times a second, and once at
-// the end of each pass, in order. With several labels the metrics are those of the first.
+// the end of each pass, in order. The metrics are those of the first label.
 // NAN: not known.
 struct tug_progress {
     // Number of the pass, from 1, and of the last one, over all calls.
@@ -109,7 +109,7 @@ struct tug_model_options {
 };
 
 // Opens a new model. `o` may be NULL: no options. Options are checked now, except those
-// about the data files. TUG_EUSAGE if one is wrong; *ret is unchanged then. TUG_EUSAGE also
+// about the data files. Returns TUG_EUSAGE, and leaves *ret unchanged, if one is wrong, and
 // for the options "data" (see tug_model_train), "json", "log-dir" and "cv".
 TUG_API int tug_model_open(struct tug_model **ret, const struct tug_model_options *o);
 // Opens a saved model: the newest save in the directory `path`, or one save. It is read
@@ -224,7 +224,7 @@ TUG_API int tug_model_predict(struct tug_model *m, const struct tug_data *data,
 // was trained on no matrix, or its save does not say.
 TUG_API uint64_t tug_model_columns(struct tug_model *m);
 // Returns the predictions of the last tug_model_predict with ret NULL, and their number
-// in *ret_n; valid until the next call on the model. NULL and 0 if there are none.
+// in *ret_n. The array is valid until the next call on the model. NULL and 0 if there are none.
 TUG_API const float *tug_model_predictions(const struct tug_model *m, size_t *ret_n);
 
 // Explains predictions, one JSON object a line, as `tug predict --explain --json` prints

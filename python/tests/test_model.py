@@ -530,7 +530,7 @@ def test_terminal(data, tmp_path):
 
 
 def test_with_options_keeps_the_others(data, tmp_path):
-    """What is not said again stays, rate and seed here; what is taken back comes from the saved model."""
+    """Options that the call leaves out stay, here rate and seed. An option set to None comes from the saved model."""
     matrix, labels = data
     heard, passes = [], []
     options = {"model": "fm", "dim": 4, "lr": 0.3, "seed": 9, "l2": 0.01, "threads": 1}

@@ -1,6 +1,6 @@
 // Accessors: what the columns of a row mean, and how gradients change them.
 //
-// To a table a row is a number of floats. An accessor knows which of them are weights,
+// A table sees a row as a number of floats. An accessor knows which of them are weights,
 // which are a rule's state, and which counts the row's updates. That suffices to apply
 // gradients, so that the owner of rows (a trainer, a server) need not know their model.
 //
@@ -65,11 +65,11 @@ struct accessor {
     uint32_t pull_width; // floats that a pull returns for a key
     uint32_t push_width; // floats that a push carries for a key
 
-    // With a lifecycle:
+    // The following members are for rows with a lifecycle.
     const struct accessor_class *class; // NULL: rows have no lifecycle (plain, merge)
     struct life life;
     uint32_t stats, n_stats; // columns of the statistics
-    // How many statistics a pull returns and a push carries.
+    // The numbers of statistics that a pull returns and that a push carries.
     uint32_t pulled_stats, pushed_stats;
     uint32_t extra;       // column of the extra row's handle + 1, as bits
     uint32_t extra_width; // floats of the extra row; 0: none

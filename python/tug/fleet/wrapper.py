@@ -327,7 +327,7 @@ class FleetWrapper(Named, OwnTables, Handle):
         return [bytes(out[i * len(info):(i + 1) * len(info)]) for i in range(n)]
 
     def set_clients(self, client_infos: Sequence[str]) -> None:
-        """Of all workers, by index."""
+        """Sets the addresses of all workers, by index."""
         if not isinstance(client_infos, (list, tuple)):
             raise ArgumentTypeError(f"client_infos: must be a list of texts, not {kind_of(client_infos)}")
         kept = [ffi.new("char[]", word(one, "client_infos")) for one in client_infos]

@@ -339,7 +339,7 @@ template <typename Val> class KVServer : public SimpleApp
                 new SArray<Val>(answer.vals)));
     }
     using SimpleApp::Response;
-    // With PS_VERBOSE=2 writes the log line of an answer that the library sends by
+    // Writes, with PS_VERBOSE=2, the log line of an answer that the library sends by
     // itself.
     void tell_response(const KVMeta &request, const KVPairs<Val> &answer)
     {

@@ -53,8 +53,8 @@ inline void Finalize(int customer_id, bool barrier = true)
     Postoffice::Get()->Finalize(customer_id, barrier);
 }
 
-// Start and Finalize without a customer id, as in ps-lite from 2015 to 2017. They stand
-// for customer 0.
+// These forms of Start and Finalize take no customer id, as in ps-lite from 2015 to 2017.
+// They stand for customer 0.
 inline void Start(const char *argv0 = nullptr)
 {
     Start(0, argv0);
