@@ -78,9 +78,9 @@ TUG_API bool tug_communicator_is_running(struct tug_communicator *m);
 TUG_API int tug_communicator_stop(struct tug_communicator *m, double seconds);
 
 // Ends the thread after the push that it is sending, drops the queued pushes, and frees
-// the communicator. To send the queued pushes, call tug_communicator_stop first. `c` may
-// be NULL.
-// TUG_EUSAGE in a callback of the client; the communicator then stays open.
+// the communicator. To send the queued pushes, call tug_communicator_stop first. `m` may
+// be NULL. In a callback of the client it returns TUG_EUSAGE, and the communicator stays
+// open.
 TUG_API int tug_communicator_close(struct tug_communicator *m);
 
 // Counts of a table's pushes since the communicator was opened, for
