@@ -7,7 +7,6 @@ standard input is a pipe from it.
 SPDX-License-Identifier: Apache-2.0
 """
 
-import contextlib
 import os
 import signal
 import socket
@@ -15,7 +14,6 @@ import subprocess
 import sys
 import time
 import weakref
-from random import SystemRandom
 from types import TracebackType
 from typing import Any, Dict, List, Mapping, NoReturn, Optional, Sequence, Type
 
@@ -104,15 +102,17 @@ class Process:
             self._popen.stdin.close()
 
 
-def _free_port() -> int:
-    """A port below those that the system gives to outgoing connections: one of these would be taken by another
-    process before the scheduler listens."""
-    random = SystemRandom()
-    for _ in range(1000):
-        port = random.randrange(10000, 32000)
-        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            return port
-    raise LaunchError("no port of 127.0.0.1 from 10000 to 32000 is free for the scheduler")
+def _hold_port() -> socket.socket:
+    """Returns a socket that is bound to a free port of 127.0.0.1 and keeps it from other processes: only one that names
+    the port and sets SO_REUSEADDR, as the scheduler does, may listen there."""
+    held = socket.socket()
+    try:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+    except OSError as error:
+        held.close()
+        raise LaunchError(f"no port of 127.0.0.1 is free for the scheduler: {error}") from error
+    return held
 
 
 class Cluster:
@@ -124,7 +124,8 @@ class Cluster:
                  dead_seconds: float, wait_seconds: float, echo: bool) -> None:
         self.servers, self.workers = servers, workers
         self.name = f"launch-{os.getpid()}-{time.monotonic_ns()}"
-        self.scheduler = f"127.0.0.1:{_free_port()}"
+        self._held = _hold_port()  # until the cluster's end
+        self.scheduler = f"127.0.0.1:{self._held.getsockname()[1]}"
         self.processes: List[Process] = []
         self._directory = _disk.of_process("launch")
         self._echo = echo
@@ -240,6 +241,7 @@ class Cluster:
                 pass  # the cluster has ended, and the caller knows why
         for p in self.processes:
             p.close()
+        self._held.close()
         _disk.remove_of_process(self._directory)
 
     def __enter__(self) -> "Cluster":

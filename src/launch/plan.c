@@ -39,20 +39,30 @@ static int find_host(struct plan *p, struct err *e)
                                  "missing: give --host");
 }
 
+// Another process that asked for any port could take one of these before a role listens
+// there: they are held until the run has ended.
+static int hold_port(struct plan *p, uint16_t *ret, struct err *e)
+{
+    TRY(route_hold_port(p->host, ret, &p->held[p->n_held], e));
+    p->n_held++;
+    return 0;
+}
+
 static int choose_ports(struct plan *p, struct err *e)
 {
     p->port = p->o->port;
     if (!p->o->program)
         return 0;
     p->server_ports = mem_zalloc((p->o->servers + 1) * sizeof(*p->server_ports));
-    if (p->server_ports == NULL)
+    p->held = mem_zalloc((p->o->servers + 1) * sizeof(*p->held));
+    if (p->server_ports == NULL || p->held == NULL)
         return err_nomem(e, "the ports");
     if (p->port == 0)
-        TRY(route_free_port(p->host, &p->port, e));
+        TRY(hold_port(p, &p->port, e));
     for (uint32_t i = 0; i < p->o->servers; i++) {
         p->server_ports[i] = (uint16_t)(REMOTE_PORT + i);
         if (p->hosts.n == 0)
-            TRY(route_free_port(p->host, &p->server_ports[i], e));
+            TRY(hold_port(p, &p->server_ports[i], e));
     }
     return 0;
 }
@@ -107,6 +117,9 @@ void plan_close(struct plan *p)
     hosts_free(&p->hosts);
     secrets_close(&p->secrets);
     mem_free(p->server_ports);
+    for (uint32_t i = 0; i < p->n_held; i++)
+        close(p->held[i]);
+    mem_free(p->held);
 }
 
 static const char *role_text(enum launch_role role, uint32_t rank, char to[48])

@@ -20,6 +20,8 @@ struct plan {
     char host[PLAN_ADDRESS_MAX]; // the scheduler's host
     uint16_t port;               // the scheduler's port; 0: it chooses one
     uint16_t *server_ports;      // for programs: ports in Paddle's list of servers
+    int *held;                   // sockets that keep these ports from other processes
+    uint32_t n_held;
     bool spin;
     struct hosts hosts; // n == 0: all run on this machine
     struct secrets secrets;

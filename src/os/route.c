@@ -125,6 +125,7 @@ int route_split(const char *address, char *ret_host, size_t cap, uint16_t *ret_p
     return 0;
 }
 
+// Returns the bound socket, or -1.
 static int bind_any(const struct addrinfo *a, uint16_t *ret)
 {
     int on = 1;
@@ -143,20 +144,22 @@ static int bind_any(const struct addrinfo *a, uint16_t *ret)
     int rc = bind(s, (struct sockaddr *)&any, a->ai_addrlen);
     if (rc == 0)
         rc = getsockname(s, (struct sockaddr *)&own, &len);
-    close(s);
-    if (rc == 0)
-        *ret = ntohs(own.ss_family == AF_INET ? ((struct sockaddr_in *)&own)->sin_port
-                                              : ((struct sockaddr_in6 *)&own)->sin6_port);
-    return rc;
+    if (rc != 0) {
+        close(s);
+        return -1;
+    }
+    *ret = ntohs(own.ss_family == AF_INET ? ((struct sockaddr_in *)&own)->sin_port
+                                          : ((struct sockaddr_in6 *)&own)->sin6_port);
+    return s;
 }
 
-int route_free_port(const char *host, uint16_t *ret, struct err *e)
+int route_hold_port(const char *host, uint16_t *ret, int *ret_held, struct err *e)
 {
     struct addrinfo *all;
     TRY(resolve(host, SOCK_STREAM, &all, e));
-    int rc = bind_any(all, ret);
+    *ret_held = bind_any(all, ret);
     freeaddrinfo(all);
-    if (rc != 0)
+    if (*ret_held < 0)
         return err_sys(e, TUG_EIO, "no port of '%.200s' is free", host);
     return 0;
 }
