@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "rule/rule.h"
 #include "save/save_internal.h"
-#include "store/store_internal.h"
+#include "store/store.h"
 
 static int differ(const char *path, const char *table, const char *what, const char *then,
                   const char *now, struct err *e)
@@ -325,11 +325,11 @@ static int load_file(struct load *l, struct rows_reader *r, struct err *e)
 {
     const struct rows_shape *shape = rows_shape(r);
     const struct store *s = l->store;
-    l->same_partitions = 1u << shape->partition_bits == s->n_parts &&
-                         shape->by_range == (s->config.place == CONFIG_RANGE);
+    l->same_partitions = shape->partition_bits == store_partition_bits(s) &&
+                         shape->by_range == (store_config(s)->place == CONFIG_RANGE);
     if (!l->same_partitions || l->mine == NULL)
         return rows_each(r, ROWS_ALL, load_block, l, e);
-    for (uint32_t p = 0; p < s->n_parts; p++)
+    for (uint32_t p = 0; p < 1u << shape->partition_bits; p++)
         if (is_mine(l, p))
             TRY(rows_each(r, p, load_block, l, e));
     return 0;
@@ -338,36 +338,32 @@ static int load_file(struct load *l, struct rows_reader *r, struct err *e)
 // Returns whether the saved state of the entry policy can be used by the store's policy.
 static bool same_entry(const struct save_table *t, const struct store *s)
 {
-    const struct entry_options *a = &t->config.entry, *b = &s->config.entry;
+    const struct entry_options *a = &t->config.entry, *b = &store_config(s)->entry;
     return strcmp(a->policy, b->policy) == 0 && a->capacity == b->capacity &&
            a->error == b->error && a->by_shows == b->by_shows &&
-           t->config.seed == s->config.seed && t->id == s->o.id;
+           t->config.seed == store_config(s)->seed && t->id == store_id(s);
 }
 
 // Makes room in the index for the rows of the first save, which has most of them. Keys
 // are spread evenly over partitions by hash. Over ranges they are not, so the number of
-// rows for this store is unknown. In a store with a cold tier most rows are demoted
-// again.
+// rows for this store is unknown.
 static void reserve_index(const struct load *l, const struct save_table *t)
 {
     struct store *s = l->store;
     uint64_t rows = 0;
     for (size_t i = 0; i < t->n_files; i++)
         rows += t->files[i].info.rows;
-    if (s->cold != NULL)
-        return;
     if (l->mine == NULL) {
-        table_reserve(s->rows, &rows, 0);
+        store_reserve(s, rows, NULL);
         return;
     }
-    if (s->config.place == CONFIG_RANGE)
-        return;
-    uint64_t *each = mem_array(s->n_parts, sizeof(*each));
-    if (each == NULL)
-        return;
-    for (uint32_t p = 0; p < s->n_parts; p++)
-        each[p] = is_mine(l, p) ? rows / s->n_parts + 1 : 0;
-    table_reserve(s->rows, each, s->o.partition_bits);
+    uint32_t n = 1u << store_partition_bits(s);
+    uint64_t *each = store_config(s)->place != CONFIG_RANGE ? mem_array(n, sizeof(*each))
+                                                            : NULL;
+    for (uint32_t p = 0; each != NULL && p < n; p++)
+        each[p] = is_mine(l, p) ? rows / n + 1 : 0;
+    if (each != NULL)
+        store_reserve(s, 0, each);
     mem_free(each);
 }
 
@@ -386,15 +382,6 @@ static int load_save(struct load *l, const struct save_chain *c, size_t save,
     return 0;
 }
 
-// Sets the day of all partitions; those whose own state is loaded afterwards get the day
-// in it.
-static void set_day(const struct load *l, uint32_t day)
-{
-    // including the partitions of other loops, whose day is shown, too
-    for (uint32_t p = 0; p < l->store->n_parts; p++)
-        l->store->parts[p].day = day;
-}
-
 // Checks everything before the first row that can be checked without reading all rows.
 static int check_load(const struct save_chain *c, const char *table, struct store *s,
                       uint32_t *ret_day, struct err *e)
@@ -402,7 +389,7 @@ static int check_load(const struct save_chain *c, const char *table, struct stor
     const struct save_table *newest = save_find_table(&c->saves[c->n - 1], table);
     if (newest == NULL)
         return no_such_table(c, table, e);
-    TRY(save_same_rows(&newest->config, &s->config, c->paths[c->n - 1], e));
+    TRY(save_same_rows(&newest->config, store_config(s), c->paths[c->n - 1], e));
     for (size_t i = 0; i < c->n; i++) {
         const struct save_table *t = save_find_table(&c->saves[i], table);
         if (t != NULL)
@@ -439,7 +426,8 @@ int save_load(const struct save_chain *c, const char *table, struct store *s,
     for (size_t i = 0; i < c->n && rc == 0; i++) {
         const struct save_table *t = save_find_table(&c->saves[i], table);
         if (i == c->n - 1)
-            set_day(&l, day);
+            store_set_day(s,
+                          day); // of other loops' partitions, too: status shows the day
         if (t != NULL)
             rc = load_save(&l, c, i, t, e);
     }

@@ -15,7 +15,7 @@
 #include "kit/saves.h"
 #include "kit/test.h"
 #include "os/disk.h"
-#include "store/store_internal.h"
+#include "store/store.h"
 
 // Lets n owners write one file each into one save.
 static void save_owners(struct store **s, uint32_t n, const char *dir,
@@ -25,7 +25,7 @@ static void save_owners(struct store **s, uint32_t n, const char *dir,
     char path[FILE_PATH_MAX], name[SAVE_FILE_MAX], file[FILE_PATH_MAX];
     OK(save_begin(dir, mode, &m, path, &ok_e));
     struct save_table *t = save_add_table(&m, STORES_ID, store_config(s[0]),
-                                          s[0]->o.partition_bits, NULL);
+                                          store_partition_bits(s[0]), NULL);
     assert_non_null(t);
     for (uint32_t i = 0; i < n; i++) {
         struct cut_options o = {.mode = mode};
@@ -148,7 +148,7 @@ static void test_other_partitions(void **state)
                 load_owners(r, 3, dir, settings, bits);
                 struct rows_image x = image_of_all(r, 3);
                 assert_true(rows_image_equal(&x, &was));
-                assert_int_equal(r[0]->parts[0].day, 1);
+                assert_int_equal(store_day_of(r[0]), 1);
                 rows_image_free(&x);
                 close_all(r, 3);
             }

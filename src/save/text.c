@@ -27,8 +27,8 @@ enum text_life text_life(const struct accessor *a)
 
 const char *text_accessor(const struct store *s)
 {
-    const struct accessor_class *c = accessor_find(s->config.accessor.name, NULL);
-    return c != NULL ? c->name : s->config.accessor.name;
+    const struct accessor_class *c = accessor_find(store_config(s)->accessor.name, NULL);
+    return c != NULL ? c->name : store_config(s)->accessor.name;
 }
 
 // Returns whether rows are counters. These are doubles; their halves are meaningless as
@@ -93,7 +93,7 @@ static void weight_columns(const struct accessor *a, struct text_columns *ret)
 int text_columns(const struct store *s, bool state, struct text_columns *ret,
                  struct err *e)
 {
-    const struct accessor *a = &s->accessor;
+    const struct accessor *a = store_accessor(s);
     *ret = (struct text_columns){0};
     ret->row = mem_array(a->width + 1, sizeof(*ret->row));
     ret->extra = mem_array(a->extra_width + 1, sizeof(*ret->extra));
@@ -225,7 +225,7 @@ static int name_floats(struct buf *to, const char *name, uint32_t n)
 
 static int name_columns(struct export *x)
 {
-    const struct accessor *a = &x->s->accessor;
+    const struct accessor *a = store_accessor(x->s);
     enum text_life life = text_life(a);
     struct buf *to = &x->text;
     bool has_life = life != LIFE_OTHER;
@@ -251,12 +251,12 @@ static int name_columns(struct export *x)
 
 static int put_head(struct export *x)
 {
-    const struct table_config *c = &x->s->config;
+    const struct table_config *c = store_config(x->s);
     TRY(buf_printf(&x->text,
                    "# tug table %s accessor=%s dim=%u state=%s day=%u step=%" PRIu64
                    "\n# key",
                    c->name, text_accessor(x->s), c->accessor.dim, x->state ? "yes" : "no",
-                   x->day, x->s->step));
+                   x->day, store_step_of(x->s)));
     TRY(name_columns(x));
     return buf_add(&x->text, "\n", 1);
 }
@@ -280,14 +280,15 @@ static int note_key(void *ctx, uint64_t key, const float *row, const float *extr
 
 static size_t row_floats(const struct export *x)
 {
-    return (size_t)x->s->accessor.width + x->s->accessor.extra_width;
+    const struct accessor *a = store_accessor(x->s);
+    return (size_t)a->width + a->extra_width;
 }
 
 static int note_row(void *ctx, uint64_t key, const float *row, const float *extra,
                     struct err *e)
 {
     struct export *x = ctx;
-    const struct accessor *a = &x->s->accessor;
+    const struct accessor *a = store_accessor(x->s);
     if (key < x->first || key > x->last)
         return 0;
     if (x->n_rows == x->max_rows)
@@ -304,7 +305,7 @@ static int note_row(void *ctx, uint64_t key, const float *row, const float *extr
 
 static int each_row(struct export *x, store_row_fn fn, struct err *e)
 {
-    for (uint32_t p = 0; p < x->s->n_parts; p++)
+    for (uint32_t p = 0; p < 1u << store_partition_bits(x->s); p++)
         TRY(store_each(x->s, p, fn, x, e));
     return 0;
 }
@@ -319,7 +320,7 @@ static int export_range(struct export *x, size_t from, size_t n, struct err *e)
     for (size_t i = 0; i < x->n_rows; i++) {
         size_t at = x->rows[i].handle;
         const float *row = x->values + at * row_floats(x);
-        const float *extra = x->has_extra[at] ? row + x->s->accessor.width : NULL;
+        const float *extra = x->has_extra[at] ? row + store_accessor(x->s)->width : NULL;
         if (put_row(x, x->rows[i].key, row, extra) != 0)
             return err_nomem(e, "the text of a row");
         TRY(flush(x, TEXT_PUT, e));
@@ -348,10 +349,12 @@ static int export_rows(struct export *x, struct err *e)
 
 int text_export(struct store *s, bool state, text_put_fn put, void *ctx, struct err *e)
 {
-    struct export x = {
-        .s = s, .state = state, .put = put, .ctx = ctx, .text = BUF_INIT(TEXT_MAX)};
-    for (uint32_t p = 0; p < s->n_parts; p++)
-        x.day = s->parts[p].day > x.day ? s->parts[p].day : x.day;
+    struct export x = {.s = s,
+                       .state = state,
+                       .put = put,
+                       .ctx = ctx,
+                       .day = store_day_of(s),
+                       .text = BUF_INIT(TEXT_MAX)};
     int rc = text_columns(s, state, &x.columns, e);
     if (rc == 0 && put_head(&x) != 0)
         rc = err_nomem(e, "the text of a table");

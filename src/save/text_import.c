@@ -66,7 +66,7 @@ void text_import_abort(struct text_import *x)
 
 static int open_batch(struct text_import *x, struct err *e)
 {
-    const struct accessor *a = &x->s->accessor;
+    const struct accessor *a = store_accessor(x->s);
     size_t floats = (size_t)a->width + a->extra_width;
     x->max = BATCH_BYTES / (floats * sizeof(float) + 1) + 1;
     x->max = x->max < BATCH_ROWS ? x->max : BATCH_ROWS;
@@ -90,9 +90,10 @@ static int open_batch(struct text_import *x, struct err *e)
 // Ends days of the table until its day is at least this one.
 static void reach_day(struct text_import *x, uint32_t day)
 {
-    while (x->s->parts[0].day < day)
+    while (x->day < day) {
         store_day(x->s);
-    x->day = x->s->parts[0].day;
+        x->day++;
+    }
 }
 
 // Returns a day so late that on it rows can have been unseen for as long as any setting
@@ -115,7 +116,7 @@ int text_import_open(struct text_import **ret, struct store *s, bool paddle,
     *x = (struct text_import){.s = s,
                               .paddle = paddle,
                               .text = BUF_INIT(LINE_MAX_BYTES),
-                              .day = s->parts[0].day};
+                              .day = store_day_of(s)};
     int rc = text_columns(s, true, &x->columns, e);
     if (rc == 0)
         rc = text_columns(s, false, &x->weights, e);
@@ -125,8 +126,8 @@ int text_import_open(struct text_import **ret, struct store *s, bool paddle,
         text_import_abort(x);
         return rc;
     }
-    if (paddle && text_life(&s->accessor) != LIFE_OTHER)
-        reach_day(x, least_day(&s->accessor.life));
+    if (paddle && text_life(store_accessor(s)) != LIFE_OTHER)
+        reach_day(x, least_day(&store_accessor(s)->life));
     *ret = x;
     return 0;
 }
@@ -143,7 +144,7 @@ static int by_partition_and_key(const void *a, const void *b)
 
 static int put_batch(struct text_import *x, struct err *e)
 {
-    const struct accessor *a = &x->s->accessor;
+    const struct accessor *a = store_accessor(x->s);
     size_t n = 0, n_extras = 0;
     if (x->n > 0)
         qsort(x->items, x->n, sizeof(*x->items), by_partition_and_key);
@@ -172,18 +173,12 @@ static int put_batch(struct text_import *x, struct err *e)
 // Returns the next row of the batch, initialized as a new row with its key.
 static struct text_row begin_row(struct text_import *x, uint64_t key)
 {
-    const struct accessor *a = &x->s->accessor;
-    const struct table_config *c = &x->s->config;
+    const struct accessor *a = store_accessor(x->s);
     struct text_row r = {.row = x->read_rows + x->n * a->width,
                          .extra = x->read_extras + x->n * a->extra_width,
                          .day = x->day};
-    struct life_time t = {.day = x->day, .step = x->s->step};
     x->items[x->n] = (struct item){store_partition(x->s, key), (uint32_t)x->n, key};
-    table_first_values(x->s->rows, key, r.row);
-    if (a->class != NULL && a->class->life.begin != NULL)
-        a->class->life.begin(a, r.row, t);
-    if (a->extra_width > 0)
-        accessor_first_extra(a, x->s->rows, key, c->extra_low, c->extra_high, r.extra);
+    store_first_row(x->s, key, x->day, r.row, a->extra_width > 0 ? r.extra : NULL);
     return r;
 }
 
@@ -259,7 +254,7 @@ static int tug_row(struct text_import *x, struct text_row *r, uint32_t n, struct
 static int block_row(struct text_import *x, const char *at, struct text_row *r,
                      bool *ret_entered, struct err *e)
 {
-    const struct accessor_group *g = x->s->accessor.groups;
+    const struct accessor_group *g = store_accessor(x->s)->groups;
     double number[3];
     for (int i = 0; i < 3; i++) {
         at = spaces(at);
@@ -290,7 +285,7 @@ static int row_line(struct text_import *x, const char *at, struct err *e)
     bool entered = true;
     TRY(read_key(x, &at, &key, e));
     struct text_row r = begin_row(x, key);
-    if (x->paddle && text_life(&x->s->accessor) == LIFE_OTHER) {
+    if (x->paddle && text_life(store_accessor(x->s)) == LIFE_OTHER) {
         TRY(block_row(x, at, &r, &entered, e));
     } else {
         TRY(read_numbers(x, at, &n, e));
@@ -313,12 +308,13 @@ static int head_line(struct text_import *x, const char *at, struct err *e)
     if (sscanf(at, "# tug table %63s accessor=%31s dim=%u state=%3s day=%u step=%" SCNu64,
                name, accessor, &dim, state, &day, &step) != 6)
         return 0; // the line is a comment
-    if (strcmp(accessor, text_accessor(s)) != 0 || dim != s->config.accessor.dim)
+    if (strcmp(accessor, text_accessor(s)) != 0 || dim != store_config(s)->accessor.dim)
         return err_set(
             e, TUG_EDATA,
             "%s:%" PRIu64
             ": rows of accessor %s with dim %u cannot become rows of %s with dim %u",
-            x->name, x->line, accessor, dim, text_accessor(s), s->config.accessor.dim);
+            x->name, x->line, accessor, dim, text_accessor(s),
+            store_config(s)->accessor.dim);
     x->state = strcmp(state, "yes") == 0;
     if (day > DAYS_MAX)
         return wrong(x, e, "there are not as many days");

@@ -6,7 +6,7 @@
 #define TUG_SAVE_TEXT_INTERNAL_H
 
 #include "save/text.h"
-#include "store/store_internal.h"
+#include "store/store.h"
 
 // How a row stores a number: as a float, as a double in two floats, as bits, or as a day,
 // which is written as the number of days since then.

@@ -30,7 +30,7 @@ static uint32_t paddle_state(const struct rule_params *r, uint32_t n)
 
 int text_paddle_check(const struct store *s, struct err *e)
 {
-    const struct accessor *a = &s->accessor;
+    const struct accessor *a = store_accessor(s);
     enum text_life life = text_life(a);
     if (life == LIFE_OTHER && (a->pushed_stats > 0 || a->n_groups > 1))
         return err_set(e, TUG_EUSAGE,
@@ -168,7 +168,7 @@ static int wide_row(const struct accessor *a, const double *x, uint32_t n,
 int text_paddle_row(const struct store *s, const double *x, uint32_t n,
                     struct text_row *ret, const char *where, struct err *e)
 {
-    const struct accessor *a = &s->accessor;
+    const struct accessor *a = store_accessor(s);
     return text_life(a) == LIFE_WIDE ? wide_row(a, x, n, ret, where, e)
                                      : single_row(a, x, n, ret, where, e);
 }

@@ -9,7 +9,6 @@
 #include "base/alloc.h"
 #include "base/finite.h"
 #include "base/hash.h"
-#include "table/table_internal.h"
 
 enum {
     LIST_FIRST = 8,

@@ -97,6 +97,9 @@ void store_set_step(struct store *s, uint64_t step);
 uint64_t store_step_of(const struct store *s);
 // Ends a day: from now on rows are unseen for one day more.
 void store_day(struct store *s);
+// Returns how many days have ended: the most of all partitions, which differ only after a
+// load or a move.
+uint32_t store_day_of(const struct store *s);
 
 // Return and set the checksum of the manifest of the base or delta that published the
 // table last, or of the save that it was loaded from; 0: none. A delta can only follow
@@ -169,6 +172,18 @@ int store_each(struct store *s, uint32_t partition, store_row_fn fn, void *ctx,
 int store_each_from(struct store *s, uint32_t partition, uint64_t from, store_row_fn fn,
                     void *ctx, struct err *e);
 
+// Writes the values that a new row of `key` has on that day. ret_extra: its extra row, or
+// NULL.
+void store_first_row(const struct store *s, uint64_t key, uint32_t day, float *ret_row,
+                     float *ret_extra);
+
+// Makes room in the index of an empty store for `n` rows, or for rows[p] rows of each
+// partition p if `rows` is not NULL. A hint for loads. A store with a cold tier ignores
+// it, since most rows are demoted again.
+void store_reserve(struct store *s, uint64_t n, const uint64_t *rows);
+// Sets the day of all partitions. For loads: a partition whose own state is put
+// afterwards gets the day in it.
+void store_set_day(struct store *s, uint32_t day);
 // Sets the error for a loaded value that is not finite, and returns TUG_EDATA.
 int store_not_finite(uint64_t key, const char *table, struct err *e);
 // Put saved rows: they replace rows or make them, whatever the entry policy says. For

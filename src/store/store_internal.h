@@ -19,8 +19,9 @@
 #include "base/buf.h"
 #include "base/hash.h"
 #include "store/store.h"
+#include "table/reclaim.h"
 #include "table/slabs.h"
-#include "table/table_internal.h"
+#include "table/table.h"
 
 // Lists that grow.
 struct handle_list {

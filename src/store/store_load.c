@@ -55,6 +55,19 @@ static int load_entry(struct store *s, struct store_part *part, const void *byte
     return 0;
 }
 
+void store_reserve(struct store *s, uint64_t n, const uint64_t *rows)
+{
+    if (s->cold == NULL)
+        table_reserve(s->rows, rows != NULL ? rows : &n,
+                      rows != NULL ? s->o.partition_bits : 0);
+}
+
+void store_set_day(struct store *s, uint32_t day)
+{
+    for (uint32_t p = 0; p < s->n_parts; p++)
+        s->parts[p].day = day;
+}
+
 int store_put_partition(struct store *s, uint32_t partition, const void *bytes, size_t n,
                         struct err *e)
 {

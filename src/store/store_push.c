@@ -287,16 +287,11 @@ int store_push(struct store *s, const struct store_push *p, size_t *ret_keys,
 
 // Pulls a key without a row, in a table with a lifecycle: the initial values that a push
 // would give the row.
-static void pull_first(struct store *s, uint64_t key, struct life_time t, float *ret)
+static void pull_first(struct store *s, uint64_t key, uint32_t day, float *ret)
 {
     const struct accessor *a = &s->accessor;
     float *row = s->first, *extra = s->begins_whole ? row + a->width : NULL;
-    table_first_values(s->rows, key, row);
-    if (s->life->begin != NULL)
-        s->life->begin(a, row, t);
-    if (extra != NULL)
-        accessor_first_extra(a, s->rows, key, s->config.extra_low, s->config.extra_high,
-                             extra);
+    store_first_row(s, key, day, row, extra);
     accessor_gather_life(a, &row, &extra, 1, ret);
 }
 
@@ -315,10 +310,10 @@ static void gather(struct store *s, const struct store_batch *b, float *values)
             accessor_first(a, s->rows, b->keys[i], values + (size_t)i * a->pull_width);
     for (uint32_t r = 0; r < b->n_runs && s->lives; r++) {
         const struct store_run *run = &s->batch.runs[r];
-        struct life_time t = store_time(s, run->partition);
+        uint32_t day = s->parts[run->partition].day;
         for (uint32_t i = run->begin; i < run->end; i++)
             if (s->batch.rows[i] == NULL)
-                pull_first(s, b->keys[i], t, values + (size_t)i * a->pull_width);
+                pull_first(s, b->keys[i], day, values + (size_t)i * a->pull_width);
     }
 }
 

@@ -12,7 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/hash.h"
-#include "table/table_internal.h"
+#include "table/reclaim.h"
 
 enum {
     PACK_SLACK = 64,
@@ -27,7 +27,7 @@ enum {
 static void take_from_limbo(struct store *s)
 {
     uint32_t handle;
-    limbo_refresh(&s->extra_limbo, &s->rows->reclaim);
+    limbo_refresh(&s->extra_limbo, table_reclaim(s->rows));
     while (handle_list_reserve(&s->extra_free, 1) == 0 &&
            (handle = limbo_pop(&s->extra_limbo)) != TABLE_NONE)
         s->extra_free.at[s->extra_free.n++] = handle;
@@ -82,7 +82,7 @@ void store_free_extra(struct store *s, float *row)
     accessor_set_extra(&s->accessor, row, TABLE_NONE);
     // If memory is out, the extra row is lost: no row refers to it.
     if (s->steps)
-        limbo_push(&s->extra_limbo, handle, reclaim_stamp(&s->rows->reclaim));
+        limbo_push(&s->extra_limbo, handle, reclaim_stamp(table_reclaim(s->rows)));
     else
         (void)handle_list_add(&s->extra_free, handle);
     s->n_extras--;
@@ -192,18 +192,28 @@ int store_add_new_rows(struct store *s, uint32_t p, const uint64_t *keys, size_t
     return 0;
 }
 
+void store_first_row(const struct store *s, uint64_t key, uint32_t day, float *ret_row,
+                     float *ret_extra)
+{
+    const struct table_config *c = &s->config;
+    struct life_time t = {.day = day, .step = s->step};
+    table_first_values(s->rows, key, ret_row);
+    if (s->life->begin != NULL)
+        s->life->begin(&s->accessor, ret_row, t);
+    if (ret_extra != NULL)
+        accessor_first_extra(&s->accessor, s->rows, key, c->extra_low, c->extra_high,
+                             ret_extra);
+}
+
 int store_make_rows(struct store *s, uint32_t p, const uint64_t *keys, size_t n,
                     uint32_t *ret_handles, struct err *e)
 {
     if (s->begins_whole && store_reserve_extras(s, n) != 0)
         return err_nomem(e, "rows of a table");
     TRY(store_add_new_rows(s, p, keys, n, ret_handles, e));
-    struct life_time t = store_time(s, p);
     for (size_t i = 0; i < n; i++) {
         float *row = store_row_at(s, ret_handles[i]);
-        table_first_values(s->rows, keys[i], row);
-        if (s->life->begin != NULL)
-            s->life->begin(&s->accessor, row, t);
+        store_first_row(s, keys[i], s->parts[p].day, row, NULL);
         if (s->begins_whole)
             store_make_extra(s, row);
     }
@@ -234,9 +244,7 @@ static int unique(struct store *s, struct handle_list *l)
 
 bool store_is_live(const struct store *s, uint32_t p, uint32_t handle)
 {
-    uint64_t word = atomic_load_explicit(&s->rows->slabs.live[handle >> 6],
-                                         memory_order_relaxed);
-    return (word >> (handle & 63) & 1) != 0 &&
+    return table_is_live(s->rows, handle) &&
            store_partition(s, store_key_at(s, handle)) == p;
 }
 

@@ -11,6 +11,14 @@ static uint64_t count_bits(const struct handle_bits *b)
     return n;
 }
 
+uint32_t store_day_of(const struct store *s)
+{
+    uint32_t day = 0;
+    for (uint32_t p = 0; p < s->n_parts; p++)
+        day = s->parts[p].day > day ? s->parts[p].day : day;
+    return day;
+}
+
 struct store_stats store_stats(const struct store *s)
 {
     struct store_stats x = s->stats;
@@ -18,6 +26,7 @@ struct store_stats store_stats(const struct store *s)
     x.extra_rows = s->n_extras;
     x.changed = count_bits(&s->changed);
     x.step = s->step;
+    x.day = store_day_of(s);
     x.bytes = t.row_bytes + t.index_bytes + s->entry_bytes;
     if (s->accessor.extra_width > 0)
         x.bytes += slabs_bytes(&s->extras);
@@ -28,7 +37,6 @@ struct store_stats store_stats(const struct store *s)
                            part->published.cap;
         x.bytes += handles * sizeof(uint32_t) + part->gone.cap * sizeof(uint64_t);
         x.cold_rows += part->cold;
-        x.day = part->day > x.day ? part->day : x.day;
     }
     if (s->cold != NULL)
         cold_stats(s, &x);

@@ -32,6 +32,10 @@ struct reclaim {
 void reclaim_open(struct reclaim *r);
 void reclaim_close(struct reclaim *r); // no reader may be open
 
+// Returns the epochs of a table's readers, for a store that keeps more memory for its rows
+// and frees it as rows are freed. The table owns them.
+struct reclaim *table_reclaim(struct table *t);
+
 int reclaim_join(struct reclaim *r, struct table_reader **ret, struct err *e);
 
 // Returns the stamp for rows just taken out of the index.

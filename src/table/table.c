@@ -293,6 +293,13 @@ uint32_t table_handles(const struct table *t)
     return (uint32_t)slabs_end(&t->slabs);
 }
 
+bool table_is_live(const struct table *t, uint32_t handle)
+{
+    uint64_t word = atomic_load_explicit(&t->slabs.live[handle >> 6],
+                                         memory_order_relaxed);
+    return (word >> (handle & 63) & 1) != 0;
+}
+
 void table_first_values(const struct table *t, uint64_t key, float *ret_row)
 {
     table_first_columns(t, key, 0, t->options.width, ret_row);

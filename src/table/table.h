@@ -49,6 +49,12 @@ struct table_options {
 
 struct table;
 
+// Returns the partition of a hash; with 0 bits there is one partition.
+static inline uint32_t table_partition(uint64_t hash, uint32_t bits)
+{
+    return bits == 0 ? 0 : (uint32_t)(hash >> (64 - bits));
+}
+
 int table_open(struct table **ret, const struct table_options *o, struct err *e);
 void table_close(struct table *t); // NULL is fine; no reader may be pinned
 
@@ -121,6 +127,8 @@ static inline void table_row_prefetch(const float *row, size_t bytes)
 
 // Returns a bound of all handles given out so far, for arrays indexed by handle.
 uint32_t table_handles(const struct table *t);
+// Returns whether a handle that was given out has a row now.
+bool table_is_live(const struct table *t, uint32_t handle);
 
 // Writes the initial values of the row of `key` (width floats), which a pull of a missing
 // key returns, or only its columns [begin, begin + n).

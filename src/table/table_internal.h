@@ -46,10 +46,4 @@ static inline struct stripe *table_stripe(const struct table *t, uint64_t hash)
     return &t->stripes[hash >> (64 - TABLE_STRIPE_BITS)];
 }
 
-// Returns the partition of a hash; with 0 bits there is one partition.
-static inline uint32_t table_partition(uint64_t hash, uint32_t bits)
-{
-    return bits == 0 ? 0 : (uint32_t)(hash >> (64 - bits));
-}
-
 #endif

@@ -127,6 +127,11 @@ void table_close(struct table *t)
     mem_free(t);
 }
 
+struct reclaim *table_reclaim(struct table *t)
+{
+    return &t->reclaim;
+}
+
 const struct table_options *table_options(const struct table *t)
 {
     return &t->options;
