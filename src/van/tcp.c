@@ -81,6 +81,8 @@ static void finish_round(struct tcp_van *v)
     if (v->handler.tick != NULL && !v->freeing)
         v->tick_due = v->handler.tick(v->handler.ctx, v->now);
     flush_dirty(v);
+    tcp_check(v);
+    v->rounds++;
 }
 
 static void timer_rang(uv_timer_t *timer)
@@ -355,7 +357,7 @@ static void van_free_now(struct van *base)
         struct tcp_link *l = v->links.list[i].link;
         if (l->state == LINK_OPEN)
             tcp_link_say_end(l);
-        if (l->state != LINK_CLOSING)
+        if (l->state != LINK_CLOSING && l->state != LINK_DEAD)
             tcp_link_end(l, LINK_DEAD);
     }
     flush_dirty(v);

@@ -89,7 +89,7 @@ void tcp_dial_failed(struct tcp_link *l, const struct err *why, bool final)
         return;
     }
     l->why = *why;
-    l->state = LINK_WAITING;
+    tcp_link_becomes(l, LINK_WAITING);
     bool more = !final && d->next < d->n_found;
     if (!more)
         (void)take_address(
@@ -168,7 +168,7 @@ static bool open_stream(struct tcp_link *l)
     }
     l->stream->link = l;
     l->stream->connect.data = l->stream;
-    l->state = LINK_CONNECTING;
+    tcp_link_becomes(l, LINK_CONNECTING);
     return true;
 }
 
@@ -245,7 +245,7 @@ static void look_up(struct tcp_link *l)
 {
     struct tcp_dial *d = l->dial;
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
-    l->state = LINK_RESOLVING;
+    tcp_link_becomes(l, LINK_RESOLVING);
     tcp_link_due_at(l, d->deadline);
     d->lookup = mem_zalloc(sizeof(*d->lookup));
     int rc = UV_ENOMEM;

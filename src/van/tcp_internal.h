@@ -8,6 +8,7 @@
 //   tcp_prove.c   the handshake of a link
 //   tcp_out.c     sending
 //   tcp_limits.c  strangers, slow peers, and the budget of all links
+//   tcp_check.c   the states of a link, and invariants, for builds with assertions
 //
 // A link outlives its sockets (connecting takes several), and a socket may outlive its
 // link: libuv closes it later, and its struct tcp_stream is freed then. Links are freed
@@ -17,6 +18,7 @@
 #ifndef TUG_VAN_TCP_INTERNAL_H
 #define TUG_VAN_TCP_INTERNAL_H
 
+#include <assert.h>
 #include <uv.h>
 
 #include "os/clock.h"
@@ -41,7 +43,7 @@ enum {
 enum tcp_state {
     LINK_WAITING, // waits for the next attempt to connect
     LINK_RESOLVING,
-    LINK_CONNECTING,
+    LINK_CONNECTING, // also an accepted link, before it was looked at
     LINK_SHAKING, // the TLS handshake
     LINK_PROVING, // the token, or only nonces: see handshake.h
     LINK_OPEN,
@@ -178,6 +180,7 @@ struct tcp_van {
     uint64_t accept_due; // when waiting listeners try again
     uint64_t tick_due;
     uint32_t events; // number of events in this round
+    uint64_t rounds; // number of rounds before this one
     bool in_round;
     bool deferred;  // van_defer is on
     bool unsettled; // libuv has been given something since it last ran
@@ -186,6 +189,23 @@ struct tcp_van {
     char *plain;   // a decrypted TLS record
     char *scratch; // small pieces joined to one TLS record
 };
+
+// tcp_check.c. tcp_may_follow is the table of the states that may follow each other.
+bool tcp_may_follow(enum tcp_state from, enum tcp_state to);
+#ifndef NDEBUG
+void tcp_check(const struct tcp_van *v);
+#else
+static inline void tcp_check(const struct tcp_van *v)
+{
+    (void)v;
+}
+#endif
+
+static inline void tcp_link_becomes(struct tcp_link *l, enum tcp_state next)
+{
+    assert(tcp_may_follow(l->state, next));
+    l->state = next;
+}
 
 // tcp_listen.c
 int tcp_listen(struct van *base, const char *address, char ret[VAN_ADDRESS_MAX],

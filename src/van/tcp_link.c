@@ -114,7 +114,7 @@ void tcp_link_open(struct tcp_link *l)
     struct tcp_van *v = l->van;
     tcp_dial_free(l);
     l->reader.max_bytes = l->accepted ? STRANGER_BYTES : UINT64_MAX;
-    l->state = LINK_OPEN;
+    tcp_link_becomes(l, LINK_OPEN);
     l->opened = true;
     if (v->options.prover != NULL)
         tcp_limits_known(l); // the link is not a stranger any more
@@ -361,7 +361,7 @@ static void begin_session(struct tcp_link *l)
 {
     struct err e;
     struct tcp_van *v = l->van;
-    l->state = LINK_SHAKING;
+    tcp_link_becomes(l, LINK_SHAKING);
     if (tls_session_open(&l->tls, v->options.tls, l->accepted, &v->pool, &e) != 0)
         tcp_link_fail(l, &e);
     else if (!l->accepted)
@@ -411,6 +411,7 @@ struct tcp_link *tcp_link_new(struct tcp_van *v, bool accepted)
     }
     l->van = v;
     l->accepted = accepted;
+    l->state = accepted ? LINK_CONNECTING : LINK_WAITING;
     l->known = !accepted;
     l->due = VAN_NEVER;
     v->n_accepted += accepted;
@@ -432,7 +433,7 @@ void tcp_link_disconnect(struct tcp_link *l)
 void tcp_link_end(struct tcp_link *l, enum tcp_state state)
 {
     struct tcp_van *v = l->van;
-    l->state = state;
+    tcp_link_becomes(l, state);
     v->events++;
     if (l->ended)
         return;
@@ -496,7 +497,7 @@ void tcp_close_link(struct van *base, van_link number)
         tcp_link_end(l, LINK_DEAD);
         return;
     }
-    l->state = LINK_CLOSING;
+    tcp_link_becomes(l, LINK_CLOSING);
     tcp_link_due_at(l, clock_ns() + LINGER_NS);
     tcp_out_flush(l);
 }

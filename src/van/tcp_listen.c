@@ -24,7 +24,7 @@ static void refuse(struct tcp_listener *listener, struct tcp_link *l)
     if (v->options.tls == NULL) {
         tcp_limits_say_full(v, &e);
         struct msg_error m = {.code = e.code, .what = wire_text(e.text)};
-        l->state = LINK_OPEN;
+        tcp_link_becomes(l, LINK_OPEN);
         tcp_send(&v->base, l->number, MSG_ERROR, 0, &m, NULL);
     }
     tcp_close_link(&v->base, l->number);

@@ -102,7 +102,7 @@ void tcp_prove_begin(struct tcp_link *l)
         return;
     }
     forget(l);
-    l->state = LINK_PROVING;
+    tcp_link_becomes(l, LINK_PROVING);
     l->handshake = mem_zalloc(sizeof(*l->handshake));
     int rc = l->handshake != NULL ? look(l, &link, &e) : err_nomem(&e, "a handshake");
     if (rc != 0 && l->dial != NULL) {
