@@ -290,6 +290,7 @@ static uint64_t on_tick(void *ctx, uint64_t now)
     next = clock_earlier(next, kv_barriers_look(n, now));
     next = clock_earlier(next, kv_peers_look(n, now));
     next = clock_earlier(next, kv_handle_look(n, now));
+    kv_node_check(n, now);
     return clock_earlier(next, expires);
 }
 

@@ -1,22 +1,23 @@
 // Shared by the files of kvapp: the node, its peers, customers, its own requests and
 // those of others.
 //
-//   start.c options, joining, leaving
-//   node.c roster, ids and ranks; handlers of the van's events
-//   host.c      the scheduler, in the process of that role
-//   peers.c links to other nodes, opened with the first request
-//   app.c       customers; simple requests; waiting
-//   request.c requests of this node, from their call to their end
-//   kv.c pushes and pulls: cutting by range or slicer, putting together
-//   message.c   requests and answers by hand
-//   barrier.c   barriers of nodes, and of single customers
-//   received.c requests of other nodes, and their answers
-//   handle.c    handlers of requests and responses
-//   kept.c memory of other nodes' requests that programs keep
-//   line.c queues by priority, of parts to send and requests to handle
-//   numbers.c requests that arrive again after a link broke
-//   store.c     the default store
-//   above.c functions for kvstore
+//   start.c       options, joining, leaving
+//   node.c        roster, ids and ranks; handlers of the van's events
+//   host.c        the scheduler, in the process of that role
+//   peers.c       links to other nodes, opened with the first request
+//   app.c         customers; simple requests; waiting
+//   request.c     requests of this node, from their call to their end
+//   kv.c          pushes and pulls: cutting by range or slicer, putting together
+//   message.c     requests and answers by hand
+//   barrier.c     barriers of nodes, and of single customers
+//   received.c    requests of other nodes, and their answers
+//   handle.c      handlers of requests and responses
+//   kept.c        memory of other nodes' requests that programs keep
+//   line.c        queues by priority, of parts to send and requests to handle
+//   numbers.c     requests that arrive again after a link broke
+//   store.c       the default store
+//   above.c       functions for kvstore
+//   node_check.c  invariants, for builds with assertions
 //
 // Only the thread that has the van (pump.h) may use these structs and functions, unless a
 // comment says otherwise.
@@ -261,6 +262,16 @@ struct tug_node {
     struct exit_callback *exits;
     size_t n_exits;
 };
+
+// node_check.c
+#ifndef NDEBUG
+void kv_node_check(struct tug_node *n, uint64_t now);
+#else
+static inline void kv_node_check(struct tug_node *n, uint64_t now)
+{
+    (void)n, (void)now;
+}
+#endif
 
 // node.c
 struct van_handler kv_node_handler(struct tug_node *n);
