@@ -44,8 +44,8 @@ enum tcp_state {
     LINK_WAITING, // waits for the next attempt to connect
     LINK_RESOLVING,
     LINK_CONNECTING, // also an accepted link, before it was looked at
-    LINK_SHAKING, // the TLS handshake
-    LINK_PROVING, // the token, or only nonces: see handshake.h
+    LINK_SHAKING,    // the TLS handshake
+    LINK_PROVING,    // the token, or only nonces: see handshake.h
     LINK_OPEN,
     LINK_CLOSING, // after van_close_link: sends the queued bytes
     LINK_FAILED,  // `closed` has still to be called
