@@ -1,9 +1,9 @@
 // tug: sums of rows by bags, for models that compute outside the library.
 //
 // A bag is a group of ids whose rows are summed, such as the values of a field or the
-// words of a query (PyTorch: EmbeddingBag). The ids of a batch repeat. The functions here
-// pull each distinct key once, sum rows into bags, and sum the gradients of bags into
-// gradients of the distinct keys, to push:
+// words of a query (PyTorch: EmbeddingBag). The ids of a batch repeat. A program pulls
+// each distinct key once, sums its rows into bags, sums the gradients of bags into
+// gradients of the distinct keys, and pushes these:
 //
 //   tug_distinct     keys of the batch → distinct keys, and each key's position in them
 //   tug_pull         the rows of the distinct keys
@@ -25,29 +25,30 @@
 extern "C" {
 #endif
 
-// Finds the distinct ones of n keys, in the order of their first occurrence: *ret_n of
-// them in ret_distinct, which has room for n; keys[i] is ret_distinct[ret_which[i]] for
-// each i below n. TUG_EUSAGE if n is 2^31 or more; TUG_ENOMEM.
+// Finds the distinct keys among n keys. They are written to ret_distinct, which has room
+// for n, in the order of their first occurrence; *ret_n is their number. For each i below
+// n, keys[i] is ret_distinct[ret_which[i]]. TUG_EUSAGE if n is 2^31 or more; TUG_ENOMEM.
 TUG_API int tug_distinct(const uint64_t *keys, size_t n, uint64_t *ret_distinct,
                          uint32_t *ret_which, size_t *ret_n);
 
 // Bag b has the entries from offsets[b] up to, but not including, offsets[b + 1]; entry i
 // is row which[i] times weights[i].
 struct tug_bags {
-    size_t n;                // number of bags
-    const uint64_t *offsets; // n + 1, ascending; NULL: bag b has entry b alone
-    const uint32_t *which;   // one per entry
-    const float *weights;    // one per entry; NULL: all are 1
-    uint32_t width;          // number of floats of a row
+    size_t n; // number of bags
+    // n + 1 positions of entries, ascending. NULL: bag b has only entry b.
+    const uint64_t *offsets;
+    const uint32_t *which; // the row number of each entry
+    const float *weights;  // the weight of each entry; NULL: all weights are 1
+    uint32_t width;        // number of floats of a row
 };
 
-// Computes the sum of each bag, 0 for an empty bag. `rows` are the rows that which[]
-// numbers, of width floats each; `ret` gets n x width floats.
+// Computes the sum of each bag, 0 for an empty bag. `rows` are the rows to which which[]
+// refers, of `width` floats each; `ret` gets n x width floats.
 TUG_API void tug_bags_pool(const struct tug_bags *b, const float *rows, float *ret);
 // Adds to the gradient of each row the gradients of the bags that contain it. `bags` are
 // the n x width gradients with respect to the sums. `rows` are the gradients with respect
-// to the rows that which[] numbers; the caller sets them to 0, or to gradients that the
-// new ones are to be added to.
+// to the rows to which which[] refers; the caller sets them to 0, or to earlier gradients
+// to which the new ones are added.
 TUG_API void tug_bags_spread(const struct tug_bags *b, const float *bags, float *rows);
 // Computes the gradients with respect to the weights, one per entry: ret[i] is the
 // product of row which[i] and the gradient (`bags`, as above) of entry i's bag.

@@ -10,11 +10,12 @@
 //   a scheduler              tug_fleet_run_server (only tug launch starts such a process)
 //   every process            tug_fleet_close
 //
-// All processes pass the same list of the run's tables (Paddle: dist_desc). A table with
-// variables is dense: every worker pulls and pushes all of it. Other tables are sparse.
+// All processes pass the same list of the run's tables (Paddle: dist_desc). A table that
+// has variables is dense: every worker pulls and pushes all of it. All other tables are
+// sparse.
 //
-// Functions tug_fleet_... act for the whole run; where a comment says that all workers
-// call a function, they wait there for each other. Functions tug_wrapper_... (Paddle:
+// Functions tug_fleet_... act for the whole run. If a comment says that all workers call
+// a function, they wait for each other in that call. Functions tug_wrapper_... (Paddle:
 // FleetWrapper) send a request of this worker alone and return when it is done.
 //
 // Threads: only one thread at a time may use a fleet; any thread may use its client.
@@ -75,8 +76,8 @@ TUG_API int tug_role_maker_cloud(struct tug_role_maker **ret,
                                  const char *const *environment);
 
 // Roles that the program gives, for tug_role_maker_user (Paddle: UserDefinedRoleMaker).
-// Endpoints are "HOST:PORT". Without server endpoints the run has one worker, and the
-// servers are threads of its process.
+// Endpoints are "HOST:PORT". Without server endpoints the run has only one worker, and
+// the servers are threads of its process.
 struct tug_role_maker_options {
     int role;            // TUG_FLEET_WORKER or TUG_FLEET_SERVER
     uint32_t current_id; // this process's index among the workers or the servers
@@ -86,22 +87,23 @@ struct tug_role_maker_options {
     const char *const *worker_endpoints; // tug does not need them
     size_t n_worker_endpoints;
 };
-// Makes a role maker from these options. TUG_EUSAGE names the mistake: the role is
-// invalid, an endpoint is invalid or listed twice, current_id is too high, or a server or
-// one of several workers gives no server endpoints.
+// Makes a role maker from these options. TUG_EUSAGE if the role is invalid, an endpoint
+// is invalid or listed twice, current_id is too high, or the options of a server, or of
+// one of several workers, have no server endpoints; the sentence names the mistake.
 TUG_API int tug_role_maker_user(struct tug_role_maker **ret,
                                 const struct tug_role_maker_options *o);
 // Frees a role maker. A fleet that was opened with it has a copy. NULL is fine.
 TUG_API void tug_role_maker_close(struct tug_role_maker *m);
 
-// The facts that a role maker knows, for tug_role_maker_place.
+// The facts that a role maker knows about the run and this process, for
+// tug_role_maker_place.
 struct tug_place {
     int role;       // enum tug_fleet_role
     uint32_t index; // this process's index among the workers or servers; scheduler: 0
     // Numbers of processes in the run; workers is 0 if not known.
     uint32_t workers, servers;
     uint32_t server_endpoints, worker_endpoints; // numbers of endpoints that are known
-    bool alone; // the run is this process alone, with servers as threads of it
+    bool alone; // true: this process is the whole run, and the servers are its threads
 };
 TUG_API void tug_role_maker_place(const struct tug_role_maker *m, struct tug_place *ret);
 // Returns the endpoint "HOST:PORT" of the server or worker with this index, or NULL if it
@@ -136,7 +138,7 @@ struct tug_fleet_options {
     struct tug_client *client;
 };
 
-// Makes a fleet and finds this process's role; connects to no process. (Paddle:
+// Makes a fleet and finds this process's role. Does not connect to any process. (Paddle:
 // fleet.init.) `o` may be NULL. TUG_EUSAGE if the environment lacks a variable, a table
 // has no name, or its number or name is that of another table or of TUG_FLEET_TABLE.
 TUG_API int tug_fleet_init(struct tug_fleet **ret, const struct tug_fleet_options *o);
@@ -144,10 +146,11 @@ TUG_API int tug_fleet_init(struct tug_fleet **ret, const struct tug_fleet_option
 // errors of leaving calls tug_fleet_stop_worker before. NULL is fine.
 TUG_API void tug_fleet_close(struct tug_fleet *f);
 
-// Return facts about the run and this process. Indexes count from 0; an index is
-// UINT32_MAX if this process has the other role. If a worker does not know the number of
-// workers, worker_num is 0 until tug_fleet_init_worker. Endpoints are those of
-// tug_role_maker_endpoint, valid as long as the fleet.
+// Return facts about the run and this process. Indexes count from 0;
+// tug_fleet_worker_index is UINT32_MAX in a process that is not a worker, and
+// tug_fleet_server_index in one that is not a server. If a worker does not know the
+// number of workers, worker_num is 0 until tug_fleet_init_worker. Endpoints are
+// "HOST:PORT", or NULL if not known; the texts are valid as long as the fleet.
 TUG_API bool tug_fleet_is_worker(const struct tug_fleet *f);
 TUG_API bool tug_fleet_is_server(const struct tug_fleet *f);
 TUG_API bool tug_fleet_is_first_worker(const struct tug_fleet *f);
@@ -160,17 +163,17 @@ TUG_API const char *tug_fleet_server_endpoint(const struct tug_fleet *f, uint32_
 
 // Servers.
 
-// Names the save with which the run starts: `dirname` is a directory of
-// tug_fleet_save_persistables, whose newest save is used, or one save in it. All its
-// tables are loaded, or, if n_names is not 0, those with these names. All servers call
-// this function, and must see the directory; server 0 loads the tables in
-// tug_fleet_run_server, and workers wait for it. If `dirname` is NULL, nothing is loaded.
-// TUG_EUSAGE if no table has a name, or the path has a comma. (Paddle:
+// Names the save with which the run starts. `dirname` is a directory of
+// tug_fleet_save_persistables, whose newest save is used, or the directory of one save.
+// If n_names is 0, all tables of the save are loaded, else only those with these names.
+// All servers call this function, and must see the directory; server 0 loads the tables
+// in tug_fleet_run_server, and workers wait for it. If `dirname` is NULL, nothing is
+// loaded. TUG_EUSAGE if no table has a name, or the path has a comma. (Paddle:
 // init_server(dirname, var_names).)
 TUG_API int tug_fleet_init_server(struct tug_fleet *f, const char *dirname,
                                   const char *const *names, size_t n_names);
-// As tug_fleet_init_server, for one table with a path of its own. (Paddle:
-// FleetWrapper.load_sparse.)
+// Names the save from which one table is loaded at the start, as tug_fleet_init_server
+// does for all tables. (Paddle: FleetWrapper.load_sparse.)
 TUG_API int tug_wrapper_load_sparse(struct tug_fleet *f, uint32_t table,
                                     const char *path);
 // Serves until the last worker has left, or a worker has called tug_wrapper_stop_server.
@@ -191,22 +194,23 @@ TUG_API int tug_fleet_init_worker(struct tug_fleet *f);
 // Returns the fleet's client between tug_fleet_init_worker and tug_fleet_stop_worker,
 // else NULL. The fleet owns it.
 TUG_API struct tug_client *tug_fleet_client(struct tug_fleet *f);
-// Leaves the run, after it has waited for requests in flight and for the communicator's
-// queues. Returns the first error of these; the worker has left in any case. Servers end
-// when the last worker has left.
+// Waits for requests in flight and for the communicator's queues, then leaves the run.
+// Returns the first error of these requests and pushes; the worker has left in any case.
+// Servers end when the last worker has left.
 TUG_API int tug_fleet_stop_worker(struct tug_fleet *f);
-// Waits until all workers have called it. (Paddle: barrier_worker; FleetWrapper.barrier.)
+// Waits until all workers have called tug_fleet_barrier_worker. (Paddle: barrier_worker;
+// FleetWrapper.barrier.)
 TUG_API int tug_fleet_barrier_worker(struct tug_fleet *f);
 
 // Collective operations (Paddle: fleet.util). All workers call them, in the same order,
 // and wait for each other. They return TUG_EIO if a worker left or died before its part.
 
 enum tug_fleet_reduce { TUG_FLEET_SUM, TUG_FLEET_MAX, TUG_FLEET_MIN };
-// Combines the n numbers of all workers one by one, in the order of their indexes:
-// values[i] becomes the sum, the maximum or the minimum of all workers' values[i],
-// bit-identical at all workers; on failure the values stay unchanged.
-// tug_fleet_all_reduce_whole does so for integers. TUG_EUSAGE if n differs between
-// workers, or an integer sum does not fit 64 bits.
+// Combine the n numbers of each worker with those of the other workers: values[i] becomes
+// the sum, the maximum or the minimum of all workers' values[i]. They are combined in the
+// order of the workers' indexes, so all workers get the same bits; on failure the values
+// stay unchanged. tug_fleet_all_reduce_whole does so for integers. TUG_EUSAGE if n
+// differs between workers, or an integer sum does not fit 64 bits.
 TUG_API int tug_fleet_all_reduce(struct tug_fleet *f, double *values, size_t n,
                                  enum tug_fleet_reduce how);
 TUG_API int tug_fleet_all_reduce_whole(struct tug_fleet *f, int64_t *values, size_t n,
@@ -216,10 +220,10 @@ TUG_API int tug_fleet_all_reduce_whole(struct tug_fleet *f, int64_t *values, siz
 // between workers.
 TUG_API int tug_fleet_all_gather(struct tug_fleet *f, const void *bytes, size_t n,
                                  void *ret);
-// Sorts `paths` and selects this worker's share of them: paths[*ret_first] and the next
-// ones, *ret_n in all. If the paths do not divide evenly, the first workers get one more.
-// TUG_EUSAGE if the list has a path twice, or the number of workers is not known yet.
-// Does not wait.
+// Sorts `paths` in place and selects this worker's share of them: *ret_n paths from
+// paths[*ret_first] on. If the paths do not divide evenly, each of the first workers gets
+// one more. TUG_EUSAGE if the list has a path twice, or the number of workers is not
+// known yet. Does not wait.
 TUG_API int tug_fleet_get_file_shard(const struct tug_fleet *f, const char **paths,
                                      size_t n, size_t *ret_first, size_t *ret_n);
 
@@ -233,30 +237,32 @@ enum tug_fleet_mode {
     TUG_FLEET_DAY = 3   // every row, all state; then the day ends (tug_day)
 };
 
-// Save all tables of the fleet, or one: the servers write them below `dirname`, which
-// must lie where tug_save requires it. All workers may call them: worker 0 asks for the
-// save, waits for it and gets its errors; the other workers return at once. `ret_path`
-// (may be NULL) becomes the path of the save, at other workers than worker 0 "".
+// Save all tables of the fleet, or one table: the servers write them below `dirname`,
+// which must lie where tug_save requires it. All workers may call them: worker 0 asks for
+// the save, waits for it and gets its errors; the other workers return at once.
+// `ret_path` (may be NULL) becomes the path of the save, at other workers than worker 0
+// "".
 TUG_API int tug_fleet_save_persistables(struct tug_fleet *f, const char *dirname,
                                         enum tug_fleet_mode mode,
                                         char ret_path[TUG_PATH_MAX]);
 TUG_API int tug_fleet_save_one_table(struct tug_fleet *f, uint32_t table,
                                      const char *dirname, enum tug_fleet_mode mode,
                                      char ret_path[TUG_PATH_MAX]);
-// Clear all tables, or one, and load the rows of a save (see tug_load). All workers call
-// them and wait; worker 0 asks for the load, and all workers return its error. (Paddle:
-// load_model, load_one_table.)
+// Clear all tables, or one table, and load the rows of a save (see tug_load). All workers
+// call these functions and wait; worker 0 asks for the load, and all workers return its
+// error. (Paddle: load_model, load_one_table.)
 TUG_API int tug_fleet_load_model(struct tug_fleet *f, const char *dirname);
 TUG_API int tug_fleet_load_one_table(struct tug_fleet *f, uint32_t table,
                                      const char *dirname);
 // Decays shows and clicks of all sparse tables and removes rows below the threshold
 // (tug_shrink), once. All workers call it. `threshold` replaces the delete-threshold of
-// each table; NAN keeps those. (Paddle ignores it.) *ret_removed (may be NULL): the rows
-// removed from all tables.
+// each table; with NAN, each table uses its own. (Paddle ignores `threshold`.)
+// *ret_removed (may be NULL) becomes the number of rows removed from all tables.
 TUG_API int tug_fleet_shrink(struct tug_fleet *f, float threshold, uint64_t *ret_removed);
 
-// FleetWrapper: the functions above send their request from worker 0 for all workers;
-// these send it from the worker that calls, and return when it is done.
+// FleetWrapper. The functions tug_fleet_... above send their request from worker 0 for
+// all workers. The functions tug_wrapper_... send it from the worker that calls, and
+// return when the request is done.
 
 TUG_API int tug_wrapper_load_model(struct tug_fleet *f, const char *dirname);
 TUG_API int tug_wrapper_load_one_table(struct tug_fleet *f, uint32_t table,
@@ -267,25 +273,26 @@ TUG_API int tug_wrapper_save_all_model(struct tug_fleet *f, const char *dirname,
 TUG_API int tug_wrapper_save_one_model(struct tug_fleet *f, uint32_t table,
                                        const char *dirname, enum tug_fleet_mode mode,
                                        char ret_path[TUG_PATH_MAX]);
-// Pulls the whole table and writes it as text to `file`, in this process (tug_dump).
+// Pulls the whole table and writes it as text to `file`, on this process's machine
+// (tug_dump).
 TUG_API int tug_wrapper_recv_and_save_model(struct tug_fleet *f, uint32_t table,
                                             const char *file);
-// Push and pull all variables of a dense table, one after the other, n floats in all. The
-// push sets the values, whatever the table's rule. TUG_EUSAGE if the table is not dense,
-// or n is not the size of its variables.
+// Set and get all variables of a dense table, one after the other, n floats in all. The
+// push sets the values themselves, whatever the table's rule. TUG_EUSAGE if the table is
+// not dense, or n is not the size of its variables.
 TUG_API int tug_wrapper_push_dense_params(struct tug_fleet *f, uint32_t table,
                                           const float *values, size_t n);
 TUG_API int tug_wrapper_pull_dense_params(struct tug_fleet *f, uint32_t table,
                                           float *values, size_t n);
-// Get the servers' statistics of a sparse table (tug_table_stat), and shrink it
-// (*ret_removed, may be NULL: the rows removed; `threshold` as in tug_fleet_shrink).
-// TUG_EUSAGE if the table is dense.
+// Get the servers' statistics of a sparse table (tug_table_stat), and shrink a sparse
+// table, with `threshold` as in tug_fleet_shrink; *ret_removed (may be NULL) becomes the
+// number of rows removed. TUG_EUSAGE if the table is dense.
 TUG_API int tug_wrapper_sparse_table_stat(struct tug_fleet *f, uint32_t table,
                                           struct tug_table_stats *ret);
 TUG_API int tug_wrapper_shrink_sparse_table(struct tug_fleet *f, uint32_t table,
                                             float threshold, uint64_t *ret_removed);
-// Ends the run at all processes: waits in them return TUG_EINTERRUPTED with a sentence
-// that names this worker.
+// Ends the run in all processes: their waits return TUG_EINTERRUPTED with a sentence that
+// names this worker.
 TUG_API int tug_wrapper_stop_server(struct tug_fleet *f);
 
 // Paddle's workers exchange their addresses and connect to each other, to shuffle data.

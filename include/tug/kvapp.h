@@ -2,9 +2,10 @@
 //
 // A cluster is one scheduler, S servers and W workers, each a process that calls
 // tug_node_start and, at its end, tug_node_finalize. In these processes customers (struct
-// tug_app) send requests and handle those of others: a simple app's head and body, or a
-// key-value app's keys and values, cut by the servers' ranges of keys. from-ps-lite.md in
-// the documentation (share/doc/tug) maps ps-lite's names to these and says what differs.
+// tug_app) send requests and handle those of other customers. A request has a head and a
+// body (simple app), or keys and values, which are cut by the servers' ranges of keys
+// (key-value app). from-ps-lite.md in the documentation (share/doc/tug) maps ps-lite's
+// names to these and says what differs.
 //
 // Threads: all functions may be called from any thread. Callbacks and handlers of a node
 // run one at a time, on a thread of the library or on a thread that waits in it. Requests
@@ -50,29 +51,30 @@ enum tug_group {
 // A node is this process's place in the cluster (ps::Postoffice).
 struct tug_node;
 
-// Members that are 0 or NULL are taken from the environment. The required variables are
-// DMLC_ROLE, DMLC_NUM_SERVER, DMLC_NUM_WORKER, DMLC_PS_ROOT_URI and DMLC_PS_ROOT_PORT, or
-// Paddle's names (tug/fleet.h). Optional are DMLC_NODE_HOST, DMLC_INTERFACE, PORT,
-// TUG_SCHEDULER (which overrides DMLC_PS_ROOT_*), TUG_CLUSTER, TUG_CA, TUG_CERT, TUG_KEY,
-// TUG_INSECURE, TUG_SPIN_US, TUG_WAIT_SECONDS and TUG_DEAD_SECONDS. The strings need not
-// outlive the call of tug_node_start.
+// The options of tug_node_start. An option that is 0 or NULL is taken from the
+// environment. The required variables are DMLC_ROLE, DMLC_NUM_SERVER, DMLC_NUM_WORKER,
+// DMLC_PS_ROOT_URI and DMLC_PS_ROOT_PORT, or Paddle's names (tug/fleet.h). Optional are
+// DMLC_NODE_HOST, DMLC_INTERFACE, PORT, TUG_SCHEDULER (which overrides DMLC_PS_ROOT_*),
+// TUG_CLUSTER, TUG_CA, TUG_CERT, TUG_KEY, TUG_INSECURE, TUG_SPIN_US, TUG_WAIT_SECONDS and
+// TUG_DEAD_SECONDS. The strings need not outlive the call of tug_node_start.
 struct tug_node_options {
     int role; // one of enum tug_group
     uint32_t servers, workers;
     const char *scheduler; // "HOST:PORT" of the scheduler
     // The cluster's name; the scheduler refuses nodes with another name.
     const char *cluster;
-    // The address, or else the network interface, to listen at.
+    // The address to listen at, or, if `host` is NULL, the network interface.
     const char *host, *network;
     uint16_t port; // the port to listen at; 0: the system chooses a free one
     const char *ca, *cert, *key; // paths of PEM files; all NULL: links without TLS
     bool insecure;               // allows links to other machines without TLS
     double wait_seconds;         // the time limit of each wait; by default 600
-    // The scheduler counts a node as dead after so many seconds without a message from it; by
-    // default 5.
+    // The number of seconds without a message from a node after which the scheduler
+    // counts it as dead; by default 5.
     double dead_seconds;
     double spin_us; // microseconds that a wait polls before it sleeps; by default 300
-    // If true, tug_node_start does not wait for the others (ps::StartAsync; tug_node_wait).
+    // If true, tug_node_start does not wait for the other nodes (ps::StartAsync);
+    // tug_node_wait does.
     bool async;
     // This server also runs the scheduler, at the address `scheduler`, as the first
     // server of Paddle's list of servers does.
@@ -82,31 +84,31 @@ struct tug_node_options {
     const char *load_root;
 };
 
-// Joins the cluster and waits until all servers and workers have joined (ps::Start). The
-// process of the scheduler also runs it. `o` may be NULL. TUG_EUSAGE if variables are
-// missing (the sentence names all), if the cluster was started for other numbers of
-// servers and workers, or if it has all its workers already (this error takes 3 x
-// dead_seconds + 5 seconds, as the process waits for the place of a dead worker); TUG_EIO
-// if the scheduler cannot be reached in time.
+// Joins the cluster and waits until all servers and workers have joined (ps::Start). In
+// the scheduler's process the call also starts the scheduler. `o` may be NULL. TUG_EUSAGE
+// if variables are missing (the sentence names all), if the cluster was started for other
+// numbers of servers and workers, or if it has all its workers already (this error comes
+// after 3 x dead_seconds + 5 seconds, in which the process waits for the place of a dead
+// worker); TUG_EIO if the scheduler cannot be reached in time.
 TUG_API int tug_node_start(struct tug_node **ret, const struct tug_node_options *o);
 
 // Does what tug_node_start with `async` leaves out: waits until all servers and workers
 // have joined. TUG_EUSAGE in a callback.
 TUG_API int tug_node_wait(struct tug_node *n);
 
-// Ends what tug_node_start began and frees the node and its apps (ps::Finalize). With
-// `barrier` it waits for all other nodes first. Servers and the scheduler stay until the
-// last worker has left. It returns after the last callback has returned, however long
-// that takes; until then callbacks may use the node and its apps. NULL is fine. The node
-// is freed even if an error is returned, which is the first one. In a callback it returns
-// TUG_EUSAGE and does nothing.
+// Leaves the cluster and frees the node and its customers (ps::Finalize). With `barrier`
+// it first waits for all other nodes. Servers and the scheduler stay until the last
+// worker has left. It returns after the last callback has returned, however long that
+// takes; until then callbacks may use the node and its apps. NULL is fine. The node is
+// freed even if the call returns an error, which is the first that occurred. In a
+// callback it returns TUG_EUSAGE and does nothing.
 TUG_API int tug_node_finalize(struct tug_node *n, bool barrier);
 // Registers a function that tug_node_finalize calls after the node has left the cluster
 // and before it is freed, in the order of registration (ps::RegisterExitCallback). It may
 // close customers.
 TUG_API int tug_node_at_exit(struct tug_node *n, void (*fn)(void *ctx), void *ctx);
 
-// Return this node's role, id and rank and the numbers of servers and workers
+// Return this node's role, id and rank, and the numbers of servers and workers
 // (ps::IsWorker, MyRank, NumServers and so on). Ids are ps-lite's: 1 for the scheduler, 8
 // + 2 r for the server of rank r, 9 + 2 r for the worker of rank r. Ranks count from 0
 // within a role. The numbers of servers and workers are those that the cluster was
@@ -118,16 +120,18 @@ TUG_API uint32_t tug_node_rank(struct tug_node *n);
 TUG_API uint32_t tug_node_servers(const struct tug_node *n);
 TUG_API uint32_t tug_node_workers(const struct tug_node *n);
 
-// Gets the ids of those nodes of a group that are alive, ascending, or of one node, dead
-// or alive
-// (ps::Postoffice::GetNodeIDs). Returns their number; at most `room` are written.
+// Gets the ids of the living nodes of a group, in ascending order
+// (ps::Postoffice::GetNodeIDs). If `group_or_id` is the id of a node, gets that id alone,
+// whether the node is alive or dead. Returns the number of ids; at most `room` of them
+// are written.
 TUG_API size_t tug_node_ids(struct tug_node *n, uint32_t group_or_id, uint32_t *ret,
                             size_t room);
-// Gets the ids of nodes that the scheduler counts as dead, or that have left
-// (ps::Postoffice::GetDeadNodes). Returns their number; at most `room` are written.
+// Gets the ids of the nodes that the scheduler counts as dead, or that have left
+// (ps::Postoffice::GetDeadNodes). Returns the number of ids; at most `room` of them are
+// written.
 TUG_API size_t tug_node_dead(struct tug_node *n, uint32_t *ret, size_t room);
 
-// Facts about a node (ps::Node), for tug_node_find, which also knows nodes that have died
+// Facts about a node (ps::Node), for tug_node_find. It also finds nodes that have died,
 // and returns TUG_EUSAGE if no node ever had this id.
 struct tug_node_info {
     int role; // one of enum tug_group
@@ -141,8 +145,8 @@ struct tug_node_info {
 };
 TUG_API int tug_node_find(struct tug_node *n, uint32_t id, struct tug_node_info *ret);
 
-// Opens the link to a node now instead of with the first request (ps::Van::Connect). Does
-// not wait. TUG_EUSAGE if no node ever had this id.
+// Begins to open the link to a node, which the first request to it would do otherwise
+// (ps::Van::Connect). Does not wait. TUG_EUSAGE if no node ever had this id.
 TUG_API int tug_node_reach(struct tug_node *n, uint32_t id);
 
 // Gets the range of keys of the server with this rank: *ret_first to *ret_last, both
@@ -164,11 +168,11 @@ TUG_API int tug_node_barrier(struct tug_node *n, uint32_t group);
 TUG_API int tug_node_barrier_of(struct tug_node *n, uint32_t customer, uint32_t group);
 
 // Runs fn as a callback of the node, after the callbacks of earlier events
-// (ps::Customer::Accept).
+// (ps::Customer::Accept). Does not wait for it.
 TUG_API int tug_node_call(struct tug_node *n, void (*fn)(void *ctx), void *ctx);
 
-// A request of a simple app, or an answer to one: a number and some bytes
-// (ps::SimpleData). An answer has the head and timestamp of its request.
+// A request of a simple app, or an answer to such a request: a number (head) and some
+// bytes (body) (ps::SimpleData). An answer has the head and timestamp of its request.
 struct tug_simple {
     int32_t head;
     const void *body; // body_bytes bytes, without a final 0
@@ -179,21 +183,22 @@ struct tug_simple {
 };
 
 // Keys and their values (ps::KVPairs). Keys ascend strictly. Values are stored one after
-// the other: lengths[i] for key i, or, without lengths, n_values / n_keys for each.
-// Values are floats, or, if value_bytes is not 0, data of value_bytes bytes each, which
-// the library does not interpret; the caller casts the pointer `values`, and that of
-// pulled values.
+// the other. Key i has lengths[i] values, or, without lengths, each key has n_values /
+// n_keys. Values are floats, or, if value_bytes is not 0, data of value_bytes bytes each,
+// which the library does not interpret; the caller then casts the pointer `values`, and
+// that of pulled values.
 struct tug_kv_data {
     const uint64_t *keys;
     size_t n_keys;
     const float *values;
     size_t n_values;
-    const int32_t *lengths; // n_keys lengths, none negative; NULL: all keys have the same
+    const int32_t *lengths; // n_keys lengths, none negative; NULL: all are equal
     uint32_t value_bytes; // size of a value that is not a float: 1, 2, 4 or 8; 0: floats
 };
 
 // Describes a push or pull of another node (ps::KVMeta). If a push-and-pull arrives a
-// second time because its answer was lost, `push` is false, as its push has been handled.
+// second time because its answer was lost, `push` is false, because its push was handled
+// before.
 struct tug_kv_meta {
     int32_t cmd;
     bool push, pull;
@@ -208,9 +213,10 @@ struct tug_kv_meta {
 enum { TUG_MESSAGE_DATA = 3 };
 struct tug_message {
     int32_t head, priority;
-    bool request;              // true: a request; false: an answer to a request
-    bool simple;               // true: the message has a body; false: it has data
-    bool push, pull;           // for a message with data: what it asks for or answers
+    bool request; // true: a request; false: an answer to a request
+    bool simple;  // true: the message has a body; false: it has data
+    bool push,
+        pull; // for a message with data: whether it belongs to a push, a pull or both
     uint32_t app, customer;    // the ids of the customer that made the request
     uint32_t timestamp;        // the request's timestamp at that customer
     uint32_t sender, receiver; // node ids
@@ -223,12 +229,13 @@ struct tug_message {
 };
 
 // A customer with this app id gets the requests for apps that this process has not
-// opened; without it they wait until the app is opened.
+// opened. Without such a customer these requests wait until the app is opened.
 #define TUG_APP_ANY ((uint32_t)-2)
 
 // A customer (ps::Customer with ps::SimpleApp, ps::KVWorker and ps::KVServer around it).
-// Requests go to the customers of the same app: on servers the one whose customer id is
-// the app id, on others the one with the asker's customer id, else the first.
+// A request goes to a customer with the same app id: on a server to the one whose
+// customer id is the app id, on any other node to the one with the sender's customer id;
+// if there is no such customer, to the first customer of the app.
 struct tug_app;
 
 // The functions that handle the messages of a customer; each may be NULL. The memory of
@@ -259,21 +266,22 @@ struct tug_app_handlers {
 TUG_API int tug_app_open(struct tug_app **ret, struct tug_node *n, uint32_t app,
                          uint32_t customer, const struct tug_app_handlers *h);
 // Closes a customer. Waits at most wait_seconds for the answers to its requests and gives
-// up the rest, whose memory is then the caller's again. Refuses requests of other
-// customers that it has not answered yet. NULL is fine. tug_node_finalize closes
-// customers that are still open. The customer stays open on TUG_EUSAGE (called in a
-// callback or handler) and on TUG_EIO (one of its callbacks or handlers, or a thread that
-// waits for one of its requests, has not returned within wait_seconds).
+// up requests without an answer; their memory is then the caller's again. Refuses the
+// requests of other customers that it has not answered yet. NULL is fine.
+// tug_node_finalize closes customers that are still open. The customer stays open on
+// TUG_EUSAGE (called in a callback or handler) and on TUG_EIO (one of its callbacks or
+// handlers, or a thread that waits for one of its requests, has not returned within
+// wait_seconds).
 TUG_API int tug_app_close(struct tug_app *a);
 TUG_API struct tug_node *tug_app_node(const struct tug_app *a);
-// Returns the customer with these ids; waits up to `seconds` for it to be opened, but not
-// in a callback. NULL if there is none (ps::Postoffice::GetCustomer).
+// Returns the customer of this process with these ids (ps::Postoffice::GetCustomer).
+// Waits up to `seconds` for it to be opened, except in a callback; then returns NULL.
 TUG_API struct tug_app *tug_app_find(struct tug_node *n, uint32_t app, uint32_t customer,
                                      double seconds);
 
-// Sends a simple request to a node, or to all living nodes of a group; the request is
-// done when all have answered (ps::SimpleApp::Request). TUG_EUSAGE if there is no such
-// node, or the group is empty.
+// Sends a simple request to a node, or to all living nodes of a group
+// (ps::SimpleApp::Request). The request is done when all these nodes have answered.
+// TUG_EUSAGE if there is no such node, or the group is empty.
 TUG_API int tug_app_request(struct tug_app *a, int32_t head, const void *body,
                             size_t body_bytes, uint32_t group_or_id,
                             uint32_t *ret_timestamp);
@@ -281,23 +289,23 @@ TUG_API int tug_app_request(struct tug_app *a, int32_t head, const void *body,
 // before; TUG_EIO if its sender has left.
 TUG_API int tug_app_answer(struct tug_app *a, uint64_t ticket, const void *body,
                            size_t body_bytes);
-// Refuses a request of any kind: at its sender it fails with this code (TUG_EUSAGE if the
-// code is invalid) and this sentence. Returns TUG_EUSAGE if the request was answered
-// before.
+// Refuses a request of any kind: at its sender the request fails with this code (or
+// TUG_EUSAGE if the code is invalid) and the sentence `why`. Returns TUG_EUSAGE if the
+// request was answered before.
 TUG_API int tug_app_refuse(struct tug_app *a, uint64_t ticket, int code, const char *why);
 
-// Called in the handler of a request of any kind, keeps the memory of the handler's
-// arguments until tug_app_release, which must be called once, from any thread, even after
-// the node was freed. Returns NULL if there is no such request, it was kept before, or
-// there is no memory.
+// Keeps the memory of a handler's arguments after the handler returns; called in the
+// handler of a request of any kind. The program must pass the returned pointer to
+// tug_app_release, once, from any thread, even after the node was freed. Returns NULL if
+// there is no such request, its memory is already kept, or memory is short.
 TUG_API void *tug_app_keep(struct tug_app *a, uint64_t ticket);
 TUG_API void tug_app_release(void *kept); // NULL is fine
 
 // Waits until a request of this customer, of any kind, is done and its callback has run
 // (ps::Customer::WaitRequest). Returns 0 or the request's error (a node died or refused
-// it); the error is returned once, and further calls return 0. After a timeout or an
-// interrupt the request can be waited for again. TUG_EUSAGE in a callback, or if no
-// request had this timestamp.
+// it). The error is returned once; further calls return 0. After a timeout or an
+// interrupt the program can wait for the request again. TUG_EUSAGE in a callback, or if
+// no request had this timestamp.
 TUG_API int tug_app_wait(struct tug_app *a, uint32_t timestamp);
 
 // Makes a request whose messages the program sends by tug_message_send
@@ -305,43 +313,44 @@ TUG_API int tug_app_wait(struct tug_app *a, uint32_t timestamp);
 // answered its message, or was counted by tug_app_add_responses.
 TUG_API int tug_app_new_request(struct tug_app *a, uint32_t group_or_id,
                                 uint32_t *ret_timestamp);
-// Counts n nodes to which the request has not sent a message as if they had answered
+// Counts n nodes, to which the request has not sent a message, as if they had answered
 // (ps::Customer::AddResponse). TUG_EUSAGE if there are fewer such nodes, or the request
 // is done.
 TUG_API int tug_app_add_responses(struct tug_app *a, uint32_t timestamp, uint32_t n);
-// Gets the number of answers to a request of this customer, of any kind, that is open or
-// one of the last 256 that are done (ps::Customer::NumResponse). Servers that a push or
-// pull has no keys for count as if they had answered. TUG_EUSAGE for any other request.
+// Gets the number of answers to a request of this customer, of any kind
+// (ps::Customer::NumResponse). The request must be open or among the last 256 that are
+// done (else TUG_EUSAGE). Servers for which a push or pull has no keys count as if they
+// had answered.
 TUG_API int tug_app_responses(struct tug_app *a, uint32_t timestamp, uint32_t *ret_n);
 
 // Sends a message (ps::Van::Send), which is copied; its `sender` and `ticket` are
-// ignored. A request is sent to `receiver` by this node's customer with the message's
-// ids; its timestamp is from tug_app_new_request, for a group with that node. An answer
-// answers the request of node `receiver` that has the message's app, customer and
-// timestamp. TUG_EUSAGE if there is no such customer or request, the message was sent or
-// the request answered before, or the data are not keys, values and lengths.
+// ignored. A request goes from this node's customer with the message's ids to the node
+// `receiver`; its timestamp must come from tug_app_new_request for a group that has this
+// node. An answer answers the request of node `receiver` with the message's app, customer
+// and timestamp. TUG_EUSAGE if there is no such customer or request, the message was sent
+// or the request answered before, or the data are not keys, values and lengths.
 TUG_API int tug_message_send(struct tug_node *n, const struct tug_message *m);
 
-// A push, a pull, or both: a push whose answer has the values after the push.
+// A push, a pull, or both; then the answer has the values after the push.
 struct tug_kv_request {
     bool push, pull;
     int32_t cmd;
-    // Requests with a higher priority overtake others that wait here to be sent to the
-    // same server, or there for the handler; requests with equal priority keep their
-    // order. After 64 requests have overtaken the oldest one, it goes next, whatever its
-    // priority.
+    // A request with a higher priority overtakes requests with a lower one that wait in
+    // this process to be sent to the same server, or wait at the server for its handler.
+    // Requests with equal priority keep their order. After 64 requests have overtaken the
+    // oldest one, it goes next, whatever its priority.
     int32_t priority;
-    // Keys, for a push also values and maybe lengths. The request uses the memory until
-    // it is done.
+    // The keys, for a push also the values and maybe lengths. The request uses this
+    // memory until it is done.
     struct tug_kv_data data;
     // The array for pulled values, in the order of the keys, and the exact number of
-    // values. If `pulled` is NULL, `room` is called for an array when the answers have
-    // arrived and their number of values is known; if `room` returns NULL, the request
+    // values. If `pulled` is NULL, the library calls `room` for an array when all answers
+    // have arrived, with the number of their values; if `room` returns NULL, the request
     // fails with TUG_ENOMEM.
     float *pulled;
     size_t n_pulled;
     float *(*room)(void *ctx, size_t n_values);
-    int32_t *pulled_lengths; // gets n_keys lengths of pulled values; NULL: not wanted
+    int32_t *pulled_lengths; // room for n_keys lengths of pulled values; NULL: none
     // Chooses the part of the request for each server (ps::KVWorker::set_slicer), instead
     // of the servers' ranges of keys; NULL: the ranges. It fills ret[server], whose
     // n_keys is initially 0, for each server; last_keys[server] is the last key of the
@@ -350,35 +359,36 @@ struct tug_kv_request {
     // send a key to several servers. If `slice` does not return 0, nothing is sent.
     int (*slice)(void *ctx, const struct tug_kv_data *d, uint32_t servers,
                  const uint64_t *last_keys, struct tug_kv_data *ret);
-    // Called once when the request is done, maybe before tug_kv_send returns, with rc 0
-    // or the error (tug_last_error). The caller may reuse the memory from then on. Not
-    // called if tug_kv_send fails. May be NULL.
+    // The library calls it once when the request is done, maybe before tug_kv_send
+    // returns, with rc 0 or the error (tug_last_error). From then on the caller may reuse
+    // the memory. It is not called if tug_kv_send fails. May be NULL.
     void (*done)(void *ctx, uint32_t timestamp, int rc);
-    void *ctx; // of room, slice and done
+    void *ctx; // the first argument of room, slice and done
 };
 
 // Sends each server the part of the request with the keys of its range
-// (ps::KVWorker::ZPush, ZPull, ZPushPull). Keys that do not ascend strictly, lengths or
-// counts that do not fit, pushed values that are not finite (NaN, infinities), and a
-// request before all servers and workers have joined give TUG_EUSAGE, and nothing is
-// sent. Each server handles its part by itself: if one refuses its part of a push, the
-// others may have applied theirs.
+// (ps::KVWorker::ZPush, ZPull, ZPushPull). TUG_EUSAGE, and nothing is sent, if keys do
+// not ascend strictly, lengths or counts do not fit, a pushed value is not finite (NaN,
+// infinity), or not all servers and workers have joined. Each server handles its part by
+// itself: if one server refuses its part of a push, other servers may have applied their
+// parts.
 TUG_API int tug_kv_send(struct tug_app *a, const struct tug_kv_request *q,
                         uint32_t *ret_timestamp);
 
-// Checks a request for a handler that reads `each` values of every key. Returns 0 if a
-// push has exactly `each` values for every key, or if the request is not a push; else TUG_EUSAGE,
-// and tug_last_error() is the sentence to refuse the request with.
+// Checks a request in a handler that reads `each` values for every key. Returns 0 if the
+// request is a push with exactly `each` values for every key, or is not a push. Else
+// returns TUG_EUSAGE, and the handler refuses the request with the sentence of
+// tug_last_error().
 TUG_API int tug_kv_check_values(const struct tug_kv_meta *m, const struct tug_kv_data *d,
                                 size_t each);
 
 // Answers a push or pull (ps::KVServer::Response). For a pull `d` has the values of all
 // requested keys (its keys are ignored), and lengths if not all are equal; for a push `d`
-// may be NULL. `release` is called once, when the values are no longer needed or this has
-// failed, maybe before it returns and from any thread; it must not call the library.
-// NULL: the values are copied. TUG_EUSAGE if the request was answered before, or `d` does
-// not fit the request (which can then still be answered); TUG_EIO if the request's sender
-// has left.
+// may be NULL. The library calls `release` once, from any thread, when it no longer needs
+// the values or the call has failed, maybe before tug_kv_answer returns; `release` must
+// not call the library. If `release` is NULL, the values are copied. TUG_EUSAGE if the
+// request was answered before, or `d` does not fit the request (which can then still be
+// answered); TUG_EIO if the request's sender has left.
 TUG_API int tug_kv_answer(struct tug_app *a, uint64_t ticket, const struct tug_kv_data *d,
                           void (*release)(void *ctx), void *ctx);
 
@@ -386,8 +396,9 @@ TUG_API int tug_kv_answer(struct tug_app *a, uint64_t ticket, const struct tug_k
 // this process; keys that were never pushed have zeros. The first push of a key decides
 // its number of values. Values that are not finite are refused, as in tug_kv_send. A push
 // that would make a sum infinite is refused, too, and this server applies nothing of its
-// part. A store belongs to the callbacks of one node: call tug_kv_default_keys (the
-// number of its keys) and tug_kv_default_find in one of them, or when none runs.
+// part. A store is used by the handlers of one node: a program calls tug_kv_default_keys,
+// which returns the number of the store's keys, and tug_kv_default_find in a callback or
+// handler of that node, or when none of these runs.
 struct tug_kv_default;
 TUG_API int tug_kv_default_open(struct tug_kv_default **ret);
 TUG_API void tug_kv_default_close(struct tug_kv_default *s); // NULL is fine
@@ -396,8 +407,8 @@ TUG_API size_t tug_kv_default_keys(const struct tug_kv_default *s);
 // NULL if the key was never pushed.
 TUG_API const float *tug_kv_default_find(const struct tug_kv_default *s, uint64_t key,
                                          size_t *ret_n);
-// Handles pushes and pulls by a default store: for `kv` of struct tug_app_handlers, whose
-// ctx is the store.
+// Handles pushes and pulls by a default store. A program sets it as `kv` of struct
+// tug_app_handlers, with the store as ctx.
 TUG_API void tug_kv_default_handle(void *ctx, struct tug_app *a,
                                    const struct tug_kv_meta *m,
                                    const struct tug_kv_data *d);

@@ -50,19 +50,19 @@ TUG_API int tug_metric_open(struct tug_metric **ret, const char *name,
                             const struct tug_metric_options *o);
 TUG_API void tug_metric_close(struct tug_metric *m); // NULL is fine
 
-// Adds a batch of n examples, below 2^32; labels above 0 are positives, others negatives.
-// TUG_EUSAGE if a prediction is not a probability or a label is NaN; then no example of
-// the batch counts.
+// Adds a batch of n examples (n < 2^32). Examples with labels above 0 are positives, all
+// other examples negatives. TUG_EUSAGE if a prediction is not a probability or a label is
+// NaN; then no example of the batch counts.
 TUG_API int tug_metric_add(struct tug_metric *m, const float *probabilities,
                            const float *labels, size_t n);
 
-// The values of a metric. A value that is not defined is NAN: an AUC without both
-// classes, a mean over no examples.
+// The values of a metric, for tug_metric_read. A value that is not defined is NAN, such
+// as an AUC without both classes or a mean over no examples.
 struct tug_metric_values {
     uint64_t examples, positives;
     double auc, batch_auc;
     double mae, rmse;
-    // The mean predicted probability; the fraction of positives.
+    // The mean of the predicted probabilities, and the fraction of positives.
     double predicted, observed;
     double copc; // predicted / observed
 };

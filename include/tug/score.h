@@ -61,15 +61,16 @@ TUG_API int tug_scorer_open(struct tug_scorer **ret, const char *path,
 // fine.
 TUG_API void tug_scorer_close(struct tug_scorer *s);
 
-// Predicts for rows by keys: probabilities, or numbers for a model with loss=squared
-// (`raw`: scores); a model with several labels gives one for each, example after example.
-// Labels and weights of the rows are ignored; models with fields use the rows' fields.
-// `ret` has room for `room` floats, of which rows->n x tug_scorer_labels are written.
-// *ret_save (may be NULL): the number of the save used. TUG_EUSAGE if the rows cannot be
-// scored (the sentence names row and key), or there is too little room. For a model of
-// libsvm or libffm data or of a matrix, a warning is given once, on standard error or by
-// tug_last_warning, if the keys seem to begin at another number than those of the
-// training data, or rows->columns is not the width of the training matrix.
+// Predicts for rows whose features are keys: probabilities, or numbers for a model with
+// loss=squared, or, if `raw` is true, scores. A model with several labels gives a
+// prediction for each label, example after example. Labels and weights of the rows are
+// ignored; models with fields use the rows' fields. `ret` has room for `room` floats, of
+// which rows->n x tug_scorer_labels are written. *ret_save (may be NULL) becomes the
+// number of the save that was used. TUG_EUSAGE if the rows cannot be scored (the sentence
+// names row and key), or there is too little room. For a model of libsvm or libffm data
+// or of a matrix, a warning is given once, on standard error or by tug_last_warning, if
+// the keys seem to count from 0 where those of the training data counted from 1, or the
+// other way round, or if rows->columns is not the width of the training matrix.
 // tug_scorer_predict_text gives the same warning for lines of text.
 TUG_API int tug_scorer_predict(struct tug_scorer *s, const struct tug_rows *rows,
                                bool raw, float *ret, size_t room, uint32_t *ret_save);
@@ -77,17 +78,18 @@ TUG_API int tug_scorer_predict(struct tug_scorer *s, const struct tug_rows *rows
 // Predicts for lines of text in the format of the training data. csv begins with a
 // header, whose columns may be in another order and need no label; in other formats lines
 // are as in `tug predict`. Empty lines are skipped. `text` has `bytes` bytes and need not
-// end with a newline or a 0. *ret_n: the number of predictions, also if the room was too
-// small (TUG_EUSAGE). TUG_EDATA names a wrong line. If the model knows less than 5 % of
-// the values of a column, a warning on standard error names the column and three of the
-// values, once; likewise for columns in memory.
+// end with a newline or a 0. *ret_n becomes the number of predictions, also if there was
+// too little room (TUG_EUSAGE). TUG_EDATA if a line is wrong; the sentence names it. If
+// the model knows less than 5 % of the values of a column, a warning on standard error
+// names the column and three of the values, once; likewise for columns in memory.
 TUG_API int tug_scorer_predict_text(struct tug_scorer *s, const char *text, size_t bytes,
                                     bool raw, float *ret, size_t room, size_t *ret_n,
                                     uint32_t *ret_save);
 
 // Predicts for columns in memory, as tug_model_predict does (tug/train.h). The call
-// releases them, also when it fails. TUG_EDATA names a wrong row. TUG_EUSAGE if the model
-// was not trained on csv or columns, or there is too little room.
+// releases the columns, also when it fails. TUG_EDATA if a row is wrong; the sentence
+// names it. TUG_EUSAGE if the model was not trained on csv or columns, or there is too
+// little room.
 TUG_API int tug_scorer_predict_columns(struct tug_scorer *s,
                                        const struct tug_columns *columns, bool raw,
                                        float *ret, size_t room, size_t *ret_n,
@@ -111,9 +113,10 @@ TUG_API const char *tug_scorer_format(struct tug_scorer *s);
 TUG_API uint32_t tug_scorer_labels(struct tug_scorer *s);
 TUG_API const char *tug_scorer_label(struct tug_scorer *s, uint32_t i);
 
-// Loads a new save now, if there is one. TUG_EUSAGE for a scorer that follows. *ret_taken
-// (may be NULL) says whether a new save is in use. If the save is refused, the scorer
-// stays unchanged and warns, and the call returns 0; tug_scorer_status says why.
+// Loads a new save now, if there is one; for scorers without `follow` (TUG_EUSAGE with
+// it). *ret_taken (may be NULL) says whether a new save is in use. If the save is
+// refused, the scorer stays unchanged and warns, and the call returns 0;
+// tug_scorer_status says why.
 TUG_API int tug_scorer_refresh(struct tug_scorer *s, bool *ret_taken);
 
 enum { TUG_SCORER_TEXT = 1024 };

@@ -1,9 +1,9 @@
 // tug: tables of sparse models that live for months, for C programs.
 //
 // tug_table_create of tug/tug.h makes a table from settings (`tug table settings` lists
-// them): what a row holds and its lifecycle (accessor), which keys may have a row
-// (entry), how gradients change it (rule), how it is placed, how large it may become.
-// tug_push, tug_pull and tug_push_pull use its rows:
+// them). They say what a row holds and when it is removed (accessor), which keys get a
+// row (entry), how gradients change a row (rule), where rows are placed, and how large
+// the table may become. tug_push, tug_pull and tug_push_pull use its rows:
 //
 //   accessor     a push of a key carries                       a pull returns
 //   plain, merge dim gradients (amounts)                       dim weights
@@ -13,9 +13,9 @@
 //   ctr_double   the same                                      the same
 //   counter      dim amounts                                   2 x dim: see tug_count
 //
-// The gradients, shows and clicks of a key that repeats in a push are added up; of its
-// slots the last is kept. A program that makes several passes over the same examples
-// calls tug_again.
+// If a key repeats in a push, its gradients, shows and clicks are added up, and its last
+// slot is kept. A program that makes several passes over the same examples calls
+// tug_again.
 //
 // Threads: a client's functions may be called from any thread, those of one struct
 // tug_dense by one thread at a time. Ownership: texts and arrays belong to the caller and
@@ -39,35 +39,38 @@
 extern "C" {
 #endif
 
-// Finds a table that another client has made, by its name. TUG_EUSAGE if there is none.
+// Finds a table that another client has made, by its name, and gets its number.
+// TUG_EUSAGE if there is no such table.
 TUG_API int tug_table_find(struct tug_client *c, const char *name, uint32_t *ret_number);
 
-// Gets how many floats a key has in a pull, in a push and in tug_assign. Does not wait.
+// The numbers of floats that a key has in a pull, in a push and in tug_assign, for
+// tug_table_widths. It does not wait.
 struct tug_table_widths {
     uint32_t pull, push, assign;
 };
 TUG_API int tug_table_widths(struct tug_client *c, uint32_t table,
                              struct tug_table_widths *ret);
 
-// Sets the weights of n keys instead of pushing gradients, and makes missing rows. The
-// rules' state and the statistics of the rows stay as they are. The arrays, `done` and
-// the errors are as in tug_push; a key that repeats is TUG_EUSAGE, too. Returns at once.
-// (Paddle: push_sparse_param, push_dense_param.)
+// Sets the weights of n keys to `values`, instead of pushing gradients, and makes missing
+// rows. The rules' state and the statistics of the rows stay as they are. The arrays,
+// `done` and the errors are as in tug_push; also TUG_EUSAGE if a key repeats. Returns at
+// once. (Paddle: push_sparse_param, push_dense_param.)
 TUG_API int tug_assign(struct tug_client *c, uint32_t table, const uint64_t *keys,
                        size_t n, const float *values, tug_done_fn done, void *ctx,
                        uint64_t *ret_timestamp);
 
-// Says whether this client's next pushes are of examples that it has pushed in an earlier
-// pass of the run (`again`) or of new examples (false, the initial value). Examples that
-// are pushed again do not change shows, clicks and scores and are not counted by the
-// entry policy, unless the table has count-passes = all; their gradients are applied as
-// always, and their rows count as seen today. Returns at once.
+// Says whether this client's next pushes are of new examples (`again` is false, the
+// initial value) or of examples that it has pushed in an earlier pass of the run (true).
+// Examples that are pushed again do not change shows, clicks and scores and are not
+// counted by the entry policy, unless the table has count-passes = all; their gradients
+// are applied as always, and their rows count as seen today. Returns at once.
 TUG_API void tug_again(struct tug_client *c, bool again);
 
-// How a table learns, for tug_table_learning, which returns at once.
+// The learning rate and mode of a table, for tug_table_learning, which returns at once.
 struct tug_table_learning {
-    // The learning rate (lr) of the table's rule (with two rules, that of embed's); NAN
-    // if pushes carry values instead of gradients (rules sum, summary, assign, average).
+    // The learning rate (lr) of the table's rule; if embedx has a rule of its own, that
+    // of embed's rule; NAN if pushes carry values instead of gradients (rules sum,
+    // summary, assign, average).
     float rate;
     bool sync; // whether the table has mode sync: pushes belong to batches (tug_batch)
 };
@@ -80,85 +83,95 @@ TUG_API int tug_table_learning(struct tug_client *c, uint32_t table,
 // at once.
 TUG_API int tug_rate_factor(struct tug_client *c, uint32_t table, float factor);
 
-// In tables of mode sync: this client's next pushes are part `part` (from 0) of the
-// `parts` (at most 16) of batch `batch`, and its pulls see all earlier batches. A batch
-// is applied when one push has come for each part (an empty one if a part has no keys);
-// gradients are added up or, with reduce = mean, averaged over the parts. The `clock` of
-// tug_table_stat is the batch to begin or continue with. Pulls wait for the others'
-// parts, and so does a push that is more than 3 batches ahead of the slowest part, both
-// at most the client's wait_seconds. TUG_EUSAGE if the table is not of mode sync
-// or there is no such part. Returns at once.
+// Says which part of which batch this client computes next, in a table of mode sync: its
+// next push is part `part` (from 0) of the `parts` parts (at most 16) of batch `batch`,
+// and its pulls see all earlier batches. A batch is applied when a push has come for each
+// part; a part without keys needs an empty push. Gradients are added up or, with reduce =
+// mean, averaged over the parts. The `clock` of tug_table_stat is the batch to begin or
+// continue with. Pulls wait for the parts of other clients, and so does a push that is
+// more than 3 batches ahead of the slowest part, at most the client's wait_seconds.
+// TUG_EUSAGE if the table is not of mode sync or there is no such part. Returns at once.
 TUG_API int tug_batch(struct tug_client *c, uint32_t table, uint64_t batch, uint32_t part,
                       uint32_t parts);
 
-// Pull and push keys [first, first + n), row after row (tug_table_widths has the floats
-// of each). If the table has placement = range, only the servers of these ranges are
-// asked. If a push fails, a part of it may have been applied. TUG_EUSAGE if the range
-// goes beyond the last key.
+// Pull and push the rows of the keys first, first + 1, ... first + n - 1, one after the
+// other (tug_table_widths returns the floats of each). If the table has placement =
+// range, only servers with some of these keys are asked. If a push fails, a part of it
+// may have been applied. TUG_EUSAGE if the range goes beyond the last key.
 TUG_API int tug_pull_range(struct tug_client *c, uint32_t table, uint64_t first, size_t n,
                            float *values);
 TUG_API int tug_push_range(struct tug_client *c, uint32_t table, uint64_t first, size_t n,
                            const float *values);
 
 // Decays shows and clicks, and removes rows whose score is below `threshold`, or, if that
-// is NAN, below the table's delete-threshold. *ret_removed (may be NULL) becomes the number
-// of rows removed. Each partition does this, as tug_day and tug_clear, between two pushes.
+// is NAN, below the table's delete-threshold. *ret_removed (may be NULL) becomes the
+// number of rows removed. Each partition does this between two pushes, as with tug_day
+// and tug_clear.
 TUG_API int tug_shrink(struct tug_client *c, uint32_t table, float threshold,
                        uint64_t *ret_removed);
-// Ends a day: the number of days for which each row was not pushed grows by one.
-// (tug_save with TUG_DAY does it, too.)
+// Ends a day: for each row, the number of days since its last push grows by one.
+// (tug_save with TUG_DAY also ends the day.)
 TUG_API int tug_day(struct tug_client *c, uint32_t table);
-// Removes all rows.
+// Removes all rows of a table.
 TUG_API int tug_clear(struct tug_client *c, uint32_t table);
-// Removes the table itself from all servers; its number and name are free again. Requests
-// of other clients that are in flight are refused, and so are those of dense variables
-// and communicators on it, even if another table with other widths has the number by
-// then.
+// Removes the table itself from all servers; its number and name are free again. Servers
+// refuse requests of other clients that are in flight, and later requests of dense
+// variables and communicators of this table, even if another table with other widths has
+// its number by then.
 TUG_API int tug_table_drop(struct tug_client *c, uint32_t table);
 
 // The contents of a table on all servers, and the counts of requests to it.
 struct tug_table_stats {
-    // Rows, rows that have earned an embedx part, rows in the cold tier, and bytes of memory.
+    // Numbers of rows, of rows that have earned an embedx part, and of rows in the cold
+    // tier; bytes of memory.
     uint64_t rows, extra_rows, cold_rows, bytes;
-    uint64_t made, refused; // rows made; pushes of keys that the entry policy refused
-    // Rows removed for their score, their unseen days, their ttl, or the table's budget.
+    uint64_t made, refused; // rows made; keys in pushes that the entry policy refused
+    // Numbers of rows removed because of their score, their unseen days, their ttl, or
+    // the table's budget.
     uint64_t evicted_score, evicted_age, evicted_ttl, evicted_budget;
-    // Only with a cold tier, else 0: accesses that found the row in memory, rows moved into
-    // memory, rows moved out of memory.
+    // Numbers of accesses that found the row in memory, of rows moved into memory, and of
+    // rows moved out of memory. All are 0 in a table without a cold tier.
     uint64_t hot_hits, promoted, demoted;
     uint64_t pushes, pulls, pushed_keys, pulled_keys;
     uint64_t step;
     uint32_t day;
-    // In mode sync this is the number of the next batch, in ssp the slowest worker's clock.
+    // In mode sync the number of the next batch, in mode ssp the clock of the slowest
+    // worker.
     uint64_t clock;
 };
 TUG_API int tug_table_stat(struct tug_client *c, uint32_t table,
                            struct tug_table_stats *ret);
 
-// Returns how many of this client's pushes had an update that a server left out because
-// the rule's state would have become infinite (the square of a large gradient does).
-// *ret_table and *ret_key (may be NULL) are the table and key of the first such update. A
-// warning on standard error names it, too, unless tug_keep_warnings has turned warnings
-// off. Returns at once.
+// Returns the number of this client's pushes that had an update which a server left out,
+// because the rule's state would have become infinite (such as the square of a large
+// gradient). *ret_table and *ret_key (may be NULL) are the table and key of the first
+// such update. A warning on standard error also names them, unless tug_keep_warnings has
+// turned warnings off. Returns at once.
 TUG_API uint64_t tug_left_out(const struct tug_client *c, uint32_t *ret_table,
                               uint64_t *ret_key);
 
-// Adds `steps` to this worker's steps (at most 2^48 in all). *ret_global (may be NULL):
-// the steps of all workers, the global step that drives rates and ttl-steps. (Paddle:
-// GlobalStepTable.)
+// Adds `steps` to this worker's count of steps (at most 2^48 in all). *ret_global (may be
+// NULL) becomes the global step, the sum of the counts of all workers, on which schedules
+// of rates and ttl-steps depend. (Paddle: GlobalStepTable.)
 TUG_API int tug_step(struct tug_client *c, uint64_t steps, uint64_t *ret_global);
 
-// Saves. The servers write in parallel, each its own partitions, into DIR/save-000001 and
-// so on: `directory` must lie below the --save-root of all of them, on a file system that
-// they and this process share under one name. (A cluster in this process, local_loops,
-// writes anywhere.) If two clients save at once, one waits for the other. When tug_save
-// returns 0, the save is complete; until then it is not visible, whichever process dies.
-// (Paddle: save modes 0 to 3.)
+// Saves of tables (tug_save). The servers write in parallel, each its own partitions,
+// into DIRECTORY/save-000001 and so on. `directory` must lie below the --save-root of all
+// servers, on a file system that the servers and this process share under one name. (A
+// cluster in this process, local_loops, writes anywhere.) If two clients save at once,
+// one waits for the other. When tug_save returns 0, the save is complete; until then it
+// is not visible, whichever process dies. (Paddle: save modes 0 to 3.)
 enum tug_save_mode {
-    TUG_CHECKPOINT, // every row, all state
-    TUG_BASE,       // rows worth publishing
-    TUG_DELTA, // rows worth publishing that have changed since the last base or delta
-    TUG_DAY,   // every row, all state, as a checkpoint; then the day ends (tug_day)
+    // Saves every row with all its state.
+    TUG_CHECKPOINT,
+    // Saves rows with a score of at least base-threshold that were seen in the last
+    // delta-keep-days (settings of the table).
+    TUG_BASE,
+    // Saves those rows of a base whose score has changed by delta-threshold since the last
+    // base or delta.
+    TUG_DELTA,
+    // Saves every row with all its state, as a checkpoint does; then ends the day (tug_day).
+    TUG_DAY,
 };
 struct tug_save_options {
     const char *directory;
@@ -166,42 +179,43 @@ struct tug_save_options {
     const uint32_t *tables; // the numbers of the tables to save
     size_t n_tables;        // 0: all tables of the cluster
     int zstd;               // the level of zstd compression; 0: not compressed
-    // How many bases and checkpoints stay in `directory`, the new one included; older ones are
-    // removed. 0, or mode TUG_DELTA: all stay.
+    // The number of bases and checkpoints to keep in `directory`, including the new save;
+    // older ones are removed. 0, or mode TUG_DELTA: all are kept.
     uint32_t keep;
     // JSON that is stored for the programs that read the save; NULL: none
     const char *about;
-    // A number for a save in the middle of a run, from 1 to 2^63 - 1: all workers use the
-    // same one, and each save another one. Each worker calls tug_save_mark(mark) between
-    // two of its batches, and the save holds exactly the pushes before the marks. 0: each
-    // server saves its rows as they are when the request arrives.
+    // The mark of a save in the middle of a run, a number from 1 to 2^63 - 1 that no
+    // other save of the run has. Each worker calls tug_save_mark with this number between
+    // two of its batches, and the save holds exactly the pushes before these calls. 0:
+    // each server saves its rows as they are when the request arrives.
     uint64_t mark;
 };
-// Saves tables. One worker (or guest) calls it. TUG_EUSAGE if directory, mode or mark is
-// wrong; TUG_EIO, TUG_EDATA if a file cannot be written, or one that a delta builds on
-// cannot be read. `ret_path` (may be NULL): the path of the save.
+// Saves tables. One worker (or guest) calls it. `ret_path` (may be NULL) becomes the path
+// of the save. TUG_EUSAGE if directory, mode or mark is wrong; TUG_EIO if a file cannot
+// be written; TUG_EIO or TUG_EDATA if a save that a delta builds on cannot be read.
 TUG_API int tug_save(struct tug_client *c, const struct tug_save_options *o,
                      char ret_path[TUG_PATH_MAX]);
 // Marks the point of the save with this mark: the save holds this worker's earlier pushes
 // and not its later ones.
 TUG_API int tug_save_mark(struct tug_client *c, uint64_t mark);
 
-// Clears a table and loads into it the rows of table `name` (NULL: its own name) of a
-// save, or of the newest save in a directory, with all deltas it builds on. The path must
-// lie below the --save-root or a --load-root of all servers. *ret_rows (may be NULL): the
-// rows loaded. TUG_EDATA if there is no save or it is damaged; TUG_EUSAGE if it lies
-// elsewhere.
+// Clears a table and loads into it the rows that the table `name` (NULL: the table's own
+// name) has in a save. `path` is a save, or a directory, whose newest save is used. A
+// delta is loaded with all saves that it builds on. The path must lie below the
+// --save-root or a --load-root of all servers (else TUG_EUSAGE). *ret_rows (may be NULL)
+// becomes the number of rows loaded. TUG_EDATA if there is no save or it is damaged.
 TUG_API int tug_load(struct tug_client *c, uint32_t table, const char *path,
                      const char *name, uint64_t *ret_rows);
 
-// Pulls the whole table and writes it as text, in this process: a row a line, sorted by
-// key, floats that read back to the same bits. The file appears when it is complete.
-// While it is written, all rows are in memory. TUG_EIO if it cannot be written.
+// Pulls the whole table and writes it as text to `file`, in this process: one row in a
+// line, sorted by key, with floats that read back to the same bits. The file appears when
+// it is complete. Until then this process holds all rows in memory. TUG_EIO if the file
+// cannot be written.
 TUG_API int tug_dump(struct tug_client *c, uint32_t table, const char *file);
 
-// Dense variables are arrays of floats in a table, cut into blocks of `dim` floats, a row
-// each, which are spread over the servers automatically. One request per server pulls all
-// variables of a table, and in mode sync a pull never sees half of an update.
+// Dense variables are arrays of floats in a table. They are cut into rows of `dim`
+// floats, which are spread over the servers automatically. One request per server pulls
+// all variables of a table, and in mode sync a pull never sees half of an update.
 struct tug_variable {
     const char *name;
     uint64_t n; // number of floats
@@ -213,53 +227,56 @@ struct tug_variable {
 };
 struct tug_dense;
 // Opens variables. All workers call it, with the same variables in the same order. The
-// worker of rank 0 sets initial values if the table has no rows; the others wait for it.
-// A guest sets none and does not wait. The caller closes it before its client. TUG_EUSAGE
-// if there are no variables, two have one name, an `init` is wrong, or the table's
-// accessor is not plain.
+// worker of rank 0 sets initial values if the table does not have rows yet; the other
+// workers wait for it. A guest sets none and does not wait. The caller closes it before
+// its client. TUG_EUSAGE if there are no variables, two have one name, an `init` is
+// wrong, or the table's accessor is not plain.
 TUG_API int tug_dense_open(struct tug_dense **ret, struct tug_client *c, uint32_t table,
                            const struct tug_variable *variables, size_t n);
 TUG_API void tug_dense_close(struct tug_dense *d); // NULL is fine
-// Pull, push and assign all variables, one after the other in one array of
-// tug_dense_floats floats. tug_dense_push takes gradients (as tug_push), tug_dense_assign
-// sets values (as tug_assign). tug_dense_floats returns at once.
+// Pull, push and assign all variables, which are one after the other in one array.
+// tug_dense_floats returns the number of floats in this array, at once. tug_dense_push
+// takes gradients (as tug_push), tug_dense_assign sets values (as tug_assign).
 TUG_API uint64_t tug_dense_floats(const struct tug_dense *d);
 TUG_API int tug_dense_pull(struct tug_dense *d, float *values);
 TUG_API int tug_dense_push(struct tug_dense *d, const float *gradients);
 TUG_API int tug_dense_assign(struct tug_dense *d, const float *values);
-// Pulls the floats [begin, begin + n) of one variable, which is named by its position in
-// the list. TUG_EUSAGE if the variable has fewer floats.
+// Pulls n floats of one variable, from float `begin` on. `variable` is the variable's
+// position in the list of tug_dense_open, from 0. TUG_EUSAGE if the variable has fewer
+// floats.
 TUG_API int tug_dense_pull_range(struct tug_dense *d, size_t variable, uint64_t begin,
                                  uint64_t n, float *values);
 
 // Begins a batch whose gradients are sent one variable at a time (tug_dense_update), so
-// that a program's backward pass computes the next gradient while the last one is on its
-// way. The program calls only these functions for `d` until tug_dense_finish_batch.
-// (Paddle's first version: ParameterUpdater's startBatch, update and finishBatch.)
-// TUG_EUSAGE if the table has mode sync, where a worker's part of a batch is one push.
+// that a program's backward pass computes the next gradient while earlier ones are on
+// their way. For `d`, the program then calls only tug_dense_update, and at last
+// tug_dense_finish_batch. (Paddle's first version: ParameterUpdater's startBatch, update
+// and finishBatch.) TUG_EUSAGE if the table has mode sync, where a worker's part of a
+// batch is one push.
 TUG_API int tug_dense_start_batch(struct tug_dense *d);
-// Sends the gradient of the variable at this position in the list, at most once in a
-// batch. Returns at once; the array is copied.
+// Sends the gradient of a variable, given by its position in the list of tug_dense_open,
+// at most once in a batch. Returns at once; the array is copied.
 TUG_API int tug_dense_update(struct tug_dense *d, size_t variable, const float *gradient);
 // Ends the batch: waits until the servers have applied all its gradients, then pulls all
-// variables into `values`, unless that is NULL.
+// variables into `values`, unless `values` is NULL.
 TUG_API int tug_dense_finish_batch(struct tug_dense *d, float *values);
 
-// Operations on vectors of parameters, as Paddle's first version had them
-// (doOperation, PSERVER_OP_...): u, v and w are dense variables of the same lengths,
-// each of a table of its own.
+// Operations on vectors of parameters, as in Paddle's first version (doOperation,
+// PSERVER_OP_...). A vector is all dense variables of one table (struct tug_dense). u, v
+// and w are the first, second and third vector of a call, a, b and c its first numbers;
+// all vectors have the same lengths.
 enum tug_vector_op {
-    TUG_VECTOR_UTU,       // the sum of u u
-    TUG_VECTOR_UTV,       // the sum of u v
-    TUG_VECTOR_AU,        // u = a u
-    TUG_VECTOR_AU_BV,     // v = a u + b v
-    TUG_VECTOR_AU_BV_CW,  // w = a u + b v + c w
-    TUG_VECTOR_AAX_BU,    // u = a A x + b u; vectors: columns of A, u; numbers: a, b, x[]
+    TUG_VECTOR_UTU,      // the sum of u u
+    TUG_VECTOR_UTV,      // the sum of u v
+    TUG_VECTOR_AU,       // u = a u
+    TUG_VECTOR_AU_BV,    // v = a u + b v
+    TUG_VECTOR_AU_BV_CW, // w = a u + b v + c w
+    TUG_VECTOR_AAX_BU, // u = a A x + b u; vectors: columns of A, then u; numbers: a, b, x[]
     TUG_VECTOR_RESET,     // u = a in all elements
     TUG_VECTOR_COPY,      // v = u
-    TUG_VECTOR_RANDOMIZE, // u = its random initial values; number: the seed
-    // Direction = the steepest descent of loss + l1 |x|; vectors: direction, gradient, x;
-    // number: l1.
+    TUG_VECTOR_RANDOMIZE, // u = its initial values, drawn anew; number: the seed
+    // Sets the direction to the steepest descent of loss + l1 |x|; vectors: direction,
+    // gradient, x; number: l1.
     TUG_VECTOR_STEEPEST,
     // Zeroes elements of the direction whose sign differs from that in the steepest
     // direction; vectors: direction, steepest direction.
@@ -271,38 +288,38 @@ enum tug_vector_op {
     TUG_VECTOR_FIX_OMEGA_SIGNS,
 };
 // Applies an operation to n vectors and n_numbers numbers, in the order that enum
-// tug_vector_op gives. *ret (may be NULL) is the result of an operation that returns a
-// number. One worker calls it while no other worker pushes: it pulls the vectors,
+// tug_vector_op gives. *ret (may be NULL) becomes the result of an operation that returns
+// a number. One worker calls it while no other worker pushes: it pulls the vectors,
 // computes in doubles, and assigns the vector that changes. TUG_EUSAGE if the operation
 // takes another number of vectors or numbers, or the vectors have different lengths.
 TUG_API int tug_dense_operate(enum tug_vector_op op, struct tug_dense *const *vectors,
                               size_t n, const double *numbers, size_t n_numbers,
                               double *ret);
 
-// Returns the value of an exact counter, which counts to 2^48, from the two floats that a
-// pull of a table with accessor "counter" returns for it.
+// Returns the value of an exact counter from the two floats that a pull returns for each
+// value of a table with accessor "counter". A counter counts to 2^48.
 static inline double tug_count(const float pulled[2])
 {
     return (double)pulled[0] * 16777216.0 + (double)pulled[1];
 }
 
-// tug_auc_add counts predictions, and tug_auc computes the AUC over those of all workers.
-// The counts are a histogram in a table of accessor "counter" and dim 2 (negatives and
-// positives), with a row for each of 4,096 buckets of probability. Counts are exact, so
-// that the AUC is bit-identical to that of one machine. (Paddle: the distributed AUC of
-// fleet metrics.) It is an ordinary table: tug_clear begins anew, and a save of all
-// tables includes it. tug/metric.h has metrics that no save includes. Labels above 0 are
-// positives. *ret_auc is NAN without both classes; ret_examples may be NULL. TUG_EUSAGE
-// if the table has other settings, or a prediction is not a probability; then a call with
-// up to 2^24 predictions counts none of them.
+// tug_auc_add counts predictions, and tug_auc computes the AUC over the predictions of
+// all workers. The counts are a histogram in a table with accessor "counter" and dim 2
+// (negatives and positives), which has a row for each of 4,096 buckets of probability.
+// Counts are exact, so the AUC has the same bits as on one machine. (Paddle: the
+// distributed AUC of fleet metrics.) The table is an ordinary one: tug_clear begins a new
+// count, and a save of all tables includes it. tug/metric.h has metrics that no save
+// includes. Labels above 0 are positives. *ret_auc is NAN without both classes;
+// ret_examples may be NULL. TUG_EUSAGE if the table has other settings, or a prediction
+// is not a probability; then a call with up to 2^24 predictions counts none of them.
 TUG_API int tug_auc_add(struct tug_client *c, uint32_t table, const float *probabilities,
                         const float *labels, size_t n);
 TUG_API int tug_auc(struct tug_client *c, uint32_t table, double *ret_auc,
                     uint64_t *ret_examples);
 
-// Record the times of requests on all servers, by kind of request, between the two calls.
-// tug_profile_stop writes them to `file`, in this process, as a trace for Chrome and
-// Perfetto. Both calls wait at most ten seconds for each server.
+// Begin and end a recording of the times of requests on all servers, by kind of request.
+// tug_profile_stop writes the recording to `file`, in this process, as a trace for Chrome
+// and Perfetto. Both calls wait at most ten seconds for each server.
 TUG_API int tug_profile_start(struct tug_client *c);
 TUG_API int tug_profile_stop(struct tug_client *c, const char *file);
 
@@ -321,8 +338,10 @@ TUG_API int tug_stop(struct tug_client *c, const char *why);
 // function is missing, or there are 16 already.
 struct tug_rule {
     const char *name, *about;
-    uint32_t state_per_weight, state_per_row; // numbers of floats; a new row's are 0
-    // Updates n weights of a row by their gradients; `rate` is the rate after schedules.
+    // Floats of state for each weight, and for each row. In a new row they are 0.
+    uint32_t state_per_weight, state_per_row;
+    // Updates n weights of a row with their gradients; `rate` is the learning rate of
+    // this push, after schedules.
     void (*apply)(void *ctx, float rate, float *weights, float *state,
                   const float *gradients, size_t n);
     void *ctx;
@@ -332,8 +351,9 @@ TUG_API int tug_register_rule(const struct tug_rule *r);
 
 struct tug_entry_policy {
     const char *name, *about;
-    // Returns whether a key without a row gets one, by the 64 bits of its hash, the
-    // push's show and click (both 0 in a later pass), and the settings' threshold.
+    // Returns whether a key without a row gets a row. `key` is the 64-bit hash of the
+    // key; `show` and `click` are those of the push (both 0 in a later pass); `threshold`
+    // is that of the settings.
     bool (*admit)(void *ctx, uint64_t key, float show, float click, float threshold);
     void *ctx;
 };
@@ -345,8 +365,8 @@ struct tug_accessor {
     uint32_t pushed; // number of floats that follow the gradients in a push
     // A pull returns the first `pulled` floats of the statistics before the weights.
     uint32_t pulled;
-    // Adds what a push carries to the statistics; not called for examples that are pushed
-    // again (tug_again). NULL: adds nothing.
+    // Adds the `pushed` floats of a push to the statistics. It is not called for examples
+    // that are pushed again (tug_again). NULL: adds nothing.
     void (*seen)(void *ctx, float *stats, const float *pushed);
     // Returns the score by which a table over its budget chooses the rows to remove. NULL: 0.
     float (*score)(void *ctx, const float *stats);

@@ -5,7 +5,7 @@
 // switch may be only "name", and an option with several values is given several times.
 // The manual of each command and tug_model_option list the options. As with the commands,
 // values may also come from TUG_<NAME> in the environment and from a file
-// ("config=run.yaml"), and errors are the same sentences.
+// ("config=run.yaml"), and errors have the same sentences.
 //
 // A model is trained by this process alone, on files or on rows in memory, or with other
 // workers on a cluster (below). A trained model is stored as saves in the directory that
@@ -20,8 +20,8 @@
 // (tug_model_result, _predictions, _spread, _label, _tables, the text of _explain);
 // threads that share a model need a lock around a call and the reading of its results.
 // Each call works with as many threads as the option "threads" says. Warnings go to
-// standard error; "log-level" selects them for the whole process while a call trains; if
-// several calls train at the same time, the quietest level counts.
+// standard error. While a call trains, its option "log-level" selects the warnings of the
+// whole process; if several calls train at the same time, the quietest level counts.
 //
 // On a cluster: tug_model_train trains with the other workers of a cluster, as tug train
 // does there, if the options have a client (tug/tug.h) or the environment makes this
@@ -30,10 +30,10 @@
 // returns when all workers have done their part. A driver is not needed. All workers name
 // the same files, which are divided among them; or each worker has files of its own
 // (own_files; not in mode sync). The servers hold the rows. Only the first worker (rank
-// 0) has the saves: only there the option "out", tests, tug_model_evaluate, _predict and
-// _save are of use. Results and records of training cover all workers together, except
-// seconds; _spread and the progress within a pass cover this worker's part alone. A
-// worker whose call fails leaves the cluster. If a worker dies or leaves, its examples
+// 0) has the saves, so the option "out", tests, tug_model_evaluate, _predict and _save
+// are of use only there. Results and records of training cover all workers together,
+// except seconds; _spread and the progress within a pass cover this worker's part alone.
+// A worker whose call fails leaves the cluster. If a worker dies or leaves, its examples
 // are missing: the call fails with TUG_EIO at all other workers, the sentence names the
 // missing one, and they start again from the last save. On a cluster these are
 // TUG_EUSAGE: valid, refit, table, shuffle=global, score-by=workers, keep-names,
@@ -60,29 +60,31 @@ extern "C" {
 
 struct tug_model;
 
-// The progress of a pass of tug_model_train, reported a few times a second, and once at
-// the end of each pass, in order. The metrics are those of the first label.
-// NAN: not known.
+// The progress of a pass of tug_model_train, which `progress` of tug_model_options gets a
+// few times a second, and once at the end of each pass, in order. The metrics are those
+// of the first label; a metric that is not known is NAN.
 struct tug_progress {
-    // Number of the pass, from 1, and of the last one, over all calls.
+    // Number of the pass, from 1, and of the last pass of the call; both count the passes
+    // of all calls for the model.
     uint32_t pass, passes;
-    double share; // the fraction of the pass that is done, 0 to 1; negative: not known
-    bool done;    // the pass has ended
+    double share;      // fraction of the pass that is done, 0 to 1; negative: not known
+    bool done;         // the pass has ended
     uint64_t examples; // number of examples of the pass trained on so far
     double loss, auc;  // over these examples, each predicted before it was trained on
-    double valid_loss, valid_auc; // on validation data, once the pass is finished
+    double valid_loss, valid_auc; // on validation data, known when the pass has ended
 };
 
-// The record of a finished pass (the option "history" writes it to a file, as lines of
-// JSON). NAN: not known.
+// The record of a finished pass (the option "history" writes the records to a file, as
+// lines of JSON). A metric that is not known is NAN.
 struct tug_pass {
-    uint32_t pass;     // number of the pass, from 1, over all calls for this model
-    uint64_t examples; // examples trained on, without those held out for validation
-    double loss, auc;  // over these examples, each predicted before it was trained on
+    uint32_t pass; // number of the pass, from 1, over all calls for this model
+    uint64_t
+        examples; // number of examples trained on, without those held out for validation
+    double loss, auc; // over these examples, each predicted before it was trained on
     uint64_t valid_examples;      // number of validation examples; 0: no validation
     double valid_loss, valid_auc; // over the validation examples
-    double seconds; // time for reading, training and validation, without saves
-    bool best;      // whether validation was better than after all passes before
+    double seconds; // time for reading, training and validation, but not for saves
+    bool best;      // whether validation was better than after each earlier pass
 };
 
 struct tug_model_options {
@@ -97,26 +99,27 @@ struct tug_model_options {
     // (DMLC_ROLE, TRAINING_ROLE). In a process with the role of a server or scheduler
     // `alone` must be true (else TUG_EUSAGE).
     bool alone;
-    // A client of the cluster to train on, as this worker. The client must outlive the
-    // model, and the program must not use it during a call. NULL: the first
-    // tug_model_train joins the cluster of the environment, if it names one, and
-    // tug_model_close leaves it.
+    // A client of the cluster to train on; the model trains as this worker. The client
+    // must outlive the model, and the program must not use it during a call of
+    // tug_model_train. NULL: the first tug_model_train joins the cluster of the
+    // environment, if it names one, and tug_model_close leaves it.
     struct tug_client *client;
-    bool own_files; // on a cluster: each worker passes its own files, or none
-    // Called after each pass, once and in order, by the same thread as `progress`, also
-    // if `progress` is NULL or the option "quiet" is given. May be NULL.
+    bool own_files; // on a cluster: true if each worker passes files of its own, or none
+    // Called after each pass, once and in order, by the thread that called
+    // tug_model_train, also with the option "quiet"; NULL: not called.
     void (*on_pass)(void *ctx, const struct tug_pass *p);
 };
 
-// Opens a new model. `o` may be NULL: no options. Options are checked now, except those
-// about the data files. Returns TUG_EUSAGE, and leaves *ret unchanged, if one is wrong, and
-// for the options "data" (see tug_model_train), "json", "log-dir" and "cv".
+// Opens a new model. `o` may be NULL: all options have their defaults. Options are
+// checked now, except those about the data files. Returns TUG_EUSAGE, and leaves *ret
+// unchanged, if an option is wrong, or is "data" (which tug_model_train gets instead),
+// "json", "log-dir" or "cv".
 TUG_API int tug_model_open(struct tug_model **ret, const struct tug_model_options *o);
-// Opens a saved model: the newest save in the directory `path`, or one save. It is read
-// at its first use. If `o` is not NULL, the model can be trained further; options that
-// change the result must be those that it was trained with, and if they name a model, its
-// dim and layers are checked now. If `o` is NULL, the model cannot be trained. TUG_EDATA
-// if there is no save, or the save does not name its model.
+// Opens a saved model: `path` is a directory, whose newest save is used, or the directory
+// of one save. The save is read when the model is first used. If `o` is NULL, the model
+// cannot be trained. Else it can be trained further: options that change the result must
+// be those that it was trained with, and if they name a model, its dim and layers are
+// checked now. TUG_EDATA if there is no save, or the save does not name its model.
 TUG_API int tug_model_load(struct tug_model **ret, const char *path,
                            const struct tug_model_options *o);
 // Frees the model, removes its files in $TMPDIR, and leaves the cluster if
@@ -134,8 +137,8 @@ struct tug_rows {
     const float *values;     // one per feature, finite; NULL: all are 1
     const float *weights;    // n weights of examples, not negative; NULL: all are 1
     // For rows of a sparse matrix, whose keys are column numbers from 0: the number of
-    // its columns. It is compared with that of the matrix that the model was trained on.
-    // 0: the rows are not those of a matrix.
+    // its columns. tug warns if the model was trained on a matrix of another width. 0:
+    // the rows do not belong to a matrix.
     size_t columns;
 };
 
@@ -146,7 +149,7 @@ struct tug_matrix {
     const float *labels; // n labels; NULL: none, for predictions
     const void *values;  // address of the value at row 0, column 0
     bool doubles;        // true: values are doubles; false: floats
-    // Bytes from a row to the next, from a column to the next.
+    // The distances in bytes from one row to the next, and from one column to the next.
     ptrdiff_t row_bytes, column_bytes;
     const float *weights; // n weights of examples, not negative; NULL: all are 1
 };
@@ -157,31 +160,33 @@ struct tug_matrix {
 // with a list has several values; nulls and NaN are missing values. Options about a
 // column override this. A category's word is the text that polars writes for the cell
 // into a csv file, or, if the schema's metadata has the key tug.python (with any value),
-// the text that pandas and Python write. The option "label" names the column of labels,
-// or `labels` has them; the option "weight-column" or `weight` names the column of
-// weights, or `weights` has them. The call releases its arguments, also when it fails.
+// the text that pandas and Python write. Labels are in `labels`, or in the column that
+// the option "label" names; weights are in `weights`, or in the column that `weight` or
+// the option "weight-column" names. The call that gets the columns releases them, also
+// when it fails.
 struct tug_columns {
     struct ArrowArrayStream *stream; // NULL: `schema` and `array` are used
     struct ArrowSchema *schema;
     struct ArrowArray *array;
-    // N_labels labels, one per row; NULL: the labels are a column, or none.
+    // The label of each row, n_labels in all. NULL: a column has the labels, or there are
+    // no labels.
     const float *labels;
     size_t n_labels;
     const char *const *categorical;
     size_t n_categorical;
-    // Weights of the examples, one per row, finite, not negative and not all 0; or in
-    // `weight` the name of their column, which then is not a feature. If both are NULL,
-    // the option weight-column names the column, or all weights are 1. Predictions ignore
-    // weights.
+    // Either the weight of each row, n_weights in all, finite, not negative and not all
+    // 0; or in `weight` the name of the column of weights, which then is not a feature.
+    // If both are NULL, the option "weight-column" names the column; without it all
+    // weights are 1. Predictions ignore weights.
     const float *weights;
     size_t n_weights;
     const char *weight;
 };
 
-// The data of a call: files, as for --data, or rows, a matrix or columns in memory, which
-// are not copied. Data in memory gives bit-identical models to the same data as lines of
-// text, unless the text is read as a stream (data-in), which may change the order of
-// examples.
+// The data of a call: either files, as for --data, or rows, a matrix or columns in
+// memory, which are not copied. Data in memory and the same data as lines of text give
+// bit-identical models, unless the text is read as a stream (option "data-in"), which may
+// change the order of examples.
 struct tug_data {
     const char *const *paths;
     size_t n_paths;
@@ -190,55 +195,58 @@ struct tug_data {
     const struct tug_columns *columns; // NULL: the data is not columns
 };
 
-// Trains as many passes over the data as the option "epochs" says. The next call
-// continues the run with the same states of the optimizer, schedules, shuffles and, with
-// validation, best pass: two calls of one pass over the same data equal one call of two
-// passes. All data of a run has one format and the same columns. `valid` (may be NULL):
-// validation data, as data in memory of the same format or one path, instead of the
-// option "valid". TUG_EINTERRUPTED: see tug_model_interrupt and tug_interrupt_by.
+// Trains as many passes over the data as the option "epochs" says. A further call
+// continues the run: it keeps the states of the optimizer, schedules, shuffles and, with
+// validation, the best pass. So two calls of one pass over the same data equal one call
+// of two passes. All data of a run has one format and the same columns. `valid` (may be
+// NULL) is the validation data, in memory in the same format or as one path; it replaces
+// the option "valid". TUG_EINTERRUPTED: see tug_model_interrupt and tug_interrupt_by.
 TUG_API int tug_model_train(struct tug_model *m, const struct tug_data *data,
                             const struct tug_data *valid);
 
-// Evaluates on data with labels; tug_model_result then returns the metrics. Options are
-// those of `tug eval`, without from, data and json.
+// Evaluates the model on data with labels; tug_model_result then returns the metrics.
+// `options` are options of `tug eval`, except from, data and json.
 TUG_API int tug_model_evaluate(struct tug_model *m, const struct tug_data *data,
                                const char *const *options, size_t n_options);
 // Returns the tables of the last tug_model_evaluate: a JSON object as in the last line of
 // `tug eval --json`, with a member for each of the options by, importance and calibration
-// that was given. The text is valid until the next call on the model. Returns NULL if the
-// last call on the model was not tug_model_evaluate, or failed.
+// that the call had. The text is valid until the next call on the model. Returns NULL if
+// the last call on the model was not tug_model_evaluate, or failed.
 TUG_API const char *tug_model_tables(const struct tug_model *m);
 
-// Predicts: probabilities, or numbers for a model with loss=squared; a model with several
-// labels gives one for each, in the order of tug_model_label, example after example. They
-// are written to `ret`, which has room for `room` floats; *ret_n is their number. If ret
-// is NULL, the model holds them for tug_model_predictions. Labels in the data are
-// ignored. Options are those of `tug predict` about reading data, and raw; lines skipped
-// by max-bad-lines give NAN. TUG_EUSAGE if `room` is too small; *ret_n is then the room
-// that is needed.
+// Predicts: probabilities, or numbers for a model with loss=squared. A model with several
+// labels gives a prediction for each label, in the order of tug_model_label, example
+// after example. The predictions are written to `ret`, which has room for `room` floats;
+// *ret_n is their number. If `ret` is NULL, the model keeps them for
+// tug_model_predictions. Labels in the data are ignored. `options` are the options of
+// `tug predict` about reading data, and raw; a line that max-bad-lines skips gives NAN.
+// TUG_EUSAGE if `room` is too small; *ret_n is then the room that is needed.
 TUG_API int tug_model_predict(struct tug_model *m, const struct tug_data *data,
                               const char *const *options, size_t n_options, float *ret,
                               size_t room, size_t *ret_n);
-// Returns the number of columns of the widest matrix (rows with `columns`, or a
-// tug_matrix) that the model was trained on, also before it was saved and loaded; 0 if it
-// was trained on no matrix, or its save does not say.
+// Returns the number of columns of the widest matrix (a tug_matrix, or tug_rows with
+// `columns`) that the model was trained on, including training before it was saved and
+// loaded. Returns 0 if it was not trained on a matrix, or its save does not hold the
+// number.
 TUG_API uint64_t tug_model_columns(struct tug_model *m);
-// Returns the predictions of the last tug_model_predict with ret NULL, and their number
-// in *ret_n. The array is valid until the next call on the model. NULL and 0 if there are none.
+// Returns the predictions of the last tug_model_predict with `ret` NULL, and their number
+// in *ret_n. The array is valid until the next call on the model. Without such a call, it
+// returns NULL and *ret_n is 0.
 TUG_API const float *tug_model_predictions(const struct tug_model *m, size_t *ret_n);
 
-// Explains predictions, one JSON object a line, as `tug predict --explain --json` prints
-// them: the bias, the contributions of each feature (by itself, by its pairs with others,
-// and through the layers), and the pairs with the largest contributions. Options are
-// those of `tug predict` about reading data, and top. *ret is valid until the next call
-// on the model. TUG_EUSAGE if the model has several labels.
+// Explains predictions as text, one JSON object in a line, as `tug predict --explain
+// --json` prints it: the bias, the contributions of each feature (by itself, by its pairs
+// with other features, and through the layers), and the pairs with the largest
+// contributions. `options` are the options of `tug predict` about reading data, and top.
+// *ret is valid until the next call on the model. TUG_EUSAGE if the model has several
+// labels.
 TUG_API int tug_model_explain(struct tug_model *m, const struct tug_data *data,
                               const char *const *options, size_t n_options,
                               const char **ret);
 
-// Returns a result of the last tug_model_train or tug_model_evaluate, for i from 0 on;
-// false if there is no such result, or the call failed. *ret_name is valid until the next
-// of these calls.
+// Gets the i-th result, from 0, of the last tug_model_train or tug_model_evaluate.
+// Returns false if there is no such result, or that call failed. *ret_name is valid until
+// the next of these calls.
 //
 //   after evaluate   examples, auc, pr_auc, logloss, ne, copc, mae, rmse, gauc; NAN: the
 //                    metric is not defined
@@ -250,23 +258,23 @@ TUG_API int tug_model_explain(struct tug_model *m, const struct tug_data *data,
 //                    validation best_epoch and valid.auc, ... of the kept pass; with the
 //                    option test test.auc, ...
 //
-// With several labels these are the results of the first one; those of the others are
-// named "LABEL:auc", "test.LABEL:auc".
+// With several labels these are the results of the first label; results of the other
+// labels are named "LABEL:auc", "test.LABEL:auc".
 TUG_API bool tug_model_result(const struct tug_model *m, size_t i, const char **ret_name,
                               double *ret);
 
-// Gets the record of the model's i-th pass, from 0, for the label with this number, from
-// 0; also for a model that was loaded from a save. Returns false if there is no such pass
-// or label.
+// Gets the record of the model's i-th pass for the label with this number; both count
+// from 0. Works also for a model that was loaded from a save. Returns false if there is
+// no such pass or label.
 TUG_API bool tug_model_pass(const struct tug_model *m, size_t i, uint32_t label,
                             struct tug_pass *ret);
 
-// Gets two histograms of the predictions of the last tug_model_evaluate, or of the last
-// pass of tug_model_train (each example predicted before it was trained on), for the
-// first label: the summed weights of examples with label 1, and of the other examples, by
-// score before the sigmoid. Buckets have equal width from -8 to 8; the first and last
-// include lower and higher scores. The AUC of all workers can be computed from the sums
-// of their histograms. Returns the number of buckets of each array, 0 if there is no
+// Gets two histograms of scores (before the sigmoid), of the first label: the sums of the
+// weights of examples with label 1, and of all other examples. They are those of the last
+// tug_model_evaluate, or of the last pass of tug_model_train (each example scored before
+// it was trained on). Buckets have equal width from -8 to 8; the first and last also
+// count lower and higher scores. A program can compute the AUC over all workers from the
+// sums of their histograms. Returns the number of buckets of each array, 0 if there is no
 // prediction yet. The arrays are valid until the next call on the model.
 TUG_API size_t tug_model_spread(const struct tug_model *m, const double **ret_positive,
                                 const double **ret_negative);
@@ -287,23 +295,24 @@ TUG_API int tug_model_save(struct tug_model *m, const char *directory);
 // affected. May be called from any thread and from a signal handler.
 TUG_API void tug_model_interrupt(struct tug_model *m);
 
-// An option of a command, for tug_model_option, which gets the i-th option, from 0, of
+// An option of a command. tug_model_option gets the i-th option, from 0, of the command
 // "train", "eval" or "predict", and returns false if there is no such option or command.
-// Texts are constants; `default_text` is NULL if the option has no default, or its
-// default depends on other options.
+// Texts are constants; `default_text` is NULL if the option does not have a default, or
+// its default depends on other options.
 struct tug_option {
     const char *name, *help, *default_text;
     bool is_switch; // whether its value is true or false
     bool is_list;   // whether it may be given several times
 };
 TUG_API bool tug_model_option(const char *command, size_t i, struct tug_option *ret);
-// Returns the option of the command that `name` probably means: one with a similar name,
-// or the name that other programs use ("learning_rate": "lr"). NULL if there is none.
+// Returns the option of the command that a user who wrote `name` probably means: one with
+// a similar name, or with another name in other programs ("lr" for "learning_rate").
+// Returns NULL if there is no such option.
 TUG_API const char *tug_model_option_meant(const char *command, const char *name);
-// Changes the names of options in a sentence of the library to Python's keywords, in
-// place: --pipe-command becomes pipe_command. A quoted command ('tug train --lr 1') stays
-// as it is. tug_log_keywords selects whether warnings of this process name options so
-// from now on.
+// For Python's package: tug_option_keywords changes the names of options in a sentence of
+// the library to Python's keywords, in place, so that --pipe-command becomes
+// pipe_command. A quoted command ('tug train --lr 1') stays as it is.
+// tug_log_keywords(true) does the same to later warnings of this process.
 TUG_API void tug_option_keywords(char *text);
 TUG_API void tug_log_keywords(bool yes);
 
