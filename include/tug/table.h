@@ -167,10 +167,11 @@ enum tug_save_mode {
     // Saves rows with a score of at least base-threshold that were seen in the last
     // delta-keep-days (settings of the table).
     TUG_BASE,
-    // Saves those rows of a base whose score has changed by delta-threshold since the last
-    // base or delta.
+    // Saves those rows of a base whose score has changed by delta-threshold since the
+    // last base or delta.
     TUG_DELTA,
-    // Saves every row with all its state, as a checkpoint does; then ends the day (tug_day).
+    // Saves every row with all its state, as a checkpoint does; then ends the day
+    // (tug_day).
     TUG_DAY,
 };
 struct tug_save_options {
@@ -271,7 +272,8 @@ enum tug_vector_op {
     TUG_VECTOR_AU,       // u = a u
     TUG_VECTOR_AU_BV,    // v = a u + b v
     TUG_VECTOR_AU_BV_CW, // w = a u + b v + c w
-    TUG_VECTOR_AAX_BU, // u = a A x + b u; vectors: columns of A, then u; numbers: a, b, x[]
+    // u = a A x + b u; vectors: columns of A, then u; numbers: a, b, x[].
+    TUG_VECTOR_AAX_BU,
     TUG_VECTOR_RESET,     // u = a in all elements
     TUG_VECTOR_COPY,      // v = u
     TUG_VECTOR_RANDOMIZE, // u = its initial values, drawn anew; number: the seed
