@@ -202,9 +202,9 @@ TUG_API int tug_save_mark(struct tug_client *c, uint64_t mark);
 
 // Clears a table and loads into it the rows that the table `name` (NULL: the table's own
 // name) has in a save. `path` is a save, or a directory, whose newest save is used. A
-// delta is loaded with all saves that it builds on. The path must lie below the
-// --save-root or a --load-root of all servers (else TUG_EUSAGE). *ret_rows (may be NULL)
-// becomes the number of rows loaded. TUG_EDATA if there is no save or it is damaged.
+// delta is loaded with all saves that it builds on. TUG_EUSAGE if the path does not lie
+// below the --save-root or a --load-root of all servers. TUG_EDATA if there is no save or
+// it is damaged. *ret_rows (may be NULL) becomes the number of rows loaded.
 TUG_API int tug_load(struct tug_client *c, uint32_t table, const char *path,
                      const char *name, uint64_t *ret_rows);
 
@@ -370,9 +370,11 @@ struct tug_accessor {
     // Adds the `pushed` floats of a push to the statistics. It is not called for examples
     // that are pushed again (tug_again). NULL: adds nothing.
     void (*seen)(void *ctx, float *stats, const float *pushed);
-    // Returns the score by which a table over its budget chooses the rows to remove. NULL: 0.
+    // Returns the score by which a table over its budget chooses the rows to remove.
+    // NULL: all scores are 0.
     float (*score)(void *ctx, const float *stats);
-    // Decays the statistics in tug_shrink; returns true to remove the row. NULL: removes none.
+    // Decays the statistics in tug_shrink, and returns true to remove the row. NULL: does
+    // neither.
     bool (*shrink)(void *ctx, float *stats, float threshold);
     // Returns whether a save of this mode includes the row. If it is NULL, a save includes
     // all rows.

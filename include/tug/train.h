@@ -234,9 +234,9 @@ TUG_API uint64_t tug_model_columns(struct tug_model *m);
 // returns NULL and *ret_n is 0.
 TUG_API const float *tug_model_predictions(const struct tug_model *m, size_t *ret_n);
 
-// Explains predictions as text, one JSON object in a line, as `tug predict --explain
-// --json` prints it: the bias, the contributions of each feature (by itself, by its pairs
-// with other features, and through the layers), and the pairs with the largest
+// Explains predictions as text, with one JSON object in a line (as printed by `tug
+// predict --explain --json`): the bias, the contributions of each feature (by itself, by
+// its pairs with other features, and through the layers), and the pairs with the largest
 // contributions. `options` are the options of `tug predict` about reading data, and top.
 // *ret is valid until the next call on the model. TUG_EUSAGE if the model has several
 // labels.

@@ -43,7 +43,8 @@ class LogMessage
     ~LogMessage()
     {
         text_ << "\n";
-        std::cerr << text_.str(); // at once, so that lines of threads stay whole
+        std::cerr
+            << text_.str(); // one write, so that lines of several threads do not mix
     }
     LogMessage(const LogMessage &) = delete;
     LogMessage &operator=(const LogMessage &) = delete;
@@ -56,8 +57,8 @@ class LogMessage
     std::ostringstream text_;
 };
 
-// Out of line and away from the code that checks: a CHECK for each key of a handler then is
-// a comparison.
+// The failure path is out of line, so that a CHECK for each key in a handler costs only a
+// comparison.
 class LogMessageFatal
 {
   public:

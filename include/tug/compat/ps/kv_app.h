@@ -82,8 +82,8 @@ template <typename Val> class KVWorker : public SimpleApp
         return ZPush(SArray<Key>(keys), SArray<Val>(vals), SArray<int>(lens), cmd, cb,
                      priority);
     }
-    // The Z functions do not copy: the arrays must stay unchanged until the request is
-    // done.
+    // ZPush, ZPull and ZPushPull do not copy the arrays, which must stay unchanged until
+    // the request is done.
     int ZPush(const SArray<Key> &keys, const SArray<Val> &vals,
               const SArray<int> &lens = {}, int cmd = 0, const Callback &cb = nullptr,
               int priority = 0)
@@ -139,9 +139,10 @@ template <typename Val> class KVWorker : public SimpleApp
     }
 
   protected:
-    // A program's class that overrides Process gets a message for each of its requests
-    // that is done: one with the answers of all servers together (ps-lite: one for each
-    // server's answer). The pulled values are in their arrays by then.
+    // If a program's class overrides Process, it gets one message for each of its
+    // requests that is done, with the answers of all servers together (ps-lite passes a
+    // message for each server's answer). The pulled values are already in their arrays
+    // then.
     void Process(const Message &m) override
     {
         if (m.meta.simple_app)
@@ -229,7 +230,7 @@ template <typename Val> class KVWorker : public SimpleApp
             auto *p = static_cast<Pending *>(ctx);
             try {
                 p->pulled->resize(n);
-            } catch (...) { // no memory: the request fails
+            } catch (...) { // memory is short; the request fails
                 return nullptr;
             }
             return reinterpret_cast<float *>(p->pulled->data());
@@ -307,7 +308,8 @@ template <typename Val> class KVServer : public SimpleApp
     using ReqHandle =
         std::function<void(const KVMeta &, const KVPairs<Val> &, KVServer *)>;
 
-    // Requests that arrive before set_request_handle wait for it, at most ten seconds.
+    // A request that arrives before the program has called set_request_handle waits for
+    // that call, at most ten seconds.
     explicit KVServer(int app_id)
     {
         make_customer(app_id, app_id, handle, false);
@@ -339,7 +341,7 @@ template <typename Val> class KVServer : public SimpleApp
                 new SArray<Val>(answer.vals)));
     }
     using SimpleApp::Response;
-    // Writes, with PS_VERBOSE=2, the log line of an answer that the library sends by
+    // With PS_VERBOSE=2, writes the log line of an answer that the library sends by
     // itself.
     void tell_response(const KVMeta &request, const KVPairs<Val> &answer)
     {
@@ -352,8 +354,8 @@ template <typename Val> class KVServer : public SimpleApp
     }
 
   protected:
-    // A program's class that overrides Process gets all requests, and may call this
-    // function for them.
+    // If a program's class overrides Process, it gets all requests and may pass them to
+    // this function.
     void Process(const Message &m) override
     {
         if (m.meta.simple_app) {
@@ -422,8 +424,9 @@ template <typename Val> class KVServer : public SimpleApp
             tell_message(message_of(meta, pairs), false);
         const KVServer &own = *this;
         if (typeid(own) == typeid(KVServer))
-            handle_(meta, pairs,
-                    this); // without a Message, which only overrides of Process need
+            handle_(
+                meta, pairs,
+                this); // without a Message, since only classes that override Process need it
         else
             process(message_of(meta, pairs), meta.ticket);
     }

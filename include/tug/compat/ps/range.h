@@ -10,7 +10,7 @@ namespace ps
 {
 
 class Range
-{ // [begin, end); but the last server's range ends with kMaxKey and includes it
+{ // [begin, end); the range of the last server also includes its end, kMaxKey
   public:
     Range() : Range(0, 0)
     {

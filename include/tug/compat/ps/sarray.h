@@ -55,7 +55,7 @@ template <typename V> class SArray
         else
             reset(data, size, [](V *) {});
     }
-    // Shares the bytes of an array of another type.
+    // Shares the memory of an array of another type, as elements of type V.
     template <typename W> explicit SArray(const SArray<W> &a)
     {
         *this = a;
@@ -66,7 +66,7 @@ template <typename V> class SArray
         share(std::shared_ptr<V>(a.ptr(), reinterpret_cast<V *>(a.data())),
               a.size() * sizeof(W) / sizeof(V));
     }
-    // Shares `size` elements at p, whose control block owns the memory.
+    // Shares `size` elements at p; the shared_ptr owns the memory.
     void share(const std::shared_ptr<V> &p, size_t size)
     {
         ptr_ = p;
@@ -181,8 +181,8 @@ template <typename V> class SArray
         CHECK(!empty());
         return data()[size_ - 1];
     }
-    // Indexes are checked, as handlers index by keys and lengths that another node has
-    // sent.
+    // Indexes are checked, because handlers use keys and lengths from other nodes as
+    // indexes.
     V &operator[](size_t i)
     {
         return data()[checked(i)];
@@ -201,7 +201,8 @@ template <typename V> class SArray
     }
 
   private:
-    // Building the sentence in here would make it a call for each element.
+    // The function that words the error is separate, so that operator[] stays small
+    // enough to be inlined.
     size_t checked(size_t i) const
     {
         if (i >= size_)

@@ -1,9 +1,9 @@
-// Customers send requests, get answers, and handle the requests of others.
+// Customers send requests, get answers, and handle the requests of other customers.
 //
-// Handlers and callbacks of all customers of a process run one at a time (tug/kvapp.h) and
-// must not wait. An exception that leaves a handler of a request refuses the request: the node
-// that asked hears the exception's text. One that leaves a callback, or a handler of an answer,
-// ends the process, as in ps-lite.
+// Handlers and callbacks of all customers of a process run one at a time (tug/kvapp.h)
+// and must not wait. If a handler of a request throws an exception, the request is
+// refused, and the node that sent it gets the exception's text. If a callback, or a
+// handler of an answer, throws, the process ends, as in ps-lite.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_COMPAT_PS_INTERNAL_CUSTOMER_H
@@ -58,8 +58,8 @@ class Customer
     Customer(int id, const RecvHandle &handle) : Customer(id, id, handle)
     {
     }
-    // Used by SimpleApp, KVWorker and KVServer, which have handlers of their own. Without
-    // `open`, no request arrives until Open is called.
+    // SimpleApp, KVWorker and KVServer use this constructor, since they have handlers of
+    // their own. If `open` is false, no request arrives until Open is called.
     Customer(int app_id, int customer_id, const RecvHandle &handle,
              const tug_app_handlers &handlers, bool open);
     ~Customer();
@@ -75,8 +75,8 @@ class Customer
         return customer_id_;
     }
 
-    // Returns a timestamp for which all nodes of the group `recver` must answer. May be
-    // called from any thread.
+    // Returns the timestamp of a new request, which all nodes of the group `recver` must
+    // answer. Any thread may call it.
     int NewRequest(int recver)
     {
         uint32_t timestamp;

@@ -1,7 +1,7 @@
-// Settings of malloc: which memory it keeps, and in a server where its memory lies:
-// handlers look keys up at random in tables of many megabytes, and most of the time of a
-// look-up is that of finding the page. So a server asks for huge pages for the heap, as
-// far as the system grants them (madvise).
+// Settings of malloc: which memory it keeps, and, in a server, the size of its pages.
+// Handlers look up random keys in tables of many megabytes, and translating the address
+// takes most of the time of a look-up. So a server asks the system for huge pages for the
+// heap (madvise).
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_COMPAT_PS_INTERNAL_HEAP_H
@@ -22,27 +22,28 @@ namespace ps
 class Heap
 {
   public:
-    // Arrays of many megabytes are used again instead of being mapped, filled with zeros and
-    // unmapped for each request: half of the time of a 64 MB pull.
+    // malloc keeps arrays of many megabytes for the next request. Otherwise it would map,
+    // zero and unmap them for each request, which takes half of the time of a 64 MB pull.
     static void keep_arrays()
     {
         mallopt(M_MMAP_MAX, 0);
         mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
     }
-    // The heap grows in large steps from here on, and by one at once that holds the tables of
-    // most programs: these are addresses, pages come when they are written to.
+    // From here on the heap grows in large steps. The first step, taken at once, can hold
+    // the tables of most programs. It reserves only addresses; pages are added when they
+    // are written to.
     void ask_for_huge_pages()
     {
-        if (mallopt(M_TOP_PAD, kStep) == 0) // another malloc, as that of ASan
+        if (mallopt(M_TOP_PAD, kStep) == 0) // the malloc is not glibc's (ASan)
             return;
         told_ = static_cast<char *>(sbrk(0));
-        // volatile: else the compiler leaves the pair out.
+        // volatile keeps the compiler from removing new and delete.
         void *volatile first = ::operator new(kFirst, std::nothrow);
         ::operator delete(first);
         look();
     }
-    // Asks for huge pages for the memory that malloc has added since the last call. Cheap if it
-    // has added none.
+    // Asks for huge pages for the memory that malloc has added since the last call. A
+    // call is cheap if malloc has not added memory.
     void look()
     {
         char *const told = told_, *const end = static_cast<char *>(sbrk(0));

@@ -170,7 +170,8 @@ struct Meta : HasEmpty<Meta> {
 
 struct Message {
     Meta meta;
-    // Keys, values and, if the keys differ in them, lengths.
+    // The arrays of the message: keys, values and, if not all keys have equally many
+    // values, lengths.
     std::vector<SArray<char>> data;
 
     template <typename V> void AddData(const SArray<V> &values)

@@ -13,7 +13,7 @@
 namespace ps
 {
 
-enum { kSortedAlone = 1 << 14 }; // up to so many elements are sorted by one thread
+enum { kSortedAlone = 1 << 14 }; // one thread sorts up to this many elements
 
 template <typename T, typename Less>
 void sort_part(T *data, size_t n, int threads, const Less &less)

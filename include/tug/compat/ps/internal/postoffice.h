@@ -100,8 +100,9 @@ class Postoffice
         if (app != customers_.end() && app->second.count(c->customer_id()) > 0 &&
             app->second[c->customer_id()] == c)
             app->second.erase(c->customer_id());
-        // The node's end closes open customers, so other threads wait for it here; an
-        // exit callback, which runs on the thread that ends the node, must not.
+        // Ending the node closes open customers, so any other thread waits here until the
+        // node has ended. An exit callback runs on the thread that ends the node and must
+        // not wait.
         if (stage_ == ENDING && ender_ != std::this_thread::get_id())
             changed_.wait(hold, [this] { return stage_ != ENDING; });
         tug_app *a = c->app_.exchange(nullptr);
@@ -114,7 +115,7 @@ class Postoffice
         closing_--;
         changed_.notify_all();
         check_rc(
-            rc); // fails, and ends the process, if a callback deletes its own customer
+            rc); // if a callback deletes its own customer, this fails and ends the process
     }
     // Returns the customer with these ids; waits at most `timeout` seconds for it to be
     // made. Returns nullptr if there is none.
@@ -277,7 +278,8 @@ class Postoffice
         exits_.push_back(f);
     }
 
-    // Only a program's own transport would call these; a call does not compile.
+    // Only a transport that a program adds would call these functions; a call to them
+    // does not compile.
     template <typename M> void Manage(const M &)
     {
         static_assert(only_the_library<M>::may, TUG_NO_TRANSPORT);

@@ -16,7 +16,8 @@
 namespace ps
 {
 
-// A failed call of the library; what() is the sentence of tug_last_error.
+// The exception for a failed call of the library; what() returns the sentence of
+// tug_last_error.
 struct Error : dmlc::Error {
     using dmlc::Error::Error;
 };

@@ -26,7 +26,7 @@ namespace ps
 
 class Customer;
 
-// The compiler's error where a program calls a function of ps-lite's transport.
+// Makes a call of a function of ps-lite's transport an error of the compiler.
 #define TUG_NO_TRANSPORT                                                                 \
     "the transport is the library's (TCP, Unix sockets, TLS): a program cannot bring "   \
     "or "                                                                                \
@@ -82,8 +82,8 @@ class Van
         return Send(m);
     }
     // Waits at most TUG_WAIT_SECONDS for a message to an app without a customer in this
-    // process. Returns its number of bytes, or -1 if none arrived. From the first call
-    // on, such messages are queued here.
+    // process. Returns the number of bytes of the message, or -1 if no message arrived.
+    // From the first call on, such messages are queued here.
     int RecvMsg(Message *m);
     // Returns the port at which the node has listened since Start. The variable PORT
     // selects it.
@@ -91,7 +91,7 @@ class Van
     {
         return my_node().port;
     }
-    // Opens the link to a node now instead of with the first message.
+    // Opens the link to a node now; otherwise the first message to the node opens it.
     void Connect(const Node &node);
 
   private:

@@ -28,8 +28,8 @@ inline const Node &Van::my_node()
 {
     tug_node *n = Postoffice::Get()->running();
     tug_node_info info;
-    // The node may have its id before it has the addresses of all nodes, which include
-    // its own.
+    // The node may get its id before it gets the list of all nodes' addresses, which has
+    // its own address.
     if (tug_node_find(n, tug_node_id(n), &info) != 0) {
         check_rc(tug_node_wait(n));
         check_rc(tug_node_find(n, tug_node_id(n), &info));
