@@ -117,15 +117,17 @@ struct tug_fleet;
 struct tug_fleet_table {
     uint32_t number; // below TUG_FLEET_TABLE
     const char *name;
-    const char *settings; // as for tug_table_create, without `name`
-    // The variables of a dense table, in this order (tug_dense_open); a sparse one has
-    // none.
+    const char *settings; // settings as for tug_table_create, but without `name`
+    // The variables of a dense table, in the order of tug_dense_open. A sparse table has
+    // no variables.
     const struct tug_variable *variables;
     size_t n_variables;
 };
 
 struct tug_fleet_options {
-    const struct tug_role_maker *roles; // NULL: tug_role_maker_cloud
+    // The role of this process. NULL: a role maker from the environment
+    // (tug_role_maker_cloud).
+    const struct tug_role_maker *roles;
     const struct tug_fleet_table *tables;
     size_t n_tables;
     double wait_seconds; // the time limit of each wait; 0: TUG_WAIT_SECONDS, or 600

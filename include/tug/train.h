@@ -78,8 +78,8 @@ struct tug_progress {
 // lines of JSON). A metric that is not known is NAN.
 struct tug_pass {
     uint32_t pass; // number of the pass, from 1, over all calls for this model
-    uint64_t
-        examples; // number of examples trained on, without those held out for validation
+    // Number of examples trained on, without those held out for validation.
+    uint64_t examples;
     double loss, auc; // over these examples, each predicted before it was trained on
     uint64_t valid_examples;      // number of validation examples; 0: no validation
     double valid_loss, valid_auc; // over the validation examples
