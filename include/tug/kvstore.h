@@ -277,8 +277,8 @@ TUG_API int tug_kvstore_rounds(struct tug_kvstore *s, const struct tug_kvstore_k
 // controllers run on the thread that calls tug_kvstore_server_run, which may be the main
 // thread.
 struct tug_kvstore_server_options {
-    const struct tug_node_options
-        *node; // NULL: the node's options are taken from the environment
+    // The options of the node; NULL: they are taken from the environment.
+    const struct tug_node_options *node;
     // Handles a worker's command (tug_kvstore_command). If it does not return 0, the
     // command fails with this code and tug_last_error's sentence.
     int (*controller)(void *ctx, int32_t head, const void *body, size_t body_bytes);
