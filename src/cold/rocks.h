@@ -1,7 +1,7 @@
-// RocksDB's C interface, loaded when the first cold tier is opened: it brings the C++
-// runtime with it and few tables need it, so that neither library nor command is linked
-// with it. One list names the functions used; the pointers and the loading are made from
-// it.
+// RocksDB's C interface, which is loaded when the first cold tier is opened. RocksDB
+// needs the C++ runtime, and few tables need RocksDB, so libtug and the command are not
+// linked with it. One list names the functions in use; it generates the pointers and the
+// code that loads them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_COLD_ROCKS_H
@@ -55,7 +55,8 @@ struct rocks {
 #undef X
 };
 
-// Loads RocksDB once; it is never unloaded. TUG_EUSAGE if it is not installed.
+// Loads RocksDB at the first call, and gets its functions; it is never unloaded.
+// TUG_EUSAGE if it is not installed.
 int rocks_load(const struct rocks **ret, struct err *e);
 
 #endif

@@ -5,10 +5,10 @@
 // KiB, without compression: trained floats do not compress.
 //
 // There is no write-ahead log. RocksDB writes its batches whole and in order, so that
-// after a crash the tier is as it was after some tier_write at or behind the last
-// tier_flush. That is checked: each flush leaves its sequence number in the marker
-// (tier_home.h), and a database that is older than the marker was damaged, even if it
-// looks whole.
+// after a crash the tier has the state after the last tier_flush, or after a later
+// tier_write. Opening checks this: each flush stores its sequence number in the marker
+// (tier_home.h), and a database with a lower number than the marker is damaged, even if
+// it looks whole.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cold/tier.h"
@@ -28,7 +28,8 @@
 enum {
     PARTITION_BYTES = 3,
     KEY_BYTES = PARTITION_BYTES + 8,
-    LIMIT_BYTES = KEY_BYTES + 1, // length of a key behind all keys of a partition
+    LIMIT_BYTES = KEY_BYTES +
+                  1, // length of a key that is greater than all keys of a partition
     DEFAULT_CACHE = 64 << 20,
     MIN_CACHE = 1 << 20,
     MAX_WRITE_BUFFER = 64 << 20,
@@ -39,10 +40,10 @@ enum {
 struct wanted {
     uint64_t high; // partition and the upper 40 bits of the key
     uint32_t low;
-    uint32_t at; // in the caller's arrays
+    uint32_t at; // index of the key in the caller's arrays
 };
 
-// What a batch of gets needs; grows with the largest.
+// Memory for a batch of lookups; it grows with the largest batch.
 struct gets {
     size_t n; // number of slices of the last batch
     size_t room;
@@ -58,18 +59,20 @@ struct tier {
     const struct rocks *rocks;
     struct tier_home home;
     uint32_t row_bytes;
-    uint64_t memory; // besides the memory that grows with the rows
+    uint64_t memory; // bytes of cache and write buffers, which do not grow with the rows
     rocksdb_options_t *options;
     rocksdb_readoptions_t *reading;
     rocksdb_writeoptions_t *writing;
     rocksdb_flushoptions_t *flushing;
     rocksdb_t *db;
-    rocksdb_column_family_handle_t *family; // the only one
+    rocksdb_column_family_handle_t
+        *family; // RocksDB's default family, the only one in use
     rocksdb_writebatch_t *batch;
     struct gets gets;
 };
 
-// Sets *e to RocksDB's reason `text`, which is freed: damage, or an error of the system.
+// Sets *e to TUG_EDATA for damage, or TUG_EIO for an error of the system, with RocksDB's
+// reason `text`, which it frees.
 static int refused(const struct tier *t, const char *doing, char *text, struct err *e)
 {
     bool damage = strncmp(text, "Corruption", strlen("Corruption")) == 0;
@@ -98,9 +101,10 @@ static void put_limit(char ret[LIMIT_BYTES], uint32_t partition)
     ret[LIMIT_BYTES - 1] = 0;
 }
 
-// Memory: see tier_memory. Filters and indexes are kept outside the block cache, so that
-// they stay in memory. The first level may have more files than RocksDB's default:
-// scanning them costs less than waiting for a merge.
+// Makes RocksDB's options. tier_memory says how much memory they allow. Filters and
+// indexes are outside the block cache, so that they stay in memory. Level 0 may have more
+// files than by RocksDB's default, because scanning them costs less than waiting for a
+// compaction.
 static int make_options(struct tier *t, const struct tier_options *o, struct err *e)
 {
     const struct rocks *r = t->rocks;
@@ -145,7 +149,8 @@ static int open_database(struct tier *t, struct err *e)
         r->free(error);
         return err_set(e, TUG_EUSAGE, "'%s' is in use by another process", t->home.dir);
     }
-    // A durable tier was complete when it was made: a missing file was lost.
+    // A durable tier was complete when its marker was written, so a missing file was
+    // lost.
     bool lost = !t->home.scratch && (strstr(error, "No such file") != NULL ||
                                      strstr(error, "does not exist") != NULL);
     int rc = refused(t, "open", error, e);
@@ -154,8 +159,8 @@ static int open_database(struct tier *t, struct err *e)
     return rc;
 }
 
-// Makes a new tier durable from now on; checks that an old one has all that its marker
-// promises.
+// Makes a new durable tier durable from now on. Checks that an existing one has all rows
+// that its marker promises.
 static int check_kept(struct tier *t, struct err *e)
 {
     uint64_t sequence = t->rocks->get_latest_sequence_number(t->db);
@@ -177,14 +182,16 @@ static int open_rocks(struct tier *t, const struct tier_options *o, struct err *
     TRY(open_database(t, e));
     t->reading = r->readoptions_create();
     t->writing = r->writeoptions_create();
-    t->flushing = r->flushoptions_create(); // waits until it is done
+    t->flushing =
+        r->flushoptions_create(); // by default RocksDB waits until the flush is done
     t->batch = r->writebatch_create();
     r->writeoptions_disable_WAL(t->writing, 1);
     return o->durable ? check_kept(t, e) : 0;
 }
 
-// Each tier takes some descriptors, and more as it grows; a quarter of all is kept for
-// links, or no node could connect any more.
+// Checks that the process may open enough files for one more tier, which needs more
+// descriptors as it grows. A quarter of all descriptors is reserved for links, without
+// which no node could connect any more.
 static int check_descriptors(const struct tier_options *o, struct err *e)
 {
     uint64_t limit = descriptors_limit(), left = descriptors_left();
@@ -305,7 +312,8 @@ static int compare(const void *a, const void *b)
     return (x->low > y->low) - (x->low < y->low);
 }
 
-// In RocksDB's order: rows of one block are then read together.
+// Sorts the requested keys in RocksDB's order, so that rows of one block are read
+// together.
 static void sort_wanted(struct gets *g, const uint32_t *partitions, const uint64_t *keys,
                         size_t n)
 {
@@ -325,7 +333,8 @@ static void sort_wanted(struct gets *g, const uint32_t *partitions, const uint64
     }
 }
 
-// The first error that one of the rows had; the others' are freed.
+// Returns the error of the first row that has one, and frees the errors of all other
+// rows.
 static char *first_error(struct tier *t, size_t n)
 {
     char *first = NULL;

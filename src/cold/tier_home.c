@@ -52,7 +52,7 @@ static int damaged(const struct tier_home *h, struct err *e)
         h->marker);
 }
 
-// The content of a marker. `text` is terminated and cut into lines.
+// The content of a marker. `text` ends with a 0 and is cut into lines.
 struct marker {
     bool scratch;
     const char *about;
@@ -118,7 +118,8 @@ static bool is_link(const char *path)
     return lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
 }
 
-// Through a link, rows would be written and removed in a directory that is not locked.
+// Refuses a symbolic link in place of `rows`: through it, rows would be written and
+// removed in a directory that is not locked.
 static int check_links(const struct tier_home *h, struct err *e)
 {
     const char *link = is_link(h->rows) ? h->rows : h->marker;
@@ -170,10 +171,11 @@ int tier_home_open(struct tier_home *h, const char *dir, bool durable, const cha
     h->made = !file_exists(dir);
     TRY(file_make_dir(dir, e));
     TRY(file_lock_dir(dir, &h->lock, e));
-    h->scratch = true; // unless a marker says otherwise
+    h->scratch = true; // a marker in the directory may change this
     int rc = check_dir(h, durable, e);
     if (rc != 0) {
-        h->scratch = h->made = false; // it belongs to another
+        h->scratch = h->made =
+            false; // another process has the directory, so nothing in it may be removed
         return rc;
     }
     if (!h->scratch)
@@ -194,8 +196,8 @@ int tier_home_keep(struct tier_home *h, uint64_t sequence, struct err *e)
 
 void tier_home_close(struct tier_home *h)
 {
-    // The marker is removed last, so that the rest of an interrupted removal is still
-    // known as ours.
+    // The marker is removed last, so that what an interrupted removal leaves is still
+    // known to be a tier's.
     if (h->scratch && file_remove_tree(h->rows, NULL) == 0)
         (void)disk_remove(h->marker);
     if (h->scratch && h->made)

@@ -1,11 +1,11 @@
-// The directory of a cold tier: `rows`, which is RocksDB's, and a marker, which says that
-// the directory is a tier's and of which kind. Nothing is removed from a directory
-// without a marker.
+// The directory of a cold tier. It has a directory `rows` with RocksDB's files, and a
+// marker, a file that says that the directory is a tier's and of which kind. Nothing is
+// removed from a directory without a marker.
 //
-// There are two kinds of marker. A scratch marker says that the rows are of no use to a
-// later process. A durable one says whose rows they are, and up to which of RocksDB's
-// sequence numbers they are promised. Durable tiers begin as scratch ones and become
-// durable when they are complete.
+// There are two kinds of marker. A scratch marker says that no later process can use the
+// rows. A durable marker says whose rows they are, and up to which of RocksDB's sequence
+// numbers the directory must have them. A durable tier begins as a scratch tier and
+// becomes durable when it is complete.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_COLD_TIER_HOME_H
@@ -27,18 +27,20 @@ struct tier_home {
     int lock;
     bool made;         // the directory was made by this process
     bool scratch;      // the rows are removed when the tier is closed
-    uint64_t sequence; // durable: the last one that was promised
+    uint64_t sequence; // of a durable tier: the sequence number in its marker
 };
 
-// Locks and checks the directory, and makes it if missing. Rows under a scratch marker
-// are removed first. Afterwards h->scratch says whether RocksDB has to begin anew.
+// Locks and checks the directory, and makes it if it is missing. Removes the rows of a
+// scratch tier that an earlier process left. Afterwards h->scratch says whether RocksDB
+// must make a new database.
 int tier_home_open(struct tier_home *h, const char *dir, bool durable, const char *about,
                    struct err *e);
 
-// Makes or keeps the tier durable: rows up to `sequence` are on disk.
+// Writes a durable marker: rows up to `sequence` are on disk.
 int tier_home_keep(struct tier_home *h, uint64_t sequence, struct err *e);
 
-// Removes a scratch tier's rows. `h` may be one whose opening failed.
+// Unlocks the directory and, for a scratch tier, removes its rows. tier_home_open may
+// have failed for `h`.
 void tier_home_close(struct tier_home *h);
 
 #endif

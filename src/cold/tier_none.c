@@ -1,5 +1,5 @@
-// Replaces tier.c if RocksDB's header was missing when tug was built: opening a tier says
-// so.
+// Replaces tier.c if RocksDB's header was missing when tug was built: opening a tier
+// returns an error that says so.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cold/tier.h"

@@ -42,8 +42,8 @@ const char *rate_names(void)
 
 // Values.
 
-// cos(pi x) for x in [0, 1]: Taylor's terms to the 20th power on the half where they are
-// good to 1e-16.
+// Returns cos(pi x) for x in [0, 1]. The Taylor series up to the 20th power is exact to
+// 1e-16 for x up to 1/2; the other half follows by symmetry.
 static double cos_pi(double x)
 {
     if (x > 0.5)
@@ -56,7 +56,7 @@ static double cos_pi(double x)
     return sum;
 }
 
-// x^a for x in [0, 1], a > 0.
+// Returns x^a for x in [0, 1] and a > 0.
 static double power(double x, double a)
 {
     if (x == 0 || x == 1 || a == 1)
@@ -64,7 +64,7 @@ static double power(double x, double a)
     return maths_exp(a * maths_log(x));
 }
 
-// step >= 1.
+// Returns noam's factor (rate.h) for step >= 1.
 static double noam(const struct rate *r, uint64_t step)
 {
     double s = (double)step, w = (double)r->warmup, rising = s / (w * sqrt(w));

@@ -1,5 +1,5 @@
-// Schedules of learning rates: a factor of a table's rates as a function of the run's
-// step.
+// Schedules of learning rates. A schedule is a factor by which a table's rates are
+// multiplied; it depends on the run's step.
 //
 // The server owns the global step, so that all rows of a table learn at the same rate,
 // whichever worker pushes. A schedule is a pure function of that step, with the same bits
@@ -15,8 +15,8 @@
 //   noam                 dim^-1/2 min(s^-1/2, s warmup^-3/2) with s = step + 1
 //                        (Vaswani et al. 2017); the warm-up is part of it
 //
-// `stairs` rounds x down. In a warm-up of w steps the factor at step i is (i + 1) / (w
-// + 1) of that at t = 0.
+// With `stairs`, x is rounded down. In a warm-up of w steps, the factor at step i is the
+// factor at t = 0 times (i + 1) / (w + 1).
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_RULE_RATE_H
@@ -47,30 +47,32 @@ enum { RATE_PIECES = 16 };
 struct rate {
     enum rate_kind kind;
     uint32_t dim;    // noam
-    uint64_t warmup; // steps
+    uint64_t warmup; // number of steps of the warm-up
     uint64_t steps;
     float factor;
     float end;
     float power;
     bool stairs;
-    uint32_t n_pieces; // piecewise: from steps from[0] < from[1] < ... on
+    uint32_t
+        // Of piecewise: from step from[i] on the factor is value[i]; from[] ascends.
+        n_pieces;
     uint64_t from[RATE_PIECES];
     float to[RATE_PIECES];
 };
 
-// Returns a factor that is finite and not negative for any step, if rate_check accepts
-// the schedule.
+// Returns the factor at a step. It is finite and not negative if rate_check accepts the
+// schedule.
 float rate_factor(const struct rate *r, uint64_t step);
 
-// TUG_EUSAGE says which number is invalid.
+// Checks the numbers of a schedule. TUG_EUSAGE if one is invalid; the sentence names it.
 int rate_check(const struct rate *r, struct err *e);
 
-// "constant", "exponential:steps=1000,factor=0.9,stairs,warmup=100",
-// "piecewise:1000=0.5,2000=0.1". Defaults: factor 0.9 (exponential) or 1, end 0, power 1,
-// dim 512, noam's warmup 4000; steps must be given.
+// Parses a schedule: "constant", "exponential:steps=1000,factor=0.9,stairs,warmup=100",
+// "piecewise:1000=0.5,2000=0.1". The defaults are factor 0.9 (exponential) or 1, end 0,
+// power 1, dim 512, noam's warmup 4000; steps must be given.
 int rate_parse(const char *text, struct rate *ret, struct err *e);
 
-// Prints a schedule; parsing the text gives the same one to the bit. TUG_ENOMEM.
+// Prints a schedule; parsing the text gives a schedule with the same bits. TUG_ENOMEM.
 int rate_print(const struct rate *r, struct buf *to);
 
 const char *rate_names(void); // "constant, exponential, ..."

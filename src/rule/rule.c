@@ -162,7 +162,7 @@ struct rule_params rule_defaults(enum rule_kind kind)
     return p;
 }
 
-// Treats - and _ as equal.
+// Returns whether two names are equal if '-' and '_' count as the same character.
 static bool same_name(const char *a, size_t n, const char *b)
 {
     for (size_t i = 0; i < n; i++)

@@ -14,8 +14,8 @@
 
 #define BELOW_1 0x1.fffffep-1f
 
-// The numbers of struct rule_params; each rule has those marked `any`, whatever
-// rule_info.takes.
+// The numbers in struct rule_params. Every rule has those marked `any`, even if
+// rule_info.takes does not list them.
 static const struct number {
     const char *name;
     size_t offset;
