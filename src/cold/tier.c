@@ -65,8 +65,8 @@ struct tier {
     rocksdb_writeoptions_t *writing;
     rocksdb_flushoptions_t *flushing;
     rocksdb_t *db;
-    rocksdb_column_family_handle_t
-        *family; // RocksDB's default family, the only one in use
+    // RocksDB's default family, the only one in use.
+    rocksdb_column_family_handle_t *family;
     rocksdb_writebatch_t *batch;
     struct gets gets;
 };

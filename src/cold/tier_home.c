@@ -174,8 +174,8 @@ int tier_home_open(struct tier_home *h, const char *dir, bool durable, const cha
     h->scratch = true; // a marker in the directory may change this
     int rc = check_dir(h, durable, e);
     if (rc != 0) {
-        h->scratch = h->made =
-            false; // another process has the directory, so nothing in it may be removed
+        // Another process has the directory, so nothing in it may be removed.
+        h->scratch = h->made = false;
         return rc;
     }
     if (!h->scratch)

@@ -53,9 +53,8 @@ struct rate {
     float end;
     float power;
     bool stairs;
-    uint32_t
-        // Of piecewise: from step from[i] on the factor is value[i]; from[] ascends.
-        n_pieces;
+    // Of piecewise: from step from[i] on the factor is to[i]; from[] ascends.
+    uint32_t n_pieces;
     uint64_t from[RATE_PIECES];
     float to[RATE_PIECES];
 };

@@ -36,8 +36,8 @@ struct rule_info {
     const char *name;    // "adagrad-row"
     const char *aliases; // other names, separated by spaces; NULL: none
     const char *about;   // one line for --help and the docs
-    const char
-        *takes; // the names of its parameters, separated by spaces; NULL: all parameters
+    // The names of its parameters, separated by spaces; NULL: all parameters.
+    const char *takes;
     uint32_t per_weight; // state floats for each weight
     uint32_t per_block;  // state floats for each block of weights
     uint32_t per_row;    // state floats for the whole group of weights

@@ -1,5 +1,5 @@
-// Changing an index: insert, erase, and growth in place, all under the stripe's lock. The
-// invariants and the drawing are in index.h.
+// Changes of an index: insert, erase, and growth in place, all under the stripe's lock.
+// index.h has the invariants and a drawing.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "table/index.h"
@@ -12,27 +12,28 @@
 #include "base/hash.h"
 
 enum {
-    TAIL_LINES = 16, // initial number of lines after the last home line
-    ROWS_AHEAD = 3,  // lines whose rows are prefetched before their visit
+    TAIL_LINES = 16, // lines behind the last home line, initially
+    ROWS_AHEAD = 3,  // number of lines ahead of a visit for which rows are prefetched
     LINES_AHEAD = 8,
 };
 
-// Sanitizers keep a shadow of what is mapped.
+// Sanitizers reserve shadow memory for all mapped addresses, so an index reserves fewer.
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 #define RESERVE_MAX ((uint64_t)64 << 20)
 #else
-#define RESERVE_MAX ((uint64_t)16 << 30) // TABLE_MAX_ROWS, if all are in one stripe
+#define RESERVE_MAX ((uint64_t)16 << 30) // enough for TABLE_MAX_ROWS rows in one stripe
 #endif
 #define RESERVE_MIN ((uint64_t)4 << 20)
 
 enum {
-    INDEXES = 4 * 16, // tables of a run and their stripes
-    SHARE = 4,        // 1/4 of limited addresses is for all indexes together
+    INDEXES = 4 * 16, // number of indexes of a run: tables times stripes
+    SHARE = 4,        // all indexes together take 1/4 of limited addresses
 };
 
-// Address space costs nothing, so that each stripe reserves a quarter of the memory's
-// size. If it is limited (ulimit -v), a stripe reserves an equal share, so that all
-// indexes of a process together leave most addresses to rows and data.
+// Returns the most bytes of addresses that a stripe reserves: a quarter of the memory's
+// size, since address space costs nothing. If the process has a limit of addresses
+// (ulimit -v), each index reserves an equal share of a quarter, which leaves most
+// addresses for rows and data.
 static uint64_t most_addresses(void)
 {
     uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
@@ -51,9 +52,10 @@ static bool are_free(uint64_t bytes)
     return p != NULL;
 }
 
-// Addresses may run out without a stated limit (emulators, valgrind). An index that took
-// the rest would leave none to rows and answers: it reserves its full size only if SHARE
-// times that is free, and else an equal share of the free addresses.
+// Reserves addresses for an index and returns their bytes, 0 on failure. Addresses may
+// run out without a stated limit (emulators, valgrind), and an index that took all of
+// them would leave none for rows and answers. So an index reserves its full size only if
+// SHARE times that size is free, and otherwise an equal share of the free addresses.
 static uint64_t reserve(void **ret)
 {
     uint64_t bytes = most_addresses(), room = SHARE * bytes;
@@ -67,7 +69,7 @@ static uint64_t reserve(void **ret)
     return *ret != NULL ? bytes : 0;
 }
 
-// Makes lines [0, end) usable.
+// Commits memory so that lines [0, end) can be used.
 static int extend(struct index *ix, uint64_t end)
 {
     uint64_t bytes = end * sizeof(struct index_line);
@@ -141,7 +143,8 @@ static uint32_t get_slot(const struct index_line *line, uint32_t slot)
     return atomic_load_explicit(&line->slot[slot], memory_order_relaxed);
 }
 
-// Without branches, since the slot cannot be predicted.
+// Returns the first free slot of a line. It has no branches, since the CPU could not
+// predict the slot.
 static uint32_t free_slot(const struct index_line *line)
 {
     uint32_t empty = 1u << INDEX_SLOTS;
@@ -182,7 +185,8 @@ static bool growing(const struct index *ix)
     return get(&ix->n) != get(&ix->m);
 }
 
-// The bucket at the frontier is empty: ends the round if it was the last one.
+// Called when all entries of the bucket at the frontier have moved: ends the round of
+// growth if this was the last bucket.
 static void end_round(struct index *ix)
 {
     if (growing(ix) && ix->left == 0 && get(&ix->frontier) == 0)
@@ -211,10 +215,11 @@ void index_reserve(struct index *ix, uint64_t entries)
     index_change_end(ix);
 }
 
-// The result of a visit to a line.
+// The old entries (those under n) that a visit finds in a line, for the bucket at the
+// frontier.
 struct found {
-    uint32_t n;      // entries of the bucket
-    uint32_t before; // old entries with a home before it
+    uint32_t n;      // number of entries in the bucket
+    uint32_t before; // number of old entries whose home is before the bucket
     uint8_t slot[INDEX_SLOTS];
     uint64_t hash[INDEX_SLOTS];
 };
@@ -237,10 +242,10 @@ static void look(const struct index *ix, const struct index_line *line, uint64_t
     }
 }
 
-// Moves the frontier down to `bucket` and counts its entries: those in its own
-// line, and those behind it. Lines up to `bucket` hold only old entries, so the
-// counts there tell: overflow(bucket - 1) pass into this line or over it; what
-// passes over it besides is ours.
+// Moves the frontier down to `bucket` and counts the bucket's entries, in its own line
+// and in later lines. Lines up to `bucket` hold only old entries, so overflow counts give
+// the number in later lines: of the overflow(bucket) entries there, overflow(bucket - 1)
+// - here->before belong to earlier buckets.
 static void open_bucket(struct index *ix, uint64_t bucket, const struct found *here)
 {
     uint32_t coming = bucket > 0 ? index_overflow(&ix->lines[bucket - 1]) : 0;
@@ -249,8 +254,8 @@ static void open_bucket(struct index *ix, uint64_t bucket, const struct found *h
     atomic_store_explicit(&ix->frontier, bucket, memory_order_release);
 }
 
-// Prefetches the lines that later visits read and those that they write (a fifth further
-// up).
+// Prefetches the lines that later visits will read, and the lines to which they will move
+// entries (a fifth further up).
 static void prefetch_visits(const struct index *ix)
 {
     uint64_t at = get(&ix->frontier);
@@ -266,7 +271,7 @@ static void prefetch_visits(const struct index *ix)
     }
 }
 
-// Moves the entries of one bucket in one line to their places under m.
+// Moves those entries of the bucket that lie in one line to their places under m.
 static int visit(struct index *ix)
 {
     bool opening = ix->left == 0;
@@ -294,7 +299,7 @@ static int visit(struct index *ix)
     return 0;
 }
 
-// Does one insert's part of growing.
+// Does the part of growing that belongs to one insert.
 static int move_some(struct index *ix)
 {
     uint64_t before = ix->moves;

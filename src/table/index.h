@@ -1,5 +1,5 @@
-// The index of one stripe: from a key's hash to the handle of its row. It holds tags and
-// handles only; the key itself is read from the row.
+// The index of one stripe: from a key's hash to the handle of its row. An index holds
+// only tags and handles; the key is read from the row.
 //
 // A line is one cache line:
 //
@@ -42,11 +42,12 @@
 // The lines lie at the start of a reserved range of addresses and never move. Behind the
 // last home a tail grows by itself when entries pass the end.
 //
-// Threads: whoever holds the stripe's lock changes the index, between index_change_begin
-// and _end, which make `seq` odd and even again. Readers take no lock: an entry found
-// is right if its row holds the key; "not found" is right if seq was even before and is
-// the same afterwards. Loads of lines are acquires and stores are releases, so that a
-// reader who saw a store of a change also sees its seq.
+// Threads: the holder of the stripe's lock changes the index between index_change_begin,
+// which makes `seq` odd, and index_change_end, which makes it even again. Readers take no
+// lock: an entry that they find is right if its row holds the key; "not found" is right
+// if seq was even before the search and has not changed since. Loads of lines are
+// acquires and stores are releases, so that a reader who saw a store of a change also
+// sees its seq.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TABLE_INDEX_H
@@ -66,8 +67,8 @@
 
 enum {
     INDEX_SLOTS = 12,
-    INDEX_FULL = 11,  // entries per line, on average, at which the index grows
-    INDEX_ROOMY = 10, // entries per line that are planned: between two rounds of growth
+    INDEX_FULL = 11,  // average number of entries in a line at which the index grows
+    INDEX_ROOMY = 10, // average number of entries for which lines are reserved
     INDEX_MOVES = 24,
     INDEX_VISITS = 16,
 };
@@ -75,34 +76,34 @@ enum {
 #define INDEX_MARK ((uint32_t)1 << 31)
 
 struct index_line {
-    _Atomic uint64_t tags[2]; // the high half of the second is the overflow count
+    _Atomic uint64_t tags[2]; // the high half of tags[1] is the overflow count
     _Atomic uint32_t slot[INDEX_SLOTS];
 };
 static_assert(sizeof(struct index_line) == 64, "a line is one cache line");
 
 struct index {
-    // Read without the lock.
+    // Readers read these members without the lock.
     struct index_line *lines;
     _Atomic uint64_t seq;
     _Atomic uint64_t n, m, frontier;
 
-    // Guarded by the stripe's lock.
-    const struct table_slabs *slabs; // where the keys are
+    // The stripe's lock guards these members.
+    const struct table_slabs *slabs; // the rows, which hold the keys
     uint64_t reserved, committed;    // bytes
-    uint64_t end;                    // lines before it may be used; all are committed
+    uint64_t end; // lines [0, end) may be used; their memory is committed
     uint64_t count;
     uint64_t left;
-    uint64_t walk; // the line to visit next, while left > 0
+    uint64_t walk; // the line of the next visit, valid while left > 0
     uint32_t mark;
     uint64_t moves, max_moves;
 };
 
 // Opens an index with room for at least `lines` lines.
 int index_open(struct index *ix, uint64_t lines, const struct table_slabs *slabs);
-void index_close(struct index *ix); // a zeroed one is fine
+void index_close(struct index *ix); // a zeroed index is fine
 
-// Gives an empty index lines for so many entries, so that it need not grow in steps. Does
-// nothing if it is not empty or memory is out.
+// Gives an empty index lines for this many entries, so that it need not grow in steps.
+// Does nothing if the index is not empty or memory is short.
 void index_reserve(struct index *ix, uint64_t entries);
 
 void index_change_begin(struct index *ix);
@@ -115,15 +116,17 @@ struct index_place {
     uint32_t handle;
 };
 
-// For the holder of the lock. The key must not be there already (insert); the place must
-// come from index_search (erase). TUG_ENOMEM: nothing was inserted.
+// Only the holder of the stripe's lock may call these functions. index_search finds the
+// entry of a key. index_insert inserts a key that the index does not have yet;
+// TUG_ENOMEM: nothing was inserted. index_erase removes the entry at a place that
+// index_search returned.
 bool index_search(const struct index *ix, uint64_t hash, uint64_t key,
                   struct index_place *ret_place);
 int index_insert(struct index *ix, uint64_t hash, uint32_t handle);
 void index_erase(struct index *ix, uint64_t hash, const struct index_place *place);
 
-// The state of an index that a lock-free reader needs, read once for many keys. If it is
-// out of date, keys are not found and seq has changed.
+// What a reader without the lock needs of an index, read once for many keys. If it is
+// outdated, keys are not found, and seq has changed.
 struct index_view {
     struct index_line *lines;
     uint64_t n, m, frontier;
@@ -145,8 +148,8 @@ static inline uint64_t index_bucket(uint64_t hash, uint64_t n_lines)
     return (uint64_t)(((unsigned __int128)(hash << 16) * n_lines) >> 64);
 }
 
-// Returns the home line of a hash. Without a branch, since the side of the frontier
-// cannot be predicted.
+// Returns the home line of a hash. It has no branch, since the CPU could not predict the
+// side of the frontier.
 static inline uint64_t index_home(const struct index_view *v, uint64_t hash)
 {
     uint64_t under_n = index_bucket(hash, v->n);
@@ -154,7 +157,8 @@ static inline uint64_t index_home(const struct index_view *v, uint64_t hash)
     return under_n >= v->frontier ? under_m : under_n;
 }
 
-// Returns whether "not found" is certain. The frontier's bucket may lie on both sides.
+// Returns whether a key that was not found is certainly missing. A key of the frontier's
+// bucket may lie under either mapping.
 static inline bool index_still(const struct index *ix, const struct index_view *v,
                                uint64_t hash)
 {
@@ -169,8 +173,9 @@ static inline uint8_t index_tag(uint64_t hash)
 
 #if defined(__SSE2__) && !RELAXED_SCALAR
 
-// Returns the slots whose tags match, one bit each. The load of 16 bytes may be torn, but
-// not within a tag; a wrong answer is noticed like any outdated one.
+// Returns the slots whose tags match, as one bit for each slot. A concurrent change may
+// tear the load of 16 bytes, but not within a tag; the result is then outdated, and its
+// user notices as with any outdated read.
 static inline uint64_t index_match(const struct index_line *line, uint8_t tag)
 {
     __m128i tags = _mm_load_si128((const __m128i *)(const void *)line->tags);
@@ -185,7 +190,8 @@ static inline uint32_t index_match_slot(uint64_t match)
 
 #else
 
-// 0x80 in every byte of `word` that equals the tag (exact: no borrow between bytes).
+// Returns a word with 0x80 in every byte where `word` has the tag. It is exact, since
+// bytes do not borrow from each other.
 static inline uint64_t index_equal_bytes(uint64_t word, uint8_t tag)
 {
     const uint64_t low7 = 0x7f7f7f7f7f7f7f7full;
@@ -193,7 +199,8 @@ static inline uint64_t index_equal_bytes(uint64_t word, uint8_t tag)
     return ~(((x & low7) + low7) | x | low7);
 }
 
-// The slots whose tags match: bit 8k + 7 for slot k < 8, bit 8k + 6 for slot 8 + k.
+// Returns the slots whose tags match: bit 8k + 7 stands for slot k < 8, bit 8k + 6 for
+// slot 8 + k.
 static inline uint64_t index_match(const struct index_line *line, uint8_t tag)
 {
     uint64_t a = atomic_load_explicit(&line->tags[0], memory_order_acquire);
@@ -214,11 +221,11 @@ static inline uint32_t index_overflow(const struct index_line *line)
     return (uint32_t)(atomic_load_explicit(&line->tags[1], memory_order_acquire) >> 32);
 }
 
-// The handle in a slot, TABLE_NONE if it is empty.
+// Returns the handle in a slot, TABLE_NONE if the slot is empty.
 static inline uint32_t index_handle(const struct index_line *line, uint32_t slot)
 {
     uint32_t word = atomic_load_explicit(&line->slot[slot], memory_order_acquire);
-    return (word & ~INDEX_MARK) - 1; // 0 - 1 is TABLE_NONE
+    return (word & ~INDEX_MARK) - 1; // an empty slot gives 0 - 1, which is TABLE_NONE
 }
 
 #endif

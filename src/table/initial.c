@@ -11,14 +11,14 @@
 #include "base/maths.h"
 #include "base/random.h"
 
-enum { NUMBERS_MAX = 5, TRIES = 1000 }; // NUMBERS_MAX: the most that a form has
+enum { NUMBERS_MAX = 5, TRIES = 1000 }; // NUMBERS_MAX: the most numbers of a form
 #define TRUNCATED_AT 2.0
 
 // The text forms, for parsing and messages.
 struct form {
     const char *name;
     enum initial_kind kind;
-    char separator; // before each number
+    char separator; // the character before each number
     int least, most;
     bool seeded; // the first number is a seed
     const char *looks;
@@ -47,7 +47,8 @@ static const struct form *find(const char *text, size_t n)
     return NULL;
 }
 
-// Reads numbers from `at` on; returns their count, or -1.
+// Reads the numbers of a form from `at` on. Returns how many there are, -1 if the text is
+// wrong.
 static int read_numbers(const char *at, const struct form *f, double *ret)
 {
     int n = 0;
@@ -74,7 +75,8 @@ static int check(const struct initial *x, const char *text, struct err *e)
         return err_set(e, TUG_EUSAGE,
                        "first values '%.200s': a standard deviation is not negative",
                        text);
-    // Beyond these bounds the tries would not find a value.
+    // Outside these bounds, TRIES random numbers would probably not include a value in
+    // the range.
     if (x->kind == INITIAL_TRUNCATED_GAUSSIAN &&
         !(x->low < x->high && x->low < 3 && x->high > -3 && x->high - x->low >= 0.01))
         return err_set(
@@ -123,7 +125,8 @@ int initial_parse(const char *text, struct initial *ret, struct err *e)
     return check(ret, text, e);
 }
 
-// Uses two uniform numbers for each try.
+// Returns a normally distributed number (Marsaglia's polar method). Each try uses two
+// uniform numbers, of which *at counts the next.
 static double normal(uint64_t seed, uint64_t stream, uint64_t index, uint64_t *at)
 {
     for (;;) {

@@ -32,14 +32,14 @@ enum initial_kind {
 
 struct initial {
     enum initial_kind kind;
-    double a, b;      // the constant; low and high; mean and standard deviation
-    double low, high; // truncated: in standard deviations
+    double a, b;      // the constant, or low and high, or mean and standard deviation
+    double low, high; // of truncated: bounds in standard deviations from the mean
     uint64_t seed;
 };
 
 int initial_parse(const char *text, struct initial *ret, struct err *e);
 
-// Fills in the values [first, first + n) of the stream.
+// Writes the initial values with the indexes [first, first + n) of a stream.
 void initial_fill(const struct initial *x, uint64_t seed, uint64_t stream, uint64_t first,
                   size_t n, float *ret);
 

@@ -8,7 +8,8 @@
 #include "base/alloc.h"
 
 struct table_reader {
-    _Alignas(64) _Atomic uint64_t epoch; // own cache line: written at every pin
+    _Alignas(64) _Atomic uint64_t
+        epoch; // every pin writes it, so it has a cache line of its own
     struct reclaim *reclaim;
     struct table_reader *next;
     struct table_reader **link; // the pointer to this reader in the list
@@ -86,10 +87,12 @@ void table_pin(struct table_reader *t)
     _Atomic uint64_t *epoch = &t->reclaim->epoch;
     uint64_t now = atomic_load_explicit(epoch, memory_order_relaxed);
     atomic_store_explicit(&t->epoch, now, memory_order_relaxed);
-    atomic_fetch_add_explicit(epoch, 0, memory_order_acq_rel); // the touch
+    atomic_fetch_add_explicit(
+        epoch, 0,
+        memory_order_acq_rel); // the touch of the counter that reclaim.h describes
 }
 
-// Release: the reader's accesses to rows come before their reuse.
+// Unpins a reader. The release orders its accesses to rows before their reuse.
 void table_unpin(struct table_reader *t)
 {
     atomic_store_explicit(&t->epoch, 0, memory_order_release);

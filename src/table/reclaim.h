@@ -5,11 +5,11 @@
 // reader is pinned at an epoch <= its stamp: every reader that could have found the row
 // has unpinned.
 //
-// Why no reader is missed: pinning is "note the epoch, then touch the counter"; erasing
-// is "take out, then touch the counter"; the horizon is "touch the counter, then read all
-// readers". The touches are read-modify-writes of one counter, so they are ordered. A
-// reader that touched before the horizon was taken is seen; one that touched after it
-// came after the row was taken out and cannot find it.
+// Why no reader is missed: a pin stores the epoch, then touches the counter; an erase
+// takes the row out of the index, then touches the counter; computing the horizon touches
+// the counter, then reads all readers. The touches are read-modify-writes of one counter,
+// so they are ordered. The horizon sees a reader that touched before it. A reader that
+// touched later pinned itself after the row was taken out, and cannot find the row.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TABLE_RECLAIM_H
@@ -23,45 +23,50 @@
 #include "table/table.h"
 
 struct reclaim {
-    _Atomic uint64_t epoch; // from 1: a reader's 0 means not pinned
-    pthread_mutex_t lock;   // guards the list of readers
+    // Counts from 1, since a reader's 0 means that it is not pinned.
+    _Atomic uint64_t epoch;
+    pthread_mutex_t lock; // guards the list of readers
     struct table_reader *readers;
     uint32_t n_readers;
 };
 
 void reclaim_open(struct reclaim *r);
-void reclaim_close(struct reclaim *r); // no reader may be open
+void reclaim_close(struct reclaim *r); // all readers must be closed
 
-// Returns the epochs of a table's readers, for a store that keeps more memory for its rows
-// and frees it as rows are freed. The table owns them.
+// Returns the reclaimer of a table, which the table owns. A store uses it for extra rows,
+// whose memory it frees as the table frees rows.
 struct reclaim *table_reclaim(struct table *t);
 
 int reclaim_join(struct reclaim *r, struct table_reader **ret, struct err *e);
 
-// Returns the stamp for rows just taken out of the index.
+// Returns the stamp for rows that were just taken out of the index, and advances the
+// epoch.
 uint64_t reclaim_stamp(struct reclaim *r);
 
-// Erased rows of a stripe, oldest first, under the stripe's lock. The list lies outside
-// the rows: a reader may still compare keys in them. A block has the stamp of its
-// youngest row.
+// The erased rows of a stripe that wait to be reused, oldest first; the stripe's lock
+// guards them. The list does not use the memory of the rows, since readers may still
+// compare the keys in them. A block of the list has the stamp of its youngest row.
 struct limbo_block;
 
 struct limbo {
     struct limbo_block *first, *last;
-    // An empty one, so that a boundary does not cost an allocation.
+    // An empty block, which is kept so that alternating pushes and pops at a block's end
+    // do not allocate.
     struct limbo_block *spare;
     uint64_t horizon; // the horizon when it was last computed
 };
 
 void limbo_close(struct limbo *l);
 
-// If memory is out, the row is not reused until the table is closed.
+// Adds a row. If memory is short, the row is not reused until the table is closed.
 void limbo_push(struct limbo *l, uint32_t handle, uint64_t stamp);
 
-// Returns a row that may be reused, TABLE_NONE if there is none under l->horizon.
+// Returns a row that may be reused because its stamp is below l->horizon; TABLE_NONE if
+// there is no such row.
 uint32_t limbo_pop(struct limbo *l);
 
-// Reads the readers' epochs again, if that can help. Call once per batch.
+// Computes the horizon anew from the epochs of all readers, if rows wait. Called once for
+// a batch.
 void limbo_refresh(struct limbo *l, struct reclaim *r);
 
 #endif

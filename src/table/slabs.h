@@ -8,10 +8,10 @@
 //     | slab 1 |--->
 //     +--------+          live: one bit per handle
 //
-// A handle is slab << shift | row. Directory and bits are address space committed slab by
-// slab, so they never move either. Slabs are mapped several at a time (extents), the more
-// the larger the table is, since the kernel limits the number of mappings; memory is used
-// when it is first touched.
+// A handle is slab << shift | row. Directory and bits are reserved addresses, whose
+// memory is committed slab by slab, so they never move either. Several slabs are mapped
+// together (an extent), more of them in a larger table, since the kernel limits the
+// number of mappings; memory is used when it is first touched.
 //
 // Rows are given out in chunks, so that each stripe writes to its own memory and rarely
 // takes this lock.
@@ -37,19 +37,19 @@ struct slabs {
 
     pthread_mutex_t lock;
     uint32_t mapped;           // number of slabs that have an address
-    _Atomic uint64_t next_row; // all handles below this one were given out
+    _Atomic uint64_t next_row; // the first handle that was not given out yet
 };
 
-// Also fills in the view that table_row needs.
+// Opens the memory of a table's rows, and fills in the view that table_row needs.
 int slabs_open(struct slabs *s, uint32_t width, uint32_t align,
                struct table_slabs *ret_view);
-void slabs_close(struct slabs *s); // a zeroed one is fine
+void slabs_close(struct slabs *s); // zeroed slabs are fine
 
 // Gives out the zeroed rows [*ret_first, *ret_first + s->chunk_rows). May be called from
 // any thread.
 int slabs_take(struct slabs *s, uint32_t *ret_first);
 
-// Returns a bound: all handles are below it.
+// Returns a bound that is above all handles given out so far.
 static inline uint64_t slabs_end(const struct slabs *s)
 {
     return atomic_load_explicit(&s->next_row, memory_order_relaxed);
@@ -58,7 +58,8 @@ static inline uint64_t slabs_end(const struct slabs *s)
 // Returns the bytes of the slabs from which rows were given out.
 uint64_t slabs_bytes(const struct slabs *s);
 
-// Rows of other stripes may share the word.
+// Marks a row as live. The operation is atomic, since rows of other stripes may have bits
+// in the same word.
 static inline void slabs_set_live(struct slabs *s, uint32_t handle)
 {
     atomic_fetch_or_explicit(&s->live[handle >> 6], 1ull << (handle & 63),

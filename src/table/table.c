@@ -1,18 +1,18 @@
 // Batches of keys: find, create, erase.
 //
-// The happy path of a batch: blocks of keys take three steps, each of which uses memory
-// that the previous step has prefetched: hash the keys and prefetch their lines; match
-// tags and prefetch the rows; compare keys. The steps of three blocks alternate, so that
-// loads are always in flight. The remaining keys (a tag that matched by chance, an entry
-// behind its home line, a missing key) are retried when there are enough of them. No
-// lock, no allocation.
+// Most keys of a batch are found in blocks, by three steps; each step uses memory that
+// the step before has prefetched: hash the keys and prefetch their lines; match tags and
+// prefetch the rows; compare keys. The steps of three blocks alternate, so that loads are
+// always in flight. The other keys (a tag matched by chance, the entry is not in its home
+// line, the key is missing) are retried when there are enough of them. All this takes no
+// lock and allocates nothing.
 //
-// Missing keys are handled under the locks: they are sorted by stripe, each stripe is
-// locked once, and its keys are searched again (another thread, or the same batch, may
-// have created the key) and created.
+// Missing keys are created under locks: they are sorted by stripe, and each stripe is
+// locked once. Under the lock its keys are searched again, because another thread or the
+// same batch may have created them, and created if still missing.
 //
-// Failures: only memory can fail. A key that could not be created has TABLE_NONE; the row
-// taken for it waits in `spare`.
+// Only allocation can fail. A key that could not be created gets TABLE_NONE, and the row
+// that was taken for it is kept in `spare` for the next key.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "table/table_internal.h"
@@ -24,17 +24,17 @@
 #include "base/random.h"
 
 enum {
-    CHUNK = 1024, // keys between two rounds of locks
-    BLOCK = 8,    // keys that take a step together
-    LAG = 24,     // keys between two steps, so that prefetched memory has time to arrive
+    CHUNK = 1024, // keys that are searched, then created, together
+    BLOCK = 8,    // keys that do one step together
+    LAG = 24,     // keys between two steps of a block, while prefetched memory arrives
 };
 
 static_assert(CHUNK <= UINT16_MAX && LAG % BLOCK == 0, "which[] is 16 bits");
 
 // A key that is retried.
 struct probe {
-    const struct index_line *line; // the one being searched
-    uint64_t match;                // its slots not compared yet
+    const struct index_line *line; // the line that is being searched
+    uint64_t match; // matching slots of the line that were not compared yet
     uint32_t which;
     uint8_t tag;
 };
@@ -42,19 +42,19 @@ struct probe {
 struct search {
     const struct table *t;
     const uint64_t *keys;
-    uint32_t *handles; // candidates, and at the end the results
+    uint32_t *handles; // the candidates; in the end the results
     uint32_t n;
     uint32_t n_rest, n_missing;
     struct index_view view[TABLE_STRIPES];
     const struct index_line *line[CHUNK]; // each key's home line
     uint8_t tag[CHUNK];
-    uint16_t rest[CHUNK];    // keys whose first candidate was wrong
-    uint16_t missing[CHUNK]; // keys that were not found
+    uint16_t rest[CHUNK];    // positions of keys whose first candidate was wrong
+    uint16_t missing[CHUNK]; // positions of keys that were not found
     struct probe probe[CHUNK];
 };
 
-// Into the second cache: a core has more loads open there than in the first (measured:
-// 5.4 instead of 8.1 ns a line).
+// Prefetches into the second-level cache, where a core can have more open loads than in
+// the first (measured: 5.4 instead of 8.1 ns a line).
 static void prefetch(const void *p)
 {
     __builtin_prefetch(p, 0, 2);
@@ -70,11 +70,13 @@ static uint64_t row_key(struct table_slabs s, uint32_t handle)
     return __atomic_load_n(row_start(s, handle), __ATOMIC_RELAXED);
 }
 
-// The three steps are inlined with a constant number of keys: their loops are unrolled.
+// The three steps are inlined with a constant number of keys, so that their loops are
+// unrolled.
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 
-// The loops that prefetch do nothing else: a prefetch may wait for its address to be
-// translated, and then the core looks only a few hundred instructions ahead for others.
+// The loops that prefetch do nothing else. While a prefetch waits for the translation of
+// its address, the core looks only a few hundred instructions ahead for further
+// prefetches.
 static ALWAYS_INLINE void prefetch_lines(struct search *x, uint32_t at, uint32_t n)
 {
     uint32_t end = at + n;
@@ -88,8 +90,8 @@ static ALWAYS_INLINE void prefetch_lines(struct search *x, uint32_t at, uint32_t
         prefetch(x->line[i]);
 }
 
-// Finds the first candidates. A key without one continues in the next line, if there is
-// one.
+// Finds the first candidate of each key. A key without a candidate continues in the next
+// line if the line has overflowed.
 static ALWAYS_INLINE void match_tags(struct search *x, uint32_t at, uint32_t n)
 {
     struct table_slabs slabs = x->t->view;
@@ -132,8 +134,8 @@ static struct probe begin_probe(struct search *x, uint32_t i)
     return p;
 }
 
-// Gets the next candidate of a key, TABLE_NONE if it is not known yet. Returns false if
-// there is none.
+// Gets the next candidate of a key; TABLE_NONE if the search has moved to a line that is
+// not in the cache yet. Returns false if there are no more candidates.
 static bool next_candidate(struct probe *p, uint32_t *ret_handle)
 {
     if (p->match == 0) {
@@ -150,7 +152,7 @@ static bool next_candidate(struct probe *p, uint32_t *ret_handle)
     return true;
 }
 
-// Does one step for the remaining keys and prefetches for the next.
+// Does one step for the keys that are retried, and prefetches for the next step.
 static uint32_t step_probes(struct search *x, uint32_t n)
 {
     struct table_slabs slabs = x->t->view;
@@ -178,7 +180,8 @@ static uint32_t block_length(const struct search *x, uint32_t at)
     return x->n - at < BLOCK ? x->n - at : BLOCK;
 }
 
-// The same three steps where the batch begins or ends.
+// Does the same three steps at the beginning and the end of a batch, where some of the
+// blocks are missing.
 static void search_edge(struct search *x, uint32_t at)
 {
     if (at < x->n)
@@ -244,9 +247,9 @@ void table_find(struct table *t, const uint64_t *keys, size_t n, uint32_t *ret_h
     }
 }
 
-// Some keys of a chunk, sorted by stripe.
+// The missing keys of a chunk, sorted by stripe.
 struct selection {
-    uint32_t begin[TABLE_STRIPES + 1]; // of each stripe in which
+    uint32_t begin[TABLE_STRIPES + 1]; // where each stripe's keys begin in `which`
     uint16_t which[CHUNK];
 };
 
@@ -323,7 +326,8 @@ static uint32_t take_row(struct table *t, struct stripe *s)
     return s->next++;
 }
 
-// The row is complete before the index shows it (index.h: stores are releases).
+// Writes the key and the initial values of a new row. The row is complete before the
+// index shows it, because index stores are releases (index.h).
 static void write_row(const struct table *t, uint32_t handle, uint64_t key, bool unset)
 {
     float *row = table_row(t->view, handle);
@@ -462,7 +466,8 @@ static size_t erase_chunk(struct table *t, const uint64_t *keys, uint32_t n)
     uint32_t handles[CHUNK];
     uint16_t all[CHUNK];
     size_t gone = 0;
-    // This only warms the caches; the lookup that counts is done under the lock.
+    // This search only loads the caches; the lookup whose result counts is done under the
+    // lock.
     search_run(&found, t, keys, n, handles);
     for (uint32_t i = 0; i < n; i++)
         all[i] = (uint16_t)i;

@@ -3,8 +3,9 @@
 // A row lies in a slab and never moves: [key, 8 bytes][width floats][padding to `align`].
 // Its handle (a 31-bit number) stays valid until the key is erased and every reader that
 // was pinned then has unpinned. The hash index lies apart and holds only tags and
-// handles; it grows in place, a constant number of moves per insert. Everything works on
-// batches: hash all, prefetch all lines, prefetch all rows, then touch them.
+// handles; it grows in place, a constant number of moves per insert. All functions work
+// on batches: they hash all keys, prefetch all lines of the index, prefetch all rows, and
+// then use the rows.
 //
 // Threads: find, rows and erase may be called at the same time from any threads. A find
 // takes no lock; a batch with new keys takes one lock per stripe, never one per key.
@@ -21,17 +22,17 @@
 #include "base/err.h"
 
 enum {
-    TABLE_MAX_WIDTH = 1 << 20, // most floats of a row
+    TABLE_MAX_WIDTH = 1 << 20, // the most floats of a row
     TABLE_MAX_INITS = 8,
-    TABLE_MAX_READERS = 1024, // most readers that are open at a time
+    TABLE_MAX_READERS = 1024, // the most readers that are open at the same time
 };
 
 #define TABLE_NONE UINT32_MAX // "no row" among handles; handles are below TABLE_MAX_ROWS
 #define TABLE_MAX_ROWS ((uint32_t)1 << 31)
 
-// Initial values of columns [begin, begin + count) of a row: uniform in [low, high), by
-// counter-based random numbers of (seed, table id, key, column); low == high: that
-// constant. Other columns are 0.
+// The initial values of columns [begin, begin + count) of a row are uniform in [low,
+// high): counter-based random numbers of (seed, table id, key, column), or the constant
+// `low` if low == high. All other columns begin with 0.
 struct table_init {
     uint32_t begin, count;
     float low, high;
@@ -56,39 +57,43 @@ static inline uint32_t table_partition(uint64_t hash, uint32_t bits)
 }
 
 int table_open(struct table **ret, const struct table_options *o, struct err *e);
-void table_close(struct table *t); // NULL is fine; no reader may be pinned
+void table_close(struct table *t); // NULL is fine; all readers must be unpinned
 
 const struct table_options *table_options(const struct table *t);
 
 // Reserves room in the index of an empty table, so that it need not grow in steps: for
-// rows[i] keys whose hashes begin with the `bits` bits i. It is a hint: nothing happens
-// if the table is not empty or memory is out.
+// each i below 2^bits, room for rows[i] keys whose hashes begin with the bits of i. The
+// call is a hint: nothing happens if the table is not empty or memory is short.
 void table_reserve(struct table *t, const uint64_t *rows, uint32_t bits);
 
-// Finds the handles of n keys, TABLE_NONE for keys without a row. Never creates a row.
-// Usually takes no lock. Hold a pin (below) while the handles are in use, unless no
-// thread erases.
+// Finds the handles of n keys, TABLE_NONE for keys without a row. Creates no rows, and
+// usually takes no lock. The caller must be pinned (table_pin) while it uses the handles,
+// unless no thread erases rows.
 void table_find(struct table *t, const uint64_t *keys, size_t n, uint32_t *ret_handles);
 
-// Likewise, but creates missing rows. A key may occur several times in the batch.
-// TUG_ENOMEM: keys without a row have TABLE_NONE, and the table stays valid.
+// Finds the handles of n keys as table_find does, but creates missing rows. A key may
+// occur several times in the batch. TUG_ENOMEM: keys without a row have TABLE_NONE, and
+// the table stays valid.
 int table_rows(struct table *t, const uint64_t *keys, size_t n, uint32_t *ret_handles);
 
-// Creates rows for keys that a search just did not find, with undefined values: the
-// caller writes them before any thread reads.
+// Creates rows for keys that the caller has just searched in vain. Their values are
+// undefined: the caller writes them before any thread reads the rows.
 int table_rows_unset(struct table *t, const uint64_t *keys, size_t n,
                      uint32_t *ret_handles);
 
-// Removes rows; skips keys without one. Returns how many were removed. Their memory is
-// reused once no reader can hold a handle.
+// Removes the rows of n keys; skips keys without a row. Returns the number of rows
+// removed. Their memory is reused when no reader can hold one of their handles any more.
 size_t table_erase(struct table *t, const uint64_t *keys, size_t n);
 
-// The first member of every table, which table_row needs, so that it can be inlined.
+// The part of a table that table_row needs, declared here so that table_row can be
+// inlined. It is the first member of every table.
 struct table_slabs {
-    char *const *slab; // base addresses; set before the first handle into it is given out
-    uint32_t shift;    // handle >> shift = number of the slab
-    uint32_t mask;     // handle & mask = row in the slab
-    uint32_t stride;   // bytes from row to row
+    char *const *
+        // Addresses of the slabs; set before the first handle into a slab is given out.
+        slab;
+    uint32_t shift;  // handle >> shift = number of the slab
+    uint32_t mask;   // handle & mask = row in the slab
+    uint32_t stride; // bytes from one row to the next
 };
 
 static inline struct table_slabs table_slabs(const struct table *t)
@@ -96,7 +101,7 @@ static inline struct table_slabs table_slabs(const struct table *t)
     return *(const struct table_slabs *)(const void *)t;
 }
 
-// The floats of a row. The key lies 8 bytes before them.
+// Returns the floats of a row. The row's key lies 8 bytes before them.
 static inline float *table_row(struct table_slabs s, uint32_t handle)
 {
     return (float *)(void *)(s.slab[handle >> s.shift] +
@@ -108,9 +113,9 @@ static inline uint64_t table_row_key(const float *row)
     return __atomic_load_n((const uint64_t *)(const void *)row - 1, __ATOMIC_RELAXED);
 }
 
-// Prefetches all lines of a row's `bytes`: rows are too short for the hardware's
-// prefetcher, which follows only the long ones once it has their beginning. `rest`: all
-// but the first line, which a find of the row's key has read.
+// Prefetch all cache lines of the `bytes` bytes of a row, because most rows are too short
+// for the hardware's prefetcher to notice. table_row_prefetch_rest leaves out the first
+// line, which finding the row's key has read.
 static inline void table_row_prefetch_rest(const float *row, size_t bytes)
 {
     enum { LINE = 64, MAX_BYTES = 2048 };
@@ -125,37 +130,41 @@ static inline void table_row_prefetch(const float *row, size_t bytes)
     table_row_prefetch_rest(row, bytes);
 }
 
-// Returns a bound of all handles given out so far, for arrays indexed by handle.
+// Returns a number above all handles given out so far, for arrays that are indexed by
+// handle.
 uint32_t table_handles(const struct table *t);
 // Returns whether a handle that was given out has a row now.
 bool table_is_live(const struct table *t, uint32_t handle);
 
-// Writes the initial values of the row of `key` (width floats), which a pull of a missing
-// key returns, or only its columns [begin, begin + n).
+// Write the initial values of the row of `key`, which a pull of a missing key returns:
+// all `width` floats, or only the columns [begin, begin + n).
 void table_first_values(const struct table *t, uint64_t key, float *ret_row);
 void table_first_columns(const struct table *t, uint64_t key, uint32_t begin, uint32_t n,
                          float *ret);
 
 // Writes the random numbers, uniform in [low, high), of columns [column, column + n) of
-// the row of `key`, also for columns behind its last, as extra rows have.
+// the row of `key`. Columns may lie behind the row's last one; extra rows use such
+// columns.
 void table_random_columns(const struct table *t, uint64_t key, uint32_t column,
                           uint32_t n, float low, float high, float *ret);
 
-// Readers. While a reader is pinned, rows erased since are not reused. Pin for a batch,
-// not for a run.
+// A reader. While a reader is pinned, rows that were erased since are not reused. A
+// thread pins its reader for a batch, not for a run.
 struct table_reader;
 int table_reader_open(struct table_reader **ret, struct table *t, struct err *e);
 void table_reader_close(struct table_reader *r); // NULL is fine
 void table_pin(struct table_reader *r);
 void table_unpin(struct table_reader *r);
 
-// Scans all live rows, in no order. Start with *cursor = 0 and call until it returns 0;
-// each call gives up to `max` handles. No thread may insert or erase meanwhile.
+// Gets up to `max` handles of live rows, in no particular order, and returns their
+// number. A caller begins with *cursor = 0 and repeats the call until it returns 0. No
+// thread may insert or erase meanwhile.
 size_t table_scan(const struct table *t, uint64_t *cursor, uint32_t *ret_handles,
                   size_t max);
 
-// Returns all live rows of partitions [first, first + n), by partition and then by key.
-// The caller frees them with mem_free. No thread may insert or erase meanwhile.
+// A live row of a table. table_sorted gets all live rows of the partitions [first, first
+// + n), sorted by partition and then by key. The caller frees them with mem_free. No
+// thread may insert or erase meanwhile.
 struct table_entry {
     uint64_t key;
     uint32_t handle;
@@ -166,22 +175,22 @@ int table_sorted(const struct table *t, uint32_t first, uint32_t n,
 // Sorts entries by key, whatever their partitions.
 void table_sort_by_key(struct table_entry *rows, size_t n);
 
-// Makes a second table with the same rows (used to keep the best pass).
+// Makes a copy of a table with the same rows, for example to keep the best pass.
 int table_clone(struct table **ret, const struct table *t, struct err *e);
 
 struct table_stats {
     uint64_t rows;
-    uint64_t row_bytes;   // slabs in use
-    uint64_t index_bytes; // index lines in use
+    uint64_t row_bytes;   // bytes of the slabs in use
+    uint64_t index_bytes; // bytes of the index lines in use
     uint64_t inserts, erases;
-    uint64_t index_moves;     // entries moved by growth in total
-    uint64_t index_max_moves; // the most that one insert caused
+    uint64_t index_moves;     // number of entries that growth has moved in all
+    uint64_t index_max_moves; // the most entries that one insert has moved
 };
 struct table_stats table_stats(const struct table *t);
 
-// Divides the `bytes` of so many rows of `width` floats: returns the most that one row
-// takes, with its key and its place in the index, and in *ret_fixed the rest, which does
-// not depend on the rows.
+// Divides the `bytes` of a table with this many rows of `width` floats. Returns the most
+// bytes that one row takes, with its key and its place in the index. *ret_fixed becomes
+// the bytes that do not depend on the number of rows.
 double table_key_bytes(uint64_t rows, uint64_t bytes, uint32_t width,
                        uint64_t *ret_fixed);
 

@@ -18,20 +18,21 @@ enum {
     TABLE_STRIPES = 1 << TABLE_STRIPE_BITS,
 };
 
-// A sixteenth of the hashes, with what is needed to change them under one lock. Lock
-// order: stripe, then slabs or reclaim; never two stripes.
+// A stripe: a sixteenth of the hashes, with all that one lock guards. Order of locks:
+// stripe, then slabs or reclaim; no thread locks two stripes.
 struct stripe {
-    _Alignas(128) struct index index; // own cache lines: its head is read by all threads
+    _Alignas(128) struct index
+        index; // on cache lines of its own, since all threads read its head
     pthread_mutex_t lock;
     struct limbo limbo;
-    uint32_t next, end; // rows of the current chunk
-    uint32_t spare;     // a row that was taken but not put into the index, or TABLE_NONE
+    uint32_t next, end; // the unused rows of the stripe's current chunk
+    uint32_t spare;     // a row that was taken and then not needed, or TABLE_NONE
     uint64_t inserts, erases;
     bool ready; // lock and index are open
 };
 
 struct table {
-    struct table_slabs view; // first: table_slabs() reads it
+    struct table_slabs view; // the first member, as table_slabs() reads it there
     struct table_options options;
     uint64_t random_seed;
     struct stripe *stripes;

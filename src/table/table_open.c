@@ -9,9 +9,9 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 
-// Stripe i begins with FIRST_LINES + i lines. The last begins almost a growth step (a
-// fifth) above the first, so that they do not all grow at once and memory per key stays
-// level.
+// Stripe i begins with FIRST_LINES + i lines. The last stripe begins with almost a fifth
+// (one step of growth) more lines than the first, so that stripes do not all grow at the
+// same time and memory grows evenly.
 enum { FIRST_LINES = 80 };
 
 static_assert(FIRST_LINES + FIRST_LINES / 5 == FIRST_LINES + TABLE_STRIPES, "one step");
@@ -87,7 +87,8 @@ int table_open(struct table **ret, const struct table_options *o, struct err *e)
     return 0;
 }
 
-// Returns stripe i's part of rows[], which is indexed by the first `bits` bits of hashes.
+// Returns the number of keys of stripe i, from rows[], which is indexed by the first
+// `bits` bits of hashes.
 static uint64_t rows_of_stripe(const uint64_t *rows, uint32_t bits, uint32_t i)
 {
     uint64_t n = 0;

@@ -30,12 +30,13 @@ size_t table_scan(const struct table *t, uint64_t *cursor, uint32_t *ret_handles
     return n;
 }
 
-// Partitions [first, first + n) of a table.
+// The partitions [first, first + n) of a table.
 struct range {
     uint32_t first, n, bits;
 };
 
-// Gets the position of a key's partition within the range; false if it is outside.
+// Gets the position of a key's partition within the range. Returns false if the partition
+// is outside the range.
 static bool range_find(const struct range *r, uint64_t key, uint32_t *ret)
 {
     *ret = table_partition(mix64(key), r->bits) - r->first;
@@ -61,8 +62,8 @@ static void fill(const struct table *t, const struct range *r, uint64_t *at,
         }
 }
 
-// American flag sort (McIlroy, Bostic, McIlroy 1993): by the byte at `shift`, in place,
-// then each bucket by the next byte.
+// Sorts entries by key, in place: by the byte at `shift`, then each bucket by the next
+// byte (American flag sort: McIlroy, Bostic, McIlroy 1993).
 static void sort_keys(struct table_entry *x, size_t n, uint32_t shift);
 
 static void sort_few(struct table_entry *x, size_t n)
@@ -104,7 +105,8 @@ static void sort_keys(struct table_entry *x, size_t n, uint32_t shift)
         sort_bytes(x, n, shift);
 }
 
-// at[p] counted the rows of partition p; now it is where they begin.
+// Changes at[p] from the number of rows of partition p to the position where they begin.
+// Returns the number of all rows.
 static uint64_t begins(uint64_t *at, uint32_t n)
 {
     uint64_t sum = 0;
@@ -135,7 +137,7 @@ int table_sorted(const struct table *t, uint32_t first, uint32_t n,
         mem_free(at);
         return err_nomem(e, "sorting a table");
     }
-    fill(t, &r, at, x); // now at[p] is where they end
+    fill(t, &r, at, x); // at[p] becomes the end of the rows of partition p
     for (uint32_t p = 0; p < n; p++) {
         uint64_t begin = p > 0 ? at[p - 1] : 0;
         sort_keys(x + begin, at[p] - begin, 56);

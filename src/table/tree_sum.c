@@ -1,4 +1,4 @@
-// Walks over the tree, following the contributions instead of the leaves.
+// Sums by the tree. The walk follows the contributions instead of all leaves.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "table/tree_sum.h"
@@ -15,7 +15,8 @@ static void add(const struct walk *w, size_t to, size_t from)
     w->kernels->axpy(w->values[to], 1, w->values[from], w->width);
 }
 
-// Sums contributions [begin, end), which all lie in parts [part, part + parts).
+// Adds up the contributions [begin, end), which all lie in the parts [part, part +
+// parts).
 static void sum(const struct walk *w, size_t begin, size_t end, unsigned part,
                 unsigned parts)
 {

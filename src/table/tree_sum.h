@@ -2,11 +2,11 @@
 // adds them.
 //
 // Floats do not add up the same in every order. A synchronous batch is cut into
-// TREE_LEAVES parts (train/rows/micro.h) that threads, workers and servers share in any way;
-// their values for a key are added along the balanced binary tree over the parts: (0..7)
-// + (8..15), and so on down. A half without the key adds nothing. A process that has a
-// whole half can therefore add it up beforehand: one contribution for parts 4..7 gives
-// the same bits as four.
+// TREE_LEAVES parts (train/rows/micro.h) that threads, workers and servers share in any
+// way; their values for a key are added along the balanced binary tree over the parts:
+// (0..7) + (8..15), and so on down. A half without the key adds nothing. A process that
+// has all values of a half can therefore add them up beforehand: one contribution for
+// parts 4..7 gives the same bits as four.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TABLE_TREE_SUM_H
@@ -20,15 +20,15 @@
 
 enum { TREE_LEAVES = 16 };
 
-// Adds n arrays of `width` floats up into values[0] and overwrites the others. first[i]:
-// the first part of contribution i; ascending. Contributions of the same part are added
-// from first to last.
+// Adds n arrays of `width` floats up into values[0], and overwrites the other arrays.
+// first[i] is the first part of contribution i, and ascends. Contributions of the same
+// part are added from first to last.
 void tree_sum(const struct kernels *k, const uint8_t *first, float *const *values,
               size_t n, size_t width);
 
-// The same tree for contributions that come one at a time, a < b < next: returns whether
-// a and b must be added before `next`, because `next` lies outside the smallest half that
-// has both.
+// The same tree for contributions that arrive one at a time: for parts a < b < next,
+// returns whether a and b must be added before `next`, because `next` lies outside the
+// smallest half that has both a and b.
 static inline bool tree_joins(uint32_t a, uint32_t b, uint32_t next)
 {
     return (a ^ b) < (b ^ next);
