@@ -12,7 +12,10 @@
 #include "rule/rule.h"
 
 enum { STRIP = 64, PADDED = STRIP + KERNEL_PADDING };
-enum { GATHER_AHEAD = 16, APPLY_AHEAD = 16 }; // rows on their way while one is worked on
+enum {
+    GATHER_AHEAD = 16,
+    APPLY_AHEAD = 16
+}; // rows that are prefetched ahead of the current row
 
 struct accessor_group *accessor_add_group(struct accessor *a,
                                           const struct rule_params *rule, uint32_t n)
@@ -67,7 +70,7 @@ static bool in_extra(const struct accessor *a, uint32_t group)
     return group > 0 && a->extra_width > 0;
 }
 
-// Checks of layouts from outside.
+// Checks of layouts that come from outside.
 
 static int check_rule(const struct accessor *a, uint32_t group, struct err *e)
 {
@@ -116,7 +119,7 @@ struct columns {
 };
 enum { MAX_COLUMNS = 2 * ACCESSOR_MAX_GROUPS + 3 };
 
-// Checks that the columns lie within a row of that width and do not overlap.
+// Checks that the columns lie within a row of `width` floats and do not overlap.
 static int check_fit(const struct columns *c, size_t n, uint32_t width, struct err *e)
 {
     for (size_t i = 0; i < n; i++) {
@@ -155,8 +158,8 @@ static int check_columns(const struct accessor *a, struct err *e)
     return 0;
 }
 
-// Checks that statistics come with a class and without a count, and that an extra row
-// belongs to one group.
+// Checks that a layout with statistics has a class and no count, and that exactly one
+// group lies in the extra row, if there is one.
 static int check_life(const struct accessor *a, struct err *e)
 {
     bool any = a->n_stats != 0 || a->pulled_stats != 0 || a->pushed_stats != 0 ||
@@ -352,15 +355,19 @@ struct strip {
     float pass;
     size_t n;
     float *rows[PADDED];
-    float scales[STRIP]; // of gradients
-    float scale;         // of those of rules that are unscaled
-    // Where the rows of each group are listed, from this strip on to the batch's end:
-    // there are `left`. NULL without any; each extra row may be NULL, too.
+    float scales[STRIP]; // the factor of each row's gradients
+    float scale;         // the factor of gradients of rules with `unscaled`
+    // For each group, the list of rows that hold it, from this strip on to the end of the
+    // batch (`left` rows). NULL if there are no such rows; an entry is NULL if the row
+    // has no extra row.
     float *const *at[ACCESSOR_MAX_GROUPS];
     size_t left;
     const float *gradients[ACCESSOR_MAX_GROUPS][STRIP];
     float occurrences[PADDED], squares[PADDED];
-    float share[PADDED]; // of the prior: see rule_params.prior
+    float share
+        // The share of the prior (rule_params.prior) that belongs to this update of each
+        // row.
+        [PADDED];
 };
 
 static void prefetch_group(const struct accessor_group *g, const float *row)
@@ -382,8 +389,9 @@ static void pad(struct strip *x)
     }
 }
 
-// In rows that count their updates each gradient has its l2, and both are scaled alike;
-// in others the update has one.
+// Sets the l2 of each row's update. If rows count their updates, every gradient in the
+// sum has its own l2 term, which is scaled as the gradient is; otherwise the whole update
+// has one l2 term.
 static void set_l2(const struct strip *x, const struct accessor *a,
                    const struct accessor_group *g, const struct rule_params *rule,
                    float *ret_l2)
@@ -411,7 +419,8 @@ static void clip_column(const struct accessor_scratch *s, const struct rule_para
         (void)rule_clip(s->kernels, rule, &column[i], 1, &column[i]);
 }
 
-// Does what the kernel `bound` does, for one weight in each of n rows.
+// Bounds one weight in each of n rows, as the kernel `bound` does for the weights of a
+// row.
 static void bound_column(const struct rule_params *rule, float *const *rows, uint32_t w,
                          size_t n)
 {
@@ -445,9 +454,10 @@ static void apply_column(const struct accessor_scratch *s, const struct strip *x
         bound_column(rule, x->rows, g->weights, x->n);
 }
 
-// Rows are prefetched one by one: of as many prefetches at once as a strip has rows, the
-// CPU drops some (measured on an AMD EPYC: 112 instead of 67 ns for an extra row of dim
-// 1).
+// Applies the rule to a group of each row, row by row. Each row is prefetched a fixed
+// number of rows ahead: if all rows of a strip were prefetched at once, the CPU would
+// drop some of the prefetches (measured on an AMD EPYC: 112 instead of 67 ns for an extra
+// row of dim 1).
 static void apply_vectors(const struct accessor_scratch *s, const struct strip *x,
                           uint32_t group, const float *l2)
 {
@@ -493,7 +503,8 @@ static void apply_strip(const struct accessor_scratch *s, struct strip *x)
     }
 }
 
-// Rows [from, from + n) of a batch of `all`; prefetches those of the next strip.
+// Takes the rows [from, from + n) of a batch of `all` rows into the strip, and prefetches
+// the rows of the next strip.
 static void take_rows(const struct accessor *a, struct strip *x, float *const *rows,
                       float scale, size_t from, size_t all)
 {

@@ -2,7 +2,7 @@
 //
 // A table sees a row as a number of floats. An accessor knows which of them are weights,
 // which are a rule's state, and which counts the row's updates. That suffices to apply
-// gradients, so that the owner of rows (a trainer, a server) need not know their model.
+// gradients, so the owner of rows (a trainer or a server) need not know the model.
 //
 // A row has one or two groups of weights, each with its rule's state, and maybe a count:
 //
@@ -13,7 +13,7 @@
 //   a pull   [weights of group 0][weights of group 1]
 //   a push   [gradients of group 0][gradients of group 1][occurrences][squares]
 //
-// without the last two if the accessor has no count (a plain one: an array of floats
+// An accessor without a count has no occurrences and squares (plain: an array of floats
 // under one rule).
 //
 // Or a row has a lifecycle (accessor/life.h): statistics instead of a count, and maybe a
@@ -44,35 +44,37 @@ enum { ACCESSOR_MAX_GROUPS = 2, ACCESSOR_MAX_STATS = 256 };
 #define ACCESSOR_NO_COUNT UINT32_MAX
 
 struct accessor_group {
-    uint32_t weights; // column of the first weight
+    uint32_t weights; // the column of the first weight
     uint32_t n;
-    // Number of weights, from the first, with random initial values; others: 0.
+    // Number of weights, from the first, with random initial values; all further weights
+    // begin with 0.
     uint32_t random;
-    uint32_t state; // column of the rule's state
+    uint32_t state; // the first column of the rule's state
     uint32_t n_state;
     struct rule_params rule;
-    // Whether weight decay in an update is scaled by the mean square of the feature's
-    // values in the batch, instead of 1: for weights (of ffm) whose products with other
-    // weights are multiplied by these values.
+    // Whether weight decay in an update is multiplied by the mean square of the feature's
+    // values in the batch. This is for weights of ffm, whose products with other weights
+    // are multiplied by these values.
     bool decays_by_squares;
 };
 
 struct accessor {
     uint32_t n_groups;
     struct accessor_group groups[ACCESSOR_MAX_GROUPS];
-    uint32_t count;      // column of the count of updates; ACCESSOR_NO_COUNT: none
+    uint32_t count;      // the column of the count of updates, or ACCESSOR_NO_COUNT
     uint32_t width;      // floats in a row
     uint32_t pull_width; // floats that a pull returns for a key
     uint32_t push_width; // floats that a push carries for a key
 
     // The following members are for rows with a lifecycle.
-    const struct accessor_class *class; // NULL: rows have no lifecycle (plain, merge)
+    // NULL: rows do not have a lifecycle (plain, merge).
+    const struct accessor_class *class;
     struct life life;
-    uint32_t stats, n_stats; // columns of the statistics
-    // The numbers of statistics that a pull returns and that a push carries.
+    uint32_t stats, n_stats; // the first column of the statistics, and their number
+    // Numbers of statistics: those that a pull returns, and those that a push carries.
     uint32_t pulled_stats, pushed_stats;
-    uint32_t extra;       // column of the extra row's handle + 1, as bits
-    uint32_t extra_width; // floats of the extra row; 0: none
+    uint32_t extra;       // the column with the extra row's handle + 1, as bits; 0: none
+    uint32_t extra_width; // floats of the extra row; 0: no extra rows
 };
 
 // Layouts by name: "plain", "merge", "sparse", "ctr", "ctr_double", "counter", "features"
@@ -85,29 +87,29 @@ struct accessor_options {
     uint32_t dim; // plain, merge: floats of a row; others: floats of embedx, may be 0
     struct rule_params rule;  // the rule of group 0
     struct rule_params extra; // the rule of embedx
-    uint32_t embed;           // features: floats of group 0
-    uint32_t random; // features: how many floats of embedx begin at random, the others
-                     // at 0; 0: all
-    bool by_squares; // features: embedx decays_by_squares
+    uint32_t embed;           // of features: floats of group 0
+    uint32_t random; // of features: number of floats of embedx that begin with random
+                     // values; 0: all
+    bool by_squares; // of features: decays_by_squares of embedx
     struct life life;
 };
 struct accessor_class {
     const char *name, *about;
     int (*layout)(const struct accessor_options *o, struct accessor *ret, struct err *e);
-    // How many of the pushed statistics, from the last, are not added up when pushes of a
-    // key are merged: the last push's value stays (slots).
+    // The number of pushed statistics, counted from the last, that are not added up when
+    // pushes of a key are merged; the value of the last push is kept (slots).
     uint32_t kept_stats;
     struct life_class life;
 };
 const struct accessor_class *accessor_find(const char *name, struct err *e);
-// Sets the class by its name; Paddle's names imply further options, which are set, too.
+// Sets the class by its name, and the further options that some of Paddle's names imply.
 int accessor_choose(struct accessor_options *o, const char *name, struct err *e);
 bool accessor_class_is_own(
-    const struct accessor_class *c); // whether it is tug's and not a program's
+    const struct accessor_class *c); // returns whether the class comes with tug
 int accessor_register(const struct accessor_class *c, struct err *e);
 bool accessor_has_life(const struct accessor_class *c);
-// Makes and checks the layout for these options; TUG_EUSAGE says what is wrong. `*ret`
-// does not point into `*o`.
+// Makes the layout for these options and checks it. TUG_EUSAGE if an option is wrong; the
+// sentence names it. `*ret` does not point into `*o`.
 int accessor_make(struct accessor *ret, const struct accessor_options *o, struct err *e);
 
 // Layouts are made by adding columns to an empty one.
@@ -116,36 +118,38 @@ struct accessor_group *accessor_add_group(struct accessor *a,
                                           const struct rule_params *rule, uint32_t n);
 void accessor_add_count(struct accessor *a);
 
-// Makes the layout of n floats under one rule, as in a key-value store.
+// Makes the layout of accessor plain: n floats under one rule.
 void accessor_plain(struct accessor *ret, struct rule_params rule, uint32_t n);
 
-// Makes the layout of a pull's values seen as a row, to read and not to update.
+// Makes a layout in which the values that a pull of `a` returns are a row. Such rows can
+// only be read.
 void accessor_packed(struct accessor *ret, const struct accessor *a);
 
-// Checks a layout from outside; TUG_EDATA says what is wrong.
+// Checks a layout that comes from outside. TUG_EDATA if it is wrong; the sentence says
+// why.
 int accessor_check(const struct accessor *a, struct err *e);
 
-// Gets the rules of all groups with their rates times `factor`.
+// Gets the rules of all groups, with their learning rates multiplied by `factor`.
 void accessor_rules(const struct accessor *a, float factor,
                     struct rule_params ret[ACCESSOR_MAX_GROUPS]);
 
-// Packs the pulled columns of n rows into n x pull_width floats. The floats of a NULL row
-// stay unchanged: see accessor_first.
+// Copies the columns that a pull returns from n rows into `ret`, n x pull_width floats.
+// If a row is NULL, its floats in `ret` stay unchanged (accessor_first writes them).
 void accessor_gather(const struct accessor *a, float *const *rows, size_t n, float *ret);
 
-// Gets the pulled columns of the initial row of `key`. Statistics and weights of an extra
-// row are zeros.
+// Writes the floats that a pull returns for a key without a row. Statistics and weights
+// of the extra row are zeros.
 void accessor_first(const struct accessor *a, const struct table *t, uint64_t key,
                     float *ret);
 
-// Sets the initial values of a table's rows, replacing the inits of *t: weights of group
-// 0 uniform in [low, high), those of a group 1 in the same row in [low1, high1), both as
-// far as the group's `random`; states as their rules begin.
+// Sets the initial values of a table's rows (t->inits). In each group, the first `random`
+// weights are uniform in [low, high) (group 0) or [low1, high1) (group 1, if it lies in
+// the same row). States begin with their rules' n0.
 void accessor_inits(const struct accessor *a, float low, float high, float low1,
                     float high1, struct table_options *t);
 
-// Gets the initial extra row of `key` (extra_width floats), with random weights in [low,
-// high).
+// Writes the initial extra row of `key` (extra_width floats), with random weights in
+// [low, high).
 void accessor_first_extra(const struct accessor *a, const struct table *t, uint64_t key,
                           float low, float high, float *ret);
 
@@ -153,27 +157,31 @@ void accessor_first_extra(const struct accessor *a, const struct table *t, uint6
 struct accessor_scratch {
     const struct accessor *accessor;
     const struct kernels *kernels;
-    float *scaled; // the scaled gradients of a group of a row
+    float *scaled; // room for the scaled gradients of one group of a row
 };
 int accessor_scratch_init(struct accessor_scratch *s, const struct accessor *a,
                           const struct kernels *k, struct err *e);
-void accessor_scratch_fini(struct accessor_scratch *s); // a zeroed one is fine
+void accessor_scratch_fini(struct accessor_scratch *s); // a zeroed scratch is fine
 
-// Updates each of n distinct rows once, by gradients that were added up over a batch.
+// One update of each of n distinct rows, with gradients that were added up over a batch.
 struct accessor_update {
-    const struct rule_params *rules; // of the groups, at the current rate
-    float pass;                      // 1, 2, ...: see rule_params.prior
-    float scale;                     // of all gradients
+    // The rule of each group, at the current learning rate.
+    const struct rule_params *rules;
+    float pass;  // number of the pass, from 1 (rule_params.prior needs it)
+    float scale; // the factor of all gradients
     size_t n;
     float *const *rows;
-    const float *const *gradients[ACCESSOR_MAX_GROUPS]; // by group and row
-    // Without a count both count as 1 for every row, and these are not read.
-    const float *occurrences; // of the row in the batch
-    const float *squares;     // the sum of u^2 over them
+    const float *const
+        *gradients[ACCESSOR_MAX_GROUPS]; // the gradients of each group, for each row
+    // These two are not read if rows do not have a count; both are then 1 for every row.
+    const float *occurrences; // of each row: the number of its occurrences in the batch
+    const float *
+        // Of each row: the sum of u^2 over its occurrences, u being the feature's value.
+        squares;
 };
 void accessor_apply(struct accessor_scratch *s, const struct accessor_update *u);
 
-// As struct accessor_update, but with n x push_width values as a message has them.
+// As struct accessor_update, but the gradients are n x push_width values as in a message.
 struct accessor_push {
     const struct rule_params *rules;
     float pass, scale;
@@ -184,34 +192,34 @@ struct accessor_push {
 void accessor_apply_packed(struct accessor_scratch *s, const struct accessor_push *p);
 
 // As struct accessor_push, for rows with a lifecycle. extras[i] is the extra row of row
-// i; NULL: there is none, and its gradients are dropped. divisors[i]: the result of
-// life_class.seen for row i; gradients are multiplied by scale / divisor. All apply the
-// rules' clip, clip_norm and bounds.
+// i; if it is NULL, row i has no extra row, and gradients for it are dropped. divisors[i]
+// is the result of life_class.seen for row i; gradients are multiplied by scale /
+// divisors[i]. All three kinds of update apply the rules' clip, clip_norm and bounds.
 struct accessor_life_push {
     const struct rule_params *rules;
     float scale;
     size_t n;
     float *const *rows;
-    float *const *extras; // NULL: none
+    float *const *extras; // NULL: no row has an extra row
     const float *values;
-    const float *divisors; // NULL: all are 1
+    const float *divisors; // NULL: all divisors are 1
 };
 void accessor_apply_life(struct accessor_scratch *s, const struct accessor_life_push *p);
 
-// Packs pulls of rows with a lifecycle: n x pull_width. rows[i] NULL: unchanged; extras
-// or extras[i] NULL: zeros.
+// As accessor_gather, for rows with a lifecycle. If extras or extras[i] is NULL, the
+// weights of row i's extra row are written as zeros.
 void accessor_gather_life(const struct accessor *a, float *const *rows,
                           float *const *extras, size_t n, float *ret);
 
-// Returns whether rows have statistics, an extra row, or an end. Rows without these may
-// be set, changed and read as a whole by callers that know their columns.
+// Returns whether rows have a lifecycle: statistics, an extra row, or removal. Callers
+// that know the columns may set, change and read rows without a lifecycle as a whole.
 static inline bool accessor_has_lifecycle(const struct accessor *a)
 {
     return (a->class != NULL && a->class->life.seen != NULL) || a->extra_width > 0 ||
            a->pushed_stats > 0 || a->pulled_stats > 0;
 }
 
-static inline uint32_t accessor_weights(const struct accessor *a) // of all groups
+static inline uint32_t accessor_weights(const struct accessor *a) // weights of all groups
 {
     uint32_t n = 0;
     for (uint32_t g = 0; g < a->n_groups; g++)
@@ -223,7 +231,7 @@ static inline uint32_t accessor_extra(const struct accessor *a, const float *row
 {
     uint32_t bits;
     __builtin_memcpy(&bits, row + a->extra, sizeof(bits));
-    return bits - 1; // 0: TABLE_NONE
+    return bits - 1; // 0 gives TABLE_NONE
 }
 
 static inline void accessor_set_extra(const struct accessor *a, float *row,
@@ -233,26 +241,29 @@ static inline void accessor_set_extra(const struct accessor *a, float *row,
     __builtin_memcpy(row + a->extra, &bits, sizeof(bits));
 }
 
-// Returns whether the numbers of a row, and of its extra row (NULL: none), are finite:
-// weights, the states of tug's own rules, and the count of updates; in a row without a
-// lifecycle these are all its floats.
+// Returns whether the numbers of a row, and of its extra row unless that is NULL, are
+// finite: the weights, the states of tug's own rules, and the count of updates. In a row
+// without a lifecycle these are all its floats.
 bool accessor_row_finite(const struct accessor *a, const float *row, const float *extra);
 bool accessor_weights_finite(const struct accessor *a, const float *row,
                              const float *extra);
 bool accessor_extra_finite(const struct accessor *a, const float *extra);
-// Bounds within which no step of most rules leaves the range of floats: checking a push
-// against them before it is applied costs less than keeping copies of rows to undo it.
+// Numbers of rows and pushes are called tame if they are below these bounds. With tame
+// numbers, an update by most rules stays within the range of floats. Checking a push
+// against the bounds before it is applied costs less than keeping copies of rows to undo
+// it.
 #define ACCESSOR_TAME_ROW 0x1p40f
 #define ACCESSOR_TAME_PUSH 0x1p20f
-// Return whether rules, with their rates, map tame rows and gradients to finite ones;
-// whether a row is tame, that is within the bounds and with states that roots are taken
-// of not negative; whether gradients of n keys are, with their divisors, if `most` is the
-// largest magnitude of these values.
+// accessor_rules_tame returns whether rules with these rates turn tame rows and tame
+// gradients into finite rows. accessor_row_tame returns whether a row is tame: its
+// numbers are within the bounds, and states whose square root a rule takes are not
+// negative. accessor_push_tame returns whether the gradients of n keys, divided by their
+// divisors, are tame; `most` is the largest magnitude of the pushed values.
 bool accessor_rules_tame(const struct accessor *a, const struct rule_params *rules);
 bool accessor_row_tame(const struct accessor *a, const float *row, const float *extra);
 bool accessor_push_tame(const struct accessor *a, const float *values, size_t n,
                         float most);
-// Returns whether any push of gradients leaves finite rows finite.
+// Returns whether finite rows stay finite under every push of gradients.
 bool accessor_stays_finite(const struct accessor *a);
 
 #endif

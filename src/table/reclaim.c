@@ -8,8 +8,8 @@
 #include "base/alloc.h"
 
 struct table_reader {
-    _Alignas(64) _Atomic uint64_t
-        epoch; // every pin writes it, so it has a cache line of its own
+    // Every pin writes it, so it has a cache line of its own.
+    _Alignas(64) _Atomic uint64_t epoch;
     struct reclaim *reclaim;
     struct table_reader *next;
     struct table_reader **link; // the pointer to this reader in the list

@@ -1,6 +1,7 @@
-// When a row may be used again: epoch-based reclamation (Fraser 2004, section 5.2.3).
+// Decides when the memory of an erased row may be reused: epoch-based reclamation (Fraser
+// 2004, section 5.2.3).
 //
-// A reader that pins itself notes the current epoch. A row taken out of the index is
+// A reader that pins itself stores the current epoch. A row taken out of the index is
 // stamped with the current epoch, and the epoch advances. The row may be reused once no
 // reader is pinned at an epoch <= its stamp: every reader that could have found the row
 // has unpinned.

@@ -21,8 +21,8 @@ enum {
 // A stripe: a sixteenth of the hashes, with all that one lock guards. Order of locks:
 // stripe, then slabs or reclaim; no thread locks two stripes.
 struct stripe {
-    _Alignas(128) struct index
-        index; // on cache lines of its own, since all threads read its head
+    // On cache lines of its own, since all threads read its head.
+    _Alignas(128) struct index index;
     pthread_mutex_t lock;
     struct limbo limbo;
     uint32_t next, end; // the unused rows of the stripe's current chunk

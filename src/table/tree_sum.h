@@ -1,7 +1,7 @@
-// Sums in the order of a fixed tree, so that they have the same bits whichever process
-// adds them.
+// Adds values in the order of a fixed tree, so that sums have the same bits whichever
+// process computes them.
 //
-// Floats do not add up the same in every order. A synchronous batch is cut into
+// A sum of floats depends on the order of the additions. A synchronous batch is cut into
 // TREE_LEAVES parts (train/rows/micro.h) that threads, workers and servers share in any
 // way; their values for a key are added along the balanced binary tree over the parts:
 // (0..7) + (8..15), and so on down. A half without the key adds nothing. A process that
