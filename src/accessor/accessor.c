@@ -158,8 +158,8 @@ static int check_columns(const struct accessor *a, struct err *e)
     return 0;
 }
 
-// Checks that a layout with statistics has a class and no count, and that exactly one
-// group lies in the extra row, if there is one.
+// Checks what a layout needs for a lifecycle: statistics need a class, exclude a count and
+// are not too many; an extra row is not too wide and holds the second group.
 static int check_life(const struct accessor *a, struct err *e)
 {
     bool any = a->n_stats != 0 || a->pulled_stats != 0 || a->pushed_stats != 0 ||

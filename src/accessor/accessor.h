@@ -171,8 +171,8 @@ struct accessor_update {
     float scale; // the factor of all gradients
     size_t n;
     float *const *rows;
-    const float *const
-        *gradients[ACCESSOR_MAX_GROUPS]; // the gradients of each group, for each row
+    // The gradients of each group, for each row.
+    const float *const *gradients[ACCESSOR_MAX_GROUPS];
     // These two are not read if rows do not have a count; both are then 1 for every row.
     const float *occurrences; // of each row: the number of its occurrences in the batch
     const float *
