@@ -1,4 +1,5 @@
-// Accessors by name: those that come with tug, Paddle's names for them, a program's own.
+// Finds accessors by name: those that come with tug, by tug's or Paddle's names, and a
+// program's own.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -47,10 +48,11 @@ static const struct accessor_class *classes[MAX_CLASSES] = {
     &accessor_counter,
     &accessor_features,
 };
-enum { OWN = 7 }; // number of tug's own classes, the first of the list
+enum { OWN = 7 }; // number of tug's own classes, which come first in the list
 enum { NAMES_MAX = (MAX_CLASSES + 1) * (ACCESSOR_NAME_MAX + 2) };
 
-// Paddle's Unit accessors do not divide gradients by shows.
+// Paddle's names of accessors, and the options that they imply. Its Unit accessors do not
+// divide gradients by shows.
 static const struct {
     const char *theirs;
     const struct accessor_class *ours;
@@ -128,7 +130,8 @@ int accessor_choose(struct accessor_options *o, const char *name, struct err *e)
     snprintf(o->name, sizeof(o->name), "%s", c->name);
     if (unscaled)
         o->life.show_scale = false;
-    if (theirs && c != &merge) // merge has no lifecycle
+    if (theirs &&
+        c != &merge) // merge does not have a lifecycle, so Paddle's name implies nothing
         o->life.embedx_late = true;
     return 0;
 }
@@ -176,16 +179,17 @@ bool accessor_has_life(const struct accessor_class *c)
            l->saved || l->published || l->stats;
 }
 
-// Rules that share state among a block of weights share it among a group's. Not in the
-// accessor features, whose rules say their block: a group may be several vectors.
+// Sets the block of a rule that shares state among a block of weights to the whole group.
+// The accessor features does not call it, as a group there may be several vectors, and
+// its rules give the block.
 static void set_block(struct rule_params *rule, uint32_t n)
 {
     if (rule_info(rule->kind)->per_block != 0 && rule->block == 1 && n > 0)
         rule->block = n;
 }
 
-// Checks a rule so that its state's size can be computed, whether the layout uses the
-// rule or not.
+// Checks a rule, so that the size of its state can be computed, even if the layout does
+// not use the rule.
 static int check_rule(struct rule_params *rule, struct err *e)
 {
     if (rule->block == 0)

@@ -1,7 +1,8 @@
-// The accessor "counter": exact counts. A row is `dim` counters, doubles in two floats
-// each; a push carries an amount for each, and a pull returns two floats for each, whose
-// value is the first x 2^24 + the second (tug_count in tug/table.h): floats alone would
-// stop counting at 2^24. Rows are exact to 2^53; two floats hold whole numbers to 2^48.
+// The accessor "counter": exact counts, where a float would stop counting at 2^24. A row
+// has `dim` counters, each a double in the place of two floats, which is exact up to
+// 2^53. A push carries an amount for each counter. A pull returns two floats for each
+// counter, whose value is the first x 2^24 + the second (tug_count in tug/table.h); they
+// hold whole numbers up to 2^48.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -18,8 +19,8 @@ static double get(const float *row, uint32_t counter)
     return x;
 }
 
-// A count that would become infinite or NaN stays unchanged. Amounts are the pushed
-// values and not statistics: they are added in every pass.
+// Adds the pushed amounts. A counter that would become infinite or NaN stays unchanged.
+// Amounts are added in every pass, unlike statistics.
 static float seen(const struct accessor *a, float *row, const float *amounts, bool again,
                   struct life_time t)
 {

@@ -15,8 +15,8 @@
 
 #include "accessor/accessor_internal.h"
 
-// Columns of the statistics: life.h has the first ones. In wide rows show and click are
-// doubles, two floats each.
+// Columns of the statistics after those of life.h. In rows of ctr_double, called wide
+// here, show and click are doubles in the place of two floats each.
 enum { WIDE_CLICK = LIFE_SHOW + 2, PUSHED = 3, KEPT = 1 };
 
 static inline float get(const struct accessor *a, const float *row, uint32_t column)
@@ -57,7 +57,7 @@ static inline void add_wide(const struct accessor *a, float *row, uint32_t colum
         set_wide(a, row, column, sum);
 }
 
-// The step of the last push, if rows have a time to live: the low bits of it.
+// Stores the low 32 bits of the step of the last push, if rows have a time to live.
 
 static inline uint32_t get_step(const struct accessor *a, const float *row)
 {
@@ -73,8 +73,9 @@ static inline void set_step(const struct accessor *a, float *row, uint64_t step)
         memcpy(row + a->stats + a->n_stats - 1, &bits, sizeof(bits));
 }
 
-// A negative difference means that the row comes from a save of a later step. A push more
-// than 2^31 steps ago looks like that, too, for the next 2^31 steps.
+// Returns whether ttl_steps have passed since the row's last push. A negative difference
+// means that the row comes from a save of a later step. A push that is more than 2^31
+// steps old looks like that, too, for the next 2^31 steps.
 static bool outlived(const struct accessor *a, const float *row, uint64_t step)
 {
     int32_t age = (int32_t)((uint32_t)step - get_step(a, row));
@@ -87,7 +88,7 @@ static float score_of(const struct accessor *a, double show, double click)
     return (float)((double)l->nonclick * (show - click) + (double)l->click * click);
 }
 
-// Functions of all three.
+// Functions of all three accessors.
 
 static void begin(const struct accessor *a, float *row, struct life_time t)
 {
@@ -97,22 +98,24 @@ static void begin(const struct accessor *a, float *row, struct life_time t)
     set_step(a, row, t.step);
 }
 
-// A row that is not worth publishing is missing for readers of deltas. When it is worth
-// publishing again, they need it back, however little it has changed.
+// Called when a row stops being worth publishing, so that deltas name it as removed.
+// Raises its delta_score, so that a delta publishes it again as soon as it is worth it,
+// however little it has changed.
 static void unpublish(const struct accessor *a, float *row)
 {
     if (get(a, row, LIFE_DELTA) < a->life.delta_threshold)
         set(a, row, LIFE_DELTA, a->life.delta_threshold);
 }
 
-// A row from a save of a later day was seen today.
+// Returns the number of days since the row's last push. A row from a save of a later day
+// counts as pushed today.
 static uint32_t unseen(const struct accessor *a, const float *row, struct life_time t)
 {
     float day = get(a, row, LIFE_DAY);
     return day >= 0 && day < (float)t.day ? t.day - (uint32_t)day : 0;
 }
 
-// Adds all statistics but show and click.
+// Adds a push to all statistics except show and click.
 static float seen_by(const struct accessor *a, float *row, const float *stats, bool again,
                      struct life_time t)
 {
@@ -128,7 +131,8 @@ static float seen_by(const struct accessor *a, float *row, const float *stats, b
     return a->life.show_scale && show > 0 && isfinite(show) ? show : 1;
 }
 
-// The common part of both shrinks, after shows and clicks have decayed.
+// The part of a shrink that is the same for all rows, called after shows and clicks have
+// decayed. Returns true to remove the row.
 static bool goes(const struct accessor *a, float *row, float before, float score,
                  float threshold, struct life_time t)
 {

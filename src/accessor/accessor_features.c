@@ -4,14 +4,14 @@
 //
 //   [embed weights | state][count][dim weights | state]
 //
-// Rows have no lifecycle: each stays once it was made.
+// Rows do not have a lifecycle: a row is never removed.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "accessor/accessor_internal.h"
 #include "rule/rule.h"
 
-// Returns the width by the groups' sizes, before the layout is made; a state of any size
-// must not overflow it.
+// Returns the width of a row before the layout is made, in 64 bits, so that no size of a
+// state can overflow it.
 static uint64_t width_of(const struct accessor_options *o)
 {
     return (uint64_t)o->embed + rule_state(&o->rule, o->embed) + 1 + o->dim +

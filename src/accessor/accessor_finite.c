@@ -1,4 +1,4 @@
-// Whether rows are finite, and whether they stay finite under a push.
+// Checks whether rows are finite, and whether they stay finite under a push.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -13,7 +13,8 @@ static bool in_extra(const struct accessor *a, uint32_t group)
 
 // Finite numbers.
 
-// The states of a rule that a program has registered may be anything.
+// Returns whether the states of a rule are numbers that tug knows. A rule that a program
+// has registered may store anything in its state.
 static bool state_is_known(const struct rule_params *r)
 {
     return (unsigned)r->kind < RULE_KINDS;
@@ -62,9 +63,10 @@ bool accessor_stays_finite(const struct accessor *a)
     return true;
 }
 
-// Tame numbers. With |row| < 2^40, |gradient| and occurrences < 2^20 and l2 <= 1 a gradient with
-// its decay is below 2^61, its square below 2^122; what is divided by beta >= 2^-30 below 2^110;
-// of ftrl, whose gradient has no decay, z is below 2^122, and a weight z (lr / beta) <= 4 z.
+// Tame numbers. If |row| < 2^40, |gradient| and occurrences < 2^20, and l2 <= 1, then a
+// gradient with its decay is below 2^61 and its square below 2^122. A quotient by beta >=
+// 2^-30 is below 2^110. In ftrl, whose gradient has no decay term, z is below 2^122, and
+// a weight is z (lr / beta) <= 4 z.
 
 static bool is_tame(const struct rule_params *r)
 {
@@ -82,7 +84,7 @@ static bool is_tame(const struct rule_params *r)
         return rates;
     case RULE_MOMENTUM:
         return rates && means;
-    case RULE_ADAGRAD: // its n never falls
+    case RULE_ADAGRAD: // adagrad's sum of squares never falls
         return rates && (beta || (r->beta >= 0 && r->beta < 1 && r->n0 >= 0x1p-60f));
     case RULE_RMSPROP:
     case RULE_ADAM:
@@ -105,7 +107,7 @@ bool accessor_rules_tame(const struct accessor *a, const struct rule_params *rul
 static bool group_tame(const struct accessor_group *g, const float *at)
 {
     uint32_t roots =
-        g->n_state; // index of the first state whose square root the rule takes
+        g->n_state; // index of the first float of state whose square root the rule takes
     float least = g->rule.kind == RULE_ADAGRAD && g->rule.beta < 0x1p-30f ? 0x1p-60f : 0;
     if (!finite_below(at + g->weights, g->n, ACCESSOR_TAME_ROW) ||
         !finite_below(at + g->state, g->n_state, ACCESSOR_TAME_ROW))
@@ -130,7 +132,8 @@ bool accessor_row_tame(const struct accessor *a, const float *row, const float *
     return true;
 }
 
-// A gradient is divided by the shows, or the occurrences, that come behind the gradients.
+// Gradients are divided by the shows, or the occurrences, which follow the gradients in a
+// push.
 bool accessor_push_tame(const struct accessor *a, const float *values, size_t n,
                         float most)
 {

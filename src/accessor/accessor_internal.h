@@ -11,7 +11,7 @@ extern const struct accessor_class accessor_sparse, accessor_ctr, accessor_ctr_d
 extern const struct accessor_class accessor_counter;  // accessor_counter.c
 extern const struct accessor_class accessor_features; // accessor_features.c
 
-// A group of `n` weights under `rule` that lies in the extra row.
+// Adds a group of `n` weights under `rule` that lies in the extra row.
 void accessor_add_extra(struct accessor *a, const struct rule_params *rule, uint32_t n);
 
 #endif

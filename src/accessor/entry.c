@@ -1,4 +1,5 @@
-// Entry policies by name and as text, and the state of one for a partition.
+// Finds entry policies by name, parses and prints their options, and opens the state of a
+// policy for a partition.
 //
 //   saved   [policy, 32 bytes][what the policy saves]
 //
@@ -81,8 +82,8 @@ struct entry_options entry_defaults(const char *policy)
     return o;
 }
 
-// The numbers among the options: names in texts and messages, ranges, and the policies
-// that use them; a program's own policy may use all.
+// The numbers among the options: their names in texts and messages, their ranges, and the
+// policies that use them. A program's own policy may use all of them.
 static const struct number {
     const char *name;
     size_t offset;
@@ -211,7 +212,7 @@ static bool is_number(const char *text, double *ret)
     return (isdigit((unsigned char)*text) || *text == '.') && *end == '\0';
 }
 
-// "shows", or "name=number".
+// Parses one word of a policy's text: "shows", or "name=number".
 static int parse_word(const struct entry_class *c, char *word, struct entry_options *o,
                       struct err *e)
 {
@@ -235,7 +236,7 @@ static int parse_word(const struct entry_class *c, char *word, struct entry_opti
                    word);
 }
 
-// Returns the number that follows a policy's name.
+// Returns the option that a number directly behind a policy's name sets ("count:10").
 static const struct number *first_number(const struct entry_class *c)
 {
     const struct number *n = &numbers[c == &entry_probability];
@@ -255,8 +256,8 @@ static int parse_words(const struct entry_class *c, struct words *w,
     return 0;
 }
 
-// Parses Paddle's names, whose numbers have no defaults. The names of variables with
-// shows and clicks are ignored.
+// Parses the text of one of Paddle's policies, all of whose numbers must be given. The
+// names of the variables with shows and clicks are ignored.
 static int parse_paddle(struct words *w, const char **name, struct err *e)
 {
     static const struct {

@@ -33,57 +33,61 @@
 enum { ENTRY_NAME_MAX = 32 };
 
 struct entry_options {
-    char policy[ENTRY_NAME_MAX]; // by name; "" is none
-    float threshold;             // count, bloom, sketch, show-click
-    bool by_shows;               // count, bloom, sketch: counts shows instead of pushes
-    float probability;           // probability: 0 < p <= 1
-    // Bloom: number of keys in a partition that the filter is sized for.
+    char policy[ENTRY_NAME_MAX]; // name of the policy; "" stands for none
+    float threshold;             // of count, bloom, sketch, show-click
+    bool by_shows;               // of count, bloom, sketch: count shows instead of pushes
+    float probability;           // of policy probability: above 0, at most 1
+    // Of bloom: the number of keys in a partition for which the filter is sized.
     uint32_t capacity;
-    float error;           // bloom: share of keys let in too early; sketch: of the sum
+    float error;           // of bloom: the fraction of keys that get a row too early;
+                           // of sketch: the error of a count, as a fraction of the sum
                            // of all counts
-    float nonclick, click; // show-click: see life.h
+    float nonclick, click; // of show-click: the coefficients of the score (life.h)
     uint64_t seed;         // seed of the hashes
 };
 
-// Returns a policy's defaults. entry_check: TUG_EUSAGE lists all policies if there is
-// none of that name, or says which of its numbers is wrong.
+// entry_defaults returns a policy's default options. entry_check checks options:
+// TUG_EUSAGE if no policy has this name (the sentence lists all policies), or a number is
+// wrong (the sentence names it).
 struct entry_options entry_defaults(const char *policy);
 int entry_check(const struct entry_options *o, struct err *e);
 
 // "count:10", "count:10:shows", "probability:0.1", "bloom:5", "sketch:5",
 // "show-click:2.5"; Paddle's "count_filter_entry:10", "probability_entry:0.1" and
-// "show_click_entry:a:b" (threshold 1) likewise. Other numbers follow a policy's first
-// one by name: "bloom:5:shows:capacity=1000000:error=0.001". Printed options parse to the
-// same ones, without the seed.
+// "show_click_entry:a:b" (threshold 1) likewise. After the first number, other options
+// follow by name: "bloom:5:shows:capacity=1000000:error=0.001". Parsing printed options
+// gives the same options, except the seed.
 int entry_parse(const char *text, struct entry_options *ret, struct err *e);
 int entry_print(const struct entry_options *o, struct buf *to);
 const char *entry_names(void); // "none, count, ..."
 
-// A policy, its own or a program's.
+// The functions of a policy, one of tug's or a program's own.
 struct entry_class {
     const char *name, *about;
-    // Opens the state of a partition. NULL: it has no state.
+    // Opens the policy's state for a partition. NULL: the policy does not have a state.
     int (*open)(const struct entry_options *o, void **ret, struct err *e);
     void (*close)(void *state);
-    // Counts a push of a key without a row and returns whether the key gets one. If
-    // memory is out, it does not.
+    // Counts a push of a key without a row, and returns whether the key gets a row. It
+    // gets none if memory is short.
     bool (*admit)(void *state, const struct entry_options *o, uint64_t key, float show,
                   float click);
-    // Decides for a push of examples that were counted in an earlier pass; it counts
-    // nothing. NULL: calls `admit` with show and click 0.
+    // Decides about a push of examples that were counted in an earlier pass, without
+    // counting it. NULL: `admit` is called with show and click 0.
     bool (*again)(const void *state, const struct entry_options *o, uint64_t key);
     size_t (*bytes)(const void *state);
-    // Save a state and load it bit for bit. `load` checks all bytes.
+    // Save a state, and load it with the same bits. `load` checks all bytes.
     int (*save)(const void *state, struct buf *to);
     int (*load)(void *state, const void *bytes, size_t n, struct err *e);
 };
 
-// entry_find returns NULL if there is no policy of that name. One thread registers
-// policies before any table is made; TUG_EUSAGE if the name is taken or invalid.
+// entry_find returns the policy with this name; NULL if there is none. entry_register
+// adds a program's policy; one thread calls it before any table is made. TUG_EUSAGE if
+// the name is taken or invalid.
 const struct entry_class *entry_find(const char *name);
 int entry_register(const struct entry_class *c, struct err *e);
 
-// The policy's state for one partition. Only the thread that owns the partition uses it.
+// A policy with its state for one partition. Only the thread that owns the partition uses
+// it.
 struct entry;
 int entry_open(struct entry **ret, const struct entry_options *o, struct err *e);
 void entry_close(struct entry *x); // NULL is fine

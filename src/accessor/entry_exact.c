@@ -1,5 +1,6 @@
-// Entry policies that know each candidate: a map from its key to the sum of its pushes'
-// counts. A candidate that gets a row is forgotten.
+// Entry policies that store each candidate (a key without a row that was pushed): a map
+// from its key to the sum of its pushes' counts. A candidate that gets a row leaves the
+// map.
 //
 // The map is open addressing with linear probing in a power of two of slots, at most 3/4
 // of them taken: 16 bytes a slot. Sums are above 0, so 0 marks a free slot, and every
@@ -34,7 +35,7 @@ static size_t home(const struct exact *x, uint64_t key)
     return mix64(key ^ x->salt) & (x->max - 1);
 }
 
-// The key's slot, or the free one where it would be.
+// Returns the key's slot, or the free slot where the key would be inserted.
 static struct candidate *place(const struct exact *x, uint64_t key)
 {
     size_t at = home(x, key);
@@ -43,15 +44,14 @@ static struct candidate *place(const struct exact *x, uint64_t key)
     return &x->slots[at];
 }
 
-// Empties a slot and closes the gap: entries that could not be found across it move into
-// it.
+// Empties a slot, and moves entries into the gap that a search could not find across it.
 static void forget(struct exact *x, struct candidate *c)
 {
     size_t mask = x->max - 1, gap = (size_t)(c - x->slots);
     for (size_t at = (gap + 1) & mask; x->slots[at].sum != 0; at = (at + 1) & mask) {
         size_t wants = home(x, x->slots[at].key);
         if (((at - wants) & mask) < ((at - gap) & mask))
-            continue; // the entry's home is after the gap, so it stays
+            continue; // the entry's home is behind the gap, so it stays
         x->slots[gap] = x->slots[at];
         gap = at;
     }
@@ -135,7 +135,7 @@ static size_t exact_bytes(const void *state)
 
 static int by_key(const void *a, const void *b)
 {
-    struct candidate x, y; // copies, as candidates in the buffer are not aligned
+    struct candidate x, y; // copies, since candidates in the buffer are not aligned
     memcpy(&x, a, sizeof(x));
     memcpy(&y, b, sizeof(y));
     return (x.key > y.key) - (x.key < y.key);
@@ -177,7 +177,7 @@ static int load_candidates(struct exact *x, const char *bytes, uint64_t n, struc
     return 0;
 }
 
-// Loads into a second map first: a refused save changes nothing.
+// Loads a saved state into a second map first, so that a refused save changes nothing.
 static int exact_load(void *state, const void *bytes, size_t size, struct err *e)
 {
     struct exact *x = state, loaded = {.max = FIRST_SLOTS, .salt = x->salt};

@@ -1,4 +1,4 @@
-// The policies' classes for entry.c, and numbers that the files share.
+// The classes of tug's policies, for entry.c, and numbers that their files share.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_ACCESSOR_ENTRY_INTERNAL_H
@@ -6,7 +6,7 @@
 
 #include "accessor/entry.h"
 
-// Counters of bloom have 4 bits, those of sketch 32.
+// The highest count of bloom's counters, which have 4 bits (sketch's have 32).
 enum { ENTRY_BLOOM_COUNTS = 15 };
 #define ENTRY_SKETCH_COUNTS UINT32_MAX
 

@@ -1,16 +1,17 @@
-// Entry policies whose keys share counters: a key has a few, found by its hash, and its
-// count is the least of them. Other keys only add to them, so that a count may be too
-// high but never too low.
+// Entry policies whose keys share counters. The hash of a key selects a few counters, and
+// the key's count is the least of them. Other keys with the same counters only increase
+// them, so a count may be too high but is never too low.
 //
 //   bloom    one line of 4-bit counters, of which a key has `hashes`
 //            (Fan et al. 2000: counting filters)
 //   sketch   `hashes` lines of 32-bit counters; a key has one in each
 //            (Cormode & Muthukrishnan 2005: count-min)
 //
-// Both raise no counter above what the key's count is now ("conservative update", Estan &
-// Varghese 2002), and none above the goal: all decisions stay the same, and counters
-// can't overflow. Shows may be fractions: counters count parts of a show, as many as
-// let the threshold fit, rounded up.
+// Both policies raise a counter at most to the key's new count ("conservative update",
+// Estan & Varghese 2002), and never above the goal, so that counters cannot overflow;
+// this changes no decision. Shows may be fractions, so a show is counted as a number of
+// parts, as many as let the threshold fit into a counter; the parts of a push are rounded
+// up.
 //
 //   saved   [struct shape][counters]
 //
@@ -27,12 +28,14 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
               "counters are saved as memory is");
 
 enum { MAX_HASHES = 32, SKETCH_LINES = 4, STREAM = 0x736b65 };
-enum { MAX_PARTS = 1 << 16 }; // so that products with a float are exact in a double
+enum {
+    MAX_PARTS = 1 << 16
+}; // at most this many, so that products with a float are exact in a double
 
-// Counters mean the same in filters of one shape.
+// The shape of a filter. Counters can be loaded only into a filter with the same shape.
 struct shape {
     uint64_t salt;  // mixed into the hashes of keys
-    double parts;   // of a show, or of a push
+    double parts;   // parts that a show (or a push) counts as
     uint64_t width; // counters in a line
     uint32_t bits;  // bits of a counter: 4 or 32
     uint32_t hashes;
@@ -42,9 +45,9 @@ static_assert(sizeof(struct shape) == 32, "a shape has no padding");
 
 struct shared {
     struct shape shape;
-    uint64_t step; // number of counters from the line of one hash to the line of the next
+    uint64_t step; // distance in counters between the lines of two hashes
     uint32_t goal; // the count at which a key gets a row
-    size_t size;   // bytes of all counters
+    size_t size;   // bytes of all counters together
     unsigned char *counters;
 };
 
@@ -82,7 +85,7 @@ static void places(const struct shared *s, uint64_t key, uint64_t ret[MAX_HASHES
     }
 }
 
-// The key's count: at most the goal.
+// Returns the key's count, which is at most the goal.
 static uint32_t count_of(const struct shared *s, const uint64_t at[MAX_HASHES])
 {
     uint32_t count = s->goal;
@@ -141,7 +144,8 @@ static int shared_open(struct shape shape, bool lines, const struct entry_option
     return err_nomem(e, "counters of keys without rows");
 }
 
-// The best number of hashes and of counters for so many keys and a share of errors.
+// Opens a Bloom filter, with the best numbers of hashes and of counters for the options'
+// number of keys and fraction of errors.
 static int bloom_open(const struct entry_options *o, void **ret, struct err *e)
 {
     double bits = -log2((double)o->error), ln2 = 0.69314718055994531;
@@ -152,7 +156,8 @@ static int bloom_open(const struct entry_options *o, void **ret, struct err *e)
     return shared_open(shape, false, o, ret, e);
 }
 
-// A count is more than error * (all counts) too high with a probability of 1/e per line.
+// Opens a sketch. In each line, the probability that a count is too high by more than
+// error * (sum of all counts) is 1/e.
 static int sketch_open(const struct entry_options *o, void **ret, struct err *e)
 {
     struct shape shape = {.bits = 32,
@@ -183,7 +188,8 @@ static int shared_save(const void *state, struct buf *to)
     return buf_add(to, s->counters, s->size);
 }
 
-// Any counters are valid: those above the goal count as the goal.
+// Loads saved counters. All values are valid: a counter above the goal counts as the
+// goal.
 static int shared_load(void *state, const void *bytes, size_t n, struct err *e)
 {
     struct shared *s = state;

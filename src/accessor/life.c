@@ -1,5 +1,5 @@
-// Numbers of a row's lifecycle, save modes, and counters as models see them.
-// accessor_ctr.c uses them.
+// The numbers of a row's lifecycle: names, defaults, ranges and parsing; and save modes
+// by name. accessor_ctr.c uses the numbers.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "accessor/life.h"
@@ -10,7 +10,7 @@
 
 #include "options/options.h"
 
-// Save modes by name and by Paddle's number.
+// The names of save modes; the index is Paddle's number.
 static const struct {
     const char *name, *paddle;
 } modes[] = {
@@ -88,7 +88,7 @@ int life_check(const struct life *l, struct err *e)
     for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
         TRY(check_number(numbers[i].name, numbers[i].x, numbers[i].low, numbers[i].high,
                          e));
-    if (l->ttl_steps > INT32_MAX) // rows hold 32 bits of the step
+    if (l->ttl_steps > INT32_MAX) // a row holds only 32 bits of the step
         return err_set(e, TUG_EUSAGE, "ttl-steps is %llu; it must be at most %d",
                        (unsigned long long)l->ttl_steps, INT32_MAX);
     return 0;

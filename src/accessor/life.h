@@ -41,9 +41,10 @@
 // delta        of those, the ones changed since with delta_score >= delta_threshold
 // published    delta_score = 0
 //
-// A row that a shrink takes below base_threshold, or a push finds unseen for more than
-// delta_keep_days, has a delta_score of delta_threshold at least: deltas have named it as
-// gone, so it is published again as soon as it is worth it.
+// If a shrink takes a row below base_threshold, or a push finds a row that was not seen
+// for more than delta_keep_days, its delta_score is raised to delta_threshold at least:
+// deltas have named the row as removed, so it must be published again as soon as it is
+// worth it.
 //
 // Gradients of all rules are divided by the shows, so that a rate means the same whatever
 // the rule; but not of those that are unscaled, as Paddle's are that are not adagrads. A
@@ -61,13 +62,13 @@
 #include "base/err.h"
 
 enum save_mode {
-    SAVE_CHECKPOINT, // every row, to continue from
+    SAVE_CHECKPOINT, // every row, for continuing a run
     SAVE_BASE,       // rows worth publishing
-    SAVE_DELTA,      // what has changed of them since the last base or delta
-    SAVE_DAY,        // a checkpoint at the end of a day: rows age by a day
+    SAVE_DELTA, // those rows of a base that have changed since the last base or delta
+    SAVE_DAY,   // a checkpoint at the end of a day: rows age by a day
 };
 const char *save_mode_name(enum save_mode m);
-// Or Paddle's 0 to 3.
+// Finds a save mode by its name, or by Paddle's number, "0" to "3".
 int save_mode_find(const char *name, enum save_mode *ret, struct err *e);
 
 struct life {
@@ -89,40 +90,43 @@ struct life {
 struct life life_defaults(void);
 int life_check(const struct life *l, struct err *e);
 
-// The time of a partition's rows.
+// The time at which functions of a lifecycle are called.
 struct life_time {
-    uint32_t day;  // of the partition
+    uint32_t day;  // the day of the partition
     uint64_t step; // the table's global step
 };
 
 struct accessor;
 
-// The columns of sparse and ctr rows behind accessor.stats. In ctr_double rows show and
-// click are doubles, so that click lies one column further. With ttl_steps the last one
-// is the step of the last push: an uint32_t, as bits.
+// The statistics of rows of sparse and ctr, as columns counted from accessor.stats. In
+// rows of ctr_double, show and click are doubles, so click lies one column further. With
+// ttl_steps a last column holds the step of the last push, as the bits of a uint32_t.
 enum { LIFE_SLOT, LIFE_DAY, LIFE_DELTA, LIFE_SHOW, LIFE_CLICK };
 
-// An accessor's functions on one row's statistics. `row` is the whole row. A program may
-// register its own (accessor_register). Any may be NULL: it does nothing, and returns
-// false or 0.
+// An accessor's functions on the statistics of one row; `row` is the whole row. A program
+// may register its own functions (accessor_register). A function that is NULL does
+// nothing, and returns false or 0.
 struct life_class {
-    void (*begin)(const struct accessor *a, float *row, struct life_time t); // a new row
-    // The statistics of a push, `pushed_stats` floats; `again`: of examples that a push
-    // has brought before, so they do not count once more. Returns the divisor of
-    // gradients, never 0.
+    void (*begin)(const struct accessor *a, float *row,
+                  struct life_time t); // sets the statistics of a new row
+    // Adds the statistics of a push, `pushed_stats` floats. If `again` is true, an
+    // earlier push has brought the same examples, and they do not count once more.
+    // Returns the divisor of the gradients, which is never 0.
     float (*seen)(const struct accessor *a, float *row, const float *stats, bool again,
                   struct life_time t);
-    bool (*earned)(const struct accessor *a, const float *row); // its extra row
+    bool (*earned)(const struct accessor *a,
+                   const float *row); // returns whether the row has earned its extra row
     float (*score)(const struct accessor *a, const float *row);
     uint32_t (*unseen)(const struct accessor *a, const float *row, struct life_time t);
-    // Decays the row; returns true to remove it. `threshold` replaces delete_threshold
-    // unless NaN.
+    // Decays the row's statistics, and returns true to remove the row. `threshold`
+    // replaces delete_threshold unless it is NaN.
     bool (*shrink)(const struct accessor *a, float *row, float threshold,
                    struct life_time t);
     bool (*saved)(const struct accessor *a, const float *row, enum save_mode m,
                   struct life_time t);
     void (*published)(const struct accessor *a, float *row);
-    // The statistics that a pull returns, `pulled_stats` floats: not NULL if there are any.
+    // Writes the statistics that a pull returns, `pulled_stats` floats. Must not be NULL
+    // if pulled_stats is not 0.
     void (*stats)(const struct accessor *a, const float *row, float *ret);
 };
 
