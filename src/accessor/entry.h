@@ -1,8 +1,8 @@
-// Entry policies: which keys may have a row.
+// Entry policies decide which keys get a row.
 //
-// Ids follow a power law: most occur once or twice and never again. For a key without a
-// row, a policy decides whether a push makes one; until then its record of the key is
-// small, or shared with other keys (a sketch).
+// Ids follow a power law: most of them occur once or twice and never again. For a key
+// without a row, a policy decides whether a push makes one; until then its record of the
+// key is small, or shared with other keys (a sketch).
 //
 //   none         every key
 //   count        keys that occurred `threshold` times: pushes, or the shows that they carry

@@ -24,12 +24,12 @@
 //   no embedx yet and score(show, click) >= embedx_threshold: embedx is made
 //   embed, embedx: their rules, by gradients divided by s (show_scale; s > 0, else by 1)
 //
-// A push comes again when its examples were pushed before in the run: in its second pass.
-// An example counts once a run, however often it is trained on.
+// A push comes again if its examples were pushed before in the run, in an earlier pass:
+// an example counts once in a run, however often it is trained on.
 //
-// The gradient that earns embedx counts for it, unless embedx_late says that embedx is made
-// after it, and after a row's first push at the earliest. Until then embedx is pulled as zeros,
-// and its gradients are dropped.
+// The push that earns embedx is applied to it. With embedx_late, embedx is made after
+// that push has been applied, and never by a row's first push. Until embedx is made, a
+// pull returns zeros for it, and its gradients are dropped.
 //
 //   score(show, click) = nonclick * (show - click) + click_coefficient * click
 //
@@ -46,11 +46,11 @@
 // deltas have named the row as removed, so it must be published again as soon as it is
 // worth it.
 //
-// Gradients of all rules are divided by the shows, so that a rate means the same whatever
-// the rule; but not of those that are unscaled, as Paddle's are that are not adagrads. A
-// show or click that is not a finite number is not added.
+// Gradients are divided by the shows, so that a learning rate means the same under every
+// rule, except under rules with `unscaled` (as Paddle's rules other than adagrad are). A
+// show or click that is not finite is not added.
 //
-// Defaults (one set; features of the predecessors have three) are life_defaults'.
+// life_defaults returns the defaults.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_ACCESSOR_LIFE_H
@@ -72,19 +72,21 @@ const char *save_mode_name(enum save_mode m);
 int save_mode_find(const char *name, enum save_mode *ret, struct err *e);
 
 struct life {
-    float nonclick;          // 0.1   worth of a show without a click
-    float click;             // 1     of a click
+    float nonclick;          // 0.1   what a show without a click adds to the score
+    float click;             // 1     what a click adds to the score
     float embedx_threshold;  // 10    score at which embedx is made; 0: with the row
     float base_threshold;    // 1.5   score from which a row is published
     float delta_threshold;   // 0.25  change of score from which it is published again
-    float delta_keep_days;   // 16    rows unseen for longer are not published
-    float decay;             // 0.98  of show and click at each shrink
-    float delete_threshold;  // 0.8   score below which a row goes
-    float delete_after_days; // 30    rows unseen for longer go
-    float cold_after_days; // 1     rows unseen for longer go to disk, if there is a tier
-    bool show_scale;       // true  gradients are divided by the shows of the push
-    bool embedx_late;   // false the push that earns embedx is not applied to it (Paddle)
-    uint64_t ttl_steps; // 0     rows without a push for so many steps go; 0: never
+    float delta_keep_days;   // 16    days; rows unseen for longer are not published
+    float decay;             // 0.98  factor of show and click at each shrink
+    float delete_threshold;  // 0.8   score below which a shrink removes a row
+    float delete_after_days; // 30    days; a shrink removes rows unseen for longer
+    float cold_after_days;   // 1     days; rows unseen for longer go to the cold tier
+    bool show_scale;         // true  gradients are divided by the shows of the push
+    bool embedx_late; // false the push that earns embedx is not applied to it (Paddle)
+    uint64_t
+        // 0     a shrink removes rows without a push for this many steps; 0: never.
+        ttl_steps;
 };
 
 struct life life_defaults(void);

@@ -11,7 +11,8 @@
 static const struct scheme *const schemes[] = {&scheme_http, &scheme_https, &scheme_s3,
                                                &scheme_webhdfs, &scheme_swebhdfs};
 
-// Returns the length of "scheme" in "scheme://"; 0 if there is none.
+// Returns the length of the scheme in an address "scheme://..."; 0 if the text has no
+// scheme.
 static size_t scheme_len(const char *text)
 {
     size_t n = strspn(
@@ -32,7 +33,8 @@ static const struct scheme *find_scheme(const char *text, size_t len)
     return NULL;
 }
 
-// The path of the address is not shown: its query may be a signature.
+// Sets the error for an address without a known scheme. It does not show the path, whose
+// query may be a signature.
 static int no_scheme(const char *text, size_t len, struct err *e)
 {
     const char *advice = strncmp(text, "hdfs", len) == 0
@@ -44,8 +46,9 @@ static int no_scheme(const char *text, size_t len, struct err *e)
                    (int)(len < 20 ? len : 20), text, advice);
 }
 
-// Without the query, which may have a secret. In patterns '?' is a wildcard, but a part
-// like "?name=value" is hidden.
+// Returns the length of the part of an address that messages may show: without the query,
+// which may have a secret. In patterns '?' is a wildcard, but a part like "?name=value"
+// is hidden.
 static size_t shown_length(const struct scheme *s, const char *text)
 {
     size_t n = strcspn(text, "?#");

@@ -1,6 +1,7 @@
-// See aws_profile_internal.h. The files are sections of "name = value", a section a profile:
-// "[name]" in credentials, "[profile name]" or "[default]" in config. A line that begins with
-// a blank belongs to the setting above it, of which none is ours.
+// Reads AWS's credential files (aws_profile_internal.h). The files have a section of
+// lines "name = value" for each profile, headed "[name]" in credentials, and "[profile
+// name]" or "[default]" in config. A line that begins with a blank belongs to the setting
+// above it, and is skipped, because no setting that tug reads has such lines.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "web/aws_profile_internal.h"
@@ -40,7 +41,7 @@ static bool is(struct text t, const char *word)
     return strlen(word) == t.n && memcmp(t.p, word, t.n) == 0;
 }
 
-// Whether a section's head, "[name]", is that of the profile.
+// Returns whether a section's head, such as "[name]", names the profile.
 static bool is_section(struct text head, const char *profile, bool config)
 {
     static const char word[] = "profile";
@@ -55,12 +56,13 @@ static bool is_section(struct text head, const char *profile, bool config)
     return is(trimmed(name.p + n, name.p + name.n), profile);
 }
 
-// A value goes into headers of requests, so it must not end one.
+// Keeps a value, which later becomes part of a request's header: refuses characters that
+// could end the header.
 static int keep(char *ret, size_t cap, const char *name, struct text value,
                 const char *file, struct err *e)
 {
     if (ret[0] != '\0')
-        return 0; // said before
+        return 0; // the error was reported before
     if (value.n >= cap)
         return err_set(e, TUG_EUSAGE, "%s: '%s' is longer than %zu bytes", file, name,
                        cap - 1);
@@ -74,7 +76,8 @@ static int keep(char *ret, size_t cap, const char *name, struct text value,
     return 0;
 }
 
-// Whether the profile gets its keys by what we do not do. A role comes before keys.
+// Notes a setting by which the profile gets its keys in a way that tug does not support.
+// A role overrides keys.
 static void take_other(struct aws_profile *p, struct text name, const char *file)
 {
     static const char *const others[] = {
@@ -131,7 +134,8 @@ static int take_file(struct aws_profile *p, const char *text, size_t n, const ch
     return 0;
 }
 
-// Returns the path in a variable, or the one below HOME.
+// Gets the path of a file: the value of the variable, or else the usual path below HOME.
+// Returns false if neither is set.
 static bool find_file(const char *variable, const char *usual, char *ret, size_t cap)
 {
     const char *path = getenv(variable), *home = getenv("HOME");
@@ -172,7 +176,7 @@ int aws_profile_read(struct aws_profile *ret, struct err *e)
     TRY(read_one(ret, "AWS_SHARED_CREDENTIALS_FILE", "credentials", false, e));
     TRY(read_one(&config, "AWS_CONFIG_FILE", "config", true, e));
     bool keys = ret->key_id[0] != '\0' || ret->secret[0] != '\0';
-    if (!keys) { // the keys of one file, with their token
+    if (!keys) { // keys and token must come from the same file
         memcpy(ret->key_id, config.key_id, sizeof ret->key_id);
         memcpy(ret->secret, config.secret, sizeof ret->secret);
         memcpy(ret->token, config.token, sizeof ret->token);

@@ -13,14 +13,14 @@ struct aws_profile {
     char name[128];
     bool found;
     char key_id[256], secret[256], token[8 << 10], region[128], endpoint[512];
-    char other[48]; // the setting by which it gets its keys in a way that is not ours
-    char file[512]; // that `other` is in
+    char other[48]; // a setting that gets keys in a way that tug does not support; ""
+    char file[512]; // the file that has the setting `other`
 };
 
-// The profile that AWS_PROFILE names, or else "default", out of the files that
-// AWS_SHARED_CREDENTIALS_FILE and AWS_CONFIG_FILE name, or else those of HOME. Files that
-// are not there say nothing. Keys of the first file come before those of the second.
-// TUG_EUSAGE, without a secret in it, for a setting that fits into no request.
+// Reads the profile that AWS_PROFILE names, or else "default". The files are those that
+// AWS_SHARED_CREDENTIALS_FILE and AWS_CONFIG_FILE name, or else those below HOME; missing
+// files are skipped. Keys in the credentials file override keys in the config file.
+// TUG_EUSAGE if a setting cannot be part of a request; the sentence has no secret.
 int aws_profile_read(struct aws_profile *ret, struct err *e);
 
 #endif

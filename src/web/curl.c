@@ -1,4 +1,4 @@
-// The loading of libcurl.
+// Loads libcurl.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "web/curl_internal.h"

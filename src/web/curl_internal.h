@@ -1,5 +1,5 @@
-// libcurl, loaded when the first file that lies elsewhere is read: a run whose data lies
-// on this machine neither needs it nor waits for its many libraries.
+// libcurl, which is loaded when the first remote file is read. A run whose data is on
+// this machine neither needs libcurl nor waits for the loading of its many libraries.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_WEB_CURL_INTERNAL_H
@@ -10,7 +10,7 @@
 
 #include "base/err.h"
 
-// The functions used.
+// The functions of libcurl that tug uses.
 #define CURL_FUNCTIONS(X)                                                                \
     X(curl_global_init)                                                                  \
     X(curl_easy_init)                                                                    \
@@ -34,7 +34,8 @@ struct curl {
 #undef X
 };
 
-// TUG_EUSAGE when it is not on this machine.
+// Loads libcurl at the first call, and gets its functions. TUG_EUSAGE if libcurl is not
+// installed.
 int curl_load(const struct curl **ret, struct err *e);
 
 #endif

@@ -1,5 +1,5 @@
-// HTTP by libcurl's multi interface, one transfer at a time: the reader drives it, so
-// that no thread is needed, and a busy reader keeps the server waiting.
+// HTTP by libcurl's multi interface, one transfer at a time. The reading thread drives
+// the transfer, so no other thread is needed, and a busy reader makes the server wait.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "web/http_internal.h"
@@ -19,7 +19,8 @@
 
 enum { LOOK_MS = 100, READ_BYTES = 64 << 10, REDIRECTS = 5 };
 
-// For a connection, and for the next byte of an answer; TUG_WEB_SECONDS is the latter.
+// Time limits in seconds for a connection, and for the next byte of an answer.
+// TUG_WEB_SECONDS overrides the second.
 static const long connect_seconds = 10;
 static const double silent_seconds = 30;
 
@@ -32,8 +33,9 @@ struct http {
     struct curl_slist *headers;
     struct interrupt interrupt;
     struct http_answer answer;
-    const char *wanted; // as in struct http_request
-    bool running;       // the transfer is in `multi` and has not ended
+    // Name of a header that the caller wants, as in struct http_request.
+    const char *wanted;
+    bool running; // the transfer is in `multi` and has not ended
     bool no_memory, may_pass;
     CURLcode result;
     char error[CURL_ERROR_SIZE];
@@ -41,14 +43,16 @@ struct http {
     double silent;   // seconds spent waiting since bytes last arrived
     double waited;   // seconds spent waiting for `came` bytes of the body
     size_t came;
-    bool slow;             // the transfer was too slow at the last check, too
-    char first_ip[IP_MAX]; // address of the server that was asked first; "" before
-    char wrong_ip[IP_MAX]; // address to which that server redirects and which is refused
-    char *body;            // body[at .. len) has arrived and was not read yet
+    bool slow; // the transfer was too slow at the last check
+    char first_ip
+        [IP_MAX]; // address of the first server of the request; "": no connection yet
+    // An address to which that server redirects and that is refused.
+    char wrong_ip[IP_MAX];
+    char *body; // body[at .. len) has arrived and was not read yet
     size_t at, len, cap;
 };
 
-// ---------------------------------------------------------------- what comes
+// ---------------------------------------------------------------- received bytes
 
 static size_t on_header(char *line, size_t size, size_t n, void *arg)
 {
@@ -79,10 +83,10 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *arg)
     return more;
 }
 
-// ---------------------------------------------------------------- where it points
+// ---------------------------------------------------------------- redirections
 
-// Addresses of this machine, and of what is reachable from it alone: a cloud's instances
-// ask 169.254.169.254 for their keys.
+// Returns whether an address belongs to this machine, or to a service that only this
+// machine can reach: a cloud's instances get their keys from 169.254.169.254.
 static bool is_near(const char *ip)
 {
     static const char *const near[] = {"127.", "169.254.",    "0.",
@@ -94,7 +98,8 @@ static bool is_near(const char *ip)
     return strcmp(ip, "::1") == 0 || strcmp(ip, "::") == 0;
 }
 
-// A name of this machine may stand for both.
+// Returns whether an address is 127.0.0.1 or ::1. A name of this machine may stand for
+// both.
 static bool is_usual_loopback(const char *ip)
 {
     return strcmp(ip, "127.0.0.1") == 0 || strcmp(ip, "::1") == 0;
@@ -106,7 +111,8 @@ static bool may_point_anywhere(void)
     return atomic_load(&web_any_host) || (any != NULL && strcmp(any, "1") == 0);
 }
 
-// A server elsewhere must not make this machine ask its own services for it.
+// Refuses a redirection by which a server elsewhere would make this machine ask its own
+// services.
 static int before_request(void *arg, char *ip, char *own_ip, int port, int own_port)
 {
     struct http *h = arg;
@@ -132,7 +138,7 @@ static void end_transfer(struct http *h)
     h->at = h->len = 0;
 }
 
-// Whether it may go better the next time: not where the request itself is at fault.
+// Returns whether a later attempt may succeed. It may not if the request itself is wrong.
 static bool may_pass(CURLcode code)
 {
     switch ((int)code) {
@@ -183,8 +189,10 @@ static void see_end(struct http *h)
         }
 }
 
-// A server that sends a byte now and then would keep the reader for ever. Only waiting
-// counts: a reader that is busy keeps the server waiting. Once it is asked anew.
+// Checks whether the server sends too slowly, so that a server that sends a byte now and
+// then cannot hold the reader for ever. Only time spent waiting counts, since a busy
+// reader makes the server wait. The first time, the request is repeated; the second time
+// it fails.
 static int check_rate(struct http *h, struct err *e)
 {
     double waited = h->waited;
@@ -206,7 +214,7 @@ static int check_rate(struct http *h, struct err *e)
         came, waited, HTTP_ENOUGH_BYTES);
 }
 
-// Waits for a moment.
+// Waits for a short time until bytes arrive, and checks time limits and interrupts.
 static int look(struct http *h, struct err *e)
 {
     struct curl_waitfd wake = {.fd = h->interrupt.wake_fd, .events = CURL_WAIT_POLLIN};
@@ -224,7 +232,7 @@ static int look(struct http *h, struct err *e)
     return err_set(e, TUG_EIO, "nothing came from the server for %.3g s", h->silent);
 }
 
-// Runs until some of the body, or its end, has arrived.
+// Runs the transfer until a part of the body, or its end, has arrived.
 static int wait_body(struct http *h, struct err *e)
 {
     int running;
@@ -257,7 +265,8 @@ static int add_headers(struct http *h, const struct http_request *q, struct err 
     return 0;
 }
 
-// A bundle of certificates of the user's, as OpenSSL's tools name it.
+// Returns the user's file of certificates, from the variable that OpenSSL's tools use;
+// NULL if it is not set.
 static const char *own_certificates(void)
 {
     const char *file = getenv("SSL_CERT_FILE");

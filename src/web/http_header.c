@@ -1,4 +1,4 @@
-// See http_header_internal.h.
+// Parses the header lines of HTTP answers (http_header_internal.h).
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "web/http_header_internal.h"
@@ -10,7 +10,8 @@
 
 #include "base/printable.h"
 
-// The value of "Name: value\r\n", of `n` bytes, or NULL.
+// Returns the value in a line "Name: value\r\n" of n bytes; NULL if the line has another
+// name.
 static const char *value_of(const char *line, size_t n, const char *name, size_t *ret_len)
 {
     size_t len = strlen(name);
@@ -49,7 +50,8 @@ static bool digits(const char **p, uint64_t *ret)
     return errno == 0;
 }
 
-// Steps over the byte if it is there; never over the NUL that ends the text.
+// Steps over `byte` and returns true if it comes next; never steps over the NUL that ends
+// the text.
 static bool passes(const char **p, char byte)
 {
     bool there = **p == byte;
@@ -57,7 +59,8 @@ static bool passes(const char **p, char byte)
     return there;
 }
 
-// "bytes 5-9/100", and "bytes */100" where there was nothing.
+// Takes a Content-Range: "bytes 5-9/100", or "bytes */100" if the range was beyond the
+// end.
 static void take_range(struct http_answer *a, const char *text)
 {
     const char *p = text + 6;
@@ -69,7 +72,7 @@ static void take_range(struct http_answer *a, const char *text)
     a->has_range = known && passes(&p, '/') && digits(&p, &a->total);
 }
 
-// Returns the status of "HTTP/1.1 200 OK"; 0 if there is none.
+// Returns the status in a line "HTTP/1.1 200 OK"; 0 if the line has no status.
 static int status_of(const char *line, size_t n)
 {
     const char *p = memchr(line, ' ', n);
@@ -85,7 +88,8 @@ void http_take_header(struct http_answer *a, const char *wanted, const char *lin
     char text[HTTP_TEXT_MAX];
     const char *p = text;
     if (n > 9 && strncmp(line, "HTTP/", 5) == 0) {
-        *a = (struct http_answer){.status = status_of(line, n)}; // a new answer
+        *a = (struct http_answer){
+            .status = status_of(line, n)}; // the line begins a new answer
     }
     if (take_text(text, line, n, "Content-Length"))
         a->has_length = digits(&p, &a->length);

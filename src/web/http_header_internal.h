@@ -1,5 +1,5 @@
-// Parses the lines before the body of an HTTP answer. They come from any server; separate
-// from http.c, so that tests can pass any lines without a server.
+// Parses the header lines of an HTTP answer, which may come from any server. It is
+// separate from http.c so that tests can pass any lines without a server.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_WEB_HTTP_HEADER_INTERNAL_H
@@ -7,8 +7,9 @@
 
 #include "web/http_internal.h"
 
-// Takes one line, of n bytes and without a NUL at its end: "Name: value\r\n", or
-// "HTTP/1.1 200 OK", with which another answer begins. `wanted`: as in struct http_request.
+// Takes one line of n bytes, without a final NUL: "Name: value\r\n", or "HTTP/1.1 200
+// OK", which begins a new answer. `wanted` is the name of a header whose value is kept,
+// as in struct http_request.
 void http_take_header(struct http_answer *a, const char *wanted, const char *line,
                       size_t n);
 

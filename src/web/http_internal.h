@@ -1,6 +1,6 @@
-// One HTTP request after the other, each answer read as it comes. Nothing is tried twice
-// here (web.c does that), and no wait is without an end: for a connection ten seconds,
-// for a byte thirty, and as many for each 4 KiB.
+// HTTP requests, one after the other; the caller reads each answer as it arrives. http.c
+// repeats no failed request (web.c does that). All waits are limited: ten seconds for a
+// connection, thirty for the next byte, and thirty for each 4 KiB.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_WEB_HTTP_INTERNAL_H
@@ -20,7 +20,7 @@ enum {
     HTTP_URL_MAX = 16 << 10,
     HTTP_TEXT_MAX = 128,
     HTTP_ENOUGH_BYTES =
-        4 << 10 // an attempt that brought so many bytes counts as a success
+        4 << 10 // an attempt that brought this many bytes counts as a success
 };
 
 struct http_request {
@@ -28,7 +28,8 @@ struct http_request {
     struct buf headers; // each header as "Name: value" and a NUL
     bool follow; // follows redirections of the server; else returns them as answers
     bool netrc;  // the user's ~/.netrc may have a password for the server
-    const char *wanted; // the name of a header of the answer; NULL: none. Not copied
+    // The name of a header of the answer to keep, not copied; NULL: none.
+    const char *wanted;
 };
 #define HTTP_REQUEST_INIT                                                                \
     ((struct http_request){.url = BUF_INIT(HTTP_URL_MAX),                                \
@@ -48,19 +49,19 @@ struct http_answer {
     char wanted[HTTP_TEXT_MAX];  // the value of the header that the request names, or ""
 };
 
-// TUG_EUSAGE where libcurl is missing.
+// Opens a connection that requests use. TUG_EUSAGE if libcurl is missing.
 int http_open(struct http **ret, const struct interrupt *i, struct err *e);
 void http_close(struct http *h); // NULL is fine
 
-// Asks, and waits for the head of the answer. An earlier answer that was not read to its
-// end is given up.
+// Sends a request and waits for the header of the answer. If the last answer was not read
+// to its end, the rest of it is dropped.
 int http_begin(struct http *h, const struct http_request *q, struct http_answer *ret,
                struct err *e);
-// Returns the next part of the body; *ret_n = 0 at its end, if its length is as
-// announced.
+// Reads the next part of the body. *ret_n is 0 at the end of the body, if its length is
+// the announced one (else an error).
 int http_read(struct http *h, char *out, size_t cap, size_t *ret_n, struct err *e);
 
-// Whether the last failure may be over when one tries again.
+// Returns whether a new attempt may succeed after the last failure.
 bool http_may_pass(const struct http *h);
 
 #endif

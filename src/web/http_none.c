@@ -1,5 +1,5 @@
-// The HTTP of a program that was built where libcurl's headers were missing: it says so.
-// Stands in for http.c, which see.
+// Replaces http.c if libcurl's headers were missing when tug was built: opening a remote
+// file returns an error that says so.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "web/http_internal.h"

@@ -12,7 +12,7 @@ bool listing_is_hidden(const char *name)
     return name[0] == '.' || name[0] == '_';
 }
 
-// Whether some name in a path is hidden.
+// Returns whether a path has a hidden name (listing_is_hidden).
 static bool has_hidden(const char *path)
 {
     while (!listing_is_hidden(path)) {
@@ -34,7 +34,8 @@ static bool is_wanted(const struct listing *l, const char *path)
     return !l->pattern || fnmatch(l->a->path, path, FNM_PATHNAME | FNM_LEADING_DIR) == 0;
 }
 
-// The first bytes say what it holds; http has no list, so they also say how long it is.
+// Reads the first bytes of a file, which show its format and compression. For http, which
+// has no lists, the answer also gives the size of the file.
 static int look_at(struct web *r, struct web_file *f, struct err *e)
 {
     r->open = false;
@@ -75,7 +76,8 @@ int listing_add(struct listing *l, const char *path, uint64_t bytes, uint64_t ve
     return tell(l, e);
 }
 
-// http: the address is the file, and its size is not known before the first answer.
+// Lists an http address: the address is the file, and its size is unknown until the first
+// answer.
 static int list_itself(struct listing *l, struct err *e)
 {
     l->probe->bytes = WEB_HEAD_MAX;

@@ -1,6 +1,6 @@
-// S3, and stores that speak it: signed requests, and lists by pages. Credentials come
-// from the environment and the files that AWS's own tools read. Both are read for each
-// request, so that renewed keys are used.
+// S3, and stores with the same protocol: signed requests, and lists in pages. Credentials
+// come from the environment and the files that AWS's own tools read. Environment and
+// files are read for each request, so that renewed keys are used.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -16,7 +16,8 @@
 
 enum { PAGE_KEYS = 1000, PAGES_MAX = 10 * LISTED_FILES_MAX / PAGE_KEYS };
 
-// Takes a setting from the environment, else from the profile.
+// The credentials and settings of a request. Each comes from the environment, or else
+// from the profile.
 struct account {
     const char *key_id, *secret, *token, *region, *endpoint;
     struct aws_profile profile;
@@ -41,7 +42,7 @@ static int check_endpoint(const char *text, struct err *e)
                    "http://HOST[:PORT] or https://HOST[:PORT]");
 }
 
-// The keys of the profile, where the environment has none.
+// Takes the keys of the profile if the environment has no keys.
 static int take_keys(struct account *a, struct err *e)
 {
     const struct aws_profile *p = &a->profile;
@@ -97,7 +98,8 @@ static int read_account(struct account *ret, struct err *e)
 
 // ---------------------------------------------------------------- a request
 
-// The target: URL up to the path, the header "host", and the bucket's part of the path.
+// The target of a request: the URL up to the path, the header "host", and whether the
+// bucket is in the path.
 struct target {
     char origin[WEB_ADDRESS_MAX + 64];
     const char *host; // the host in the URL
@@ -106,7 +108,8 @@ struct target {
 
 static void find_target(const struct account *who, const char *bucket, struct target *t)
 {
-    // The certificates of AWS are for one name before the region only.
+    // AWS's certificates cover only one name before the region, so a bucket with a '.'
+    // goes into the path.
     t->bucket_in_path = who->endpoint != NULL || strchr(bucket, '.') != NULL;
     if (who->endpoint != NULL)
         snprintf(t->origin, sizeof t->origin, "%s", who->endpoint);
@@ -140,7 +143,7 @@ static void date_now(char ret[32])
     strftime(ret, 32, "%Y%m%dT%H%M%SZ", &t);
 }
 
-// Without the scheme's default port, as clients write it.
+// Writes the header "host" as clients do, without the scheme's default port.
 static void host_header(const struct target *t, char *ret, size_t n)
 {
     bool tls = strncmp(t->origin, "https:", 6) == 0;
@@ -150,7 +153,8 @@ static void host_header(const struct target *t, char *ret, size_t n)
              t->host);
 }
 
-// With the headers that were there signed as well, which is none or "range".
+// Adds the headers of a signed request. A header "range", if the request has one, is
+// signed, too.
 static int sign(const struct account *who, const struct target *t, const char *path,
                 const char *query, struct http_request *q, struct err *e)
 {
@@ -183,7 +187,7 @@ static int sign(const struct account *who, const struct target *t, const char *p
                                      : err_nomem(e, "a request");
     buf_free(&value);
     for (size_t i = 0; i < n && rc == 0; i++)
-        if (strcmp(header[i].name, "range") != 0) // which is there
+        if (strcmp(header[i].name, "range") != 0) // "range" is among the headers already
             rc = request_header(q, header[i].name, header[i].value);
     return rc;
 }
@@ -195,7 +199,8 @@ static int make_request(const struct address *a, const char *key, const char *qu
     struct target t;
     struct buf path = BUF_INIT(HTTP_URL_MAX);
     TRY(read_account(&who, e));
-    q->wanted = "x-amz-bucket-region"; // where another region was asked
+    q->wanted =
+        "x-amz-bucket-region"; // the answer names the right region in it if the request went to another one
     find_target(&who, a->host, &t);
     int rc = add_path(&t, a, key, &path);
     if (rc == 0)
@@ -225,7 +230,8 @@ struct page {
     unsigned keys;
 };
 
-// Names in their order, as signatures want them.
+// Adds the query of a request for a page, with names in ascending order, as signatures
+// require.
 static int add_query(const struct page *p, struct buf *b)
 {
     if (p->next[0] != '\0') {
@@ -259,7 +265,7 @@ static int take_entry(void *arg, const struct s3_entry *s, struct err *e)
 {
     struct taking *t = arg;
     size_t n = strlen(s->key);
-    if (n == 0 || s->key[n - 1] == '/') // such keys stand for directories
+    if (n == 0 || s->key[n - 1] == '/') // a key that ends in '/' stands for a directory
         return 0;
     if (t->only != NULL && strcmp(t->only, s->key) != 0)
         return 0;

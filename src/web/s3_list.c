@@ -1,5 +1,6 @@
-// Lists of S3: the few elements that we want of them, by a scanner that knows as much of
-// XML as they use. Other syntax (declarations, CDATA, named entities) is refused.
+// Reads the elements that tug needs from a page of an S3 list. The scanner knows only the
+// XML syntax that such pages use; other syntax (declarations, CDATA, other named
+// entities) is refused.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <errno.h>
@@ -13,10 +14,11 @@ enum { DEPTH_MAX = 16, NAME_MAX_BYTES = 32 };
 
 struct scan {
     const char *p, *end;
-    char *text; // of the element that was read last, up to its end
+    char *text; // text of the element that was read last, up to its end tag
     size_t text_len;
     unsigned depth;
-    char path[DEPTH_MAX][NAME_MAX_BYTES]; // names of the elements that are open
+    char path[DEPTH_MAX]
+             [NAME_MAX_BYTES]; // names of the open elements, from the outermost
 };
 
 static int bad(struct err *e)
@@ -59,7 +61,8 @@ static bool add_utf8(struct scan *s, unsigned long c)
     return true;
 }
 
-// "&amp;" or "&#38;" or "&#x26;", which are never shorter than what they stand for.
+// Replaces an entity, such as "&amp;", "&#38;" or "&#x26;", by its character, which is
+// never longer.
 static bool take_entity(struct scan *s)
 {
     static const struct {
@@ -90,7 +93,7 @@ static bool take_entity(struct scan *s)
     return add_utf8(s, c);
 }
 
-// Up to the next tag.
+// Takes the text up to the next tag.
 static bool take_text(struct scan *s)
 {
     while (s->p < s->end && *s->p != '<') {
@@ -104,7 +107,7 @@ static bool take_text(struct scan *s)
 
 // ---------------------------------------------------------------- tags
 
-// A name, cut: those that we know are short.
+// Takes a name, cut to NAME_MAX_BYTES: all names that the scanner needs are shorter.
 static bool take_name(struct scan *s, char ret[NAME_MAX_BYTES])
 {
     size_t n = 0;
@@ -116,7 +119,8 @@ static bool take_name(struct scan *s, char ret[NAME_MAX_BYTES])
     return s->p > first && s->p < s->end && *first != '!' && *first != '?';
 }
 
-// Past the attributes and '>'; *ret_empty: it was "/>".
+// Skips the attributes and the '>' of a tag. *ret_empty says whether the tag ended with
+// "/>".
 static bool end_tag(struct scan *s, bool *ret_empty)
 {
     char quote = 0;
@@ -194,7 +198,7 @@ static int end_of_contents(struct list *l, const char *text, struct err *e)
     return l->has_bytes ? 0 : bad(e);
 }
 
-// The element that is open ends, whose text is in s.text.
+// Ends the innermost open element, whose text is s.text.
 static int end_element(struct list *l, struct err *e)
 {
     struct scan *s = &l->s;
@@ -219,7 +223,7 @@ static int end_element(struct list *l, struct err *e)
     return 0;
 }
 
-// A tag: opens an element, or ends the one that is open.
+// Takes a tag, which opens an element or ends the innermost open one.
 static int take_tag(struct list *l, struct err *e)
 {
     struct scan *s = &l->s;
@@ -256,7 +260,7 @@ static void skip_white(struct scan *s)
         s->p++;
 }
 
-// Past "<?xml ... ?>".
+// Skips "<?xml ... ?>".
 static void skip_prolog(struct scan *s)
 {
     skip_white(s);

@@ -24,18 +24,18 @@ struct listing;
 struct scheme {
     const char *name; // the scheme's name in addresses, such as "s3"
     const char *over; // the protocol: "http" or "https"
-    bool patterns;    // *, ? and [ are wildcards, not part of the path
+    bool patterns;    // true: *, ? and [ are wildcards; false: they are part of the path
     // Makes the request for bytes [from, to) of the file.
     int (*request)(const struct address *a, uint64_t from, uint64_t to,
                    struct http_request *q, struct err *e);
     // Calls listing_add for every file that `l` may want. NULL: every address is one
     // file.
     int (*list)(struct listing *l, struct err *e);
-    bool whole; // a request for a range is answered by status 200 and the range's length
+    bool whole; // true: the answer to a range has status 200 and the range's length
     const char *host_is; // the word for the host in messages: "host" or "bucket"
-    // Explains a refusal beyond its HTTP status. `reason` is the server's word for it
-    // after a blank, or "". Returns the error's code, or 0 if it has no explanation. May
-    // be NULL.
+    // Explains a refusal beyond its HTTP status. `reason` is a blank and the server's
+    // word for the refusal, or "". Returns the error's code, or 0 if it has no
+    // explanation. May be NULL.
     int (*refused)(const struct address *a, const struct http_answer *answer,
                    const char *reason, struct err *e);
 };
@@ -43,14 +43,15 @@ struct scheme {
 extern const struct scheme scheme_http, scheme_https, scheme_s3, scheme_webhdfs,
     scheme_swebhdfs;
 
-// Cuts the text of an address into its parts. TUG_EUSAGE says what is wrong with it.
+// Cuts the text of an address into its parts. TUG_EUSAGE if it is wrong; the sentence
+// says why.
 int address_parse(struct address *ret, const char *text, struct err *e);
 
 // Appends text as part of a URL: every byte except letters, digits and -_.~ becomes %XX;
 // with `slashes` '/' stays, too.
 int url_encode(struct buf *b, const char *text, size_t n, bool slashes);
 
-// Adds a header, as "Name: value" and a NUL.
+// Adds a header to a request, as "Name: value" and a NUL.
 int request_header(struct http_request *q, const char *name, const char *value);
 int request_range(struct http_request *q, uint64_t from, uint64_t to);
 
@@ -59,7 +60,7 @@ int request_range(struct http_request *q, uint64_t from, uint64_t to);
 // show the value.
 int environment_text(const char *name, const char **ret, struct err *e);
 
-// Makes the address of another file of the same server.
+// Makes the address of another file on the server of `a`.
 int address_with_path(struct address *ret, const struct address *a, const char *path,
                       struct err *e);
 
@@ -74,11 +75,11 @@ struct web {
     uint64_t bytes, version;
     uint64_t at; // offset in the file of the next byte that the caller gets
 
-    // The answer that is being read: `next` is the offset of its next byte, bytes before
-    // `from` are skipped, and it ends before `to`.
+    // The open answer, which is being read. `next` is the offset in the file of its next
+    // byte; it ends before offset `to`; bytes before `from` are skipped.
     bool open;
     uint64_t next, from, to;
-    uint64_t given; // number of bytes of the answer that the caller has got
+    uint64_t given; // bytes of the answer that were given to the caller
 
     unsigned tries;   // attempts since an answer last brought HTTP_ENOUGH_BYTES
     struct err first; // the error of the first of these attempts
@@ -88,7 +89,8 @@ struct web {
 int web_session(struct web **ret, const struct address *a, const struct interrupt *i,
                 struct err *e);
 
-// Reads a whole answer, with the retries of reading. *ret_status: 2xx or 404.
+// Sends a request and reads the whole answer, with the same retries as web_read.
+// *ret_status is 2xx or 404.
 int web_get(struct web *r,
             int (*request)(const void *arg, struct http_request *q, struct err *e),
             const void *arg, struct buf *body, int *ret_status, struct err *e);
@@ -117,9 +119,9 @@ int listing_add(struct listing *l, const char *path, uint64_t bytes, uint64_t ve
 // Returns whether a file or directory is hidden: its name begins with '.' or '_'.
 bool listing_is_hidden(const char *name);
 
-uint64_t version_hash(const char *text); // returns 0 only for ""
+uint64_t version_hash(const char *text); // returns a hash, 0 only for ""
 
-// ---------------------------------------------------------------- what servers send
+// ---------------------------------------------------------------- parsers of lists
 
 // Reads a page of an S3 list (XML). TUG_EDATA if the text is not such a page.
 struct s3_entry {

@@ -1,6 +1,6 @@
-// AWS Signature Version 4, by the letter of its documentation: a request in canonical
-// form, its hash in a text to sign, and a key that is derived from the secret for the
-// day, the region and the service.
+// AWS Signature Version 4, as its documentation says: the request in canonical form, a
+// text to sign that has its hash, and a key that is derived from the secret for the day,
+// the region and the service.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "web/sigv4_internal.h"
@@ -39,7 +39,7 @@ static bool hmac(const void *key, size_t key_len, const void *text, size_t len,
     return HMAC(EVP_sha256(), key, (int)key_len, text, len, ret->byte, NULL) != NULL;
 }
 
-// "host;x-amz-date"
+// Appends the names of the signed headers, such as "host;x-amz-date".
 static int add_names(const struct sigv4 *s, struct buf *b)
 {
     for (size_t i = 0; i < s->headers; i++)

@@ -8,7 +8,7 @@
 
 #include "base/buf.h"
 
-// SHA-256 of nothing, the body of a GET.
+// The SHA-256 of an empty text, which is the body of a GET.
 #define SIGV4_EMPTY "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 struct sigv4_header {
@@ -25,7 +25,7 @@ struct sigv4 {
     size_t headers;
 };
 
-// The value of the header "authorization" of a GET without a body, appended to *ret.
+// Appends to *ret the value of the header "authorization" for a GET without a body.
 int sigv4_sign(const struct sigv4 *s, struct buf *ret, struct err *e);
 
 #endif

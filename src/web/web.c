@@ -1,5 +1,5 @@
-// Reads remote files: a request gives bytes from an offset on, and if it ends too early,
-// the next one begins there.
+// Reads remote files. A request gets the bytes from an offset on; if its answer ends too
+// early, the next request begins there.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "web/web.h"
@@ -22,7 +22,7 @@ struct web_patience web_patience = {.tries = 7, .wait = 0.25};
 
 uint64_t version_hash(const char *text)
 {
-    // Lists have ETags with their quotes and without.
+    // Quotes are ignored, because some lists have ETags with quotes and some without.
     size_t n = strlen(text), quotes = n > 1 && text[0] == '"' && text[n - 1] == '"';
     uint64_t h = hash_bytes(text + quotes, n - 2 * quotes, 0);
     return n == 0 ? 0 : h != 0 ? h : 1;
@@ -38,12 +38,13 @@ static int wait_a_while(struct web *r, double seconds, struct err *e)
     return 0;
 }
 
-// After a failure that may pass, of which *e says why: 0 when it is to be tried again.
+// Handles a temporary failure, whose error is *e. Waits and returns 0 if the caller
+// should try again; else returns the error.
 static int try_again(struct web *r, int rc, struct err *e)
 {
     r->open = false;
     if (r->tries == 0 && e != NULL)
-        r->first = *e; // names the cause, of which later errors may be consequences
+        r->first = *e; // the first error names the cause; later ones may be consequences
     if (++r->tries >= web_patience.tries)
         return err_set(e, rc, "cannot read '%s', tried %u times: %s", r->a.name, r->tries,
                        r->first.text);
@@ -51,12 +52,13 @@ static int try_again(struct web *r, int rc, struct err *e)
         log_warn("'%s': %s; trying again", r->a.name, e->text);
     r->mentioned = true;
     if (r->given >= HTTP_ENOUGH_BYTES)
-        return 0; // no wait, as the server answers and only the transfer broke off
+        return 0; // no wait: the server answers, and only the transfer broke off
     double wait = web_patience.wait * (double)(1u << (r->tries - 1));
     return wait_a_while(r, wait < wait_most ? wait : wait_most, e);
 }
 
-// A call gave `rc`: a failure is for good, or may be tried again (0).
+// Handles the result `rc` of a call. Returns 0 if it succeeded or the caller should try
+// again; else returns the error.
 static int retry(struct web *r, int rc, bool may_pass, struct err *e)
 {
     if (rc == 0 || rc == TUG_EINTERRUPTED || rc == TUG_ENOMEM)
@@ -71,8 +73,8 @@ static int retry(struct web *r, int rc, bool may_pass, struct err *e)
 
 // ---------------------------------------------------------------- refusals
 
-// The word by which a server says why, in XML (S3) or JSON (WebHDFS), also where it is asked
-// as any other: letters only, so no secret.
+// Finds the server's word for a refusal in its XML (S3) or JSON (WebHDFS), also if the
+// address is plain http. The word has only letters, so it cannot hold a secret.
 static void find_reason(const char *body, char ret[64])
 {
     static const char *const before[] = {"<Code>", "\"exception\":\"",
@@ -104,7 +106,7 @@ static bool status_may_pass(int status)
     return status == 408 || status == 429 || status >= 500;
 }
 
-// Explains an answer without data.
+// Sets the error for an answer without data.
 static int refused(struct web *r, const struct http_answer *a, struct err *e)
 {
     char reason[64];
@@ -122,8 +124,8 @@ static int refused(struct web *r, const struct http_answer *a, struct err *e)
                    name, a->status, reason);
 }
 
-// Asks once. *ret_ok: it is a 2xx; else what is wrong was looked at: a failure for good,
-// or 0 to ask again. 404 is left to the caller where `absent` says so.
+// Sends a request once. *ret_ok says whether the answer is 2xx, or 404 if `absent` is
+// true. If it is not, returns 0 if the caller should ask again, else the error.
 static int ask(struct web *r, const struct http_request *q, struct http_answer *a,
                bool absent, bool *ret_ok, struct err *e)
 {
@@ -143,7 +145,8 @@ static int ask(struct web *r, const struct http_request *q, struct http_answer *
     return try_again(r, rc, e);
 }
 
-// Once; *ret_again: it is to be done anew.
+// Sends a request once and reads its answer. *ret_again says whether the caller must
+// repeat the request.
 static int get_once(struct web *r, const struct http_request *q, struct buf *body,
                     int *ret_status, bool *ret_again, struct err *e)
 {
@@ -172,7 +175,7 @@ int web_get(struct web *r,
     bool again = true;
     r->tries = 0;
     r->given = 0;
-    while (again) { // a signature has the time in it: the request is made anew
+    while (again) { // a new request each time, because a signature contains the time
         struct http_request q = HTTP_REQUEST_INIT;
         int rc = request(arg, &q, e);
         if (rc == 0)
@@ -196,7 +199,7 @@ static int check_answer(struct web *r, const struct http_answer *a, struct err *
     uint64_t version = version_hash(a->version), total = a->total;
     bool ranged = a->status == 206 && a->has_range;
     r->next = ranged ? a->from : 0;
-    if (r->a.scheme->whole) { // only the part's length is told
+    if (r->a.scheme->whole) { // the answer gives only the length of the range
         r->next = r->from;
         return a->has_length && a->length > r->to - r->from ? changed(r, e) : 0;
     }
@@ -228,7 +231,8 @@ static int check_answer(struct web *r, const struct http_answer *a, struct err *
                : 0;
 }
 
-// Begins an answer with bytes [from, to), unless it is to be tried again (r->open false).
+// Requests bytes [from, to) and opens the answer. If it returns 0 without r->open, the
+// caller should try again.
 static int begin(struct web *r, uint64_t from, uint64_t to, struct err *e)
 {
     struct http_request q = HTTP_REQUEST_INIT;
@@ -247,7 +251,7 @@ static int begin(struct web *r, uint64_t from, uint64_t to, struct err *e)
     return rc;
 }
 
-// Passes over what a server without ranges sends first.
+// Skips the bytes before r->from, which a server without ranges sends.
 static int skip(struct web *r, size_t *ret_n, struct err *e)
 {
     char waste[4096];
@@ -285,7 +289,8 @@ static int read_some(struct web *r, char *out, size_t cap, size_t *ret_n, struct
     return try_again(r, rc, e);
 }
 
-// Bytes at `at`, of an answer that goes on to `to` where none is open that has them next.
+// Reads bytes at offset `at`. Uses the open answer if its next byte is the one at `at`;
+// else requests bytes [at, to).
 static int read_from(struct web *r, char *out, size_t cap, uint64_t at, uint64_t to,
                      size_t *ret_n, struct err *e)
 {
@@ -323,7 +328,8 @@ int web_read_at(struct web *r, char *out, size_t n, uint64_t at, size_t *ret_n,
         return 0;
     uint64_t left = r->bytes - at;
     uint64_t to = left < n ? r->bytes : at + n;
-    r->open = r->open && r->from == at && r->to == to; // the rest of the same
+    r->open = r->open && r->from == at &&
+              r->to == to; // keep the answer if it is for the same range
     return read_from(r, out, n, at, to, ret_n, e);
 }
 

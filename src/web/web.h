@@ -1,5 +1,5 @@
-// Files that lie elsewhere: http(s)://, s3:// and (s)webhdfs://. Listed, asked how large
-// they are, and read, in order or at any byte, by requests of ranges.
+// Remote files: http(s)://, s3:// and (s)webhdfs://. They are listed with their sizes,
+// and read in order or from any byte on, by requests for ranges of bytes.
 //
 // Temporary failures are retried, a bounded number of times, with growing waits:
 // connections that fail or break, answers 408, 429 and 5xx. Reading goes on where it was.
@@ -27,49 +27,51 @@ struct web_file {
     const char *name;    // the address in messages, without its query
     const char *address; // the address that opens the file
     uint64_t bytes;
-    uint64_t version;        // hash of the ETag, or of the time of writing; 0: not known
+    uint64_t version; // hash of the ETag, or of the time of the last change; 0: not known
     char head[WEB_HEAD_MAX]; // the file's first bytes
     size_t head_len;
 };
 
-// Whether it is an address of any scheme, not a path.
+// Returns whether a text is an address of any scheme and not a path.
 bool web_is(const char *path);
 
-// Calls `found` for what the address stands for: a file, or (s3, webhdfs) all files of a
-// directory or that a pattern matches, not those with a name on the way that begins with
-// '.' or '_'. In any order. TUG_EUSAGE if the kind of address is unknown; TUG_EDATA if
-// there is no such file.
+// Calls `found` for each file that the address stands for, in any order: the file itself,
+// or (s3, webhdfs) all files in a directory or all files that match a pattern. Files and
+// directories whose names begin with '.' or '_' are left out. TUG_EUSAGE if the kind of
+// address is unknown; TUG_EDATA if there is no such file.
 int web_list(const char *address, const struct interrupt *i,
              int (*found)(void *arg, const struct web_file *f, struct err *e), void *arg,
              struct err *e);
 
-// One of those files. Nothing is asked yet. The name is borrowed.
+// Opens a file that web_list found. It sends no request yet. f->name must live as long as
+// *ret.
 int web_open(struct web **ret, const struct web_file *f, const struct interrupt *i,
              struct err *e);
 void web_close(struct web *r); // NULL is fine
 
-// Up to `cap` of the bytes that come next; *ret_n = 0 at the end.
+// Reads up to `cap` of the next bytes. *ret_n is 0 at the end of the file.
 int web_read(struct web *r, char *out, size_t cap, size_t *ret_n, struct err *e);
-// The next read begins there.
+// Makes the next web_read begin at offset `at`.
 int web_seek(struct web *r, uint64_t at, struct err *e);
-// Up to n bytes from byte `at` on, asked for by themselves.
+// Reads up to n bytes from offset `at` on, by a request for these bytes alone.
 int web_read_at(struct web *r, char *out, size_t n, uint64_t at, size_t *ret_n,
                 struct err *e);
 
-// The most attempts of a request without any data, and the seconds before the second one,
-// which double. Tests wait less.
+// The largest number of attempts of a request that brings no data, and the seconds before
+// the second attempt, which double each time. Tests set shorter waits.
 struct web_patience {
     unsigned tries;
     double wait;
 };
 extern struct web_patience web_patience;
 
-// Set once, by who starts a process: a server may redirect to an address of this machine or of
-// its network link (else TUG_WEB_ANY_HOST=1 says so).
+// Whether a server may redirect to an address of this machine or of its local network
+// link. The code that starts a process sets it once; TUG_WEB_ANY_HOST=1 has the same
+// effect.
 extern _Atomic bool web_any_host;
 
-// How many directories a webhdfs address may have below it: each is asked for by itself.
-// Tests have fewer.
+// The largest number of directories below a webhdfs address, since each takes a request
+// of its own. Tests set a smaller number.
 extern size_t web_directories_max;
 
 #endif

@@ -1,5 +1,5 @@
-// WebHDFS, the REST interface of Hadoop's file system: the name node is asked, and points
-// to the data nodes that have the bytes.
+// WebHDFS, the REST interface of Hadoop's file system. Requests go to the name node,
+// which redirects to the data nodes that have the bytes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -14,7 +14,8 @@ enum { DEPTH_MAX = 64 };
 
 size_t web_directories_max = 100000;
 
-// The user: Hadoop's own variable, or the account on this machine.
+// Appends the user to a query: the user in Hadoop's own variable, or the account on this
+// machine.
 static int add_user(struct buf *b, struct err *e)
 {
     const char *user;
@@ -73,9 +74,9 @@ static bool read_entry(const json_t *o, struct webhdfs_entry *ret)
     return true;
 }
 
-// A JSON value takes some hundred bytes of memory, and an entry has at least eight bytes
-// of text for each value: a text with fewer is not a list, and would take many times its
-// bytes.
+// Returns whether a text has too many values to be a list. A JSON value takes some
+// hundred bytes of memory. In a list, each value has at least eight bytes of text; a text
+// with shorter values would take many times its size in memory.
 static bool has_too_many_values(const char *text, size_t n)
 {
     size_t values = 0;
@@ -112,7 +113,7 @@ int webhdfs_parse_list(const char *text, size_t n,
     return rc;
 }
 
-// A directory that is being listed.
+// A directory whose list is being read.
 struct place {
     struct listing *l;
     const char *path; // "" or a path that ends with '/'
@@ -155,7 +156,7 @@ static int take_entry(void *arg, const struct webhdfs_entry *w, struct err *e)
         return list_place(&below, e);
     }
     size_t n = strlen(path);
-    if (w->name[0] == '\0' && n > 0 && path[n - 1] == '/') // it was asked for by itself
+    if (w->name[0] == '\0' && n > 0 && path[n - 1] == '/') // the requested path is a file
         path[n - 1] = '\0';
     snprintf(version, sizeof version, "%llu", (unsigned long long)w->modified);
     return listing_add(p->l, path, w->bytes, version_hash(version), e);
