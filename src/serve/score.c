@@ -1,4 +1,4 @@
-// See score.h.
+// Scores examples by a served model; see score.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "serve/score.h"
@@ -13,12 +13,12 @@
 #include "serve/score_internal.h"
 
 enum {
-    PIECE = 64, // most examples that are computed together
+    PIECE = 64, // the most examples that are computed together
     PIECE_WITHOUT_LAYERS = 16,
-    PIECE_FEATURES = 1 << 30, // most features of these examples
+    PIECE_FEATURES = 1 << 30, // the most features of these examples together
 };
 
-// A thread's memory.
+// Memory of a scoring thread.
 
 static void close_scratch(struct scratch *x)
 {
@@ -87,7 +87,7 @@ static int reserve(struct scratch *x, size_t nnz, struct err *e)
     return b->cap_nnz > 0 ? 0 : err_nomem(e, "a thread's scratch");
 }
 
-// The program's input.
+// Input from the program.
 
 static int bad_row(const struct score_rows *rows, size_t i, struct err *e)
 {
@@ -125,7 +125,7 @@ static int check_fields(const struct served *s, const struct score_rows *rows,
         o->ops->name);
 }
 
-// Models without fields ignore the fields of rows.
+// Takes the fields of rows into the batch. Models without fields ignore them.
 static int take_fields(const struct served *s, struct scratch *x,
                        const struct score_rows *rows, uint64_t from, size_t nnz,
                        struct err *e)
@@ -167,12 +167,12 @@ static int take_piece(const struct served *s, struct scratch *x,
         b->start[i] = (uint32_t)(rows->offsets[first + i] - from);
     b->value = NULL;
     if (rows->values != NULL) {
-        float zero = 0; // NaN where a value is not finite
+        float zero = 0; // becomes NaN if a value is not finite
         for (size_t j = 0; j < nnz; j++)
             zero += rows->values[from + j] * 0;
         for (size_t i = first; i < first + n && zero != 0; i++)
             TRY(bad_row(rows, i, e));
-        b->value = (float *)(uintptr_t)(rows->values + from); // is only read
+        b->value = (float *)(uintptr_t)(rows->values + from); // the values are only read
     }
     TRY(take_fields(s, x, rows, from, nnz, e));
     return view_values(&x->view, &s->model) == 0 ? 0 : err_nomem(e, "a batch");
@@ -180,7 +180,7 @@ static int take_piece(const struct served *s, struct scratch *x,
 
 // Scores.
 
-// Rows of what is known of; they come into cache on the way.
+// Finds the rows of the keys that the model knows, which also brings them into the cache.
 static void find_rows(struct scratch *x, const struct served_copy *c,
                       const uint64_t *keys)
 {
@@ -198,9 +198,10 @@ static void find_rows(struct scratch *x, const struct served_copy *c,
         v->rows[j] = c->p.zeros;
 }
 
-// Layers are multiplied for many examples at once. Else an example is computed by itself,
-// and few at a time are best: their rows and lines of the index lie on so few pages that
-// the core still knows the addresses of all when it comes to compute.
+// Returns the number of examples that are computed together. Models with layers multiply
+// matrices for many examples. For all other models few examples are best: their rows and
+// lines of the index lie on so few pages that the core's TLB still has the addresses when
+// it computes.
 static size_t piece_of(const struct served *s)
 {
     return model_has_layers(&s->model) ? PIECE : PIECE_WITHOUT_LAYERS;
@@ -232,7 +233,8 @@ static int score_pieces(struct served *s, struct scratch *x, const struct served
     return 0;
 }
 
-// Compares how the data is numbered with the model, until that was warned of.
+// Compares the numbering of the data's features with the model's, until a difference has
+// been warned about.
 static void compare(struct served *s, struct scratch *x, const struct served_copy *c,
                     const struct score_rows *rows)
 {

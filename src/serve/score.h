@@ -10,28 +10,30 @@
 
 #include "serve/served.h"
 
-struct score_rows { // as struct tug_rows (tug/train.h)
+struct score_rows { // members have the meaning of struct tug_rows (tug/train.h)
     size_t n;
-    const uint64_t *offsets; // n + 1
+    const uint64_t *offsets; // n + 1 offsets
     const uint64_t *keys;
     const uint32_t *fields; // or NULL
     const float *values;    // or NULL
-    uint64_t columns;       // of the matrix that they are; 0: not known
+    uint64_t columns; // number of columns of the matrix with these rows; 0: not a matrix
 };
 
-// Predictions (`raw`: scores) of one copy of the model: labels of each example. *ret_number (NULL
-// is fine): of which save. TUG_EUSAGE: rows that cannot be.
+// Writes the predictions for rows (or scores, if `raw` is true), one for each label of
+// each example, all by the same copy of the model. *ret_number (may be NULL) becomes the
+// number of that copy's save. TUG_EUSAGE if rows are not valid.
 int score_rows(struct served *s, const struct score_rows *rows, bool raw, float *ret,
                uint32_t *ret_number, struct err *e);
 
-// Likewise for lines of text in the format of the model's data; labels are optional and
-// ignored; csv has a header. An empty line is none. *ret_n is how many examples there
-// are; `ret` has room for `room` floats. TUG_EDATA naming the line.
+// As score_rows, for lines of text in the format of the model's data. Labels may be
+// missing and are ignored; csv begins with a header. Empty lines are skipped. `ret` has
+// room for `room` floats; *ret_n becomes the number of examples. TUG_EDATA if a line is
+// wrong; the sentence names it.
 int score_text(struct served *s, const char *text, size_t bytes, bool raw, float *ret,
                size_t room, size_t *ret_n, uint32_t *ret_number, struct err *e);
 
-// Likewise for columns in memory, with names and types, as evaluation reads them.
-// TUG_EDATA naming the row.
+// As score_text, for columns in memory, with names and types, read as evaluation reads
+// them. TUG_EDATA if a row is wrong; the sentence names it.
 struct rows;
 int score_columns(struct served *s, const struct rows *rows, bool raw, float *ret,
                   size_t room, size_t *ret_n, uint32_t *ret_number, struct err *e);
@@ -41,6 +43,7 @@ int score_columns(struct served *s, const struct rows *rows, bool raw, float *re
 int score_feature(struct served *s, const char *name, uint64_t *ret_key,
                   uint32_t *ret_field, struct err *e);
 
-void score_close(struct served *s); // frees the memory of all threads; nobody reads
+void score_close(
+    struct served *s); // frees the memory of all threads; no thread may be scoring
 
 #endif

@@ -1,4 +1,4 @@
-// A thread's memory, shared by score.c and score_text.c.
+// The memory of a scoring thread, which score.c and score_text.c share.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVE_SCORE_INTERNAL_H
@@ -13,35 +13,38 @@ struct scratch {
     struct view view;
     struct model_work work;
     bool slots_zero;
-    // Of text:
+    // The following members are for text and columns:
     struct reader *reader;
-    const struct reader_layout *layout; // of the header
-    struct buf header, line; // the last one; a line with what parsers look at behind it
+    const struct reader_layout *layout; // the layout of the header
+    struct buf header,
+        line; // the last header; a line, with the bytes behind it that parsers may read
     struct examples examples;
     uint64_t *offsets;
     uint32_t *fields;
     size_t cap_offsets, cap_fields;
-    struct unseen unseen;    // of all texts and columns so far
-    const uint16_t *counted; // the slots of what is scored; NULL: it is rows of keys
+    struct unseen unseen; // unknown values in all texts and columns so far
+    // The slots of the text's features; NULL: the input is rows of keys.
+    const uint16_t *counted;
     uint64_t calls;
-    struct numbering numbering; // of all keys so far
+    struct numbering numbering; // numbering of all keys so far
 };
 
-// The program's input: text or, if that is not NULL, columns in memory.
+// Input from the program: columns in memory, or, if `rows` is NULL, text.
 struct score_given {
     const char *text;
     size_t bytes;
     const struct rows *rows;
 };
 
-// Features by their columns, around the scoring of x->examples; the first of the piece at
-// hand is feature `first` of them.
+// Count known and unknown values by column: score_count_begin is called before
+// x->examples are scored, score_count for each piece, whose first feature is number
+// `first`, and score_count_end afterwards.
 int score_count_begin(struct scratch *x, struct err *e);
 void score_count(struct scratch *x, const struct served_copy *c, uint64_t first);
 void score_count_end(struct served *s, const struct served_copy *c, struct scratch *x,
                      const struct score_given *given);
 
-// A place with its scratch, to be left by served_leave.
+// Gets a place among the readers, with its scratch; served_leave gives it back.
 int score_enter(struct served *s, struct served_reader **ret, struct err *e);
 int score_by(struct served *s, struct served_reader *r, const struct score_rows *rows,
              bool raw, float *ret, uint32_t *ret_number, struct err *e);

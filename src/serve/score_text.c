@@ -1,5 +1,5 @@
-// Text in the format of the model's data, columns in memory, and features by their names: read
-// as the data was that the model learnt from.
+// Reads text in the format of the model's data, columns in memory, and names of features,
+// in the same way as the data that the model was trained on.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -39,7 +39,8 @@ static int open_reader(const struct served *s, struct scratch *x, struct err *e)
     return reader_open(&x->reader, &o, e);
 }
 
-// A reader keeps what it was told of each header: another one gets another reader.
+// Takes a header. A reader can have only one header, so a different one gets a new
+// reader.
 static int take_header(const struct served *s, struct scratch *x, const char *line,
                        size_t len, struct err *e)
 {
@@ -75,7 +76,7 @@ static int take_text(const struct served *s, struct scratch *x, const char *text
     TRY(open_reader(s, x, e));
     bool header = reader_has_header(x->reader);
     if (!header &&
-        x->layout != NULL) { // columns in memory have a layout without a header
+        x->layout != NULL) { // a layout without a header is that of columns in memory
         score_close_text(x);
         TRY(open_reader(s, x, e));
     }
@@ -92,7 +93,8 @@ static int take_text(const struct served *s, struct scratch *x, const char *text
     return 0;
 }
 
-// The names of columns in memory, which they have whatever the text of the model has.
+// Takes the names of columns in memory, even if the text that the model was trained on
+// had no header.
 static int take_names(const struct served *s, struct scratch *x, const struct rows *rows,
                       struct err *e)
 {
@@ -150,7 +152,7 @@ static int rows_of(struct scratch *x, struct score_rows *ret, struct err *e)
     return 0;
 }
 
-// The examples that the reader made.
+// Scores the examples that the reader has made.
 static int score_taken(struct served *s, struct served_reader *r,
                        const struct score_given *given, bool raw, float *ret, size_t room,
                        size_t *ret_n, uint32_t *ret_number, struct err *e)

@@ -1,5 +1,5 @@
-// Columns of which a served model knows hardly any value: counted by the thread that scores,
-// and warned of once.
+// Warns once of a column if a served model knows hardly any of its values. The scoring
+// thread counts known and unknown values.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -11,8 +11,8 @@
 
 enum {
     WORDS_TOLD = 3,
-    FEATURES_MIN = 20, // a column is judged after it has had so many values
-    FEW = 20, // a warning is given if the model knows less than one in FEW values
+    FEATURES_MIN = 20, // a column is judged after this many values
+    FEW = 20, // the warning is given if the model knows fewer than one in FEW values
     ROWS_LOOKED_AT = 256,
 };
 
@@ -37,7 +37,7 @@ void score_count(struct scratch *x, const struct served_copy *c, uint64_t first)
     }
 }
 
-// Words of a column that the model does not know, as they are told.
+// Some words of a column that the model does not know, for the warning.
 struct words {
     const struct served_copy *copy;
     size_t column;

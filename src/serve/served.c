@@ -1,4 +1,4 @@
-// Saves taken one after the other into two copies; see served.h.
+// Loads saves, one after the other, into the two copies of a served model; see served.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "serve/served.h"
@@ -17,11 +17,12 @@
 
 enum {
     POLL_MS = 200,
-    THREADS_UNASKED = 8, // most threads that load a save if the caller names no number
-    MAX_WAIT = 64, // most checks between two attempts to load a save that was refused
+    THREADS_UNASKED =
+        8,         // the most threads that load a save unless the caller gives a number
+    MAX_WAIT = 64, // the most checks between two attempts to load a refused save
 };
 
-// Waiting, in a way that served_stop ends. False: it has.
+// Waits for a time that served_stop can end early. Returns false if it has.
 static bool pause_ms(struct served *s, double ms)
 {
     struct timespec until = clock_deadline(ms * 1e-3);
@@ -39,7 +40,7 @@ static bool pause_ms(struct served *s, double ms)
 struct served_reader *served_enter(struct served *s)
 {
     static atomic_uint threads;
-    static _Thread_local uint32_t mine; // 0: this thread has not been here
+    static _Thread_local uint32_t mine; // this thread's place + 1; 0: it has none yet
     if (mine == 0)
         mine = atomic_fetch_add(&threads, 1) % SERVED_READERS + 1;
     for (uint32_t i = 0; i < SERVED_READERS; i++) {
@@ -66,8 +67,8 @@ static bool is_pinned(struct served *s, const struct served_copy *c)
     return false;
 }
 
-// Returns the copy other than `current`, once no thread reads it. NULL if it was stopped
-// meanwhile.
+// Waits until no thread reads the copy that is not `current`, and returns it. Returns
+// NULL if served_stop was called meanwhile.
 static struct served_copy *idle_copy(struct served *s)
 {
     struct served_copy *c = &s->copies[atomic_load(&s->current) == &s->copies[0]];
@@ -124,7 +125,7 @@ static int load_chain(struct served *s, struct served_copy *c,
     for (size_t i = 0; i < chain->n && rc == 0; i++)
         rc = saved_load_change(chain, i, s->team, &c->p, e);
     if (rc != 0) {
-        empty_copy(c); // a failed load leaves some of the rows
+        empty_copy(c); // a failed load leaves some rows in the copy
         return rc;
     }
     const struct save_manifest *m = &chain->saves[chain->n - 1];
@@ -138,8 +139,8 @@ static int load_chain(struct served *s, struct served_copy *c,
     return 0;
 }
 
-// Makes *c, which no thread reads, the model of `save`: by loading only the newer deltas,
-// if they build on the save that *c holds. On failure it is as it was, or empty.
+// Makes *c, which no thread reads, the model of `save`. Loads only the newer deltas if
+// they build on the save that *c holds. On failure *c is unchanged or empty.
 static int bring(struct served *s, struct served_copy *c, const char *save, struct err *e)
 {
     struct save_chain chain;
@@ -185,7 +186,7 @@ static void note(struct served *s, const struct served_copy *c)
     pthread_mutex_unlock(&s->lock);
 }
 
-// Makes the other copy the one that is read.
+// Loads a save into the copy that is not read, and makes it the one that is read.
 static int take_save(struct served *s, const char *save, struct err *e)
 {
     struct served_copy *c = idle_copy(s);
@@ -197,8 +198,9 @@ static int take_save(struct served *s, const char *save, struct err *e)
     return 0;
 }
 
-// The copy that was read before, once readers have left it, becomes what is read now, so that the
-// next delta finds it ready; where no deltas come its memory is given back.
+// Waits until readers have left the copy that was read before. Then loads the same save
+// into it, so that it is ready for the next delta, or, if no deltas can come, frees its
+// memory.
 static void catch_up(struct served *s, const char *save)
 {
     bool deltas = atomic_load(&s->current)->deltas;
@@ -210,7 +212,8 @@ static void catch_up(struct served *s, const char *save)
         empty_copy(c);
 }
 
-// `again`: it was refused before, and was looked at once more.
+// Records why a save is refused, and warns. `again`: the save was refused before and
+// tried once more.
 static void refuse(struct served *s, const char *save, bool again, const struct err *why)
 {
     pthread_mutex_lock(&s->lock);
@@ -233,8 +236,9 @@ int served_refresh(struct served *s, bool *ret_taken, struct err *e)
     if (ret_taken != NULL)
         *ret_taken = false;
     if (rc != 0 || !look_at(save, &file))
-        return rc == TUG_EDATA ? 0
-                               : rc; // the save was removed: the loaded rows stay in use
+        return rc == TUG_EDATA
+                   ? 0
+                   : rc; // the save was removed meanwhile; the loaded rows stay in use
     if (same_file(&file, &s->seen) && (s->wait == 0 || s->waited++ < s->wait))
         return 0;
     s->wait = same_file(&file, &s->seen) ? s->wait : 0;
@@ -246,7 +250,8 @@ int served_refresh(struct served *s, bool *ret_taken, struct err *e)
     taken = rc == 0;
     if (taken)
         catch_up(s, save);
-    // One that was removed meanwhile, for a newer one: the next look takes that.
+    // If the save was removed meanwhile because a newer one exists, it is not refused:
+    // the next check takes the newer one.
     if (!taken && save_find(s->from, now, NULL) == 0 && strcmp(now, save) == 0)
         refuse(s, save, s->wait > 0, &why);
     s->wait = taken ? 0 : s->wait == 0 ? 1 : s->wait < MAX_WAIT ? 2 * s->wait : MAX_WAIT;
@@ -289,7 +294,8 @@ static int threads_of(int wanted)
     return n < THREADS_UNASKED ? n : THREADS_UNASKED;
 }
 
-// The first save, which may be replaced by the next one while it is read.
+// Loads the first save. A newer save may replace it while it is read; then that one is
+// loaded.
 static int open_first(struct served *s, struct err *e)
 {
     char save[FILE_PATH_MAX], now[FILE_PATH_MAX];
@@ -322,7 +328,7 @@ static int open_served(struct served *s, const char *from, const struct served_o
 {
     char save[FILE_PATH_MAX];
     TRY(file_join(s->from, from, "", e));
-    s->from[strlen(from)] = '\0'; // without the slash that file_join adds
+    s->from[strlen(from)] = '\0'; // removes the slash that file_join has added
     if (o->follow && save_find(from, save, NULL) == 0 && strcmp(save, from) == 0)
         return err_set(e, TUG_EUSAGE,
                        "'%s' is one save, behind which none will come: to follow a model "
@@ -345,7 +351,7 @@ int served_open(struct served **ret, const char *from, const struct served_optio
     if (s == NULL)
         return err_nomem(e, "a model");
     memset(s, 0, sizeof(*s));
-    atomic_store(&s->current, &s->copies[1]); // both copies are empty now
+    atomic_store(&s->current, &s->copies[1]); // both copies are still empty
     pthread_mutex_init(&s->lock, NULL);
     thread_condition(&s->changed);
     s->poll_ms = o->poll_ms > 0 ? o->poll_ms : POLL_MS;

@@ -20,60 +20,63 @@
 
 enum { SERVED_READERS = 512, SERVED_LINE = 128, SERVED_TOLD = 64 };
 
-// The model as one save has it. Readers change nothing of it.
+// A copy of the model as one save has it. Readers do not change it.
 struct served_copy {
-    struct parameters p; // packed; p.sparse NULL: there is none
-    float *dense;        // model_dense floats
-    uint64_t checksum;   // of the manifest
+    struct parameters p; // rows without rules' states; p.sparse NULL: the copy is empty
+    float *dense;        // the dense parameters: model_dense floats
+    uint64_t checksum;   // checksum of the save's manifest
     uint32_t number;
     uint64_t step;
     enum save_mode mode;
-    bool deltas; // can come behind it: the other copy is kept ready
+    bool deltas; // deltas can follow this save, so the other copy is kept ready
 };
 
 struct served_reader {
     _Alignas(SERVED_LINE) atomic_bool taken;
     _Atomic(const struct served_copy *) pinned;
-    void *scratch; // of whoever has taken it; freed by served_close's caller
+    void *scratch; // memory of the thread with this place; served_close's caller frees it
 };
 
-// Identifies a manifest's file: a different one is a different save, even under the same
-// number.
+// The identity of a manifest's file. A different file is a different save, even if the
+// number is the same.
 struct served_file {
     uint64_t device, inode, bytes;
     int64_t seconds, nanoseconds;
 };
 
 struct served_status {
-    uint32_t number; // of the save that is read
+    uint32_t number; // number of the save that is read
     enum save_mode mode;
     uint64_t step, rows;
-    uint64_t taken, refused; // saves since served_open
-    struct err refusal;      // of the newest save; code 0: it was not refused
+    uint64_t taken, refused; // numbers of saves loaded and refused since served_open
+    struct err refusal;      // why the newest save was refused; code 0: it was not
 };
 
 struct served {
     char from[FILE_PATH_MAX];
-    struct saved_run *run; // of the first save: all others have to fit it
-    struct model model;    // packed
-    bool numbered;         // keys are numbers from the data
-    atomic_bool differs;   // data seems to be numbered another way: warned of once
-    void (*warn)(const char *text); // by the thread that scores; NULL: the log
+    // The description of the first save, which all later saves must match.
+    struct saved_run *run;
+    struct model model;  // the model for rows without rules' states
+    bool numbered;       // whether keys are numbers from the data
+    atomic_bool differs; // the warning that data is numbered differently was given
+    void (*warn)(
+        const char
+            *text); // gets warnings, on the scoring thread; NULL: the log gets them
     _Atomic(const struct served_copy *) current;
     struct served_copy copies[2];
     struct served_reader readers[SERVED_READERS];
-    atomic_uint_least64_t
-        told[SERVED_TOLD]; // a bit a column: its values are unknown, which
-                           // is warned of once
+    // A bit for each column whose values are unknown: the warning was given.
+    atomic_uint_least64_t told[SERVED_TOLD];
 
-    // The members below belong to the follower: one thread at a time.
+    // Only the thread that loads saves uses the members below, one thread at a time.
     struct team *team;
-    struct served_file seen; // the newest manifest, whether it was taken or not
+    // The newest manifest found, whether its save was loaded or refused.
+    struct served_file seen;
     uint32_t wait,
         waited; // looks until a save that was refused is tried again; and since
     uint32_t poll_ms;
 
-    pthread_mutex_t lock; // of what is below
+    pthread_mutex_t lock; // guards the members below
     pthread_cond_t changed;
     struct served_status status;
     bool follows, stop;
@@ -81,39 +84,40 @@ struct served {
 };
 
 struct served_options {
-    int threads;         // that load; 0: one per core, at most 8
-    bool follow;         // saves are taken as they come, by a thread of its own
-    uint32_t poll_ms;    // how often it looks for one; 0: 200
-    double wait_seconds; // for the first save
-    const atomic_bool *interrupted; // ends served_open; or NULL
-    void (*warn)(const char *text); // gets warnings of the data's numbering
+    int threads;         // number of threads that load a save; 0: one per core, at most 8
+    bool follow;         // a thread of the served model loads saves as they come
+    uint32_t poll_ms;    // milliseconds between two checks for a new save; 0: 200
+    double wait_seconds; // the longest wait for the first save
+    const atomic_bool *interrupted; // when it becomes true, served_open ends; may be NULL
+    void (*warn)(const char *text); // gets warnings about the numbering of data
 };
 
-// Opens the newest save in `from`, or one save. TUG_EDATA: there is none.
+// Opens the newest save in the directory `from`, or the save `from`. TUG_EDATA if there
+// is no save.
 int served_open(struct served **ret, const char *from, const struct served_options *o,
                 struct err *e);
-void served_stop(struct served *s);  // no more saves are taken
-void served_close(struct served *s); // nobody reads; NULL is fine
+void served_stop(struct served *s);  // loads no more saves
+void served_close(struct served *s); // no thread may be reading; NULL is fine
 
-// Checks once for new saves and loads them, for callers without a follower. A save that
-// is refused leaves the readers with the one that they have, and is a warning; 0 all the
-// same. *ret_taken may be NULL.
+// Checks once for a new save and loads it, for callers that do not follow. If the save is
+// refused, readers keep the one that they have, a warning is given, and the call returns
+// 0. *ret_taken (may be NULL) says whether a new save is in use.
 int served_refresh(struct served *s, bool *ret_taken, struct err *e);
 
 struct served_status served_status(struct served *s);
 
-// Returns a place among the readers; NULL if all are taken. Takes no lock; a thread gets
-// the one that it had.
+// Returns a place among the readers, NULL if all places are taken. Takes no lock. A
+// thread gets the place that it had before, if that is free.
 struct served_reader *served_enter(struct served *s);
 void served_leave(struct served_reader *r);
 
-// The copy to read until served_unpin.
+// Returns the copy to read, which is pinned until served_unpin.
 static inline const struct served_copy *served_pin(struct served *s,
                                                    struct served_reader *r)
 {
     const struct served_copy *c = atomic_load(&s->current), *again;
     for (;; c = again) {
-        atomic_store(&r->pinned, c); // seen by who looks after it has moved `current`
+        atomic_store(&r->pinned, c); // a loader that has moved `current` sees it
         again = atomic_load(&s->current);
         if (again == c)
             return c;

@@ -1,4 +1,4 @@
-// What the files of served models share: served.c, and served_save.c, which reads saves.
+// Functions that served.c and served_save.c, which reads saves, share.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVE_SERVED_INTERNAL_H
@@ -6,13 +6,14 @@
 
 #include "serve/served.h"
 
-// A save and those that it builds on, behind the one whose manifest has the checksum
-// `known` (save_chain_open_behind). Keeps the model's description from the first save; a
-// save of another model is refused. TUG_EDATA.
+// Opens a save and the saves on which it builds, from behind the save whose manifest has
+// the checksum `known` (save_chain_open_behind). The first save's description of the
+// model is kept, and a save of another model is refused: TUG_EDATA.
 int served_open_chain(struct served *s, const char *save, uint64_t known,
                       struct save_chain *ret, struct err *e);
 
-// Whether deltas can come behind it: its table of features notes what changes.
+// Returns whether deltas can follow a save, because its table of features records
+// changes.
 bool served_expects_deltas(const struct save_manifest *m);
 
 #endif

@@ -14,7 +14,8 @@ static bool same_schema(const struct schema *a, const struct schema *b)
            a->text_len == b->text_len && memcmp(a->text, b->text, a->text_len) == 0;
 }
 
-// Whether scores of one are made as the other's: rates and rules may differ.
+// Returns whether two saves compute scores in the same way; learning rates and rules may
+// differ.
 static bool same_model(const struct saved_run *a, const struct saved_run *b)
 {
     const struct model_options *x = &a->options.model, *y = &b->options.model;

@@ -20,7 +20,7 @@ enum { LIMIT = 16, PER_UNIT = 1 << 14, BINS = 2 * LIMIT * PER_UNIT };
 struct synth_score {
     uint64_t n;
     double loss;
-    uint64_t count[2][BINS]; // per label
+    uint64_t count[2][BINS]; // number of scores in each bin, for each label
 };
 
 int synth_score_open(struct synth_score **ret, struct err *e)
@@ -43,8 +43,8 @@ void synth_score_add(struct synth_score *s, double score, bool label)
     s->loss -= maths_log(maths_sigmoid(label ? score : -score));
 }
 
-// Computes the share of (positive, negative) pairs in the right order from masses per
-// bin.
+// Sums for the AUC: the fraction of pairs (positive, negative) that are in the right
+// order, from the masses of both classes in each bin.
 struct pairs {
     double positive, negative, right;
 };
@@ -82,9 +82,9 @@ double synth_score_logloss(const struct synth_score *s)
 
 // ---------------------------------------------------------------- files
 
-enum { BLOCK = 1 << 18 }; // bytes of text per write
+enum { BLOCK = 1 << 18 }; // bytes of text in a write
 
-// The target of the rows of a part, and statistics over them.
+// The file to which the rows of a part are written, and statistics over these rows.
 struct output {
     const struct synth *synth;
     enum synth_part part;
@@ -92,7 +92,7 @@ struct output {
     struct synth_score *truth, *linear; // NULL: not measured
     uint64_t positives;
     struct encoder *file;
-    char *text; // BLOCK + SYNTH_LINE_MAX
+    char *text; // BLOCK + SYNTH_LINE_MAX bytes
 };
 
 static int put_rows(struct output *out, uint64_t rows, struct err *e)

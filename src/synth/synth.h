@@ -38,12 +38,17 @@ enum synth_format {
 };
 #define SYNTH_FORMATS "criteo libsvm libffm csv multislot" // in the order of the enum
 
-enum synth_part { SYNTH_TRAIN = 1, SYNTH_TEST = 2 }; // two endless sequences of examples
+enum synth_part {
+    SYNTH_TRAIN = 1,
+    SYNTH_TEST = 2
+}; // two endless sequences of examples, for training and for testing
 
 struct synth_example {
-    // In a categorical slot, 0 is the most frequent value; SYNTH_MISSING: none.
+    // The value of each slot, SYNTH_MISSING if it is missing. In a categorical slot, 0 is
+    // the most frequent value.
     uint32_t value[SYNTH_SLOTS];
-    // Integers that readers of criteo put into bucket value[].
+    // The integers of the numeric slots; readers of format criteo put number[i] into the
+    // bucket value[i].
     uint32_t number[SYNTH_NUMERIC];
     double linear; // the part of `score` that a linear model could learn
     double score;  // log-odds of a click
@@ -70,37 +75,41 @@ void synth_draw(const struct synth *s, enum synth_part part, uint64_t i,
 //              "0"
 char *synth_print(const struct synth *s, enum synth_format format,
                   const struct synth_example *x, char *to);
-const char *synth_header(enum synth_format format); // "" unless csv
-extern const char synth_slots[]; // for multislot: its slots, as --slots takes them
+const char *synth_header(
+    enum synth_format format);   // the header of a file in csv; "" for other formats
+extern const char synth_slots[]; // the slots of format multislot, as a value of --slots
 
-// Areas under the ROC curve and mean losses of scores for drawn labels, in constant
-// memory.
+// Computes the area under the ROC curve and the mean loss of scores for drawn labels, in
+// constant memory.
 struct synth_score;
 int synth_score_open(struct synth_score **ret, struct err *e);
 void synth_score_close(struct synth_score *s); // `s` may be NULL
 void synth_score_add(struct synth_score *s, double score, bool label);
-// Ties count half; scores closer than 2^-14 may count as ties. Returns NaN without both
-// classes.
+// Returns the AUC; NaN without both classes. Ties count half, and scores closer than
+// 2^-14 may count as ties.
 double synth_score_auc(const struct synth_score *s);
-// Returns the mean AUC over new draws of the labels.
+// Returns the AUC that new draws of the labels would have on average.
 double synth_score_expected_auc(const struct synth_score *s);
 double synth_score_logloss(
-    const struct synth_score *s); // of sigmoid(score); NaN if empty
+    const struct synth_score
+        *s); // returns the mean logloss of sigmoid(score); NaN without examples
 
 struct synth_options {
     uint64_t rows, test_rows;
     uint64_t seed;
     enum synth_format format;
     const char *out;      // compressed if it ends in ".gz", ".zst" or ".lz4"
-    const char *test_out; // NULL: none
+    const char *test_out; // path of the test file; NULL: none is written
 };
 
 struct synth_summary {
-    uint64_t positives; // among the training rows
+    uint64_t positives; // number of positives among the training rows
     uint64_t bytes;     // size of the training file
     double seconds;     // time for the training file
     double auc,
-        logloss; // of the true model on the test rows; without these, on the training rows
+        // Of the true model on the test rows, or, without a test file, on the training
+        // rows.
+        logloss;
     double expected_auc;
     double linear_auc; // AUC of the linear part alone: roughly the best that a linear
                        // model can reach

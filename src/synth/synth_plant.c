@@ -36,7 +36,7 @@ static const struct recipe {
     uint32_t missing_percent;
     double latent;
 } recipes[SYNTH_SLOTS] = {
-    // numeric: buckets by log^2
+    // Numeric slots, whose values are buckets by log^2.
     {24, 1.2, 1, 12, 1},
     {50, 1.1, 3, 0, .5},
     {40, 1.2, 2, 12, .5},
@@ -50,7 +50,7 @@ static const struct recipe {
     {16, 1.3, 1, 2, .5},
     {12, 1.5, 1, 60, .5},
     {24, 1.2, 2, 12, .5},
-    // categorical
+    // Categorical slots.
     {1460, 1.2, 2, 0, 1},
     {580, 1.2, 3, 0, 1},
     {2000000, 1.45, 8, 3, .3},
@@ -116,8 +116,8 @@ static void slot_quantiles(struct synth_slot *slot, const struct recipe *r)
     }
 }
 
-// Computes the probability of each head value from the quantiles; returns that of the
-// tail.
+// Computes the probability of each value of the head from the quantiles; returns the
+// probability of the tail.
 static double head_probabilities(const struct synth_slot *slot, double *ret_p)
 {
     const uint32_t one = 1u << SYNTH_FRACTION;
@@ -126,7 +126,7 @@ static double head_probabilities(const struct synth_slot *slot, double *ret_p)
     memset(ret_p, 0, slot->head * sizeof(*ret_p));
     for (uint32_t q = 0; q < SYNTH_QUANTILES; q++) {
         uint32_t low = slot->quantiles[q].low, width = slot->quantiles[q].width;
-        if (width == 0) { // the whole quantile is one value, which is therefore frequent
+        if (width == 0) { // the whole quantile is one value, so the value is frequent
             ret_p[low / one] += piece;
             continue;
         }
@@ -244,8 +244,10 @@ static void scale_weights(struct synth *s, const struct moments m[SYNTH_SLOTS])
     for (int i = 0; i < SYNTH_SLOTS; i++)
         variance += m[i].linear;
     double linear = power(linear_variance / variance, 0.5);
-    double latent = power(pair_variance / pairs_variance(m),
-                          0.25); // a product of two weights has it squared
+    double latent = power(
+        pair_variance / pairs_variance(m),
+        // The square root of a factor, since products of two weights contain it twice.
+        0.25);
     for (int i = 0; i < SYNTH_SLOTS; i++) {
         struct synth_slot *slot = &s->slots[i];
         for (uint32_t k = 0; k < slot->head + SYNTH_TAIL; k++) {
@@ -367,7 +369,8 @@ static const struct synth_weights *weights_of(const struct synth_slot *slot,
     return &slot->weights[slot->head + (mix64(value) & (SYNTH_TAIL - 1))];
 }
 
-// Draws the values and sets rows[] to their weights; returns how many are present.
+// Draws the values of an example, and sets rows[] to their weights. Returns the number of
+// values that are present.
 static int draw_values(const struct synth *s, uint64_t start, struct synth_example *x,
                        const struct synth_weights *rows[SYNTH_SLOTS])
 {

@@ -35,21 +35,22 @@ struct synth_quantile {
 struct synth_slot {
     uint32_t size;
     uint32_t head;     // min(size, SYNTH_HEAD)
-    uint32_t missing;  // of 2048 examples
+    uint32_t missing;  // number of examples out of 2048 in which the value is missing
     uint32_t index;    // index of value 0 in libsvm and libffm
     uint32_t scramble; // parameter of the bijection that makes the word of a categorical
                        // value
-    struct synth_weights *weights; // those of the head, then SYNTH_TAIL others
+    // The weights of the head, then SYNTH_TAIL weights of all other values.
+    struct synth_weights *weights;
     struct synth_quantile quantiles[SYNTH_QUANTILES];
 };
 
-enum { SYNTH_BUCKETS = 128 }; // more than a numeric slot has
+enum { SYNTH_BUCKETS = 128 }; // more than the number of buckets of a numeric slot
 
 struct synth {
     uint64_t seed;
     double intercept;
-    struct synth_weights *weights; // of all slots
-    // the first integer of each bucket of a numeric slot
+    struct synth_weights *weights; // the weights of all slots
+    // The first integer of each bucket of a numeric slot.
     uint32_t bucket_low[SYNTH_BUCKETS + 1];
     struct synth_slot slots[SYNTH_SLOTS];
 };
