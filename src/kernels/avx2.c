@@ -13,8 +13,8 @@
 
 #include "base/relaxed.h"
 
-// A v16 is two registers here. They are taken apart and put together by shuffles, which
-// cost nothing; through memory, each would wait for the other's store.
+// With AVX2 a v16 is two registers. Shuffles split and join them, which costs nothing;
+// through memory, each load would wait for a store.
 #define LOW_8(x) ((__m256)__builtin_shufflevector((x), (x), 0, 1, 2, 3, 4, 5, 6, 7))
 #define HIGH_8(x)                                                                        \
     ((__m256)__builtin_shufflevector((x), (x), 8, 9, 10, 11, 12, 13, 14, 15))
@@ -30,7 +30,8 @@
      ((v8i){0, 1, 2, 3, 4, 5, 6, 7} + (from) < (int32_t)(n)))
 #define RANGE_16(from, n) ((v16i)BOTH_8(RANGE_8(from, n), RANGE_8((from) + 8, n)))
 
-// The first lanes of a mask are set.
+// Masks are loaded from here: a load that begins n entries before the middle gives a mask
+// whose first n lanes are set.
 static const int first_lanes[32] = {-1, -1, -1, -1, -1, -1, -1, -1,
                                     -1, -1, -1, -1, -1, -1, -1, -1};
 #define LANES(n, from)                                                                   \

@@ -49,7 +49,8 @@ static void axpy(float *y, float a, const float *x, size_t n)
         y[i] += a * relaxed_load(x + i);
 }
 
-// Magnitudes are in the order of their bits, and NaN is above infinity.
+// Returns the largest |x[i]|. Magnitudes have the order of their bits, in which NaN is
+// above infinity.
 static float largest(const float *x, size_t n)
 {
     int32_t most = 0;
@@ -189,7 +190,7 @@ static void count(float *const *rows, size_t col, const float *m, float pass, fl
 static bool repeats(float *const *rows, size_t n)
 {
     (void)rows, (void)n;
-    return false; // one row after the other is taken here
+    return false; // this level updates one row after the other
 }
 
 #include "kernels/ref_rules.inc.h"
@@ -214,7 +215,7 @@ const struct kernels kernels_ref = {
     .norm2 = norm2,
     .bound = bound,
     .apply = {[RULE_ADAGRAD_ROW] = apply_adagrad_row, KERNEL_RULES(APPLY_ENTRY)},
-    // A block of one weight is what adagrad does.
+    // For one weight, adagrad-row is adagrad.
     .apply_column = {[RULE_ADAGRAD_ROW] = column_adagrad, KERNEL_RULES(COLUMN_ENTRY)},
     .fm_step = {[RULE_ADAGRAD_ROW] = fm_step_adagrad_row, KERNEL_RULES(FM_STEP_ENTRY)},
     .ffm_step = {[RULE_ADAGRAD_ROW] = ffm_step_adagrad_row, KERNEL_RULES(FFM_STEP_ENTRY)},

@@ -1,8 +1,8 @@
-// The update rules of the reference, included by ref.c. Formulas: kernels/rule_kind.h.
+// The update rules in plain C, included by ref.c. kernels/rule_kind.h has the formulas.
 //
 // SPDX-License-Identifier: Apache-2.0
 
-// Whether a weight takes part in an update.
+// Returns whether a weight takes part in an update.
 static inline bool moves(const struct rule_params *p, float g)
 {
     return g != 0 || p->dense;
@@ -16,13 +16,14 @@ static bool any_moves(const struct rule_params *p, const float *g, size_t n)
     return false;
 }
 
-// Whether a result may be written: see rule_params.bounded.
+// Returns whether a result may be written (rule_params.bounded).
 static inline bool sound(const struct rule_params *p, float x)
 {
     return !p->bounded || isfinite(x);
 }
 
-// The gradient with its decay; 0 where the weight takes no part.
+// Returns the gradient with its weight decay; 0 if the weight takes no part in the
+// update.
 static inline float decayed(const struct rule_params *p, float l2, float w, float g)
 {
     return moves(p, g) ? g + l2 * w : 0;
@@ -35,7 +36,8 @@ static float proximal(const struct rule_params *p, float w)
     return p->l1 == 0 ? w : copysignf(a > 0 ? a : 0, w);
 }
 
-// One weight by each rule: returns the new w; the state is updated in place.
+// For each rule, the update of one weight: returns the new w, and updates the state in
+// place.
 
 static float sgd(const struct rule_params *p, float l2, float w, float g)
 {
@@ -115,7 +117,7 @@ static float adam_d2sum(const struct rule_params *p, float l2, float w, float g,
     return proximal(p, w + p->lr * *m * sqrtf((*d + small) / (*n + small)));
 }
 
-// One step of ftrl's state; returns the root of the new n.
+// Updates ftrl's state by one step; returns the square root of the new n.
 static float ftrl_sums(const struct rule_params *p, float w, float g, float *z, float *n)
 {
     float old = sqrtf(*n);
@@ -128,7 +130,7 @@ static float ftrl_sums(const struct rule_params *p, float w, float g, float *z, 
 static float ftrl(const struct rule_params *p, float l2, float w, float g, float *z,
                   float *n)
 {
-    if (*n == 0) // where the first w comes from
+    if (*n == 0) // the first step: z becomes the value that gives w
         *z = w == 0 ? 0 : -(w * (p->beta / p->lr + l2)) - copysignf(p->l1, w);
     float root = ftrl_sums(p, w, g, z, n);
     float a = fabsf(*z) - p->l1;
@@ -180,7 +182,7 @@ static void apply_assign(const struct rule_params *p, float l2, float *w, float 
             relaxed_store(w + i, g[i]);
 }
 
-// Rules with one state float a weight.
+// Rules with one float of state for each weight.
 typedef float (*rule1_fn)(const struct rule_params *p, float l2, float w, float g,
                           float *s);
 
@@ -223,8 +225,8 @@ static void apply_rmsprop(const struct rule_params *p, float l2, float *w, float
     apply1(rmsprop, p, l2, w, s, g, n);
 }
 
-// Rules with one n for k weights. A gradient that takes no part counts as 0, and its
-// weight stays.
+// Rules with one n for k weights. The gradient of a weight that takes no part counts as
+// 0, and the weight does not change.
 
 static float squares(const struct rule_params *p, float l2, const float *w,
                      const float *g, size_t k)
@@ -288,7 +290,7 @@ static void apply_adagrad_shared(const struct rule_params *p, float l2, float *w
     relaxed_store(s, next);
 }
 
-// The rate of adam: c holds 1 - beta1^t and 1 - beta2^t.
+// Updates c, which holds 1 - beta1^t and 1 - beta2^t, and returns adam's corrected rate.
 static float next_rate(const struct rule_params *p, float lr, float *c)
 {
     float c1 = p->beta1 * relaxed_load(c) + (1 - p->beta1);
@@ -332,7 +334,7 @@ static void apply_adamw(const struct rule_params *p, float l2, float *w, float *
     apply_adam_by(adamw, p, l2, w, s, g, n);
 }
 
-// Updates one weight by the vector's m and v.
+// Updates one weight with the m and v of its vector.
 static float adam_shared(const struct rule_params *p, float l2, float w, float g,
                          float *m, float *v)
 {
@@ -386,7 +388,7 @@ static void apply_adam_d2sum(const struct rule_params *p, float l2, float *w, fl
     }
 }
 
-// m and v of a weight move on; returns its direction.
+// Updates m and v of a weight; returns its direction.
 static float lamb(const struct rule_params *p, float l2, float c, float w, float g,
                   float *m, float *v)
 {
@@ -466,7 +468,7 @@ void kernels_ftrl_group_begin(const struct rule_params *p, float l2, float t,
     }
 }
 
-// z beyond l1.
+// Returns z moved by l1 towards 0; 0 if |z| <= l1.
 static float shrunk(const struct rule_params *p, float z)
 {
     float a = fabsf(z) - p->l1;
@@ -500,7 +502,7 @@ static void apply_ftrl_group(const struct rule_params *p, float l2, float *w, fl
     }
 }
 
-// One weight per row: the same rules, row by row.
+// Updates of one weight in each of n rows: the same rules, row by row.
 #define COLUMN(rule)                                                                     \
     static void column_##rule(const struct rule_params *p, const float *l2,              \
                               float *const *rows, size_t w, size_t s, const float *g,    \

@@ -1,6 +1,5 @@
-// Update rules: which there are, and the numbers that each takes. The formulas are
-// in the table below, once; kernels implement them, rule/rule.h gives names,
-// options and documentation.
+// The update rules and their parameters. The table below is the only place with the
+// formulas; kernels implement them, and rule/rule.h has names, options and documentation.
 //
 // All rules: g is the gradient of one weight; coordinates with g == 0 are left alone,
 // state included, unless the rule is `dense` (assign and average take a 0 as a value like
@@ -84,38 +83,39 @@ enum rule_kind {
     RULE_AVERAGE,
     RULE_LAMB,
     RULE_KINDS,
-    RULE_MAX = 64, // numbers from RULE_KINDS on are a program's: see rule_register
+    RULE_MAX =
+        64, // numbers from RULE_KINDS on belong to a program's rules (rule_register)
 };
 
 struct rule_params {
     enum rule_kind kind;
-    uint32_t
-        block; // adagrad-row: number of weights that share one sum of squared gradients;
-               // 1 for other rules
+    uint32_t block; // of adagrad-row: number of weights that share a sum of squared
+                    // gradients; else 1
     float lr;
     float l1;
     // The l2 of one update of a row is occurrences * (l2 + prior * pass / count), where
-    // count is how often the row was updated so far. The first part is the usual decay
-    // at each update; it weighs on frequent features. The second is a Gaussian prior on
-    // each weight, spread evenly over the updates of a pass: it is what L2
-    // regularisation of the whole objective means, and it holds back the weights of
-    // features seen once or twice.
+    // count is the number of updates of the row so far. The first part is the usual decay
+    // at each update, which mostly affects frequent features. The second part is a
+    // Gaussian prior on each weight, spread evenly over the updates of a pass. This is L2
+    // regularisation of the whole objective, and it holds back the weights of features
+    // that occur once or twice.
     float l2;
     float prior;
-    float n0;    // adagrad, adagrad-row, adagrad-v2, rmsprop: the initial value of n
-    float beta;  // added to the denominator; makes the first steps smaller
-    float beta1; // momentum, adam, adamw, adam-shared, adam-d2sum, lamb
-    float beta2; // rmsprop, and the rules of beta1
-    float g0;    // adagrad-shared, adagrad-std: > 0; their n begins with 0
-    float l21;   // ftrl-group: penalty on the vector's length
-    // Summary: factor of the old value at each update; adamw, lamb: weight decay.
+    float n0;    // of adagrad, adagrad-row, adagrad-v2, rmsprop: the initial value of n
+    float beta;  // is added to the denominator, which makes the first steps smaller
+    float beta1; // of momentum, adam, adamw, adam-shared, adam-d2sum, lamb
+    float beta2; // of rmsprop, and of the rules with beta1
+    float g0;    // of adagrad-shared, adagrad-std: above 0; their n begins with 0
+    float l21;   // of ftrl-group: the penalty on the vector's length
+    // Of summary: the factor of the old value at each update; of adamw and lamb: weight
+    // decay.
     float decay;
 
-    bool dense; // weights whose gradient is 0 take part as well: blocks of dense layers
+    bool dense;    // weights with a gradient of 0 take part, too, as in layers
     bool unscaled; // gradients are not divided by the shows of a push (accessor/life.h)
-    // Weights stay within low and high. Where an update would make a weight or its state
-    // infinite or no number, it leaves both as they were (where the state is the whole
-    // vector's: all of it). See rule.h for who does what.
+    // true: weights stay within [low, high]. If an update would make a weight or its
+    // state infinite or NaN, both keep their old values (with a state of the whole
+    // vector, all its weights do). rule.h says which functions ensure this.
     bool bounded;
     float low, high;
     float clip; // gradients are clipped to [-clip, clip]; 0: not clipped
@@ -123,9 +123,8 @@ struct rule_params {
     float clip_norm;
 };
 
-// One update of n weights of a row; w and s (the rule's state: see rule_state)
-// are shared. The j-th state float of weight i is s[j * n + i]; behind them comes
-// what the vector shares.
+// Updates n weights of a row; w and s, the rule's state, are shared. State j of weight i
+// is s[j * n + i]; the state of the whole vector follows.
 typedef void (*rule_apply_fn)(const struct rule_params *p, float l2, float *w, float *s,
                               const float *g, size_t n);
 

@@ -1,9 +1,9 @@
-// fm_step and ffm_step of every rule, made of the level's own fm_grad, ffm_grad and
-// apply_<rule>; included by ref.c and vector.inc.h.
+// fm_step and ffm_step of every rule, which call the level's own fm_grad, ffm_grad and
+// apply_<rule>. ref.c and vector.inc.h include this file.
 //
 // SPDX-License-Identifier: Apache-2.0
 
-// Gradient and update, row by row.
+// Computes the gradient of each row and applies it, row by row.
 #define STEP(rule)                                                                       \
     static void fm_step_##rule(const struct rule_params *p, const float *l2,             \
                                float *const *rows, size_t w, size_t s, const float *x,   \
@@ -25,7 +25,8 @@
             apply_##rule(p, l2[i], rows[i] + w, rows[i] + s, g, fields * k);             \
         }                                                                                \
     }
-// X(kind, name in functions) of all rules but adagrad-row, which levels may do better.
+// X(kind, name in functions) for all rules except adagrad-row, for which a level may have
+// faster functions.
 #define KERNEL_RULES(X)                                                                  \
     X(SGD, sgd)                                                                          \
     X(MOMENTUM, momentum)                                                                \

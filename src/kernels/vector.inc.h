@@ -7,8 +7,9 @@
 //   REPEATS_16(rows, n)    whether a row comes twice among the first 16, at most n; may be
 //                          left out
 //   LOAD_SOME(p, n)        the first n < 16 floats, zeros behind them; reads no further
-// and is compiled for its CPU. Nearly all else is written in the compiler's vector types,
-// which it lowers to what the level has. Same bits as ref.c: see kernels.h.
+// and is compiled for its CPU. Nearly all other code uses the compiler's vector types,
+// which it translates to the level's instructions. Results have the same bits as those of
+// ref.c (kernels.h).
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -23,7 +24,7 @@ typedef float v4 __attribute__((vector_size(16)));
 typedef int32_t v8i __attribute__((vector_size(32)));
 typedef int32_t v4i __attribute__((vector_size(16)));
 
-// One to three floats in a vector of four, zeros behind them.
+// Loads one to three floats into a vector of four, with zeros behind them.
 static inline v4 load_part(const float *p, size_t n)
 {
     if (n == 1)
@@ -43,7 +44,7 @@ static inline void store_part(float *p, v4 x, size_t n)
         _mm_store_ss(p + 2, _mm_movehl_ps((__m128)x, (__m128)x));
 }
 
-// Rules for 16, 8 and 4 floats at a time, and for the one to three at the end of n.
+// The rules for 16, 8 and 4 floats at a time, and for the last one to three of n.
 #define V v16
 #define VI v16i
 #define N(name) name##_16
@@ -77,8 +78,8 @@ static inline void store_part(float *p, v4 x, size_t n)
 #define VSTORE(p, x) store_part(p, x, n % 4)
 #include "kernels/vector_rules.inc.h"
 
-// Lanes as a tree. Halves by shuffles: taking addresses would keep sums in
-// memory all the while.
+// Adds the lanes as a tree. Shuffles select the halves, because taking addresses would
+// keep the sums in memory.
 static inline float lanes_sum_4(v4 x)
 {
     return (x[0] + x[2]) + (x[1] + x[3]);
@@ -121,7 +122,7 @@ static inline void scatter(float *const *rows, size_t col, v16 x)
         rows[i][col] = x[i];
 }
 
-// The first n < 16 lanes only.
+// Stores the first n lanes (n < 16) into rows.
 static inline void scatter_some(float *const *rows, size_t col, v16 x, size_t n)
 {
     float t[16];
@@ -130,19 +131,20 @@ static inline void scatter_some(float *const *rows, size_t col, v16 x, size_t n)
         rows[i][col] = t[i];
 }
 
-// x with zeros behind the first n < 16 lanes: the rest of a strip. Arrays have padding,
-// so rests are read whole.
+// Returns x with zeros behind the first n lanes (n < 16), for the end of a strip. Since
+// arrays have padding, the end is loaded as a whole vector.
 static inline v16 only(v16 x, size_t n)
 {
     return select_16(RANGE_16(0, n), x, (v16){0});
 }
 
 #ifndef REPEATS_16
-// Lower halves of the addresses of eight rows, which different ones seldom share; behind the
-// first n, odd numbers, which none is.
+// Returns the lower halves of the addresses of eight rows, which different rows seldom
+// share. Lanes behind the first n are odd numbers, which no address is.
 static inline v8i addresses_8(float *const *rows, size_t n)
 {
-    const v8i place = {0, 1, 4, 5, 2, 3, 6, 7}; // of the lanes after the shuffle
+    const v8i place = {0, 1, 4, 5,
+                       2, 3, 6, 7}; // the place of each lane after the shuffle
     const float *p = (const float *)(const void *)rows;
     v8i low = (v8i)_mm256_shuffle_ps(_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8), 0x88);
     v8i some = place < (int32_t)n;
@@ -209,7 +211,7 @@ static void axpy(float *y, float a, const float *x, size_t n)
         y[i] += a * x[i];
 }
 
-// The compiler makes vectors of it.
+// Returns the largest |x[i]|; the compiler vectorizes the loop.
 static float largest(const float *x, size_t n)
 {
     int32_t most = 0;
@@ -224,8 +226,9 @@ static float largest(const float *x, size_t n)
     return ret;
 }
 
-// Rows whose sums are in registers at the same time, and how many rows of w they go through
-// before the next ones do: sixteen columns of these stay in the first cache.
+// TILE_ROWS: rows of y whose sums are in registers at the same time. TILE_DEPTH: rows of
+// w that they use before the next rows of y do; sixteen columns of these fit into the
+// first-level cache.
 enum { TILE_ROWS = WIDE == 16 ? 8 : 4, TILE_DEPTH = 256, TILE_PARTS = 16 / WIDE };
 #if WIDE == 16
 typedef v16 tile_part;
@@ -237,7 +240,7 @@ typedef v8 tile_part;
 #define STORE_PART store_8
 #endif
 
-// Sixteen columns; `rows` is a constant where it is called.
+// Multiplies sixteen columns. Callers pass a constant `rows`.
 static inline __attribute__((always_inline)) void multiply_tile(float *y, size_t sy,
                                                                 const float *x, size_t sx,
                                                                 const float *w,
@@ -266,7 +269,7 @@ static inline __attribute__((always_inline)) void multiply_tile(float *y, size_t
             STORE_PART(y + r * sy + p * WIDE, sum[r][p]);
 }
 
-// Fewer than 16.
+// Multiplies fewer than 16 columns.
 static void multiply_some(float *y, const float *x, const float *w, size_t inner,
                           size_t n, size_t columns)
 {
@@ -331,7 +334,7 @@ static void bound(float *w, float low, float high, size_t n)
         kernels_ref.bound(w + i, low, high, n - i);
 }
 
-// FM: a strip of columns at a time, its sums in registers.
+// FM, one strip of columns at a time, with its sums in registers.
 #define FM_STRIP(W)                                                                      \
     static inline v##W fm_strip_##W(float *const *rows, size_t col, const float *x,      \
                                     size_t n, float *ret_sum)                            \
@@ -424,9 +427,10 @@ static void count(float *const *rows, size_t col, const float *m, float pass, fl
 
 #include "kernels/vector_apply.inc.h"
 
-// fm_step of adagrad-row with vectors of 8, the default: roots and quotients of sixteen
-// rows at once. The sums come by address: gcc forgets to clear the upper halves of the
-// vectors at the end of a function that is given one by value and is not inlined.
+// fm_step of adagrad-row with vectors of 8, the default; computes the roots and quotients
+// of sixteen rows at once. The sums are passed by address: gcc does not clear the upper
+// halves of vectors at the end of a function that gets a vector by value and is not
+// inlined.
 static void fm_step_16_rows_of_8(const struct rule_params *p, const float *l2,
                                  float *const *rows, size_t w, size_t s, const float *x,
                                  size_t n, const float *sums, float err)

@@ -3,8 +3,8 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 
-// Strips of the level's width down to 4 along n weights, and the end; more arguments come
-// behind the rule and l2.
+// Calls a rule for strips along n weights, from the level's width down to 4, and for the
+// end. The arguments of ALONG follow the rule and l2 in each call.
 #define ALONG(rule, n, ...)                                                              \
     do {                                                                                 \
         size_t i = 0;                                                                    \
@@ -45,7 +45,7 @@ static inline bool any_moves(const struct rule_params *p, const float *g, size_t
     return i < n || (p->dense && n != 0);
 }
 
-// The rate of adam: c holds 1 - beta1^t and 1 - beta2^t.
+// Updates c, which holds 1 - beta1^t and 1 - beta2^t, and returns adam's corrected rate.
 static inline float next_rate(const struct rule_params *p, float lr, float *c)
 {
     c[0] = p->beta1 * c[0] + (1 - p->beta1);
@@ -65,8 +65,8 @@ static inline float next_rate(const struct rule_params *p, float lr, float *c)
 APPLY_ADAM(adam)
 APPLY_ADAM(adamw)
 
-// Sums over the vector in the lanes of everywhere: 0 to 7 and 8 to 15. `by` is 1 where
-// weights have a state each, else 0.
+// Sums over the vector, in the order of KERNEL_LANES: lanes 0 to 7 and 8 to 15 are two
+// vectors. `by` is 1 if each weight has a state of its own, else 0.
 #define SUM_ALONG(what)                                                                  \
     static inline v8 tail_##what(const struct rule_params *p, float l2, float c,         \
                                  float *w, float *s, const float *g, size_t i, size_t n, \
@@ -111,7 +111,8 @@ SUM_ALONG(v)
 SUM_ALONG(lamb)
 SUM_ALONG(group)
 
-// Where no weight moves the sum of squares is 0 and nothing changes.
+// Updates a block of adagrad-row. If no weight takes part, the sum of squares is 0 and
+// nothing changes.
 static inline void adagrad_block(const struct rule_params *p, float l2, float *w,
                                  float *s, const float *g, size_t n)
 {
@@ -143,7 +144,7 @@ static void apply_adagrad_shared(const struct rule_params *p, float l2, float *w
     ALONG(move, n, rate);
 }
 
-// One block of adagrad-row as one vector.
+// Updates a block of adagrad-row that is one vector.
 #define ADAGRAD_BLOCK(W)                                                                 \
     static inline void adagrad_block_##W(const struct rule_params *p, float l2,          \
                                          float *w, float *s, const float *g)             \
@@ -236,7 +237,7 @@ static inline v8 gather_8(float *const *rows, size_t col)
                 rows[4][col], rows[5][col], rows[6][col], rows[7][col]};
 }
 
-// The first n lanes.
+// Stores the first n lanes into rows.
 static inline void scatter_8(float *const *rows, size_t col, v8 x, size_t n)
 {
     if (n >= 8) {
@@ -256,9 +257,10 @@ static inline v8 only_8(v8 x, size_t n)
     return n >= 8 ? x : select_8(lane < (int32_t)n, x, (v8){0});
 }
 
-// One weight in each of many rows: eight rows make one vector. CALL gives the next
-// weights from wv, gv, l2v and state[]. Where the results can't be written, the weight and
-// its OWN states stay; those of the vector behind them move on.
+// Updates one weight in each of many rows; eight rows make one vector. CALL computes the
+// next weights from wv, gv, l2v and state[]. If a result must not be written, the weight
+// and its OWN states keep their old values; the states of the whole vector, which follow
+// them, are updated.
 #define COLUMN(rule, STATES, OWN, CALL)                                                  \
     static void column_##rule(const struct rule_params *p, const float *l2,              \
                               float *const *rows, size_t w, size_t s, const float *g,    \
@@ -287,7 +289,7 @@ static inline v8 only_8(v8 x, size_t n)
         }                                                                                \
     }
 
-// The rates of adam, one for each row.
+// Updates the corrections c of eight rows; returns adam's rate for each row.
 static inline v8 next_rates(const struct rule_params *p, v8 *c)
 {
     c[0] = p->beta1 * c[0] + (1 - p->beta1);
@@ -313,7 +315,7 @@ COLUMN(adam, four, two,
 COLUMN(adamw, four, two,
        adamw_8(p, l2v, next_rates(p, state + 2), wv, gv, &state[0], &state[1]))
 
-// Those that only move values, or whose vectors are not meant to have one weight.
+// Rules that only copy values, or whose vectors usually have several weights.
 #define COLUMN_BY_ROW(rule)                                                              \
     static void column_##rule(const struct rule_params *p, const float *l2,              \
                               float *const *rows, size_t w, size_t s, const float *g,    \

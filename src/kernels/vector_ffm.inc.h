@@ -2,8 +2,8 @@
 // is usual), so 8 floats at a time is the natural width on every level; lanes 0 to 7 and
 // 8 to 15 of a sum are two accumulators.
 //
-// Memory stored in pieces must not be loaded whole soon after: the load would wait until
-// the last piece has reached the cache. So stores here are as wide as the loads that
+// If memory is stored in small parts and soon loaded as a whole, the load waits until the
+// last part has reached the cache. So stores in this file are as wide as the loads that
 // follow.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -28,7 +28,7 @@ static inline v4 high_4(v8 x)
     return (v4)_mm256_extractf128_ps((__m256)x, 1);
 }
 
-// The first n <= 8 floats, zeros behind them; reads no further.
+// Loads the first n <= 8 floats, with zeros behind them; reads no further.
 static inline v8 load_first(const float *p, size_t n)
 {
     static const int32_t lanes[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
@@ -37,9 +37,9 @@ static inline v8 load_first(const float *p, size_t n)
     return (v8)_mm256_maskload_ps(p, mask);
 }
 
-// `in` is `out` with rows and columns of vectors exchanged. Vectors of 4, all
-// fields: two of them make one store. The last store of a row may run into the next,
-// which is written after.
+// Transposes `out` into `in`, for vectors of 4 and all fields; two vectors make one
+// store. The last store of a row may overwrite the beginning of the next row, which is
+// written afterwards.
 static inline void turn_all_of_4(float *in, const float *out, size_t fields)
 {
     size_t row = fields * 4;
@@ -62,7 +62,8 @@ static inline void turn(float *in, const float *out, const uint16_t *list, size_
         }
 }
 
-// A feature's row to what its field says; the field's first one needs no clearing before.
+// Adds a feature's row, times u, to the sums of its field. The first feature of a field
+// overwrites them, so they need not be cleared.
 static inline void say(float *to, const float *v, float u, size_t row, bool first)
 {
     size_t c = 0;
@@ -79,11 +80,12 @@ static void ffm_sums(float *const *rows, size_t col, const uint16_t *slot, const
                      size_t present, float *out, float *in)
 {
     size_t row = fields * k;
-    uint64_t said = 0; // by the fields below 64; rows of others are cleared before
+    uint64_t said =
+        0; // bit per field below 64 with a feature so far; other fields are cleared first
     for (size_t i = 0; i < present; i++) {
         if (nth(list, i) >= 64)
             memset(out + nth(list, i) * row, 0, row * sizeof(float));
-        if (present < fields) // else each vector is written below
+        if (present < fields) // if all fields are present, each vector is written below
             memset(in + nth(list, i) * row, 0, row * sizeof(float));
     }
     for (size_t i = 0; i < n; i++) {
@@ -100,7 +102,7 @@ static void ffm_sums(float *const *rows, size_t col, const uint16_t *slot, const
         turn(in, out, list, present, row, k);
 }
 
-// Lanes 0 to 7 and 8 to 15.
+// A sum in two accumulators: lanes 0 to 7 and 8 to 15.
 struct lanes {
     v8 low, high;
 };
@@ -124,7 +126,7 @@ static inline void add_products(struct lanes *to, const float *a, const float *b
         to->high += load_first(a + c + 8, n - c - 8) * load_first(b + c + 8, n - c - 8);
 }
 
-// The squares of u * own.
+// Adds the squares of u * own.
 static inline void add_squares(struct lanes *to, float u, const float *own, size_t k)
 {
     for (size_t c = 0; c < k; c += 16) {
@@ -174,19 +176,18 @@ static void ffm_grad(float *const *rows, size_t col, const uint16_t *slot, const
         for (; c + 8 <= row; c += 8)
             store_8(g + c,
                     ffm_grad_8(load_8(met + c), load_8(v + c), c, own, k, eu, minus));
-        if (c <
-            row) // runs into the next feature's, which is written after, or the padding
+        if (c < row) // overwrites the next feature's, which is written later, or padding
             store_8(g + c, ffm_grad_8(load_first(met + c, row - c),
                                       load_first(v + c, row - c), c, own, k, eu, minus));
     }
 }
 
-// ffm_step of adagrad-row with vectors of 4, the default: a strip of rows at a time, in
-// three walks, so that the roots and quotients of all its blocks are pipelined without
+// ffm_step of adagrad-row with vectors of 4, the default. It goes three times through a
+// strip of rows, so that the roots and quotients of all its blocks are pipelined without
 // stalls.
 enum { STRIP_FLOATS = 2560, STRIP_ROWS = 16 };
 
-// The sums of squares of the four blocks of 4 in two vectors.
+// Returns the sums of squares of the four blocks of 4 floats in two vectors.
 static inline v4 sums_of_4(v8 a, v8 b)
 {
     __m256 qa = (__m256)(a * a), qb = (__m256)(b * b);
@@ -199,7 +200,8 @@ static inline v4 sums_of_4(v8 a, v8 b)
         _mm_unpacklo_ps(_mm256_castps256_ps128(qb), _mm256_extractf128_ps(qb, 1)));
 }
 
-// Gradients with decay into d; sums of squares into the rows' state and into n.
+// The first walk: writes gradients with decay to d, and the new sums of squares to the
+// rows' state and to n.
 static inline void ffm_walk_sums(const struct rule_params *p, float l2, const float *w,
                                  float *s, float *d, float *n, size_t row)
 {
@@ -221,7 +223,8 @@ static inline void ffm_walk_sums(const struct rule_params *p, float l2, const fl
     }
 }
 
-// If d is 0, the rate may be infinite: the weight stays.
+// The last walk: updates the weights. If d is 0, the rate may be infinite, and the weight
+// keeps its value.
 static inline void ffm_walk_move(float *w, const float *d, const float *rate, size_t row)
 {
     size_t c = 0;
@@ -242,7 +245,8 @@ static void ffm_step_of_4(const struct rule_params *p, const float *l2,
                           float err)
 {
     size_t row = fields * 4, strip = STRIP_ROWS;
-    while (strip * row > STRIP_FLOATS) // a few strips make sixteen rows: see `repeats`
+    while (strip * row >
+           STRIP_FLOATS) // so that whole strips make sixteen rows (`repeats`)
         strip /= 2;
     float d[STRIP_FLOATS + KERNEL_PADDING], rate[STRIP_FLOATS / 4 + KERNEL_PADDING];
     for (size_t at = 0; at < n; at += strip) {

@@ -1,5 +1,6 @@
-// The update rules on one vector of V (N lanes), included by vector.inc.h for each width.
-// Formulas: kernels/rule_kind.h; the same operations in the same order as ref.c.
+// The update rules on one vector of type V (N lanes), included by vector.inc.h for each
+// width. The formulas are in kernels/rule_kind.h; operations and their order are those of
+// ref.c.
 //
 // SPDX-License-Identifier: Apache-2.0
 
@@ -30,7 +31,7 @@ static inline V N(copysign)(V magnitude, V sign)
     return (V)(((VI)magnitude & INT32_MAX) | ((VI)sign & INT32_MIN));
 }
 
-// Lanes that take part in an update.
+// Returns a mask of the lanes that take part in an update.
 static inline VI N(moving)(const struct rule_params *p, V g)
 {
     return VCOMPARE(g, !=) | -(int32_t)p->dense;
@@ -41,7 +42,7 @@ static inline VI N(finite)(V x)
     return VCOMPARE(x - x, ==);
 }
 
-// The gradient with its decay; 0 where the weight takes no part.
+// Returns the gradient with its weight decay; 0 in lanes that take no part in the update.
 static inline V N(decayed)(const struct rule_params *p, V l2, V w, V g)
 {
     return N(select)(N(moving)(p, g), g + l2 * w, (V){0});
@@ -127,7 +128,7 @@ static inline V N(adamw)(const struct rule_params *p, V l2, V rate, V w, V g, V 
     return N(proximal)(p, kept - rate * *m / (VSQRT(*v) + p->beta));
 }
 
-// The direction of a weight.
+// Updates m and v; returns the direction of each weight.
 static inline V N(lamb)(const struct rule_params *p, V l2, float c, V w, V g, V *m, V *v)
 {
     g += l2 * w;
@@ -147,7 +148,7 @@ static inline V N(adam_d2sum)(const struct rule_params *p, V l2, V w, V g, V *d,
     return N(proximal)(p, w + p->lr * *m * VSQRT((*d + small) / (*n + small)));
 }
 
-// One step of ftrl's state; returns the root of the new n.
+// Updates ftrl's state by one step; returns the square root of the new n.
 static inline V N(ftrl_sums)(const struct rule_params *p, V w, V g, V *z, V *n)
 {
     V old = VSQRT(*n);
@@ -168,9 +169,9 @@ static inline V N(ftrl)(const struct rule_params *p, V l2, V w, V g, V *z, V *n)
     return N(select)(VCOMPARE(a, >), next, zero);
 }
 
-// Load, one step, store; elements that take no part keep what they had, and so do those
-// whose result must not be written (rule_params.bounded). State j of element i lies at
-// s[j * n + i]; s points at state 0 of the strip.
+// Loads a strip, does one step, and stores it. Elements that take no part keep their
+// values, and so do elements whose result must not be written (rule_params.bounded).
+// State j of element i is s[j * n + i]; s points at state 0 of the strip.
 #define UPDATE_HEAD(rule)                                                                \
     static inline void N(update_##rule)(const struct rule_params *p, float l2,           \
                                         float rate, float *w, float *s, size_t n,        \
@@ -200,7 +201,7 @@ static inline V N(ftrl)(const struct rule_params *p, V l2, V w, V g, V *z, V *n)
         VSTORE(s, N(select)(mask, a, a_old));                                            \
     }
 
-// CALL gives the next weights from wv, gv, l2v, &a, &b.
+// CALL computes the next weights from wv, gv, l2v, &a and &b.
 #define UPDATE2(rule, CALL)                                                              \
     UPDATE_HEAD(rule)                                                                    \
     {                                                                                    \
@@ -252,7 +253,8 @@ UPDATE_HEAD(assign)
     VSTORE(w, next);
 }
 
-// For rules with a state per vector: one step of this rate along the gradient.
+// For rules with a state for the whole vector: one step with this rate along the
+// gradient.
 UPDATE_HEAD(move)
 {
     (void)s, (void)n;
@@ -264,7 +266,8 @@ UPDATE_HEAD(move)
     VSTORE(w, N(select)(mask, next, wv));
 }
 
-// Adam with one m and one v for all n weights, whose old values are m_old and v_old.
+// Updates a strip by adam with one m and one v for all n weights; their old values are
+// m_old and v_old.
 static inline void N(update_adam_shared)(const struct rule_params *p, float l2,
                                          float rate, float m_old, float v_old, float *w,
                                          float *s, size_t n, const float *g)
@@ -280,7 +283,8 @@ static inline void N(update_adam_shared)(const struct rule_params *p, float l2,
     VSTORE(w, N(select)(mask, next, wv));
 }
 
-// `c` corrects for the start, `rate` is lr times the ratio of lengths.
+// Updates a strip by lamb. `c` is the bias correction, `rate` is lr times the ratio of
+// lengths.
 static inline void N(update_lamb)(const struct rule_params *p, float l2, float c,
                                   float rate, float *w, float *s, size_t n,
                                   const float *g)
@@ -296,14 +300,15 @@ static inline void N(update_lamb)(const struct rule_params *p, float l2, float c
     VSTORE(s + n, N(select)(mask, v, v_old));
 }
 
-// z beyond l1.
+// Returns z moved by l1 towards 0; 0 in lanes where |z| <= l1.
 static inline V N(shrunk)(const struct rule_params *p, V z)
 {
     V a = N(abs)(z) - p->l1;
     return N(select)(VCOMPARE(a, >), N(copysign)(a, z), (V){0});
 }
 
-// The weights of ftrl-group from their sums; `stays` is what the vector keeps.
+// Computes the weights of ftrl-group from their sums; `stays` is the fraction of its
+// length that the vector keeps.
 static inline void N(update_group)(const struct rule_params *p, float l2, float stays,
                                    float *w, float *s, size_t n, const float *g)
 {
@@ -354,7 +359,7 @@ static inline V N(of_lamb)(const struct rule_params *p, float l2, float c, float
     return r * r;
 }
 
-// Moves the sums of ftrl-group on.
+// Updates the sums of ftrl-group by one step.
 static inline V N(of_group)(const struct rule_params *p, float l2, float c, float *w,
                             float *s, size_t n, const float *g)
 {

@@ -1,8 +1,9 @@
-// Examples scored by a served model, by as many threads as want to at the same time. Nothing is
-// allocated once a thread's memory is as large as its batches, and nothing is locked.
+// Scores examples by a served model, on any number of threads at the same time. Scoring
+// takes no lock, and allocates nothing once a thread's memory is as large as its batches.
 //
-// Predictions have the bits of evaluation (train/evaluate/evaluate.h): the same functions compute
-// them, of an example by itself, or of layers in the same pieces.
+// Predictions have the bits of evaluation (train/evaluate/evaluate.h), because the same
+// functions compute them: each example by itself, or, with layers, in pieces of the same
+// size.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVE_SCORE_H

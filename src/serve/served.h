@@ -1,9 +1,9 @@
-// A saved model as it is served: one that readers score by, and a second one into which
-// the next save is loaded beside them. When that is complete, one pointer changes, so
-// that readers never wait and see rows of one save only (docs/design/0018-scoring.md).
+// A served model: one copy by which readers score, and a second copy into which the next
+// save is loaded. When the second copy is complete, one pointer changes, so that readers
+// never wait and see rows of only one save (docs/design/0018-scoring.md).
 //
-// A reader pins the copy that it reads, in a place of its own, and nobody else writes
-// there. The loader waits until no reader has pinned the copy that it is going to write.
+// A reader pins the copy that it reads in a place that no other thread writes. The loader
+// waits until no reader has pinned the copy that it will write.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVE_SERVED_H

@@ -1,12 +1,13 @@
 // Remote files: http(s)://, s3:// and (s)webhdfs://. They are listed with their sizes,
 // and read in order or from any byte on, by requests for ranges of bytes.
 //
-// Temporary failures are retried, a bounded number of times, with growing waits:
-// connections that fail or break, answers 408, 429 and 5xx. Reading goes on where it was.
-// A file whose size or version is not that of the beginning is an error: it changed.
+// Temporary failures (connections that fail or break, answers 408, 429 and 5xx) are
+// retried a limited number of times, with growing waits. Reading continues at the byte
+// where it stopped. A file whose size or version has changed since it was opened is an
+// error.
 //
-// No address here has a password in it, and no message has the query of an address, a key
-// or a token.
+// Addresses with a password are refused, and no message shows the query of an address, a
+// key or a token.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_WEB_WEB_H
