@@ -15,22 +15,22 @@ struct buf {
     char *data; // NULL until something is added; only buf_str adds a NUL
     size_t len;
     size_t cap;
-    size_t max;   // of len, in bytes
+    size_t max;   // the largest `len`, in bytes
     bool refused; // an addition would have exceeded the maximum
 };
 
 #define BUF_INIT(max_bytes) ((struct buf){.max = (max_bytes)})
 
-// All return 0, TUG_ENOMEM, or TUG_EDATA if the maximum would be exceeded. After an error
-// nothing has changed.
+// The functions that return int return 0, TUG_ENOMEM, or TUG_EDATA if the buffer would
+// exceed its maximum. After an error the buffer is unchanged.
 int buf_reserve(struct buf *b, size_t more); // makes room for `more` bytes behind len
 int buf_add(struct buf *b, const void *bytes, size_t n);
 int buf_printf(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
 // adds a JSON string in quotes, valid for any text
 int buf_json(struct buf *b, const char *text);
 int buf_json_number(struct buf *b, int digits, double x); // null if x is not finite
-const char *buf_str(struct buf *b); // terminated by a NUL; "" if empty; NULL if memory is
-                                    // out
+const char *buf_str(struct buf *b); // the data, ended by a NUL; "" if empty; NULL if
+                                    // memory is short
 void buf_clear(struct buf *b);      // empties the buffer but keeps the memory
 // After a failed call: sets *e to "WHAT: too long, more than N bytes" (TUG_EDATA), or to
 // an out-of-memory error.

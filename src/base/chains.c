@@ -1,4 +1,4 @@
-// See chains.h.
+// Hash chains whose links are inside the structs (chains.h).
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/chains.h"
@@ -33,7 +33,8 @@ struct chained *chains_again(const struct chained *x)
     return y;
 }
 
-// Keeps the order within a chain: of equal keys, the last one put is found.
+// Moves entries to new buckets. It keeps their order in a chain, so that among equal keys
+// the last entry is still found first.
 static void move(struct chained *x, struct chained **to, size_t n)
 {
     struct chained *turned = NULL;

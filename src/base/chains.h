@@ -22,7 +22,7 @@ struct chains {
     size_t n_buckets, n;
 };
 
-// Returns the entry with the key that was put last; NULL if none has it.
+// Returns the entry that was put last among those with this key; NULL if there is none.
 struct chained *chains_find(const struct chains *c, uint64_t key);
 // Returns the next entry with the same key; NULL if there is none.
 struct chained *chains_again(const struct chained *x);

@@ -1,4 +1,4 @@
-// Floats in configuration texts.
+// Parses and prints floats in configuration texts.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/decimal.h"

@@ -6,10 +6,11 @@
 
 #include <stdbool.h>
 
-enum { DECIMAL_MAX = 24 }; // with the NUL
+enum { DECIMAL_MAX = 24 }; // the longest text, including the NUL
 void decimal_print(float x, char ret[DECIMAL_MAX]);
 
-// Parses the whole text as a finite number; false if it is not one, or too large.
+// Parses the whole text as a finite number. Returns false if it is not a number, or too
+// large.
 bool decimal_parse(const char *text, float *ret);
 
 #endif

@@ -29,7 +29,7 @@ enum { ERR_TEXT_MAX = 1024 };
 
 struct err {
     int code;
-    char text[ERR_TEXT_MAX]; // cut if too long
+    char text[ERR_TEXT_MAX]; // a text that is too long is cut
 };
 
 #define PRINTF_LIKE(fmt, args) __attribute__((format(printf, fmt, args)))
@@ -45,8 +45,8 @@ int err_sys(struct err *e, int code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 // returns TUG_EINTERNAL if e is NULL or was not set.
 int err_wrap(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
-// For a system error number (libuv's negative ones count, too): appends the limit that
-// was reached, if any, and the remedy. Returns e->code, or 0 if e is NULL.
+// Appends to *e the limit that a system error number (or a negative one of libuv) shows
+// to be reached, if any, and the remedy. Returns e->code, or 0 if e is NULL.
 int err_limit(struct err *e, int error);
 
 // Reports that there is no memory for `what`; returns TUG_ENOMEM.

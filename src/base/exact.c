@@ -1,4 +1,4 @@
-// See exact.h.
+// Exact sums of doubles (exact.h): merging sums and reading their value.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/exact.h"

@@ -1,4 +1,5 @@
-// Exact sums of doubles: they have the same bits for any order and division of the terms.
+// Exact sums of doubles: a sum has the same bits for any order of its terms, and however
+// they are divided into partial sums.
 //
 // A double is an integer of 53 bits times a power of two, so any sum of doubles is an
 // integer number of units of 2^-1074. The sum is kept in limbs of 32 bits, each in a
@@ -20,7 +21,7 @@ enum {
     EXACT_TOP = 1 << 20,  // a bound on the last limb, far beyond any real sum
 };
 
-// A zeroed struct is 0.
+// A sum. A zeroed struct is the sum 0.
 struct exact {
     int64_t limb[EXACT_LIMBS]; // the lowest limb first
     double special;            // sum of the terms that are infinite or NaN

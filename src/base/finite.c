@@ -1,5 +1,5 @@
-// All values are checked before the result is used: without a branch in the loop, the
-// compiler vectorizes it.
+// Checks whether floats are finite. The loops check all values before the result is used,
+// because the compiler vectorizes only a loop without a branch.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/finite.h"

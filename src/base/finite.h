@@ -14,7 +14,8 @@ bool finite_below(const void *floats, size_t n, float limit);
 // smaller.
 bool finite_when_bf16(const void *floats, size_t n);
 bool finite_bf16(const void *halves, size_t n);
-// Numbers of IEEE 754 binary16 and binary64.
+// Return whether all numbers of IEEE 754 binary16 (halves) or binary64 (doubles) are
+// finite.
 bool finite_halves(const void *halves, size_t n);
 bool finite_doubles(const void *doubles, size_t n);
 

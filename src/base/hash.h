@@ -24,7 +24,7 @@ static inline uint64_t mix64(uint64_t x)
 // checksums.
 uint64_t hash_bytes(const void *bytes, size_t n, uint64_t seed);
 
-// Computes the same hash for bytes that arrive piece by piece.
+// Computes the hash of hash_bytes for bytes that arrive in several parts.
 struct hash_stream {
     _Alignas(64) unsigned char state[576]; // the library's state
 };

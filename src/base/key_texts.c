@@ -1,4 +1,4 @@
-// See key_texts.h.
+// Memory of the texts of keys (key_texts.h).
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/key_texts.h"

@@ -4,7 +4,7 @@
 #ifndef TUG_BASE_PLURAL_H
 #define TUG_BASE_PLURAL_H
 
-// The ending of the noun for n things, for "row%s" and "pass%s".
+// Gives the ending of the noun for n things, in formats such as "row%s" and "pass%s".
 #define PLURAL_S(n) ((n) == 1 ? "" : "s")
 #define PLURAL_ES(n) ((n) == 1 ? "" : "es")
 

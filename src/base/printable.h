@@ -20,7 +20,7 @@ size_t printable_not_utf8(const char *text, size_t n);
 // Returns how many of the n bytes were copied.
 size_t printable_copy(char *to, size_t cap, const char *text, size_t n);
 
-// Appends n bytes to *b with the same escapes. Fails as buf_add does.
+// Appends n bytes to *b, escaped as by printable_copy. Fails as buf_add does.
 struct buf;
 int printable_add(struct buf *b, const char *text, size_t n);
 

@@ -17,20 +17,20 @@ static inline uint64_t random_u64(uint64_t seed, uint64_t stream, uint64_t count
     return mix64(b + counter * 0x9e3779b97f4a7c15ull);
 }
 
-// Uniform in [0, 1) with 24 bits, which a float holds exactly.
+// Returns a number that is uniform in [0, 1), with 24 bits, which a float holds exactly.
 static inline float random_f32(uint64_t seed, uint64_t stream, uint64_t counter)
 {
     return (float)(random_u64(seed, stream, counter) >> 40) * 0x1p-24f;
 }
 
-// Uniform in [0, 1) with 53 bits.
+// Returns a number that is uniform in [0, 1), with 53 bits.
 static inline double random_f64(uint64_t seed, uint64_t stream, uint64_t counter)
 {
     return (double)(random_u64(seed, stream, counter) >> 11) * 0x1p-53;
 }
 
-// Uniform in [0, n) for n > 0, without a division (Lemire 2019, without its rejection
-// step: the bias is below n / 2^64).
+// Returns an integer that is uniform in [0, n) for n > 0, without a division (Lemire
+// 2019, without its rejection step: the bias is below n / 2^64).
 static inline uint64_t random_below(uint64_t seed, uint64_t stream, uint64_t counter,
                                     uint64_t n)
 {

@@ -254,7 +254,7 @@ static int load_option(struct options *o, struct words *w, const struct option_g
 static int load_words(struct options *o, struct words *w, struct err *e)
 {
     const struct option_giver by = {OPTION_ARGS, "command line", ++o->loads};
-    bool plain = false; // after "--"
+    bool plain = false; // true after the word "--"
     for (w->i = 0; w->i < w->n; w->i++) {
         const char *word = w->at[w->i];
         if (!plain && strcmp(word, "--") == 0)

@@ -87,7 +87,7 @@ struct option_table {
     const char *operands;
     // The choice option whose words are presets of other options. presets[i] has the
     // settings of word i, as "epochs=1 lr=0.05", for options that no other source sets.
-    // The first word has none.
+    // The first word has no settings.
     const char *preset;
     const char *const *presets;
 };
@@ -117,7 +117,7 @@ enum { OPTIONS_INCOMPLETE = 1 };
 int options_parse(struct options **ret, const struct option_table *t, int argc,
                   char *const *argv, void *values, unsigned flags, struct err *e);
 void options_close(
-    struct options *o); // NULL is fine; the strings in the values go with it
+    struct options *o); // NULL is fine; also frees the strings in the values
 
 // Makes a copy of o, whose values are in the struct `values`, a copy of o's. It must be
 // closed before o.
@@ -137,12 +137,13 @@ bool options_help_wanted(const struct options *o);
 enum option_source options_source(const struct options *o, size_t i);
 const char *options_place(const struct options *o, size_t i);
 int options_text(const struct options *o, size_t i, struct buf *b);
-bool options_given(const struct options *o,
-                   const char *name); // by anything but the default
+bool options_given(
+    const struct options *o,
+    const char *name); // returns whether any source but the default has set the option
 // Returns whether a source other than the default and a preset gave the option.
 bool options_said(const struct options *o, const char *name);
-// Returns the first option under this heading that options_said is true for; NULL if none
-// is.
+// Returns the first option under this heading for which options_said is true; NULL if
+// there is none.
 const char *options_given_of_group(const struct options *o, const char *group);
 
 // Write the manual from the table: options_help for a terminal of `width` columns (0 or

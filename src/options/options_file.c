@@ -31,8 +31,8 @@ struct file {
 // The mapping that is being read: the command whose names it has, and the prefix of the
 // names.
 struct section {
-    const struct option_table
-        *table;         // if it is another command's table, the section is skipped
+    // If it is another command's table, the section is skipped.
+    const struct option_table *table;
     const char *prefix; // NULL, or "optimizer"
 };
 
@@ -100,7 +100,7 @@ static int assign_sequence(struct file *f, size_t i, struct err *e)
     }
 }
 
-// Returns whether the option takes one text with commas ("COLUMN,...").
+// Returns whether the value of the option is one text with commas ("COLUMN,...").
 static bool takes_commas(const struct option *o)
 {
     size_t n = o->metavar != NULL ? strlen(o->metavar) : 0;

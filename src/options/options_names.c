@@ -122,7 +122,8 @@ static void nearest_option(const struct option_table *t, const char *given, size
     option_words("config set help", nearest_see, &n);
 }
 
-// Names that other programs use: Python libraries, `paddle train`, `paddle pserver`.
+// Names of options in other programs (Python libraries, `paddle train`, `paddle
+// pserver`), and tug's option for each.
 static const char *const synonyms[][2] = {
     {"alpha", "l1"},
     {"average-window", "average"},

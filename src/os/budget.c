@@ -9,7 +9,8 @@
 #include "os/clock.h"
 
 #define LEAST ((uint64_t)64 << 20)
-#define MOST ((uint64_t)4 << 30) // a message of the greatest length fits its share
+// With this limit, a message of the greatest length fits the share of its kind.
+#define MOST ((uint64_t)4 << 30)
 #define SHORT_NS (5 * SECOND_NS)
 
 enum { EIGHTHS = 8 };

@@ -15,12 +15,12 @@
 
 enum budget_kind {
     BUDGET_LINKS,   // links and the buffers of TLS
-    BUDGET_BODIES,  // messages received in part
+    BUDGET_BODIES,  // messages of which a part has arrived
     BUDGET_QUEUED,  // answers that the peer has not received yet
     BUDGET_PENDING, // requests that wait for an answer, and contributions to batches
     BUDGET_LISTS,   // lists of keys that peers refer to by signature
-    BUDGET_CLOCKS,  // which pushes were applied, by session and piece
-    BUDGET_REST,    // memory kept for reuse; not counted among the others
+    BUDGET_CLOCKS,  // records of the applied pushes, by session and piece
+    BUDGET_REST,    // memory that is kept for reuse; no other kind counts it
     BUDGET_KINDS
 };
 
@@ -48,7 +48,7 @@ void budget_give(struct budget *b, enum budget_kind kind, uint64_t n);
 
 // Returns whether n bytes could be taken now; does not count a refusal.
 bool budget_fits(const struct budget *b, enum budget_kind kind, uint64_t n);
-// the greatest number of bytes at a time
+// returns the most bytes that could ever be taken at the same time
 uint64_t budget_most(const struct budget *b, enum budget_kind kind);
 uint64_t budget_used(const struct budget *b, enum budget_kind kind);
 
@@ -63,6 +63,7 @@ void budget_closed(struct budget *b); // counts a link that was closed for lack 
 // closed.
 bool budget_short(const struct budget *b, uint64_t now);
 
-const char *budget_name(enum budget_kind kind); // as `tug status` shows it
+const char *budget_name(
+    enum budget_kind kind); // returns the name that `tug status` shows
 
 #endif

@@ -10,7 +10,7 @@
 
 #define SECOND_NS ((uint64_t)1000000000)
 
-uint64_t clock_ns(void);      // monotonic
+uint64_t clock_ns(void);      // monotonic time
 uint64_t clock_unix_ns(void); // time since 1970, for names and logs
 
 static inline uint64_t clock_earlier(uint64_t a, uint64_t b)

@@ -36,8 +36,8 @@ struct command {
     enum command_way way;
     pid_t pid;    // 0: the command is not running
     pid_t keeper; // process id of the keeper and of the group; 0: none
-    int leash;    // our end of the keeper's pipe
-    int pipe;     // our end of the command's pipe
+    int leash;    // this process's end of the keeper's pipe
+    int pipe;     // this process's end of the command's pipe
     int complaints;
     bool broken; // the command no longer reads its input
 };

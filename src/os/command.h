@@ -21,23 +21,25 @@ enum command_way { COMMAND_WRITE, COMMAND_READ };
 struct command;
 
 // Runs `text` by /bin/sh. If this process is killed, the command and all processes that
-// it started are killed, too. `fd`, which the caller keeps, is its other end: its
-// standard output (COMMAND_WRITE) or its standard input (COMMAND_READ).
+// it started are killed, too. `fd`, which stays the caller's, becomes the command's
+// standard output (COMMAND_WRITE) or standard input (COMMAND_READ).
 int command_begin(struct command **ret, const char *text, enum command_way way, int fd,
                   struct err *e);
 int command_write(struct command *c, const void *bytes, size_t n, struct err *e);
-// *ret_n is 0 only at the end of the output; command_end says whether the command has
-// succeeded.
+// Reads a part of the command's output. *ret_n is 0 only at its end; then command_end
+// returns whether the command has succeeded.
 int command_read(struct command *c, void *bytes, size_t cap, size_t *ret_n,
                  struct err *e);
-int command_fd(const struct command *c);           // our end of the pipe, for poll
-bool command_ended(const struct command *c);       // command_end would not wait
+int command_fd(
+    const struct command *c); // returns this process's end of the pipe, for poll
+bool command_ended(
+    const struct command *c); // returns whether command_end would return without waiting
 int command_end(struct command *c, struct err *e); // waits; frees c, also on failure
 // Ends the command and the processes it started, at any time; frees c. `c` may be NULL.
 void command_abort(struct command *c);
 
-// A file at `path` with the output of the command `text` for the bytes that are written.
-// The file exists only if it is complete and the command has succeeded.
+// A file at `path` that gets the output of the command `text`; the bytes written go to
+// the command. The file appears only if it is complete and the command has succeeded.
 struct command_file;
 int command_file_create(struct command_file **ret, const char *text, const char *path,
                         struct err *e);

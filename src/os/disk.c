@@ -1,5 +1,5 @@
-// A countdown to a failure in front of each system call, as in base/alloc.c in front of
-// each allocation.
+// Makes system calls that change the disk. A countdown before each call lets a test make
+// the n-th call fail, as base/alloc.c does for allocations.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "os/disk.h"

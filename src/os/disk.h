@@ -25,9 +25,9 @@ int disk_sync(int fd); // syncs a file or a directory
 int disk_rename_at(int dir, const char *from, const char *to);
 int disk_make_dir(const char *path);
 int disk_make_dir_at(int dir, const char *name);
-int disk_make_own_dir(const char *path); // only this account may enter it
-int disk_make_temp_dir(char *path); // the same; `path` ends in XXXXXX, which become the
-                                    // name
+int disk_make_own_dir(const char *path); // only this account may enter the directory
+int disk_make_temp_dir(char *path);      // as disk_make_own_dir; `path` ends in XXXXXX,
+                                         // which the name replaces
 int disk_set_mode(int fd, mode_t mode);
 int disk_remove(const char *path); // removes a file, an empty directory, or a link itself
 int disk_remove_at(int dir, const char *name);     // removes a file or a link itself

@@ -33,9 +33,10 @@ struct file_writer {
     char *pending;
     size_t n_pending;
     uint64_t written;
-    uint64_t on_file; // bytes that write has handed to the system
-    uint64_t started; // bytes of these that the system was told to write to the disk
-    int failed;       // errno of the first failed write; later writes fail, too
+    uint64_t on_file; // number of bytes that were written to the system
+    // Of these, the number that the system was told to write to the disk.
+    uint64_t started;
+    int failed; // errno of the first failed write; later writes fail, too
 };
 
 static int too_large(const char *path, const struct buf *b, struct err *e)

@@ -14,18 +14,20 @@
 #include "base/buf.h"
 #include "base/err.h"
 
-// Values of `root` below. FILE_ANYWHERE: the path is an ordinary path. FILE_OWN, for new
-// files: the same, but the program chose the name, not the user, so that a link of this
-// name is replaced and its target stays. Other values: `root` is an open directory, the
-// path lies below it, and neither ".." nor a link leads out (os/below.h).
+// Values of the argument `root`. FILE_ANYWHERE: the path is an ordinary path. FILE_OWN,
+// for new files: an ordinary path whose name the program has chosen, not the user; a link
+// with this name is replaced, and its target stays. Any other value is an open directory:
+// the path lies below it, and neither ".." nor a link can lead out of it (os/below.h).
 enum { FILE_ANYWHERE = -1, FILE_OWN = -2 };
 
 // Reads a whole regular file of at most b->max bytes.
 int file_read(const char *path, struct buf *b, struct err *e);
 int file_read_in(int root, const char *path, struct buf *b, struct err *e);
-// For text that people write: skips the byte order mark that some editors put in front.
+// Reads a text file that people write: as file_read, without the byte order mark that
+// some editors put in front.
 int file_read_text(const char *path, struct buf *b, struct err *e);
-// For a secret key: warns if other accounts can read it.
+// Reads a file with a secret key: as file_read, with a warning if other accounts can read
+// the file.
 int file_read_secret(const char *path, struct buf *b, struct err *e);
 // Opens a file for reading, which need not be a regular file.
 int file_open(int root, const char *path, int *ret_fd, struct err *e);
@@ -58,8 +60,9 @@ FILE *file_open_text(const char *path, bool fresh);
 // errno on failure; ELOOP for a link.
 int file_open_lock(const char *path);
 
-int file_make_dir(const char *path, struct err *e);     // like mkdir -p
-int file_make_new_dir(const char *path, struct err *e); // TUG_EIO if it exists
+int file_make_dir(const char *path,
+                  struct err *e); // also makes missing parents, as mkdir -p
+int file_make_new_dir(const char *path, struct err *e); // TUG_EIO if the directory exists
 int file_sync_dir(const char *path, struct err *e);
 
 // Locks a directory for this process until file_unlock_dir or its end. Returns TUG_EUSAGE
@@ -81,8 +84,8 @@ DIR *file_open_real_dir(const char *path);
 // Removes a file, a link itself, or a directory that contains only files and links.
 // Succeeds if nothing is there.
 int file_remove_tree(const char *path, struct err *e);
-// The same for a directory that this process has made, which may contain directories down
-// to `depth` levels.
+// As file_remove_tree, for a directory that this process has made. It may contain
+// directories, down to `depth` levels.
 int file_remove_deep(const char *path, int depth, struct err *e);
 
 // Sets ret_path to "DIR/NAME"; returns TUG_EUSAGE if that is too long.

@@ -12,8 +12,8 @@
 #include <stddef.h>
 
 struct interrupt {
-    int wake_fd;             // -1: none
-    const atomic_bool *flag; // NULL: none
+    int wake_fd;             // the wait ends when it is readable; -1: none
+    const atomic_bool *flag; // the wait ends when it is true; NULL: none
 };
 
 #define INTERRUPT_NEVER ((struct interrupt){.wake_fd = -1})

@@ -22,7 +22,7 @@ struct library {
     } * functions;
     size_t n;
     int (*begin)(struct err *e); // called once when all functions were found; NULL: none
-    // The result of loading:
+    // The result of loading.
     pthread_mutex_t lock; // begins as PTHREAD_MUTEX_INITIALIZER
     bool tried;
     int rc;

@@ -26,10 +26,10 @@ static atomic_int max_level = LOG_INFO;
 static atomic_int wanted[LOG_DEBUG + 1]; // per level, the number of calls of log_want
 static void (*_Atomic rewrite_by)(char *text);
 static pthread_mutex_t file_lock = PTHREAD_MUTEX_INITIALIZER;
-// Protected by file_lock:
+// file_lock guards the following variables.
 static int file_fd = -1;
 static char file_path[FILE_PATH_MAX];
-static struct err file_error; // the first error
+static struct err file_error; // the first error of writing to the file
 
 enum log_level log_set_level(enum log_level level)
 {

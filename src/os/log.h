@@ -11,23 +11,25 @@
 
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
-enum log_level log_set_level(enum log_level level); // returns the level before
-// log_want sets the level during a program's call; if several calls run at a time, the
-// quietest level counts. log_unwant ends it and needs the same level.
+enum log_level log_set_level(enum log_level level); // returns the previous level
+// log_want sets the level for the time of a program's call; if several calls run at the
+// same time, the quietest level counts. log_unwant, with the same level, ends this.
 void log_want(enum log_level level);
 void log_unwant(enum log_level level);
 bool log_shows(enum log_level level); // returns whether messages of that level are
                                       // written
 
-// Also appends lines, with their times, to this file. NULL: to none.
+// Appends all further lines, with their times, to this file, too. NULL: to no file.
 int log_set_file(const char *path, struct err *e);
 // Returns 0 if all lines were written to the file or there is none; else the first error.
 int log_check_file(struct err *e);
 
-// Passes every line to `rewrite` first, which may shorten it in place; NULL: to none.
+// Sets a function that gets every line before it is written and may shorten it in place.
+// NULL: no function.
 void log_rewrite_by(void (*rewrite)(char *text));
 
-// Makes the text printable (base/printable.h), since it may contain names from outside.
+// Writes a line, after making it printable (base/printable.h), since it may contain names
+// from outside.
 void log_write(enum log_level level, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 #define log_error(...) log_write(LOG_ERROR, __VA_ARGS__)

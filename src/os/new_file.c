@@ -45,7 +45,7 @@ static size_t kept_bytes(const char *name)
     return n + BESIDE_MORE <= NAME_MAX ? n : NAME_MAX - BESIDE_MORE;
 }
 
-// Removing temporary files of ended processes.
+// Removal of temporary files of ended processes.
 
 static void sweep_one(int dir, const char *name)
 {
@@ -303,7 +303,7 @@ static void close_both(struct new_file *f)
     f->fd = f->dir = -1;
 }
 
-// Keeps the lock until the file has its name.
+// Syncs the file and gives it its name. It keeps the lock until then.
 int new_file_finish(struct new_file *f)
 {
     if (!f->straight &&

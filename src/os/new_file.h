@@ -29,8 +29,8 @@
 enum { NEW_FILE_SHARED = 0644 };
 
 struct new_file {
-    int dir, fd;   // -1: not open. The caller writes to fd
-    bool straight; // written directly, not under a temporary name
+    int dir, fd;   // the file and its directory; -1: not open. The caller writes to fd
+    bool straight; // true: written directly; false: under a temporary name
     char name[NAME_MAX + 1], beside[NAME_MAX + 1]; // names in `dir`
 };
 
@@ -43,8 +43,8 @@ int new_file_open(struct new_file *f, int root, const char *path, mode_t mode,
 // directory; if it returns TUG_EIO, the file exists all the same.
 int new_file_finish(struct new_file *f);
 int new_file_sync_dir(struct new_file *f, const char *path, struct err *e);
-void new_file_drop(struct new_file *f); // fine after new_file_finish, and for a file that
-                                        // is not open
+void new_file_drop(struct new_file *f); // may be called after new_file_finish, and if
+                                        // no file is open
 
 // Returns the length of the name that a temporary file belongs to (a long name is cut); 0
 // for other files.

@@ -205,7 +205,7 @@ bool route_is_own(const char *host)
     if (resolve(host, SOCK_STREAM, &all, NULL) != 0)
         return false;
     for (struct addrinfo *a = all; a != NULL && !own; a = a->ai_next)
-        own = bind_any(a, &port) == 0; // an address of another machine cannot be bound
+        own = bind_any(a, &port) == 0; // only an address of this machine can be bound
     freeaddrinfo(all);
     return own;
 }

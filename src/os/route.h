@@ -16,9 +16,9 @@ enum { ROUTE_ADDRESS_MAX = 64 };
 // Sends nothing, except to look up the name.
 int route_address(const char *to, char ret[ROUTE_ADDRESS_MAX], struct err *e);
 
-// Gets the address of this machine that others most likely reach: that of the default
-// route, else that of the first interface that is not a bridge of containers or virtual
-// machines. Returns false if there is only loopback.
+// Gets the address of this machine that other machines most likely reach: the address of
+// the default route, or else of the first interface that is not a bridge of containers or
+// virtual machines. Returns false if this machine has only loopback.
 bool route_own(bool six, char ret[ROUTE_ADDRESS_MAX]);
 
 // Splits "HOST:PORT" or "[ADDRESS]:PORT", with or without "tcp://", into host and port.

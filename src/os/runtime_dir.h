@@ -37,21 +37,21 @@ int runtime_dir_check(const char *path, struct err *e);
 // process leaves.
 bool runtime_socket_is_dead(const char *path);
 
-// Removes dead sockets from a directory of ours, except one that was just made.
+// Removes dead sockets from a directory of this user, except sockets that were just made.
 void runtime_dir_sweep(const char *dir);
 
 // Calls `each` with the path of each file whose name has this beginning and end, in all
 // safe places, in any order.
 void runtime_dir_list(const char *begins, const char *ends,
                       void (*each)(void *ctx, const char *path), void *ctx);
-// The same for one directory.
+// Does what runtime_dir_list does, for one directory.
 void runtime_dir_list_in(const char *dir, const char *begins, const char *ends,
                          void (*each)(void *ctx, const char *path), void *ctx);
 
-// Takes the lock that a process needs to replace a file here or to remove a leftover, so
-// that no process removes a file that was just put there. Returns -1 if it could not be
-// had within a second, or the file system has no locks. The caller closes the descriptor
-// to release it.
+// Takes the lock that a process needs to replace a file in the directory or to remove a
+// leftover, so that no process removes a file that another one has just put there.
+// Returns -1 if it could not be had within a second, or the file system has no locks. The
+// caller closes the descriptor to release it.
 int runtime_dir_lock(const char *dir);
 
 #endif

@@ -22,8 +22,8 @@ int team_size(const struct team *t);
 // be nested, and only one thread may call it.
 void team_run(struct team *t, team_fn fn, void *arg);
 
-// Inside a run: waits until every member has called it. All members must call it equally
-// often.
+// Waits until every member has called team_barrier. It is called within a run, equally
+// often by all members.
 void team_barrier(struct team *t);
 
 #endif

@@ -1,5 +1,6 @@
-// See temp_home.h. A directory is made and locked under a name that no sweep removes
-// while it is young, and then renamed.
+// Makes and removes directories in $TMPDIR (temp_home.h). A directory is first made and
+// locked under a name that no sweep removes while the directory is young, and then
+// renamed.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "os/temp_home.h"

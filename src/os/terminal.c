@@ -14,8 +14,8 @@
 enum { COLUMNS_MAX = 400 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static size_t drawn; // characters of the line now drawn; under lock
-static bool dotted;  // a line of dots is open; under lock
+static size_t drawn; // number of characters of the drawn line; the lock guards it
+static bool dotted;  // whether a line of dots is open; the lock guards it
 
 bool terminal_can_draw(void)
 {
