@@ -215,8 +215,8 @@ struct tug_message {
     int32_t head, priority;
     bool request; // true: a request; false: an answer to a request
     bool simple;  // true: the message has a body; false: it has data
-    bool push,
-        pull; // for a message with data: whether it belongs to a push, a pull or both
+    // Whether a message with data belongs to a push, a pull or both.
+    bool push, pull;
     uint32_t app, customer;    // the ids of the customer that made the request
     uint32_t timestamp;        // the request's timestamp at that customer
     uint32_t sender, receiver; // node ids

@@ -282,8 +282,8 @@ struct tug_kvstore_server_options {
     // Handles a worker's command (tug_kvstore_command). If it does not return 0, the
     // command fails with this code and tug_last_error's sentence.
     int (*controller)(void *ctx, int32_t head, const void *body, size_t body_bytes);
-    tug_updater_fn
-        updater; // replaces the workers' optimizer; NULL: the optimizer is used
+    // Replaces the workers' optimizer. NULL: the optimizer is used.
+    tug_updater_fn updater;
     void *ctx;
 };
 struct tug_kvstore_server;

@@ -174,9 +174,9 @@ struct accessor_update {
     // The gradients of each group, for each row.
     const float *const *gradients[ACCESSOR_MAX_GROUPS];
     // These two are not read if rows do not have a count; both are then 1 for every row.
-    const float *occurrences; // of each row: the number of its occurrences in the batch
+    const float *occurrences; // number of occurrences of each row in the batch
     const float *
-        // Of each row: the sum of u^2 over its occurrences, u being the feature's value.
+        // The sum of u^2 over each row's occurrences, u being the feature's value.
         squares;
 };
 void accessor_apply(struct accessor_scratch *s, const struct accessor_update *u);

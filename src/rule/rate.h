@@ -53,7 +53,7 @@ struct rate {
     float end;
     float power;
     bool stairs;
-    // Of piecewise: from step from[i] on the factor is to[i]; from[] ascends.
+    // Pieces of piecewise: from step from[i] on the factor is to[i]; from[] ascends.
     uint32_t n_pieces;
     uint64_t from[RATE_PIECES];
     float to[RATE_PIECES];

@@ -107,8 +107,7 @@ struct synth_summary {
     uint64_t bytes;     // size of the training file
     double seconds;     // time for the training file
     double auc,
-        // Of the true model on the test rows, or, without a test file, on the training
-        // rows.
+        // Loss of the true model on the test rows, or, without a test file, on the training rows.
         logloss;
     double expected_auc;
     double linear_auc; // AUC of the linear part alone: roughly the best that a linear

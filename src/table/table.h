@@ -76,7 +76,7 @@ void table_find(struct table *t, const uint64_t *keys, size_t n, uint32_t *ret_h
 // the table stays valid.
 int table_rows(struct table *t, const uint64_t *keys, size_t n, uint32_t *ret_handles);
 
-// Creates rows for keys that the caller has just searched in vain. Their values are
+// Creates rows for keys that the caller has just searched and not found. Their values are
 // undefined: the caller writes them before any thread reads the rows.
 int table_rows_unset(struct table *t, const uint64_t *keys, size_t n,
                      uint32_t *ret_handles);
