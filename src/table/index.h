@@ -125,8 +125,8 @@ bool index_search(const struct index *ix, uint64_t hash, uint64_t key,
 int index_insert(struct index *ix, uint64_t hash, uint32_t handle);
 void index_erase(struct index *ix, uint64_t hash, const struct index_place *place);
 
-// The values of an index that a reader without the lock needs; it reads them once for many keys. If it is
-// outdated, keys are not found, and seq has changed.
+// The values of an index that a reader without the lock needs; it reads them once for
+// many keys. If it is outdated, keys are not found, and seq has changed.
 struct index_view {
     struct index_line *lines;
     uint64_t n, m, frontier;

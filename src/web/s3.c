@@ -199,8 +199,8 @@ static int make_request(const struct address *a, const char *key, const char *qu
     struct target t;
     struct buf path = BUF_INIT(HTTP_URL_MAX);
     TRY(read_account(&who, e));
-    q->wanted =
-        "x-amz-bucket-region"; // the answer names the right region in it if the request went to another one
+    // If the request went to another region, the answer names the right one.
+    q->wanted = "x-amz-bucket-region";
     find_target(&who, a->host, &t);
     int rc = add_path(&t, a, key, &path);
     if (rc == 0)
