@@ -1,5 +1,6 @@
-// The mean of the parameters on a cluster: the trained parameters keep their bits, the
-// mean is validated, tested and saved, and a run that goes on takes both.
+// Averaging of parameters (--average) on a cluster: averaging does not change the trained
+// parameters, validation, tests and saves use the mean, and a resumed run restores the
+// trained parameters and the mean.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/alloc.h"
@@ -26,7 +27,7 @@ static const char *rows_of(const char *out, const char *table)
     return to;
 }
 
-// Reads below the line that names the table.
+// Whether both files have the same text behind their first line, which names the table.
 static bool same_rows(const char *a, const char *b)
 {
     size_t n;
@@ -61,7 +62,8 @@ static void mean_of_a_run(void **state)
     same_training("two", "plain");
 }
 
-// The best pass is one of the means, and a save holds it, the mean of now and what is trained.
+// The mean after some pass has the best validation loss. A save holds this best mean, the
+// current mean, and the trained parameters.
 static void best_of_means(void **state)
 {
     (void)state;

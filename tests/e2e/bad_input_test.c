@@ -1,5 +1,5 @@
-// Data that cannot be right: each kind gets its exit status and one line
-// that says where and why.
+// Broken data: for each kind of mistake, the command ends with its exit status and prints
+// one line that names the place and the cause.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/command.h"
@@ -8,8 +8,8 @@
 
 #include "data/input/encode.h"
 
-// One line of an example, twenty times, with labels of both kinds: enough to be trained
-// on.
+// Returns twenty examples with these features, with labels of both classes: enough to
+// train on.
 static char *good_lines(const char *features)
 {
     char *text = mem_alloc(20 * (strlen(features) + 4) + 1);
@@ -20,7 +20,7 @@ static char *good_lines(const char *features)
     return text;
 }
 
-// "data" is twenty good lines and then `line`.
+// Writes twenty good lines and then `line` to the file "data".
 static void write_after_good(const char *features, const char *line)
 {
     char *text = good_lines(features);
@@ -38,7 +38,8 @@ static int train(const char *format)
                format);
 }
 
-// One line only, and the words in it.
+// Checks that standard error has exactly one line, and that it contains the expected
+// words.
 static void is_one_line(void)
 {
     size_t n = strcspn(e2e_err, "\n");
@@ -77,7 +78,8 @@ static void no_data(void **state)
     e2e_says("(4) no data at 'data4': there is no such file");
     files_write("data", "");
     refused("libsvm", "data", "empty");
-    tug_ends(3, "train --data data data2 --format libsvm"); // seen without reading it
+    // Found before any data is read.
+    tug_ends(3, "train --data data data2 --format libsvm");
     e2e_says("2 problems: (1) no data at 'data2': ");
     e2e_says("(2) 'data' is empty");
     e2e_stdin = "data";
@@ -96,7 +98,7 @@ static void no_data(void **state)
     files_remove("data");
     tug_ends(3, "train --data no*thing --format libsvm --model lr");
     e2e_says("no data at 'no*thing': the pattern matches nothing");
-    // Lines, but none with an example.
+    // The file has lines, but no line has an example.
     files_write("data", "\n\n# nothing\n\n");
     refused("libsvm", "data", "no example");
     files_write("data", "click,site\n");
@@ -109,7 +111,7 @@ static void no_test_data(void **state)
     write_after_good("1:1", "");
     tug_ends(3, "train --data data --format libsvm --test missing");
     e2e_says("no data at 'missing': there is no such file or directory");
-    // Said before hours of training.
+    // The error comes before training, which may take hours.
     assert_null(strstr(e2e_err, "pass 1"));
     tug_ends(3, "train --data data --format libsvm --valid missing");
     e2e_says("no data at 'missing': there is no such file or directory");
@@ -180,13 +182,14 @@ static void unusual_but_right(void **state)
 {
     (void)state;
     fine("libsvm", "1 1:1\r\n0 2:1\r\n", 2); // CRLF
-    fine("libsvm", "1 1:1\n0 2:1", 2);       // no newline at the end
+    fine("libsvm", "1 1:1\n0 2:1", 2);       // the last line has no newline
     fine("libsvm", "1 1:1\r\n0 2:1\r", 2);
     fine("libsvm", "+1 0:1\n-1 18446744073709551615:1\n", 2);
     fine("libsvm", "1\n0\n", 2); // no features
     fine("csv", "click,site\r\n1,a\r\n0,b", 2);
     fine("libffm", "1 0:0:1\r\n0 0:1:1", 2);
-    // The model of CRLF lines is that of the others: nothing sticks to the last value.
+    // Lines that end in CRLF give the same model as lines that end in LF: the CR does not
+    // become a part of the last value.
     files_write("a", "1 1:1 2:0.5\n0 2:1 1:2\n");
     files_write("b", "1 1:1 2:0.5\r\n0 2:1 1:2\r\n");
     for (const char *f = "a"; *f == 'a' || *f == 'b'; f = *f == 'a' ? "b" : "") {
@@ -196,7 +199,8 @@ static void unusual_but_right(void **state)
     e2e_same_model("out-a", "out-b");
 }
 
-// A line of 10 MB, of features or of none.
+// Trains on a line of 10 MB that has many features, and refuses a line of 10 MB whose
+// feature is not a number.
 static void long_lines(void **state)
 {
     (void)state;
@@ -211,7 +215,8 @@ static void long_lines(void **state)
     memset(text + 8, 'x', BYTES - 8);
     files_write("data", text);
     refused("libsvm", "data:2: ", "xxx");
-    assert_in_range(strlen(e2e_err), 1, 400); // it is not all shown
+    // The message quotes only the beginning of the line.
+    assert_in_range(strlen(e2e_err), 1, 400);
     mem_free(text);
 }
 
@@ -252,7 +257,8 @@ static void lines_of_sparse_formats(void **state)
         write_after_good(b->good, b->line);
         refused(b->format, "data:21: ", b->why);
     }
-    // Neither a number nor the name of a column.
+    // "nan" is not a valid label, and the header check must not take it for a column's
+    // name.
     files_write("data", "nan 1:1\n");
     tug_ends(3, "train --data data --format libsvm");
     e2e_says("data:1: the label 'nan' is not finite");
@@ -292,7 +298,8 @@ static void one_class(void **state)
     files_write("data", "0 1:1\n0 2:1\n0 1:1\n");
     tug_ends(0, "train --data data --format libsvm --model lr --test data --json");
     e2e_says("all 3 labels are 0");
-    assert_true(e2e_number("auc") != e2e_number("auc")); // null
+    // The JSON has null, which e2e_number() returns as NaN.
+    assert_true(e2e_number("auc") != e2e_number("auc"));
     assert_true(e2e_number("copc") != e2e_number("copc"));
     assert_true(e2e_number("logloss") > 0);
     files_write("data", "1 1:1\n");
@@ -316,12 +323,12 @@ static void skipped_lines(void **state)
         e2e_says("that is one line more than --max-bad-lines 1 allows");
         tug_ends(0, "%s --max-bad-lines 2 %s", command, ways[i]);
         assert_true(e2e_number("skipped_lines") == 2);
-        // Those held out are not trained on.
+        // Held-out examples are not trained on.
         assert_true(i < 2 ? e2e_number("examples") == 21 : e2e_number("examples") < 21);
         tug_ends(0, "%s --max-bad-lines 1000 %s", command, ways[i]);
         assert_true(e2e_number("skipped_lines") == 2);
     }
-    // Bad lines of the test data are counted, too, and eval counts its own.
+    // train also counts the bad lines of --test, and eval counts those of its data.
     files_write("test", "1 1:1\n?\n0 2:1\n");
     files_remove("out");
     tug_ends(0, "%s --max-bad-lines 3 --test test --out out", command);
@@ -331,7 +338,7 @@ static void skipped_lines(void **state)
     tug_ends(0, "eval --from out --data test --max-bad-lines 1 --json");
     assert_true(e2e_number("skipped_lines") == 1);
     assert_true(e2e_number("examples") == 2);
-    // A prediction for each line: there is none to skip.
+    // predict writes one prediction for each line, so it cannot skip a bad line.
     files_write("test", "1 1:1\n? 1:x\n0 2:1\n");
     tug_ends(3, "predict --from out --data test");
     e2e_says("test:2: ");
@@ -341,7 +348,7 @@ static void skipped_lines(void **state)
     e2e_says("no example");
 }
 
-// The same files, read as by eval and predict.
+// eval and predict of a saved model refuse bad data in the same way.
 static void saved_models_and_bad_data(void **state)
 {
     (void)state;

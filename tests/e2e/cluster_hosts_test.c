@@ -1,6 +1,6 @@
-// A cluster on several hosts: network namespaces, joined by a bridge. Without
-// certificates no process starts there, with them the training is the same, and a peer
-// without one is refused.
+// A cluster on several hosts, which are network namespaces joined by a bridge. Processes
+// do not start without certificates; with certificates, training gives the same model as
+// on one host; the cluster refuses a peer that has no certificate.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <arpa/inet.h>
@@ -19,7 +19,8 @@ enum { ENDS_WITHIN = 20, SCHEDULER_PORT = 9100, SERVER_PORT = 9200 };
 // Hosts have the addresses 10.77.0.1 to 10.77.0.4.
 enum host { SCHEDULER, SERVER, WORKER, INTRUDER, HOSTS };
 static char spaces[HOSTS][32], bridge[32];
-static bool have_hosts; // else all tests are skipped
+// False if this machine cannot have namespaces: all tests are skipped then.
+static bool have_hosts;
 
 #define TLS_OF(name) "--ca keys/ca.pem --cert keys/" name ".pem --key keys/" name ".key"
 #define TLS_OF_OTHERS "--ca other/ca.pem --cert other/x.pem --key other/x.key"
@@ -97,7 +98,8 @@ static void fails(enum host host, int code, const char *says, const char *words)
         cluster_fail("%s: it took %.3g s", words, cluster_now() - begin);
 }
 
-// Off loopback processes refuse to run without certificates, unless told to.
+// A process that listens on more than loopback needs certificates, unless --insecure
+// allows it to go without.
 static void certificates_are_wanted(void **state)
 {
     (void)state;
@@ -119,7 +121,7 @@ static void certificates_are_wanted(void **state)
           "keys/scheduler.key");
 }
 
-// Packets that vanish, as behind a firewall.
+// Packets to an address are dropped without a reply, as behind a firewall.
 static void firewall(void **state)
 {
     (void)state;
@@ -154,9 +156,10 @@ static void say_hello_plainly(const char *address, int port)
         if (connect(fd, (struct sockaddr *)&a, sizeof(a)) != 0)
             _exit(11);
         send(fd, o.head.data, o.head.len, MSG_NOSIGNAL);
-        ssize_t n = recv(fd, got, sizeof(got), MSG_WAITALL); // until it is closed
+        // Returns when the peer closes the link.
+        ssize_t n = recv(fd, got, sizeof(got), MSG_WAITALL);
         if (n < 0 && errno != ECONNRESET)
-            _exit(12); // still open
+            _exit(12); // the link was still open
         _exit(n >= 3 && memcmp(got, "TUG", 3) == 0 ? 13 : 0);
     }
     int status;
@@ -166,7 +169,7 @@ static void say_hello_plainly(const char *address, int port)
         cluster_fail("a plain hello to %s:%d: %d", address, port, WEXITSTATUS(status));
 }
 
-// It ends soon, and is told nothing.
+// Checks that the intruder's process ends soon, and that the cluster told it nothing.
 static void is_shut_out(const char *words)
 {
     starts(INTRUDER, "intruder", words);
@@ -225,7 +228,7 @@ static void trains_with_tls(void **state)
     cluster_same_parts("truth", "many");
 }
 
-// The user was warned.
+// With --insecure, the cluster trains without certificates and warns the user.
 static void trains_insecurely(void **state)
 {
     (void)state;

@@ -1,14 +1,17 @@
-// Processes of a cluster that are killed: the others say who was lost and end, or go on.
+// A process of a cluster is killed: the remaining processes report which one was lost,
+// and then end or go on.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/processes.h"
 
-enum { ENDS_WITHIN = 20 }; // seconds; the deadlines given below are 2
+enum { ENDS_WITHIN = 20 }; // seconds; the processes get deadlines of 2 seconds
 
-// Long enough to be killed in the middle of: it would go on for minutes.
+// Returns the command of a run that would take minutes, so that processes can be killed
+// in the middle of it.
 static const char *long_words(const char *out)
 {
-    static char words[FILES_PATH]; // it lives longer than a path
+    // The caller uses this longer than files_path() keeps a path.
+    static char words[FILES_PATH];
     files_remove(out);
     snprintf(words, sizeof(words),
              "train --data data.svm --format libsvm --epochs 100000 --batch 64 "
@@ -26,7 +29,8 @@ static void launch(unsigned servers, unsigned workers, const char *words)
     cluster_await("run", "pass 1/100000 done");
 }
 
-// The launcher, which does not know the ranks, says that this process was killed.
+// Kills a process and checks that the launcher reports it as killed, by its PID: the
+// launcher does not know ranks.
 static const char *kill_node(const char *node)
 {
     pid_t pid = cluster_node("run", node);
@@ -34,12 +38,13 @@ static const char *kill_node(const char *node)
     return files_path("(process %d) was killed by signal 9", (int)pid);
 }
 
-// The run stops, names the loss, and a later one resumes from the last save.
+// When a server is killed, the run stops and names the lost server; a resumed run
+// continues from the last save.
 static void server_killed(void **state)
 {
     (void)state;
     launch(2, 2, long_words("saved"));
-    cluster_await("run", "pass 2/100000 done"); // so a save is complete
+    cluster_await("run", "pass 2/100000 done"); // so the save of a pass is complete
     const char *killed = kill_node("server 1");
     cluster_ends("run", 4, ENDS_WITHIN);
     cluster_said("run", killed);
@@ -55,14 +60,15 @@ static void scheduler_killed(void **state)
     launch(2, 2, long_words("saved"));
     const char *line = strstr(e2e_err, "driver 0 (");
     assert_non_null(line);
-    long pid = strtol(strchr(line, ':') + 1, NULL, 10); // it lives in the scheduler
+    // The driver runs in the process of the scheduler.
+    long pid = strtol(strchr(line, ':') + 1, NULL, 10);
     assert_int_equal(kill((pid_t)pid, SIGKILL), 0);
     cluster_ends("run", 4, ENDS_WITHIN);
     cluster_said("run", "the scheduler was killed by signal 9");
     cluster_none_left();
 }
 
-// Without a launcher the others notice by themselves.
+// Without a launcher, servers and workers notice the dead scheduler by themselves.
 static void scheduler_killed_alone(void **state)
 {
     (void)state;
@@ -114,7 +120,7 @@ static void last_worker_killed(void **state)
     cluster_none_left();
 }
 
-// All processes that it started die with it.
+// All processes that the launcher started die with it.
 static void launcher_killed(void **state)
 {
     (void)state;
@@ -124,7 +130,7 @@ static void launcher_killed(void **state)
     cluster_none_left();
 }
 
-// A server that cannot have more memory says so, and the run ends.
+// A server that runs out of memory reports it, and the run ends.
 static void server_without_memory(void **state)
 {
     (void)state;

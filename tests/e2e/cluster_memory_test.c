@@ -1,5 +1,6 @@
-// --memory bounds the memory of a server and a scheduler, whatever peers do: real
-// processes, flooded with pulls without a reader, with bodies and with links.
+// --memory bounds the memory of a server and of a scheduler, whatever their peers do.
+// Real processes are flooded with pulls whose answers nobody reads, with large bodies,
+// and with links.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <arpa/inet.h>
@@ -17,7 +18,7 @@
 enum { TABLE = 7, WIDTH = 256, KEYS = 10000, PULLS = 60, LINKS = 10000 };
 #define MIB ((uint64_t)1 << 20)
 #define ALLOWED (256 * MIB)
-#define BASE (128 * MIB) // code, libraries, the kernel's pages: generous
+#define BASE (128 * MIB) // a generous bound for code, libraries and the kernel's pages
 
 static char scheduler[64];
 static pid_t server_pid, scheduler_pid;
@@ -36,8 +37,9 @@ static uint64_t resident(pid_t pid)
     return kib * 1024;
 }
 
-// Shadow memory and quarantines are not the program's. The scheduler has no option: its
-// buffers have their default.
+// Checks that neither process uses more than its limit. A build with sanitizers is not
+// checked, since their shadow memory and quarantines also count. The scheduler has no
+// --memory here: its buffers have the default limit.
 static void check_memory(void)
 {
     uint64_t server = resident(server_pid), other = resident(scheduler_pid);
@@ -77,8 +79,9 @@ static struct tug_client *join(void)
     return c;
 }
 
-// Asks for some gigabyte, and is stopped before it reads any of it. Once it goes on all
-// answers must come.
+// A client process sends pulls whose answers take some gigabytes, and stops itself before
+// it reads any answer. When it is continued, it checks that all answers come. Returns its
+// exit status.
 static int ask_and_sleep(void)
 {
     static uint64_t keys[KEYS], ts[PULLS];
@@ -92,7 +95,7 @@ static int ask_and_sleep(void)
     for (int i = 0; i < PULLS; i++)
         if (tug_pull(c, TABLE, keys, KEYS, rows, NULL, NULL, &ts[i]) != 0)
             return 3;
-    prctl(PR_SET_PDEATHSIG, SIGKILL); // should the test fail meanwhile
+    prctl(PR_SET_PDEATHSIG, SIGKILL); // this process ends if the test fails meanwhile
     raise(SIGSTOP);
     for (int i = 0; i < PULLS; i++)
         if (tug_wait(c, ts[i], 0) != 0) {
@@ -102,7 +105,8 @@ static int ask_and_sleep(void)
     return tug_client_close(c) == 0 ? 0 : 5;
 }
 
-// The server's account, as `tug status` shows it: whether it is full by now.
+// Whether the server's buffers are full: `tug status` shows queued answers, held requests
+// and refused bytes.
 static bool is_full(void)
 {
     tug_ends(0, "status --json --scheduler %s", scheduler);
@@ -120,7 +124,8 @@ static bool is_full(void)
     return full;
 }
 
-// The server answers others, and holds no more than it may.
+// Pushes and pulls a row through another client, and checks that the memory of both
+// processes stays within its limit.
 static void push_and_pull(struct tug_client *c, float row[WIDTH])
 {
     float ones[WIDTH];
@@ -147,7 +152,7 @@ static void unread_answers(void **state)
     int status;
     assert_int_equal(waitpid(child, &status, WUNTRACED), child);
     assert_true(WIFSTOPPED(status));
-    // Others are served meanwhile, and the memory stays within its limit.
+    // Other clients are served meanwhile, and the memory stays within its limit.
     struct tug_client *c = join();
     assert_non_null(c);
     float row[WIDTH];
@@ -183,7 +188,8 @@ static void server_address(char ret[VAN_ADDRESS_MAX])
     json_decref(answer);
 }
 
-// Links of a member of the cluster that sends bodies without an end.
+// A member of the cluster opens several links and sends a body on each without finishing
+// it.
 
 enum { BODIES = 4 };
 #define BODY (160 * MIB)
@@ -232,7 +238,8 @@ static void endless_bodies(void **state)
     assert_int_equal(node_open(&n, &(struct node_options){.scheduler = scheduler}, &e),
                      0);
     assert_int_equal(node_van(&n, &s.van, &h, false, &e), 0);
-    void *body = mem_map(BODY); // pages of zeros, none of them taken
+    // Zero pages: the mapping takes no memory until it is written.
+    void *body = mem_map(BODY);
     assert_non_null(body);
     van_link links[BODIES];
     uint64_t until = clock_ns() + CLUSTER_PATIENCE * SECOND_NS;
@@ -299,7 +306,7 @@ static void idle_links(void **state)
     }
     uint64_t key = 1, ts, began = clock_ns();
     float row[WIDTH];
-    struct tug_client *c = join(); // all of them are still there
+    struct tug_client *c = join(); // all silent peers are still connected
     assert_non_null(c);
     assert_int_equal(tug_pull(c, TABLE, &key, 1, row, NULL, NULL, &ts), 0);
     assert_int_equal(tug_wait(c, ts, 0), 0);
@@ -315,8 +322,8 @@ static void idle_links(void **state)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
 }
 
-// Holders of a lesser token say hello and then nothing, as many as there is room for: a
-// process keeps some descriptors for later links.
+// Peers with a token of a lesser role say hello and then nothing, on as many links as the
+// server accepts. A process keeps some descriptors free for later links.
 
 enum { FEW = 64, SITTERS = 200, ROOM = 32 };
 

@@ -1,5 +1,5 @@
-// The modes of training on a cluster learn about as well as each other: test AUC on data
-// of a known model, beside that of sync.
+// All modes of training on a cluster learn about equally well: the AUC of each on test
+// data of a known model is compared with the AUC of mode sync.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -21,7 +21,8 @@ static double auc_of(const char *words)
     return e2e_number("auc");
 }
 
-// `below`: how much lower than sync's.
+// Checks that the AUC of a run with these options is at most `below` lower than that of
+// sync.
 static void check(double sync, const char *words, double below)
 {
     double auc = auc_of(words);
@@ -34,20 +35,21 @@ static void all_learn(void **state)
     (void)state;
     double sync = auc_of("--model fm --mode sync");
     assert_true(sync > 0.68);
-    // The gradients of small batches are recent: with those of 1000 async was up to .01 below.
+    // With small batches, the gradients that async applies are recent. With batches of
+    // 1000, the AUC of async was up to .01 below sync.
     check(auc_of("--model fm --mode sync --batch 64"),
           "--model fm --mode async --batch 64", 0.015);
     check(sync, "--model fm --mode half-async", 0.03);
     check(sync, "--model fm --mode geo:1", 0.02);
     check(sync, "--model fm --mode geo:8", 0.02);
-    // More than a piece has.
+    // 1000 steps are more than one piece of the data has.
     check(sync, "--model fm --mode geo:1000", 0.02);
     check(sync, "--model fm --mode elastic:8", 0.02);
     check(sync, "--model fm --mode elastic:8:0.5", 0.03);
     check(auc_of("--model lr --mode sync"), "--model lr --mode geo:8", 0.02);
 }
 
-// Layers are trained by the workers.
+// The weights of layers are trained by the workers, those of rows by the servers.
 static void layers_learn(void **state)
 {
     (void)state;
@@ -57,7 +59,7 @@ static void layers_learn(void **state)
     assert_true(sync > 0.65);
     check(sync, files_path("%s --mode geo:4 --batch 256", small), 0.03);
     check(sync, files_path("%s --mode half-async", small), 0.04);
-    // adam, whose moments stay with their worker
+    // adam's moments stay with the worker that computed them
     small = "--model mlp --hidden 8 --dim 4 --dense-lr 0.003";
     sync = auc_of(files_path("%s --mode sync", small));
     assert_true(sync > 0.65);

@@ -1,16 +1,18 @@
-// Every example of a pass is trained exactly once, also when workers die and when one
-// joins: rows count their updates, and one process's counts are the truth.
+// Every example is trained exactly once in each pass, also when workers die and when a
+// worker joins. Rows count their updates; the counts are compared with those of a run in
+// one process.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <poll.h>
 
 #include "kit/processes.h"
 
-enum { ROWS = 9000, EPOCHS = 3 }; // several pieces of a megabyte
+enum { ROWS = 9000, EPOCHS = 3 }; // the data has several pieces of a megabyte
 
 static const char *words_of(const char *out, const char *more)
 {
-    static char words[FILES_PATH]; // it lives longer than a path
+    // The caller uses this longer than files_path() keeps a path.
+    static char words[FILES_PATH];
     files_remove(out);
     snprintf(words, sizeof(words),
              "train --data data.svm --format libsvm --epochs %d --json --out %s "
@@ -26,7 +28,8 @@ static void all_were_trained_once(void)
     cluster_same_counts("truth", "many");
 }
 
-// Kills a worker so many milliseconds after a pass: each time is as good as any other.
+// Kills a worker `delay_ms` milliseconds after the end of a pass. The test passes for any
+// delay.
 static void kill_worker(const char *worker, int pass, int delay_ms)
 {
     pid_t pid = cluster_node("run", worker);
@@ -35,7 +38,8 @@ static void kill_worker(const char *worker, int pass, int delay_ms)
     assert_int_equal(kill(pid, SIGKILL), 0);
 }
 
-// Two of three workers are killed in the middle of passes.
+// Kills two of three workers in the middle of passes, and checks that every example was
+// trained once.
 static void lose_workers(const char *mode, int delay_ms)
 {
     cluster_start("run", "launch --servers 2 --workers 3 --dead-timeout 2 -- %s",
@@ -60,14 +64,16 @@ static void workers_die_in_half_async(void **state)
     lose_workers("half-async --threads 2", 20);
 }
 
-// By one thread each: several on one copy may lose a count, as in one process.
+// Each worker has one thread: several threads that share one copy of the rows may lose
+// counts, as they may in one process.
 static void workers_die_in_geo(void **state)
 {
     (void)state;
     lose_workers("geo:3 --threads 1", 40);
 }
 
-// State that only a dead worker had is lost; the updates of its rows were counted.
+// The optimizer state that only a dead worker had is lost, but the updates of its rows
+// are counted.
 static void workers_die_in_elastic(void **state)
 {
     (void)state;
@@ -80,7 +86,8 @@ static void workers_die_in_ssp(void **state)
     lose_workers("ssp:1", 60);
 }
 
-// And the sums of a batch are the same, whichever worker computed its parts.
+// In mode sync the sums of a batch's gradients, and so the model, also do not depend on
+// the worker that computed a part.
 static void workers_die_in_sync(void **state)
 {
     (void)state;
@@ -100,7 +107,8 @@ static void start_roles(const char *train, int workers)
                       port, train);
 }
 
-// The late worker has work, since the other one is killed then.
+// A second worker joins during training, and the first one is then killed, so that the
+// second has work to do.
 static void worker_joins(const char *mode)
 {
     const char *train = words_of("many", files_path("--mode %s", mode));
@@ -136,9 +144,9 @@ static void worker_joins_sync(void **state)
     cluster_same_parts("truth", "many");
 }
 
-// A worker that stands still for longer than the deadline counts as dead, and its work is
-// given to others; when it goes on it must not add anything.
-static void worker_that_slept(void **state)
+// A worker that is stopped for longer than --dead-timeout counts as dead, and another
+// worker gets its pieces. When it goes on, its pushes must not count.
+static void stopped_worker_is_dead(void **state)
 {
     (void)state;
     const char *train = words_of("many", "--mode async");
@@ -153,8 +161,8 @@ static void worker_that_slept(void **state)
     cluster_ends("server", 0, CLUSTER_PATIENCE);
     int a = cluster_wait("worker0", CLUSTER_PATIENCE);
     int b = cluster_wait("worker1", CLUSTER_PATIENCE);
-    // One was refused, as one that is gone, and the other finished. Another code would
-    // end the run of tug launch.
+    // The stopped worker was refused because it counted as dead (exit status 4), and the
+    // other finished (0). Any other status would make tug launch end the run.
     if (a + b != 4 || (a != 0 && b != 0))
         cluster_fail("the workers ended with %d and %d", a, b);
 }
@@ -175,7 +183,7 @@ int main(void)
         cluster_test(workers_die_in_elastic),    cluster_test(workers_die_in_geo),
         cluster_test(workers_die_in_half_async), cluster_test(workers_die_in_sync),
         cluster_test(worker_joins_async),        cluster_test(worker_joins_ssp),
-        cluster_test(worker_joins_sync),         cluster_test(worker_that_slept),
+        cluster_test(worker_joins_sync),         cluster_test(stopped_worker_is_dead),
     };
     return cmocka_run_group_tests(tests, begin, cluster_end);
 }

@@ -1,5 +1,6 @@
-// A cluster trains the same model as one process: the same bytes in sync, whatever the
-// number of servers, loops and workers, and as good a one otherwise.
+// A cluster trains the same model as one process: in mode sync the files have the same
+// bytes, whatever the number of servers, loops and workers; in other modes the model is
+// about as good.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -8,7 +9,7 @@
 
 static const char *const models[] = {"lr", "fm", "ffm"};
 
-// Servers, loops of each, workers.
+// Each shape is a number of servers, of loops of each server, and of workers.
 static const unsigned shapes[][3] = {{1, 1, 1}, {2, 1, 2}, {3, 1, 4}, {2, 2, 2}};
 enum { SHAPES = sizeof(shapes) / sizeof(*shapes) };
 
@@ -20,7 +21,8 @@ static double number(const json_t *o, const char *name)
     return json_number_value(v);
 }
 
-// One JSON line, of a run of this shape; the AUC in it.
+// Checks that the run printed one line of JSON that describes this shape and number of
+// examples. Returns the AUC in it.
 static double check_result(const unsigned shape[3], const char *model, double examples)
 {
     assert_ptr_equal(strchr(e2e_out, '\n'), e2e_out + strcspn(e2e_out, "\n"));
@@ -35,7 +37,8 @@ static double check_result(const unsigned shape[3], const char *model, double ex
     return auc;
 }
 
-// Returns the command "train ..." for a model on the synthetic data; libffm for ffm.
+// Returns the "train" command for a model on the synthetic data, which is libffm for ffm
+// and libsvm for the other models.
 static const char *words_of(const char *model, const char *out, const char *more)
 {
     const char *format = strcmp(model, "ffm") == 0 ? "libffm" : "libsvm";
@@ -71,7 +74,7 @@ static void sync_has_the_same_bytes(void **state)
         same_for_all_shapes(models[i], "--epochs 2 --batch 128 --data-in memory", 2000);
 }
 
-// Another seed is another model: the comparison can fail.
+// Another seed gives another model: this shows that the comparison of files can fail.
 static void comparison_can_fail(void **state)
 {
     (void)state;
@@ -86,7 +89,8 @@ static const char *next_trained(const char *line)
     while (*line != 0) {
         const char *end = strchr(line, '\n'), *count = line;
         assert_non_null(end);
-        for (int words = 0; words < 2; words++) // key, w
+        // Skips the key and w; the count comes next.
+        for (int words = 0; words < 2; words++)
             count += strcspn(count, " \n") + 1;
         if (*count != '0')
             return line;
@@ -95,7 +99,9 @@ static const char *next_trained(const char *line)
     return line;
 }
 
-// One process also saves rows that only held-out examples have: as they begin.
+// Checks that both models have the same trained rows. Rows with count 0 are left out of
+// the comparison, because one process also saves the untrained rows of features that only
+// held-out examples have.
 static void same_trained_rows(void)
 {
     char *text[2];
@@ -118,7 +124,8 @@ static void same_trained_rows(void)
     mem_free(text[1]);
 }
 
-// The contents of a batch, and its use.
+// Mode sync equals one process for other batch sizes, rules, schedules and shares of
+// held-out examples, too.
 static void sync_with_other_options(void **state)
 {
     (void)state;
@@ -139,7 +146,7 @@ static void sync_with_other_options(void **state)
     }
 }
 
-// One worker alone is as deterministic as one process.
+// A cluster with one worker is as deterministic as one process.
 static void one_worker_deterministic(void **state)
 {
     (void)state;
@@ -150,8 +157,8 @@ static void one_worker_deterministic(void **state)
     cluster_same_parts("one", "many");
 }
 
-// Returns the command that trains on `easy` data, whose examples are easy enough that AUCs can
-// be compared although there are few.
+// Returns the command that trains on the `easy` data. Its examples are so easy to
+// separate that AUCs can be compared although the examples are few.
 static const char *easy_words(const char *model, const char *out, const char *more)
 {
     files_remove(out);

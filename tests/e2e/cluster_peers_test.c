@@ -1,4 +1,4 @@
-// False peers: connections to the ports of a cluster with any data change nothing of the
+// Connections that send arbitrary data to the ports of a cluster do not change the
 // training.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -45,7 +45,7 @@ static void hello(struct message *m, const char *cluster)
     encode(m, MSG_HELLO, &h);
 }
 
-// Corrects the header's checksum after a change.
+// Recomputes the header's checksum after a change.
 static void sign(struct message *m)
 {
     uint64_t seed = hash_bytes(m->bytes, AT_SUM, 0);
@@ -114,14 +114,14 @@ static void web_browser(struct message *m)
                             "GET / HTTP/1.1\r\nHost: example.org\r\nAccept: */*\r\n\r\n");
 }
 
-// The first message must be hello.
+// The first message on a link is a status request, where a hello is required.
 static void no_greeting(struct message *m)
 {
     struct msg_status status;
     encode(m, MSG_STATUS, &status);
 }
 
-// Each of these must find its link closed.
+// The receiver must close the link of each of these messages.
 static void (*const refused[])(struct message *m) = {
     wrong_magic,    wrong_version, unknown_type, long_head,   long_body,
     wrong_checksum, other_cluster, garbage,      web_browser, no_greeting,
@@ -144,11 +144,12 @@ static int dial(unsigned port)
 
 static void say(int fd, const void *bytes, size_t n)
 {
-    if (send(fd, bytes, n, MSG_NOSIGNAL) < 0) // closed already, perhaps
+    if (send(fd, bytes, n, MSG_NOSIGNAL) < 0) // the peer may have closed the link already
         assert_true(errno == EPIPE || errno == ECONNRESET);
 }
 
-// Reads what comes until the peer closes.
+// Reads and ignores data until the peer closes the link; fails the test if the peer does
+// not.
 static void expect_close(int fd, const char *what)
 {
     char bytes[4096];
@@ -178,7 +179,7 @@ static void send_what_is_refused(unsigned port)
     }
 }
 
-// A good greeting, and then messages that only members may send, or none.
+// Greets correctly, and then sends messages that only members may send, or nothing.
 static void greet_and_lie(unsigned port)
 {
     struct message m;
@@ -205,7 +206,8 @@ static void greet_and_lie(unsigned port)
 
 static const char *words_of(const char *out, const char *more)
 {
-    static char words[FILES_PATH]; // it lives longer than a path
+    // The caller uses this longer than files_path() keeps a path.
+    static char words[FILES_PATH];
     files_remove(out);
     snprintf(words, sizeof(words),
              "train --data data.svm --format libsvm --epochs 60 --batch 64 "
@@ -214,8 +216,8 @@ static const char *words_of(const char *out, const char *more)
     return words;
 }
 
-// Links that stay open for the whole run: silent ones, halves of messages, and one that
-// gets a byte each time around.
+// Links that stay open for the whole run: silent links, a link that has got half of a
+// message, and a link that gets one byte at each call.
 struct lingering {
     int silent[SILENT], half, slow;
     size_t sent;
@@ -236,7 +238,7 @@ static void one_byte(struct lingering *l)
     struct message m;
     hello(&m, "tug");
     say(l->slow, m.bytes + l->sent, 1);
-    l->sent = (l->sent + 1) % (m.n - 1); // never a whole one
+    l->sent = (l->sent + 1) % (m.n - 1); // a whole message is never sent
 }
 
 static void leave(struct lingering *l)
@@ -280,7 +282,7 @@ static void strangers_change_nothing(void **state)
     cluster_same_parts("truth", "many");
 }
 
-// Slow ones are shown the door.
+// A peer that does not finish its message in time is disconnected.
 static void slow_peers_are_closed(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
-// Real data (see TUG_SHARED in cmake/tug.cmake): a cluster trains FM on MovieLens as one
-// process does, to the bit in sync, and to as good a model otherwise.
+// Real data (see TUG_SHARED in cmake/tug.cmake): a cluster trains FM on MovieLens. In
+// mode sync the AUC is bit-identical to that of one process; in other modes the model is
+// about as good.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/processes.h"
@@ -17,7 +18,7 @@ static struct data movielens(void)
     return d;
 }
 
-// The AUC of one process, whose model is in "one".
+// Trains in one process, saves the model to "one" and returns its AUC.
 static double of_one(const struct data *d)
 {
     files_remove("one");
@@ -26,7 +27,7 @@ static double of_one(const struct data *d)
     return e2e_number("auc");
 }
 
-// The AUC of two servers and two workers, whose model is in "many".
+// Trains with two servers and two workers, saves the model to "many" and returns its AUC.
 static double of_many(const struct data *d, const char *mode)
 {
     files_remove("many");
@@ -50,8 +51,8 @@ static void sync_has_the_same_bytes(void **state)
     cluster_same_parts("one", "many");
 }
 
-// The faster worker differs from run to run, and with it the AUC: by 0.0003 (one standard
-// deviation). So it is the mean of three runs that is compared.
+// Compares the mean AUC of three runs with that of one process: which worker is faster
+// differs from run to run, and so the AUC of a run has a standard deviation of 0.0003.
 static void as_good_as_one(const char *mode)
 {
     struct data d = movielens();

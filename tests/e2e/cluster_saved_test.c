@@ -1,5 +1,5 @@
-// Runs on a cluster that are interrupted, resumed, validated and stopped early, and their
-// saved models in the hands of other commands.
+// Runs on a cluster that are interrupted, resumed, validated and stopped early, and other
+// commands that use their saved models.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/processes.h"
@@ -35,7 +35,8 @@ static void interrupt_in_pass(int pass)
     cluster_none_left();
 }
 
-// "examples" of each of `n` passes, which are all there once.
+// Checks that the history has a record of each of `n` passes, in order and each with all
+// examples.
 static void passes_in(const char *path, int n)
 {
     char *text = files_read(path, &(size_t){0}), *line = text;
@@ -51,8 +52,8 @@ static void passes_in(const char *path, int n)
     mem_free(text);
 }
 
-// A run that goes on on a cluster of another shape, and then in one process, ends with
-// the model of a run that did not stop.
+// A run that is resumed on a cluster of another shape, and then in one process, ends with
+// the same model as a run that did not stop.
 static void resumed_in_sync(void **state)
 {
     (void)state;
@@ -62,13 +63,14 @@ static void resumed_in_sync(void **state)
     passes_in("h.jsonl", 3);
     tug_ends(0, "%s", words_of("parts", "--epochs 4 --deterministic --resume"));
     cluster_same_parts("truth", "parts");
-    // And the other way round.
+    // A run of one process is resumed on a cluster.
     tug_ends(0, "%s", words_of("back", "--epochs 1 --deterministic"));
     launch(3, 2, words_of("back", "--epochs 4 --mode sync --resume"));
     cluster_same_parts("truth", "back");
 }
 
-// Ctrl-C in the middle saves, twice, and one process brings the run to its end.
+// A run is interrupted in the middle by Ctrl-C twice, and saves each time; one process
+// then finishes it.
 static void interrupted_in_sync(void **state)
 {
     (void)state;
@@ -95,7 +97,8 @@ static void interrupted_in_async(void **state)
     assert_true(e2e_number("auc") > 0.55);
 }
 
-// Before anything could be trained.
+// The run is interrupted before all workers have joined: nothing was trained, so nothing
+// is saved.
 static void interrupted_while_gathering(void **state)
 {
     (void)state;
@@ -112,7 +115,7 @@ static void interrupted_while_gathering(void **state)
     cluster_ends("worker", 130, CLUSTER_PATIENCE);
 }
 
-// A cluster's save is a model like any other.
+// The other commands read the save of a cluster as they read any model.
 static void other_commands(void **state)
 {
     (void)state;
@@ -124,7 +127,8 @@ static void other_commands(void **state)
     double of_predictions = e2e_auc("test.svm");
     assert_true(of_predictions > auc - 1e-4 && of_predictions < auc + 1e-4);
     tug_ends(0, "table stat --from model");
-    // One process begins with it, and a cluster with one process's.
+    // One process begins with the cluster's model, and a cluster begins with the model of
+    // one process.
     tug_ends(0, "%s", words_of("one", "--epochs 1 --init-from model --deterministic"));
     launch(2, 2, words_of("many", "--epochs 1 --init-from model --mode sync"));
     cluster_same_parts("one", "many");
@@ -164,7 +168,7 @@ static void validation_stops(void **state)
     assert_true(best_pass() < 40);
 }
 
-// A directory that holds a run is not written over.
+// A run refuses an --out directory that already holds a run.
 static void out_is_kept(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
-// Workers score --valid and --test: the metrics of the driver and of one process, to the last
-// bit, with groups and weights, of files plain and compressed, also when a worker dies.
+// The workers score --valid and --test. The metrics are bit-identical to those of the
+// driver and of one process, with groups and weights, for plain and compressed files,
+// also when a worker dies.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -10,8 +11,8 @@
 
 enum { ROWS = 20000, USERS = 300 };
 
-// Rows "label,user,item,w,pad", so long that there are many pieces; some have the weight 0,
-// and some no user.
+// Writes rows "label,user,item,w,pad". They are so long that the file has many pieces.
+// Some have the weight 0, and some have no user.
 static void write_rows(const char *path, uint64_t seed, uint64_t rows)
 {
     struct buf b = BUF_INIT(1 << 24);
@@ -93,7 +94,7 @@ static void same_metrics(void **state)
     assert_memory_equal(&one, &other, sizeof(one));
 }
 
-// Files whose end is unknown before they are read; and several of them.
+// Compressed files, whose length is unknown until they are read, and several of them.
 static void compressed(void **state)
 {
     (void)state;
@@ -111,7 +112,7 @@ static void compressed(void **state)
     assert_memory_equal(&one, &other, sizeof(one));
 }
 
-// Others score a dead worker's pieces, once.
+// The remaining workers score the pieces of a dead worker, each of them once.
 static void a_worker_dies(void **state)
 {
     (void)state;
@@ -158,8 +159,8 @@ static double of_label(const json_t *o, const char *label, const char *name)
     return json_number_value(json_object_get(of, name));
 }
 
-// Layers round a score by its place in what is multiplied with it: the metrics are nearly
-// the same, of as many examples of each label.
+// Matrix products round a score differently with its row in the batch: the metrics by the
+// driver and by workers are nearly the same, and each label counts the same examples.
 static void several_labels(void **state)
 {
     (void)state;
@@ -181,7 +182,8 @@ static void several_labels(void **state)
     for (int l = 0; l < 2; l++) {
         assert_true(of_label(by[0], labels[l], "examples") ==
                     of_label(by[1], labels[l], "examples"));
-        for (size_t i = 0; i < NAMES - (size_t)l; i++) { // groups are of the first label
+        // Only the first label has gauc, the last of the names.
+        for (size_t i = 0; i < NAMES - (size_t)l; i++) {
             double a = of_label(by[0], labels[l], names[i]),
                    b = of_label(by[1], labels[l], names[i]);
             if (!(fabs(a - b) < 1e-4))
@@ -193,7 +195,8 @@ static void several_labels(void **state)
     json_decref(by[1]);
 }
 
-// A worker that scored other groups than the driver's would give another gauc.
+// A worker whose --group differs from the driver's is refused: its groups would give
+// another gauc.
 static void other_groups(void **state)
 {
     (void)state;

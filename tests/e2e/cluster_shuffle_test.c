@@ -1,6 +1,6 @@
-// The global shuffle with real processes: every example once a pass, also when workers die
-// while examples are dealt or trained on, and in a run that goes on; sorted data trains as
-// well as any; equal ids come together.
+// The global shuffle with real processes: every example is trained once a pass, also when
+// workers die while examples are dealt or trained on, and in a resumed run; sorted data
+// trains as well as data in random order; examples with equal ids reach the same worker.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <poll.h>
@@ -19,7 +19,8 @@ static void shell(const char *text)
 
 static const char *words_of(const char *out, const char *more)
 {
-    static char words[FILES_PATH * 4]; // it lives longer than a path
+    // The caller uses this longer than files_path() keeps a path.
+    static char words[FILES_PATH * 4];
     files_remove(out);
     snprintf(words, sizeof(words),
              "train --format libsvm --epochs %d --json --out %s --batch 64 --dim 2 %s",
@@ -63,7 +64,7 @@ static void kill_worker(const char *worker)
     assert_int_equal(kill(cluster_node("run", worker), SIGKILL), 0);
 }
 
-// A worker and its examples in memory are killed in the middle of passes.
+// Kills a worker, with the examples in its memory, in the middle of a pass.
 static void lose_worker(const char *more)
 {
     cluster_start(
@@ -90,8 +91,8 @@ static void worker_dies_in_ssp(void **state)
     lose_worker("--mode ssp:1 --values bf16 --data-in stream");
 }
 
-// Both workers are in the middle of their second file of three when one is killed: the
-// pipes of the files wait there.
+// A worker is killed while both workers are in the middle of their second of three files:
+// the script that reads the files waits there.
 static void worker_dies_while_dealing(void **state)
 {
     (void)state;
@@ -115,14 +116,16 @@ static void worker_dies_while_dealing(void **state)
     cluster_none_left();
 }
 
-// Killed with all that the servers hold, behind a save in the middle of a pass.
+// All processes are killed, with all examples that the servers hold, after a save in the
+// middle of a pass. The resumed run ends with the same counts.
 static void run_goes_on(void **state)
 {
     (void)state;
     const char *table = "--data data.svm --table accessor=sparse;count-passes=all";
     tug_ends(0, "%s", words_of("living", table));
     char words[FILES_PATH * 5];
-    // All saves are kept: of a quick run, the second could be gone before it is looked for.
+    // All saves are kept: in a quick run, the second save could otherwise be removed
+    // before the test looks for it.
     snprintf(words, sizeof(words),
              "%s --shuffle global --save-every 20batches --keep 1000",
              words_of("many", table));
@@ -136,7 +139,8 @@ static void run_goes_on(void **state)
     cluster_ends("run", 0, CLUSTER_PATIENCE);
     assert_true(e2e_number("epochs") == EPOCHS);
     cluster_same_counts("living", "many");
-    // Its position is of the shuffled data, so it must be the same.
+    // The save has a position in the shuffled data, so a resumed run must use the same
+    // shuffle.
     snprintf(words, sizeof(words),
              "train --format libsvm --epochs 4 --out many --batch "
              "64 --dim 2 %s --shuffle pieces --resume",
@@ -206,8 +210,8 @@ static void refused(void **state)
     e2e_says("there is one worker");
 }
 
-// The servers hold all the text; if their limit is too small, the error comes before
-// training.
+// The servers hold all text of the data. If their limit is too small, the error comes
+// before training.
 static void no_room(void **state)
 {
     (void)state;
@@ -224,7 +228,8 @@ static void no_room(void **state)
     cluster_ends("server", 4, CLUSTER_PATIENCE);
 }
 
-// A line that cannot be read is named by its place, wherever its bucket went.
+// The error for a bad line names its file and line, whichever bucket the line was put
+// into.
 static void bad_line(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-// Starting a cluster when something is wrong: one sentence, the right exit status, and
-// never a wait without an end.
+// Starts clusters when something is wrong: the error is one sentence, the exit status
+// fits, and no process waits for ever.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <arpa/inet.h>
@@ -7,7 +7,7 @@
 
 #include "kit/processes.h"
 
-enum { ENDS_WITHIN = 20 }; // seconds; the deadlines given below are 1 or 2
+enum { ENDS_WITHIN = 20 }; // seconds; the processes get deadlines of 1 or 2 seconds
 
 static const char *words(const char *more)
 {
@@ -16,8 +16,8 @@ static const char *words(const char *more)
                       more);
 }
 
-// A listening socket on a port of loopback; with no room for connections, one that is
-// made hangs as behind a firewall.
+// Opens a listening socket on a port of loopback. If `backlog` leaves no room, a
+// connection to it hangs, as behind a firewall.
 static int occupy(unsigned *ret_port, int backlog)
 {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7f000001)};
@@ -80,7 +80,8 @@ static void scheduler_unknown(void **state)
     fails(2, "server", "--scheduler HOST:PORT", NULL);
 }
 
-// Somebody listens and says nothing; or does not even take the connection.
+// A process listens at the scheduler's port and says nothing, or does not even accept the
+// connection.
 static void scheduler_silent(void **state)
 {
     (void)state;
@@ -133,7 +134,7 @@ static void too_few(void **state)
     cluster_ends("worker", 4, ENDS_WITHIN);
 }
 
-// Two clusters that were given one port: the second one's server is told so.
+// Two clusters were given the same port: the server of the second cluster is told so.
 static void other_cluster(void **state)
 {
     (void)state;
@@ -150,7 +151,7 @@ static void other_cluster(void **state)
     cluster_start("server", "server --cluster blue --scheduler 127.0.0.1:%u", port);
     cluster_start("own", "worker --cluster blue --scheduler 127.0.0.1:%u -- %s", port,
                   words(""));
-    cluster_ends("scheduler", 0, CLUSTER_PATIENCE); // undisturbed
+    cluster_ends("scheduler", 0, CLUSTER_PATIENCE); // the first cluster was not disturbed
     cluster_ends("own", 0, ENDS_WITHIN);
     cluster_ends("server", 0, ENDS_WITHIN);
 }
@@ -184,7 +185,7 @@ static void workers_that_differ(void **state)
                                           "processes the same options");
 }
 
-// A worker with other slots reads other features.
+// A worker whose --slots differ would read other features: it is refused.
 static void slots_that_differ(void **state)
 {
     (void)state;
@@ -204,7 +205,7 @@ static void slots_that_differ(void **state)
     cluster_wait("server", ENDS_WITHIN);
 }
 
-// All workers have other options than the driver.
+// All workers have the same options, and the driver has others.
 static void driver_that_differs(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-// csv data whose columns lie differently from file to file, through train, eval, predict,
-// --resume and --init-from, alone and on a cluster: features go by the columns' names, and
-// the saved model says how data is read.
+// csv data whose columns have another order in each file, through train, eval, predict,
+// --resume and --init-from, in one process and on a cluster. Features are found by the
+// names of columns, and the saved model says how the data is read.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <sys/stat.h>
@@ -11,7 +11,8 @@
 
 enum { ROWS = 400 };
 
-// A row's value of a column: click, what it depends on, and what says nothing.
+// Appends a row's value of a column: the click, a value that the click depends on, or a
+// value that predicts nothing.
 static void put_value(struct buf *b, char column, uint64_t row)
 {
     uint64_t x = mix64(row + 1);
@@ -25,7 +26,7 @@ static void put_value(struct buf *b, char column, uint64_t row)
         buf_printf(b, "c%u", city);
         break;
     case 's':
-        buf_printf(b, "%u", shop); // also a city's and an age's text
+        buf_printf(b, "%u", shop); // the same text also occurs as a city and as an age
         break;
     case 'a':
         buf_printf(b, "0.%u", age);
@@ -48,7 +49,7 @@ static const char *name_of(char column)
     return "";
 }
 
-// A file with these columns, in this order, of rows from `first` on.
+// Writes a file with these columns, in this order, of the rows from `first` on.
 static void write_csv(const char *path, const char *columns, uint64_t first, size_t rows)
 {
     struct buf b = BUF_INIT(1 << 20);
@@ -193,7 +194,8 @@ static void files_of_one_run(void **state)
         "column 'odd'");
 }
 
-// The numbers that some tools put before each line have a column without a name.
+// Some tools write the row's number at the start of each line: that column has an empty
+// name.
 static void empty_name(void **state)
 {
     (void)state;
@@ -205,7 +207,8 @@ static void empty_name(void **state)
     json_decref(o);
 }
 
-// Settings of the saved model need not be given again, and cannot be changed.
+// With --init-from, settings of the saved model need not be given again, and cannot be
+// changed.
 static void begun_from(void **state)
 {
     (void)state;
@@ -251,14 +254,16 @@ static void resumed(void **state)
     train_model();
     files_remove("straight");
     tug_ends(0, "train --data train.csv " HOW " --epochs 5 --out straight");
-    // Nothing of the data's description needs repeating.
+    // The command need not repeat how the data is read.
     tug_ends(0, "train --data train.csv --model fm --dim 2 --epochs 5 --deterministic "
                 "--seed 3 --out model --resume");
     e2e_same_model("straight", "model");
     tug_ends(0, "train --data train.csv " HOW " --epochs 5 --out model --resume");
     assert_non_null(strstr(e2e_out, "nothing to do"));
-    assert_string_equal(e2e_newest("model"), "model/save-000002"); // no save more
-    // The same columns, elsewhere in the file; more lines; another name; more files.
+    // The run wrote no other save.
+    assert_string_equal(e2e_newest("model"), "model/save-000002");
+    // Data that differs from the run's is refused: another order of columns, more lines,
+    // another name, more files.
     write_csv("other/train.csv", "aiscy", 0, ROWS);
     tug_ends(3, "train --data other/train.csv " HOW " --epochs 5 --out model --resume");
     e2e_says("--data is not what the run in model trains on: 'train.csv' is as long");
@@ -280,7 +285,8 @@ static void resumed(void **state)
     e2e_says("'train.csv' is as long as it was, but its contents differ");
 }
 
-// One command for the first start and for all others, as batch systems want it.
+// With --resume=auto, one command starts the run and also resumes it, as batch systems
+// need it.
 static void resumed_if_there(void **state)
 {
     (void)state;
@@ -293,7 +299,7 @@ static void resumed_if_there(void **state)
     e2e_same_model("straight", "auto");
     tug_ends(0, "train --data train.csv " HOW " --out auto --resume=auto");
     assert_non_null(strstr(e2e_out, "nothing to do"));
-    // Also of a run that begins with another's model.
+    // The same holds for a run that begins with another model.
     files_remove("next");
     for (int i = 1; i <= 2; i++)
         tug_ends(0,
@@ -324,7 +330,8 @@ static void on_a_cluster(void **state)
     tug_ends(0, "train --data one.csv turned.csv " HOW " --out alone");
     launch(0, "--data one.csv turned.csv " HOW " --test test.csv --out cluster");
     e2e_same_model("alone", "cluster");
-    // As the saved model says, though no worker is told its directory.
+    // The columns are read as the saved model says, although the workers are not told its
+    // directory.
     launch(0, "--data one.csv turned.csv --model fm --dim 2 --epochs 4 --deterministic "
               "--seed 3 --out cluster --resume");
     tug_ends(0,

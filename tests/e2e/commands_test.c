@@ -9,8 +9,8 @@
 
 // ---------------------------------------------------------------- JSON
 
-// Keys of contract.md, each with its type: s text, i whole number, r
-// number, ? number or null.
+// The keys of the JSON result, each with its type: s text, i whole number, r number, ?
+// number or null.
 static const struct key {
     const char *name;
     char type;
@@ -61,7 +61,7 @@ static void check_text(const char *name, const char *want)
     json_decref(o);
 }
 
-// The rest besides the named parts has a name, too.
+// The parts of "seconds" add up to the total: the time of no named part is "other".
 static void seconds_add_up(void)
 {
     static const char *const parts[] = {"read", "train", "valid",
@@ -79,7 +79,8 @@ static void seconds_add_up(void)
     json_decref(o);
 }
 
-// The rows of 600 examples take little memory; a table that holds them takes more.
+// Checks that the rows of 600 examples take little memory for each key; the memory that a
+// table needs besides its rows is counted in fixed_bytes.
 static void bytes_of_rows(void)
 {
     assert_true(e2e_number("bytes_per_key") < 1000);
@@ -98,7 +99,7 @@ static void json_of_train_and_eval(void **state)
     check_text("model", "fm");
     check_text("format", "libsvm");
     check_text("out", "out/save-000001");
-    double held_out = e2e_number("held_out"); // about a tenth of 600
+    double held_out = e2e_number("held_out"); // about a tenth of 600 examples
     assert_true(e2e_number("examples") + held_out == 600 && held_out > 30 &&
                 held_out < 90);
     seconds_add_up();
@@ -118,7 +119,7 @@ static void json_of_train_and_eval(void **state)
     assert_true(ne > 0 && ne < 1);
     json_decref(o);
 
-    // The saved model is the one that was tested.
+    // eval of the saved model gives the test metrics that train printed.
     tug_ends(0, "eval --from out --data test.svm --threads 3 --json");
     check_json();
     check_text("command", "eval");
@@ -138,7 +139,7 @@ static void json_without_test(void **state)
     assert_true(isnan(e2e_number("auc")));
     assert_true(isnan(e2e_number("logloss")));
     check_text("out", "");
-    // Squared loss has no AUC, but a loss.
+    // With the squared loss, the result has a loss but no AUC.
     tug_ends(0,
              "train --data data.svm --format libsvm --model lr --loss squared --epochs 1 "
              "--test test.svm --json");
@@ -150,7 +151,8 @@ static void json_without_test(void **state)
     assert_true(e2e_number("mae") > 0 && e2e_number("mae") <= rmse);
 }
 
-// Without --json: for people, on standard output; progress goes elsewhere.
+// Without --json, the result is text on standard output, and progress goes to standard
+// error.
 static void words(void **state)
 {
     (void)state;
@@ -191,7 +193,7 @@ static void predictions(void **state)
         tug_ends(0, "predict --from out --data %s --threads 2", runs[i].data);
         assert_true(fabs(e2e_auc(runs[i].data) - auc) < 1e-6);
         char *said = mem_strdup(e2e_out);
-        // Any number of threads, and a file: the same.
+        // Any number of threads gives the same predictions, also in a file.
         tug_ends(0, "predict --from out --data %s --threads 1 --out p.txt", runs[i].data);
         assert_string_equal(e2e_out, "");
         char *text = files_read("p.txt", NULL);
@@ -220,7 +222,7 @@ static void predictions_without_labels(void **state)
     assert_int_equal(code, 0);
     assert_string_equal(e2e_out, with);
     mem_free(with);
-    // csv without its label's column.
+    // csv data may lack the label column.
     files_write("l.csv", "click,site,age\n1,a,30\n0,b,20\n1,a,20\n0,b,30\n");
     files_write("n.csv", "site,age\na,30\nb,20\na,20\nb,30\n");
     files_remove("out");
@@ -232,7 +234,7 @@ static void predictions_without_labels(void **state)
     mem_free(with);
 }
 
-// A feature that training never saw says nothing.
+// A feature that training never saw does not change a prediction.
 static void unseen_features(void **state)
 {
     (void)state;
@@ -271,7 +273,7 @@ static void table_stat(void **state)
     e2e_says("there are: sparse dense");
 }
 
-// The exported rows, behind the lines that describe the columns.
+// Returns the exported rows, behind the lines that describe the columns.
 static const char *rows(void)
 {
     const char *p = e2e_out;
@@ -280,8 +282,8 @@ static const char *rows(void)
     return p;
 }
 
-// Sorted by key, and each number reads back as the same float: written
-// again it is the same text.
+// Checks that the exported rows are sorted by key, and that each number reads back as the
+// same float: written again, it gives the same text.
 static void check_export(size_t columns)
 {
     uint64_t last = 0;
@@ -325,7 +327,7 @@ static void table_export(void **state)
     tug_ends(0, "table export --from out");
     assert_memory_equal(e2e_out, "# tug table sparse accessor=features dim=5", 42);
     assert_int_equal(lines(), n);
-    check_export(7); // w, its count, v
+    check_export(7); // the key, w, its count, and the vector v
     char *text = mem_strdup(e2e_out);
     tug_ends(0, "table export --from out --out t.txt");
     char *written = files_read("t.txt", NULL);
@@ -334,14 +336,14 @@ static void table_export(void **state)
     mem_free(text);
     tug_ends(0, "table export --from out --state");
     assert_int_equal(lines(), n);
-    check_export(9); // and both rules' state
+    check_export(9); // the same, with the state of both update rules
     tug_ends(0, "table export --from out --table dense");
     assert_int_equal(lines(), 1);
     assert_memory_equal(rows(), "0 ", 2);
     check_export(1);
 }
 
-// A logistic regression is its table: its scores can be computed from the text.
+// The scores of a logistic regression can be computed from the exported text.
 static void export_is_the_model(void **state)
 {
     (void)state;
@@ -385,7 +387,7 @@ static void init_from(void **state)
     double sparse = loss_after("--init-from first --init-tables sparse");
     double dense = loss_after("--init-from first/save-000001 --init-tables dense");
     assert_true(first < fresh - 0.02);
-    assert_true(fabs(all - first) < 1e-4); // nearly nothing was learned on top
+    assert_true(fabs(all - first) < 1e-4); // the further training learned nearly nothing
     assert_true(fabs(loss_after("--init-from first --init-tables dense,sparse") - all) <
                 1e-6);
     assert_true(sparse != all && dense != all && dense > sparse);
@@ -478,7 +480,7 @@ static void directories_and_globs(void **state)
     }
 }
 
-// The first row of an export, as get finds it; unknown keys are refused.
+// `table get` finds the first row of an export by its key; unknown keys are refused.
 static void table_get(void **state)
 {
     (void)state;
@@ -523,7 +525,7 @@ static int begin(void **state)
     return 0;
 }
 
-// The rows of top are those of the export, sorted.
+// `table top` prints the rows of an export, sorted by the chosen column.
 static void table_top(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-// --deterministic: the same seed and data give the same files, byte for byte, whatever
-// the number of threads and the kernels of the CPU.
+// --deterministic: the same seed and data give files with the same bytes, whatever the
+// number of threads and the kernels for the CPU.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/command.h"
@@ -35,7 +35,8 @@ static void threads_do_not_matter(void **state)
     same_for_any_threads("fm", "--reduce mean --batch 64");
     same_for_any_threads("fm", "--loss squared --no-normalize");
     same_for_any_threads("lr", "--schedule poly --valid 0.2");
-    // Batches that are smaller than the team, and one batch for all.
+    // One batch size is smaller than the number of threads, and one makes a single batch
+    // of all examples.
     same_for_any_threads("fm", "--batch 2 --epochs 1");
     same_for_any_threads("fm", "--batch 1000000");
 }
@@ -51,7 +52,8 @@ static void optimizers(void **state)
         train("one", "fm", more, 1);
         train("many", "fm", more, 3);
         e2e_same_model("one", "many");
-        // And the rule of another run gives another model: the comparison can fail.
+        // Another update rule gives another model: this shows that the comparison of
+        // files can fail.
         train("many", "fm", rules[i][0] == 's' ? "--optimizer ftrl" : "--optimizer sgd",
               1);
         assert_true(e2e_models_differ("one", "many"));
@@ -75,12 +77,12 @@ static void kernels_do_not_matter(void **state)
     }
 }
 
-// Other work of the run, and the data's location, do not change the model.
+// Saves, progress lines and the location of the data do not change the model.
 static void other_options_do_not_matter(void **state)
 {
     (void)state;
-    // Stops for saves and lines fall between the steps of the schedule, a hundredth of a
-    // pass.
+    // Saves and progress lines stop the training between the steps of the schedule, which
+    // are a hundredth of a pass.
     const char *steps = "--schedule exp --schedule-a 0.2 --batch 2";
     train("one", "fm", steps, 2);
     train("many", "fm",
@@ -93,7 +95,8 @@ static void other_options_do_not_matter(void **state)
     assert_true(e2e_models_differ("one", "many"));
 }
 
-// Lines are padded so that the text has several windows of a megabyte.
+// Reads data in windows. The lines are padded so that the text has several windows of a
+// megabyte.
 static void streaming(void **state)
 {
     (void)state;
@@ -107,7 +110,7 @@ static void streaming(void **state)
             if (threads > 1)
                 e2e_same_model("one", "many");
         }
-    // Windows matter to the order of the examples, so this is another model.
+    // Windows change the order of the examples, so data in memory gives another model.
     train("many", "ffm", "--data long.ffm --data-in memory", 1);
     assert_true(e2e_models_differ("one", "many"));
 }

@@ -1,4 +1,5 @@
-// tug doctor beside real processes: one that was killed, one that only stands still.
+// `tug doctor` examines real processes: one that was killed, and one that is only
+// stopped.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/processes.h"
@@ -30,7 +31,8 @@ static void killed_and_stopped(void **state)
     kill(killed, SIGKILL);
     siginfo_t ended;
     assert_int_equal(waitid(P_PID, (id_t)killed, &ended, WEXITED | WNOWAIT), 0);
-    // Seen at once, also while the scheduler waits for it to come back.
+    // tug doctor sees this at once, also while the scheduler still waits for the process
+    // to reconnect.
     asks_the_doctor(
         files_path("was killed: its process %d ended without a message", (int)killed));
     assert_null(strstr(e2e_out, "firewall"));

@@ -1,6 +1,6 @@
-// Fleets (tug/fleet.h): a run of two servers and two workers, as real processes told by Paddle's
-// environment, as threads of one process told by the program, and a worker alone, with the
-// same checks against plain arithmetic.
+// Fleets (tug/fleet.h): two servers and two workers as real processes with Paddle's
+// environment variables, the same as threads of one process with a role maker of the
+// program, and a worker alone. The same checks compare all of them with plain arithmetic.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -37,13 +37,13 @@ static const struct tug_fleet_table tables[] = {
      .n_variables = 2},
 };
 
-// A process's role, by both kinds of role makers.
+// A process's role, from the environment or from the program.
 
 struct part {
     int role;
     uint32_t index;
     uint16_t ports[SERVERS];
-    bool by_environment, all_first; // all workers are worker 0
+    bool by_environment, all_first; // every worker claims to be worker 0
     void (*server)(struct tug_fleet *f);
     void (*worker)(struct tug_fleet *f);
 };
@@ -78,7 +78,8 @@ static struct tug_role_maker *of_program(const struct part *p)
     struct tug_role_maker_options o = {
         .role = p->role,
         .current_id = p->index,
-        .worker_num = p->role == TUG_FLEET_SERVER ? WORKERS : 0, // workers are told
+        // Workers learn it from the servers.
+        .worker_num = p->role == TUG_FLEET_SERVER ? WORKERS : 0,
         .server_endpoints = all,
         .n_server_endpoints = SERVERS,
     };
@@ -131,7 +132,7 @@ static void as_processes(void (*server)(struct tug_fleet *),
         pids[i] = fork();
         assert_true(pids[i] >= 0);
         if (pids[i] == 0) {
-            alarm(100); // nothing hangs
+            alarm(100); // ends the process if something hangs
             _exit(run(&parts[i]));
         }
     }
@@ -188,7 +189,7 @@ static void serve(struct tug_fleet *f)
     expect(tug_fleet_run_server(f, "127.0.0.1", port) == 0);
 }
 
-// Collective operations.
+// Collective operations of the workers.
 
 static void reduce(struct tug_fleet *f)
 {
@@ -216,7 +217,7 @@ static void reduce(struct tug_fleet *f)
     expect(tug_fleet_all_reduce(f, many, LONG, TUG_FLEET_SUM) == 0);
     for (size_t i = 0; i < LONG; i++)
         expect(many[i] == (double)i * (n == 2 ? 3 : 1));
-    if (n == 2) { // of different lengths
+    if (n == 2) { // the workers' arrays have different lengths
         refused(tug_fleet_all_reduce(f, many, LONG + me, TUG_FLEET_SUM), "numbers");
         refused(tug_fleet_all_reduce(f, many, 1 + me, TUG_FLEET_SUM), "bytes");
     }
@@ -260,7 +261,7 @@ static void clients(struct tug_fleet *f)
     refused(tug_wrapper_create_client2client_connection(f), "'somebody'");
 }
 
-// Rows.
+// Dense and sparse rows.
 
 static void dense(struct tug_fleet *f)
 {
@@ -296,7 +297,8 @@ static void communicate(struct tug_fleet *f)
     expect(tug_communicator_start(m) == 0 && tug_communicator_is_running(m));
     for (int i = 0; i < 10; i++)
         expect(tug_communicator_send(m, DENSE, keys, 2, gradients, 0) == 0);
-    expect(tug_fleet_recv(f, DENSE, x, FLOATS) == 0); // own pushes are in
+    // The values contain this worker's pushes.
+    expect(tug_fleet_recv(f, DENSE, x, FLOATS) == 0);
     expect(x[0] <= -10 && x[5] <= 5 - 20);
     expect(tug_fleet_barrier_worker(f) == 0);
     expect(tug_fleet_recv(f, DENSE, x, FLOATS) == 0);
@@ -305,7 +307,7 @@ static void communicate(struct tug_fleet *f)
     expect(tug_fleet_barrier_worker(f) == 0);
 }
 
-// Each worker shows half of the keys, all of them once.
+// Each worker pushes one show for half of the keys; together they push all keys once.
 static void push(struct tug_fleet *f)
 {
     uint64_t keys[KEYS], ts;
@@ -347,7 +349,7 @@ static uint64_t rows_of(struct tug_fleet *f, uint32_t table)
     return s.rows;
 }
 
-// Worker 0 alone.
+// Worker 0 alone writes the table to a file and checks the lines.
 static void dump(struct tug_fleet *f, const char *mode)
 {
     char file[64], line[256];
@@ -440,7 +442,7 @@ static void work(struct tug_fleet *f)
     expect(tug_fleet_client(f) == NULL);
 }
 
-// The save that servers begin with.
+// Servers load a save when they start.
 
 static void serve_dense(struct tug_fleet *f)
 {
@@ -475,7 +477,7 @@ static void find_sparse(struct tug_fleet *f)
 static void serve_all(struct tug_fleet *f)
 {
     expect(tug_fleet_init_server(f, "model", NULL, 0) == 0);
-    int rc = tug_fleet_run_server(f, NULL, 0); // a worker stops it
+    int rc = tug_fleet_run_server(f, NULL, 0); // returns when a worker stops the servers
     expect(rc == TUG_EINTERRUPTED &&
            strstr(tug_last_error(), "worker 1 stopped") != NULL);
 }
@@ -489,7 +491,7 @@ static void find_all(struct tug_fleet *f)
     expect(tug_fleet_barrier_worker(f) == 0);
     if (tug_fleet_worker_index(f) == 1)
         expect(tug_wrapper_stop_server(f) == 0);
-    else // the other one comes no more
+    else // the other worker has not come to this barrier
         (void)tug_fleet_barrier_worker(f);
 }
 
@@ -507,8 +509,8 @@ static void find_nothing(struct tug_fleet *f)
     expect(tug_fleet_client(f) == NULL);
 }
 
-// For one_leaves, and for be_another, where two processes both claim to be worker 0 and
-// both are refused.
+// The servers of one_leaves, and of be_another, where two processes both claim to be
+// worker 0 and both are refused.
 static void serve_two(struct tug_fleet *f)
 {
     expect(tug_fleet_run_server(f, NULL, 0) == 0);
@@ -520,8 +522,8 @@ static void be_another(struct tug_fleet *f)
     expect(tug_fleet_client(f) == NULL);
 }
 
-// A worker that has left is not waited for, and its earlier row is not taken for a
-// current one.
+// The other workers do not wait for a worker that has left, and a row that it sent before
+// is not taken for one of the current operation.
 static void one_leaves(struct tug_fleet *f)
 {
     enum { BYTES = 1000 };
@@ -539,7 +541,7 @@ static void one_leaves(struct tug_fleet *f)
 
 static atomic_bool met;
 
-// Workers cannot meet in a callback: an error, and the run goes on.
+// A callback calls a collective operation, which is refused; the run goes on.
 static void meet(void *ctx, uint64_t timestamp, int rc)
 {
     double x = 2;
@@ -561,11 +563,11 @@ static void pull_and_meet(struct tug_fleet *f, struct tug_client *c)
     assert_int_equal(0, tug_table_create(c, 1, "dim = 2"));
     assert_int_equal(0, tug_pull(c, 1, &key, 1, row, meet, f, &ts));
     while (!atomic_load(&met))
-        assert_int_equal(0, tug_barrier(c)); // callbacks run meanwhile
+        assert_int_equal(0, tug_barrier(c)); // callbacks run while this waits
     atomic_store(&met, false);
 }
 
-// A client of the program's own, which stays its own.
+// The fleet uses a client that the program owns, and leaves it open.
 static void lent(void **state)
 {
     (void)state;
@@ -614,7 +616,8 @@ static void alone(void **state)
     assert_int_equal(0, tug_fleet_init(&f, &o));
     tug_role_maker_close(m);
     work(f);
-    assert_int_equal(0, tug_fleet_init_worker(f)); // again, and left by its close
+    // a worker that has stopped can start again; closing the fleet stops it
+    assert_int_equal(0, tug_fleet_init_worker(f));
     tug_fleet_close(f);
     tug_fleet_close(NULL);
 }

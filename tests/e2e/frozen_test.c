@@ -1,11 +1,12 @@
 // The results of training do not change: the tables of each model, update rule and mode
 // have the checksums in frozen.txt.
 //
-// A line there is `MODEL RULE MODE CHECKSUM`: XXH3 of the exported rows of all features,
-// with the rule's state, and then of the bias, without the lines above the rows, which
-// say what the columns are. If TUG_FROZEN_WRITE is in the environment, the test writes
-// the file anew instead of comparing; CONTRIBUTING.md says when that is allowed. All runs
-// take the reference kernels, so that one file serves every CPU.
+// Each line of frozen.txt is `MODEL RULE MODE CHECKSUM`. The checksum is XXH3 of the
+// exported rows of all features, with the rule's state, and then of the bias, without the
+// lines above the rows, which describe the columns. If TUG_FROZEN_WRITE is in the
+// environment, the test writes the file anew instead of comparing; CONTRIBUTING.md says
+// when that is allowed. All runs use the reference kernels, so that one file serves every
+// CPU.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <inttypes.h>
@@ -22,7 +23,9 @@ static const char *const models[] = {"lr", "fm", "ffm"};
 
 static const struct rule {
     const char *name;
-    bool on_cluster; // a run of several processes takes longer, so few rules have them
+    // Whether this rule also runs on a cluster: that takes longer, so only a few rules
+    // do.
+    bool on_cluster;
 } rules[] = {
     {"sgd", false},     {"momentum", false}, {"adagrad", false}, {"adagrad-row", true},
     {"rmsprop", false}, {"adam", true},      {"ftrl", true},
@@ -30,7 +33,7 @@ static const struct rule {
 
 static const struct mode {
     const char *name;
-    unsigned servers, workers; // 0: one process
+    unsigned servers, workers; // 0 if the run is one process
     const char *options;
 } modes[] = {
     {"one-thread", 0, 0, "--deterministic --threads 1"},
@@ -81,7 +84,8 @@ static const char *without_head(const char *text)
 static uint64_t checksum(void)
 {
     static const char *const tables[] = {"sparse", "dense"};
-    static const size_t least[] = {90, 1}; // the data has 96 features
+    // The fewest rows of each table: the data has 96 features.
+    static const size_t least[] = {90, 1};
     struct hash_stream h;
     hash_stream_begin(&h, 0);
     for (size_t i = 0; i < LENGTH(tables); i++) {
@@ -108,7 +112,7 @@ static void train_all(struct buf *ret_lines)
             }
 }
 
-// Shows the lines that only one of the texts has; how many.
+// Prints the lines of `lines` that `in` does not have, and returns their number.
 static size_t show_missing(const char *lines, const char *in, const char *what)
 {
     size_t missing = 0;

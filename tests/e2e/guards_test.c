@@ -1,5 +1,6 @@
-// Guard rails: a model that is worse than a guess, data that the model does not know, and
-// files that are not what the command says of them, each named with what to do.
+// Warnings and errors about likely mistakes: a model that is worse than a guess, data
+// that the model does not know, and files in another format than the command says. Each
+// message names the mistake and what to do.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <sys/stat.h>
@@ -38,7 +39,7 @@ static void worse_than_a_guess(void **state)
     e2e_says(
         "warning: the model is worse than a guess: its loss on the training data is ");
     e2e_says("try a smaller --lr (it is 3)");
-    // One that has hardly begun has not diverged: a larger rate is what helps.
+    // A model that has hardly begun to learn has not diverged: it needs a larger rate.
     write_numbered("rare.svm", 1000, 600, true);
     tug_ends(0, "train --data rare.svm --format libsvm --model lr --optimizer sgd "
                 "--lr 0.00001 --epochs 2 --deterministic");
@@ -46,12 +47,14 @@ static void worse_than_a_guess(void **state)
         "It is still close to the untrained model: try more --epochs, a smaller --batch, "
         "or a larger --lr (it is 1e-05)");
     silent("diverged");
-    // The first of both reasons is reported: a diverged model fits no other data either.
+    // Only the first of the two causes is reported: a diverged model fits no other data
+    // either.
     tug_ends(0, "train --data wide.svm --format libsvm --model lr --optimizer sgd --lr 3 "
                 "--epochs 4 --deterministic --test wide.svm");
     e2e_says("worse than a guess: its loss on the training data is ");
     silent("on --test the model is worse than a guess");
-    // Learned by heart: labels of the test are the other way round.
+    // The model has memorised the training data, and the labels of the test data are
+    // inverted.
     files_write("turned.svm", "0 100:1\n1 101:1\n1 102:1\n1 103:1\n");
     tug_ends(0, TRAIN "--epochs 20 --test turned.svm --out model");
     e2e_says("warning: on --test the model is worse than a guess");
@@ -62,8 +65,8 @@ static void worse_than_a_guess(void **state)
     silent("worse than a guess");
 }
 
-// Numbers whose mean is far from 0, where a model begins: in one pass as in several, in one
-// process as on a cluster.
+// Targets whose mean is far from 0, the value at which a model begins: training warns in
+// one pass and in several, in one process and on a cluster.
 static void far_from_zero(void **state)
 {
     (void)state;
@@ -86,7 +89,8 @@ static void far_from_zero(void **state)
     }
     tug_ends(0, "launch --workers 1 -- %s --model lr --data far.csv --epochs 2", squared);
     e2e_says(far);
-    // The mean is learned in the first pass: that cost is not a reason to warn.
+    // No warning: the model learns the mean in the first pass, whose loss is high only
+    // for that reason.
     tug_ends(0, "%s --model lr --data far.csv --lr 300 --epochs 1", squared);
     silent("worse than a guess");
     files_write("same.csv", "y,a\n7,u\n7,v\n7,u\n");
@@ -94,7 +98,8 @@ static void far_from_zero(void **state)
     e2e_says("all labels of the training data are 7: there is nothing to learn\n");
 }
 
-// The same file by any name; not another one with the same bytes.
+// A test file that is also in --data is found by any of its names; another file with the
+// same bytes is not.
 static void tested_on_what_it_learned(void **state)
 {
     (void)state;
@@ -107,12 +112,12 @@ static void tested_on_what_it_learned(void **state)
     e2e_says("warning: 'link.svm' is in --data");
     tug_ends(0, TRAIN "--test data.svm");
     e2e_says(says);
-    // In the end --refit also trains on --valid.
+    // --refit also trains on --valid at the end.
     tug_ends(0, TRAIN "--test other.svm --valid other.svm --refit --epochs 2");
     e2e_says("warning: 'other.svm' is in --data");
 }
 
-// Also when no progress is asked for: it is a warning.
+// Data with one class only is warned about, also when no progress is printed.
 static void one_class(void **state)
 {
     (void)state;
@@ -140,7 +145,8 @@ static void unknown_features(void **state)
     tug_ends(0, "predict --from model --data strange.svm data.svm");
     e2e_says("the model knows 90.9 % of the features in this data");
     silent("warning");
-    // Words alone could all be labels, which are not read there; lines of csv could not.
+    // A line of one word could be a label, which predict does not read; a line of csv
+    // with several words could not.
     files_write("words.txt", "one\ntwo\n");
     tug_ends(0, "predict --from model --data words.txt");
     e2e_says(
@@ -175,7 +181,7 @@ static void headers(void **state)
     tug_ends(3, TRAIN "--epochs 1 --test later.svm");
     e2e_says("later.svm:2: the label 'label' is not a number");
     silent("looks like a header");
-    // A bad line is not the header, though a header that was passed over stands above it.
+    // A bad line is not taken for a header when a skipped header stands above it.
     files_write("passed.svm", "label,a,b\n1 1:1\n0 2:x\n");
     tug_ends(3, "train --data passed.svm --format libsvm --epochs 1 --max-bad-lines 1");
     e2e_says("passed.svm:3: ");
@@ -205,7 +211,7 @@ static void other_kinds(void **state)
         tug_ends(3, TRAIN "--test %s", files[i][0]);
         e2e_says(files[i][1]);
     }
-    // Before any of them is read, together with what else is wrong.
+    // Both files are reported before any file is read, together with all other problems.
     tug_ends(3, TRAIN "--test missing.svm --valid data.xz");
     e2e_says("2 problems: (1) no data at 'missing.svm': ");
     e2e_says("(2) data.xz is compressed with xz");
@@ -219,7 +225,8 @@ static void other_kinds(void **state)
     e2e_says("data.tar:1: the line has a byte 0, which no text has: is the file binary");
 }
 
-// lr and fm have the same keys in both formats; ffm needs fields.
+// Models of libsvm and libffm data: lr and fm have the same keys in both formats; ffm
+// needs fields.
 static void without_fields(void **state)
 {
     (void)state;
@@ -245,8 +252,8 @@ static void no_model_on_standard_output(void **state)
     assert_false(files_exists("-"));
 }
 
-// Said before the first pass, not after the last.
-static void late_files(void **state)
+// Errors of --test and --valid files come before the first pass, not after the last.
+static void bad_files_are_found_before_training(void **state)
 {
     (void)state;
     files_write("bad.svm", "1 x:1\n");
@@ -276,7 +283,8 @@ static int begin(void **state)
     return 0;
 }
 
-// One file by two names in --data, and not another one with the same bytes.
+// A file that is in --data by two names is found; another file with the same bytes is
+// not.
 static void trained_on_twice(void **state)
 {
     (void)state;
@@ -299,7 +307,7 @@ static void trained_on_twice(void **state)
     e2e_says(says);
 }
 
-// -1 and 0 are both negatives, so that a file with both is a mistake.
+// -1 and 0 both mean negative, so a file that has both is a mistake.
 static void three_labels(void **state)
 {
     (void)state;
@@ -337,13 +345,15 @@ static void weights_of_nothing(void **state)
     e2e_says("warning: all weights of the training data are 0");
     tug_ends(0, "eval --from light --data light.csv");
     e2e_says("warning: all weights of this data are 0");
-    // One class is found out in a stream, too, at its end: a sorted file begins with one.
+    // In a stream, data with one class is found only at the end, since a sorted file
+    // begins with one class.
     files_write("none.svm", "0 1:1\n0 2:1\n");
     tug_ends(0, "train --data none.svm --format libsvm --model lr --data-in stream");
     e2e_says("warning: all labels of the training data are 0");
 }
 
-// Data to predict has no known labels: the label's column is not read.
+// predict does not read the column of the label, since data to predict has no known
+// labels.
 static void labels_of_predictions(void **state)
 {
     (void)state;
@@ -365,7 +375,8 @@ static void labels_of_predictions(void **state)
     }
 }
 
-// A column of which no word is known is named, though the others are known.
+// The warning names a column all of whose words are unknown, though the words of other
+// columns are known.
 static void unknown_columns(void **state)
 {
     (void)state;
@@ -395,7 +406,8 @@ static void unknown_columns(void **state)
         e2e_says(", as 'True', 'False': ");
         silent("'site'");
     }
-    e2e_stdin = "other.csv"; // which cannot be read again for the words
+    // Standard input cannot be read again to find the unknown words.
+    e2e_stdin = "other.csv";
     tug_ends(0, "predict --from spelt --data -");
     e2e_says("the values of column 'member' in this data: were");
     e2e_stdin = NULL;
@@ -408,7 +420,8 @@ static void unknown_columns(void **state)
     e2e_says("column '3' in this data, as '70', '80', '90'");
 }
 
-// A command does not overwrite a file that it reads, or writes by another option.
+// A command refuses to overwrite a file that it reads or that another of its options
+// writes.
 static void outputs_that_are_inputs(void **state)
 {
     (void)state;
@@ -431,7 +444,7 @@ static void outputs_that_are_inputs(void **state)
     assert_true(e2e_number("examples") == 400);
 }
 
-// An undefined metric is printed as none, never nan.
+// An undefined metric is printed as "none", never as "nan".
 static void metrics_that_are_none(void **state)
 {
     (void)state;
@@ -456,7 +469,8 @@ static void metrics_that_are_none(void **state)
     assert_null(strstr(e2e_out, "nan"));
 }
 
-// A folder of data must not get what a run writes: the next one would read it.
+// A run refuses to write into a directory of data: the next run would read the output as
+// data.
 static void outputs_among_data(void **state)
 {
     (void)state;
@@ -482,8 +496,8 @@ static void outputs_among_data(void **state)
     e2e_says("is a part of a saved model or table");
 }
 
-// Files count from 0 and from 1: each command that scores warns, by the first and the
-// last number.
+// Training and scored files number features from 0 or from 1: each command that scores
+// warns when they differ, by the smallest and the largest number.
 static void numbered_from_one(void **state)
 {
     (void)state;
@@ -541,7 +555,7 @@ static void numbered_from_one(void **state)
     e2e_says("the model knows features 1 to 4");
 }
 
-// Options without effect are named, and by one process of a run.
+// Options without effect are named once, by one process of a run.
 static void options_without_effect(void **state)
 {
     (void)state;
@@ -579,7 +593,7 @@ int main(void)
         cmocka_unit_test(headers),
         cmocka_unit_test(other_kinds),
         cmocka_unit_test(without_fields),
-        cmocka_unit_test(late_files),
+        cmocka_unit_test(bad_files_are_found_before_training),
         cmocka_unit_test(outputs_that_are_inputs),
         cmocka_unit_test(metrics_that_are_none),
         cmocka_unit_test(options_without_effect),

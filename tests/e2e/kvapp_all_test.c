@@ -1,5 +1,5 @@
-// Uses all of tug/kvapp.h in one cluster, once of processes and once of threads of one
-// process.
+// Calls every function of tug/kvapp.h in one cluster, once with processes and once with
+// threads of one process.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <pthread.h>
@@ -11,7 +11,7 @@
 enum { STORE = 0, KEEPER = 1, TALK = 2, HAND = 3 }; // apps
 enum { GROUPS = TUG_GROUP_SERVERS + TUG_GROUP_WORKERS, NO = 13 };
 
-#define LAST UINT64_MAX // a key of the last server
+#define LAST UINT64_MAX // a key that the last server has
 
 static const uint64_t keys[] = {3, LAST};
 
@@ -20,8 +20,8 @@ static void add_one(void *ctx)
     atomic_fetch_add((atomic_int *)ctx, 1);
 }
 
-// An exit function: these run in the order of registration, after the node has left and
-// before it is freed.
+// An exit function. Exit functions run in the order of their registration, after the node
+// has left the cluster and before it is freed.
 static void count_up(void *ctx)
 {
     int *n = ctx;
@@ -55,7 +55,7 @@ static int leave(struct tug_node *n, const int *exits)
     return rc;
 }
 
-// Who is who.
+// Roles and ranks.
 
 static void look_around(struct tug_node *n)
 {
@@ -78,7 +78,7 @@ static void look_around(struct tug_node *n)
 
 // Servers.
 
-// Keeps what was pushed, and answers pulls with it; refuses one command.
+// This server keeps pushed values, answers pulls with them, and refuses one command.
 struct keeper {
     void *kept[2];
     const float *values;
@@ -108,7 +108,7 @@ static void keep(void *ctx, struct tug_app *a, const struct tug_kv_meta *m,
 static void echo(void *ctx, struct tug_app *a, const struct tug_simple *q)
 {
     (void)ctx;
-    expect(tug_node_wait(tug_app_node(a)) == TUG_EUSAGE); // not in a handler
+    expect(tug_node_wait(tug_app_node(a)) == TUG_EUSAGE); // a handler may not wait
     expect(tug_app_answer(a, q->ticket, q->body, q->body_bytes) == 0);
 }
 
@@ -139,10 +139,10 @@ static int serve(const char *scheduler)
         expect(tug_app_open(&a, n, i, i, &h[i]) == 0);
     expect(tug_app_open(&a, n, TALK, TALK, NULL) == TUG_EUSAGE);
     look_around(n);
-    expect(tug_node_barrier(n, GROUPS) == 0); // all have pushed
+    expect(tug_node_barrier(n, GROUPS) == 0); // all workers have pushed
     expect(tug_kv_default_keys(store) == 1);
     int rc = leave(n, &exits);
-    expect(keeper.values[0] == 5 && keeper.n == 1); // also now
+    expect(keeper.values[0] == 5 && keeper.n == 1); // the kept values are still readable
     tug_app_release(keeper.kept[0]);
     tug_app_release(keeper.kept[1]);
     tug_kv_default_close(store);
@@ -229,12 +229,13 @@ static void talk(struct tug_node *n)
     expect(tug_app_open(&b, n, HAND, 0, &h) == 0);
     expect(tug_app_new_request(b, TUG_GROUP_SERVERS, &m.timestamp) == 0);
     expect(tug_message_send(n, &m) == 0);
-    expect(tug_app_add_responses(b, m.timestamp, 1) == 0); // for the other server
+    // Counts as the other server's answer.
+    expect(tug_app_add_responses(b, m.timestamp, 1) == 0);
     expect(tug_app_wait(b, m.timestamp) == 0);
     expect(atomic_load(&heard) == NODES_SERVERS + 1);
     expect(tug_node_call(n, add_one, &heard) == 0);
     expect(tug_app_request(a, 1, "hi", 2, 8, &ts) ==
-           0); // its answer comes behind the call
+           0); // the answer arrives after the call returned
     expect(tug_app_wait(a, ts) == 0 && atomic_load(&heard) == NODES_SERVERS + 3);
     expect(tug_app_close(a) == 0);
     expect(tug_app_close(b) == 0);

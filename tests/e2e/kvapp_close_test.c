@@ -1,5 +1,5 @@
-// A customer is closed while requests come: its handler has returned when the customer is
-// freed, and nodes that wait for an answer are told that there will be none.
+// A customer is closed while requests arrive: its handler has returned before the
+// customer is freed, and nodes that wait for an answer get an error.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <poll.h>
@@ -13,7 +13,7 @@ enum { APP = 4, ASKED = 5, HELD = 1, SLOW = 2 };
 static atomic_int handled;
 static atomic_bool inside;
 
-// One is never answered, and the next takes its time.
+// Never answers the first request, and takes its time for the next.
 static void handle(void *ctx, struct tug_app *a, const struct tug_simple *q)
 {
     (void)ctx;

@@ -1,5 +1,5 @@
-// The processes of a cluster of programs on tug/kvapp.h: only those with its numbers of
-// servers and workers, and no more than it was started for.
+// A cluster of programs on tug/kvapp.h accepts only processes that expect its numbers of
+// servers and workers, and no more processes than it was started for.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -20,13 +20,14 @@ static bool said(const char *what)
     return strstr(tug_last_error(), what) != NULL;
 }
 
-// A worker that was told of three workers would divide by three: all are told.
+// One worker expects three workers and would divide its data by three: all processes get
+// an error.
 
 static int hear_of_it(int role, const char *scheduler, uint32_t workers)
 {
     struct tug_node *n;
     int rc = start(&n, role, scheduler, workers);
-    if (rc == 0) // it was complete for a moment
+    if (rc == 0) // the cluster was complete before the third process joined
         rc = tug_node_finalize(n, true);
     expect(rc == TUG_EUSAGE);
     expect(said("expects 2 servers and 3 workers, but the scheduler at "));
@@ -58,7 +59,8 @@ static void other_counts(void **state)
         assert_int_equal(0, status[i]);
 }
 
-// One of three workers does not come: after the longest wait all hear which one.
+// One of three workers does not join: when wait_seconds are over, the error of all
+// processes names the missing worker.
 
 static int miss_one(int role, const char *scheduler)
 {
@@ -97,8 +99,8 @@ static void one_is_missing(void **state)
         assert_int_equal(0, status[i]);
 }
 
-// A third worker finds no place, and the other two do not mind. Told of no counts, it would
-// have taken the cluster's.
+// A third worker is refused, and the other two are not disturbed. It was started without
+// counts, and would have taken the counts of the cluster.
 
 static int serve_two(const char *scheduler)
 {
@@ -119,7 +121,8 @@ static int start_async(struct tug_node **ret, const char *scheduler)
 static int come_late(const char *scheduler)
 {
     struct tug_node *n;
-    expect(start_async(&n, scheduler) == 0); // else it would ask again for some seconds
+    // a synchronous start would try again for some seconds
+    expect(start_async(&n, scheduler) == 0);
     expect(tug_node_wait(n) == TUG_EUSAGE);
     expect(
         said("was started for 2 workers, and all have joined: it does not take another"));
@@ -144,7 +147,8 @@ static int work_beside(const char *scheduler)
         expect(waitpid(pid, &status, 0) == pid && status == 0);
     }
     expect(tug_node_barrier(n, TUG_GROUP_WORKERS) == 0);
-    expect(tug_node_dead(n, NULL, 0) == 0); // it was none of them
+    // The refused worker does not count as a dead node.
+    expect(tug_node_dead(n, NULL, 0) == 0);
     expect(tug_node_barrier(n, TUG_GROUP_WORKERS) == 0);
     return tug_node_finalize(n, false);
 }
@@ -165,7 +169,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(one_too_many),
         cmocka_unit_test(one_is_missing),
     };
-    if (argc > 1) // the third worker
+    if (argc > 1) // this process is the third worker
         return -come_late(argv[1]);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-// A process of a program on tug/kvapp.h is stopped and keeps its links: they stay open,
-// but nodes that wait for it are told when the cluster does without it.
+// A process of a program on tug/kvapp.h is stopped (SIGSTOP). Its links stay open, but
+// nodes that wait for it get an error when the scheduler declares it dead.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <poll.h>
@@ -13,7 +13,8 @@
 
 enum { APP = 3 };
 
-static atomic_int *stopped; // the process, in memory that all share
+// PID of the stopped process, in memory that all processes share
+static atomic_int *stopped;
 
 static int serve(const char *scheduler)
 {
@@ -49,7 +50,7 @@ static int work(const char *scheduler)
     expect(tug_app_open(&a, n, APP, APP, NULL) == 0);
     expect(tug_node_ids(n, TUG_GROUP_WORKERS, ids, NODES_WORKERS) == NODES_WORKERS);
     uint32_t other = ids[0] == tug_node_id(n) ? ids[1] : ids[0];
-    expect(ask(a, other) == 0); // the link is open
+    expect(ask(a, other) == 0); // the link to the other worker is open
     expect(tug_node_barrier(n, TUG_GROUP_WORKERS) == 0);
     if (tug_node_rank(n) == 1)
         stop();
@@ -61,7 +62,7 @@ static int work(const char *scheduler)
     return tug_node_finalize(n, false);
 }
 
-// All but it end; the cluster has lost a worker.
+// All other processes end; the cluster has lost a worker.
 static void stopped_worker(void **state)
 {
     char scheduler[NODES_ADDRESS];

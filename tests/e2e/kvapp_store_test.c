@@ -1,6 +1,6 @@
-// The default store when one of its servers dies: a pull returns the acknowledged values,
-// or an error. A process that is started in the dead one's place, whose store is empty,
-// is not let in (docs/design/0019).
+// A server with the default store dies: a pull returns the acknowledged values, or an
+// error. A process that is started in its place has an empty store, so it is not let in
+// (docs/design/0019).
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <signal.h>
@@ -51,7 +51,7 @@ static int pull(struct tug_app *a, float got[KEYS])
     return rc == 0 ? tug_app_wait(a, ts) : rc;
 }
 
-// The last server dies, and another process would like to be it.
+// The last server dies, and another process tries to take its place.
 static void replace_server(struct tug_app *a, const char *scheduler)
 {
     uint32_t ts;
@@ -63,7 +63,7 @@ static void replace_server(struct tug_app *a, const char *scheduler)
     expect(WIFEXITED(status) && WEXITSTATUS(status) != 0 && WEXITSTATUS(status) != 99);
 }
 
-// The first push of a store has keys, and nothing for them.
+// The first push to a store has keys but no values.
 static void push_nothing(struct tug_app *a)
 {
     const uint64_t all[] = {7, UINT64_MAX - 7};
@@ -96,7 +96,7 @@ static int work(const char *scheduler)
     if (tug_node_barrier(n, TUG_GROUP_WORKERS) == 0 && tug_node_rank(n) == 0)
         replace_server(dies, scheduler);
     int rc = 0;
-    while (rc == 0) { // until it is known everywhere
+    while (rc == 0) { // until all nodes know of the death
         rc = pull(store, got);
         for (int i = 0; i < KEYS && rc == 0; i++)
             expect(got[i] == PUSHES * NODES_WORKERS);

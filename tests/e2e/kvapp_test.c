@@ -14,9 +14,9 @@ enum { SERVERS = NODES_SERVERS, WORKERS = NODES_WORKERS, PROCESSES = NODES_PROCE
 enum { STORE = 0, LATER = 1, TALK = 2, STRICT = 3 }; // apps
 enum { DIE = 13 };
 
-#define HALF ((uint64_t)1 << 63) // where the second server's range begins
+#define HALF ((uint64_t)1 << 63) // the first key of the second server's range
 
-// Answers from another thread.
+// The server's handler stores tickets, and another thread answers them.
 
 struct later {
     pthread_mutex_t lock;
@@ -40,7 +40,7 @@ static void *answer_later(void *arg)
             continue;
         }
         struct tug_app *app = l->app;
-        uint64_t ticket = l->tickets[--l->n]; // the last one first
+        uint64_t ticket = l->tickets[--l->n]; // answers the newest request first
         pthread_mutex_unlock(&l->lock);
         expect(tug_kv_answer(app, ticket, &d, NULL, NULL) == 0);
         expect(tug_kv_answer(app, ticket, &d, NULL, NULL) == TUG_EUSAGE);
@@ -62,7 +62,7 @@ static void put_off(void *ctx, struct tug_app *a, const struct tug_kv_meta *m,
     pthread_mutex_unlock(&l->lock);
 }
 
-// Refuses what it does not like, and dies when told to.
+// Refuses every request, except that the command DIE kills the server's process.
 static void be_strict(void *ctx, struct tug_app *a, const struct tug_kv_meta *m,
                       const struct tug_kv_data *d)
 {
@@ -183,7 +183,7 @@ static void check_sums(struct tug_node *n, struct tug_app *a)
     barrier(n);
 }
 
-// Keys with values of their own number, beside those of the table.
+// Each key has its own number of values, and the table's keys have one each.
 static void check_lengths(struct tug_node *n, struct tug_app *a)
 {
     const uint64_t keys[] = {100, 101, HALF + 100};
@@ -198,7 +198,8 @@ static void check_lengths(struct tug_node *n, struct tug_app *a)
         expect(got[i] == 2 * values[i]);
     expect(memcmp(lengths, got_lengths, sizeof(lengths)) == 0);
     expect(pull(a, keys, 3, got, 7, got_lengths) == TUG_EUSAGE);
-    expect(push(a, keys, 3, values, 3, NULL) == TUG_EUSAGE); // others than before
+    // The lengths differ from those of the first push.
+    expect(push(a, keys, 3, values, 3, NULL) == TUG_EUSAGE);
     expect(strstr(tug_last_error(), "server ") != NULL);
     barrier(n);
 }
@@ -256,7 +257,7 @@ static void check_callbacks(struct tug_app *a)
         expect(tug_kv_send(a, &q, &ts) == 0 && tug_app_wait(a, ts) == 0);
         expect(atomic_load(&s.calls) == i && atomic_load(&s.wait_rc) == TUG_EUSAGE);
     }
-    expect(tug_app_wait(a, ts + 1) == TUG_EUSAGE); // never given
+    expect(tug_app_wait(a, ts + 1) == TUG_EUSAGE); // no request has this number
 }
 
 static void check_refusals(struct tug_app *a, struct tug_app *strict)
@@ -271,7 +272,7 @@ static void check_refusals(struct tug_app *a, struct tug_app *strict)
     expect(push(a, two, 2, values, 3, NULL) == TUG_EUSAGE);
     expect(push(a, two, 2, values, 3, lengths) == TUG_EUSAGE);
     expect(push(a, two, 1, nan, 2, NULL) == TUG_EUSAGE);
-    // No server takes its part of a push whose other part is not finite.
+    // If one part of a push is not finite, no server applies its part.
     const uint64_t both[] = {302, HALF + 302};
     const float part[] = {1, 1, 1, __builtin_inff()};
     float got[4] = {7, 7, 7, 7};
@@ -280,7 +281,7 @@ static void check_refusals(struct tug_app *a, struct tug_app *strict)
     expect(pull(a, both, 2, got, 4, NULL) == 0 && got[0] == 0 && got[2] == 0);
     expect(push(strict, two, 1, values, 1, NULL) == TUG_EDATA);
     expect(strstr(tug_last_error(), "not in this house") != NULL);
-    expect(push(a, NULL, 0, NULL, 0, NULL) == 0); // nothing is not an error
+    expect(push(a, NULL, 0, NULL, 0, NULL) == 0); // an empty push succeeds
 }
 
 static void check_later(struct tug_app *a)
@@ -314,7 +315,7 @@ static void hear(void *ctx, struct tug_app *a, const struct tug_simple *r)
     atomic_fetch_add(&h->answers, 1);
 }
 
-// Requests to servers, to the other worker, and to this one.
+// Sends simple requests to servers, to the other worker, and to this worker itself.
 static void check_talk(struct tug_node *n, struct tug_app *a, struct heard *h)
 {
     uint32_t ts, other = 9 + 2 * (1 - tug_node_rank(n));
@@ -326,7 +327,7 @@ static void check_talk(struct tug_node *n, struct tug_app *a, struct heard *h)
     expect(tug_app_wait(a, ts) == 0);
     expect(atomic_load(&h->right) == SERVERS + 1 + WORKERS);
     expect(tug_app_request(a, 77, "hello", 5, 1000, &ts) == TUG_EUSAGE);
-    barrier(n); // the other one may still ask this one
+    barrier(n); // the other worker may still send requests to this one
 }
 
 static int work(const char *scheduler)
@@ -361,7 +362,7 @@ static void all_of_it(void **state)
         assert_int_equal(0, status[i]);
 }
 
-// The server of the second range dies in the middle of a request.
+// The second server dies in the middle of a request.
 static int work_until_death(const char *scheduler)
 {
     const uint64_t key = HALF + 5;
@@ -381,7 +382,7 @@ static int work_until_death(const char *scheduler)
     expect(tug_kv_send(strict, &q, &ts) == 0);
     expect(tug_app_wait(strict, ts) == TUG_EIO);
     expect(strstr(tug_last_error(), "server ") != NULL);
-    // The dead are not waited for; then the scheduler ends it all.
+    // Barriers do not wait for the dead server; then the scheduler ends the run.
     int rc = 0;
     while (rc == 0 && clock_seconds() - began < 30)
         rc = tug_node_barrier(n, TUG_GROUP_ALL);
@@ -408,7 +409,7 @@ static void dead_server(void **state)
         assert_int_equal(0, status[i]);
 }
 
-// The same servers hold tables for clients.
+// The servers of a program also hold tables for clients.
 
 static void count_up(void *ctx, uint64_t ts, int rc)
 {
@@ -429,7 +430,8 @@ static void check_tables(struct tug_client *c)
     expect(tug_barrier(c) == 0);
     expect(tug_pull(c, 5, distinct, 4, got, NULL, NULL, &ts) == 0);
     expect(tug_wait(c, ts, 0) == 0 && memcmp(got, sums, sizeof(sums)) == 0);
-    expect(tug_pull(c, 5, keys, 4, got, NULL, NULL, &ts) == 0); // one key twice
+    // One of the keys occurs twice.
+    expect(tug_pull(c, 5, keys, 4, got, NULL, NULL, &ts) == 0);
     expect(tug_wait(c, ts, 0) == 0 && got[0] == 12 && got[4] == 12 && got[6] == 14);
     expect(tug_barrier(c) == 0);
     const uint64_t own = 1000 + tug_client_rank(c);
@@ -456,7 +458,7 @@ static int work_tables(const char *scheduler)
     expect(tug_table_create(c, 5, sums) == 0 && tug_table_create(c, 5, sums) == 0);
     check_tables(c);
     for (uint64_t i = 0; i < 200; i++) {
-        keys[i] = i * i; // the request's until it is done
+        keys[i] = i * i; // the array belongs to the request until the request is done
         expect(tug_push(c, 5, &keys[i], 1, zero, count_up, &calls, NULL) == 0);
     }
     expect(tug_client_close(c) == 0);

@@ -1,5 +1,5 @@
 // Rare uses of tug/kvapp.h, in real processes: links that break, priorities, slicers,
-// values of other types, customers' barriers, messages by hand.
+// values of other types, barriers of customers, messages that the program builds itself.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <dirent.h>
@@ -22,9 +22,9 @@
 enum { STORE = 0, COUNT = 1, ORDER = 2, WHO = 3, HAND = 4, WIDE = 5, UNFIT = 6, APPS };
 enum { KEYS = 64, PUSHES = 1500, SLOW = 99, TELL = 98, EMPTY = 97 };
 
-#define HALF ((uint64_t)1 << 63) // where the second server's range begins
+#define HALF ((uint64_t)1 << 63) // the first key of the second server's range
 
-// In memory that all processes share: a slow handler has begun, and may end.
+// Flags in memory that all processes share: the slow handler has begun, and it may end.
 static struct shared {
     atomic_bool begun, may_end;
 } * shared;
@@ -37,7 +37,7 @@ static void until(const atomic_bool *x)
 
 // Servers.
 
-// Counts how often it is asked, and says it.
+// Counts its calls, and answers with the count.
 static void count(void *ctx, struct tug_app *a, const struct tug_simple *q)
 {
     atomic_uint *n = ctx;
@@ -45,7 +45,7 @@ static void count(void *ctx, struct tug_app *a, const struct tug_simple *q)
     expect(tug_app_answer(a, q->ticket, &now, sizeof(now)) == 0);
 }
 
-// Notes the commands in the order in which they are handled; the first one is slow.
+// Records the commands in the order in which they are handled; the first one is slow.
 struct noted {
     float cmds[8];
     uint32_t n;
@@ -66,7 +66,7 @@ static void note(void *ctx, struct tug_app *a, const struct tug_kv_meta *m,
     expect(tug_kv_answer(a, m->ticket, m->pull ? &said : NULL, NULL, NULL) == 0);
 }
 
-// Says which server it is, for each key.
+// Answers every key with the rank of the server.
 static void say_who(void *ctx, struct tug_app *a, const struct tug_kv_meta *m,
                     const struct tug_kv_data *d)
 {
@@ -79,7 +79,7 @@ static void say_who(void *ctx, struct tug_app *a, const struct tug_kv_meta *m,
     expect(tug_kv_answer(a, m->ticket, &said, NULL, NULL) == 0);
 }
 
-// Whole numbers of eight bytes, returned as they came.
+// Returns the pushed values, which are integers of eight bytes.
 static void repeat(void *ctx, struct tug_app *a, const struct tug_kv_meta *m,
                    const struct tug_kv_data *d)
 {
@@ -89,9 +89,10 @@ static void repeat(void *ctx, struct tug_app *a, const struct tug_kv_meta *m,
     expect(tug_kv_answer(a, m->ticket, &said, NULL, NULL) == 0);
 }
 
-// Answers that do not fit are refused here, and not sent: one more value than there are keys,
-// lengths that do not add up. One that no frame holds is refused at both ends, and one without
-// values (EMPTY) by the node that pulls.
+// Gives answers that do not fit the request. tug_kv_answer() refuses one more value than
+// there are keys, and lengths that do not add up, and does not send them. An answer that
+// exceeds a frame is refused at both ends, and one without values (EMPTY) by the node
+// that pulls.
 static void answer_wrongly(void *ctx, struct tug_app *a, const struct tug_kv_meta *m,
                            const struct tug_kv_data *d)
 {
@@ -113,7 +114,7 @@ static void answer_wrongly(void *ctx, struct tug_app *a, const struct tug_kv_met
     expect(strstr(tug_last_error(), "too long") != NULL);
 }
 
-// A message with data is answered by one with the same data, one without by its body.
+// Answers a message that has data with the same data, and one without data with its body.
 static void by_hand(void *ctx, struct tug_app *a, const struct tug_message *m)
 {
     struct tug_message answer = *m;
@@ -123,7 +124,8 @@ static void by_hand(void *ctx, struct tug_app *a, const struct tug_message *m)
     answer.receiver = m->sender;
     answer.head = m->head + 1;
     expect(tug_message_send(tug_app_node(a), &answer) == 0);
-    expect(tug_message_send(tug_app_node(a), &answer) == TUG_EUSAGE); // once
+    // a ticket can be answered only once
+    expect(tug_message_send(tug_app_node(a), &answer) == TUG_EUSAGE);
 }
 
 static int serve(const char *scheduler)
@@ -232,7 +234,7 @@ static void push_often(struct tug_app *a, struct breaker *b, const uint64_t *key
         expect(tug_kv_send(a, &q, &ts[i]) == 0);
         if (i % 100 == 50)
             break_links(b);
-        if (i % 100 == 99) // the next links are there
+        if (i % 100 == 99) // the links are open again
             expect(tug_app_wait(a, ts[i]) == 0);
     }
     for (int i = 0; i < PUSHES; i++)
@@ -252,7 +254,7 @@ static void ask(struct tug_app *a, const struct tug_kv_request *q)
     expect(tug_app_wait(a, ts) == 0);
 }
 
-// Every push counts once, every answer comes.
+// Pushes while links break: every push counts once, and every answer arrives.
 static int work_on_breaking_links(const char *scheduler)
 {
     struct tug_node *n = start_worker(scheduler);
@@ -285,7 +287,8 @@ static int work_on_breaking_links(const char *scheduler)
     return tug_node_finalize(n, true);
 }
 
-// The last workers to ask check the servers' counts.
+// The count in the servers' latest answer. The worker that asks last finds all pushes in
+// it.
 static atomic_uint heard;
 
 static void hear(void *ctx, struct tug_app *a, const struct tug_simple *r)
@@ -328,7 +331,7 @@ static void links_break(void **state)
     all_end(work_and_count);
 }
 
-// Priorities: what waits behind a slow handler.
+// Priorities decide the order of the requests that wait behind a slow handler.
 
 static int work_by_priority(const char *scheduler)
 {
@@ -347,8 +350,8 @@ static int work_by_priority(const char *scheduler)
             if (i == 0)
                 until(&shared->begun);
         }
-        // The other server answers what was sent behind them all: they have left, too, and lie
-        // with the first server until its handler is done.
+        // The other server answers the request that was sent last, so all five pushes
+        // have been sent: they wait at the first server until its handler is done.
         expect(tug_app_request(counter, 0, NULL, 0, 10, &count) == 0);
         expect(tug_app_wait(counter, count) == 0);
         atomic_store(&shared->may_end, true);
@@ -369,7 +372,7 @@ static void priorities(void **state)
     all_end(work_by_priority);
 }
 
-// Slicers, types of values.
+// Slicers, and values of other types.
 
 struct slicer {
     int mode;
@@ -424,7 +427,7 @@ static void check_slicers(struct tug_node *n)
         expect(tug_kv_send(who, &q, &ts) == TUG_EUSAGE);
         expect(strstr(tug_last_error(), "slicer") != NULL);
     }
-    s.mode = BROADCAST; // only a push may
+    s.mode = BROADCAST; // only a push may be broadcast
     expect(tug_kv_send(who, &q, &ts) == TUG_EUSAGE);
     struct tug_kv_request push = {
         .push = true, .data = {keys, 4, ones, 4, NULL, 0}, .slice = slice, .ctx = &s};
@@ -466,12 +469,12 @@ static void check_types(struct tug_node *n)
 static float *no_room(void *ctx, size_t n)
 {
     (void)n;
-    *(bool *)ctx = true; // asked for values that have not come
+    *(bool *)ctx = true; // the values have not arrived, so this must not be called
     return NULL;
 }
 
-// An answer without values is refused with the request's number, whether the program or
-// the library owns the array for the values.
+// Checks that an answer without values is refused with the request's number, whether the
+// program or the library owns the array for the values.
 static void check_empty_answers(struct tug_node *n)
 {
     struct tug_app *a = tug_app_find(n, UNFIT, 0, 0);
@@ -496,7 +499,8 @@ static void check_empty_answers(struct tug_node *n)
     expect(!asked);
 }
 
-// The asker is told of an answer that cannot be sent; it waited for wait_seconds.
+// Checks that a node gets an error at once when the answer to its request cannot be sent:
+// before, it waited for wait_seconds.
 static void check_wrong_answers(struct tug_node *n)
 {
     struct tug_app *a = open_app(n, UNFIT, 0);
@@ -510,7 +514,7 @@ static void check_wrong_answers(struct tug_node *n)
     check_empty_answers(n);
 }
 
-// Messages by hand.
+// Messages that the program builds itself.
 
 struct letters {
     atomic_int n, right;
@@ -548,9 +552,9 @@ static void check_messages(struct tug_node *n)
                             .body = "hello",
                             .body_bytes = 5};
     expect(tug_message_send(n, &m) == 0);
-    expect(tug_message_send(n, &m) == TUG_EUSAGE); // once
+    expect(tug_message_send(n, &m) == TUG_EUSAGE); // a request can be sent only once
     m.receiver = 9;
-    expect(tug_message_send(n, &m) == TUG_EUSAGE); // no server
+    expect(tug_message_send(n, &m) == TUG_EUSAGE); // the receiver is not a server
     m.receiver = 10;
     m.simple = false;
     m.push = m.pull = true;
@@ -559,7 +563,7 @@ static void check_messages(struct tug_node *n)
     m.data[1] = values;
     m.data_bytes[0] = sizeof(keys);
     m.data_bytes[1] = 7;
-    expect(tug_message_send(n, &m) == TUG_EUSAGE); // no floats
+    expect(tug_message_send(n, &m) == TUG_EUSAGE); // the values are not floats
     m.data_bytes[1] = sizeof(values);
     expect(tug_message_send(n, &m) == 0);
     expect(tug_app_wait(a, ts) == 0);
@@ -592,7 +596,8 @@ static void slicers_types_messages(void **state)
     all_end(work_otherwise);
 }
 
-// Barriers of customers: customer 2 goes through three while customer 1 goes through none.
+// Barriers of customers are independent: customer 2 passes three while customer 1 passes
+// none.
 
 struct party {
     struct tug_node *n;
@@ -601,7 +606,8 @@ struct party {
     int rounds;
 };
 
-// A worker that passes a round sees all earlier pushes.
+// A worker that passes the barrier of a round sees all pushes of this round and of
+// earlier rounds.
 static void *meet(void *arg)
 {
     struct party *p = arg;
@@ -612,7 +618,7 @@ static void *meet(void *arg)
                           pull = pull_of(&key, 1, &got);
     for (int i = 1; i <= p->rounds; i++) {
         for (int k = 0; tug_node_rank(p->n) == p->customer % 2 && k < 50; k++)
-            ask(p->store, &pull); // one comes later than the other
+            ask(p->store, &pull); // delays one of the workers
         ask(p->store, &push);
         expect(tug_node_barrier_of(p->n, p->customer, TUG_GROUP_WORKERS) == 0);
         ask(p->store, &pull);
@@ -629,7 +635,7 @@ static int work_in_parties(const char *scheduler)
                         {n, open_app(n, STORE, 1), 1, 1},
                         {n, open_app(n, STORE, 2), 2, 3}};
     pthread_t threads[3];
-    (void)meet(&p[2]); // the others are not in theirs yet
+    (void)meet(&p[2]); // no thread waits in another customer's barrier yet
     for (int i = 0; i < 3; i++)
         pthread_create(&threads[i], NULL, meet, &p[i]);
     for (int i = 0; i < 3; i++)
@@ -638,7 +644,7 @@ static int work_in_parties(const char *scheduler)
     return tug_node_finalize(n, true);
 }
 
-// A missing worker is named.
+// The error of a barrier names the missing worker.
 static int work_without_one(const char *scheduler)
 {
     struct tug_node_options o;
@@ -653,7 +659,7 @@ static int work_without_one(const char *scheduler)
         n->o.wait_seconds = patience;
         atomic_store(&shared->may_end, true);
     } else {
-        until(&shared->may_end); // it is alive
+        until(&shared->may_end); // the process stays alive
     }
     return tug_node_finalize(n, false);
 }

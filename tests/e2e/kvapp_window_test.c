@@ -1,5 +1,6 @@
-// A server that never answers: its requests are counted, no more come than fit the
-// window, and a wait for a request behind the window fails in time why it is not sent.
+// A server that never answers: its buffers count the requests, it receives no more than
+// fit its window, and a wait for a request behind the window fails in time and says why
+// the request is not sent.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -11,7 +12,7 @@ enum { APP = 1, BEYOND = 10, ASKED = KV_WINDOW + BEYOND };
 
 static uint32_t held;
 
-// Kept for ever; all of them stand in the account of the process.
+// Keeps every request for ever; their bytes stay counted in the process's buffers.
 static void hold(void *ctx, struct tug_app *a, const struct tug_kv_meta *m,
                  const struct tug_kv_data *d)
 {

@@ -1,6 +1,6 @@
-// A worker of a synchronous store is killed in the middle of a push and replaced: every
-// rank counts once in each round, on every server, wherever the push had come to, and
-// whatever the others do meanwhile.
+// A worker of a synchronous store is killed in the middle of a push and replaced. Every
+// rank counts once in each round on every server, however many servers the push had
+// reached, and whatever the other worker does meanwhile.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <poll.h>
@@ -16,16 +16,18 @@
 
 enum { BIG = 1000, N = 2000, ROUNDS = 6, DIES_AT = 2 };
 
-// The processes' progress, in shared memory.
+// The progress of the processes, in memory that they share.
 static struct shared {
-    atomic_bool pushed;  // what the worker pushed that dies
-    atomic_bool counted; // the one in its place has asked for the rounds
-    atomic_bool over;    // the round of the push is over
+    atomic_bool pushed;  // the worker that dies has sent its push
+    atomic_bool counted; // the worker in its place has asked for the finished rounds
+    atomic_bool over;    // the round that includes the push is over
 } * shared;
 
 static struct way {
-    uint32_t first, n; // pieces that are pushed before the death
-    bool late;         // the others push when the new one has asked for the rounds
+    // The first piece that is pushed before the death, and their number.
+    uint32_t first, n;
+    // Whether the other worker pushes only after the new worker has asked for the rounds.
+    bool late;
 } way;
 
 static void until(const atomic_bool *x)
@@ -49,7 +51,8 @@ static float gradient(uint32_t rank, int step, int i)
     return (float)((i * 7 + step * 31 + (int)rank * 13) % 101);
 }
 
-// The servers have it when they have answered what came behind it.
+// Pushes the pieces that `way` selects, and dies. The servers have handled the push when
+// they have answered the request sent after it.
 static void die_pushing(struct tug_kvstore *s, const struct tug_array *gradients)
 {
     struct kvs_entry *x = s->entries.list[0];
@@ -109,7 +112,8 @@ static int work(const char *scheduler)
     expect(tug_kvstore_init(s, &item, 1) == 0);
     expect(tug_kvstore_set_optimizer(s, "test") == 0);
     expect(tug_kvstore_rounds(s, &item.key, &done) == 0);
-    uint32_t over = way.n == NODES_SERVERS && !way.late; // the round of the push
+    // Whether the new worker finds the round of the push finished.
+    uint32_t over = way.n == NODES_SERVERS && !way.late;
     expect(done == (tug_kvstore_recovers(s) ? DIES_AT + over : 0));
     if (tug_kvstore_recovers(s))
         atomic_store(&shared->counted, true);
@@ -141,7 +145,7 @@ static void run(struct way how)
     assert_int_equal(1, killed);
 }
 
-// Its round is over at one of the servers, and open at the other.
+// The round of the push is over at one server and open at the other.
 static void push_at_some(void **state)
 {
     (void)state;
@@ -149,7 +153,8 @@ static void push_at_some(void **state)
     run((struct way){.first = 1, .n = 1});
 }
 
-// Its round was open when the new one asked, and is over when that one pushes.
+// The round of the push was open when the new worker asked for the rounds, and is over
+// when it pushes.
 static void push_at_all(void **state)
 {
     (void)state;
@@ -157,7 +162,8 @@ static void push_at_all(void **state)
     run((struct way){.n = NODES_SERVERS, .late = true});
 }
 
-// Nobody comes in its place: the others hear whom they have waited for.
+// No worker comes in the dead one's place: the error of the other worker names the dead
+// one.
 
 static int wait_in_vain(const char *scheduler)
 {
@@ -168,7 +174,7 @@ static int wait_in_vain(const char *scheduler)
     expect(tug_kvstore_init(s, &item, 1) == 0);
     if (s->rank == 1)
         raise(SIGKILL);
-    s->node->o.wait_seconds = 5; // nothing comes, however long it waits
+    s->node->o.wait_seconds = 5; // the push never comes, so a short wait is enough
     expect(tug_kvstore_push(s, &item, 1, 0) == 0);
     expect(tug_kvstore_wait(s) == TUG_EIO);
     expect(strstr(tug_last_error(), "key 'w'") && strstr(tug_last_error(), "worker 1 ("));

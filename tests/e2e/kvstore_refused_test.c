@@ -1,6 +1,6 @@
-// Refusals of a kvstore's servers, and their memory meanwhile: values that are not
-// finite, pushes that claim not to be one, and workers that wait for keys that nobody
-// makes. The other worker, and the rounds, go on as if nothing had been.
+// What the servers of a kvstore refuse, and their memory meanwhile: values that are not
+// finite, pushes that are marked as pulls, and workers that wait for keys that nobody
+// makes. The other worker and the rounds are not disturbed.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <float.h>
@@ -18,7 +18,8 @@
 
 enum { ROWS = 5, WIDTH = 3, N = ROWS * WIDTH, KEY = 3 };
 
-static atomic_bool *first_is_there; // in memory that the processes share
+// The server has worker 0's push; in memory that the processes share.
+static atomic_bool *first_is_there;
 
 static struct tug_kvstore *open_store(const char *scheduler)
 {
@@ -40,7 +41,7 @@ static const struct kvs_entry *entry(const struct tug_kvstore *s)
     return s->entries.list[i];
 }
 
-// A message to the server of the key, as a program would send that means no good.
+// Sends a message to the server of the key, as a malicious program could.
 static int say(struct tug_kvstore *s, enum kvs_cmd cmd, bool push, bool pull,
                const uint32_t *words, size_t n)
 {
@@ -87,7 +88,7 @@ static void by_hand(struct tug_kvstore *s)
         expect(say(s, KVS_PUSH, true, false, words, n) == TUG_EUSAGE);
         expect(strstr(tug_last_error(), "key 3: element 7"));
         struct kvs_head *h = (struct kvs_head *)(void *)words;
-        h->coding = KVS_2BIT; // the threshold is every value
+        h->coding = KVS_2BIT; // the threshold stands for every value
         expect(say(s, KVS_PUSH_CODED, true, false, words, sizeof(*h) / 4 + 1) ==
                TUG_EUSAGE);
         expect(strstr(tug_last_error(), "key 3"));
@@ -99,10 +100,11 @@ static void by_hand(struct tug_kvstore *s)
         expect(say(s, KVS_INIT, false, false, words, n) == TUG_EDATA);
         expect(strstr(tug_last_error(), "needs a value"));
     }
-    expect(say(s, KVS_PUSH, false, true, words, n) == 0); // the push came before: a pull
+    // a push that is marked as a pull
+    expect(say(s, KVS_PUSH, false, true, words, n) == 0);
 }
 
-// In every call that takes an array, before anything of it is sent.
+// Every call that takes an array refuses such values before it sends anything.
 static void by_calls(struct tug_kvstore *s)
 {
     float w[N] = {0};
@@ -123,16 +125,18 @@ static void by_calls(struct tug_kvstore *s)
     struct tug_kvstore_item both[] = {{{.number = KEY}, &b}, {{.number = KEY + 1}, &a}};
     expect(tug_kvstore_init(s, &(struct tug_kvstore_item){{.number = KEY + 1}, &b}, 1) ==
            0);
-    expect(tug_kvstore_push(s, both, 2, 0) == TUG_EUSAGE); // nor anything of the first
+    // The first array is not sent either.
+    expect(tug_kvstore_push(s, both, 2, 0) == TUG_EUSAGE);
     expect(strstr(tug_last_error(), "key 4: element 4"));
     w[4] = FLT_MAX;
-    both[0] = both[1]; // two finite ones, whose sum is not
+    both[0] = both[1]; // two finite arrays whose sum is not finite
     expect(tug_kvstore_push(s, both, 2, 0) == TUG_EUSAGE);
     item.array = &a;
-    expect(tug_kvstore_pull(s, &item, 1, 0) == 0); // what an array held does not matter
+    // a pull ignores what the array held before
+    expect(tug_kvstore_pull(s, &item, 1, 0) == 0);
 }
 
-// Keys that there are not: a few may be waited for at a time.
+// A worker may wait for only a few keys that do not exist at a time.
 static void ask_for_many(struct tug_kvstore *s)
 {
     uint32_t ts[KVS_WANTED_MAX + 1], server = 0;
@@ -147,14 +151,15 @@ static void ask_for_many(struct tug_kvstore *s)
     pump_leave(s->node->pump);
 }
 
-// A round that has one push: another that is wrong is refused, and the round goes on.
+// Worker 0 has pushed to the round. Worker 1 sends a wrong push, which is refused, and
+// the round goes on.
 static void be_second(struct tug_kvstore *s)
 {
     const struct kvs_entry *x = entry(s);
     uint32_t words[64];
     size_t n = push_words(words, TUG_FLOAT32, INFINITY);
     if (s->rank ==
-        0) { // the push is there when the server has answered what came behind it
+        0) { // the server has the push when it has answered the request sent after it
         expect(kvs_dist_tell(s, KVS_META, (int)x->pieces[0].server, &x->key.id,
                              sizeof(x->key.id)) == 0);
         atomic_store(first_is_there, true);

@@ -1,5 +1,6 @@
 // Stores of a cluster (tug/kvstore.h): a scheduler, two servers and two workers, as real
-// processes and as threads of one, against what plain arithmetic says.
+// processes and as threads of one process. The results are compared with plain
+// arithmetic.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -16,8 +17,9 @@
 #include "tug/kvstore.h"
 
 enum { ROWS = 5, WIDTH = 3, N = ROWS * WIDTH };
-enum { BIG = 1000 };  // elements from which arrays are spread
-enum { SLICE = 150 }; // of those that are sliced
+// Arrays with at least this many elements are spread over the servers.
+enum { BIG = 1000 };
+enum { SLICE = 150 }; // elements of one slice of a sliced array
 
 #define refused(call, why)                                                               \
     expect((call) == TUG_EUSAGE && strstr(tug_last_error(), why) != NULL)
@@ -60,7 +62,7 @@ static int serve(const char *scheduler)
                       &(struct tug_kvstore_server_options){0});
 }
 
-// A program's own server: a command's number scales the pushes.
+// A server with callbacks of the program: the number of a command scales later pushes.
 struct own {
     pthread_t main;
     float scale;
@@ -87,7 +89,7 @@ static int scale_and_add(void *ctx, const struct tug_kvstore_key *key,
     return 0;
 }
 
-// A while at a time, as a program does that looks after something else, too.
+// Serves for a short while at a time, as a program does that has other work, too.
 static int serve_own(const char *scheduler)
 {
     struct own own = {.main = pthread_self(), .scale = 1};
@@ -147,7 +149,7 @@ static void threads(nodes_main server, nodes_main worker)
     }
 }
 
-// Arrays by key: small and large, of rows and of one row, of whole and half floats.
+// Arrays: small and large, with rows and with one row, float and half.
 
 struct kind {
     int64_t key;
@@ -170,7 +172,7 @@ static size_t size_of(enum tug_dtype t)
     return t == TUG_FLOAT16 ? 2 : t == TUG_FLOAT32 || t == TUG_INT32 ? 4 : 8;
 }
 
-static uint16_t half_of(int x) // a small whole number
+static uint16_t half_of(int x) // `x` is a small integer
 {
     int e = 0, a = x < 0 ? -x : x;
     if (a == 0)
@@ -226,7 +228,7 @@ static void fill(const struct kind *k, int worker, int step, struct buffers *b,
     ret->n_ids = k->sparse ? n : 0;
 }
 
-// The array after all workers' pushes of a step.
+// Writes the expected array to b: the array after all workers' pushes of a step.
 static void sum_up(const struct kind *k, int step, bool adds, struct buffers *b)
 {
     for (uint64_t r = 0; r < k->rows; r++)
@@ -290,7 +292,7 @@ static void check_kind(struct tug_kvstore *s, const struct kind *k, bool adds)
     struct tug_kvstore_item item = {{.number = k->key}, &a};
     int rank = (int)tug_kvstore_rank(s);
     uint64_t rounds;
-    fill(k, rank, 100, b, &a); // of rank 0 counts
+    fill(k, rank, 100, b, &a); // the store keeps the values of rank 0
     expect(tug_kvstore_init(s, &item, 1) == 0);
     for (uint64_t i = 0; i < k->rows * k->width; i++)
         b->expected[i] = !k->sparse || pushes_row(0, 100, i / k->width)
@@ -301,7 +303,7 @@ static void check_kind(struct tug_kvstore *s, const struct kind *k, bool adds)
     for (int step = 0; step < 5; step++) {
         fill(k, rank, step, b, &a);
         expect(tug_kvstore_push(s, &item, 1, -step) == 0);
-        memset(b->data, 0x55, sizeof(b->data)); // the arrays are ours again
+        memset(b->data, 0x55, sizeof(b->data)); // the store no longer uses the arrays
         sum_up(k, step, adds, b);
         check_pull(s, k, b);
         if (k->sparse)
@@ -336,7 +338,7 @@ static void check_misuse(struct tug_kvstore *s)
     expect(!tug_kvstore_recovers(s) && tug_kvstore_is_dist(s));
     expect(tug_kvstore_workers(s) == NODES_WORKERS &&
            tug_kvstore_rank(s) < NODES_WORKERS);
-    // Ranks that do not agree: who is not 0 hears it.
+    // The ranks give different shapes: a worker whose rank is not 0 gets an error.
     item = (struct tug_kvstore_item){{.number = 500}, &a};
     if (tug_kvstore_rank(s) == 0) {
         expect(tug_kvstore_init(s, &item, 1) == 0);
@@ -386,9 +388,10 @@ static void optimized(void **state)
     threads(serve, work_optimized);
 }
 
-// Each push counts at once, and needs to be told how.
-// A push of two keys that an earlier one of the second ends: nothing of the first is left over
-// for the next push, which is too small for a code.
+// An earlier push of the second key has failed, so a push of two keys returns that error
+// and sends nothing. It must leave nothing of the first key in the residual of the
+// compression: the values of the next push are below the threshold, so they must arrive
+// as zeros.
 static void refuse_after_coding(struct tug_kvstore *s)
 {
     float w[N], g[N];
@@ -409,10 +412,12 @@ static void refuse_after_coding(struct tug_kvstore *s)
     expect(tug_kvstore_pull(s, &item, 1, 0) == 0);
     for (int i = 0; i < N; i++)
         expect(w[i] == 0);
-    expect(tug_kvstore_barrier(s) == 0); // all have seen it: the next push is not 0
+    // All workers have checked this round before the next one.
+    expect(tug_kvstore_barrier(s) == 0);
     expect(tug_kvstore_set_compression(s, "none", 0) == 0);
 }
 
+// In an async store each push counts at once, so the store needs an optimizer or updater.
 static int work_async(const char *scheduler)
 {
     float w[N], g[N], first[N];
@@ -425,7 +430,7 @@ static int work_async(const char *scheduler)
     for (int i = 0; i < N; i++)
         g[i] = (float)i;
     expect(strcmp(tug_kvstore_type(s), "dist_async") == 0);
-    for (int i = 0; i < N; i++) // of rank 0 counts
+    for (int i = 0; i < N; i++) // the store keeps the values of rank 0
         w[i] = (float)tug_kvstore_rank(s), first[i] = 9;
     expect(tug_kvstore_broadcast(s, &item, 1, &got, 1, 0) == 0);
     for (int i = 0; i < N; i++)
@@ -453,7 +458,8 @@ static void async(void **state)
     threads(serve, work_async);
 }
 
-// Compression: the received values are those of the codes, wherever arrays are cut.
+// Compression: the received values are those of the codes, however arrays are cut into
+// pieces.
 
 enum { CODED = 4999 };
 
@@ -508,7 +514,7 @@ static int work_coded(const char *scheduler)
     check_coded(s, 23, false, CODED);
     expect(tug_kvstore_init(s, &item, 1) == 0);
     refused(tug_kvstore_push(s, &item, 1, 0), "float64");
-    check_kind(s, &kinds[4], false); // rows are not compressed
+    check_kind(s, &kinds[4], false); // arrays with rows are not compressed
     expect(tug_kvstore_close(s) == 0);
     return 0;
 }
@@ -520,7 +526,7 @@ static void compressed(void **state)
     threads(serve, work_coded);
 }
 
-// Arrays in slices, which lie on the servers in turn, are arrays as others.
+// Arrays whose slices are spread over the servers in turn behave like all arrays.
 static int work_sliced(const char *scheduler)
 {
     struct tug_kvstore *s = open_store("p3", scheduler);
@@ -539,8 +545,8 @@ static void sliced(void **state)
     threads(serve, work_sliced);
 }
 
-// More slices than may be under way: a push waits for older ones, and the error of one of
-// these names its key.
+// A push has more slices than may be in flight: it waits for earlier ones. If one of
+// these fails, the error names its key.
 enum { LONG = 1024 * SLICE, LONGS = 4 };
 
 static int work_many(const char *scheduler)
@@ -555,7 +561,7 @@ static int work_many(const char *scheduler)
     }
     expect(tug_kvstore_init(s, items, LONGS) == 0);
     expect(tug_kvstore_set_optimizer(s, "sgd:learning_rate=1e38") == 0);
-    w[0][LONG / 2] = 1e30f; // a step of this is beyond a float
+    w[0][LONG / 2] = 1e30f; // two updates with this value exceed a float
     for (int k = 0; k < LONGS; k++)
         expect(tug_kvstore_push(s, &items[k], 1, k) == 0);
     refused(tug_kvstore_pull(s, items, 1, 0), "key 0: by this push optimizer sgd");
@@ -571,14 +577,15 @@ static void many(void **state)
     threads(serve, work_many);
 }
 
-// An optimizer that takes norms has arrays whole, of whatever size.
+// An optimizer that needs norms gets whole arrays, whatever their size.
 static int work_whole(const char *scheduler)
 {
     static _Thread_local float w[2 * BIG], g[2 * BIG];
     struct tug_kvstore *s = open_store("dist_sync", scheduler);
     struct tug_array a = {TUG_FLOAT32, false, 2 * BIG, 1, w, NULL, 0}, b = a;
     struct tug_kvstore_item item = {{.name = "w"}, &a}, push = {{.name = "w"}, &b};
-    float rate = sqrtf(5 * BIG) / sqrtf(40 * BIG); // of a sum over two workers
+    // The norm of the gradient is that of the sum of two workers' gradients.
+    float rate = sqrtf(5 * BIG) / sqrtf(40 * BIG);
     b.data = g;
     for (int i = 0; i < 2 * BIG; i++) {
         w[i] = i < BIG ? 1 : 2;
@@ -631,10 +638,11 @@ static void own_servers(void **state)
     threads(serve_own, work_own);
 }
 
-// States of all servers in a file: a store that continues from it ends like one that
-// never stopped.
+// The states of all servers are saved to a file. A store that continues from it ends like
+// one that never stopped.
 
-// A file whose last server's states are wrong: the others keep theirs, too.
+// A file has wrong states for the last server only: the other server keeps its states,
+// too.
 static void refuse_states(struct tug_kvstore *s, const char *good)
 {
     char bad[120], before[120], after[120];
@@ -646,8 +654,8 @@ static void refuse_states(struct tug_kvstore *s, const char *good)
     snprintf(before, sizeof(before), "%s.before", good);
     snprintf(after, sizeof(after), "%s.after", good);
     expect(file_read(good, &b, &e) == 0);
-    memcpy(&first, b.data + 16, sizeof(first));  // bytes of server 0's states
-    b.data[16 + sizeof(first) + first + 8] += 1; // how many server 1 has
+    memcpy(&first, b.data + 16, sizeof(first));  // size of server 0's states, in bytes
+    b.data[16 + sizeof(first) + first + 8] += 1; // number of server 1's states
     sum = hash_bytes(b.data, b.len - sizeof(sum), 0);
     memcpy(b.data + b.len - sizeof(sum), &sum, sizeof(sum));
     expect(file_create(&w, bad, &e) == 0 && file_write(w, b.data, b.len, &e) == 0 &&
@@ -689,14 +697,15 @@ static int work_states(const char *scheduler)
             g[i] = (float)number(rank, step, (size_t)i);
         expect(tug_kvstore_push(s, push, 2, 0) == 0);
         expect(tug_kvstore_barrier(s) == 0);
-        if (step == 3 && rank == 0) // states go back to what they are
+        if (step == 3 && rank == 0) // loading what was just saved changes nothing
             expect(tug_kvstore_save_states(s, path) == 0 &&
                    tug_kvstore_load_states(s, path) == 0);
         expect(tug_kvstore_barrier(s) == 0);
     }
     expect(tug_kvstore_pull(s, items, 2, 0) == 0);
     expect(memcmp(w[0], w[1], sizeof(w[0])) == 0 && w[0][5] != 0);
-    for (int step = 4; step < 8; step++) { // from the file, they differ
+    // The states from the file differ from those at the start.
+    for (int step = 4; step < 8; step++) {
         if (step == 4 && rank == 0)
             expect(tug_kvstore_load_states(s, path) == 0);
         expect(tug_kvstore_barrier(s) == 0);
@@ -749,7 +758,8 @@ static int work_and_die(const char *scheduler)
     struct tug_kvstore *s = open_store("dist_sync", scheduler);
     uint64_t done;
     uint32_t dead;
-    expect(tug_kvstore_init(s, &item, 1) == 0); // of who recovers: no more than a look
+    // For a worker that recovers, this only looks the key up.
+    expect(tug_kvstore_init(s, &item, 1) == 0);
     expect(tug_kvstore_set_optimizer(s, "test") == 0);
     expect(tug_kvstore_rounds(s, &item.key, &done) == 0);
     expect(done == (tug_kvstore_recovers(s) ? DIES_AT : 0));
@@ -783,8 +793,8 @@ static void killed_worker(void **state)
     assert_int_equal(1, killed);
 }
 
-// A worker that speaks the language of stores and says anything in it: servers refuse what
-// cannot be, and serve the other worker all the while.
+// A worker sends arbitrary messages in the protocol of stores: the servers refuse
+// impossible ones, and continue to serve the other worker.
 
 static uint32_t draw(uint64_t *seed)
 {
@@ -801,7 +811,7 @@ static int answer_of(struct tug_app *a, int rc, const uint32_t *ts)
 }
 
 // Builds the request that makes key 3, or a push to it.
-enum { HEAD = 16 }; // words
+enum { HEAD = 16 }; // words before the values
 
 static size_t right_words(uint32_t words[64])
 {
@@ -811,7 +821,7 @@ static size_t right_words(uint32_t words[64])
     return HEAD + N;
 }
 
-// The same with some words of it another, and maybe of another length.
+// Builds the same request with some words changed, and sometimes with another length.
 static size_t draw_words(uint64_t *seed, uint32_t words[64])
 {
     static const uint32_t likely[] = {0, 1, 3, 5, 15, 2, UINT32_MAX, 0x3f000000, 255};
@@ -820,13 +830,13 @@ static size_t draw_words(uint64_t *seed, uint32_t words[64])
         words[draw(seed) % 20] = likely[draw(seed) % (sizeof(likely) / sizeof(*likely))];
     if (draw(seed) % 4 == 0)
         n = draw(seed) % 64;
-    for (size_t i = 0; i < n; i++) // pushed values are finite
+    for (size_t i = 0; i < n; i++) // keeps the pushed values finite
         if ((words[i] & 0x7f800000) == 0x7f800000)
             words[i] = 0xff7fffff;
     return n;
 }
 
-// n values of value_bytes; 0: words.
+// Sends n values of value_bytes bytes each; 0 means 32-bit words.
 static int send_values(struct tug_app *a, uint64_t key, int32_t cmd, bool pull,
                        const uint32_t *words, size_t n, uint32_t value_bytes)
 {
@@ -849,8 +859,8 @@ static int send_words(struct tug_app *a, uint64_t key, int32_t cmd, bool pull,
     return send_values(a, key, cmd, pull, words, n, 0);
 }
 
-// A request that is shorter than it says: by its count of words the server would read
-// behind its end.
+// Sends a request that is shorter than it says: a server that trusted its count of words
+// would read past its end.
 static void send_short(struct tug_app *a, uint64_t key)
 {
     uint32_t words[64];
@@ -859,7 +869,8 @@ static void send_short(struct tug_app *a, uint64_t key)
         expect(send_values(a, key, 1, false, words, n, bytes) == TUG_EDATA);
 }
 
-// All rows of key 3, and one of them twice. The other worker may still be making the key.
+// Pulls all rows of key 3 and one of them twice. The other worker may not have made the
+// key yet.
 static void pull_too_many_rows(struct tug_app *a, uint64_t key)
 {
     uint32_t words[64] = {[0] = TUG_FLOAT32, [2] = ROWS, [4] = WIDTH, [6] = ROWS + 1};
@@ -869,8 +880,8 @@ static void pull_too_many_rows(struct tug_app *a, uint64_t key)
     expect(rc == TUG_EDATA && strstr(tug_last_error(), "a pull of"));
 }
 
-// A worker that asks again while it waits is told so, once for each request; no memory
-// leaks.
+// A worker that enters the barrier again while it waits gets an error for each such
+// request, and no memory leaks.
 static void wait_twice(struct tug_app *a)
 {
     enum { BARRIER = 5 };
@@ -889,7 +900,7 @@ static void say_anything(struct tug_app *a, uint64_t *seed, uint64_t key)
                      draw(seed) % 2, words, n);
     int32_t head = (int32_t)(draw(seed) % 11);
     if (head == 1 || head == 2 || head == 5 ||
-        head == 8) // what changes the mode, or waits
+        head == 8) // commands that change the mode, or that wait
         head = 10;
     (void)answer_of(a, tug_app_request(a, head, words, n * 4, TUG_GROUP_SERVERS, &ts),
                     &ts);
@@ -936,7 +947,7 @@ static int speak(const char *scheduler)
     expect(tug_app_wait(a, ts) == 0);
     uint64_t seed = 1, key = key_of_3(n);
     size_t right = right_words(words);
-    bool first = tug_node_rank(n) == 0; // others make no keys
+    bool first = tug_node_rank(n) == 0; // only rank 0 makes keys
     expect(send_words(a, key, 1, false, words, right) == (first ? 0 : TUG_EUSAGE));
     expect(send_words(a, key, 1, false, words, right - 1) ==
            (first ? TUG_EDATA : TUG_EUSAGE));

@@ -1,6 +1,6 @@
-// Several labels from the command line: what a rare one gains by what it shares with a
-// frequent one; saved, resumed, scored, on any number of servers and workers; labels that
-// are missing; what cannot be asked.
+// Several labels on the command line: a rare label gains from what it shares with a
+// frequent label; such models are saved, resumed and scored, on any number of servers and
+// workers; labels may be missing; unsupported options are refused.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -10,7 +10,8 @@
 
 enum { USERS = 300, ITEMS = 200, CITIES = 20, FACTORS = 3 };
 
-// Sum of three uniform numbers: about normal, of variance 1.
+// Returns the sum of three uniform numbers, which has about a normal distribution of
+// variance 1.
 static double drawn(uint64_t stream, uint64_t i, uint64_t k)
 {
     double x = 0;
@@ -19,9 +20,9 @@ static double drawn(uint64_t stream, uint64_t i, uint64_t k)
     return x;
 }
 
-// A click is a matter of pairs of user and item; a purchase, a fifteenth as frequent, of
-// the same pairs and a little of the city. `gap`: the label is missing of purchases
-// without a click (1), or (2) of every fourth row that of clicks.
+// A click depends on the pair of user and item. A purchase is 15 times rarer; it depends
+// on the same pair and a little on the city. `gap`: 1 leaves out the purchase label of
+// rows without a click, 2 leaves out the click label of every fourth row.
 static void write_rows(const char *path, size_t rows, uint64_t seed, int gap)
 {
     FILE *f = fopen(path, "w");
@@ -60,8 +61,8 @@ static void write_all(void)
     written = true;
 }
 
-// A number of the last result, of one label: in "labels" of it or (`valid`) of its
-// validation.
+// Returns a number of one label in the last JSON result: in "labels" of the object
+// `where`, or of the result's validation if `valid`.
 static double of_label(const char *where, const char *label, const char *name)
 {
     json_t *o = e2e_json(), *at = where != NULL ? json_object_get(o, where) : o;
@@ -74,7 +75,7 @@ static double of_label(const char *where, const char *label, const char *name)
     return x;
 }
 
-// A purchase is rare, and a model of it alone has seen too few to know the pairs.
+// Purchases are so rare that a model of them alone has seen too few to know the pairs.
 static void a_rare_label_gains(void **state)
 {
     (void)state;
@@ -163,7 +164,7 @@ static void others_are_as_good(void **state)
     e2e_says("deepfm needs one for each of the 2 labels: give --model mlp or dcn");
 }
 
-// The output of eval and predict for a saved model, and a resumed run.
+// eval and predict of a saved model give the same numbers, and a run can be resumed.
 static void saved_and_resumed(void **state)
 {
     (void)state;
@@ -194,7 +195,8 @@ static void saved_and_resumed(void **state)
     e2e_says("had --tower nothing, this one has '3'");
 }
 
-// Columns of predictions in the order of the labels, with the AUC that eval says.
+// predict writes one column for each label, in the order of --label, and their AUC is
+// what eval prints.
 static void predicted(void **state)
 {
     (void)state;
@@ -220,7 +222,7 @@ static void predicted(void **state)
     for (int k = 0; k < 2; k++)
         assert_true(fabs(loss[k] / 4000 - wanted[k]) < 1e-5);
 
-    // Without labels, and with a line that is none.
+    // Data without labels, and with a bad line.
     FILE *f = fopen("new.csv", "w");
     assert_non_null(f);
     fprintf(f, "user,item,city\nu1,i1,c1\nbroken\nu2,i2,c2\n");
@@ -234,7 +236,8 @@ static void predicted(void **state)
     e2e_says("--explain takes one score apart, and this model has 2 labels");
 }
 
-// A missing label is neither trained on nor counted; rows without any label are refused.
+// A missing label is neither trained on nor counted in metrics; rows without any label
+// are refused.
 static void missing_labels(void **state)
 {
     (void)state;
@@ -259,7 +262,7 @@ static void missing_labels(void **state)
     tug_ends(3, "%s --data none.csv", all);
     e2e_says("none.csv:3: all 2 labels are missing");
 
-    // A label that no example has is told.
+    // A label that no example has is reported.
     f = fopen("unbought.csv", "w");
     assert_non_null(f);
     fprintf(f, "click,user,buy\n1,u1,\n0,u2,\n1,u2,\n");
@@ -269,7 +272,8 @@ static void missing_labels(void **state)
     tug_ends(0, "%s --data few.csv", all);
     assert_null(strstr(e2e_err, "no example of this pass"));
 
-    // A label of an example is that of the line that has it; where two differ it is left out.
+    // If several lines are merged into one example, a label comes from the line that has
+    // it; if two lines differ, the label is left out.
     f = fopen("merged.csv", "w");
     assert_non_null(f);
     fprintf(f, "click,id,user,item,buy\n1,a,u1,,\n1,a,,i1,\n0,b,u1,,1\n0,b,,i2,\n"
@@ -279,8 +283,8 @@ static void missing_labels(void **state)
     assert_true(e2e_number("examples") == 2);
 }
 
-// Lines of training name the labels.
-static void told(void **state)
+// Progress lines name the labels.
+static void progress_names_labels(void **state)
 {
     (void)state;
     write_all();
@@ -333,7 +337,7 @@ int main(void)
         cluster_test(saved_and_resumed),
         cluster_test(predicted),
         cluster_test(missing_labels),
-        cluster_test(told),
+        cluster_test(progress_names_labels),
         cluster_test(refused),
     };
     return cmocka_run_group_tests(tests, cluster_begin, cluster_end);

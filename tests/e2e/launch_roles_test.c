@@ -1,5 +1,5 @@
-// Roles started one by one, by flags and by the environments of ps-lite and
-// Paddle, in any order.
+// Roles are started one by one, by options and by the environment variables of ps-lite
+// and Paddle, in any order.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/command.h"
@@ -66,7 +66,7 @@ static void by_flags(void **state)
     ports_free(&port, 1);
     pid_t w = tug_start("worker --scheduler 127.0.0.1:%u --cluster a -- " TRAIN, port);
     pid_t s = tug_start("server --scheduler 127.0.0.1:%u --cluster a --loops 2", port);
-    // The scheduler comes last: the others wait for it.
+    // The scheduler starts last: the server and the workers wait for it.
     tug_ends(0,
              "scheduler --port %u --cluster a --servers 1 --workers 1 -- " TRAIN "--json",
              port);
@@ -95,7 +95,7 @@ static void by_ps_lites_variables(void **state)
     check_result(2, 1);
     for (int i = 0; i < 3; i++)
         ends_well(others[i]);
-    // The commands of the roles read the same variables.
+    // `tug worker` reads the same variables.
     unsetenv("DMLC_ROLE");
     others[0] = tug_start("worker -- " TRAIN);
     others[1] = tug_start("worker -- " TRAIN);
@@ -125,7 +125,8 @@ static void by_paddles_variables(void **state)
     set("TRAINING_ROLE", "PSERVER");
     set("PADDLE_PORT", files_path("%u", ports[1]));
     others[2] = tug_start(TRAIN);
-    set("PADDLE_PORT", files_path("%u", ports[0])); // hosts the scheduler
+    // The server with this port hosts the scheduler.
+    set("PADDLE_PORT", files_path("%u", ports[0]));
     tug_ends(0, TRAIN "--json");
     check_result(2, 2);
     for (int i = 0; i < 3; i++)

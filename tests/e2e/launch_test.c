@@ -1,5 +1,5 @@
-// tug launch with real processes: what they print, how a run ends when one of them does,
-// and that nothing stays behind.
+// tug launch with real processes: what they print, how a run ends when a process ends,
+// and that no process or file remains.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/command.h"
@@ -20,7 +20,8 @@ static int begin(void **state)
 {
     if (e2e_begin(state) != 0)
         return -1;
-    setenv("XDG_RUNTIME_DIR", files_dir, 1); // where launch writes the address
+    // tug launch writes the scheduler's address there
+    setenv("XDG_RUNTIME_DIR", files_dir, 1);
     struct e2e_data d = {.path = "day.svm", .rows = 20000, .seed = 1};
     e2e_write_data(&d);
     d = (struct e2e_data){.path = "next.svm", .rows = 4000, .seed = 2};
@@ -49,7 +50,7 @@ static void wait_until_said(const char *path, const char *text)
     }
 }
 
-// Returns the PID of "worker 1 (host:PID) joined" in the scheduler's log.
+// Returns the PID in "worker 1 (host:PID) joined" in the scheduler's log.
 static pid_t pid_of(const char *log, const char *who)
 {
     char wanted[64];
@@ -77,7 +78,8 @@ static void wait_until_gone(pid_t pid)
 enum { ROLES = 4 };
 static const char *const roles[ROLES] = {"server 0", "server 1", "worker 0", "worker 1"};
 
-// A run of 2 + 2 that goes on for long, being trained.
+// Starts a long run with 2 servers and 2 workers, and returns when training has begun.
+// `pids` gets the PIDs.
 static pid_t start_run(const char *log_dir, pid_t pids[ROLES + 1], const char *options)
 {
     char log[FILES_PATH];
@@ -134,8 +136,9 @@ static void a_program_that_fails_ends_all(void **state)
     e2e_says("tug launch: worker 1 ended with exit code 3: what went wrong\n");
     char *pids = files_read("pids", NULL);
     int n = 0;
+    // The processes that the programs have started end, too.
     for (char *at = pids, *end; strtol(at, &end, 10) > 0 && end != at; at = end, n++)
-        wait_until_gone((pid_t)strtol(at, NULL, 10)); // what they have started, too
+        wait_until_gone((pid_t)strtol(at, NULL, 10));
     assert_int_equal(n, 8);
     mem_free(pids);
 }
@@ -156,7 +159,7 @@ static void no_program_no_run(void **state)
     tug_ends(2, "launch --sync . -- env");
 }
 
-// The started processes, and their children, are killed with the launcher.
+// The started processes and their children are killed when the launcher is.
 static void nothing_outlives_the_launcher(void **state)
 {
     (void)state;
@@ -217,14 +220,15 @@ static int times_said(const char *text)
 static void bad_input(void **state)
 {
     (void)state;
-    // One sentence, for any number of processes that it ends; each process's log has it.
+    // The error is one sentence, for any number of processes that it ends; each process's
+    // log has it.
     tug_ends(3, "launch --servers 2 --workers 2 --log-dir bl -- train --data bad.svm "
                 "--format libsvm");
     assert_int_equal(times_said("bad.svm:2: "), 1);
     assert_true(said("bl/scheduler.log", "bad.svm:2: ") &&
                 said("bl/server-1.log", "bad.svm:2: ") &&
                 said("bl/worker-0.log", "bad.svm:2: "));
-    // Errors that can be found before are reported before anything is started.
+    // Errors that can be found earlier are reported before any process starts.
     tug_ends(3,
              "launch --workers 2 -- train --data no.svm --data nor.svm --valid nay.svm "
              "--format libsvm");
@@ -249,7 +253,7 @@ static void bad_input(void **state)
     e2e_says("its weights are computed from its state; give another --optimizer");
     tug_ends(2, "launch -- " TRAIN " --mode geo:3 --table dim=2");
     e2e_says("--table cannot be used together");
-    // Settings that a run decides by options.
+    // Settings of the table that the run's own options decide are refused.
     static const char *const settings[] = {"dim=3", "seed=9", "mode=sync", "reduce=mean",
                                            "placement=range"};
     for (size_t i = 0; i < sizeof(settings) / sizeof(*settings); i++) {
@@ -257,7 +261,7 @@ static void bad_input(void **state)
                  settings[i]);
         e2e_says("follows from the run");
     }
-    // Settings that are refused: launch reads them, too.
+    // Wrong settings of the table are refused: launch checks them itself.
     static const char *const refused[] = {"rate=exponential:x=5", "nonsense=1",  "dim=x",
                                           "accessor=none-such",   "entry=7:7:7", ";;=;"};
     for (size_t i = 0; i < sizeof(refused) / sizeof(*refused); i++)
@@ -335,8 +339,10 @@ static void interrupted_runs_save(void **state)
     pid_t pids[ROLES + 1];
     pid_t run = start_run("in", pids, "--epochs 100000 --out saved");
     kill(run, SIGINT);
-    kill(run, SIGTERM);         // as to a group: the same wish
-    kill(pids[ROLES], SIGTERM); // and so is what the launcher passes on to the scheduler
+    // Every process of the group gets the signal: it still counts as one request to stop.
+    kill(run, SIGTERM);
+    // The launcher also passes the signal to the scheduler, which gets it twice.
+    kill(pids[ROLES], SIGTERM);
     kill(pids[ROLES], SIGTERM);
     kill(run, SIGTERM);
     assert_int_equal(tug_finish(run), 130);
@@ -344,7 +350,7 @@ static void interrupted_runs_save(void **state)
     assert_true(files_exists(e2e_newest("saved")));
 }
 
-// A signal to one process that the run needs is one to the run.
+// SIGTERM to one process that the run needs stops the whole run.
 static void a_server_is_asked_to_end(void **state)
 {
     (void)state;
@@ -360,7 +366,7 @@ static void a_server_is_asked_to_end(void **state)
 }
 
 // All processes get SIGTERM at once, as when a service manager stops a group: no worker
-// is left to take over the work.
+// remains that could take over the work.
 static void all_are_asked_to_end(void **state)
 {
     (void)state;
@@ -376,7 +382,7 @@ static void all_are_asked_to_end(void **state)
 
 // ---------------------------------------------------------------- looking in
 
-static void tools_look_in(void **state)
+static void tools_watch_a_run(void **state)
 {
     (void)state;
     pid_t pids[ROLES + 1];
@@ -405,8 +411,8 @@ static void tools_look_in(void **state)
 
 // ---------------------------------------------------------------- --out
 
-// Servers write below --out, which launch tells them; a link that the user names is
-// followed.
+// Servers may write below --out, whose path launch gives them; a symbolic link that the
+// user names is followed.
 static void out_through_a_link(void **state)
 {
     (void)state;
@@ -470,7 +476,7 @@ int main(void)
         cmocka_unit_test(the_scheduler_is_killed),
         cmocka_unit_test(the_launcher_is_killed),
         cmocka_unit_test(interrupted_runs_save),
-        cmocka_unit_test(tools_look_in),
+        cmocka_unit_test(tools_watch_a_run),
         cmocka_unit_test(out_through_a_link),
         cmocka_unit_test(keys_of_a_cluster),
     };

@@ -1,5 +1,5 @@
 // Programs that use libtug beside `tug scheduler` and `tug server`: they find their
-// cluster by TUG_SCHEDULER in all its forms, and are told what is wrong with it.
+// cluster by all forms of TUG_SCHEDULER, and their errors say what is wrong with it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/processes.h"
@@ -14,7 +14,7 @@ enum { TABLE = 3, WIDTH = 4 };
 
 static const char of_width_4[] = "name = w; dim = 4; rule = sum";
 
-static double pushes; // since the cluster began
+static double pushes; // pushes since the cluster began
 
 static int open_client(struct tug_client **ret, bool guest, double seconds)
 {
@@ -67,8 +67,9 @@ static void forms_of_an_address(void **state)
     check_at(local);
     check_at(files_path("%s,%s", local, tcp));
     check_at(files_path("unix://%s/nosuch.sock,%s", files_dir, tcp));
-    check_uses(false);                          // a worker more
-    setenv("DMLC_PS_ROOT_URI", "192.0.2.1", 1); // TUG_SCHEDULER goes before
+    check_uses(false); // one more worker has joined
+    // TUG_SCHEDULER is used, not this variable
+    setenv("DMLC_PS_ROOT_URI", "192.0.2.1", 1);
     setenv("DMLC_PS_ROOT_PORT", "1", 1);
     setenv("DMLC_ROLE", "worker", 1);
     setenv("DMLC_NUM_SERVER", "1", 1);
@@ -90,7 +91,8 @@ static void forms_of_an_address(void **state)
     cluster_none_left();
 }
 
-// An impossible address is not retried until the timeout, which would tell no more.
+// Checks that opening a client with an impossible address fails at once with this
+// message: retrying until the timeout would not help.
 static void check_told(double seconds, const char *says)
 {
     struct tug_client *c;
@@ -122,7 +124,8 @@ static void mistakes(void **state)
     unsetenv("TUG_SCHEDULER");
 }
 
-// Pushes of two threads, merged and sent behind their backs; others see their sum.
+// A communicator merges the pushes of two threads and sends them in the background; other
+// clients see their sum.
 
 enum { SENDS = 500 };
 
@@ -149,7 +152,8 @@ static void send_by_two(struct tug_client *c)
     check(tug_communicator_stop(m, 0));
     check(tug_communicator_stat(m, TABLE, &s));
     assert_true(s.taken == 2 * SENDS && s.queued == 0 && s.failed == 0);
-    assert_true(s.sent < s.taken); // a server answers later than four are handed over
+    // Pushes were merged: a server answers more slowly than four pushes are handed over.
+    assert_true(s.sent < s.taken);
     check(tug_communicator_close(m));
 }
 
@@ -187,8 +191,8 @@ static void communicators(void **state)
     cluster_none_left();
 }
 
-// Two workers measure a part of the examples each, in batches of their own: both get what one
-// gets of all.
+// Two workers each compute metrics of a part of the examples, in batches of their own
+// size: both get the metrics of all examples.
 
 enum { WORKERS = 2, EXAMPLES = 5000, SUMS = 7 };
 
@@ -248,7 +252,8 @@ static void metrics_of_workers(void **state)
         pthread_join(w[i].thread, NULL);
     unsetenv("TUG_CLUSTER");
     unsetenv("TUG_SCHEDULER");
-    cluster_ends("scheduler", 0, CLUSTER_PATIENCE); // its workers have left
+    // The scheduler ends because its workers have left.
+    cluster_ends("scheduler", 0, CLUSTER_PATIENCE);
     cluster_ends("server0", 0, CLUSTER_PATIENCE);
     cluster_ends("server1", 0, CLUSTER_PATIENCE);
     cluster_none_left();

@@ -1,5 +1,5 @@
-// Looking into a run: the output of --fetch and --dump equals the contents and
-// predictions of a save made at the same batch.
+// --fetch and --dump of a run: their output equals the contents and predictions of a save
+// made at the same batch.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -38,7 +38,7 @@ static int begin(void **state)
     "train --data t.csv --format csv --label y --model lr --epochs 1 --batch 100 "       \
     "--deterministic "
 
-// The output of tug predict for the data, with the save.
+// Runs `tug predict` with the save, and returns the predictions of the data.
 static void predict(const char *save, double ret[ROWS])
 {
     tug_ends(0, "predict --from %s --data t.csv", save);
@@ -61,7 +61,7 @@ static double number_of(const json_t *o, const char *name)
     return json_number_value(json_object_get(o, name));
 }
 
-// The text of the column `user` in a line of the data, of which the first is 1.
+// Returns the column `user` of a line of the data; lines count from 1.
 static void user_of(const char *data, unsigned line, char ret[32])
 {
     for (; line > 1; line--)
@@ -70,7 +70,7 @@ static void user_of(const char *data, unsigned line, char ret[32])
     snprintf(ret, 32, "%.*s", (int)strcspn(data, ","), data);
 }
 
-// The examples that were written at the first look; how many there are.
+// Checks the examples that --dump wrote at its first batch, and returns their number.
 static size_t check_examples(const double *predictions)
 {
     char *dump = files_read("d.jsonl", NULL), *data = files_read("t.csv", NULL), user[32];
@@ -97,7 +97,7 @@ static size_t check_examples(const double *predictions)
     return n;
 }
 
-// A number that was said behind `name` at the first look.
+// Returns the number that --fetch printed after `name` at its first batch.
 static double fetched(const char *name)
 {
     const char *line = strstr(e2e_err, files_path("fetch  pass 1 batch %d  ", EVERY));
@@ -121,14 +121,14 @@ static void as_saved(void **state)
     assert_int_equal(check_examples(predictions), BATCH);
     tug_ends(0, "table get user=u7 --from m/save-000001");
     assert_true(fabs(strtod(strchr(e2e_out, ' '), NULL) - weight) < 1e-4);
-    // Looking changes nothing.
+    // --fetch and --dump do not change the model.
     tug_ends(0, TRAIN "--out blind");
     files_remove("m");
     tug_ends(0, TRAIN "--config look.yaml --out m");
     e2e_same_model("m", "blind");
 }
 
-// On a cluster: the last look is at the rows that are saved.
+// On a cluster, the last output has the rows that are saved.
 static void on_a_cluster(void **state)
 {
     (void)state;
@@ -168,8 +168,8 @@ static void layers(void **state)
     e2e_says("layer 1 of 2 norm ");
     e2e_says("layer 2 of 2 norm ");
     e2e_says("the unit on the layers norm ");
-    // Layers have their exact length: the padding of the table's last block is not a
-    // layer.
+    // The norm of layers covers their exact length: the padding of the table's last block
+    // is not counted.
     static const char *const models[] = {"deepfm", "wide_deep", "dcn"};
     for (size_t i = 0; i < sizeof(models) / sizeof(*models); i++) {
         tug_ends(
@@ -207,7 +207,7 @@ static void refused(void **state)
     e2e_says("on a cluster --dump writes layers only");
     tug_ends(3, TRAIN "--dump d --dump-fields usr");
     e2e_says("the data has no column 'usr', which --dump-fields names");
-    // A file that is read is not written over, by whatever path.
+    // --dump refuses to overwrite a file that the run reads, by whatever path.
     assert_int_equal(symlink("t.csv", "link.csv"), 0);
     tug_ends(2, TRAIN "--dump t.csv");
     e2e_says("--dump: 't.csv' is a file that this run reads");

@@ -1,5 +1,5 @@
-// Metrics of groups of examples, as the command prints them, against those computed here
-// from its predictions.
+// Metrics of groups of examples: what the command prints is compared with metrics
+// computed here from its predictions.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -12,8 +12,8 @@ enum { ROWS = 3000, USERS = 400, DEVICES = 5, MOST = 60000 };
 static const char *const devices[DEVICES] = {"phone", "tablet", "", "tv, \"smart\"",
                                              "pc"};
 
-// Clicks depend on the ad and the device. Some rows have no user; training drops that
-// column.
+// Writes data whose clicks depend on the ad and the device. Some rows have no user;
+// training drops that column.
 static void write_rows(const char *path, uint64_t seed)
 {
     FILE *f = fopen(path, "w");
@@ -40,7 +40,8 @@ static struct row {
 } rows[MOST];
 static size_t n_rows;
 
-// Lines "GROUP,LABEL,WEIGHT,SCORE" of what was printed; without a weight it is 1.
+// Reads the lines "GROUP,LABEL,WEIGHT,SCORE" that the command printed; without a weight,
+// it is 1.
 static void read_rows(bool weights, char separator)
 {
     n_rows = 0;
@@ -139,7 +140,7 @@ static void gauc(void **state)
         tug_ends(0, "eval --from out --data test.csv --group user --json --threads %d",
                  threads);
         same(&want);
-        assert_true(e2e_number("gauc") == trained); // the same bits
+        assert_true(e2e_number("gauc") == trained); // the numbers are bit-identical
     }
     tug_ends(0, "eval --from out --data test.csv --group user");
     assert_non_null(strstr(e2e_out, files_path("  gauc %.5f  (3000 examples)", trained)));
@@ -167,7 +168,7 @@ static double cell(const json_t *line, const char *name)
     return json_number_value(json_object_get(line, name));
 }
 
-// Each line is the evaluation of the rows that have its value.
+// Each line of the table has the metrics of the rows with its value.
 static void table(void **state)
 {
     (void)state;
@@ -181,7 +182,7 @@ static void table(void **state)
     assert_int_equal(json_integer_value(json_object_get(by, "values")), 9);
     assert_int_equal(json_array_size(lines), 9);
     double last = ROWS;
-    for (size_t i = 0; i < 9; i++) { // largest first
+    for (size_t i = 0; i < 9; i++) { // the largest group comes first
         double n = cell(json_array_get(lines, i), "examples");
         assert_true(n <= last);
         last = n;
@@ -209,7 +210,7 @@ static void table(void **state)
     json_decref(o);
 }
 
-// As people see it: cells that are empty, quotes, several columns, and where it ends.
+// The table as text: empty cells, quotes, several columns, and its end.
 static void table_as_text(void **state)
 {
     (void)state;
@@ -238,7 +239,7 @@ static void table_as_text(void **state)
     e2e_says("the data has no column '', which --group names");
 }
 
-// pandas writes such a header for the index of a frame.
+// pandas writes a header with an empty name for the index of a frame.
 static void column_with_an_empty_name(void **state)
 {
     (void)state;
@@ -261,7 +262,8 @@ static void column_with_an_empty_name(void **state)
     json_decref(o);
 }
 
-// Clicks depend on the ad and the device; the data is scored once more for each of them.
+// Importance of columns: clicks depend on the ad and the device; the data is scored once
+// more for each column.
 static void importance(void **state)
 {
     (void)state;
@@ -290,7 +292,7 @@ static void importance(void **state)
     e2e_says("--importance cannot be combined with --group or --by");
 }
 
-// Every example is in one bin, and the bins together predict what copc says.
+// Each example is in one bin of --calibration, and all bins together give copc.
 static void calibration(void **state)
 {
     (void)state;
@@ -314,7 +316,7 @@ static void calibration(void **state)
     assert_non_null(strstr(e2e_out, " predicted  observed\n"));
 }
 
-// A share of the data, at hand in memory or read again, and a file.
+// --valid with a share of the data, in memory or read again, and with a file.
 static void validation(void **state)
 {
     (void)state;
@@ -342,7 +344,7 @@ static void on_a_cluster(void **state)
     assert_true(e2e_number("gauc") == gauc);
 }
 
-// Before any training.
+// Wrong options are reported before any training.
 static void mistakes(void **state)
 {
     (void)state;
@@ -371,7 +373,8 @@ static void ml1m(void **state)
              "--json --out movies",
              data, test);
     double gauc = e2e_number("gauc"), auc = e2e_number("auc");
-    // Orders within users are worth less than the common one, which knows who likes all.
+    // The order of examples within users has a lower AUC than the overall order, which
+    // also knows the users who like everything.
     assert_true(gauc > 0.73 && gauc < auc);
     assert_true(number_in("groups", "counted") == 2447);
     assert_true(number_in("groups", "one_class") == 515);

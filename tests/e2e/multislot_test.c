@@ -1,6 +1,6 @@
-// Paddle's MultiSlot text from the command line: the same model as from libsvm data with
-// the same features, in one process and on a cluster; the saved model knows the slots;
-// what is wrong is told with its file, line and slot.
+// Paddle's MultiSlot text on the command line: it gives the same model as libsvm data
+// with the same features, in one process and on a cluster; the saved model knows the
+// slots; errors name the file, line and slot.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -9,7 +9,8 @@
 #include "base/buf.h"
 #include "kit/command.h"
 
-// Slots of keys have unchanged ids, so that both files are the same examples.
+// The ids of the slots are used unchanged as features, so both files have the same
+// examples.
 static void same_model_as_libsvm(void **state)
 {
     (void)state;
@@ -39,7 +40,7 @@ static void same_model_as_libsvm(void **state)
     mem_free(want);
 }
 
-// Each of several numbers in a slot is named by its position.
+// In explanations, each of several numbers in a slot is named by its position.
 static void places_are_explained(void **state)
 {
     (void)state;
@@ -53,7 +54,7 @@ static void places_are_explained(void **state)
     assert_null(strstr(e2e_out, "#"));
 }
 
-// Slots are kept in the saved model; files of another order are told by --slots.
+// The saved model keeps the slots; --slots describes files with another order.
 static void saved_slots(void **state)
 {
     (void)state;
@@ -71,7 +72,7 @@ static void saved_slots(void **state)
     assert_true(auc > 0.55);
     tug_ends(0, "train --config run.yaml --data s.txt.gz --epochs 3 "
                 "--deterministic --resume");
-    // A file without labels, and one that the model does not fit.
+    // A file without labels, and a file that does not fit the model.
     files_write("slots", "i1..i13:ids # numbers\nc1..c26:ids\n");
     files_write("p.txt", "1 7 0 0 0 0 0 0 0 0 0 0 0 0 "
                          "0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n");
@@ -86,7 +87,8 @@ static void saved_slots(void **state)
     e2e_says("--format libsvm, but the model ffm needs the fields of the features");
 }
 
-// Places of dense slots have names, which no word of the data says.
+// The positions of a dense slot are named in messages and tables, although no word of the
+// data names them.
 static void named_places(void **state)
 {
     (void)state;
@@ -107,7 +109,7 @@ static void named_places(void **state)
     json_decref(j);
 }
 
-// Workers are told the slots by the driver, and the cluster's model is that of one process.
+// Workers get the slots from the driver, and the cluster's model is that of one process.
 static void on_a_cluster(void **state)
 {
     (void)state;
@@ -151,8 +153,8 @@ static void mistakes(void **state)
     e2e_says("--slots: 'a:idz': there is no type 'idz'; the types are label, ids");
 }
 
-// The user's actions and the shown items are in separate lines: they are related only
-// together. Evaluation merges as training did.
+// --merge-by joins separate lines of a user's actions and of the shown items: only
+// together they predict the click. eval merges lines as training did.
 static void merged(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-// Files as other tools leave them: without text, with byte order marks, in other line ends.
-// The examples in them are those of plain files, or a sentence says what they are.
+// Files as other tools write them: empty, with byte order marks, with other line ends.
+// Their examples equal those of plain files, or a message says what the file is.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/command.h"
@@ -48,7 +48,7 @@ static void refused(const char *format, const char *rest, const char *why)
 
 static const char svm[] = "1 1:1\n0 2:1\n", csv[] = "y,u\n1,a\n0,b\n";
 
-// Spark writes a part for every task, also for those that had nothing to write.
+// Spark writes a file for every task, also for tasks without output.
 static void test_empty_parts(void **state)
 {
     (void)state;
@@ -104,8 +104,8 @@ static void test_marks_and_line_ends(void **state)
     e2e_stdin = NULL;
 }
 
-// Names are shown as they are, and what would steer a terminal as text, in errors, warnings
-// and tables.
+// Names are printed unchanged, except that control characters are printed as text, in
+// errors, warnings and tables.
 static void test_names_in_messages(void **state)
 {
     (void)state;
@@ -132,7 +132,7 @@ static void test_names_in_messages(void **state)
     }
 }
 
-// An error names the problem, and its advice works.
+// An error names the problem, and the command that it suggests works.
 static void test_advice(void **state)
 {
     (void)state;

@@ -1,10 +1,11 @@
-// Options as scripts and people give them: configuration that is printed reads back as the
-// same, all mistakes are told at once, the shells complete what the tables know.
+// Options: printed configuration reads back unchanged, all mistakes are reported at once,
+// and the shells complete what the tables of options contain.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/command.h"
 
-// Comments behind values tell their origins; without them only the values remain.
+// Removes the comments behind values, which tell the values' origins, and returns the
+// rest.
 static char *values_of(const char *yaml)
 {
     size_t n = 0, size = strlen(yaml) + 1;
@@ -42,7 +43,8 @@ static void config_round_trip(void **state)
         mem_free(before);
         mem_free(after);
     }
-    // The same run, too: its defaults stay defaults.
+    // The printed configuration also gives the same run: its default values stay
+    // defaults.
     const char *run = "--data data.svm --format libsvm --optimizer ftrl --epochs 2 "
                       "--deterministic --model fm";
     tug_ends(0, "train %s --out direct", run);
@@ -61,7 +63,7 @@ static void all_mistakes(void **state)
 }
 
 // Options without effect are refused.
-static void of_no_use(void **state)
+static void options_without_effect(void **state)
 {
     (void)state;
     static const char *const given[] = {"rules server",      "values bf16",
@@ -76,7 +78,8 @@ static void of_no_use(void **state)
     e2e_says("--reduce mean needs --deterministic");
 }
 
-// Numbers of a rule behind its name: they reach the rows, and the wrong ones are named.
+// Numbers behind the name of an update rule are used for the rows; wrong ones are named
+// in the error.
 static void optimizers(void **state)
 {
     (void)state;
@@ -107,7 +110,8 @@ static void optimizers(void **state)
     e2e_says("--optimizer's beta");
 }
 
-// A recipe sets options that are not given; its settings have an origin like others.
+// A recipe sets the options that are not given; its settings have an origin like all
+// settings.
 static void recipes(void **state)
 {
     (void)state;
@@ -121,7 +125,7 @@ static void recipes(void **state)
     files_write("clicks.csv", "id,click,a,b\n7,1,x,u\n8,0,y,v\n9,1,x,v\n");
     tug_ends(0, "train --recipe avazu --data clicks.csv --hidden 4 --json");
     assert_true(e2e_number("epochs") == 1);
-    assert_true(e2e_number("keys") == 4); // without ids
+    assert_true(e2e_number("keys") == 4); // the recipe drops the column of ids
     tug_ends(0, "train --config again.yaml --data clicks.csv --hidden 4 --json");
     assert_true(e2e_number("keys") == 4);
     tug_ends(0, "train --recipe avazu --model lr --epochs 2 --data clicks.csv --json");
@@ -148,19 +152,19 @@ static void versions(void **state)
     mem_free(first);
 }
 
-// The shells' completions at the end of a line: sorted, one word a line, for "--model=fm"
-// the part behind '='.
+// The completions that the shells offer at the end of a line: sorted, one word a line;
+// for "--model=fm" only the part behind '='.
 #define SORTED "| cut -f 1 | sed 's/^--[a-z-]*=//' | LC_ALL=C sort -u"
 
 static const char bash_script[] =
     "source ./tug.bash\n"
-    "read -ra COMP_WORDS <<<\"${1//=/ = }\"\n" // as bash takes lines apart
+    "read -ra COMP_WORDS <<<\"${1//=/ = }\"\n" // bash splits lines at '=', too
     "[[ $1 != *' ' ]] || COMP_WORDS+=('')\n"
     "COMP_CWORD=$((${#COMP_WORDS[@]} - 1))\n"
     "_tug\n"
     "printf '%s\\n' \"${COMPREPLY[@]}\" " SORTED "\n";
 
-// A shell with a terminal, whose line is typed and completed.
+// A zsh with a terminal, in which a line is typed and completed.
 static const char zsh_outer[] = "zmodload zsh/zpty zsh/zselect\n"
                                 "rm -f offered ended ready\n"
                                 ": >offered\n"
@@ -201,8 +205,9 @@ static const struct shell {
 enum { BASH, ZSH, FISH, SHELLS };
 
 static const struct offer {
-    const char *line, *want; // with a space behind each
-    const char *bash;        // if not `want`: files are bash's own business
+    const char *line, *want; // each wanted word has a space behind it
+    // What bash offers, where it differs from `want`: bash itself completes files.
+    const char *bash;
 } offers[] = {
     {"tug tra", "train ", NULL},
     {"tug train --mod", "--mode --model ", NULL},
@@ -214,7 +219,7 @@ static const struct offer {
     {"tug train --dense-optimizer f", "ftrl ", NULL},
     {"tug train --data x --sched", "--schedule --schedule-a --schedule-b ", NULL},
     {"tug train --resume=", "auto no yes ",
-     NULL}, // a word behind it would not be a value
+     NULL}, // an option may not follow, since it would not be a value
     {"tug train --resume au", "autumn.svm ", " "},
     {"tug train --data aut", "autumn.svm ", " "},
     {"tug train --data=aut", "autumn.svm ", " "},
@@ -227,7 +232,8 @@ static const struct offer {
     {"tug bench table --rea", "--read-keys ", NULL},
 };
 
-// zsh completes only at a terminal, and gets one of its own.
+// Whether the shell is installed and can be tested. zsh completes only at a terminal,
+// which the test opens for it.
 static bool can_be_asked(const struct shell *s)
 {
     const char *lacks = NULL;
@@ -275,7 +281,7 @@ static void completion(void **state)
     e2e_says("'tcsh' is not one of bash, zsh, fish");
 }
 
-// The completions behind a command, in fish's form.
+// Returns the completions that fish offers after a command.
 static const char *offered_behind(const char *command)
 {
     tug_ends(0, "completion fish");
@@ -286,7 +292,7 @@ static const char *offered_behind(const char *command)
     return files_path("%.*s", (int)strcspn(at, "'"), at);
 }
 
-// They are the actions that there are.
+// The offered actions are those that the commands have.
 static void actions(void **state)
 {
     (void)state;
@@ -314,10 +320,14 @@ static int begin(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(config_round_trip), cmocka_unit_test(all_mistakes),
-        cmocka_unit_test(of_no_use),         cmocka_unit_test(optimizers),
-        cmocka_unit_test(recipes),           cmocka_unit_test(versions),
-        cmocka_unit_test(completion),        cmocka_unit_test(actions),
+        cmocka_unit_test(config_round_trip),
+        cmocka_unit_test(all_mistakes),
+        cmocka_unit_test(options_without_effect),
+        cmocka_unit_test(optimizers),
+        cmocka_unit_test(recipes),
+        cmocka_unit_test(versions),
+        cmocka_unit_test(completion),
+        cmocka_unit_test(actions),
     };
     return cmocka_run_group_tests(tests, begin, e2e_end);
 }

@@ -1,5 +1,6 @@
-// --pipe-command from the command line: raw logs that a generator turns into examples, in
-// one process and on a cluster, compressed or not; generators that fail, and Ctrl-C.
+// --pipe-command on the command line: a program turns raw logs into examples, in one
+// process and on a cluster, with compressed and plain logs; programs that fail, and
+// Ctrl-C.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <sched.h>
@@ -21,7 +22,8 @@ static void script(const char *name, const char *text)
     assert_int_equal(chmod(name, 0700), 0);
 }
 
-// "y user item", between commas, and what becomes of it.
+// Writes raw logs with lines "y,user,item", and the MultiSlot lines that the program
+// makes from them.
 static void write_logs(void)
 {
     struct buf raw = BUF_INIT(1 << 20), slots = BUF_INIT(1 << 20);
@@ -65,7 +67,8 @@ static void same_as_without(void **state)
     e2e_stdin = NULL;
     assert_string_equal(e2e_out, want);
     mem_free(want);
-    // Words with blanks come from a file of options. The model does not know the command.
+    // A command with blanks comes from a file of options. The saved model does not store
+    // the command.
     files_write("run.yaml", "pipe-command: \"sed 's/^/1 /' | sed 's/,/ 1 /g'\"\n");
     tug_ends(0, "eval --from want --config run.yaml --data raw.log.gz --json");
     assert_true(e2e_number("examples") == 900);
@@ -94,7 +97,8 @@ static void failures(void **state)
     tug_ends(3, "train --data raw.log --epochs 1 --model lr " SLOTS
                 "--pipe-command ./rubbish");
     e2e_says("raw.log:1: the line ends before slot 'item'");
-    // An example for which a generator prints nothing is a bad line, and not gone.
+    // A raw line for which the program prints nothing counts as a bad line, so it is not
+    // lost silently.
     script("blank", "#!/bin/sh\n./gen | sed '7s/.*//; 9s/.*/ /'\n");
     tug_ends(3, "train --data raw.log --epochs 1 --model lr " SLOTS
                 "--pipe-command ./blank");
@@ -120,8 +124,8 @@ static bool runs(const char *pid_file)
     return there && kill(pid, 0) == 0;
 }
 
-// The command and its children, which neither read nor write, are ended without waiting
-// for them.
+// The command and its children, which neither read nor write, are ended by a signal
+// without waiting for them.
 static void ends_with(int signal)
 {
     files_remove("slow.pid");
@@ -141,7 +145,7 @@ static void ends_with(int signal)
     assert_true(clock_seconds() - start < 60);
     until = clock_seconds() + 60;
     while ((runs("slow.pid") || runs("shell.pid")) && clock_seconds() < until)
-        sched_yield(); // until init has seen them
+        sched_yield(); // until init has reaped them
     assert_false(runs("slow.pid"));
     assert_false(runs("shell.pid"));
 }

@@ -1,5 +1,5 @@
-// tug predict for those who use its lines: beside which line of the data each is, and when
-// it comes.
+// The lines that `tug predict` writes: which line of the data each belongs to, and when
+// it is written.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/command.h"
@@ -19,7 +19,7 @@ static size_t lines_of(const char *text)
     return n;
 }
 
-// Columns go through as they are, quotes where csv wants them.
+// --keep copies columns unchanged, with quotes where csv needs them.
 static void columns_are_kept(void **state)
 {
     (void)state;
@@ -50,7 +50,8 @@ static void columns_are_kept(void **state)
     assert_int_equal(lines_of(e2e_out), 3);
 }
 
-// The same rows as another program writes them: their predictions are the same.
+// Another program writes the same rows in another form of csv: their predictions are the
+// same.
 static void other_writers(void **state)
 {
     (void)state;
@@ -73,7 +74,8 @@ static void other_writers(void **state)
     e2e_says("--decimal works only with --format csv");
 }
 
-// The content is what the name says, and no file of a model is overwritten.
+// The ending of an output's name sets its format and compression, and predict refuses to
+// overwrite a file of the model.
 static void names_of_outputs(void **state)
 {
     (void)state;
@@ -125,7 +127,7 @@ static void names_of_outputs(void **state)
     mem_free(manifest);
 }
 
-// Fields of libffm by their numbers; libsvm has none.
+// --keep selects fields of libffm by their numbers; libsvm has no fields.
 static void fields_are_kept(void **state)
 {
     (void)state;
@@ -159,7 +161,7 @@ static double number(const json_t *o, const char *name)
     return json_number_value(json_object_get(o, name));
 }
 
-// Returns the feature of a column in an explanation.
+// Returns the feature that an explanation has for a column.
 static const json_t *feature_of(const json_t *o, const char *column)
 {
     size_t i;
@@ -173,8 +175,8 @@ static const json_t *feature_of(const json_t *o, const char *column)
     return NULL;
 }
 
-// The parts add up to the score, and leaving a word out changes the score to that of a
-// line without it.
+// The parts of an explanation add up to the score, and "without" a word is the score of a
+// line that lacks the word.
 static void predictions_are_explained(void **state)
 {
     (void)state;
@@ -216,7 +218,7 @@ static void predictions_are_explained(void **state)
     e2e_says("--top needs --explain");
 }
 
-// Results of values near the largest are JSON, with null for NaN.
+// Explanations of values near the largest float are valid JSON, with null for NaN.
 static void explained_numbers_are_json(void **state)
 {
     (void)state;
@@ -231,7 +233,8 @@ static void explained_numbers_are_json(void **state)
     json_decref(o);
 }
 
-// Words that are saved, shown, kept when rows are changed, and refused when damaged.
+// With --keep-names, words are saved, printed, kept when rows are changed, and refused
+// when their file is damaged.
 static void names_are_kept(void **state)
 {
     (void)state;
@@ -252,7 +255,7 @@ static void names_are_kept(void **state)
     json_decref(o);
     tug_ends(2, "table top sit --from named");
     e2e_says("there is no feature column 'sit'; did you mean 'site'?");
-    tug_ends(2, "table top click --from named"); // the label
+    tug_ends(2, "table top click --from named"); // the label's column has no rows
     e2e_says("there is no feature column 'click'");
     tug_ends(0, "train --data train.csv --format csv --label click --drop id --model lr "
                 "--epochs 1 --keep-names 1 --numeric age --out few");
@@ -274,7 +277,7 @@ static void names_are_kept(void **state)
     e2e_says("--keep-names needs --out");
     tug_ends(2, "train --data data.svm --format libsvm --keep-names 5 --out unnamed");
     e2e_says("keys of libsvm data are indices and have no words");
-    // On a cluster they are those of one process.
+    // A cluster saves the same words as one process.
     tug_ends(0,
              "launch --servers 1 --workers 2 -- train --data train.csv --format csv "
              "--label click --drop id --model lr --epochs 1 --keep-names 1 --numeric age "
@@ -283,8 +286,8 @@ static void names_are_kept(void **state)
         files_same("few/save-000001/names.words", "shared/save-000001/names.words"));
 }
 
-// For a model with pairs and layers all parts are there, and the check of their sum
-// passes.
+// The explanation of a model with pairs and layers has all parts, and their sum is the
+// score.
 static void pairs_and_layers_are_explained(void **state)
 {
     (void)state;
@@ -308,7 +311,8 @@ static void pairs_and_layers_are_explained(void **state)
     }
     tug_ends(0, "predict --from svm --data bad.svm --max-bad-lines 2 --explain");
     assert_non_null(strstr(e2e_out, "bad.svm:2: could not be read\n"));
-    assert_non_null(strstr(e2e_out, "  5\n")); // an index is its own name
+    // An index has no word and is printed itself.
+    assert_non_null(strstr(e2e_out, "  5\n"));
 }
 
 static void bad_lines_have_a_place(void **state)
@@ -335,8 +339,8 @@ static void bad_lines_have_a_place(void **state)
     assert_non_null(strstr(e2e_out, "{\"prediction\":null}\n"));
 }
 
-// Each answer comes before the next line is asked for: through pipes, with a program that
-// waits for it.
+// With --stream, each answer comes before the next line arrives: a program on the other
+// ends of the pipes waits for it.
 static void streams(void **state)
 {
     (void)state;
@@ -356,9 +360,9 @@ static void streams(void **state)
     close(out[1]);
     for (int i = 0; i < 5; i++) {
         char line[64], answer[64];
-        int n = i == 0
-                    ? snprintf(line, sizeof(line), "1\n") // less than any mark of a kind
-                    : snprintf(line, sizeof(line), "1 %d:1\n", 3 + i);
+        // Shorter than the first bytes that mark a compressed file.
+        int n = i == 0 ? snprintf(line, sizeof(line), "1\n")
+                       : snprintf(line, sizeof(line), "1 %d:1\n", 3 + i);
         assert_int_equal(write(in[1], line, (size_t)n), n);
         struct pollfd p = {.fd = out[0], .events = POLLIN};
         if (poll(&p, 1, 60000) != 1) {
@@ -374,7 +378,8 @@ static void streams(void **state)
     close(out[0]);
 }
 
-// Ctrl-C while it waits for more lines: it ends at once, by the signal, and leaves no file.
+// Ctrl-C while predict waits for more lines ends it at once, by the signal, and leaves no
+// file.
 static void interrupts_end_it(void **state)
 {
     (void)state;
@@ -383,7 +388,8 @@ static void interrupts_end_it(void **state)
     for (size_t i = 0; i < 2; i++) {
         pid_t pid = tug_start("predict --from svm --data slow.svm --out end.txt%s",
                               how[i]);
-        int fd = open(files_path("slow.svm"), O_WRONLY | O_CLOEXEC); // once it reads
+        // Returns when predict has opened the pipe.
+        int fd = open(files_path("slow.svm"), O_WRONLY | O_CLOEXEC);
         assert_true(fd >= 0);
         assert_int_equal(write(fd, "1 3:1\n", 6), 6);
         assert_int_equal(kill(pid, SIGINT), 0);

@@ -1,5 +1,6 @@
-// `tug profile` on a running cluster of two loops: the file is what Chrome and Perfetto
-// read, on our clock, loops do one thing at a time, and the table says the same.
+// `tug profile` on a running cluster of two loops: the file has the format that Chrome
+// and Perfetto read, its times are those of this machine's clock, each loop does one
+// thing at a time, and the printed table agrees with the file.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <poll.h>
@@ -11,7 +12,7 @@ enum { PUSHES = 300, LOOPS = 2, MAX_WAITS = 1 << 20 };
 
 static unsigned port;
 
-// Numbers of the tables that the status holds, added up.
+// Returns the sum of the pushes of all tables in the status.
 static double pushes_so_far(void)
 {
     double sum = 0;
@@ -46,25 +47,28 @@ static double number(const json_t *event, const char *name)
     return json_number_value(json_object_get(event, name));
 }
 
-// The events of one kind ("push sparse").
+// The events of one kind ("push sparse") that were read so far.
 struct seen {
     size_t requests, pushes, waits, ends, loops, processes;
     double pushed_keys;
-    double last_end[LOOPS + 1], last_begin[LOOPS + 1]; // by tid
-    double open[MAX_WAITS];                            // waits, by id
+    double last_end[LOOPS + 1], last_begin[LOOPS + 1]; // times in microseconds, by tid
+    // Begin of each open wait plus 1, by id; 0 if no wait has this id.
+    double open[MAX_WAITS];
 };
 
 static void see_request(struct seen *s, const json_t *event, size_t tid)
 {
     const json_t *args = json_object_get(event, "args");
     double ts = number(event, "ts"), dur = number(event, "dur");
-    assert_true(dur >= 0 && ts + 5e-4 >= s->last_end[tid]); // one at a time
+    // a loop handles one request at a time
+    assert_true(dur >= 0 && ts + 5e-4 >= s->last_end[tid]);
     assert_true(json_is_number(json_object_get(args, "keys")));
     assert_true(json_is_number(json_object_get(args, "bytes")));
     s->last_end[tid] = ts + dur;
     s->requests++;
     if (strncmp(text(event, "name"), "push ", 5) == 0) {
-        assert_true(number(args, "bytes") >= 4 * number(args, "keys")); // its values
+        // Four bytes for each value, one or more for each key.
+        assert_true(number(args, "bytes") >= 4 * number(args, "keys"));
         s->pushed_keys += number(args, "keys");
         assert_true(*text(args, "table") != '\0');
         s->pushes++;
@@ -85,13 +89,13 @@ static void see_event(struct seen *s, const json_t *event)
     assert_in_range(tid, 1, LOOPS);
     assert_true(number(event, "pid") == 1);
     size_t id = (size_t)number(event, "id");
-    if (strcmp(phase, "e") == 0) { // right behind its begin
+    if (strcmp(phase, "e") == 0) { // the end of a wait follows its begin
         assert_true(id < MAX_WAITS && s->open[id] > 0 && ts + 1 >= s->open[id]);
         s->open[id] = 0;
         s->ends++;
         return;
     }
-    assert_true(ts >= s->last_begin[tid]); // in order
+    assert_true(ts >= s->last_begin[tid]); // the events of a loop are in order of time
     s->last_begin[tid] = ts;
     if (strcmp(phase, "X") == 0) {
         see_request(s, event, tid);
@@ -100,7 +104,7 @@ static void see_event(struct seen *s, const json_t *event)
     assert_string_equal(phase, "b");
     assert_non_null(strstr(text(event, "name"), ", waiting"));
     assert_true(id < MAX_WAITS && s->open[id] == 0);
-    s->open[id] = ts + 1; // above 0
+    s->open[id] = ts + 1; // 0 would mean that no wait has this id
     s->waits++;
 }
 
@@ -126,7 +130,7 @@ static void read_trace(const char *path, uint64_t not_before, struct seen *ret)
     mem_free(bytes);
 }
 
-// Returns the count of a kind in the printed table; 0 if it has none.
+// Returns the count of a kind of events in the printed table; 0 if the table lacks it.
 static size_t printed(const char *kind)
 {
     const char *line = strstr(e2e_out, kind);
@@ -137,7 +141,8 @@ static void on_a_running_cluster(void **state)
 {
     (void)state;
     static struct seen s;
-    uint64_t started = clock_unix_ns(); // what waits at its start began before it
+    // Requests that wait when profiling starts began before that.
+    uint64_t started = clock_unix_ns();
     cluster_start("run",
                   "launch --servers 1 --loops 2 --workers 2 -- train --data data.svm "
                   "--format libsvm --epochs 1000000 --mode sync --batch 64");
@@ -156,16 +161,17 @@ static void on_a_running_cluster(void **state)
     assert_non_null(strstr(e2e_out, "profile.json: "));
     size_t sparse = printed("push sparse"), dense = printed("push dense");
     read_trace("profile.json", started, &s);
-    assert_int_equal(s.processes, LOOPS); // each loop names its process
+    assert_int_equal(s.processes, LOOPS); // the file names one process for each loop
     assert_int_equal(s.loops, LOOPS);
     assert_true(s.pushes >= PUSHES && s.pushed_keys > PUSHES);
     assert_int_equal(s.pushes, sparse + dense);
-    assert_true(s.waits > 0); // pulls, for the other worker
+    assert_true(s.waits > 0); // pulls wait for the other worker
     assert_int_equal(s.waits, s.ends);
     tug_ends(2, "profile stop --scheduler 127.0.0.1:%u --out none.json", port);
     e2e_says("no profile has been started");
 
-    // Little memory: the newest are there, and that others are not is said.
+    // With little memory, the newest events remain, and a note says that older ones were
+    // dropped.
     tug_ends(0, "profile start --memory 4096 --scheduler 127.0.0.1:%u", port);
     await_pushes(pushes_so_far() + PUSHES);
     tug_ends(0, "profile stop --scheduler 127.0.0.1:%u --out few.json", port);

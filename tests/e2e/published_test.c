@@ -1,6 +1,6 @@
-// Models published during training (--publish): the last publication equals the model,
-// for every model, in one process and on a cluster; a publisher that is killed leaves a
-// good save.
+// Models that a run publishes while it trains (--publish): the last publication equals
+// the model, for every kind of model, in one process and on a cluster; a publisher that
+// is killed leaves a usable save.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <poll.h>
@@ -41,7 +41,7 @@ static const char *layers_of(const struct model_ops *m)
     return m->dense != NULL ? "--hidden 8,4" : "";
 }
 
-// Whether there is one among what is kept, so that deltas were what was compared.
+// Whether a delta is among the saves, so that the comparison covered deltas.
 static bool has_delta(const char *dir)
 {
     struct save_chain c;
@@ -63,7 +63,9 @@ static void every_model(void **state)
         assert_published("served");
         forget();
     }
-    assert_true(with_deltas > i / 2); // a machine may be slow
+    // At least half of the models must have published deltas: a slow machine may publish
+    // too rarely for a delta in every run.
+    assert_true(with_deltas > i / 2);
 }
 
 static void modes(void **state)
@@ -72,7 +74,8 @@ static void modes(void **state)
         "--model deepfm --hidden 8 --batch-norm --deterministic --data-in memory",
         "--model fm --mode ssp:2",
         "--model fm --optimizer ftrl --l1 0.1",
-        // All rows, whatever their scores; rows that a threshold leaves out are not published.
+        // Without thresholds, all rows are published whatever their scores; rows below a
+        // threshold would be left out.
         "--model deepfm --hidden 8 --table "
         "accessor=ctr;embedx-threshold=0;base-threshold=0;delta-threshold=0",
     };
@@ -94,7 +97,8 @@ static void on_a_cluster(void **state)
     cluster_none_left();
     assert_published("model/served");
     forget();
-    // One directory is what servers write below.
+    // Servers may write below one directory only, so --out and --publish must be in the
+    // same one.
     cluster_start("run", "launch --servers 1 --workers 1 -- train " DATA PUBLISHED
                          "--model fm --out model");
     cluster_ends("run", 2, CLUSTER_PATIENCE);
@@ -125,7 +129,8 @@ static void await_save(const char *dir, uint32_t number)
             poll(NULL, 0, 5);
 }
 
-// The publisher is killed in the middle of a file, before a manifest, between two saves.
+// The publisher is killed in the middle of a file, before a manifest, or between two
+// saves.
 static void killed(void **state)
 {
     enum { KILLS = 4 };
@@ -137,7 +142,7 @@ static void killed(void **state)
     for (uint32_t i = 0, n = 0; i < KILLS; i++) {
         cluster_start("run", "%s", words);
         await_save("served", n + 2 + i);
-        poll(NULL, 0, (int)i * 7); // wherever it is then
+        poll(NULL, 0, (int)i * 7); // at any point of its work
         cluster_signal("run", SIGKILL);
         assert_int_equal(cluster_wait("run", CLUSTER_PATIENCE), 128 + SIGKILL);
         n = newest("served", &mode);
@@ -151,7 +156,8 @@ static void killed(void **state)
     forget();
 }
 
-// Two runs that take turns in a directory would be served in turns.
+// A second run may not publish into the same directory: readers would be served the two
+// models in turn.
 static void two_at_once(void **state)
 {
     enum save_mode mode;
@@ -171,8 +177,9 @@ static void two_at_once(void **state)
     forget();
 }
 
-// As after a full disk: repeating the command of a finished run publishes its model.
-static void over(void **state)
+// After the last publication failed, for example on a full disk, repeating the command of
+// the finished run publishes its model.
+static void finished_run_publishes(void **state)
 {
     enum save_mode mode;
     (void)state;
@@ -216,8 +223,9 @@ static int begin(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cluster_test(every_model), cluster_test(modes),       cluster_test(on_a_cluster),
-        cluster_test(killed),      cluster_test(two_at_once), cluster_test(over),
+        cluster_test(every_model),  cluster_test(modes),
+        cluster_test(on_a_cluster), cluster_test(killed),
+        cluster_test(two_at_once),  cluster_test(finished_run_publishes),
         cluster_test(refused),
     };
     return cmocka_run_group_tests(tests, begin, cluster_end);

@@ -1,5 +1,5 @@
-// Real data (see TUG_SHARED in cmake/tug.cmake): models reach what is known to be
-// reachable.
+// Real data (see TUG_SHARED in cmake/tug.cmake): models reach the quality that is known
+// to be possible.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/command.h"
@@ -18,7 +18,7 @@ static void reaches(double floor)
         fail_msg("AUC %.5f is below %.5f", auc, floor);
 }
 
-// Census income: about 0.90 for a logistic regression.
+// Census income: a logistic regression has an AUC of about 0.90.
 static void a9a(void **state)
 {
     (void)state;
@@ -35,7 +35,7 @@ static void a9a(void **state)
     reaches(0.895);
 }
 
-// Mushrooms can be told apart.
+// The two classes of mushrooms can be separated perfectly.
 static void agaricus(void **state)
 {
     (void)state;
@@ -46,7 +46,8 @@ static void agaricus(void **state)
     reaches(0.99999);
 }
 
-// Too small to rank models; they must train, and say the same when loaded.
+// The data is too small to compare models: each must train, and its saved model must give
+// the same metrics.
 static void slice(const char *options, const char *train, const char *test, double floor)
 {
     for (size_t i = 0; i < 3; i++) {
@@ -78,7 +79,7 @@ static void avazu(void **state)
     slice("--format csv --label click --drop id", path, path, 0.7);
 }
 
-// Two passes do not reach the end; they must be on the way.
+// Two passes are too few for the best AUC; the models must be on the way to it.
 static void ml1m(void **state)
 {
     (void)state;

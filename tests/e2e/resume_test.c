@@ -1,5 +1,5 @@
-// --resume: a run that was interrupted, killed or lengthened ends with the files of a run
-// that was not, byte for byte, in deterministic mode.
+// --resume in deterministic mode: a run that was interrupted, killed or lengthened ends
+// with the same files, byte for byte, as a run that was not.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/command.h"
@@ -13,7 +13,7 @@
 
 #include "base/alloc.h"
 
-// Runs that differ in what has to be saved.
+// Runs that differ in the state that a save must have.
 static const struct way {
     const char *name, *options;
 } ways[] = {
@@ -68,7 +68,7 @@ static bool is_running(pid_t pid)
     return info.si_pid == 0;
 }
 
-// Gives false when the command ended before its k-th save was seen.
+// Waits until `out` has k saves; returns false if the command ended earlier.
 static bool wait_for_saves(pid_t pid, const char *out, size_t k)
 {
     while (complete_saves(out) < k) {
@@ -106,7 +106,7 @@ static void after_kill(void **state)
     }
 }
 
-// Once more killed while it resumes.
+// The run is killed a second time while it resumes.
 static void after_two_kills(void **state)
 {
     (void)state;
@@ -122,7 +122,8 @@ static void after_two_kills(void **state)
     resume_and_compare(&ways[0], "2");
 }
 
-// SIGTERM and SIGINT: a save at once, exit status 130, and a message that says where.
+// After SIGTERM and SIGINT a run saves at once, ends with exit status 130, and prints
+// where the save is.
 static void after_signals(void **state)
 {
     (void)state;
@@ -133,7 +134,7 @@ static void after_signals(void **state)
         assert_true(wait_for_saves(pid, "out", 1 + i % 3));
         kill(pid, i % 2 ? SIGINT : SIGTERM);
         int code = tug_finish(pid);
-        if (code != 0) { // else it was over before
+        if (code != 0) { // otherwise the run ended before the signal
             assert_int_equal(code, 130);
             e2e_says("interrupted in pass");
             e2e_says("saved to out/save-");
@@ -152,8 +153,9 @@ static void without_out(void **state)
     pid_t pid = tug_start("train --data data.svm --format libsvm --epochs 1000000 "
                           "--log-every 1");
     size_t n = 0;
-    while (n == 0 && is_running(pid)) { // its first line says that signals are caught
-        char *text = files_read(".err", &n); // may not be there yet
+    // Once the run prints its first line, it handles signals.
+    while (n == 0 && is_running(pid)) {
+        char *text = files_read(".err", &n); // NULL while the file does not exist
         mem_free(text);
     }
     kill(pid, SIGTERM);
@@ -163,7 +165,7 @@ static void without_out(void **state)
 
 static const int together[] = {SIGTERM, SIGHUP, SIGTERM, SIGINT};
 
-// No save exists before.
+// The signal arrives before the run has made its first save.
 static void saved_at_the_signal(void **state)
 {
     (void)state;
@@ -177,7 +179,9 @@ static void saved_at_the_signal(void **state)
     }
     assert_int_equal(complete_saves("out"), 0);
     for (int i = 0; i < 4;
-         i++) // as they come to a group that is ended: all of them one wish
+         // a process group that is stopped gets several signals: all of them count as one
+         // request
+         i++)
         kill(pid, together[i]);
     assert_int_equal(tug_finish(pid), 130);
     e2e_says("saved to out/save-000001: the same command with --resume continues");
@@ -188,7 +192,7 @@ static void saved_at_the_signal(void **state)
     e2e_says("--out out/save-000001 is one save of a model");
 }
 
-// An unfinished save is not a save.
+// A resumed run ignores an unfinished save.
 static void after_half_a_save(void **state)
 {
     (void)state;
@@ -203,8 +207,8 @@ static void after_half_a_save(void **state)
     resume_and_compare(w, "2");
 }
 
-// A saved run goes on by windows, or in memory, as it began; --data-in need not say so
-// again. It knows the skipped lines, even if nothing is left to do.
+// A resumed run reads the data by windows or in memory, as it began, without repeating
+// --data-in. It knows the number of skipped lines, even if nothing is left to do.
 static void as_it_was_read(void **state)
 {
     (void)state;
@@ -220,7 +224,8 @@ static void as_it_was_read(void **state)
     e2e_says("--data-in 'stream', this one has 'memory'");
 }
 
-// A pipe has no length and no contents to compare, but as many examples as it had.
+// For a pipe, a resumed run cannot compare length and contents, only the number of
+// examples.
 static void other_pipe(void **state)
 {
     (void)state;
@@ -267,13 +272,13 @@ static void other_options(void **state)
     for (size_t i = 0; i < sizeof(other) / sizeof(*other); i++) {
         tug_ends(2, "%s --resume %s", command(w, "out"), other[i].option);
         e2e_says(files_path("--%s", other[i].name));
-        // The loss belongs to the saved schema, which --init-from cannot change either.
+        // The loss is part of the saved schema, which --init-from cannot change either.
         e2e_says(strcmp(other[i].name, "loss") == 0 ? "train a new model"
                                                     : "--init-from");
     }
     tug_ends(2, "%s --resume --seed 2 --batch 21", command(w, "out"));
     e2e_says("--seed 1, this one has 2; it had --batch ");
-    // All options that differ are named together.
+    // All options that differ are named in one error.
     tug_ends(2, "%s --resume --model lr --optimizer ftrl --lr 0.3 --seed 2",
              command(w, "out"));
     e2e_says("--model 'fm', this one has 'lr'; it had --seed 1, this one has 2; it had "
@@ -290,7 +295,7 @@ static void other_options(void **state)
     e2e_same_model("straight", "out");
 }
 
-// The save knows the format of the data.
+// With --format auto, a resumed run takes the format from the save.
 static void auto_knows_the_format(void **state)
 {
     (void)state;
@@ -303,7 +308,8 @@ static void auto_knows_the_format(void **state)
     e2e_says("resuming from auto/save-000001");
 }
 
-// Options that are left out come from the save, whatever their defaults are.
+// A resumed run takes options that are not given from the save, whatever their defaults
+// are.
 static void options_of_the_save(void **state)
 {
     (void)state;
@@ -327,21 +333,23 @@ static void options_of_the_save(void **state)
             e2e_same_model("straight", "out");
             continue;
         }
-        // Manifests of tables say which save they follow: predictions are compared.
+        // The manifest of a table names the save that it follows, so files differ:
+        // predictions are compared instead.
         tug_ends(0, "predict --from straight --data data.svm");
         char *straight_says = mem_strdup(e2e_out);
         tug_ends(0, "predict --from out --data data.svm");
         assert_string_equal(e2e_out, straight_says);
         mem_free(straight_says);
     }
-    // An option that is given must be that of the save; another model's are not filled in.
+    // A given option must equal that of the save; a save of another model does not fill
+    // in options.
     tug_ends(2, "train --data data.svm --epochs 3 --out out --resume --lr 3");
     e2e_says("this one has 3: give");
     tug_ends(2, "train --data data.svm --epochs 3 --out out --resume --model lr");
     e2e_says("--model 'fm', this one has 'lr'");
 }
 
-// The end of a run is only the end of its passes.
+// A run that has finished can be resumed with more passes.
 static void more_epochs(void **state)
 {
     (void)state;
@@ -352,12 +360,13 @@ static void more_epochs(void **state)
         tug_ends(0, "%s --epochs 1", command(w, "out"));
         straight(w);
         resume_and_compare(w, "1");
-        // And when there is nothing left to do, nothing changes.
+        // If no pass is left, nothing changes.
         resume_and_compare(w, "2");
     }
 }
 
-// A run that has stopped early has passes left, and goes on with more patience.
+// A run that stopped early has passes left, and continues when it is resumed with more
+// patience.
 static void stopped_early(void **state)
 {
     (void)state;
@@ -390,7 +399,8 @@ static void passes_in(const char *path, int n)
     mem_free(text);
 }
 
-// No pass is in it twice, also where lines were written behind the save, and none is missing.
+// A resumed run continues its --history: no pass is in the file twice or missing, also
+// where lines were written after the last save.
 static void history_goes_on(void **state)
 {
     (void)state;
@@ -404,18 +414,20 @@ static void history_goes_on(void **state)
     json_t *o = e2e_json();
     assert_int_equal(json_array_size(json_object_get(o, "history")), 5);
     json_decref(o);
-    files_remove("remembered/save-000002"); // as if it had been killed before
+    // As if the run had been killed before this save.
+    files_remove("remembered/save-000002");
     tug_ends(0, "%s --epochs 4 --resume", run);
     passes_in("h.jsonl", 4);
     passes_in("remembered/save-000002/history.jsonl", 4);
-    tug_ends(0, "%s --epochs 4 --resume", run); // it is over
+    tug_ends(0, "%s --epochs 4 --resume", run); // all passes are done
     passes_in("h.jsonl", 4);
     tug_ends(2, "%s --epochs 6 --resume --history data.svm", run);
     e2e_says("--history: this run reads 'data.svm'");
 }
 
-// A record that cannot be written is refused by the name of the option, before training where
-// that is known, else at the end, with an exit code. Pipes, devices and links are written to.
+// A history that cannot be written is an error that names --history: before training
+// where that can be known, otherwise at the end. Pipes, devices and links are written to
+// directly.
 static void history_of_other_kinds(void **state)
 {
     (void)state;
@@ -446,7 +458,7 @@ static void history_of_other_kinds(void **state)
     files_remove("kinds");
     tug_ends(0, "%s --history link", run);
     passes_in("target", 3);
-    // The record of another run is not overwritten.
+    // The history of another run is not overwritten.
     files_remove("kinds");
     tug_ends(2, "%s --history link", run);
     e2e_says("--history: 'link' already holds the history of another run");
@@ -465,7 +477,7 @@ static void nothing_to_resume(void **state)
     e2e_says("'out' holds no save");
 }
 
-// Data that shrank between the runs: said, not trusted.
+// Data that shrank between the runs is an error.
 static void other_data(void **state)
 {
     (void)state;
@@ -494,7 +506,7 @@ static int begin(void **state)
     };
     for (size_t i = 0; i < sizeof(data) / sizeof(*data); i++)
         e2e_write_data(&data[i]);
-    // A line to be skipped, in the first window.
+    // Makes a line of the first window bad, so that it is skipped.
     size_t n;
     char *text = files_read("long.svm", &n);
     memcpy(text, "?", 1);

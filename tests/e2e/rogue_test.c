@@ -1,7 +1,7 @@
-// Commands against a malicious scheduler: one that accepts a link and falls silent, that
-// greets and then falls silent, that sends its answer byte by byte, that answers what
-// nobody asked, leases what there is not, or, as a server, has always more to say. Each
-// command ends soon, with a sentence that names whom it has waited for, and none of them
+// Commands against a malicious scheduler. It accepts a link and says nothing, greets and
+// then says nothing, sends its answer byte by byte, answers a question that nobody asked,
+// leases files that do not exist, or, as a server, always has more to send. Each command
+// ends soon, with a sentence that names the process it has waited for, and no command
 // crashes.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -19,25 +19,28 @@
 #include "wire/wire.h"
 
 enum manner {
-    SILENT,   // says nothing at all
-    WELCOMES, // says who it is
-    JOINS,    // and lets members in
-    NONSENSE, // answers by something else
-    STRANGE,  // answers by what steers terminals, and by numbers that no integer holds
-    LEASES,   // lets a worker in, and leases it a file that it does not have
-    WALKS,    // lists, tables and profiles that never end
-    CROWD,    // says where many loops are, which are silent
+    SILENT,   // accepts links and sends nothing
+    WELCOMES, // greets, and answers nothing else
+    JOINS,    // greets and lets members join
+    NONSENSE, // answers with messages of another type
+    // Answers with control characters for terminals, and with numbers that exceed every
+    // integer type.
+    STRANGE,
+    LEASES, // lets a worker join, and leases it a file that the worker does not have
+    WALKS,  // sends lists, tables and profiles that never end
+    CROWD,  // sends the addresses of many loops, which answer nothing
 };
 
-// A scheduler on a thread.
+// The malicious scheduler, which runs in a thread of the test.
 struct rogue {
     enum manner manner;
     struct node node;
     struct van *van;
     char address[VAN_ADDRESS_MAX];
-    uint32_t file;       // LEASES
-    const char *options; // LEASES: of the run
-    int32_t fails;       // WALKS: a code for questions about tables
+    uint32_t file;       // LEASES: number of the file that is leased
+    const char *options; // LEASES: the options of the run, as the driver would send them
+    // WALKS: the error code that answers questions about tables; 0 answers them
+    int32_t fails;
     uint32_t greeted;
     atomic_bool stop;
     pthread_t thread;
@@ -92,14 +95,14 @@ static void say_status(van_link link, uint64_t request, uint32_t loops)
                                     "\"address\": \"%s\"}",
                                     i > 0 ? ", " : "", rogue.address),
                          0);
-    // As long as a large cluster's.
+    // Makes the status as long as that of a large cluster.
     assert_int_equal(buf_printf(&json, "]}%*s", 2 << 20, ""), 0);
     struct msg_status_is m = {.json = {json.data, json.len}};
     van_send(rogue.van, link, MSG_STATUS_IS, request, &m, NULL);
     buf_free(&json);
 }
 
-// One row, one event, and there are others.
+// Answers with one row or event, and says that more follow.
 static void say_more(van_link link, const struct van_message *m)
 {
     struct msg_table_info_is info = {.table = 3,
@@ -144,7 +147,7 @@ static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t
     static const char json[] = "{\"nodes\":[{\"role\":5}";
     struct msg_status_is status = {.json = {json, sizeof(json) - 1}};
     struct msg_ok ok = {.value = 1};
-    // All of it is as the worker expects.
+    // Everything is as the worker expects, except the leased file.
     struct msg_data_is data = {.told = 1, .options = wire_text(rogue.options)};
     (void)ctx, (void)now;
     if (rogue.manner == STRANGE)
@@ -153,7 +156,7 @@ static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t
         (rogue.manner == CROWD && m->type == MSG_HELLO && rogue.greeted++ > 0))
         return;
     if (m->type == MSG_HELLO && m->m->hello.session != 0)
-        welcome.role = WIRE_SERVER; // it plays that, too
+        welcome.role = WIRE_SERVER; // it also plays a server
     if (m->type == MSG_HELLO)
         van_send(rogue.van, link, MSG_WELCOME, 0, &welcome, NULL);
     else if (m->type == MSG_JOIN && rogue.manner >= JOINS)
@@ -225,7 +228,7 @@ static const char *const commands[] = {
     "table shrink --table t",
 };
 
-// Ends by itself, naming the address.
+// Checks that the command ends soon, with an error that names the address.
 static void ends_soon(const char *command, const char *address)
 {
     double begun = cluster_now();
@@ -250,8 +253,8 @@ static void falls_silent(void **state)
     close_rogue();
 }
 
-// Tools ask the scheduler; processes that join are not let in, and end when their time is
-// over.
+// The scheduler only greets: tools get no answer, and processes cannot join. All end when
+// their time is over.
 static void says_who_it_is(void **state)
 {
     (void)state;
@@ -324,7 +327,7 @@ static void has_always_more(void **state)
     json_t *status = e2e_json();
     assert_int_equal(json_array_size(json_object_get(status, "tables")), 1);
     json_decref(status);
-    rogue.fails = TUG_EIO; // a table that can't be asked for is not left out
+    rogue.fails = TUG_EIO; // an error about one table must not be skipped silently
     tug_ends(4, "table stat %s%s", reach, rogue.address);
     e2e_says("no disk");
     close_rogue();
@@ -338,7 +341,8 @@ static void names_many_who_are_silent(void **state)
     close_rogue();
 }
 
-// A socket that takes connections and says a byte now and then, and never a whole frame.
+// A socket whose owner accepts connections and sends a byte now and then, but never a
+// whole frame.
 
 static int door;
 

@@ -1,5 +1,5 @@
-// Model directories: damage is refused by name, unfinished saves are ignored, a full disk
-// keeps older saves, and no run overwrites another.
+// Model directories: a damaged file is refused by its name, unfinished saves are ignored,
+// a full disk keeps older saves, and no run overwrites another.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/command.h"
@@ -10,7 +10,8 @@ static const char *const train =
     "train --data data.svm --format libsvm --model fm --dim 3 "
     "--epochs 2 --deterministic --batch 64";
 
-// A model with parts of both roles: `model-*` for eval and `training-*` for going on.
+// Trains a model that has files for eval (`model-*`) and files that only a resumed run
+// needs (`training-*`).
 static void make_model(const char *out)
 {
     files_remove(out);
@@ -41,7 +42,7 @@ static void damage_part(const char *good, const char *name)
     const char *path = files_path("bad/save-000001/%s", name);
     size_t n;
     char *text = files_read(files_path("%s/%s", good, name), &n);
-    // A flipped bit: in the header, in the middle, in the last byte.
+    // Flips one bit: in the header, in the middle, or in the last byte.
     const size_t at[] = {0, 9, 20, n / 2, n - 1};
     for (size_t i = 0; i < sizeof(at) / sizeof(*at); i++) {
         text[at[i]] = (char)(text[at[i]] ^ 4);
@@ -61,7 +62,7 @@ static void damage_part(const char *good, const char *name)
     mem_free(text);
 }
 
-// eval does not need it, --resume does.
+// Damages a file that --resume needs and eval does not.
 static void damage_training_part(const char *name)
 {
     size_t size;
@@ -95,7 +96,7 @@ static void damaged_parts(void **state)
     assert_true(model >= 2 && training >= 2);
 }
 
-// Parts of another save have checksums of their own.
+// Files of another save have other checksums, so they are refused.
 static void exchanged_parts(void **state)
 {
     (void)state;
@@ -137,7 +138,7 @@ static void damaged_manifest(void **state)
         text[at] = (char)(text[at] ^ 1);
         files_write_bytes(path, text, n);
         text[at] = (char)(text[at] ^ 1);
-        int code = eval("bad"); // another space between words changes nothing
+        int code = eval("bad"); // a changed byte of white space changes nothing
         if (code != 0) {
             assert_int_equal(code, 3);
             e2e_says("manifest.json");
@@ -201,7 +202,7 @@ static void unfinished_saves_are_ignored(void **state)
     (void)state;
     files_remove("out");
     tug_ends(0, "%s --epochs 1 --out out", train);
-    // The state after a crash in the middle of a save.
+    // Makes the state after a crash in the middle of a save.
     files_copy_dir("out/save-000001", "out/save-000002");
     files_remove("out/save-000002/manifest.json");
     files_write("out/save-000002/sparse-0.rows", "half");
@@ -212,7 +213,7 @@ static void unfinished_saves_are_ignored(void **state)
     assert_false(files_exists("out/save-000002"));
 }
 
-// Other files in the directory stay, whatever their names.
+// Other files in the directory remain, whatever their names.
 static void strangers_are_left_alone(void **state)
 {
     (void)state;
@@ -240,7 +241,7 @@ static void full_disk(void **state)
     assert_int_equal(eval("out"), 0);
     double loss = e2e_number("logloss");
     size_t n = files_list("out/save-000001", before, 16);
-    // Limits below the size of a part, and of the manifest alone.
+    // The limits are below the size of a data file, and of the manifest alone.
     static const uint64_t limits[] = {512, 1500};
     for (size_t i = 0; i < 2; i++) {
         e2e_file_limit = limits[i];
@@ -253,7 +254,7 @@ static void full_disk(void **state)
         assert_int_equal(eval("out"), 0);
         assert_true(e2e_number("logloss") == loss);
     }
-    // A first save that fails leaves nothing that a second try would stumble over.
+    // A first save that fails leaves nothing that would disturb a second try.
     files_remove("new");
     e2e_file_limit = 512;
     int code = tug("%s --out new", train);
@@ -282,7 +283,7 @@ static void places_that_cannot_be(void **state)
 {
     (void)state;
     files_write("file", "");
-    // Said before training, not after it.
+    // The error comes before training, not after it.
     tug_ends(4, "%s --epochs 1 --out file/model", train);
     e2e_says("file/model");
     tug_ends(4, "%s --epochs 1 --out file", train);
@@ -295,7 +296,8 @@ static void places_that_cannot_be(void **state)
     e2e_says("missing/t.txt");
 }
 
-// A link that the user names is followed, and pipes and devices are written directly.
+// A symbolic link that the user names is followed, and pipes and devices are written to
+// directly.
 static void links_and_devices(void **state)
 {
     (void)state;
@@ -314,7 +316,8 @@ static void links_and_devices(void **state)
     assert_int_equal(chmod("real/p.txt", 0600), 0);
     assert_int_equal(symlink("real/p.txt", "p-link"), 0);
     files_write("victim", "mine");
-    assert_int_equal(symlink("victim", "real/p.txt.tmp"), 0); // as strangers used to
+    // An attacker could put a link at the name of a temporary file.
+    assert_int_equal(symlink("victim", "real/p.txt.tmp"), 0);
     tug_ends(0, "predict --from door --data data.svm --out p-link");
     assert_int_equal(lstat("p-link", &st), 0);
     assert_true(S_ISLNK(st.st_mode));
@@ -348,11 +351,11 @@ static void out_in_use(void **state)
     assert_int_equal(mkdir("out", 0700), 0);
     assert_int_equal(mkdir("out/save-000001", 0700), 0);
     files_write("out/save-000001/sparse-0", "killed in the middle of the first save");
-    // A directory with only an unfinished save is fine.
+    // A directory that has only an unfinished save can be used.
     tug_ends(0, "%s --epochs 1 --out out", train);
     files_remove("out");
     assert_int_equal(mkdir("out", 0700), 0);
-    tug_ends(0, "%s --epochs 1 --out out", train); // empty is fine
+    tug_ends(0, "%s --epochs 1 --out out", train); // an empty directory can be used
     tug_ends(2, "%s --epochs 1 --out out", train);
     e2e_says("out already holds a saved model");
     e2e_says("--resume");

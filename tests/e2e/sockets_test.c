@@ -1,5 +1,5 @@
-// tug launch on one machine over Unix sockets, several runs of one name, what killed
-// processes leave, and connections that fall silent while everything lives.
+// tug launch on one machine with Unix sockets: several runs of one name, the files that
+// killed processes leave, and connections that fall silent while all processes live.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/processes.h"
@@ -25,7 +25,7 @@ static int begin(void **state)
     return 0;
 }
 
-// Counts the files with such an ending in the runtime directory.
+// Counts the files with this ending in the runtime directory.
 static int count(const char *end)
 {
     DIR *d = opendir("tug");
@@ -56,7 +56,8 @@ static void sockets_and_tcp(void **state)
 {
     (void)state;
     launch("run", "--cluster both");
-    assert_int_equal(count(".sock"), 3); // scheduler and servers
+    // The sockets of the scheduler and of two servers.
+    assert_int_equal(count(".sock"), 3);
     tug_ends(0, "status --cluster both --json");
     json_t *j = e2e_json(), *nodes = json_object_get(j, "nodes");
     size_t i, servers = 0;
@@ -88,7 +89,7 @@ static void tcp_alone(void **state)
     stop("run");
 }
 
-// The second run neither hides the first nor is hidden.
+// Two runs of the same cluster name do not disturb each other's files.
 static void two_of_one_name(void **state)
 {
     (void)state;
@@ -121,7 +122,8 @@ static void too_long_a_path(void **state)
     setenv("XDG_RUNTIME_DIR", old, 1);
 }
 
-// A launcher that is killed takes all with it, and none of them can clean up.
+// All processes of a killed launcher die without removing their files: the next run
+// removes them.
 static void what_the_killed_leave(void **state)
 {
     (void)state;
@@ -133,7 +135,8 @@ static void what_the_killed_leave(void **state)
     tug_ends(2, "status --cluster left");
     e2e_says("no run of cluster 'left' was launched on this machine");
     assert_int_equal(count(".addr"), 0);
-    DIR *d = opendir("tug"); // as if it were a while ago
+    // Makes the files old, as if the run had been killed long ago.
+    DIR *d = opendir("tug");
     assert_non_null(d);
     for (const struct dirent *i = readdir(d); i != NULL; i = readdir(d))
         if (strstr(i->d_name, ".sock") != NULL)
@@ -147,8 +150,8 @@ static void what_the_killed_leave(void **state)
     assert_int_equal(count(".sock"), 0);
 }
 
-// A proxy that runs in a thread of the test. When it is told to, the connections that it
-// has carry nothing more, and stay open; new ones are as good as ever.
+// A proxy in a thread of the test. On a signal of the test, its existing connections
+// carry no more data but stay open; new connections work.
 
 enum { CONNECTIONS = 64 };
 
@@ -228,7 +231,7 @@ static void *run_proxy(void *arg)
     return NULL;
 }
 
-// Returns false if the port is taken.
+// Opens the proxy at a port; returns false if the port is in use.
 static bool open_proxy_at(struct proxy *p, unsigned port, unsigned target)
 {
     *p = (struct proxy){.target = target, .port = port};
@@ -261,9 +264,9 @@ static void close_proxy(struct proxy *p)
     close(p->listens);
 }
 
-// The worker reaches the scheduler by one proxy and the server by another (whose address
-// the server advertises). All links of the worker fall silent at once, its heartbeats
-// too; passes continue, and the run ends well.
+// The worker reaches the scheduler through one proxy and the server through another,
+// whose address the server advertises. All links of the worker fall silent at once, also
+// its heartbeats; passes continue, and the run finishes.
 static void silent_connections(void **state)
 {
     (void)state;
@@ -309,7 +312,7 @@ static void silent_connections(void **state)
     close_proxy(&server);
 }
 
-// Two ports beside each other that are free, for the loops of one server.
+// Returns the first of two consecutive free ports, for the loops of one server.
 static unsigned two_free_ports(void)
 {
     static struct proxy both[2];
@@ -328,8 +331,8 @@ static unsigned two_free_ports(void)
     return 0;
 }
 
-// All reach the scheduler, and the worker each loop of the server, by proxies whose
-// addresses these advertise; the token is good on both sides of them.
+// All processes reach the scheduler, and the worker reaches each loop of the server,
+// through proxies at the advertised addresses; the token is valid on both sides of them.
 static void advertised_with_a_token(void **state)
 {
     (void)state;
@@ -354,7 +357,8 @@ static void advertised_with_a_token(void **state)
     cluster_ends("worker", 0, CLUSTER_PATIENCE);
     cluster_ends("server", 0, CLUSTER_PATIENCE);
     cluster_ends("scheduler", 0, CLUSTER_PATIENCE);
-    // One that knocks before the scheduler has left its token is refused once for that.
+    // A peer that connects before the scheduler has written its token is refused once for
+    // that reason.
     if (strstr(e2e_err, "if a proxy is in between") != NULL)
         cluster_fail("a peer was refused because of the proxy");
     assert_true(scheduler.n > 0 && loops[0].n > 0 && loops[1].n > 0);

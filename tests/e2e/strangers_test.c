@@ -1,5 +1,6 @@
-// Strangers on the machine: a process without the cluster's token, one with a wrong or a
-// lesser one, another account. Trusted processes find each other without options.
+// Untrusted processes on the machine: one without the cluster's token, one with a wrong
+// token or that of a lesser role, and another account. Processes of the user find each
+// other without options.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/processes.h"
@@ -14,10 +15,10 @@
 
 static unsigned port;
 
-// A scheduler and a server of this user.
+// Starts a scheduler and a server of this user.
 static void begin_cluster(void)
 {
-    unsetenv("TUG_TOKEN"); // of a test that has failed
+    unsetenv("TUG_TOKEN"); // a test that failed may have set it
     setenv("XDG_RUNTIME_DIR", files_dir, 1);
     cluster_start("scheduler", "scheduler --workers 0");
     port = cluster_port("scheduler");
@@ -40,7 +41,8 @@ static void is_refused(const char *words, const char *why)
     e2e_says(why);
 }
 
-// As if another user's: nothing of ours is found.
+// Commands have another runtime directory, as another user does, so they do not find the
+// token.
 static void without_token(void **state)
 {
     (void)state;
@@ -72,7 +74,7 @@ static void token_of(const char *role, char to[128])
     to[strcspn(to, "\n")] = 0;
 }
 
-// Tokens of less than everything, handed out.
+// Tokens of lesser roles that were given out.
 static void lesser_tokens(void **state)
 {
     char tool[128], worker[128], operator[128];
@@ -105,7 +107,7 @@ static void lesser_tokens(void **state)
     cluster_said("scheduler", "order: stop, by a tool (operator) at tcp://127.0.0.1:");
 }
 
-// One process is started before the other has made the token: it waits for it.
+// A worker that starts before the scheduler has made the token waits for it.
 static void any_order(void **state)
 {
     (void)state;
@@ -120,10 +122,11 @@ static void any_order(void **state)
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_mode & 07777, 0600);
     end_cluster();
-    assert_int_not_equal(stat(path, &st), 0); // it goes with its scheduler
+    // The scheduler removes its token when it ends.
+    assert_int_not_equal(stat(path, &st), 0);
 }
 
-// One that was killed has left its token; the next one at the port puts its own there.
+// A killed scheduler has left its token; the next scheduler at the port replaces it.
 static void stale_token(void **state)
 {
     (void)state;
@@ -138,8 +141,8 @@ static void stale_token(void **state)
     end_cluster();
 }
 
-// A worker that took the scheduler's port has a certificate of the cluster, but not of a
-// scheduler: no command believes it.
+// A worker that took the scheduler's port has a certificate of the cluster, but not one
+// for a scheduler: every command refuses it.
 static void another_role_at_the_port(void **state)
 {
     static const char *const words[] = {"status", "stop", "doctor", "profile start",
@@ -165,7 +168,8 @@ static void another_role_at_the_port(void **state)
     cluster_wait("scheduler", CLUSTER_PATIENCE);
 }
 
-// A worker at the scheduler's port, on a thread, that orders before it says who it is.
+// An impostor: a worker at the scheduler's port, on a thread, that sends an order before
+// it greets.
 static struct {
     uint16_t orders;
     struct node node;
@@ -231,8 +235,8 @@ static void impostor_close(void)
 }
 
 // The server's scheduler is dead, and an impostor on its port sends STOP, or an
-// impossible roster, before any proof: the server does not obey, and ends for what it
-// could not prove.
+// impossible roster, before it has proven anything: the server does not obey, and ends
+// because the proof is missing.
 static void orders_before_it_greets(void **state)
 {
     static const uint16_t orders[] = {MSG_STOP, MSG_ROSTER};
@@ -261,8 +265,8 @@ static void orders_before_it_greets(void **state)
     }
 }
 
-// Puts the command where the other account can run it; false if that is impossible, or we
-// cannot become that user.
+// Copies the command to a place where the other account can run it. Returns false if that
+// is impossible, or if this process cannot become that user.
 static bool other_account(const char **ret_words)
 {
     static char words[2 * FILES_PATH];
@@ -277,8 +281,7 @@ static bool other_account(const char **ret_words)
     return cluster_system("%s version", words) == 0;
 }
 
-// The class of the mistake: another account of the machine, who reaches the port, and
-// knows where everything lies.
+// Another account of the machine reaches the port and knows all paths: it is refused.
 static void another_account(void **state)
 {
     const char *other;
@@ -294,7 +297,7 @@ static void another_account(void **state)
     end_cluster();
 }
 
-// The same, at a Unix socket whose file it may write to.
+// Another account may write to the scheduler's Unix socket: it is refused.
 static void another_account_at_a_socket(void **state)
 {
     const char *other;

@@ -1,6 +1,6 @@
-// Rows on disk, in servers with a real RocksDB below --cold-root: what is pushed, saved
-// and loaded is what it would be without, and what a kill -9 leaves of a tier never comes
-// back.
+// Rows on disk: servers use a real RocksDB below --cold-root. Pushed, saved and loaded
+// rows equal those of a table in memory, and the files that a kill -9 leaves are never
+// used again.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <sys/stat.h>
@@ -58,7 +58,7 @@ static void push_passes(struct tug_client *c, uint64_t first, uint64_t last)
         tables_push(c, USERS, pass, ROWS);
 }
 
-// One process that holds all rows in memory, after so many passes.
+// Returns a client of one process that holds all rows in memory, after this many passes.
 static struct tug_client *in_memory(uint64_t passes)
 {
     struct tug_client *one;
@@ -106,7 +106,7 @@ static void saved_and_loaded(void **state)
     assert_true(some_are_cold(c, USERS));
     same_rows(c, 3);
     tables_admin(0, "save --table users --out saves");
-    push_passes(c, 4, 4); // is in no save
+    push_passes(c, 4, 4); // these pushes are in no save
     assert_true(some_are_cold(c, USERS));
     tables_check(tug_client_close(c));
     tables_kill(SERVERS);
@@ -124,7 +124,7 @@ static void saved_and_loaded(void **state)
     same_save("saves", 5);
 }
 
-// Keys of a round, each with a one: rows of the rounds before go to disk.
+// Pushes a one to each key of a round; the rows of earlier rounds move to disk.
 static void push_round(struct tug_client *c, uint64_t round)
 {
     static uint64_t keys[ROWS];
@@ -138,7 +138,7 @@ static void push_round(struct tug_client *c, uint64_t round)
     tables_check(tug_wait(c, ts, 0));
 }
 
-// All rows of rounds before `end` are there, and none of `end`.
+// Checks that all rows of the rounds before `end` exist, and no row of round `end`.
 static void rounds_are(struct tug_client *c, uint64_t end)
 {
     static uint64_t keys[ROWS];
@@ -154,7 +154,7 @@ static void rounds_are(struct tug_client *c, uint64_t end)
     }
 }
 
-// A durable tier is found again after an orderly end, and refused after a crash.
+// A durable tier is opened again after an orderly end, and refused after a crash.
 static void found_again_or_refused(void **state)
 {
     (void)state;

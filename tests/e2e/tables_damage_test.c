@@ -1,5 +1,5 @@
-// Saves of tables that are damaged, and places where none can be written: refused by
-// name, in one sentence, with what was there before as it was.
+// Damaged saves of tables, and places where a save cannot be written: the error names the
+// file in one sentence, and existing rows and files remain unchanged.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <sys/resource.h>
@@ -12,7 +12,7 @@ enum { FILES = 32 };
 static uint32_t users;
 static struct tug_client *client;
 
-// A base and a delta of a cluster of two, in "good"; it goes on.
+// Makes a base and a delta in "good", by a cluster of two servers that continues to run.
 static void make_saves(void)
 {
     files_remove("good");
@@ -33,7 +33,8 @@ static void end_cluster(void)
     tables_stop();
 }
 
-// Nothing that failed has changed the rows, or stopped them from being changed.
+// Checks that the failures have not changed the rows, and that the rows can still be
+// changed.
 static void rows_are_as_they_were(void)
 {
     tables_admin(0, "dump --table users --out now.txt");
@@ -70,8 +71,9 @@ static void damage(const char *file, int how)
     assert_true(bytes != NULL && n > 16);
     if (how == 0)
         files_remove(file);
+    // Leaves out the last two bytes, as the last may be a newline.
     else if (how == 1)
-        files_write_bytes(file, bytes, n - 2); // the last may be a newline
+        files_write_bytes(file, bytes, n - 2);
     else if (how == 2)
         files_write_bytes(file, bytes, n / 2);
     else if (how == 3)
@@ -83,7 +85,7 @@ static void damage(const char *file, int how)
     mem_free(bytes);
 }
 
-// Each file of each save: missing, cut short, empty, with a bit that is another.
+// Damages each file of each save: it is missing, cut short, empty, or has a flipped bit.
 static void damaged_files(void **state)
 {
     (void)state;
@@ -91,20 +93,22 @@ static void damaged_files(void **state)
     for (int save = 1; save <= 2; save++) {
         char names[FILES][64];
         size_t n = files_list(files_path("good/save-%06d", save), names, FILES);
-        assert_int_equal(n, 4); // a manifest, a file of each server, facts of the run
+        assert_int_equal(n, 4); // a manifest, a file of each of two servers, and run.json
         for (size_t i = 0; i < n; i++)
             for (int how = 0; how < 5; how++) {
                 char file[FILES_PATH];
                 snprintf(file, sizeof(file), "bad/save-%06d/%s", save, names[i]);
                 bool manifest = strcmp(names[i], "manifest.json") == 0;
-                // Without a manifest it is not there; run.json is for people.
+                // A save without a manifest does not exist, and run.json is only for
+                // people.
                 if (strcmp(names[i], "run.json") == 0 || (manifest && how == 0))
                     continue;
                 files_remove("bad");
                 files_copy_dir("good", "bad");
                 damage(file, how);
                 refused(file);
-                if (how < 4) // noticed before a row is touched
+                // These kinds of damage are noticed before any row is changed.
+                if (how < 4)
                     rows_are_as_they_were();
                 else
                     tables_admin(0, "load --table users --from good");
@@ -114,8 +118,8 @@ static void damaged_files(void **state)
     end_cluster();
 }
 
-// A file of the same name and length from another save, a parent that is another, and
-// one that is missing.
+// A file of the same name and length from another save, another parent of a delta, and a
+// missing parent.
 static void exchanged_files(void **state)
 {
     (void)state;
@@ -138,8 +142,8 @@ static void exchanged_files(void **state)
     tables_admin(3, "load --table users --from bad");
     e2e_says("save-000001");
 
-    files_copy_dir("other/save-000001",
-                   "bad/save-000001"); // not what the delta builds on
+    // Another save than the one that the delta builds on.
+    files_copy_dir("other/save-000001", "bad/save-000001");
     tug_ends(3, "table stat --from bad");
     e2e_says("save-000001");
     tables_admin(3, "load --table users --from bad");
@@ -148,7 +152,7 @@ static void exchanged_files(void **state)
     end_cluster();
 }
 
-// Unfinished saves, as a crash leaves them, are ignored.
+// The commands ignore unfinished saves, as a crash leaves them.
 static void unfinished_saves(void **state)
 {
     (void)state;
@@ -179,7 +183,8 @@ static void other_tables(void **state)
     e2e_says("did you mean 'users'?");
     tug_ends(2, "table shrink --from good --table ads");
     e2e_says("there are: users");
-    // --keep would let the save of another table remove this one's.
+    // With --keep, the save of one table could remove those of another table, so it is
+    // refused.
     tables_admin(2, "save --table wide --out good --keep 1");
     e2e_says("another directory");
     tug_ends(0, "table stat --from good");
@@ -202,7 +207,7 @@ static void places_that_cannot_be(void **state)
     files_write("file", "");
     fails_here("file", "file");
     fails_here("file/saves", "file/saves");
-    if (geteuid() != 0) { // who may write anywhere
+    if (geteuid() != 0) { // root may write anywhere
         assert_int_equal(mkdir("readonly", 0500), 0);
         fails_here("readonly", "readonly");
         fails_here("readonly/saves", "readonly/saves");
@@ -214,7 +219,7 @@ static void places_that_cannot_be(void **state)
     end_cluster();
 }
 
-// Files of a server can't have more bytes than that; 0: as many as they like.
+// Limits the size of the files that a server writes; 0: no limit.
 static void limit_server(const char *node, rlim_t bytes)
 {
     struct rlimit limit;
@@ -231,7 +236,7 @@ static void no_save_more_than(size_t n)
     tug_ends(0, "table stat --from good");
 }
 
-// A server's disk is full, or that of who writes the manifest.
+// The disk of a server is full, or that of the process that writes the manifest.
 static void full_disks(void **state)
 {
     (void)state;
@@ -253,7 +258,7 @@ static void full_disks(void **state)
     no_save_more_than(2);
     rows_are_as_they_were();
     still_trains(20);
-    // Rows that could not be published before are in the next delta.
+    // Rows that a failed delta could not save are in the next delta.
     tables_admin(0, "save --table users --mode delta --out good");
     tables_admin(0, "load --table users --from good");
     rows_are_as_they_were();

@@ -1,9 +1,10 @@
-// kill -9 at random moments of saves, of a server or of the saver: afterwards the last
-// good save loads, and gives one moment's state, never a mixture.
+// Servers or the saving process are killed (kill -9) at random moments of saves:
+// afterwards the last good save can be loaded and has the state of one moment, never a
+// mixture.
 //
-// The rows say which moment: version v of the table sets rows v, v + 3, v + 6, ... to v,
-// so that rows of remainder r hold the greatest version up to v of that remainder.
-// Versions are saved as base, delta, delta, delta, base, ...
+// The rows tell the moment: version v of the table sets the rows v, v + 3, v + 6, ... to
+// v, so the rows of remainder r (key modulo 3) have the greatest version up to v with
+// that remainder. Versions are saved as base, delta, delta, delta, base, ...
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <poll.h>
@@ -13,8 +14,10 @@
 #include "kit/servers.h"
 
 enum { KILLS = 50, SERVERS = 2, ROWS = 600, DIM = 8 };
-enum { LOADS = 4, PATIENT = 1 }; // loads with each fourth; the last waits for the end
-enum { MOST_US = 60000, MOST_SAVES = 512 }; // after which to kill; in the directory
+// Every fourth state is loaded; the last kill waits for the scheduler to notice it.
+enum { LOADS = 4, PATIENT = 1 };
+// The longest time before a kill, in microseconds; the most saves in the directory.
+enum { MOST_US = 60000, MOST_SAVES = 512 };
 
 #define VERSIONED "name=versions;accessor=plain;dim=8;rule=sgd;deltas=yes"
 
@@ -46,9 +49,9 @@ static int save_version(struct tug_client *c, uint32_t table, uint64_t version,
     return rc == 0 ? tug_save(c, &o, NULL) : rc;
 }
 
-// A process of its own, to be killed or to see its servers die. The rows are there
-// (`loaded`), or it makes them. Says the version that is there, and then each that was
-// saved; ends when it can't go on.
+// The body of the saving process, which is killed or sees its servers die. It makes the
+// rows unless they exist (`loaded`). It writes the version that it begins with to `to`,
+// and then each version that it has saved; it ends when a save fails.
 static void save_on(int to, uint64_t version, bool loaded)
 {
     uint32_t table;
@@ -86,7 +89,8 @@ static pid_t start_saver(uint64_t version, bool loaded, int *ret_from)
 
 // ---------------------------------------------------------------- what was saved
 
-// Returns the version of the exported table; fails if rows are not of one version.
+// Returns the version of the exported table; fails the test if the rows are not of one
+// version.
 static uint64_t version_of(const char *path)
 {
     uint64_t newest[3] = {0}, version = 0;
@@ -132,7 +136,7 @@ static void wait_us(uint64_t us)
     ppoll(NULL, 0, &t, NULL);
 }
 
-// The last version that the saver has spoken of.
+// Reads all that the saver has written, and returns the last version in it.
 static uint64_t last_said(int from, uint64_t version)
 {
     uint64_t said;
@@ -158,19 +162,20 @@ static void kill_server(unsigned server, pid_t saver, bool waits)
 {
     cluster_signal(files_path("server%u", server), SIGKILL);
     if (waits)
-        return; // until the scheduler is sure of it
+        return; // the saver ends when the scheduler has declared the server dead
     wait_us(MOST_US / 16);
     kill(saver, SIGKILL);
 }
 
-// Kills one while versions from `version` + 1 on are saved; the last that was saved.
+// Kills a server or the saver while it saves the versions from `version` + 1 on; returns
+// the last version that the saver reported.
 static uint64_t kill_one(uint64_t version, bool loaded, unsigned kill_number)
 {
     int from, status;
     uint64_t said;
     uint64_t who = random_below(seed, 1, kill_number, SERVERS + 1);
     pid_t saver = start_saver(version, loaded, &from);
-    // It saves almost all the time from then on.
+    // From then on it saves almost all the time.
     assert_true(read(from, &said, sizeof(said)) == sizeof(said));
     wait_us(random_below(seed, 2, kill_number, MOST_US));
     if (who < SERVERS)
@@ -182,8 +187,8 @@ static uint64_t kill_one(uint64_t version, bool loaded, unsigned kill_number)
     return said;
 }
 
-// Whether the newest save was cut off in the middle: it would be a poor test if none
-// were.
+// Whether the newest save was interrupted. The test checks that this happens, since kills
+// only between saves would prove little.
 static bool is_cut(void)
 {
     static char names[MOST_SAVES][64];

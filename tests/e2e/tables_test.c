@@ -1,6 +1,5 @@
-// Tables of a running cluster in the hands of `tug table` and of programs: made,
-// looked at, changed as a whole, saved, loaded into clusters of other sizes,
-// exported and imported.
+// `tug table` and programs on the tables of a running cluster: tables are made, examined,
+// changed as a whole, saved, loaded into clusters of other sizes, exported and imported.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -24,7 +23,7 @@ static void push(const char *name, uint64_t seed, size_t n)
     tables_check(tug_client_close(c));
 }
 
-// A number of the only table that stat --json shows.
+// Returns a number of the only table that `table stat --json` prints.
 static double figure(const char *name)
 {
     json_t *o = e2e_json();
@@ -59,7 +58,8 @@ static void made_and_found(void **state)
     prints("there are no tables yet");
     tables_admin(0, "create --settings %s", TABLES_USERS);
     prints("table 16");
-    tables_admin(0, "create --settings %s", TABLES_USERS); // is the same one
+    // The existing table has the same settings.
+    tables_admin(0, "create --settings %s", TABLES_USERS);
     prints("table 16");
     tables_admin(2, "create --settings %s --table ads", TABLES_USERS);
     e2e_says("--settings are those of table 'users', but --table says 'ads'");
@@ -93,7 +93,7 @@ static void bad_words(void **state)
     e2e_says("--table NAME");
     tables_admin(2, "drop");
     e2e_says("drop changes a table: give --table NAME");
-    tables_admin(0, "top"); // the only one
+    tables_admin(0, "top"); // the cluster's only table need not be named
     tables_admin(0, "create --settings name=other;accessor=ctr");
     tables_admin(2, "top");
     e2e_says("the cluster has no table 'sparse', which is the default");
@@ -119,7 +119,7 @@ static void bad_words(void **state)
     e2e_says("nowhere");
     tables_admin(2, "save");
     e2e_says("--out DIR");
-    tables_admin(2, "dump --table users --out -"); // nor is a file of that name made
+    tables_admin(2, "dump --table users --out -"); // and no file named "-" is made
     e2e_says("never to standard output");
     tables_stop();
 }
@@ -138,7 +138,7 @@ static void admin_operations(void **state)
     tables_admin(0, "day --table users");
     tables_admin(0, "stat --table users");
     prints("day 1");
-    // The rows with a score below one and a half shows.
+    // Removes the rows whose score is below that of one and a half shows.
     tables_admin(0, "shrink --table users --threshold 0.15");
     prints("rows removed");
     double left = rows_of("users");
@@ -158,7 +158,7 @@ static void admin_operations(void **state)
 
 // ---------------------------------------------------------------- any number of servers
 
-// Each pass leaves a delta, sometimes after a shrink.
+// Each pass saves a delta, some of them after a shrink.
 static void passes(uint64_t first, uint64_t n, const char *out)
 {
     for (uint64_t pass = first; pass < first + n; pass++) {
@@ -169,8 +169,8 @@ static void passes(uint64_t first, uint64_t n, const char *out)
     }
 }
 
-// The save under `from` in a cluster of so many servers: the same rows, also after more
-// pushes as the one before had.
+// Loads the save into a cluster with this number of servers: the rows are the same, also
+// after the same further pushes.
 static void same_in(unsigned servers)
 {
     files_remove("copy");
@@ -218,7 +218,7 @@ static void imports(const char *files, const char *out)
     tug_ends(0, "table export --from %s --state --out %s.txt", out, out);
 }
 
-// An export with states imports to the same table, whatever its history.
+// An export with states, when imported, gives the same table, whatever its history.
 static void text_and_back(void **state)
 {
     (void)state;
@@ -229,14 +229,14 @@ static void text_and_back(void **state)
     imports("first.txt", "second");
     tables_same_files("first.txt", "second.txt");
     tug_ends(0, "table export --from first --state --converter gzip --out first.gz");
-    imports("first.gz", "second"); // told by its first bytes
+    imports("first.gz", "second"); // the import recognises gzip by the first bytes
     tables_same_files("first.txt", "second.txt");
     imports("first.gz --converter zcat", "second");
     tables_same_files("first.txt", "second.txt");
     tug_ends(0, "table export --from first --state --converter cat");
     files_write("printed.txt", e2e_out);
     tables_same_files("first.txt", "printed.txt");
-    // And into a cluster.
+    // The same save can be loaded into a cluster.
     tables_start(2);
     tables_admin(0, "create --settings name=users;accessor=ctr;dim=4");
     tables_admin(0, "load --table users --from first");
@@ -280,8 +280,8 @@ static void text_that_is_none(void **state)
     e2e_says("missing/first.txt");
 }
 
-// The lines of a part of Paddle's: key, slot, unseen days, delta score, show, click,
-// embed and its state, embedx and its state.
+// Imports lines of a part of Paddle's table: key, slot, unseen days, delta score, show,
+// click, embed and its state, embedx and its state.
 static void text_of_paddle(void **state)
 {
     (void)state;
@@ -305,8 +305,8 @@ static void save(struct tug_client *c, uint32_t table, enum tug_save_mode mode,
     tables_check(tug_save(c, &o, NULL));
 }
 
-// Two passes a day, of which some keys are new; then it is evening. `saves`: also deltas
-// of each pass and a base of each day.
+// Simulates a month of two passes a day, each with some new keys, and the end of each
+// day. With `saves`, each pass saves a delta and each day a base.
 static void month(struct tug_client *c, uint32_t table, bool saves)
 {
     struct tug_table_stats s;
@@ -329,8 +329,8 @@ static void month(struct tug_client *c, uint32_t table, bool saves)
     tables_push_from(c, table, DAYS * NEW_KEYS, 1000, 800);
 }
 
-// Three servers and one process hold the same rows after a month; base and delta are what
-// a checkpoint is.
+// Three servers and one process have the same rows after a month; loading the last base
+// and delta gives the same rows again.
 static void a_month(void **state)
 {
     (void)state;
@@ -371,7 +371,8 @@ static void await_rows(void)
             cluster_fail("no rows came");
 }
 
-// Looks, admin operations and saves from outside, also one that dies, do a run no harm.
+// Reads, admin operations and saves of other processes, one of which dies, do not disturb
+// a run.
 static void beside_training(void **state)
 {
     (void)state;
@@ -411,8 +412,8 @@ static void beside_training(void **state)
 
 // ---------------------------------------------------------------- where servers write
 
-// Paths outside the roots of servers are refused before anything is made, and a server
-// without roots says which option is missing.
+// Servers refuse paths outside their roots before they make any file, and a server
+// without roots names the missing option.
 static void roots_of_servers(void **state)
 {
     (void)state;
@@ -443,11 +444,11 @@ static void roots_of_servers(void **state)
     }
     assert_false(files_exists("outside/save-000001"));
     tables_admin(0, "load --table users --from inside/a/b");
-    // A directory that one server may read is not one that all may.
+    // All servers must be allowed to read the directory, not only one.
     files_copy_dir("inside/a/b", "outside/b");
     tables_admin(2, "load --table users --from outside/b");
     e2e_says("--load-root");
-    // Rows on disk.
+    // Rows on disk need --cold-root.
     tables_admin(2, "create --settings %s --table cold", "accessor=ctr;dim=2;cold=tier");
     e2e_says("start it with --cold-root DIR");
     tables_stop();
@@ -481,9 +482,10 @@ static void *save_once(void *arg)
     return NULL;
 }
 
-// Two servers of two loops, two savers at once, repeatedly: neither waits for the other
-// for ever, and both saves are whole. They begin as close together as two threads can: in
-// some tries some loops are asked by one first, some by the other.
+// Two processes repeatedly save at once on two servers of two loops: neither waits for
+// the other for ever, and both saves are complete. They start as close together as two
+// threads can, so that in some tries some loops get one's request first and other loops
+// the other's.
 static void two_saves_at_once(void **state)
 {
     (void)state;

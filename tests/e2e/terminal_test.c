@@ -1,5 +1,5 @@
-// The output on a terminal: a real one (a pty) of 60 columns, then made narrower during a
-// run, then interrupted.
+// The output on a terminal: a real one (a pty) of 60 columns, which is then made narrower
+// during a run, and then an interrupted run.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/command.h"
@@ -15,7 +15,7 @@
 
 enum { WIDTH = 60, NARROW = 30, SECONDS = 60, SEEN_BYTES = 1 << 22 };
 
-static char seen[SEEN_BYTES]; // all that came from the terminal
+static char seen[SEEN_BYTES]; // everything that the terminal has received
 static size_t n_seen;
 
 static pid_t start_at_terminal(int *ret_fd, const char *const *argv)
@@ -34,7 +34,7 @@ static pid_t start_at_terminal(int *ret_fd, const char *const *argv)
     return pid;
 }
 
-// Reads what comes; false when the other end is closed.
+// Reads the next output; returns false when the other end is closed.
 static bool read_some(int fd)
 {
     struct pollfd p = {.fd = fd, .events = POLLIN};
@@ -49,7 +49,8 @@ static bool read_some(int fd)
     return true;
 }
 
-// Lines that were drawn over, from `at` on; the longest in *ret_longest.
+// Counts the progress lines that were redrawn, from `at` on; sets *ret_longest to the
+// longest length.
 static size_t drawn_lines(const char *at, size_t *ret_longest)
 {
     size_t n = 0;
@@ -75,7 +76,7 @@ static void wait_for_drawn(int fd, size_t from, size_t want)
     }
 }
 
-// Returns the final screen: text between line ends, without the erased parts.
+// Checks the final screen: the text between line ends, without the erased parts.
 static void check_screen(void)
 {
     char row[4096];
@@ -113,7 +114,7 @@ static void progress(void **state)
 
     struct winsize size = {.ws_row = 24, .ws_col = NARROW};
     assert_int_equal(ioctl(fd, TIOCSWINSZ, &size), 0);
-    wait_for_drawn(fd, n_seen, 2); // one of them may have been under way
+    wait_for_drawn(fd, n_seen, 2); // the first of the two may be from before the change
     size_t narrow = n_seen;
     wait_for_drawn(fd, narrow, 3);
     drawn_lines(seen + narrow, &longest);
@@ -146,7 +147,8 @@ static void quiet(void **state)
     assert_non_null(strstr(seen, "3 passes over"));
 }
 
-// Help is as wide as the terminal; only examples, which are copied, keep their lines.
+// Help fits the width of the terminal; only examples keep their lines, because users copy
+// them.
 static void help(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-// Training: validation and early stop, held-out examples, divergence, progress lines,
+// Training: validation and early stopping, held-out examples, divergence, progress lines,
 // threads that share rows.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -28,7 +28,8 @@ static double valid_number(const char *name)
 
 // ---------------------------------------------------------------- --valid
 
-// A rate that is too high: validation gets worse after a few passes.
+// Returns the command of a run with a rate that is too high: its validation gets worse
+// after a few passes.
 static const char *stop_early(const char *valid, const char *more)
 {
     return files_path(
@@ -49,7 +50,8 @@ static void early_stop(void **state)
         e2e_says("stopped after pass");
         double loss = valid_number("logloss");
 
-        // The best pass is what was saved: a run of that length ends with the same model.
+        // The saved model is that of the best pass: a run of that length ends with the
+        // same model.
         tug_ends(0, "eval --from out --data test.svm --json");
         double kept = e2e_number("logloss");
         files_remove("out");
@@ -59,7 +61,7 @@ static void early_stop(void **state)
         tug_ends(0, "eval --from out --data test.svm --json");
         assert_true(e2e_number("logloss") == kept);
 
-        // Patience 0 waits to the end, and still keeps the best.
+        // With patience 0, the run trains all passes, and still keeps the best model.
         files_remove("out");
         tug_ends(0, "%s", stop_early(valid[i], "--epochs 12 --patience 0"));
         assert_true(e2e_number("epochs") == 12);
@@ -81,7 +83,7 @@ static void valid_is_eval(void **state)
     assert_true(e2e_number("auc") == auc);
 }
 
-// --refit leaves the model of training on all files for the best number of passes.
+// --refit gives the model that training on all files for the best number of passes gives.
 static void refit(void **state)
 {
     (void)state;
@@ -131,7 +133,8 @@ static void refit(void **state)
     e2e_says("--refit on a cluster needs tug launch");
     tug_ends(2, "launch --servers 1 --workers 1 -- train %s --refit", svm);
     e2e_says("--refit needs --valid");
-    assert_null(strstr(e2e_err, "scheduler")); // refused before any process starts
+    // The error comes before any process starts.
+    assert_null(strstr(e2e_err, "scheduler"));
     tug_ends(2,
              "launch --servers 1 --workers 1 -- train %s --refit --valid 0.2 --mode sync "
              "--publish published",
@@ -161,7 +164,7 @@ static double held_out_loss(const char *out, const char *data, const char *way)
     return valid_number("logloss");
 }
 
-// The state of training after the last pass.
+// Whether the training state after the last pass is the same in both saves.
 static bool same_training(const char *a, const char *b)
 {
     size_t n[2];
@@ -175,8 +178,8 @@ static bool same_training(const char *a, const char *b)
     return same;
 }
 
-// Turning the labels of all held-out examples around changes what validation says, and no
-// bit of what is trained; turning one that is trained on does.
+// Inverting the labels of all held-out examples changes the validation metrics, but no
+// bit of the trained model; inverting one trained example's label changes the model.
 static void held_out(void **state)
 {
     (void)state;
@@ -192,7 +195,7 @@ static void held_out(void **state)
         double loss = held_out_loss("a", "long.svm", ways[i]);
         if (i == 0)
             in_memory = loss;
-        else // another order of training, the same examples
+        else // another order, but the same examples
             assert_true(fabs(loss - in_memory) < 0.02);
         assert_true(held_out_loss("b", "turned.svm", ways[i]) > loss + 0.1);
         assert_true(same_training("a", "b"));
@@ -201,8 +204,8 @@ static void held_out(void **state)
     }
 }
 
-// A share of what can be read only once; features that only held-out
-// examples have are unseen.
+// --valid with a share of data that can be read only once; features that only held-out
+// examples have are unknown to the model.
 static void assert_same_bytes(const char *one, const char *other)
 {
     size_t n, m;
@@ -241,7 +244,7 @@ static void held_out_of_standard_input(void **state)
     mem_free(text);
     tug_ends(0, "train --data unseen.svm %s --out unseen", options);
     assert_true(valid_number("logloss") == loss);
-    // Features without a training example are not saved.
+    // Features that no trained example has are not saved.
     tug_ends(0, "train --data data.svm %s --out seen", options);
     assert_same_bytes("seen/save-000001/sparse-0.rows",
                       "unseen/save-000001/sparse-0.rows");
@@ -318,7 +321,7 @@ static void divergence(void **state)
         char names[4][64];
         assert_int_equal(files_list("out", names, 4), 0);
     }
-    // The layer is named.
+    // The error names the layer.
     files_write("wild.ffm", "1000 0:1:30 1:2:40\n-3000 0:1:50 1:3:70\n9 0:4:60 1:2:80\n");
     tug_ends(3, "train --data wild.ffm --format libffm --model mlp --hidden 4,3 --loss "
                 "squared --dense-optimizer sgd --dense-lr 1000 --lr 0.001 --epochs 40 "
@@ -327,8 +330,8 @@ static void divergence(void **state)
     e2e_says("; of table dense, ");
 }
 
-// The last example's gradient overflows a float. No later example reads that weight, so the
-// divergence has to be found at the end.
+// The gradient of the last example exceeds a float. No later example reads that weight,
+// so the divergence has to be found at the end.
 static void divergence_at_the_end(void **state)
 {
     (void)state;
@@ -341,7 +344,8 @@ static void divergence_at_the_end(void **state)
     assert_false(files_exists("wild/save-000001"));
 }
 
-// A worker of a cluster names columns and lines, too, with each place of the rules.
+// A worker of a cluster names columns and lines in this error, too, wherever the rules
+// are applied.
 static void divergence_on_a_cluster(void **state)
 {
     (void)state;
@@ -368,8 +372,8 @@ static void divergence_on_a_cluster(void **state)
     assert_false(files_exists("cluster/save-000001"));
 }
 
-// Servers apply the rule: the worker, which knows the column, reports the updates that
-// they leave out and their number.
+// Servers apply the rule and skip updates that are not finite. The worker, which knows
+// the column, reports their number.
 static void left_out_on_a_cluster(void **state)
 {
     (void)state;
@@ -395,7 +399,8 @@ static size_t count(const char *text, const char *what)
     return n;
 }
 
-// The losses of windows of as many examples have the pass's for their mean.
+// Checks that the mean of the windows' losses is the loss of the pass: all windows have
+// the same number of examples.
 static void windows_add_up(const char *lines)
 {
     double sum = 0, loss = 0, window;
@@ -428,13 +433,14 @@ static void lines_every_n_batches(void **state)
         assert_int_equal(count(e2e_err, "\r"), 0);
     }
     tug_ends(0, "train %s --model lr --epochs 1 --batch 20", svm);
-    assert_int_equal(count(e2e_err, "\n"), 1); // too fast for a line between passes
+    // The run is too short for a line within a pass.
+    assert_int_equal(count(e2e_err, "\n"), 1);
 }
 
 // ---------------------------------------------------------------- hogwild
 
-// Many threads, few rows, and rows that come while others are trained: under
-// ThreadSanitizer this is the test that sharing is as it is meant to be.
+// Many threads train few rows, and new rows are added meanwhile: under ThreadSanitizer
+// this test checks that rows are shared only in the intended ways.
 static void threads_share_rows(void **state)
 {
     (void)state;
@@ -458,7 +464,7 @@ static void threads_share_rows(void **state)
     }
 }
 
-// Rates: threads together are no worse than one.
+// Several threads together give no worse a model than one.
 static void as_good_as_one_thread(void **state)
 {
     (void)state;
@@ -474,7 +480,8 @@ static void as_good_as_one_thread(void **state)
     assert_true(fabs(auc[0] - auc[1]) < 0.03);
 }
 
-// The weight of the first row that `table export` prints of a saved model's table.
+// Returns the weight of the first row that `table export` prints of a saved model's
+// table.
 static double exported(const char *model, const char *table)
 {
     double key, w;
@@ -486,8 +493,8 @@ static double exported(const char *model, const char *table)
     return w;
 }
 
-// An update by all of a batch's gradients, against the formulas of docs/models.md: 6 examples
-// of key 1 are clicks, 6 of key 2 are none, so that the bias stays 0.
+// Checks one update by all gradients of a batch against the formulas of docs/models.md: 6
+// examples of key 1 are clicks, 6 of key 2 are not, so the bias stays 0.
 static void penalties_of_batches(void **state)
 {
     (void)state;
@@ -497,9 +504,10 @@ static void penalties_of_batches(void **state)
         const char *options;
         double want;
     } runs[] = {
-        // z = -3, n = 9: l2 is not added to each of the six gradients.
+        // z = -3, n = 9: l2 is added once, not to each of the six gradients.
         {"--optimizer ftrl --lr .1 --l2 10 --epochs 1", 3 / ((1 + 3) / .1 + 10)},
-        // w = 1 / 4; then half of (1 - p) and of l2 w, as the other half is of other keys
+        // The first pass gives w = 1 / 4. The second adds half of (1 - p) and subtracts
+        // half of l2 w: the other half of the batch has another key.
         {"--optimizer sgd --lr 1 --l2 1 --epochs 2 --reduce mean",
          .25 + .5 * (1 - 1 / (1 + exp(-.25))) - .5 * .25},
         {"--optimizer sgd --lr .1 --l2 1 --epochs 2",
@@ -520,7 +528,7 @@ static void penalties_of_batches(void **state)
         }
 }
 
-// --l1 leaves features out; the bias is none.
+// --l1 makes weights of features 0, but does not apply to the bias.
 static void bias_without_penalty(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-// The command lines of Paddle's first version: its servers and trainers as real processes, and
-// what is said of the flags that mean something else here.
+// The command lines of Paddle's first version: servers and trainers are real processes,
+// and warnings name the flags that mean something else here.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/processes.h"
@@ -41,7 +41,7 @@ static size_t dots(void)
     return n;
 }
 
-// The flags as its documents have them, but for the file of the network.
+// The flags are those of Paddle's documents, except the file that describes the network.
 static void two_lines(void **state)
 {
     (void)state;
@@ -63,7 +63,7 @@ static void two_lines(void **state)
     assert_true(e2e_number("auc") > 0.7);
 }
 
-// Hosts of one machine, each said by its address; in sync mode the model is one process's.
+// The hosts are addresses of one machine; in sync mode the model is that of one process.
 static void two_hosts(void **state)
 {
     (void)state;
@@ -149,8 +149,9 @@ static void sentences(void **state)
         says(files_path("pserver %s", of_pserver[i][0]), of_pserver[i][1]);
 }
 
-// Flags without effect are named, and values that hold anyway are accepted.
-static void alone(void **state)
+// Flags without effect are named in warnings, and values that have no effect but equal
+// the behaviour are accepted.
+static void flags_of_one_process(void **state)
 {
     (void)state;
     tug_ends(0, "train --data data.svm --format libsvm --nouse_gpu --local --job=train "
@@ -174,8 +175,11 @@ static int begin(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cluster_test(two_lines), cluster_test(two_hosts), cluster_test(sizes_differ),
-        cluster_test(sentences), cluster_test(alone),
+        cluster_test(two_lines),
+        cluster_test(two_hosts),
+        cluster_test(sizes_differ),
+        cluster_test(sentences),
+        cluster_test(flags_of_one_process),
     };
     return cmocka_run_group_tests(tests, begin, cluster_end);
 }
