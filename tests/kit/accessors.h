@@ -13,8 +13,8 @@ enum { MAX_WIDTH = 80 }; // largest width of a row in tests
 enum { ACCESSORS = 5 };
 extern const char *const accessors_all[ACCESSORS]; // the names of all accessors
 
-// accessor_usual returns the usual settings of an accessor; accessor_made makes and
-// checks it.
+// accessor_usual returns the usual settings of an accessor; accessor_made makes an
+// accessor from settings and checks it.
 struct accessor_options accessor_usual(const char *name, uint32_t dim);
 struct accessor accessor_made(const struct accessor_options *o);
 

@@ -22,7 +22,7 @@ static void world_log(void *ctx, const char *line)
     snprintf(w->log + at, sizeof(w->log) - at, "%s\n", line);
 }
 
-// Driver.
+// The driver.
 
 static void take_reports(struct world *w, const struct msg_pass_state *m)
 {
@@ -35,7 +35,7 @@ static void take_reports(struct world *w, const struct msg_pass_state *m)
     }
 }
 
-// Every piece once, and nothing else.
+// Checks that the report has every piece once, and nothing else.
 static void check_pieces(const struct world *w, const struct msg_pass_state *s)
 {
     uint64_t sum = 0;
@@ -113,7 +113,7 @@ static void drive(struct actor *a)
     assert_int_equal(member_ask(a->m, MSG_RUN_OVER, &over, on_run_over, a), 0);
 }
 
-// Worker.
+// A worker.
 
 static void on_data_ok(void *ctx, const struct van_message *m)
 {
@@ -197,13 +197,13 @@ static bool all_items(const struct world *w, uint64_t pass)
     return true;
 }
 
-// Does the worker's part of the pass. As in training it cannot finish before the others
-// have done theirs: VIEW tells it of a part that no worker does.
+// Does the worker's part of the pass. As in training, the worker cannot finish before all
+// parts are done: a VIEW gives it the part of a worker that has died.
 static void do_share(struct actor *a)
 {
     bool *items = a->w->items[a->piece.pass];
     if (chance(a, 10) > 0)
-        return; // it takes its time
+        return; // a step may do nothing, so that the order of events differs
     for (uint32_t i = a->piece.slot; i < ITEMS; i += a->piece.slots)
         items[i] = true;
     if (!all_items(a->w, a->piece.pass))
@@ -225,7 +225,8 @@ static void actor_view(void *ctx, const struct msg_view *m)
     a->piece.slots = m->slots;
 }
 
-// Pushes of a piece come no more: then all who held it before are known to be dead.
+// No pushes of this piece will arrive any more: all actors that held it, except one, must
+// be known to be dead.
 static void actor_forget(void *ctx, const struct msg_forget *m)
 {
     const struct actor *a = ctx;
@@ -256,8 +257,8 @@ static void work(struct actor *a)
     }
 }
 
-// Barriers of servers and workers together. Nobody gets out of one before all others have
-// got in.
+// Checks a barrier of servers and workers together: an actor may leave it only when all
+// actors have entered it.
 static void check_barrier(struct actor *a)
 {
     for (uint32_t i = 0; i < a->w->n; i++) {

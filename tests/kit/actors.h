@@ -22,19 +22,20 @@ struct actor {
     struct member *m;
     enum wire_role role;
     bool crashed, late, told_ready;
-    int leaves_with; // code with which it leaves
-    uint64_t act_at; // it does not continue its script before this time
+    int leaves_with; // the code with which the actor leaves the cluster
+    uint64_t act_at; // the actor does not continue its script before this time
     uint64_t barriers, reached;
-    uint64_t version; // version of the last roster that it got
+    uint64_t version; // version of the last roster that the actor got
     bool asking, told_data, over;
-    uint64_t pass; // for the driver: the current pass; for a worker: the pass of its last
-                   // lease
-    bool opened, waits; // for the driver: the pass is open; it waits until the test lets
-                        // it go on
+    // For the driver: the current pass; for a worker: the pass of its last lease.
+    uint64_t pass;
+    // For the driver: the pass is open; the driver waits until the test lets it go on.
+    bool opened, waits;
     struct msg_leased piece;
     bool has_piece;
-    bool finished;  // it has finished its share
-    uint64_t steps; // number of its steps, for its random numbers
+    bool finished; // the actor has finished its share of the pass
+    // Number of the actor's steps so far, which chooses its random numbers.
+    uint64_t steps;
 };
 
 struct world {
@@ -50,7 +51,7 @@ struct world {
                      // number
     uint64_t passes; // number of passes that the driver runs
     bool go_on;      // the driver may say that the run is over
-    bool shares;     // use passes of shares instead
+    bool shares;     // passes have shares instead of pieces
     uint64_t reported[MAX_PIECES];
     // for each piece, the actors that held it, as bits
     uint32_t pending_by[MAX_PASSES][2 * MAX_PIECES];
@@ -65,10 +66,10 @@ struct member_options world_member(struct world *w, enum wire_role role, uint32_
 struct actor *world_add(struct world *w, enum wire_role role);
 void world_add_all(struct world *w, uint32_t servers, uint32_t workers, bool driver);
 void world_crash(struct actor *a);
-// Runs until `until` of virtual time has passed.
+// Runs the simulation until the virtual time `until`.
 void world_run(struct world *w, uint64_t until);
-// Runs until the cluster has finished and all have left, but for `limit` at most. Returns
-// the cluster's result.
+// Runs until the cluster has finished and all actors have left, but for at most `limit`.
+// Returns the cluster's result.
 struct err world_finish(struct world *w, uint64_t limit);
 void world_close(struct world *w);
 // Kills the scheduler's process, and starts another one at its address.

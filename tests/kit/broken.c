@@ -11,7 +11,8 @@
 
 #include "kit/test.h"
 
-enum { EVENTS = 500 }; // within which every node, piece and slice is checked
+// After at most this many events every node, piece and slice has been checked.
+enum { EVENTS = 500 };
 
 #ifndef NDEBUG
 static void broken_child(const struct broken *b, void (*check)(void), int out)

@@ -12,8 +12,8 @@ struct broken {
     void (*break_it)(void);
 };
 
-// Checks that the state passes before it is broken, and fails afterwards. In builds
-// without assertions it does nothing.
+// Checks for each entry that `check` passes before the state is broken, and that the
+// named invariant fails afterwards. In builds without assertions it does nothing.
 void expect_all_broken(const struct broken *b, size_t n, void (*check)(void));
 
 #endif

@@ -12,7 +12,7 @@
 
 #define MS (SIM_SECOND / 1000)
 
-// A stream of random numbers apart from those of the worlds.
+// Streams of random numbers; the worlds use other ones.
 enum { NETWORK = 0x100, SILENCES };
 
 struct member_options sim_member(enum wire_role role, uint64_t number,
@@ -49,7 +49,8 @@ struct scheduler_options sim_scheduler(uint32_t servers, uint32_t workers,
     };
 }
 
-// Often there are no faults of a kind: what one hides another shows.
+// Returns the seed's rate of faults of one kind, up to `most`. One seed in `none_of` has
+// no faults of the kind, since one kind of fault may hide the effect of another.
 static double rate(uint64_t seed, uint64_t which, double most, uint64_t none_of)
 {
     bool none = random_below(seed, NETWORK, 2 * which, none_of) == 0;
@@ -61,8 +62,9 @@ bool sim_has_silences(uint64_t seed)
     return random_below(seed, SILENCES, 0, 2) == 0;
 }
 
-// Where links fall silent no single messages get lost, which TCP does not do either: else
-// all that ask for a sign of life could get lost, which is rightly taken for a death.
+// Returns the network of the seed. Where links fall silent, no single messages get lost,
+// as with TCP: otherwise all requests for a sign of life could get lost, and the process
+// would rightly be declared dead.
 struct sim_options sim_network(uint64_t seed)
 {
     return (struct sim_options){
@@ -103,7 +105,7 @@ void sim_remove_saves(const char *dir)
     DIR *d = opendir(dir);
     while (d != NULL && (entry = readdir(d)) != NULL)
         if (entry->d_name[0] != '.' && file_join(path, dir, entry->d_name, NULL) == 0) {
-            sim_remove_saves(path); // of whom saves beside
+            sim_remove_saves(path); // the directory of another saver
             (void)file_remove_tree(path, NULL);
         }
     if (d != NULL)

@@ -1,16 +1,16 @@
-// Common to the simulated worlds: options of the processes, faults of the network,
-// heartbeats, and checks of the living.
+// Parts that all simulated worlds use: options of the processes, faults of the network,
+// heartbeats, and checks that no living process is declared dead.
 //
-// Links that fall silent: never all links of a process, since a process whose links
-// are all dead looks dead to the others, and is rightly declared dead. So a process
-// has at most one kind of link that falls silent, time and again: that of its
-// heartbeats, or all others.
+// Links fall silent, but never all links of a process: a process whose links are all
+// silent looks dead to the others, and is rightly declared dead. So a process has at most
+// one kind of link that falls silent, again and again: that of its heartbeats, or all
+// other links.
 //
-// Messages that are lost although their link is not, which does not happen with TCP.
-// Heartbeats are only lost with their link. Otherwise five of them in a row, or a link
-// and the HELLO of the next one, could be lost within the five seconds in which three
-// answers on the other link may be lost, too; and a process from which nothing arrives is
-// rightly declared dead.
+// Messages may also be lost although their link stays open, which does not happen with
+// TCP. Heartbeats are only lost with their link. Otherwise five of them in a row, or a
+// link and the HELLO of the next one, could be lost within the five seconds in which
+// three answers on the other link may be lost, too; and a process from which nothing
+// arrives is rightly declared dead.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_CAST_H
@@ -27,12 +27,13 @@ struct member_options sim_member(enum wire_role role, uint64_t number,
 struct scheduler_options sim_scheduler(uint32_t servers, uint32_t workers,
                                        uint32_t partition_bits);
 
-// Returns delays and faults by the seed, and whether the seed has links that fall silent.
+// sim_network returns the seed's delays and faults; sim_has_silences, whether the seed
+// has links that fall silent.
 struct sim_options sim_network(uint64_t seed);
 bool sim_has_silences(uint64_t seed);
 void sim_print(struct sim *s); // prints every event to standard output
 
-// The part of a process besides its one loop or client: heartbeats.
+// The part of a process besides its one loop or client: the sender of heartbeats.
 struct sim_process;
 
 // `main` is the van of its loop or client, which the caller frees. The seed and the
@@ -46,7 +47,8 @@ void sim_process_stop(struct sim_process *p, struct sim *s, uint64_t until, uint
 void sim_process_close(
     struct sim_process *p); // NULL is fine; call it before its main van is freed
 
-// Returns whether a process was declared dead. Call it for a living one.
+// Returns whether the scheduler has declared a process dead. It must be called for a
+// living process.
 bool sim_process_is_given_up(const struct sim_process *p, const struct member *m,
                              const struct scheduler *s);
 

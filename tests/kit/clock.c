@@ -1,5 +1,5 @@
-// See clock.h. A function of the program goes before the one of the same name in the C
-// library, so that libuv's timers see the same time.
+// See clock.h. The program's own clock_gettime is used instead of the C library's, so
+// libuv's timers see the same time.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/clock.h"

@@ -1,4 +1,4 @@
-// Running the command and looking at what it left.
+// Runs the command, and reads what it has written.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/command.h"
@@ -29,7 +29,8 @@ static const char *binary;
 
 // ---------------------------------------------------------------- the folder
 
-// Options that the user has set must not reach the tests.
+// Removes the options that the user has set in the environment, so that they do not reach
+// the tests.
 static void clean_environment(void)
 {
     static const char *const ours[] = {"TUG_BINARY", "TUG_SHARED"};
@@ -42,7 +43,7 @@ static void clean_environment(void)
         if (keep)
             v++;
         else
-            unsetenv(name); // moves the later ones up
+            unsetenv(name); // this moves the later variables up
     }
 }
 
@@ -83,7 +84,7 @@ static pid_t start(char *words)
         if (*w != 0)
             argv[n++] = w;
     unlink(".out");
-    unlink(".err"); // so that nobody takes the last command's words for this one's
+    unlink(".err"); // so that no test reads the output of the command before
     pid_t pid = fork();
     if (pid != 0)
         return pid;
@@ -208,8 +209,8 @@ const char *e2e_newest(const char *out)
     return NULL;
 }
 
-// A manifest, but for which files the data lay in: another way to the same data may be
-// another name.
+// Reads a manifest, and removes the origins of the data: another way to the same data may
+// have other file names.
 static json_t *read_manifest(const char *path)
 {
     json_t *root = NULL;
@@ -218,7 +219,7 @@ static json_t *read_manifest(const char *path)
         return NULL;
     json_object_del(json_object_get(root, "about"), "data");
     json_object_del(root, "checksum");
-    json_object_del(root, "number"); // which save of its directory it is
+    json_object_del(root, "number"); // the save's number in its directory
     return root;
 }
 
@@ -231,7 +232,8 @@ static bool same_manifests(const char *a, const char *b)
     return same;
 }
 
-// The same passes over as many examples: how long they took, and what threads added up, differs.
+// Whether both histories have the same passes with the same number of examples; times,
+// and sums that depend on the threads, may differ.
 static bool same_histories(const char *a, const char *b)
 {
     const char *const paths[2] = {a, b};
@@ -253,14 +255,14 @@ static bool same_histories(const char *a, const char *b)
 
 static bool same_files(const char *name, const char *a, const char *b)
 {
-    if (strcmp(name, "run.json") == 0) // when and where
+    if (strcmp(name, "run.json") == 0) // run.json has the time and place of the run
         return true;
     if (strcmp(name, "history.jsonl") == 0)
         return same_histories(a, b);
     return strcmp(name, "manifest.json") == 0 ? same_manifests(a, b) : files_same(a, b);
 }
 
-// The name of the first file that differs; NULL: none.
+// Returns the name of the first file that differs; NULL if none does.
 static const char *first_difference(const char *a, const char *b)
 {
     static char names[2][MAX_FILES][64];
@@ -294,7 +296,8 @@ bool e2e_models_differ(const char *a, const char *b)
 
 enum { FEATURES = 90, FIELDS = 12 };
 
-// Odd features push the score up, and the first two fields matter by their product.
+// Returns the score of a row: odd features raise it, and the product of the first two
+// fields matters.
 static double planted_score(const unsigned feature[FIELDS], uint64_t seed, size_t row)
 {
     double score = -0.5;
@@ -382,7 +385,7 @@ double e2e_auc(const char *data)
         line += strcspn(line, "\n");
         line += *line == '\n';
     }
-    assert_int_equal(*line, 0); // a prediction for each line, and no more
+    assert_int_equal(*line, 0); // one prediction for each line, and no more
     assert_int_equal(*number, 0);
     double auc = auc_of(s, n);
     mem_free(s);

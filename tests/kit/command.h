@@ -1,6 +1,6 @@
 // Tests of the command as users run it: real processes in a folder that belongs to the test.
 //
-// Paths are relative to the folder, which is removed when the program ends.
+// Paths are relative to this folder, which is removed when the test program ends.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_COMMAND_H
@@ -19,7 +19,8 @@
 
 #define E2E_PRINTF(n) __attribute__((format(printf, n, n + 1)))
 
-// Group fixtures: the folder, and an environment without options of tug.
+// Group fixtures: make and remove the folder, and remove tug's options from the
+// environment.
 int e2e_begin(void **state);
 int e2e_end(void **state);
 
@@ -29,7 +30,7 @@ int e2e_end(void **state);
 int tug(const char *words, ...) E2E_PRINTF(1);
 extern char *e2e_out, *e2e_err;
 
-// The same with a required exit status; prints the output if the status is another.
+// Runs `tug WORDS` and checks the exit status; prints the output if the status differs.
 void tug_ends(int code, const char *words, ...) E2E_PRINTF(2);
 
 // Checks that standard error contains the text.
@@ -40,9 +41,9 @@ void e2e_says(const char *text);
 json_t *e2e_json(void);
 double e2e_number(const char *name); // a member of that object; NaN for null
 
-// For any process. e2e_collect reads its output from a file, e2e_sanitizer_complains
-// returns whether e2e_err has a sanitizer's report, and e2e_status returns the exit
-// status, or 128 + the signal, of a status from waitpid.
+// Functions for any process. e2e_collect reads its output from a file,
+// e2e_sanitizer_complains returns whether e2e_err has a sanitizer's report, and
+// e2e_status returns the exit status, or 128 + the signal, of a status from waitpid.
 void e2e_collect(char **text, const char *path);
 bool e2e_sanitizer_complains(void);
 int e2e_status(int status);
@@ -58,8 +59,8 @@ int tug_finish(pid_t pid); // waits for its end, and returns as tug() does
 // Returns the newest complete save of a model directory, as "OUT/save-000007".
 const char *e2e_newest(const char *out);
 
-// e2e_same_model checks that the newest saves of both have the same files with the same
-// bytes; e2e_models_differ returns whether they do not.
+// e2e_same_model checks that the newest saves of both directories have the same files
+// with the same bytes; e2e_models_differ returns whether any file differs.
 void e2e_same_model(const char *a, const char *b);
 bool e2e_models_differ(const char *a, const char *b);
 
@@ -75,8 +76,8 @@ struct e2e_data {
 };
 void e2e_write_data(const struct e2e_data *d);
 
-// Returns the exact AUC of predictions (a number per line in e2e_out) by the labels of a
-// libsvm or libffm file.
+// Returns the exact AUC of the predictions in e2e_out (one number per line) for the
+// labels of a libsvm or libffm file.
 double e2e_auc(const char *data);
 
 #endif

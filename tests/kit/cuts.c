@@ -63,7 +63,8 @@ int batch_push(struct store *s, struct batch *b, struct rng *d, struct err *e)
     for (size_t i = 0; i < b->n; i++) {
         for (uint32_t c = 0; c + a->pushed_stats < a->push_width; c++)
             *to++ = (float)rng_below(d, 2001) / 1000 - 1;
-        for (uint32_t c = 0; c < a->pushed_stats; c++) // show, click, slot
+        // The statistics: show, click, slot.
+        for (uint32_t c = 0; c < a->pushed_stats; c++)
             *to++ = c == 0 ? (float)(1 + rng_below(d, 3)) : (float)rng_below(d, 2);
         if (a->count != ACCESSOR_NO_COUNT) { // occurrences, and the sum of their
                                              // squares, for which any number will do
@@ -178,7 +179,7 @@ void image_check_equal(const struct image *a, const struct image *b)
         }
 }
 
-// Chains: what base and deltas say of each key.
+// Chains: the rows that a base and its deltas contain for each key.
 
 struct chain *chain_make(const struct store *s, uint64_t universe)
 {

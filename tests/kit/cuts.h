@@ -18,7 +18,7 @@ struct batch {
     size_t n;
     float *values;
     uint64_t universe;
-    uint8_t *in; // by key
+    uint8_t *in; // for each key, 1 if it is in the batch
 };
 
 struct batch *batch_make(uint64_t universe);
@@ -57,7 +57,7 @@ struct image *chain_image(const struct chain *x, const struct store *s);
 // Reads the cut to its end.
 void cuts_read_rest(struct store *s, size_t bytes, struct image *image,
                     struct chain *chain);
-// Makes a whole cut without other operations meanwhile.
+// Makes a cut and reads it whole, without other operations in between.
 struct image *cuts_all(struct store *s, enum save_mode mode, bool commit,
                        struct chain *chain);
 

@@ -1,7 +1,7 @@
 // Makes valid frames from a fuzzer's bytes: every message of messages.def, field by
 // field. Most fields get a value that makes sense at this point (a session that was
-// given, a table that exists), others get numbers at which programs often break, and some
-// any number. So the fuzzer gets beyond the decoder, to the state machines.
+// given, a table that exists); some get numbers at which programs often break, and some
+// get any number. So the fuzzer reaches the state machines behind the decoder.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_DRAW_H
@@ -17,12 +17,12 @@ enum { DRAW_KNOWN = 8 };
 struct draw {
     const uint8_t *at;
     size_t left;
-    // Sensible values.
+    // Values that make sense at this point.
     uint64_t sessions[DRAW_KNOWN], epoch, version;
     uint32_t nodes[DRAW_KNOWN], n_sessions, bits;
     uint64_t request;         // number of the last request that was not answered
     const char *const *texts; // further texts for every text field; NULL at the end
-    // Memory of drawn messages, until draw_free.
+    // Memory of the drawn messages; draw_free frees it.
     struct draw_memory {
         struct draw_memory *next;
         _Alignas(16) char bytes[];
@@ -32,7 +32,7 @@ struct draw {
 #define require(ok)                                                                      \
     ((ok) ? (void)0 : (fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #ok), abort()))
 
-// Frees the memory of drawn messages; known values stay.
+// Frees the memory of the drawn messages; the known values remain.
 void draw_free(struct draw *d);
 // Allocates exactly this size, so that sanitizers notice reading beyond it.
 void *draw_room(struct draw *d, size_t n);
@@ -57,7 +57,7 @@ struct wire_span draw_floats(struct draw *d, uint64_t n);
 // Draws a message of this type. Returns false if the type does not exist.
 bool draw_message(struct draw *d, uint16_t type, union wire_any *ret);
 uint16_t draw_type(struct draw *d); // any existing type
-// Adds a node to the known ones, in place of the oldest.
+// Adds a node to the known nodes, in place of the oldest.
 void draw_know(struct draw *d, uint32_t node, uint64_t session);
 
 #endif

@@ -113,7 +113,8 @@ void fake_refuse(struct server *s, van_link link, uint64_t request, int code,
     van_send(s->van, link, MSG_ERROR, request, &m, NULL);
 }
 
-// The keys of a message, or NULL: it was refused.
+// Returns the keys of a message, and records a new key list. Returns NULL if the message
+// was refused.
 static const uint64_t *keys_here(struct server *s, van_link link, uint64_t request,
                                  uint64_t list, uint32_t n, struct wire_span keys)
 {
@@ -263,7 +264,7 @@ static void server_on_message(void *ctx, van_link link, struct van_message *m,
     }
 }
 
-// The whole.
+// The cluster.
 
 bool fake_run_until(struct cluster *c, bool (*over)(struct cluster *c), uint64_t ns)
 {

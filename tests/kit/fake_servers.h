@@ -1,6 +1,6 @@
-// A small cluster in a simulated network for tests of the client: a scheduler that sends
-// what the test wants, and servers that have all rows in one place, so that partitions
-// move at once. A server applies each push once in each partition, as shards do.
+// A small cluster in a simulated network for tests of the client. Its scheduler sends
+// what the test wants. Its servers have all rows in one place, so partitions move at
+// once. A server applies each push once in each partition, as shards do.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_FAKE_SERVERS_H
@@ -27,15 +27,16 @@ struct server {
     struct cluster *cluster;
     struct van *van;
     uint32_t node;
-    uint64_t lists[LISTS]; // signatures of the key lists that it knows
+    uint64_t lists[LISTS]; // signatures of the key lists that the server knows
     uint64_t *list_keys[LISTS];
     uint32_t list_n[LISTS], n_lists;
-    bool mute;      // it answers nothing
-    uint32_t full;  // number of pushes and pulls that it still refuses for lack of room
-    bool forgetful; // it forgets all key lists
-    uint8_t flags;  // flags that it sets by mistake in answers with rows
-    const char *error; // error with which it answers pushes and pulls
-    // Lets a test answer; returns true if it has.
+    bool mute; // the server answers nothing
+    // Number of pushes and pulls that the server still refuses for lack of room.
+    uint32_t full;
+    bool forgetful;    // the server forgets all key lists
+    uint8_t flags;     // flags that the server sets by mistake in answers with rows
+    const char *error; // error with which the server answers pushes and pulls
+    // Lets a test answer a message; returns true if it has.
     bool (*answers)(struct server *s, van_link link, const struct van_message *m);
     uint64_t pushes, examples, list_hits, packed;
 };
@@ -62,7 +63,7 @@ struct cluster {
 uint32_t fake_partition(uint64_t key);
 size_t fake_key(const struct cluster *c, uint64_t key);
 uint64_t fake_never(void *ctx, uint64_t now);
-// Moves a partition to another server; with `tell` the client gets the new roster.
+// Moves a partition to another server; if `tell`, the client gets the new roster.
 void fake_move(struct cluster *c, uint32_t partition, uint32_t server, bool tell);
 void fake_refuse(struct server *s, van_link link, uint64_t request, int code,
                  const char *what);

@@ -14,15 +14,15 @@
 enum { FILES_PATH = 256 };
 
 // Group fixtures: make a folder, and remove it with its files at the end.
-// files_begin_in_memory puts it into memory if possible, for tests in which syncing a
-// disk would take long.
+// files_begin_in_memory puts it into memory if possible, for tests that would spend long
+// on syncing a disk.
 extern char files_dir[FILES_PATH];
 int files_begin(void **state);
 int files_begin_in_memory(void **state);
 int files_end(void **state);
 
-// files_path puts a path together; files_in puts it into the folder. The result is valid
-// until sixteen more were made.
+// files_path formats a path; files_in formats one below the folder. The result is valid
+// until sixteen more paths were made.
 const char *files_path(const char *format, ...) FILES_PRINTF(1);
 const char *files_in(const char *format, ...) FILES_PRINTF(1);
 
@@ -30,26 +30,27 @@ const char *files_in(const char *format, ...) FILES_PRINTF(1);
 const char *files_write(const char *path, const char *text);
 const char *files_write_bytes(const char *path, const void *bytes, size_t n);
 
-// Free it with mem_free; NULL if the file does not exist.
+// Returns the contents of a file, which the caller frees with mem_free; NULL if the file
+// does not exist.
 char *files_read(const char *path, size_t *ret_n);
-struct buf files_buf(const char *path); // the same for a file that must exist
+struct buf files_buf(const char *path); // reads a file that must exist
 bool files_exists(const char *path);
 void files_remove(const char *path); // removes a file or a whole directory, if it exists
 void files_copy_dir(const char *from, const char *to); // copies the whole directory
 size_t files_list(const char *dir, char names[][64],
                   size_t max); // sorted, without hidden files
-// Whether both exist and have the same bytes.
+// Whether both files exist and have the same bytes.
 bool files_same(const char *a, const char *b);
 
-// Returns how many files in an existing directory are temporary ones, still to be
-// renamed. ret_path gets the path of one, unless it is NULL.
+// Returns the number of temporary files, which would still be renamed, in an existing
+// directory. ret_path gets the path of one of them, unless it is NULL.
 int files_beside(const char *dir, char ret_path[FILE_PATH_MAX]);
 
-// Checks that there is no such file, nor one that is to be removed.
+// Checks that the directory has no such file, and no file that is to be removed.
 void files_nothing_beside(const char *dir);
 
 // Returns the path of a file in the shared data sets, or skips the test if these are
-// missing. The path is valid until four more were asked for.
+// missing. The path is valid until four more such paths were returned.
 const char *files_shared(const char *name);
 
 #endif

@@ -7,7 +7,7 @@
 
 #include "base/random.h"
 
-#define UNUSED __attribute__((unused)) // types of fields that no message has now
+#define UNUSED __attribute__((unused)) // no message has some of these types of fields now
 
 const uint16_t wire_types[N_WIRE_TYPES] = {
 #define MESSAGE(NAME, name, id, ...) id,
@@ -59,7 +59,7 @@ static void fill_span(struct fill *f, struct wire_span *v)
     v->data = data;
 }
 
-// Numbers are equal when their bits are: NaN too.
+// Numbers are equal if their bits are equal, also those of NaN.
 #define SAME_NUMBER(type)                                                                \
     UNUSED static bool same_##type(const WIRE_TYPE_##type *a, const WIRE_TYPE_##type *b) \
     {                                                                                    \

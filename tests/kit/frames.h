@@ -10,10 +10,11 @@
 // Contents that depend on the seed. `longest` limits texts, byte strings and spans.
 struct fill {
     uint64_t seed, count, longest;
-    const char *bytes; // the bytes that they point to: 2 * `longest` bytes
+    // The bytes to which texts, byte strings and spans point: 2 * `longest` bytes.
+    const char *bytes;
 };
 
-// The number of all types.
+// The number of all message types.
 enum {
 #define MESSAGE(NAME, name, id, ...) COUNT_OF_##NAME,
 #include "wire/messages.def"
@@ -24,7 +25,7 @@ extern const uint16_t wire_types[N_WIRE_TYPES];
 void fill_any(struct fill *f, uint16_t type, union wire_any *m);
 bool same_any(uint16_t type, const union wire_any *a, const union wire_any *b);
 
-// Functions for a record of each kind.
+// Functions that fill and compare records, for each kind of record.
 #define RECORD(NAME, name, about)                                                        \
     void fill_record_##name(struct fill *f, struct wire_##name *m);                      \
     bool same_record_##name(const struct wire_##name *a, const struct wire_##name *b);

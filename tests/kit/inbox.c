@@ -15,9 +15,9 @@ struct inbox {
     pthread_mutex_t lock;
     pthread_cond_t filled;
     struct item *first, **end;
-    uint64_t bytes; // of messages that nobody has taken out yet
+    uint64_t bytes; // bytes of the messages that were not taken yet
     bool woken;
-    bool dead; // its van is gone
+    bool dead; // the van of this inbox was freed
     atomic_uint refs;
 };
 
@@ -68,7 +68,7 @@ void item_free(struct item *i)
     mem_free(i);
 }
 
-// Takes the item and returns true; false if the inbox is closed.
+// Takes over the item and returns true; returns false if the inbox is closed.
 bool inbox_post(struct inbox *b, struct item *i)
 {
     pthread_mutex_lock(&b->lock);
@@ -85,7 +85,7 @@ bool inbox_post(struct inbox *b, struct item *i)
     return alive;
 }
 
-// Turns an item around: it goes back to who sent it, as `kind`, from `self` and its link.
+// Returns an item to its sender, as `kind`, from `self` and its link.
 bool item_answer(struct item *i, enum item_kind kind, struct inbox *self, van_link link)
 {
     struct inbox *to = i->from;
@@ -100,7 +100,7 @@ bool item_answer(struct item *i, enum item_kind kind, struct inbox *self, van_li
     return posted;
 }
 
-// Takes all items, waiting until `until`.
+// Takes all items; waits for the first one until `until`.
 struct item *inbox_take(struct inbox *b, uint64_t until)
 {
     enum { SECOND = 1000000000 };

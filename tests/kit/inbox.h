@@ -14,7 +14,7 @@ enum item_kind { ITEM_DIAL, ITEM_ACCEPTED, ITEM_REFUSED, ITEM_MESSAGE, ITEM_CLOS
 struct item {
     struct item *next;
     enum item_kind kind;
-    van_link to;        // number of the link at which it arrives; 0: ITEM_DIAL
+    van_link to;        // number of the receiver's end of the link; 0 for ITEM_DIAL
     van_link from_link; // for ITEM_DIAL and ITEM_ACCEPTED: number of the sender's end of
                         // the link,
     struct inbox *from; // and the sender's inbox, with a reference
@@ -35,9 +35,9 @@ void inbox_unref(struct inbox *b); // the last reference frees it; NULL is fine
 
 // Takes over the item and returns true; returns false if the inbox is closed.
 bool inbox_post(struct inbox *b, struct item *i);
-// Takes all items. Waits for one until `until`, or until it is woken.
+// Takes all items. Waits for an item until `until`, or until inbox_wake is called.
 struct item *inbox_take(struct inbox *b, uint64_t until);
-uint64_t inbox_bytes(struct inbox *b); // bytes of messages that were not taken yet
+uint64_t inbox_bytes(struct inbox *b); // bytes of the messages that were not taken yet
 void inbox_wake(struct inbox *b);
 // Closes the inbox, and tells peers that connect or were accepted.
 void inbox_shut(struct inbox *b);
@@ -45,7 +45,8 @@ void inbox_shut(struct inbox *b);
 // The listeners of the whole process.
 int inbox_publish(struct inbox *b, const char *address, struct err *e);
 void inbox_unpublish(const struct inbox *b);
-// With a reference; NULL if no van listens there.
+// Returns the inbox of the van that listens at this address, with a reference; NULL if no
+// van does.
 struct inbox *inbox_look_up(const char *address);
 
 #endif

@@ -1,9 +1,9 @@
-// The van between threads. A message is encoded into one block of memory by who sends it,
-// and that block is put into the inbox of who gets it. A link is two vans that know each
+// The van between threads. The sender encodes a message into one block of memory and puts
+// that block into the receiver's inbox. A link consists of two vans that know each
 // other's inbox and number.
 //
-// Opening or ending a link takes no memory: each link is made with the item that will end
-// it, and the answer to a dial is written on the dial itself.
+// Opening or ending a link allocates no memory: each link is made together with the item
+// that will end it, and the item of a dial is returned as its answer.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/inproc.h"
@@ -21,14 +21,15 @@ static const char scheme[] = "inproc://";
 static const uint64_t backoff_first = 1000000, backoff_most = 100000000; // ns
 
 struct link {
-    struct link *next; // of those that dial, or of those that can be freed
+    // Next in the list of links that dial, or of those that can be freed.
+    struct link *next;
     van_link number, peer_link;
-    struct inbox *peer; // NULL: it dials
-    struct item *bye;   // tells the peer that it is over
-    struct item *dial;  // NULL: it is in the other's inbox
+    struct inbox *peer; // the other end's inbox; NULL while the link dials
+    struct item *bye;   // tells the peer that the link has ended
+    struct item *dial;  // the item of the dial; NULL while it is in the other's inbox
     uint64_t began, deadline, again, backoff;
-    uint64_t heard;                // the last message
-    char address[VAN_ADDRESS_MAX]; // of the peer
+    uint64_t heard;                // time of the last message that arrived
+    char address[VAN_ADDRESS_MAX]; // the peer's address
 };
 
 struct inproc_van {
@@ -103,7 +104,7 @@ static void stop_dialing(struct inproc_van *v, struct link *l)
         *at = l->next;
 }
 
-// The link is forgotten; its memory stays until no handler runs.
+// Removes the link from the van; its memory stays until no handler runs.
 static void drop(struct inproc_van *v, struct link *l)
 {
     if (l->peer == NULL)
@@ -165,7 +166,7 @@ static van_link inproc_connect(struct van *van, const char *address, uint64_t ti
     return l->number;
 }
 
-// Dials if there is a listener now.
+// Sends the dial if a van listens at the address now.
 static void dial(struct inproc_van *v, struct link *l, uint64_t now)
 {
     struct inbox *to = inbox_look_up(l->address);
@@ -194,7 +195,7 @@ static void dial_timeout(struct inproc_van *v, struct link *l, uint64_t now)
     call_closed(v, l, &e);
 }
 
-// A link whose time to dial has come.
+// Returns a link whose time to dial has come; NULL if there is none.
 static struct link *due(const struct inproc_van *v, uint64_t now)
 {
     struct link *l = v->dialing;
@@ -247,8 +248,8 @@ static void inproc_close_link(struct van *van, van_link link)
         hang_up(of(van), l);
 }
 
-// The items in the peer's inbox, also from others: all of them come before the next one
-// sent.
+// Returns the bytes in the peer's inbox, also those of other senders: the peer takes all
+// of them before the next message.
 static uint64_t inproc_queued(const struct van *van, van_link link)
 {
     const struct link *l = links_find(&of(van)->links, link);
@@ -274,12 +275,12 @@ static uint64_t inproc_heard(const struct van *van, van_link link)
     return l != NULL ? l->heard : 0;
 }
 
-// Items. Each takes its item.
+// Handlers of items. Each takes over its item.
 
 static void on_dial(struct inproc_van *v, struct item *i)
 {
     struct link *l = link_new(v, i->address);
-    if (l == NULL) { // out of memory: let them try again
+    if (l == NULL) { // out of memory: the peer tries again
         item_answer(i, ITEM_REFUSED, NULL, 0);
         return;
     }
@@ -294,7 +295,7 @@ static void on_dial(struct inproc_van *v, struct item *i)
 static void on_accepted(struct inproc_van *v, struct item *i)
 {
     struct link *l = links_find(&v->links, i->to);
-    if (l == NULL) { // given up meanwhile
+    if (l == NULL) { // this van has given the link up meanwhile
         item_answer(i, ITEM_CLOSED, NULL, 0);
         return;
     }
@@ -381,7 +382,7 @@ static int inproc_poll(struct van *van, uint64_t until, struct err *e)
     while (list != NULL) {
         struct item *i = list;
         list = i->next;
-        handle(v, i, clock_ns()); // links that open among them are told the time, too
+        handle(v, i, clock_ns()); // a link that opens here gets the current time
     }
     dial_all(v, clock_ns());
     v->tick_at = v->h.tick(v->h.ctx, clock_ns());

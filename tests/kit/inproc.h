@@ -1,5 +1,5 @@
-// The van between threads of one process. Addresses "inproc://NAME" are known
-// to the whole process.
+// The van between threads of one process. Addresses "inproc://NAME" are valid in the
+// whole process.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_INPROC_H

@@ -1,4 +1,4 @@
-// Stores of a process that is alone, for tests: small arrays of floats under a name.
+// Stores of a process without a cluster, for tests: small arrays of floats by name.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_KVSTORES_H

@@ -1,4 +1,4 @@
-// Lines of text as readers get them, and random numbers for their contents.
+// Lines of text in the form that readers get them, and random numbers for their contents.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_LINES_H
@@ -18,7 +18,7 @@ struct line {
 };
 struct line line_make(const char *text, size_t len);
 
-// Layout of csv lines, from the last header.
+// Layout of csv lines, from the last header that was parsed.
 extern const struct reader_layout *line_layout;
 int line_parse(const struct reader *r, const char *text, struct examples *x,
                struct err *e);

@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 
-// The node, as start.c makes it.
+// The node, made in the same way as by start.c.
 
 static void app_message(void *ctx, van_link link, uint32_t from, struct van_message *m)
 {
@@ -21,7 +21,7 @@ void lone_node_open(struct lone_node *l)
     w->d.bits = LONE_BITS;
     require(van_listen(w->peers[LONE_SCHEDULER].van, "sim://scheduler", address, NULL) ==
             0);
-    sim_van_role(w->peers[LONE_FIRST].van, WIRE_WORKER); // others are operators
+    sim_van_role(w->peers[LONE_FIRST].van, WIRE_WORKER); // the other peers are operators
     sim_van_role(w->peers[LONE_TOOL].van, WIRE_TOOL);
     sim_van_role(w->peers[LONE_STRANGER].van, WIRE_TOOL);
     *n = (struct tug_node){.role = WIRE_SERVER,
@@ -73,7 +73,7 @@ void lone_node_close(struct lone_node *l)
     mem_free(n->last_keys);
 }
 
-// Its cluster.
+// The node's cluster.
 
 void lone_node_roster(struct lone_node *l, bool first_lives, bool second_lives)
 {

@@ -1,6 +1,6 @@
-// The pump of a program that has one thread (kit/lone_node.h), instead of runtime/pump.c: it is
-// included by that program, for in the kit's library others would be linked with it. Work
-// is done when the van's handlers have returned.
+// The pump of a program that has one thread (kit/lone_node.h), instead of runtime/pump.c.
+// That program includes this file: if the pump were in the kit's library, other programs
+// would be linked with it. Work is done when the van's handlers have returned.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/lone_node.h"

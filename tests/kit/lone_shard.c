@@ -25,7 +25,7 @@ void parcel_unpin(struct parcel *p)
     mem_free(p);
 }
 
-// NULL: out of memory.
+// Returns a copy of the message; NULL if memory is out.
 static struct parcel *parcel_make(van_link link, uint16_t type, uint64_t request,
                                   const void *msg)
 {
@@ -62,7 +62,7 @@ static int fake_send(struct van *v, van_link link, uint16_t type, uint64_t reque
 {
     struct lone *w = (struct lone *)(void *)v;
     if (link == SCHEDULER_LINK && (type != MSG_ORDERED || !w->hears_orders))
-        return 0; // the member's business
+        return 0; // such messages are those of the member
     struct parcel *p = parcel_make(link, type, request, msg);
     if (p != NULL) {
         *w->sent_end = p;
@@ -88,7 +88,7 @@ static void *fake_keep(struct van *v, struct van_message *m)
 {
     struct lone *w = (struct lone *)(void *)v;
     assert_ptr_equal(m->m, &w->at_hand->m);
-    void *token = mem_alloc(1); // fails when the test wants it to
+    void *token = mem_alloc(1); // a test may make this allocation fail
     if (token == NULL || m->body == NULL) {
         mem_free(token);
         return NULL;
@@ -110,7 +110,7 @@ static uint64_t fake_now(const struct van *v)
     return ((const struct lone *)(const void *)v)->now;
 }
 
-// A caller that would be woken checks again anyway.
+// Does nothing: the test checks again anyway.
 static void fake_wake(struct van *v)
 {
     (void)v;
@@ -165,7 +165,7 @@ void lone_deliver(struct lone *w, van_link link, uint16_t type, uint64_t request
     w->faulted = mem_faulted();
     mem_fault_after(-1);
     w->at_hand = NULL;
-    // Texts lie in the head, which can't be kept.
+    // Texts are in the message's head, which cannot be kept.
     mem_free(p->head);
     p->head = NULL;
     parcel_unpin(p);
@@ -292,7 +292,8 @@ void lone_open_worker(struct lone *w, uint32_t i)
     lone_open_member(w, WORKER_LINK + i, WORKER + i, lone_session(i));
 }
 
-// A shard that has joined and owns what `w->mine` says; links of all workers are open.
+// Lets the shard join; it owns the partitions of `w->mine`, and the links of all workers
+// are open.
 static void join_cluster(struct lone *w)
 {
     struct msg_welcome welcome = {.role = WIRE_SCHEDULER, .version = wire_text("0")};
@@ -323,8 +324,8 @@ struct lone *lone_open_shard(uint32_t bits, const struct shard_options *so)
         .scheduler = "sim://scheduler",
         .role = WIRE_SERVER,
         .scheduler_timeout_ns = 1000 * SECOND_NS,
-        // The scheduler says nothing while time passes, and
-        // a link that is dialled has no number of its own.
+        // The scheduler says nothing while time passes, and a link that is dialled has no
+        // number of its own.
         .without_redial = true};
     assert_int_equal(shard_open(&w->shard, &o, &e), 0);
     w->h = shard_handler(w->shard);

@@ -48,17 +48,19 @@ struct lone {
     uint64_t next_request, number[WORKERS];
     uint64_t epoch, version;
     uint32_t bits;
-    bool mine[1 << 8]; // for each partition, whether the shard owns it
+    bool mine[1 << 8]; // whether the shard owns each partition
     bool dead[WORKERS];
-    uint32_t crowd;      // number of further workers, whose nodes begin at CROWD
-    uint32_t crowd_gone; // the first ones of them that are not in rosters any more
+    uint32_t crowd; // number of further workers; their nodes begin at CROWD
+    // Number of these further workers, from the first on, that are no longer in rosters.
+    uint32_t crowd_gone;
     int kept;
     size_t live; // number of allocations before it was opened; SIZE_MAX: not checked at
                  // the end
-    long fault_after; // index of the allocation that fails while the next messages are
-                      // handled; -1: none
-    bool faulted;     // that allocation has failed
-    van_link closed;  // the last link that the shard has closed
+    // Index of the allocation that fails while the next messages are handled; -1: none
+    // fails.
+    long fault_after;
+    bool faulted;             // that allocation has failed
+    van_link closed;          // the last link that the shard has closed
     uint64_t unread[WORKERS]; // bytes that each worker has not read yet
     bool hears_orders;        // whether MSG_ORDERED is kept for the test
     enum wire_role role; // role that other peers are let in with; WIRE_NOBODY: operators

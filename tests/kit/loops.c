@@ -23,7 +23,7 @@ struct lone *loop_open(uint32_t i, uint32_t n, const char *config)
     struct msg_table m = {.table = T, .config = wire_text(config)};
     lone_deliver(w, WORKER_LINK, MSG_TABLE, ++w->next_request, &m);
     lone_expect_ok(w);
-    w->live = SIZE_MAX; // several are open
+    w->live = SIZE_MAX; // several loops are open, so allocations of one cannot be counted
     return w;
 }
 
@@ -37,8 +37,8 @@ uint32_t loop_partition(const struct lone *w, uint64_t key)
     return roster_partition(w->shard->bits, w->shard->tables[T]->spec.space, key);
 }
 
-// Rows of a partition as bytes: keys, rows without the handles of their extra rows, and
-// these.
+// The rows of a partition as bytes: the keys, the rows without the handles of their extra
+// rows, and the extra rows.
 struct dump {
     struct buf bytes;
     const struct accessor *accessor;
@@ -124,7 +124,7 @@ void loop_draw_batch(struct lone *w, uint64_t draw, struct loop_batch *b)
         }
 }
 
-// The part of a batch that is a loop's.
+// Sets *ret to the part of a batch that belongs to this loop.
 static void part_of(struct lone *w, const struct loop_batch *b, struct loop_batch *ret)
 {
     ret->width = b->width;
@@ -152,7 +152,7 @@ void loop_push_with(struct lone *w, const struct loop_batch *b, uint32_t worker,
     m.examples = 3 * micros;
     lone_send_push(w, worker, &m);
     lone_expect_ok(w);
-    lone_send_push(w, worker, &m); // once more: nothing happens
+    lone_send_push(w, worker, &m); // the same push again: the shard ignores it
     lone_expect_ok(w);
 }
 
@@ -175,7 +175,8 @@ uint64_t loop_admin(struct lone *w, enum wire_order what, float threshold, uint6
     for (int i = 0; i < 1000 && w->sent == NULL; i++)
         lone_pass_time(w, 1000);
     uint64_t value = lone_expect_ok(w);
-    lone_deliver(w, WORKER_LINK, MSG_TABLE_DO, number, &m); // once more: it is not obeyed
+    // The same order again: the shard does not execute it twice.
+    lone_deliver(w, WORKER_LINK, MSG_TABLE_DO, number, &m);
     assert_int_equal(lone_expect_ok(w), value);
     return value;
 }

@@ -31,7 +31,7 @@ struct loop_batch {
 };
 
 uint64_t loop_key(uint64_t i);
-// Makes the values of a key in batch `draw`: gradients, then show, click and slot.
+// Makes the values of a key in batch `draw`: the gradients, then show, click and slot.
 void loop_draw_values(const struct accessor *a, uint64_t draw, uint64_t key, float *to);
 void loop_draw_batch(struct lone *w, uint64_t draw, struct loop_batch *b);
 void loop_push_with(struct lone *w, const struct loop_batch *b, uint32_t worker,

@@ -84,7 +84,7 @@ static void naive_rule(const struct rule_params *r, double factor, struct vector
             x->w[i] -= lr * g[i] * sqrt(g0 / (g0 + before));
             break;
         case RULE_FTRL:
-            if (old == 0) // where the first weight comes from
+            if (old == 0) // sets the state that gives the initial weight
                 x->m[i] = -x->w[i] * beta / lr;
             x->v[i] += g[i] * g[i];
             x->m[i] += g[i] - (sqrt(x->v[i]) - sqrt(old)) / lr * x->w[i];
@@ -173,7 +173,8 @@ void naive_remove(struct naive *m, uint32_t i)
     m->gone[i] = true;
 }
 
-// again: of examples that were counted before.
+// Whether the entry policy admits the row i. `again`: the push repeats examples that were
+// counted before.
 static bool naive_admit(struct naive *m, uint32_t i, float show, float click, bool again)
 {
     const struct entry_options *o = &m->config->entry;
@@ -253,7 +254,7 @@ static void naive_weights(struct naive *m, uint32_t i, const float *values)
         x->embedx.w[k] = (double)values[n + k];
 }
 
-// Whether a goes before b when rows are too many.
+// Whether row a is removed before row b when a table has too many rows.
 static bool naive_before(const struct naive *m, uint32_t a, uint32_t b)
 {
     const struct naive_row *x = &m->rows[a], *y = &m->rows[b];
@@ -314,7 +315,7 @@ void naive_push(struct naive *m, const struct store_push *p, const uint32_t *whi
     }
 }
 
-// A row that was worth publishing, and is not any more, counts as changed enough to be
+// Marks a row that no longer reaches the publishing threshold as changed enough to be
 // published again.
 static void naive_unpublish(const struct naive *m, struct naive_row *x)
 {
@@ -441,7 +442,7 @@ struct table_config naive_config(const struct naive_setting *x)
     return c;
 }
 
-// Batches: some keys, popular ones more often, by ascending partition.
+// Batches of random keys, popular keys more often, sorted by partition.
 
 static const struct store *sorting_by; // qsort has no context
 

@@ -1,7 +1,7 @@
-// A naive store, for tests: an array with all keys, in doubles, to which the
-// formulas of life.h and rule_kind.h are applied one after the other. It does admin
-// operations at once, and has neither batches nor handles; it uses partitions only
-// for budgets and days.
+// A naive store, for tests: an array with all keys, in doubles, to which the formulas of
+// life.h and rule_kind.h are applied one after the other. It runs admin operations at
+// once, and has neither batches nor handles; it uses partitions only for budgets and
+// days.
 //
 // It also has settings and random batches for tests.
 //
@@ -18,21 +18,21 @@ enum { KEYS = 300, DIM_MAX = 8, PUSH_MAX = DIM_MAX + 4, PARTS_MAX = 64 };
 // Returns one of the keys that batches use; they are spread over all possible keys.
 uint64_t naive_key(uint32_t i);
 
-// Weights under a rule, in double.
+// The weights of an update rule and its state, in doubles.
 struct vector {
     double w[DIM_MAX], m[DIM_MAX], v[DIM_MAX];
-    double n, c1, c2; // states of the whole vector
+    double n, c1, c2; // states that the rule has once for the whole vector
 };
 
 struct naive_row {
     bool there, extra, changed;
-    uint64_t made; // number of rows that were made before this one
+    uint64_t made; // number of rows that existed before this row was made
     float slot, delta, show, click;
     double wide_show, wide_click;
     uint32_t day;
     uint64_t step;
     struct vector embed, embedx;
-    double candidate; // count of the entry policy for a key without a row
+    double candidate; // the entry policy's count of a key that has no row yet
 };
 
 struct naive {
@@ -41,7 +41,8 @@ struct naive {
     bool life, wide;
     uint32_t bits, dim; // dim of embedx, or of a plain row
     struct naive_row rows[KEYS];
-    struct entry *oracle[PARTS_MAX]; // used for policies that are not formulas
+    // The real entry policies, where a policy has no formula.
+    struct entry *oracle[PARTS_MAX];
     uint64_t keys[KEYS];
     uint32_t day;
     uint64_t step, made, refused, by_score, by_age, by_ttl, by_budget;

@@ -31,7 +31,8 @@ static size_t summaries(const struct model_options *o)
     return tower_summaries(&t);
 }
 
-// Kept for an example: z, d loss / d z, the sum of its vectors, the tower's values.
+// Returns the number of floats that are kept for an example: z, d loss / d z, the sum of
+// its vectors, and the tower's values.
 static size_t kept(const struct model *m)
 {
     struct tower t = tower(&m->options);

@@ -34,7 +34,7 @@ pid_t nodes_begin(nodes_main fn, const char *scheduler)
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
-        alarm(100); // nothing hangs
+        alarm(100); // ends the process if something hangs
         _exit(-fn(scheduler));
     }
     return pid;

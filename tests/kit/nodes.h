@@ -28,18 +28,19 @@ enum {
         }                                                                                \
     } while (0)
 
-// Applies to every process that is started later. Tests that kill a process set it low,
-// to avoid waiting a minute; other tests must not declare a process dead because the
-// machine is busy.
+// Seconds without a sign of life after which a process is declared dead; it applies to
+// every process that is started later. Tests that kill a process set it low, to avoid
+// waiting a minute; other tests must not declare a process dead because the machine is
+// busy.
 extern double nodes_dead_seconds;
 
-// Sets options: dead after nodes_dead_seconds, waits for a minute.
+// Sets the options of a node: dead after nodes_dead_seconds, waits of up to a minute.
 void nodes_options(struct tug_node_options *o, int role, const char *scheduler);
 
 typedef int (*nodes_main)(const char *scheduler); // returns 0 or a code of tug/tug.h
 
-// nodes_address gets an unused address of this machine; nodes_begin forks a process,
-// which ends by itself after 100 seconds.
+// nodes_address sets `ret` to an unused address of this machine; nodes_begin forks a
+// process, which ends by itself after 100 seconds.
 void nodes_address(char ret[NODES_ADDRESS]);
 pid_t nodes_begin(nodes_main fn, const char *scheduler);
 
@@ -47,8 +48,8 @@ pid_t nodes_begin(nodes_main fn, const char *scheduler);
 void nodes_start(nodes_main scheduling, nodes_main server, nodes_main worker,
                  char ret_scheduler[NODES_ADDRESS], pid_t ret_pids[NODES_PROCESSES]);
 
-// Runs all processes to their end. *ret_status are in the order scheduler, servers,
-// workers.
+// Runs all processes to their end. *ret_status are their exit statuses, in the order
+// scheduler, servers, workers.
 void nodes_run(nodes_main scheduling, nodes_main server, nodes_main worker,
                int ret_status[NODES_PROCESSES]);
 

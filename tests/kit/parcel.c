@@ -1,4 +1,4 @@
-// Messages as blocks of memory.
+// Messages in one block of memory each.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/parcel.h"
@@ -8,17 +8,19 @@
 #include "base/alloc.h"
 
 struct parcel {
-    uint32_t refs; // of one thread: who has sent a parcel does not touch it again
+    // Used by one thread only: the sender does not touch the parcel after sending it.
+    uint32_t refs;
     uint32_t head_bytes;
     uint64_t body_bytes;
-    unsigned char header[WIRE_FRAME_BYTES]; // then the head, padding, and the body
+    // The frame's header; the head, padding, and the body follow.
+    unsigned char header[WIRE_FRAME_BYTES];
 };
 
 _Static_assert(sizeof(struct parcel) % 8 == 0, "bodies are 8-byte aligned");
 
-// A handler's message, and its origin.
+// A message that a handler gets, and the parcel that contains it.
 struct delivery {
-    struct van_message m; // first: handlers hand it back
+    struct van_message m; // must be first: handlers return a pointer to it
     struct parcel *parcel;
 };
 
@@ -82,7 +84,8 @@ const char *parcel_name(const struct parcel *p)
     return wire_frame_read(p->header, &f, NULL) == 0 ? wire_name(f.type) : "?";
 }
 
-// The memory for the body: the handler's place, else the parcel itself.
+// Sets the memory for the body: the place that the handler gives, otherwise the parcel
+// itself.
 static void place_body(struct delivery *d, const struct van_handler *h, van_link link)
 {
     struct parcel *p = d->parcel;

@@ -9,14 +9,15 @@
 
 struct parcel;
 
-// Encodes a message, with `o` as scratch that is reused, and copies it. Returns 0,
+// Encodes a message, with `o` as a buffer that is reused, and copies it. Returns 0,
 // TUG_EUSAGE or TUG_ENOMEM.
 int parcel_pack(struct parcel **ret, struct wire_out *o, uint16_t type, uint64_t request,
                 const void *msg);
 struct parcel *parcel_copy(const struct parcel *p); // NULL if memory is out
-void parcel_free(struct parcel *p); // the memory stays as long as it is kept
+// The memory is freed when no handler keeps it any more.
+void parcel_free(struct parcel *p);
 
-uint64_t parcel_bytes(const struct parcel *p); // bytes of its frame
+uint64_t parcel_bytes(const struct parcel *p); // size of its frame in bytes
 const char *parcel_name(const struct parcel *p);
 
 // Decodes the message and calls the handler's `place` and `message`. Returns TUG_EDATA if

@@ -63,7 +63,8 @@ void peers_open(struct peers *w, const uint8_t *data, size_t size)
     struct sim_options net = {.seed = 1, .delay_min = 1000, .delay_max = 2000};
     *w = (struct peers){.d = {.at = data, .left = size}};
     require(sim_open(&w->sim, &net, NULL) == 0);
-    if (getenv("TUG_FUZZ_TRACE") != NULL) // of an input that fails: every event
+    // Prints every event, to examine an input that fails.
+    if (getenv("TUG_FUZZ_TRACE") != NULL)
         sim_trace(w->sim, print_line, NULL);
     for (int i = 0; i < PEERS; i++) {
         struct peer *p = &w->peers[i];
@@ -87,8 +88,8 @@ void peers_close(struct peers *w)
     draw_free(&w->d);
 }
 
-// Time goes on. A node that does more in this time than repeating messages twice a second
-// would work for ever.
+// Lets the time pass. A node may do no more in this time than repeat messages twice a
+// second: if it did more, it would never come to rest.
 void peers_run(struct peers *w, uint64_t ns)
 {
     uint64_t until = sim_now(w->sim) + ns;
@@ -96,7 +97,8 @@ void peers_run(struct peers *w, uint64_t ns)
         require(++w->events < EVENTS + sim_now(w->sim) / (SECOND_NS / 50));
 }
 
-// An hour or so of long pauses, then short ones: each is work for the simulator.
+// Returns the length of a pause. After about an hour of virtual time only short pauses
+// are drawn, since each second is work for the simulator.
 uint64_t peers_pause(struct peers *w)
 {
     static const uint64_t times[] = {100000,         MILLIS,         50 * MILLIS,
@@ -122,7 +124,7 @@ void peer_connect(struct peer *p, const char *address)
 
 void peer_send(struct peer *p, uint16_t type, uint64_t request, const void *msg)
 {
-    if (p->link != 0 && p->opened) // what can't be encoded is not sent
+    if (p->link != 0 && p->opened) // messages that cannot be encoded are not sent
         (void)van_send(p->van, p->link, type, request, msg, NULL);
 }
 
@@ -144,7 +146,7 @@ void peer_hello(struct peer *p, enum wire_role role)
                           .node = p->node,
                           .session = p->session,
                           .version = wire_text("0")};
-    // A node with a session proves it, as if the scheduler's key were zeros.
+    // A node with a session sends the proof of it; the scheduler's key is zeros.
     const struct van_trust trust = van_trust(p->van, p->link);
     const struct proof_of whose = {p->session, p->node, (uint8_t)role};
     uint8_t secret[MAC_BYTES], proof[MAC_BYTES];
@@ -168,7 +170,7 @@ void peer_greet(struct peer *p, const char *address, uint32_t node, uint64_t ses
 void peers_let_in(struct peers *w, int scheduler, uint32_t node, uint64_t session)
 {
     struct peer *s = &w->peers[scheduler];
-    peers_run(w, MILLIS); // it has connected and said hello
+    peers_run(w, MILLIS); // by then the peer has connected and said hello
     peer_send(s, MSG_WELCOME, 0,
               &(struct msg_welcome){.role = WIRE_SCHEDULER, .version = wire_text("0")});
     peers_run(w, MILLIS);

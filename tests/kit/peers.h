@@ -43,7 +43,7 @@ void peers_open(struct peers *w, const uint8_t *data, size_t size);
 // Closes the network. The node under test and its van must have been closed before.
 void peers_close(struct peers *w);
 
-// Lets time pass. It is an error if a node does more in this time than repeat messages,
+// Lets time pass. The test fails if a node does more in this time than repeat messages,
 // since it would never come to rest.
 void peers_run(struct peers *w, uint64_t ns);
 uint64_t peers_pause(struct peers *w); // returns the time that has passed
@@ -51,7 +51,7 @@ struct peer *peers_any(struct peers *w);
 
 void peer_connect(struct peer *p, const char *address);
 void peer_send(struct peer *p, uint16_t type, uint64_t request, const void *msg);
-// Sends any message, or one of these types.
+// Sends a random message of any type, or of one of these n types.
 void peer_send_drawn(struct peer *p, const uint16_t *types, size_t n);
 void peer_hello(struct peer *p, enum wire_role role);
 // Opens a link and sends HELLO: as the worker with this session; without a session, as a

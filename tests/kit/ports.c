@@ -14,7 +14,8 @@
 void ports_free(unsigned *ret, size_t n)
 {
     enum { FIRST = 10000, LAST = 32000 };
-    int bound[PORTS_MAX]; // together, so that the ports differ
+    // All sockets stay bound until the end, so that the ports differ.
+    int bound[PORTS_MAX];
     uint64_t seed = clock_ns() ^ (uint64_t)getpid() << 32, draws = 0;
     assert_in_range(n, 0, PORTS_MAX);
     for (size_t i = 0; i < n; i++) {

@@ -1,4 +1,5 @@
-// A process of the cast: its heartbeats, and which of its links fall silent. See cast.h.
+// A process of a simulated world: its heartbeats, and which of its links fall silent. See
+// cast.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -12,14 +13,14 @@ struct sim_process {
     struct node node;
     struct heartbeat *heartbeat;
     struct van *beats, *main;
-    atomic_bool lost; // the scheduler has told it that it was given up
+    atomic_bool lost; // the scheduler has told this process that it was declared dead
 };
 
-// A stream of random numbers apart from those of the worlds.
+// A stream of random numbers; the worlds use other ones.
 enum { SILENT_LINKS = 0x200 };
 
-// Heartbeats are few, and many of them get lost with their link; of the many other
-// messages few do.
+// Chooses the links of this process that fall silent. Heartbeats are few, so their link
+// falls silent often; other messages are many, so their links do so rarely.
 static void choose_silent_links(const struct sim_process *p, uint64_t seed)
 {
     uint64_t number = p->node.process;

@@ -1,4 +1,4 @@
-// Processes of a cluster: see cluster.h.
+// Real processes of a cluster. See processes.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/processes.h"
@@ -20,13 +20,13 @@ enum {
     MAX_PROCESSES = 24,
     MAX_WORDS = 96,
     LINE = 8192,
-    LEAVE_SECONDS = 30, // a sanitizer looks for leaks when a process ends
+    LEAVE_SECONDS = 30, // seconds; a sanitizer looks for leaks when a process ends
     MOMENT_MS = 5
 };
 
 struct process {
     char name[32];
-    pid_t pid; // 0: it has ended
+    pid_t pid; // 0 if the process has ended
 };
 
 static struct process processes[MAX_PROCESSES];
@@ -37,7 +37,7 @@ double cluster_now(void)
     return (double)clock_ns() / 1e9;
 }
 
-// The time between two checks of something without a notification.
+// Sleeps for the time between two checks of something that sends no notification.
 static void moment(void)
 {
     poll(NULL, 0, MOMENT_MS);
@@ -74,7 +74,8 @@ int cluster_begin(void **state)
 {
     if (e2e_begin(state) != 0)
         return -1;
-    setenv("XDG_RUNTIME_DIR", files_dir, 1); // where a launcher writes the address
+    // a launcher writes the scheduler's address there.
+    setenv("XDG_RUNTIME_DIR", files_dir, 1);
     // Processes that a launcher leaves behind become children of this process, which
     // looks for them.
     return prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -258,14 +259,15 @@ void cluster_said(const char *name, const char *text)
         cluster_fail("%s has not said '%s'", name, text);
 }
 
-// Returns the part behind the text in its standard error; waits until whole lines contain
-// it.
+// Returns the part behind the text in a process's standard error; waits until complete
+// lines contain the text.
 static const char *await(const char *name, const char *wanted)
 {
     char text[256], path[64];
     struct process *p = find(name);
     assert_non_null(p);
-    snprintf(text, sizeof(text), "%s", wanted); // it may be of files_path's
+    // Copied, since the memory may be that of files_path.
+    snprintf(text, sizeof(text), "%s", wanted);
     snprintf(path, sizeof(path), "%s.err", name);
     double until = cluster_now() + CLUSTER_PATIENCE;
     for (;;) {
@@ -295,7 +297,7 @@ void cluster_signal(const char *name, int number)
     assert_int_equal(kill(p->pid, number), 0);
 }
 
-// "worker 1 (HOST:PID) joined as node 11"
+// Reads the line "worker 1 (HOST:PID) joined as node 11".
 pid_t cluster_node(const char *name, const char *node)
 {
     const char *at = await(name, files_path("%s (", node));
@@ -312,7 +314,7 @@ pid_t cluster_pid(const char *name)
     return p->pid;
 }
 
-// "scheduler of cluster 'tug' at tcp://127.0.0.1:38795, waiting ..."
+// Reads the line "scheduler of cluster 'tug' at tcp://127.0.0.1:38795, waiting ...".
 unsigned cluster_port(const char *name)
 {
     const char *at = strstr(await(name, "scheduler of cluster"), "tcp://");
@@ -339,7 +341,8 @@ static char *export(const char *from, const char *words)
     return text;
 }
 
-// Reads key and count, the first and third word of a line. Gives the next line.
+// Reads the key and the count, which are the first and third word of a line. Returns the
+// next line.
 static const char *take_counts(const char *line, unsigned long long ret[2])
 {
     ret[0] = strtoull(line, NULL, 10);
@@ -381,7 +384,7 @@ static bool same_text(const char *a, const char *b, const char *words)
     return same;
 }
 
-// Returns the difference; NULL if there is none.
+// Returns a description of the first difference; NULL if there is none.
 static const char *difference(const char *a, const char *b)
 {
     char names[2][16][64];

@@ -1,5 +1,5 @@
-// Real processes of a cluster in tests: they are started under names, waited for with
-// deadlines, killed, and never left behind.
+// Real processes of a cluster in tests: a test starts them under names, waits for them
+// with deadlines, kills them, and leaves none behind.
 //
 // A process's output goes to NAME.out and NAME.err in the folder of the test. A test that
 // fails prints the output of all its processes.
@@ -12,11 +12,11 @@
 
 #include "kit/command.h"
 
-// Seconds; longer than anything takes on a busy machine, so only processes that hang
-// reach it.
+// A deadline in seconds that is longer than anything takes on a busy machine, so only
+// processes that hang reach it.
 enum { CLUSTER_PATIENCE = 60 };
 
-// Group fixtures: those of e2e_begin and more. No process may be left after a test.
+// Group fixtures: those of e2e_begin, and a check that no process is left after a test.
 int cluster_begin(void **state);
 int cluster_end(void **state);
 int cluster_setup(void **state);
@@ -27,7 +27,7 @@ int cluster_teardown(void **state);
 // Starts `tug WORDS` under a name, which may be used again once the process has ended.
 void cluster_start(const char *name, const char *words, ...) E2E_PRINTF(2);
 
-// The same in a network namespace; NULL: in the current one.
+// Starts `tug WORDS` in a network namespace; NULL: in the current one.
 void cluster_start_in(const char *space, const char *name, const char *words, ...)
     E2E_PRINTF(3);
 
@@ -38,7 +38,7 @@ void cluster_ends(const char *name, int code, double seconds); // checks its exi
 // Checks the output of a process that has ended.
 void cluster_said(const char *name, const char *text);
 
-// Waits until its standard error contains the text.
+// Waits until the standard error of a process contains the text.
 void cluster_await(const char *name, const char *text);
 
 void cluster_signal(const char *name, int number);
@@ -63,15 +63,15 @@ int cluster_system(const char *words, ...) E2E_PRINTF(1);
 
 double cluster_now(void); // the current time in seconds
 
-// Fails, and prints the output of all processes.
+// Fails the test, and prints the output of all processes.
 void cluster_fail(const char *format, ...) E2E_PRINTF(1);
 
-// Checks that the rows of both were updated equally often: the column `count` of the
-// exported tables is the same for every key.
+// Checks that the rows of both models were updated equally often: the column `count` of
+// the exported tables is the same for every key.
 void cluster_same_counts(const char *a, const char *b);
 
-// cluster_same_parts checks that the parts of the newest saves, and the exported tables,
-// have the same bytes; cluster_parts_differ returns whether they do not.
+// cluster_same_parts checks that the files of the newest saves, and the exported tables,
+// have the same bytes; cluster_parts_differ returns whether any of them differs.
 void cluster_same_parts(const char *a, const char *b);
 bool cluster_parts_differ(const char *a, const char *b);
 

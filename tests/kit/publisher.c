@@ -14,7 +14,7 @@
 
 enum { BITS = 3 };
 
-// A float for which all computations here are exact.
+// Returns a value for which all computations of this test are exact in floats.
 static float latent(uint32_t number)
 {
     return (float)number / 64;
@@ -172,7 +172,7 @@ uint32_t publisher_save(struct publisher *p, enum save_mode mode, uint32_t keep,
     uint32_t number = 1;
     if (save_find(p->dir, path, NULL) == 0)
         number += save_number(strrchr(path, '/') + 1);
-    // A save begun by a dead publisher has a number, too.
+    // The number of an unfinished save of a dead publisher is taken, too.
     while (save_path(path, p->dir, number, NULL) == 0 && access(path, F_OK) == 0)
         number++;
     publisher_set(p, number, p->rows);

@@ -16,7 +16,7 @@
 
 enum { STREAM = 0x300, NUMBER = 7, FIRST_ID = 1000, MAX_SAVES = 4, ROOM_BITS = 1 };
 #define MS (SIM_SECOND / 1000)
-#define BELOW "other" // where its saves are
+#define BELOW "other" // the saver's directory
 
 enum doing { IDLE, SAVES, ENDS };
 
@@ -60,7 +60,8 @@ int sim_saver_open(struct sim_saver **ret, struct sim *s,
         .without_turns = o->without_turns,
     };
     TRY(file_join(k->dir, o->dir, BELOW, e));
-    if (mkdir(k->dir, 0700) != 0 && errno != EEXIST) // one before it, which crashed
+    // An earlier saver, which crashed, may have made the directory.
+    if (mkdir(k->dir, 0700) != 0 && errno != EEXIST)
         return err_sys(e, TUG_EIO, "making %s", k->dir);
     TRY(client_open(&k->client, &c, e));
     struct van_handler h = client_handler(k->client);
@@ -93,7 +94,7 @@ int sim_load(struct store **ret, const char *path, const char *config,
 {
     struct table_config c = table_config_defaults();
     struct save_chain chain;
-    // Any number of partitions does.
+    // The number of partitions need not be that of the saved table.
     struct store_options o = {
         .config = &c, .id = 1, .partition_bits = partition_bits + ROOM_BITS};
     TRY(table_config_parse(&c, config, e));

@@ -11,10 +11,10 @@
 
 struct sim_saver_options {
     uint64_t seed;
-    const char *dir;    // the servers' save root; it saves in a directory below it
+    const char *dir;    // the servers' save root; the saver uses a directory below it
     const char *config; // settings of the table
     uint32_t table, partition_bits;
-    bool without_turns; // see client_options
+    bool without_turns; // the option of the same name in client_options
     // Checks the contents of a save that was committed.
     void (*check)(void *ctx, struct store *s);
     void *ctx;

@@ -41,7 +41,8 @@ bool saves_owns(void *ctx, uint32_t partition)
     return partition % x->n == x->i;
 }
 
-// Pushes to a store: the same ones for every division of the partitions.
+// Pushes to a store. The pushes are the same however the partitions are divided among
+// owners.
 static void saves_push_some(struct store *s, struct saves_owner x, uint64_t seed,
                             uint32_t keys)
 {

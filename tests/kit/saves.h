@@ -14,7 +14,8 @@
     "embedx-threshold=2; embedx-init=0.1; delete-threshold=0.3; "
 #define ALL_PUBLISHED "base-threshold=0; delta-threshold=0; delta-keep-days=100000; "
 
-// Paths that stay good for long enough. A directory in the folder of the test that is not there.
+// Return paths that stay valid for the whole test. saves_fresh returns a directory in the
+// test's folder that does not exist.
 const char *saves_path(const char *dir, const char *name);
 const char *saves_fresh(const char *name);
 
@@ -23,14 +24,17 @@ struct saves_owner {
     uint32_t i, n;
 };
 bool saves_owns(void *ctx, uint32_t partition);
-// Pushes to a store: the same ones for every division of the partitions.
+// Pushes to a store. The pushes are the same however the partitions are divided among
+// owners.
 void saves_push(struct store *s, struct saves_owner x, uint64_t seed, int batches,
                 uint32_t keys);
 
 struct rows_image {
-    struct table_entry *keys; // handle: number of the record
+    struct table_entry *keys; // for each key, the number of its record as handle
     size_t n, cap;
-    struct buf records; // key, row, whether there is an extra row, it or zeros
+    // Of each record: the key, the row, whether it has an extra row, and the extra row or
+    // zeros.
+    struct buf records;
     size_t width, extra_width;
 };
 

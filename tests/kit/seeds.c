@@ -18,7 +18,7 @@ enum { NEAR_SEEDS = 20 };
 static const struct seeds *all;
 static char dir[64];
 
-// The first seed of them that fails, and why; 0: none.
+// Runs the seeds and returns the first that fails, with the reason in *e; 0 if none does.
 static uint64_t run(struct seeds_run *r, uint64_t from, uint64_t seeds, struct err *e)
 {
     r->dir = dir;
@@ -73,7 +73,7 @@ static int clean(void **state)
     return rmdir(dir);
 }
 
-// By hand.
+// Running the program by hand.
 
 static bool number(const char *text, uint64_t *ret)
 {

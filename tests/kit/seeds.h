@@ -24,19 +24,24 @@ struct seeds_run {
     int bug; // 0: no safeguard is switched off
     bool trace;
     const char *dir; // directory for saves; it is empty before and after
-    // The sums of how often things happened: a world without events would find nothing.
+    // Sums of how often each kind of event happened: a world without such events would
+    // find nothing.
     uint64_t *counts;
 };
 
 struct seeds {
     const char *program;
-    const char *bugs[SEEDS_BUGS]; // what parts can be told to do wrongly; [0]: "none"
-    const char *counted[SEEDS_COUNTS]; // what the counts are
+    // Names of the defects that can be switched on; [0]: "none".
+    const char *bugs[SEEDS_BUGS];
+    const char *counted[SEEDS_COUNTS]; // names of the counts
     const struct stage_world *world;   // kit/stage.h
-    // Of a bug that few worlds bring out: the seed from which the test searches first; else 0.
+    // For a bug that few seeds bring out, the seed from which the test searches first;
+    // otherwise 0.
     uint64_t near[SEEDS_BUGS];
-    uint64_t seeds, bug_seeds; // that the test runs; finds each bug within
-    void (*check)(const uint64_t *counts, uint64_t seeds); // it was not peaceful
+    // Number of seeds that the test runs; number of seeds within which each bug is found.
+    uint64_t seeds, bug_seeds;
+    // Checks that the worlds had enough events of each kind.
+    void (*check)(const uint64_t *counts, uint64_t seeds);
 };
 
 // The main function of a test.

@@ -1,4 +1,4 @@
-// See tables.h.
+// See servers.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/servers.h"

@@ -1,4 +1,4 @@
-// Clusters with servers only, for tests of tables: guests join and leave, this process
+// Clusters with servers only, for tests of tables. Guests join and leave: this process,
 // with tug/table.h, and `tug table`.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -18,11 +18,12 @@ enum { TABLES_DIM = 4, TABLES_PUSH = 1 + TABLES_DIM + 3, TABLES_KEYS = 1000 };
 extern unsigned tables_port;  // port of the scheduler
 extern unsigned tables_loops; // loops of each server; 0 means 1
 
-// Starts the processes "scheduler", "server0" and so on. All have joined when it returns.
+// Starts the processes "scheduler", "server0" and so on, and returns when all have
+// joined.
 void tables_start(unsigned servers);
-// Stops them in order, by tug stop. No process is left.
+// Stops the cluster by `tug stop`, and checks that no process is left.
 void tables_stop(void);
-// Kills all that is left after a server's death.
+// Kills the remaining processes after a server's death.
 void tables_kill(unsigned servers);
 
 // Runs `tug table WORDS` on the cluster, and checks the exit status.
@@ -32,10 +33,10 @@ void tables_admin(int code, const char *words, ...) E2E_PRINTF(2);
 struct tug_client *tables_client(void);
 void tables_check(int rc); // checks the result of a call of tug/table.h
 
-// Pushes n random keys out of TABLES_KEYS, with shows and some clicks, which depend on
+// Pushes n random keys below TABLES_KEYS, with shows and some clicks; the push depends on
 // the seed only.
 void tables_push(struct tug_client *c, uint32_t table, uint64_t seed, size_t n);
-// The same with keys from `first` on.
+// Pushes n such random keys, each increased by `first`.
 void tables_push_from(struct tug_client *c, uint32_t table, uint64_t first, uint64_t seed,
                       size_t n);
 

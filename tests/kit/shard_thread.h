@@ -1,4 +1,4 @@
-// A shard on a thread of its own, which others of the process reach over vans between
+// A shard on a thread of its own. Other threads of the process reach it by vans between
 // threads.
 //
 // SPDX-License-Identifier: Apache-2.0

@@ -1,4 +1,5 @@
-// The simulated world: what happens next, and to whom. Its vans are in sim_van.c.
+// The simulated world: chooses the next event and passes it to its node. Its vans are in
+// sim_van.c.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/sim.h"
@@ -10,7 +11,7 @@
 #include "base/random.h"
 #include "kit/sim_internal.h"
 
-enum { STREAM = 0x51u }; // of the seed's random numbers
+enum { STREAM = 0x51u }; // stream of the seed's random numbers
 
 static const uint64_t backoff_first = 10000000, backoff_most = 1000000000; // ns
 
@@ -114,7 +115,8 @@ static struct sim_end *other_end(struct sim_end *end)
     return end == &end->conn->ends[0] ? &end->conn->ends[1] : &end->conn->ends[0];
 }
 
-// Room for `more` events, and for those that end the connections there are.
+// Makes room in the queue for `more` events, and for the events that will end the
+// existing connections.
 static int reserve(struct sim *s, uint32_t more)
 {
     return sim_queue_reserve(&s->queue, 2 * s->n_conns + more);
@@ -123,7 +125,8 @@ static int reserve(struct sim *s, uint32_t more)
 struct sim_conn *sim_dial(struct sim *s, struct sim_van *v, const char *address,
                           uint64_t timeout_ns)
 {
-    enum { EVENTS = 4 }; // this connection's: the attempt or its success, and both ends
+    // Events of this connection: the attempt or its success, and the ends of both sides.
+    enum { EVENTS = 4 };
     struct sim_conn *c = mem_zalloc(sizeof(*c));
     if (c == NULL || reserve(s, EVENTS) != 0)
         goto fail;
@@ -148,12 +151,13 @@ fail:
     return NULL;
 }
 
-// Nothing is called at this end any more.
+// Closes an end: its van gets no more calls for it.
 static void close_end(struct sim *s, struct sim_end *end)
 {
     struct sim_conn *c = end->conn;
     links_remove(&end->van->links, end->number);
-    end->role = end->van->role; // what it has sent is on its way still
+    // Kept, since messages that this end has sent are still under way.
+    end->role = end->van->role;
     end->van = NULL;
     end->open = false;
     if (other_end(end)->van != NULL)
@@ -166,7 +170,7 @@ static void close_end(struct sim *s, struct sim_end *end)
 static void tell(struct sim *s, struct sim_end *end, struct sim_van *from,
                  enum sim_why why)
 {
-    // A close comes behind the last message; a break overtakes messages on their way.
+    // A close arrives after the last message; a break overtakes messages under way.
     uint64_t at = s->now + delay(s);
     if (why == SIM_BY_PEER)
         at = later(at, end->arrival);
@@ -235,7 +239,7 @@ int sim_transmit(struct sim *s, struct sim_end *end, struct parcel *p)
     if (!end->mute && silences > 0 && happens(s, silences))
         fall_silent(s, end, happens(s, 0.5));
     if (end->mute) {
-        end->in_flight += parcel_bytes(p); // it is never taken off the sender's hands
+        end->in_flight += parcel_bytes(p); // so these bytes stay in flight for ever
         parcel_free(p);
         return 0;
     }
@@ -251,7 +255,7 @@ int sim_transmit(struct sim *s, struct sim_end *end, struct parcel *p)
         put_message(s, end, twin, s->now + delay(s) + below(s, 4 * s->o.delay_max + 1));
     }
     uint64_t time = s->now + delay(s);
-    if (happens(s, s->o.reorder)) { // those behind it may overtake it
+    if (happens(s, s->o.reorder)) { // later messages may overtake this one
         time += below(s, 4 * s->o.delay_max + 1);
     } else {
         time = later(time, to->arrival);
@@ -356,7 +360,8 @@ static struct sim_van *do_attempt(struct sim *s, struct sim_end *end)
         return call_closed(s, end, &e);
     }
     uint64_t next = s->now + c->backoff;
-    if (v != NULL && v->deaf_until > next) // it connects, and nobody reads what it says
+    // a stopped process accepts the link, but does not read HELLO.
+    if (v != NULL && v->deaf_until > next)
         next = v->deaf_until;
     c->backoff = c->backoff * 2 < backoff_most ? c->backoff * 2 : backoff_most;
     sim_queue_put(&s->queue,
@@ -395,7 +400,7 @@ static struct sim_van *do_closed(struct sim *s, struct sim_end *end, enum sim_wh
 static struct sim_van *happen(struct sim *s, const struct sim_event *e)
 {
     struct sim_end *end = links_find(&e->to->links, e->link);
-    if (end == NULL) // closed meanwhile, or crashed
+    if (end == NULL) // the link was closed meanwhile, or its node crashed
         return NULL;
     switch (e->kind) {
     case SIM_ATTEMPT:
@@ -412,11 +417,11 @@ static struct sim_van *happen(struct sim *s, const struct sim_event *e)
 static void tick(struct sim *s, struct sim_van *v)
 {
     uint64_t next = v->h.tick(v->h.ctx, s->now);
-    s->tick_at[v->slot] = later(next,
-                                s->now + 1); // time goes on, whatever the handler says
+    // At least 1 ns later, so that time advances whatever the handler returns.
+    s->tick_at[v->slot] = later(next, s->now + 1);
 }
 
-// The next event has come. Whether a handler was called.
+// Takes the next event and passes it on. Returns whether a handler was called.
 static bool do_event(struct sim *s)
 {
     struct sim_event e = sim_queue_take(&s->queue);
@@ -427,7 +432,8 @@ static bool do_event(struct sim *s)
         sim_queue_hold(&s->queue, &e);
         return false;
     }
-    if (e.to->deaf_until > s->now) { // it is read behind what has come before
+    // The node reads it when it goes on, after what arrived before.
+    if (e.to->deaf_until > s->now) {
         e.time = e.to->deaf_until;
         sim_queue_put(&s->queue, e);
         return false;
@@ -439,7 +445,7 @@ static bool do_event(struct sim *s)
     return called != NULL;
 }
 
-// UINT32_MAX: none was requested.
+// Returns the slot of the van that ticks first; UINT32_MAX if none has asked for a tick.
 static uint32_t next_tick(const struct sim *s)
 {
     uint32_t first = UINT32_MAX;
@@ -476,7 +482,7 @@ bool sim_step(struct sim *s, uint64_t until)
     }
 }
 
-// Faults made by hand.
+// Faults that a test makes by hand.
 
 void sim_crash(struct sim *s, struct van *van)
 {
@@ -493,10 +499,10 @@ void sim_stop(struct sim *s, struct van *van, uint64_t until, uint64_t lag)
 {
     struct sim_van *v = (struct sim_van *)van;
     trace(s, "%s is stopped until %.6f ms", v->name, (double)until * 1e-6);
-    until = later(until, v->deaf_until); // of two that overlap the longer one
+    until = later(until, v->deaf_until); // if two stops overlap, the later end counts
     v->still_until = until;
     v->deaf_until = until + lag;
-    s->tick_at[v->slot] = until; // a timer that is due when it goes on
+    s->tick_at[v->slot] = until; // the van ticks when it goes on
 }
 
 bool sim_is_stopped(const struct van *van)
@@ -519,7 +525,8 @@ void sim_mute(struct sim *s, struct van *v, van_link link)
         fall_silent(s, end, false);
 }
 
-// Messages held between the two arrive now, in order and before later ones.
+// The messages that were held back between the two vans arrive now, in order and before
+// later ones.
 static void let_through(struct sim *s, const struct sim_van *a, const struct sim_van *b)
 {
     struct sim_queue *q = &s->queue;

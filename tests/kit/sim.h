@@ -1,13 +1,14 @@
 // A simulated network with virtual time: every run of a seed is the same run.
 //
-// A world holds the vans of all simulated nodes. sim_step passes the next event, in the
+// A world has the vans of all simulated nodes. sim_step passes the next event, in the
 // order of virtual time, to the handler of its van: a message, a link that opened or
-// closed, a tick that is due. It uses no thread, no clock and no I/O. van_poll returns
-// TUG_EUSAGE for these vans.
+// closed, or a tick. It uses no thread, no clock and no I/O. van_poll returns TUG_EUSAGE
+// for these vans.
 //
-// Faults come from the seed at the rates of sim_options, or are made by hand. A message
-// that is "lost" is lost although its link stays open (as if a node had dropped it),
-// which does not happen with TCP; nor do duplicates and messages out of order.
+// Faults come from the seed at the rates of sim_options, or are made by the test. A
+// message that is "lost" does not arrive although its link stays open (as if a node had
+// dropped it), which does not happen with TCP; neither do duplicates and messages out of
+// order.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_SIM_H
@@ -19,23 +20,24 @@ struct sim_options {
     uint64_t seed;
     uint64_t delay_min, delay_max;   // delay of a message in ns
     double loss, duplicate, reorder; // probabilities, for each message
-    double breaks;   // probability, for each message, that its link breaks instead
-    double silences; // the same for a link that falls silent: see sim_silence and
-                     // sim_mute
+    double breaks; // probability, for each message, that its link breaks instead
+    // Probability, for each message, that its link falls silent: see sim_silence and
+    // sim_mute.
+    double silences;
 };
 
 struct sim;
 
 int sim_open(struct sim **ret, const struct sim_options *o, struct err *e);
-void sim_close(struct sim *s); // free its vans before
+void sim_close(struct sim *s); // the caller must have freed its vans
 
-// Opens a van. It ticks at the start, after each call of its handler, when it has asked
-// for that, and after van_wake.
+// Opens a van. The van ticks at the start, after each call of its handler, at the time
+// that its handler has returned, and after van_wake.
 int sim_van_open(struct van **ret, struct sim *s, const char *name,
                  const struct van_handler *h, struct err *e);
 
-// Passes the next event. Returns false if no event will ever happen, or none before
-// `until`; virtual time is then `until`.
+// Passes the next event to its van. Returns false if no event will ever happen, or none
+// before `until`; virtual time is then `until`.
 bool sim_step(struct sim *s, uint64_t until);
 uint64_t sim_now(const struct sim *s);
 
@@ -44,8 +46,8 @@ uint64_t sim_now(const struct sim *s);
 void sim_set_faults(struct sim *s, double loss, double duplicate, double reorder,
                     double breaks);
 
-// Crashes a node: its van gets nothing more, and the other ends of its links close after
-// a delay. Its handler is not called again; the caller frees the van as usual.
+// Crashes a node: its van gets no more events, and the other ends of its links close
+// after a delay. Its handler is not called again; the caller frees the van as usual.
 void sim_crash(struct sim *s, struct van *v);
 
 // Stops the process until this time, as SIGSTOP does: messages wait in its sockets, and
@@ -69,8 +71,9 @@ void sim_van_silences(struct van *v, double rate);
 // TCP.
 void sim_van_loses_none(struct van *v);
 
-// Separates two vans, or ends the separation: nothing passes between them meanwhile, but
-// links do not close. Messages under way wait, and so do those sent meanwhile.
+// Separates two vans, or ends the separation: meanwhile nothing passes between them, but
+// links do not close. Messages under way wait, and so do messages that are sent
+// meanwhile.
 void sim_partition(struct sim *s, struct van *a, struct van *b, bool apart);
 
 // Silences a link for good: it carries nothing any more, in either direction, and neither
@@ -78,7 +81,7 @@ void sim_partition(struct sim *s, struct van *a, struct van *b, bool apart);
 // arrive. A link that is not open yet never opens. Other links between the two nodes are
 // not affected.
 void sim_silence(struct sim *s, struct van *v, van_link link);
-// The same, but only the van's own messages are lost; those of the other end arrive.
+// Silences only the van's own messages on the link; those of the other end arrive.
 void sim_mute(struct sim *s, struct van *v, van_link link);
 
 // Sets a function that is called with each event, to print a trace of a failing seed.

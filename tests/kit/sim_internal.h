@@ -1,4 +1,4 @@
-// Shared by the simulated world and its vans.
+// Types that the simulated world and its vans share.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_SIM_INTERNAL_H
@@ -8,54 +8,58 @@
 #include "kit/sim.h"
 #include "van/links.h"
 
-enum { SIM_VANS_MAX = 8192 }; // at the same time
+enum { SIM_VANS_MAX = 8192 }; // most vans at the same time
 
 enum sim_kind { SIM_ATTEMPT, SIM_OPENED, SIM_MESSAGE, SIM_CLOSED };
 enum sim_why { SIM_BY_PEER, SIM_BROKEN, SIM_CRASHED };
 
-// Events name links by number: a link may be gone when its event comes.
+// Events have links by number, since a link may be freed before its event comes.
 struct sim_event {
-    uint64_t time, number; // of events at the same time the lower number comes first
+    // `number` orders events of the same time: lower numbers come first.
+    uint64_t time, number;
     enum sim_kind kind;
-    enum sim_why why;          // SIM_CLOSED
-    struct sim_van *to, *from; // NULL: the van was freed; from: no van sent it
-    van_link link;             // of `to`
-    struct parcel *parcel;     // SIM_MESSAGE
+    enum sim_why why; // reason, for SIM_CLOSED
+    // `to` is NULL if the van was freed; `from` is NULL if no van sent it.
+    struct sim_van *to, *from;
+    van_link link;         // number of the link at `to`
+    struct parcel *parcel; // the message, for SIM_MESSAGE
 };
 
-// A heap of what will happen, and a list of what waits for a partition to heal. Room is
-// made before anything is promised, so putting an event never fails.
+// A heap of future events, and a list of the events that wait until a partition ends.
+// Room is made before an event is due to be put, so putting an event never fails.
 struct sim_queue {
     struct sim_event *heap, *held;
     uint32_t n_heap, n_held, cap;
     uint64_t numbers;
 };
 
-// Room for `more` events besides those there are. TUG_ENOMEM.
+// Makes room for `more` events besides the present ones. Returns TUG_ENOMEM if memory is
+// out.
 int sim_queue_reserve(struct sim_queue *q, uint32_t more);
 void sim_queue_put(struct sim_queue *q, struct sim_event e);
-struct sim_event sim_queue_take(struct sim_queue *q); // there is one
+struct sim_event sim_queue_take(struct sim_queue *q); // the queue must not be empty
 void sim_queue_hold(struct sim_queue *q, const struct sim_event *e);
 void sim_queue_forget(struct sim_queue *q, const struct sim_van *v);
 void sim_queue_free(struct sim_queue *q);
 
 struct sim_end {
     struct sim_conn *conn;
-    struct sim_van *van; // NULL: not there yet, or closed
+    // The van of this end; NULL if the end is not open yet, or closed.
+    struct sim_van *van;
     van_link number;
-    enum wire_role role; // of the van; of one that has closed, too
+    enum wire_role role; // role of the van, also after this end has closed
     bool open;
-    bool mute;          // what it sends does not arrive, and nobody is told
-    uint64_t opened;    // nothing arrives at this end before
-    uint64_t heard;     // the last message to this end came
-    uint64_t arrival;   // of the last message to this end, so far
+    bool mute;        // messages that this end sends get lost, and no end is told
+    uint64_t opened;  // nothing arrives at this end before this time
+    uint64_t heard;   // time at which the last message arrived at this end
+    uint64_t arrival; // latest arrival of the messages that were sent to this end so far
     uint64_t in_flight; // bytes that this end has sent and that have not arrived
 };
 
 struct sim_conn {
-    struct sim_end ends[2]; // who connected; who accepted
-    struct sim_conn *next;  // of those that can be freed
-    bool broken;            // both ends will be told
+    struct sim_end ends[2]; // the end that connected, then the end that accepted
+    struct sim_conn *next;  // next in the list of connections that can be freed
+    bool broken;            // the connection has broken, and both ends will be told
     uint64_t began, deadline, backoff;
     char address[VAN_ADDRESS_MAX], from[VAN_ADDRESS_MAX];
 };
@@ -65,16 +69,20 @@ struct sim_van {
     struct sim *s;
     struct sim_van *next;
     struct van_handler h;
-    struct links links; // of struct sim_end
+    struct links links; // the van's ends of connections (struct sim_end)
     struct wire_out out;
     bool crashed;
-    uint64_t still_until, deaf_until; // it is stopped, and does not tick, or hear, before
-    enum van_kind kind;               // of its links, to others
-    enum wire_role role;              // as what others let it in
-    double silences;                  // of its links, beside those of the options
-    bool loses_none;                  // messages go with their links only
+    // The process is stopped: it does not tick before still_until, and receives nothing
+    // before deaf_until.
+    uint64_t still_until, deaf_until;
+    enum van_kind kind;  // the kind that this van's links have for other nodes
+    enum wire_role role; // the role with which others let this van in
+    // Rate at which its links fall silent, in addition to that of the options.
+    double silences;
+    bool loses_none; // no message is lost unless its link is
     uint32_t slot;
-    uint8_t apart[SIM_VANS_MAX / 8]; // bits, by slot
+    // Bits by slot: the vans from which this one is separated.
+    uint8_t apart[SIM_VANS_MAX / 8];
     char name[VAN_ADDRESS_MAX];
 };
 
@@ -87,15 +95,16 @@ struct sim_listener {
 struct sim {
     struct sim_options o;
     uint64_t now;
-    uint64_t draws; // random numbers used so far
+    uint64_t draws; // number of random numbers used so far
     struct sim_queue queue;
-    struct sim_van *vans; // in the order of their opening
-    // By slot: the van, and when it ticks, side by side, for it is looked for all the time.
+    struct sim_van *vans; // all vans, in the order of their opening
+    // For each slot, the van and the time of its tick. Both are in arrays of their own,
+    // since the next tick is searched for all the time.
     struct sim_van *slots[SIM_VANS_MAX];
     uint64_t tick_at[SIM_VANS_MAX];
-    uint32_t n_slots; // that have ever been taken
+    uint32_t n_slots; // number of slots that were ever used
     struct sim_listener *listeners;
-    struct sim_conn *done; // freed when no handler runs
+    struct sim_conn *done; // connections that will be freed when no handler runs
     uint32_t n_conns;
     void (*line)(void *ctx, const char *text);
     void *line_ctx;
@@ -104,13 +113,13 @@ struct sim {
 bool sim_are_apart(const struct sim_van *a, const struct sim_van *b);
 void sim_put_apart(struct sim_van *a, const struct sim_van *b, bool apart);
 
-// A message on its way, with the faults that the seed has for it. Takes the parcel.
+// Sends a message with the faults that the seed has for it. Takes over the parcel.
 int sim_transmit(struct sim *s, struct sim_end *end, struct parcel *p);
 
-// A new connection from `v` to `address`; NULL: out of memory.
+// Begins a connection from `v` to `address`; returns NULL if memory is out.
 struct sim_conn *sim_dial(struct sim *s, struct sim_van *v, const char *address,
                           uint64_t timeout_ns);
-// One end closes; the other is told.
+// Closes one end; the other end is told.
 void sim_hang_up(struct sim *s, struct sim_end *end, enum sim_why why);
 
 int sim_listen(struct sim *s, struct sim_van *v, const char *address, struct err *e);

@@ -1,5 +1,5 @@
-// Promises of the simulated van only: the same run from the same seed, and faults.
-// src/van/van_test.c tests the promises of all vans.
+// Tests of the simulated van: the same seed gives the same run, and faults occur as
+// promised. src/van/van_test.c tests what all vans promise.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/sim.h"
@@ -15,16 +15,17 @@ enum { NODES = 4, MESSAGES = 200, MS = 1000000 };
 
 static const struct sim_options quiet = {.seed = 1, .delay_min = MS, .delay_max = 2 * MS};
 
-// A node that counts what it hears, and answers `ok` to a status.
+// A node that counts the messages that it gets, and answers `ok` to a status request.
 struct node {
     struct van *v;
     struct sim *s;
-    van_link link; // the last that opened
+    van_link link; // the last link that opened
     unsigned opened, closed, messages, ticks;
     int why;
-    uint64_t last, sum;       // requests
-    uint64_t last_at;         // when the last message came
-    bool ordered, crash_next; // so far; crashes in the handler
+    uint64_t last, sum; // the last request number, and the sum of all
+    uint64_t last_at;   // time at which the last message came
+    // Requests have come in order so far; the node crashes in its next handler call.
+    bool ordered, crash_next;
     uint64_t tick_at;
 };
 
@@ -124,7 +125,8 @@ static void add_line(void *ctx, const char *text)
     *hash = hash_bytes(text, strlen(text), *hash);
 }
 
-// All nodes talk to all under all faults; the hash of the trace.
+// Runs nodes that send messages to each other under all faults. Returns a hash of the
+// trace.
 static uint64_t busy_run(uint64_t seed)
 {
     const struct sim_options o = {seed, MS, 50 * MS, 0.05, 0.05, 0.1, 0.002, 0.001};
@@ -248,7 +250,7 @@ static void test_crash(void **state)
     assert_int_equal(p.b.ticks, ticks);
     assert_int_equal(p.a.closed, 1);
     assert_int_equal(p.a.why, TUG_EIO);
-    // Nobody listens any more, until the node is started anew.
+    // No node listens at the address until the node is started anew.
     van_connect(p.a.v, "sim://b", 10 * MS);
     run(p.s);
     assert_int_equal(p.a.closed, 2);
@@ -278,14 +280,14 @@ static void test_partition(void **state)
     (void)state;
     struct pair p;
     open_pair(&p, &quiet);
-    send_n(&p.a, 3); // on their way already: they do not pass either
+    send_n(&p.a, 3); // these messages are already under way, and do not pass either
     sim_partition(p.s, p.a.v, p.b.v, true);
     send_n(&p.a, 3);
     van_link second = van_connect(p.a.v, "sim://b", 100 * MS);
     assert_int_not_equal(second, 0);
     run(p.s);
     assert_int_equal(p.b.messages, 0);
-    assert_int_equal(p.a.closed, 1); // the second link: nobody answered
+    assert_int_equal(p.a.closed, 1); // the second link closed, because nobody answered
     assert_int_equal(p.b.closed, 0);
     sim_partition(p.s, p.a.v, p.b.v, false);
     van_send(p.a.v, p.a.link, MSG_STATUS, 100, &(struct msg_status){}, NULL);
@@ -295,7 +297,7 @@ static void test_partition(void **state)
     close_pair(&p);
 }
 
-// One link of two between the same nodes: the other carries on.
+// One of two links between the same nodes falls silent; the other still works.
 static void test_silence(void **state)
 {
     (void)state;
@@ -314,7 +316,7 @@ static void test_silence(void **state)
     assert_int_equal(p.a.messages, 1);
     assert_int_equal(p.a.last, 2);
     assert_int_equal(p.a.closed + p.b.closed, 0);
-    van_close_link(p.a.v, dead); // no end is told
+    van_close_link(p.a.v, dead); // neither end is told
     run(p.s);
     assert_int_equal(p.b.closed, 0);
     van_close_link(p.a.v, p.a.link);
@@ -323,8 +325,8 @@ static void test_silence(void **state)
     close_pair(&p);
 }
 
-// Messages of one end are lost, those of the other arrive, and only the mute end is told
-// that its link was closed.
+// The messages of one end get lost, and those of the other arrive. Only the mute end is
+// told that its link was closed.
 static void test_mute(void **state)
 {
     (void)state;
@@ -355,11 +357,11 @@ static void test_links_fall_silent(void **state)
     send_n(&p.a, MESSAGES);
     run(p.s);
     assert_in_range(p.b.messages, 1, MESSAGES / 4);
-    assert_int_equal(p.b.last, p.b.messages); // the first ones, and then nothing
+    assert_int_equal(p.b.last, p.b.messages); // the first messages arrived, and then none
     close_pair(&p);
 }
 
-// Messages of one van, whichever end sends, and no others.
+// Links of one van fall silent, whichever end sends; links of other vans do not.
 static void test_links_of_a_van_fall_silent(void **state)
 {
     (void)state;
@@ -401,7 +403,7 @@ static void test_links_that_lose_none(void **state)
     close_pair(&p);
 }
 
-// A stranger's links are a stranger's at both ends; those of others are not.
+// A stranger's links have a stranger's kind at both ends; other links do not.
 static void test_strangers(void **state)
 {
     (void)state;
@@ -433,7 +435,8 @@ static void test_partition_forgets_freed_vans(void **state)
     send_n(&p.a, 3);
     run(p.s);
     van_free(p.b.v);
-    open_node(&p.b, p.s, "b"); // in the same place, but not apart from anyone
+    // The new van has the slot of the freed one, but is not separated from any van.
+    open_node(&p.b, p.s, "b");
     van_connect(p.a.v, "sim://b", 100 * MS);
     run(p.s);
     assert_int_equal(p.b.opened, 1);
@@ -485,7 +488,7 @@ static void test_refusals(void **state)
     sim_close(s);
 }
 
-// Messages to a stopped van wait in order; it ticks first.
+// Messages to a stopped van wait in order; when it goes on, it ticks first.
 static void test_stop(void **state)
 {
     (void)state;
@@ -511,7 +514,7 @@ static void test_stop(void **state)
     run(p.s);
     assert_int_equal(p.b.messages, MESSAGES);
     assert_true(p.b.ordered);
-    assert_int_equal(p.b.opened, 2); // who dialled it meanwhile
+    assert_int_equal(p.b.opened, 2); // the link that a node dialled meanwhile opens now
     close_pair(&p);
 }
 

@@ -1,4 +1,4 @@
-// A node's van in the simulated world.
+// The van of a node in the simulated world.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -49,7 +49,7 @@ static int sim_van_send(struct van *v, van_link link, uint16_t type, uint64_t re
         rc = parcel_pack(&p, &of(v)->out, type, request, msg);
     if (rc == 0)
         rc = sim_transmit(of(v)->s, end, p);
-    if (release != NULL) // all is copied
+    if (release != NULL) // everything was copied
         release->release(release->ctx);
     return rc;
 }
@@ -120,7 +120,7 @@ static void sim_van_trust(const struct van *v, van_link link, struct van_trust *
         return;
     const struct sim_end *other = &end->conn->ends[end == &end->conn->ends[0]];
     ret->role = other->van != NULL ? other->van->role : other->role;
-    // Not a secret: the same in each run of the seed.
+    // This is not a secret: it is the same in each run of the seed.
     memcpy(ret->binding, &end->conn->began, sizeof(end->conn->began));
 }
 

@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "base/random.h"
 
-// Streams of random numbers apart from those of the worlds.
+// Streams of random numbers; the worlds use other ones.
 enum { PAUSES = 0x300, GHOSTS };
 
 static int open_network(struct stage *s, struct err *e)
@@ -52,7 +52,7 @@ static void close_client(struct stage_client *c)
 static void close_server(struct stage_server *x)
 {
     sim_process_close(x->process);
-    shard_close(x->shard); // it gives back what it keeps of the van's
+    shard_close(x->shard); // the shard returns the van's messages that it keeps
     van_free(x->van);
 }
 
@@ -99,7 +99,7 @@ static const char *role_of(const struct stage_client *c)
     return c->role == WIRE_DRIVER ? "driver" : "worker";
 }
 
-// The cast.
+// The processes of the world.
 
 int stage_open_scheduler(struct stage *s, const struct scheduler_options *o,
                          struct err *e)
@@ -113,7 +113,8 @@ int stage_open_scheduler(struct stage *s, const struct scheduler_options *o,
     return 0;
 }
 
-// Defects that a world has switched on in its members stay.
+// Sets the options of a member for its place in the cluster; keeps the defects that the
+// world has switched on.
 static void take_place(struct member_options *o, enum wire_role role, uint32_t i,
                        const char *address)
 {
@@ -183,13 +184,15 @@ static uint64_t pause_draw(struct stage *s, uint64_t n)
     return random_below(s->o->seed, PAUSES, s->pauses++, n);
 }
 
-// When it goes on it may hear at once, or send first what it had begun.
+// Returns the lag after a stop: a process that goes on may first read the waiting
+// messages, or first send what it had begun.
 static uint64_t lag(struct stage *s)
 {
     return pause_draw(s, 2) * pause_draw(s, 200 * MS);
 }
 
-// Of heartbeats, and than the scheduler's questions behind it.
+// Returns a time that is longer than the lease of heartbeats plus the scheduler's
+// questions after it.
 static uint64_t longer_than_lease(struct stage *s)
 {
     return 7 * SECOND + pause_draw(s, 6 * SECOND);
@@ -215,8 +218,9 @@ bool stage_acts(const struct stage_client *c)
     return (!c->dead || (c->ghost && !c->fades)) && !sim_is_stopped(c->van);
 }
 
-// Shorter than the lease, except for the scheduler, which keeps the leases and must not
-// blame others for messages that it missed itself.
+// Stops a random process for less than the lease. The scheduler's stops may be longer: it
+// keeps the leases, and must not blame other processes for messages that it missed
+// itself.
 static void stop_somebody(struct stage *s)
 {
     uint64_t now = sim_now(s->sim), n = s->n_clients + s->n_servers + 1;
@@ -245,7 +249,9 @@ bool stage_dies(struct stage_client *c)
     return true;
 }
 
-// A restarted scheduler knows no node, and the cluster ends with the last client.
+// Checks that the scheduler has not declared a living process dead. Clients are not
+// checked after its restart, since it then knows no node; nor is anything checked when
+// the last client has ended, since the cluster ends then.
 void stage_check_living(struct stage *s)
 {
     bool anybody = false, ends = false;

@@ -23,20 +23,20 @@ struct stage_server {
     struct shard *shard;
     struct van *van;
     struct sim_process *process;
-    bool lost; // it was stopped until it was declared dead
+    bool lost; // the server was stopped until it was declared dead
 };
 
 struct stage_client {
     struct stage *stage;
     enum wire_role role;
     uint32_t number;
-    struct client *client; // NULL before it has come
+    struct client *client; // NULL before the client has started
     struct van *van;
     struct sim_process *process;
     bool dead;
-    bool ghost;       // it was not killed, but stopped until it was declared dead
+    bool ghost;       // the client was not killed, but stopped until it was declared dead
     bool fades;       // for a ghost: one of its requests has failed
-    uint64_t dies_at; // VAN_NEVER: it does not die
+    uint64_t dies_at; // time at which the client dies; VAN_NEVER: never
 };
 
 // A kind of world. Its struct begins with its stage.
@@ -47,8 +47,9 @@ struct stage_world {
     void (*act)(void *w);                 // lets all parts act
     void (*work)(void *w);                // runs the world from begin to end
     void (*count)(void *w, uint64_t *to); // adds up how often things happened
-    void (*close)(void *w); // accepts a world that is opened in part; NULL: only the
-                            // stage is closed
+    // Closes the world, also one that is opened only in part; NULL: only the stage is
+    // closed.
+    void (*close)(void *w);
 };
 
 struct stage {
@@ -63,7 +64,7 @@ struct stage {
     uint32_t lives; // how often all processes have crashed
     uint32_t n_servers, n_clients;
     struct stage_server servers[STAGE_SERVERS];
-    struct stage_client *clients[STAGE_CLIENTS]; // in the order in which they came
+    struct stage_client *clients[STAGE_CLIENTS]; // in the order in which they started
     struct sim_strangers *strangers;
     uint64_t events, deaths;
     uint64_t pauses, next_pause;
@@ -84,7 +85,7 @@ bool stage_one_in(struct stage *s, uint64_t n);
 int stage_open_scheduler(struct stage *s, const struct scheduler_options *o,
                          struct err *e);
 // Opens the next server. Its place in the cluster is set here. `wrap`, which may be NULL,
-// gets the calls of its van first.
+// returns a handler that gets the calls of the server's van first.
 typedef struct van_handler (*stage_wrap)(void *ctx, uint32_t i, struct van_handler inner);
 int stage_open_server(struct stage *s, struct shard_options *o, stage_wrap wrap,
                       void *ctx, struct err *e);
@@ -102,7 +103,8 @@ void stage_settle(struct stage *s, uint64_t ns);
 // processes from living ones. Some dead clients are ghosts: they were stopped until they
 // were declared dead, and then continue their work. Returns whether it has died.
 bool stage_dies(struct stage_client *c);
-// Stops a server until it is declared dead; then it goes on. The cluster ends.
+// Stops a server until it is declared dead; then the server goes on, and the cluster
+// ends.
 void stage_lose_server(struct stage *s, uint32_t i);
 // Returns whether the client acts now: it is alive or a ghost, and is not stopped.
 bool stage_acts(const struct stage_client *c);
@@ -112,8 +114,8 @@ void stage_check_living(struct stage *s);
 void stage_failed(struct stage *s, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-// Notes that a request was begun, with s->said as its error. Returns ts; it must not be
-// 0.
+// Records that a request was begun, with s->said as its error. Returns ts, which must not
+// be 0.
 client_ts stage_begun(struct stage_client *c, client_ts ts, const char *what);
 // Returns true once, when the request is done, and sets *ts to 0. Requests of a ghost may
 // fail.

@@ -15,7 +15,8 @@ enum { STREAM = 0x400, BYTES = 2048, NUMBER = 9, MAX_TARGETS = 8 };
 struct stranger {
     struct sim_strangers *all;
     struct van *van;
-    struct member *m; // who joins and leaves; NULL: who never joins
+    // For a stranger that joins and leaves, its member; NULL for one that never joins.
+    struct member *m;
     struct target {
         van_link link;
         bool open;
@@ -43,7 +44,8 @@ static void more_bytes(struct sim_strangers *x)
     x->d.left = BYTES;
 }
 
-// None, an honest one of a tool, or another node's without a proof.
+// Sends no HELLO, an honest HELLO of a tool, or the HELLO of another node without a
+// proof.
 static void say_hello(struct stranger *k, van_link link)
 {
     struct sim_strangers *x = k->all;
@@ -155,7 +157,7 @@ uint64_t sim_strangers_frames(const struct sim_strangers *x)
     return x->frames;
 }
 
-// Numbers that make sense to who hears them.
+// Records numbers from the roster, so that drawn messages make sense to their receiver.
 static void know(struct sim_strangers *x, const struct roster *r)
 {
     x->d.epoch = r->epoch;
@@ -185,7 +187,8 @@ static void send_push(struct stranger *k, van_link link)
     (void)van_send(k->van, link, MSG_PUSH, 1 + draw(x, 1000), &m, NULL);
 }
 
-// A process that has left still knows a worker's token, and may join anew with it.
+// Sends a random frame, but neither JOIN nor HELLO: a process that has left still knows a
+// worker's token, and could join anew with it.
 static void send_frame(struct stranger *k, van_link link)
 {
     struct sim_strangers *x = k->all;
@@ -219,7 +222,8 @@ static void speak(struct stranger *k, uint32_t n_servers)
         send_frame(k, t->link);
 }
 
-// Servers that do not know of the end of a session yet rightly listen to it.
+// Whether all servers know that the member's session has ended: before, they rightly
+// accept its messages.
 static bool is_over(const struct member *m, struct shard *const *shards, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
@@ -229,7 +233,7 @@ static bool is_over(const struct member *m, struct shard *const *shards, uint32_
     return member_session(m) != 0 && n > 0;
 }
 
-// It joins, meets all servers, and leaves.
+// Lets the stranger join, connect to all servers, and leave.
 static void come_and_go(struct stranger *k, uint32_t n_servers)
 {
     uint32_t which = 1 + (uint32_t)draw(k->all, n_servers);

@@ -21,10 +21,10 @@ int sim_strangers_open(struct sim_strangers **ret, struct sim *s, uint64_t seed,
                        const struct sim_seen *seen, struct err *e);
 void sim_strangers_close(struct sim_strangers *x); // NULL is fine
 
-// Lets them act, with some probability.
+// Lets the strangers act, with some probability.
 void sim_strangers_step(struct sim_strangers *x, const struct scheduler *s,
                         struct shard *const *shards, uint32_t n);
-// Number of frames that they have sent.
+// Returns the number of frames that the strangers have sent.
 uint64_t sim_strangers_frames(const struct sim_strangers *x);
 
 #endif

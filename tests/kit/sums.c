@@ -18,7 +18,8 @@ int sums_open(struct sums *s, struct err *e)
 struct shard_options sums_server(const struct sums *s)
 {
     return (struct shard_options){
-        .slice_ns = 1, // the same slices whatever the machine does
+        // The shortest slices, so that they do not depend on the machine's speed.
+        .slice_ns = 1,
         .save_timeout_ns = 200 * SECOND,
         .roots = s->roots,
         .without_threads = true,
@@ -31,7 +32,8 @@ static int64_t row_in(struct sums *s, struct store *in, uint32_t key)
     return row != NULL ? (int64_t)*row : 0;
 }
 
-// Between two saves values were only added, and not more than was pushed.
+// Checks a save of the other saver: since its last save, values have only grown, and not
+// beyond what was pushed.
 static void check_other(void *ctx, struct store *in)
 {
     struct sums *s = ctx;
@@ -95,7 +97,7 @@ void sums_close(struct sums *s)
     sim_remove_saves(s->dir);
 }
 
-// The world's save.
+// The save that the world makes itself.
 
 client_ts sums_begin_save(struct sums *s, struct stage_client *c, uint64_t id,
                           enum save_mode mode)

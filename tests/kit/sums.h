@@ -1,6 +1,6 @@
 // A table of sums that is saved while clients push into it, for simulated worlds: its
-// settings, the save that the world makes by one of its clients, and that of another
-// saver, at any moment.
+// settings, the save that the world makes by one of its clients, and the saves of another
+// saver at any moment.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_SUMS_H
@@ -37,7 +37,8 @@ struct sums {
 // The caller sets these members of `s` before: stage, dir, without_turns, n_keys, most,
 // ctx.
 int sums_open(struct sums *s, struct err *e);
-// Returns a server's options for this; the world sets the others.
+// Returns the options of a server that this table needs; the world sets the other
+// options.
 struct shard_options sums_server(const struct sums *s);
 // Opens the other saver. Call it when all other nodes have come.
 int sums_open_other(struct sums *s, struct err *e);
@@ -49,8 +50,9 @@ void sums_leave(struct sums *s); // call it before the stage closes
 void sums_crash(struct sums *s);
 void sums_close(struct sums *s); // call it after the stage has closed
 
-// Return the request that they have begun: for the save's turn, for its rows (path and
-// directory are set here), and for its end.
+// Each returns the request that it has begun: sums_begin_save for the save's turn,
+// sums_save for its rows (path and directory are set here), and sums_end_save for its
+// end.
 client_ts sums_begin_save(struct sums *s, struct stage_client *c, uint64_t id,
                           enum save_mode mode); // returns 0 if no turn is needed
 client_ts sums_save(struct sums *s, struct stage_client *c, struct client_save *o);

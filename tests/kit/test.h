@@ -70,12 +70,12 @@ enum { SANITIZED = 0 };
     } while (0)
 extern struct err test_err; // error of the last call that failed
 
-// Ends a test that cannot run here, with the reason. tools/suite lists these reasons, and
-// tests/skips has those that are expected.
+// Ends a test that cannot run on this machine, with the reason. tools/suite lists these
+// reasons, and tests/skips has the expected ones.
 _Noreturn void skip_because(const char *format, ...)
     __attribute__((format(printf, 1, 2)));
 
-// Returns whether there are pseudo terminals: a chroot without /dev/pts has none.
+// Returns whether this machine has pseudo terminals: a chroot without /dev/pts has none.
 bool pseudo_terminals_are_there(void);
 #define NO_PSEUDO_TERMINALS "no pseudo terminals: /dev/pts is not mounted"
 

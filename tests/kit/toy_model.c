@@ -1,4 +1,4 @@
-// See toy_model.h: all that a model takes is this file, and a line that registers it.
+// See toy_model.h. A model needs only this file, and a line that registers it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/toy_model.h"

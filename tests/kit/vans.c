@@ -8,7 +8,7 @@
 
 #include "kit/inproc.h"
 
-// Handlers compute with the time: it never goes back.
+// Checks that the time which handlers get never goes back.
 static void take_time(struct node *n, uint64_t now)
 {
     assert_true(now >= n->now);
@@ -185,7 +185,7 @@ void vans_close_keys(struct vans *w)
     tls_close(w->tls);
 }
 
-// The vans_kinds of vans.
+// All kinds of vans.
 
 static int open_inproc(struct vans *w, const char *name, const struct van_handler *h,
                        struct van **ret, struct err *e)

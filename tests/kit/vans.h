@@ -1,6 +1,6 @@
-// For the conformance suite: every kind of van behind one interface. A world has some
-// nodes with a van each; `PUMP` lets time pass in all of them, in one thread, until a
-// condition is true.
+// Every kind of van behind one interface, for the tests that all of them must pass. A
+// world has some nodes with a van each; `PUMP` lets time pass in all of them, in one
+// thread, until a condition is true.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_VANS_H
@@ -30,8 +30,9 @@ struct node {
     van_link links[LINKS]; // the first links that opened
     van_link closed_link;  // the last link that closed
     struct err why;
-    uint64_t last, ticked_at, tick_at; // number of the last request; times of ticks
-    uint64_t now;                      // the time that the van told last
+    // Number of the last request; time of the last tick; time of the requested tick.
+    uint64_t last, ticked_at, tick_at;
+    uint64_t now; // the last time that the van passed to a handler
     bool in_order;
 
     // Called when a link opens or a message arrives; may be NULL.
@@ -39,7 +40,7 @@ struct node {
     void (*on_message)(struct node *n, van_link link, struct van_message *m);
     void *place; // memory for bodies
     unsigned places;
-    void *data; // for the test
+    void *data; // any pointer of the test's
 };
 
 struct vans_kind {
@@ -48,7 +49,7 @@ struct vans_kind {
                     struct van **ret, struct err *e);
     const char *listen; // pattern of an address; %d %d are the process and a number
     bool simulated, tls;
-    enum van_kind links; // kind of its links
+    enum van_kind links; // kind that links of these vans have
 };
 
 struct vans {
@@ -83,7 +84,7 @@ void vans_step(struct vans *w);
         }                                                                                \
     } while (0)
 
-// Lets everything pass that is under way, to check that something does not happen.
+// Lets time pass until nothing is under way, to check that something does not happen.
 void vans_settle(struct vans *w);
 // Sends a small message, which must be the first one on a link, as HELLO is: vans may
 // demand it.
