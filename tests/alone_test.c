@@ -1,5 +1,6 @@
-// The smallest cluster, one server and one worker, behind each way into the program: code for
-// the second of several must not look for it. What is checked most is what a sanitizer sees.
+// The smallest cluster, one server and one worker, through each interface of the program:
+// code must not expect a second server or worker. The main check is that sanitizers
+// report nothing.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <float.h>
@@ -21,7 +22,7 @@ static void one_of_each(struct tug_node_options *o, int role, const char *schedu
     o->dead_seconds = 30;
 }
 
-// Runs these as processes to their ends.
+// Runs these functions as processes to their ends.
 static void run(nodes_main scheduler, nodes_main server, nodes_main worker)
 {
     char address[NODES_ADDRESS];
@@ -37,7 +38,7 @@ static void run(nodes_main scheduler, nodes_main server, nodes_main worker)
         }
 }
 
-// kvapp: the default store; and tables of the same servers.
+// kvapp: the default store, and tables of the same servers.
 
 static int kvapp_schedules(const char *scheduler)
 {
@@ -86,7 +87,7 @@ static int kvapp_works(const char *scheduler)
     }
     q = (struct tug_kv_request){.push = true, .data = {keys, 3, values, 5, lengths, 0}};
     expect(tug_kv_send(a, &q, &ts) == 0 && tug_app_wait(a, ts) == TUG_EUSAGE);
-    // A sum beyond float: nothing of the push is taken.
+    // A sum exceeds a float: the server takes no part of the push.
     const float large[3] = {1, FLT_MAX / 1.5f, 1}, larger[3] = {1, FLT_MAX, 1};
     const uint64_t others[] = {3, 4, 5};
     float one_each[3];
@@ -223,7 +224,7 @@ static void kvstore(void **state)
     run(kvstore_schedules, kvstore_serves, kvstore_works);
 }
 
-// fleet: the scheduler is the server's.
+// fleet: the server also runs the scheduler.
 
 static const struct tug_variable variables[] = {{.name = "w", .n = 5}};
 static const struct tug_fleet_table tables[] = {
@@ -283,7 +284,7 @@ static void fleet(void **state)
     run(NULL, fleet_serves, fleet_works);
 }
 
-// Training by one worker on one server, in each mode.
+// Trains with one worker and one server, in each mode.
 static void train(void **state)
 {
     static const char *const modes[] = {"async", "sync", "ssp:1"};

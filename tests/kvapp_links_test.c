@@ -1,6 +1,7 @@
-// Links of programs on tug/kvapp.h that break, fall silent, or lead to a node that is not
-// there for a while: a request goes on until the roster has its node dead. The network is
-// simulated, and the test is the scheduler and the worker that is asked.
+// Links of programs on tug/kvapp.h break, fall silent, or lead to a node that is away for
+// a while: a request stays under way until the roster says that its node is dead. The
+// network is simulated; the test plays the scheduler and the worker that gets the
+// requests.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -19,7 +20,7 @@ static size_t live;
 
 static struct peer *worker(void)
 {
-    return &lone.w.peers[LONE_DEAD]; // of a van that has nothing else to do
+    return &lone.w.peers[LONE_DEAD]; // the van of this peer has no other use in the test
 }
 
 static void run_for(uint64_t ns)
@@ -56,7 +57,8 @@ static void listens(void)
     assert_int_equal(0, van_listen(worker()->van, "sim://x", address, NULL));
 }
 
-// The newest link to it is greeted: what has no answer comes. Once.
+// The worker greets on its newest link: the node then sends its unanswered requests, each
+// once.
 static void greets_for(uint64_t requests)
 {
     struct msg_welcome w = {.role = WIRE_WORKER, .node = LONE_WORKER};
@@ -82,7 +84,7 @@ static void answers(void)
     assert_int_equal(0, tug_app_wait(app, ts));
 }
 
-// It is not there for a long time, and then its link breaks again and again.
+// The worker is away for a long time, and then its link breaks again and again.
 static void dialled_again(void **state)
 {
     (void)state;
@@ -99,8 +101,8 @@ static void dialled_again(void **state)
     answers();
 }
 
-// A link that carries nothing any more is replaced, and the worker is asked once more; one
-// whose other end answers PING is not.
+// A link that has fallen silent is replaced, and the request is sent again; a link whose
+// other end answers PING is kept.
 static void silent(void **state)
 {
     (void)state;
@@ -108,7 +110,7 @@ static void silent(void **state)
     run_for(11 * SECOND_NS);
     greets();
     van_link first = worker()->link;
-    for (int i = 0; i < 10; i++) { // it takes its time with the answer
+    for (int i = 0; i < 10; i++) { // the worker is slow to answer, but answers PING
         run_for(6 * SECOND_NS);
         assert_int_equal(MSG_PING, worker()->asked_type);
         peer_send(worker(), MSG_OK, worker()->asked, &(struct msg_ok){0});
@@ -122,7 +124,7 @@ static void silent(void **state)
     answers();
 }
 
-// One that takes links and greets nobody is tried again and again.
+// A worker that accepts links but never greets is dialled again and again.
 static void never_greets(void **state)
 {
     (void)state;
@@ -143,7 +145,7 @@ static void refuses(int code)
     run_for(3 * SECOND_NS);
 }
 
-// A node that has not heard yet that it has joined refuses links for a moment.
+// A node that has not yet heard that it has joined refuses links for a moment.
 static void refused_for_a_moment(void **state)
 {
     (void)state;
@@ -159,7 +161,7 @@ static void refused_for_a_moment(void **state)
     answers();
 }
 
-// Who refuses every link, or for good, is not asked again.
+// A node that refuses every link, or refuses for good, is not asked again.
 static void refused_again_and_again(void **state)
 {
     (void)state;
@@ -181,11 +183,11 @@ static void refused_for_good(void **state)
     assert_non_null(strstr(tug_last_error(), "this node is not ready"));
 }
 
-// The roster says that it has died: nobody waits for it any more.
+// The roster says that the worker has died: requests to it fail.
 static void dead(void **state)
 {
     (void)state;
-    run_for(5 * SECOND_NS); // the scheduler has a link
+    run_for(5 * SECOND_NS); // the link to the scheduler is open
     assert_true(kv_is_under_way(app, ts));
     lone_node_roster(&lone, false, true);
     run_for(10 * MILLIS);
@@ -194,8 +196,8 @@ static void dead(void **state)
     assert_non_null(strstr(tug_last_error(), "is not there any more"));
 }
 
-// A customer is closed before there is an answer: nothing of it is sent any more, and what
-// another customer has asked the same node goes on.
+// A customer is closed before its request is answered: the node sends nothing of it any
+// more, and the request of another customer to the same node stays under way.
 static void closed(bool link_is_down)
 {
     struct tug_app *other;
@@ -212,7 +214,7 @@ static void closed(bool link_is_down)
     while (link_is_down && lone.n.peers->s.state != SESSION_CLOSED)
         peers_run(&lone.w, MILLIS / 10);
     kv_requests_give_up(app);
-    run_for(10 * MILLIS); // the van lets go
+    run_for(10 * MILLIS); // the van returns the buffers of the request
     for (const struct kv_request *r = lone.n.first; r != NULL; r = r->behind)
         assert_ptr_equal(r->app, other);
     assert_int_equal(0, tug_app_close(app));
@@ -221,7 +223,7 @@ static void closed(bool link_is_down)
     run_for(3 * SECOND_NS);
     assert_int_not_equal(link, worker()->link);
     greets_for(2);
-    answers(); // the later one
+    answers(); // answers the later request
     ts = first;
     assert_true(kv_is_under_way(app, ts));
 }
@@ -245,8 +247,8 @@ static void on_done(void *ctx, uint32_t timestamp, int rc)
     ++*(int *)ctx;
 }
 
-// A callback has not run yet, as where another thread of the program holds it up: the customer
-// is there for it.
+// A customer is closed while a callback has not run yet, as when another thread of the
+// program delays it: the customer exists until the callback has run.
 static void closed_before_a_callback(void **state)
 {
     const uint64_t key = 1;

@@ -1,5 +1,5 @@
-// What a server of programs on tug/kvapp.h does with requests that no client of ours sends:
-// the network is simulated, and the test is its scheduler and its workers.
+// A server of programs on tug/kvapp.h gets requests that no client of tug sends. The
+// network is simulated; the test plays its scheduler and its workers.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -15,12 +15,12 @@ enum { STORE = 1, WHO = 2, LONG = 4096 };
 
 static struct lone_node lone;
 static struct tug_kv_default *store;
-static struct tug_kvstore_server *kvs; // NULL: there is none
+static struct tug_kvstore_server *kvs; // the kvstore's server; NULL if the test has none
 static uint32_t asked, asked_by;
 static uint64_t number;
 static size_t live;
 
-// Notes who asks.
+// Records the sender of a request.
 static void note(void *ctx, struct tug_app *a, const struct tug_simple *q)
 {
     (void)ctx;
@@ -38,7 +38,7 @@ static void open_customer(uint32_t app, const struct tug_app_handlers *h)
 static int setup(void **state)
 {
     (void)state;
-    alarm(60); // nothing hangs
+    alarm(60); // ends the process if something hangs
     live = mem_live();
     lone.newcomer = false;
     asked = asked_by = 0;
@@ -71,7 +71,7 @@ static void run_for(uint64_t ns)
     peers_run(&lone.w, MILLIS);
 }
 
-// Whether it is answered, and not refused.
+// Sends the message as a worker. Returns whether it is answered, and not refused.
 static bool ask(struct msg_app *m)
 {
     uint64_t answers = lone.w.heard[MSG_APP], refusals = lone.w.heard[MSG_ERROR];
@@ -97,7 +97,8 @@ static bool ask_store(uint8_t flags, const uint64_t *keys, size_t n, const float
     return ask(&m);
 }
 
-// The second time key 7 comes it is longer: its values would be added behind its array.
+// Key 7 occurs twice, and is longer the second time: its values must not be added past
+// the end of its array.
 static void keys_that_repeat(void **state)
 {
     const uint64_t twice[] = {7, 7}, down[] = {8, 7}, up[] = {7, 8};
@@ -115,7 +116,8 @@ static void keys_that_repeat(void **state)
     mem_free(values);
 }
 
-// Eight bytes ask for a row of sixteen thousand.
+// A pull of 8 bytes for each key would be answered by rows of 16,384 values each: pulls
+// whose answer is too large are refused.
 static void pull_without_a_bound(void **state)
 {
     enum { MANY = 1000, FEW = 100 };
@@ -128,17 +130,18 @@ static void pull_without_a_bound(void **state)
         keys[i] = i;
     assert_true(MANY * LONG * sizeof(float) > most && FEW * LONG * sizeof(float) < most);
     assert_true(ask_store(WIRE_APP_PUSH, keys, 1, values, LONG, NULL));
-    assert_false(ask_store(WIRE_APP_PULL, keys, MANY, NULL, 0, NULL)); // from a table
+    // The rows are in a table.
+    assert_false(ask_store(WIRE_APP_PULL, keys, MANY, NULL, 0, NULL));
     assert_true(ask_store(WIRE_APP_PULL, keys, FEW, NULL, 0, NULL));
     assert_true(ask_store(WIRE_APP_PUSH, keys + 1, 1, values, LONG, &length));
     assert_false(ask_store(WIRE_APP_PULL, keys, MANY, NULL, 0,
-                           NULL)); // from arrays of several lengths
+                           NULL)); // the rows are arrays of several lengths
     assert_true(ask_store(WIRE_APP_PULL, keys, FEW, NULL, 0, NULL));
     assert_int_equal(2, tug_kv_default_keys(store));
     mem_free(values);
 }
 
-// While nobody reads its answers it makes no more.
+// A server whose queued answers fill its budget makes no more answers.
 static void answers_nobody_reads(void **state)
 {
     const uint64_t key = 7;
@@ -154,21 +157,23 @@ static void answers_nobody_reads(void **state)
     peer_send(&lone.w.peers[LONE_FIRST], MSG_APP, 1, &m);
     run_for(100 * MILLIS);
     assert_int_equal(before, lone.w.heard[MSG_APP]);
-    assert_true(budget_short(b, clock_ns())); // who does not read has to go
+    // The server closes links of peers that do not read.
+    assert_true(budget_short(b, clock_ns()));
     budget_give(b, BUDGET_QUEUED, most / 2);
-    lone_node_greet(&lone, LONE_TOOL, 0, 0); // a round of its van
+    lone_node_greet(&lone, LONE_TOOL, 0, 0); // lets the server's van run
     run_for(5 * MILLIS);
     assert_int_equal(before + 1, lone.w.heard[MSG_APP]);
     budget_give(b, BUDGET_QUEUED, most - most / 2);
 }
 
-// A link with a worker's rights that greets as no node would ask in anybody's name.
+// A link with a worker's rights whose HELLO names no node may not ask in the name of
+// another node.
 static void asker_without_a_name(void **state)
 {
     struct peer *p = &lone.w.peers[LONE_FIRST];
     struct msg_app m = {.app = WHO, .flags = WIRE_APP_SIMPLE, .sender = LONE_WORKER + 2};
     (void)state;
-    assert_true(ask(&m)); // as itself, whatever it says
+    assert_true(ask(&m)); // the request counts as that of its own node, whatever it says
     assert_int_equal(1, asked);
     assert_int_equal(LONE_WORKER, asked_by);
     p->node = 0;
@@ -179,7 +184,7 @@ static void asker_without_a_name(void **state)
     assert_int_equal(1, asked);
 }
 
-// A worker may be there before the roster that has it: what it asks for waits.
+// A worker may connect before the roster that lists it arrives: its requests wait.
 static void asker_before_its_roster(void **state)
 {
     struct msg_app m = {
@@ -194,7 +199,8 @@ static void asker_before_its_roster(void **state)
     run_for(MILLIS);
     assert_int_equal(1, asked);
     assert_int_equal(LONE_NEW, asked_by);
-    lone_node_greet(&lone, LONE_FIRST, LONE_NEW + 2, 106); // of a node that never comes
+    // The roster never lists this node.
+    lone_node_greet(&lone, LONE_FIRST, LONE_NEW + 2, 106);
     peer_send(&lone.w.peers[LONE_FIRST], MSG_APP, 1, &m);
     uint64_t refusals = lone.w.heard[MSG_ERROR];
     run_for(11 * SECOND);
@@ -202,10 +208,12 @@ static void asker_before_its_roster(void **state)
     assert_int_equal(1, asked);
 }
 
-// A barrier that its node waits in, which dies, as do all others of the group.
+// All workers of a barrier die, one after the other, while one of them waits at it: the
+// barrier is forgotten.
 static void barrier_of_the_dead(void **state)
 {
-    const uint32_t reach[] = {3, 60000}; // of customers 3, for a minute
+    // The barrier of customers 3, which waits for up to a minute.
+    const uint32_t reach[] = {3, 60000};
     uint64_t before = lone.w.heard[MSG_ERROR];
     struct msg_app m = {.app = KV_BARRIERS,
                         .flags = WIRE_APP_REQUEST | WIRE_APP_SIMPLE,
@@ -219,7 +227,7 @@ static void barrier_of_the_dead(void **state)
     assert_non_null(lone.n.reached);
     lone_node_roster(&lone, false, true);
     run_for(MILLIS);
-    assert_non_null(lone.n.reached); // the other one is waited for
+    assert_non_null(lone.n.reached); // the barrier waits for the other worker
     assert_int_equal(before, lone.w.heard[MSG_ERROR]);
     lone_node_roster(&lone, false, false);
     run_for(MILLIS);
@@ -237,7 +245,7 @@ static void come(int peer, uint32_t customer)
     run_for(MILLIS);
 }
 
-// A node that comes to a barrier again, because its wait was interrupted, counts once.
+// A node that reaches a barrier again, because its wait was interrupted, counts once.
 static void twice_at_a_barrier(void **state)
 {
     (void)state;
@@ -245,12 +253,12 @@ static void twice_at_a_barrier(void **state)
     come(LONE_FIRST, 4);
     come(LONE_FIRST, 3);
     come(LONE_SECOND, 3);
-    assert_non_null(lone.n.reached); // at the one of customers 4
+    assert_non_null(lone.n.reached); // only the barrier of customers 4 is left
     assert_null(lone.n.reached->next);
 }
 
-// A worker of a kvstore that counts as dead, and does not know it yet: another one may have its
-// rank.
+// A worker of a kvstore was declared dead and does not know it yet: its requests are
+// refused, since another worker may have its rank.
 static void dead_worker_of_a_store(void **state)
 {
     struct tug_kvstore_server server = {.node = &lone.n, .workers = LONE_WORKERS};

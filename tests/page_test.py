@@ -3,10 +3,10 @@
 
     page_test.py ROOT BUILD PAGE [CC CXX]    PAGE: a page of Markdown, or an example, whose first comment has its commands
 
-A command is a line of an indented block whose first word (behind `$ `, if there is one) is a program that is there, or
-one of the words in WORDS. A block of code whose first line is a comment with a file's name becomes this file before.
-Python's blocks without a name are run by python/tests/test_docs.py. `tests/pages` says which commands are not run, and
-why, and what must be true after others. The last line of the output counts the commands.
+A command is a line of an indented block whose first word (behind `$ `, if the line has it) is an installed program, or
+one of the words in WORDS. A block of code whose first line is a comment with a file's name is written to this file first.
+python/tests/test_docs.py runs the blocks of Python without a name. `tests/pages` lists the commands that are not run,
+with the reasons, and what must be true after some commands. The last line of the output counts the commands.
 
 Ports that a page names are replaced by free ones, and clusters have a runtime directory of their own, since other
 clusters run on the machine.
@@ -37,7 +37,7 @@ NAME = re.compile(r"^(?:#|//) ([a-z_]+(?:\.(?:py|c|cc|sh|table|yaml))?)$")
 
 
 def head(path, text):
-    """A page as it is; of an example the comment that it begins with, without the marks."""
+    """Returns the text of a page; of an example, only its first comment, without the comment marks."""
     if path.endswith(".py"):
         return text[:text.index('"""', text.index('"""') + 3)]
     if path.endswith(".c"):
@@ -46,7 +46,7 @@ def head(path, text):
 
 
 def parts(text):
-    """(line number, command or None, name of a file or None, its text) in the page's order."""
+    """Yields (line number, command or None, name of a file or None, text of the file) in the page's order."""
     lines, i = text.split("\n"), 0
     while i < len(lines):
         line = lines[i]
@@ -74,14 +74,14 @@ def is_command(command):
 
 
 def rules_of(root, page):
-    """What `tests/pages` says of this page: (pattern of a command, word, text)."""
+    """Returns the entries of `tests/pages` for this page: (pattern of a command, word, text)."""
     with open(os.path.join(root, "tests", "pages"), encoding="utf-8") as file:
         lines = [[part.strip() for part in line.split(" | ", 2)] for line in file if line.strip() and line[0] != "#"]
     return [(pattern, *rest.split(None, 1)) for name, pattern, rest in lines if name == page]
 
 
 def free_ports(numbers):
-    """Below those that the system gives to connections of others meanwhile."""
+    """Maps each number to a free port, below the ports that the system gives to outgoing connections."""
     taken = {}
     while len(taken) < len(numbers):
         port = random.randrange(10000, 32000)
@@ -93,7 +93,7 @@ def free_ports(numbers):
 
 
 def environment(root, build, work, cc, cxx):
-    """What a person has who has installed tug: tug, python3, cc and pkg-config know where it is."""
+    """Sets the environment of a user who has installed tug: tug, python3, cc and pkg-config find it."""
     tools, run = os.path.join(work, "bin"), os.path.join(work, "run")
     os.mkdir(tools)
     os.mkdir(run, 0o700)
@@ -109,7 +109,7 @@ def environment(root, build, work, cc, cxx):
 
 
 def script_of(page, root, here):
-    """The shell's script, how many commands it runs, and those that it does not run, with reasons."""
+    """Returns the lines of the shell's script, and the commands that it does not run, with the reasons."""
     with open(os.path.join(root, page), encoding="utf-8") as file:
         text = head(page, file.read())
     ports = free_ports(sorted(set(PORT.findall(text))))
@@ -157,7 +157,7 @@ run() {
 
 
 def run(script, page, work):
-    """Runs the script and ends the processes that it leaves behind. Returns None or what went wrong."""
+    """Runs the script and ends the processes that it leaves behind. Returns None, or a sentence about its failure."""
     os.environ.update(WORK=work, PAGE=page)
     shell = subprocess.Popen(["bash", "-c", RUN + "\n".join(script)], cwd=os.path.join(work, "here"), start_new_session=True)
     try:

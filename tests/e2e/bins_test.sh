@@ -1,7 +1,7 @@
 #!/bin/sh
-# Numbers in bins: what is decided by the first rows is the same of a file, a pipe and a
-# compressed file, on one machine and on a cluster, and stays with the model whatever file
-# comes later.
+# Numbers in bins: the bin boundaries that the first rows decide are the same for a file,
+# a pipe and a compressed file, on one machine and on a cluster, and they stay with the
+# model whatever file comes later.
 #
 # SPDX-License-Identifier: Apache-2.0
 set -eu
@@ -10,13 +10,13 @@ set -eu
 edges() { # MODEL
     cat "$1"/save-*/manifest.json | tr -d ' \n' | grep -o '"[^"]*","edges"' | sort -u
 }
-same() { # MODEL: as the one of the plain file
+same() { # MODEL: checks that its bins are those of the plain file
     [ "$(edges plain)" = "$(edges "$1")" ] || fail "$1: $(edges "$1"), not $(edges plain)"
     "$tug" predict --from "$1" --data data.csv >got
     cmp want got || fail "$1 predicts otherwise"
 }
 
-# Neither large nor small prices sell, nor those that are missing; most prices are 0.
+# Large, small and missing prices do not sell; most prices are 0.
 awk 'BEGIN {
     srand(5); print "y,price,city" >"data.csv"; print "y,price,city" >"later.csv"
     for (i = 0; i < 6000; i++) {
@@ -58,12 +58,13 @@ run launch --servers 1 --workers 2 -- train --format csv --label y --model lr --
     --data data.csv --out async
 [ "$(edges async)" = "$(edges plain)" ] || fail "async: $(edges async)"
 
-# Models with fields need to know the columns before workers read.
+# Models with fields must know the columns before workers read.
 run launch --servers 1 --workers 2 -- train --format csv --label y --model wide_deep --hidden 8 --epochs 1 \
     $bins --data data.csv --test data.csv --out deep
 [ "$(edges deep)" = "$(edges plain)" ] || fail "wide_deep on a cluster: $(edges deep)"
 
-# A run that goes on has the edges of its beginning, though the first file is another now.
+# A resumed run keeps the bin boundaries of its beginning, although the first file has
+# changed.
 run train --resume --model lr --deterministic --epochs 4 --data data.csv --out plain $bins
 [ "$(edges plain)" = "$(edges packed)" ] || fail "resumed with other edges: $(edges plain)"
 run train --init-from packed --model lr --deterministic --epochs 1 --data later.csv --out onward

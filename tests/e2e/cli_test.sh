@@ -1,4 +1,4 @@
-# The command line itself: exit codes, help, typing errors, where values come from, synth's files.
+# The command line: exit codes, help, typing errors, origins of values, files of synth.
 # SPDX-License-Identifier: Apache-2.0
 set -u
 tug=${TUG_BINARY:?}
@@ -19,7 +19,7 @@ run() {
     fi
 }
 
-# says FILE TEXT: the file of the last run has the text in a line.
+# says FILE TEXT: checks that a line of the last run's FILE (out or err) contains TEXT.
 says() {
     if ! grep -qF -- "$2" "$1"; then
         echo "'$2' is missing in:"
@@ -75,7 +75,8 @@ run 4 synth --rows 3 --out missing/dir/x
 says err 'missing/dir/x'
 check [ ! -e x ]
 
-# Later sources win, and each value knows its own.
+# Later sources of a value replace earlier ones, and config prints the source of each
+# value.
 printf 'synth:\n  rows: 50\n  seed: 4\n' >run.yaml
 run 0 config synth --config run.yaml
 says out 'rows: 50'
@@ -92,7 +93,7 @@ run 3 synth --config missing.yaml --out x
 TUG_SEDE=5 run 2 synth --rows 3 --out x
 says err "did you mean 'TUG_SEED'?"
 
-# What config prints, --config reads to the same values.
+# --config reads the output of `tug config` to the same values.
 run 0 config train --data 'a b' - 'c#d' --lr 1e-3 --no-json --separator '"'
 cp out train.yaml
 run 0 config train --config train.yaml
@@ -143,7 +144,7 @@ TMPDIR=. run 0 bench save --table-rows 2000 --json
 says out '"save_ratio":'
 check [ "$(ls | grep -c tug-bench)" -eq 0 ]
 
-# A full disk: nothing is left behind, and the reason is given.
+# On a full disk, no file is left behind, and the error gives the reason.
 (
     ulimit -f 64
     "$tug" synth --rows 100000 --out full.tsv 2>err

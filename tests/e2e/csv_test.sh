@@ -1,7 +1,7 @@
 #!/bin/sh
-# CSV as it comes: without a header, with several words in a cell, words that stand for
-# nothing, numbers by their logarithm. A saved model reads other files in the same way, in one
-# process and on a cluster.
+# CSV in its usual variants: without a header, with several words in a cell, with words
+# that mean a missing value, with numbers that are replaced by their logarithm. A saved
+# model reads other files in the same way, in one process and on a cluster.
 #
 # SPDX-License-Identifier: Apache-2.0
 set -eu
@@ -30,13 +30,15 @@ cmp want got || fail "bare.csv is predicted in another way"
 "$tug" predict --from headed --data other.csv --columns note,price,genres,user >got
 cmp want got || fail "other.csv is predicted in another way"
 awk -v a="$(auc bare bare.csv)" 'BEGIN { exit !(a > .75) }' || fail "auc $(auc bare bare.csv)"
-# Several words are features of their own: without --lists a pair is one.
+# With --lists, each of several words in a cell is a feature of its own; without it, the
+# whole cell is one word.
 run train --format csv $names --missing NA,none --numeric price:log --model fm --epochs 3 \
     --deterministic --threads 2 --data bare.csv --out pairs
 ! cmp -s pairs/save-000001/sparse-0.rows headed/save-000001/sparse-0.rows ||
     fail "lists make no difference"
 
-# The label is whether two words agree, which a linear model only knows of the pair.
+# The label says whether two words agree: a linear model can learn that only from a
+# crossed column.
 awk 'BEGIN {
     srand(3); print "y,a,b,c"
     for (i = 0; i < 6000; i++) {

@@ -1,6 +1,8 @@
 #!/bin/sh
-# What scripts of this folder share: they run the command, and say what it said when it did
-# otherwise than they expect. A script reads it: . "$(dirname "$0")/functions.sh"
+# Functions of the scripts in this folder: they run the command, and print its output when
+# it behaves otherwise than expected. A script reads them by:
+#
+#     . "$(dirname "$0")/functions.sh"
 #
 # SPDX-License-Identifier: Apache-2.0
 tug=$TUG_BINARY

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Data in memory: read once whatever the number of passes, each of which has all examples, in
-# another order; how many there are, and how much memory they take, is told, alone and on a
-# cluster.
+# Data in memory is read once, whatever the number of passes. Each pass has all examples,
+# in another order. The result tells the number of examples and their memory, for one
+# process and for a cluster.
 #
 # SPDX-License-Identifier: Apache-2.0
 set -eu
@@ -25,7 +25,8 @@ rows() { # MODEL
 text=$(wc -c <data.tsv)
 how='train --format criteo --model lr --deterministic --threads 2 --data-in memory'
 
-# All passes are of the same reading: a pipe, which can be read once, gives the same model.
+# All passes use the data of one reading: a pipe, which can be read only once, gives the
+# same model as a file.
 run $how --epochs 3 --data data.tsv --out file
 between examples 20000 20000
 between epochs 3 3
@@ -35,20 +36,22 @@ cat data.tsv | "$tug" $how --epochs 3 --data - --out pipe >text 2>err || fail "$
 [ "$(rows file)" = "$(rows pipe)" ] || fail "a pipe gives another model"
 [ "$(grep -c 'pass ./3 done' err)" = 3 ] || fail "passes: $(cat err)"
 
-# Another seed is another order, and so another model; the same one is the same.
+# Another seed gives another order, and so another model; the same seed gives the same
+# model.
 run $how --epochs 3 --data data.tsv --out again
 [ "$(rows file)" = "$(rows again)" ] || fail "the same seed gives another order"
 run $how --epochs 3 --data data.tsv --seed 2 --out other
 [ "$(rows file)" != "$(rows other)" ] || fail "another seed gives the same order"
 
-# A window of a stream is less than all of it.
+# A window of a stream needs less memory than all data.
 run train --format criteo --model lr --deterministic --threads 2 --data-in stream --window 1 \
     --epochs 1 --data data.tsv --out stream
 between examples 20000 20000
 between data_bytes 1 $((memory / 2))
 
-# Of workers that of the one that holds the most is told: all of it, or its pieces. A line that
-# is no example is counted once, also where every worker reads it, and in all passes.
+# A cluster reports the memory of the worker that has the most: all data in mode sync, its
+# pieces in async. A bad line is counted once, also if every worker reads it, and in all
+# passes.
 printf 'x\n' | cat data.tsv - >bad.tsv
 for mode in sync async; do
     run launch --servers 1 --workers 2 -- train --format criteo --model lr --mode $mode --epochs 3 \

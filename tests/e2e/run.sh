@@ -1,6 +1,5 @@
 #!/bin/sh
-# Runs one end-to-end script in a folder of its own, which is removed afterwards.
-# SPDX-License-Identifier: Apache-2.0
+# Runs an end-to-end script in a new folder, which is removed afterwards.
 set -eu
 dir=$(mktemp -d "${TMPDIR:-/tmp}/tug-e2e.XXXXXX")
 trap 'rm -rf "$dir"' EXIT

@@ -1,7 +1,8 @@
 #!/bin/sh
-# tug launch over ssh, for real: an sshd of this test's own on loopback, with keys made here.
-# Skipped where there is no sshd, or where it does not let us in. What it looks for among all
-# processes of the machine bears this one's number: another run of the test has the same.
+# tug launch over real ssh: this test runs an sshd of its own on loopback, with keys that
+# it makes. It is skipped where sshd is missing or refuses the login. The processes for
+# which it searches the machine have this script's process number in their command lines,
+# since another run of the test may have the same ones.
 #
 # SPDX-License-Identifier: Apache-2.0
 set -eu
@@ -16,7 +17,7 @@ here=$dir/ssh
 mkdir -m 700 "$here" "$dir/home"
 ssh-keygen -q -t ed25519 -N '' -f "$here/host" && ssh-keygen -q -t ed25519 -N '' -f "$here/user"
 cp "$here/user.pub" "$here/authorized"
-# ssh as the launcher finds it: with this test's key.
+# The ssh that the launcher finds: it uses this test's key.
 mkdir bin
 cat >bin/ssh <<END
 #!/bin/sh
@@ -26,12 +27,13 @@ END
 chmod +x bin/ssh
 PATH=$dir/bin:$PATH
 export PATH XDG_RUNTIME_DIR="$dir"
-# sshd ends with this script, however that ends: the other end of its input closes.
+# sshd ends when this script ends in any way, because then the other end of its input
+# closes.
 mkfifo leash
 exec 9<>leash
 [ "$(id -u)" != 0 ] || mkdir -p /run/sshd
 
-begin_sshd() { # on a port; sshd cannot be asked for any that is free
+begin_sshd() { # PORT; sshd cannot choose a free port itself
     port=$1
     cat >"$here/sshd.conf" <<END
 Port $port
@@ -57,7 +59,7 @@ END
 }
 
 begun=false
-for range in $(seq 21 30); do # another run may have the port
+for range in $(seq 21 30); do # another run of this test may use the port
     begin_sshd $((range * 1000 + $$ % 997)) && begun=true && break
 done
 $begun || {
@@ -71,7 +73,7 @@ fail() {
     exit 1
 }
 
-gone() { # no process has this in its command line
+gone() { # TEXT: whether no process has it in its command line
     i=0
     while pgrep -f -- "$1" >/dev/null; do
         i=$((i + 1))
@@ -86,7 +88,8 @@ cat >hosts <<END
 END
 train="train --data day.svm --format libsvm --model lr"
 
-# The same path on all hosts; keys of the run's own, handed over on standard input.
+# All hosts use the same path; launch makes keys for the run and passes them on standard
+# input.
 cd work
 "$tug" launch --hosts ../hosts --cluster ssha$$ --servers 1 --workers 2 --log-dir ../logs -- \
     $train --epochs 2 --json >../out 2>../err || fail "a run over ssh failed"
@@ -95,13 +98,14 @@ grep -q '"workers":2,"servers":1' out || fail "the result is not there"
 grep -q 'joined' logs/scheduler.log || fail "the scheduler's log is not there"
 gone "cluster=ssha$$"
 
-# A copy of the workspace, and programs.
+# A run with a copy of the workspace, and one with programs.
 "$tug" launch --hosts hosts --cluster sshb$$ --sync work --servers 1 --workers 1 -- \
     sh -c 'echo $DMLC_ROLE in $(pwd) with $(ls)' >out 2>err || fail "--sync failed"
 grep -q '^\[worker 0\] worker in .*/.tug/sshb'$$'/work with day.svm$' out ||
     fail "the workspace is not there"
 
-# An exit code comes home; a killed launcher leaves nothing behind on the hosts.
+# The exit code of a remote process reaches the launcher; a killed launcher leaves no
+# process on the hosts.
 code=0
 "$tug" launch --hosts hosts --servers 1 --workers 1 -- \
     sh -c "test \$DMLC_ROLE = worker && exit 3; exec sleep 1000.25$$" >out 2>err || code=$?
@@ -112,7 +116,7 @@ gone "sleep 1000[.]25$$"
 pid=$!
 until [ "$(grep -c here out)" = 3 ]; do sleep 0.02; done
 
-# While it runs, the same cluster cannot be started again, unless --force ends it.
+# While a cluster runs, it cannot be started again, unless --force ends the first run.
 code=0
 "$tug" launch --hosts hosts --cluster sshd$$ --servers 1 --workers 1 -- true >out2 2>err2 || code=$?
 [ $code = 2 ] || fail "exit code $code instead of 2: $(cat err2)"

@@ -1,6 +1,6 @@
 """Trains models with layers by tug and by PyTorch, from the same weights on the same batches, and
-compares scores and all weights after each batch. PyTorch gets formulas alone: it takes the
-gradients itself and updates by its own optimizers. Run by torch_test.sh.
+compares the scores and all weights after each batch. PyTorch gets only the formulas of the scores:
+it computes the gradients itself and updates with its own optimizers. torch_test.sh runs this file.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -14,12 +14,12 @@ from itertools import combinations
 import torch
 
 MODELS = ("mlp", "wide_deep", "deepfm", "dcn")
-FIELDS, DIM, HIDDEN, CROSS, KEYS = 4, 3, (7, 5), 2, 40  # no two widths of a layer are the same
-# Kinds of data: examples of each batch, eights, which shuffles keep together. A model computes 256
-# examples at a time; `large` has micro-batches of more.
+FIELDS, DIM, HIDDEN, CROSS, KEYS = 4, 3, (7, 5), 2, 40  # no two layers have the same width
+# Kinds of data, with the number of examples in each batch: multiples of eight, which shuffles keep
+# together. A model computes 256 examples at a time; a batch of `large` has many more.
 KINDS = {"logistic": (248, 184, 256), "squared": (248, 184), "once": (248, 256), "large": (4224,)}
 SCORES, STEPS = 1e-5, 1e-5  # differences that rounding explains
-ROUNDED = 2e-7  # of the weights themselves, a step
+ROUNDED = 2e-7  # rounding error of a weight in one step, relative to the weight
 
 # ---------------------------------------------------------------- tug
 
@@ -32,14 +32,14 @@ def tug(words):
 
 
 def export(save, table):
-    """key -> floats, and what the columns are"""
+    """Returns the rows as key -> floats, and the line that describes the columns."""
     lines = tug(f"table export --from {save} --table {table}").splitlines()
     rows = [line.split() for line in lines[2:]]
     return {int(row[0]): [float(x) for x in row[1:]] for row in rows}, lines[1]
 
 
 def tables_of(save):
-    """Of each key w and v; and the dense parameters, whose blocks lie behind each other."""
+    """Returns w and v of each key, and the dense parameters: all blocks, one after the other."""
     rows, head = export(save, "sparse")
     assert head == f"# key weight count embedx:{DIM}", head
     dense, _ = export(save, "dense")
@@ -53,9 +53,10 @@ def tables_of(save):
 
 
 def write_data(path, rows, seed, keys, kind):
-    """Each field has up to three features or none, values of both signs; one key in ten is met in
-    two fields. `once`: none twice in an example, for which tug does one of two updates where it
-    updates rows example by example. Returns label and (field, key, value)s of each example."""
+    """Writes random examples, and returns the label and the (field, key, value)s of each. A field has up
+    to three features, with values of both signs; one key in ten occurs in two fields. With the kind
+    `once`, no key occurs twice in an example: where tug updates rows example by example, it makes
+    only one update of a key that occurs twice."""
     r = random.Random(seed)
     examples = []
     for _ in range(rows):
@@ -74,7 +75,7 @@ def write_data(path, rows, seed, keys, kind):
 
 
 def matrices(examples, dtype):
-    """Labels, and what each field has of each key: examples x fields x keys."""
+    """Returns the labels, and the values as a tensor of examples x fields x keys."""
     x = torch.zeros(len(examples), FIELDS, KEYS, dtype=dtype)
     for i, (_, features) in enumerate(examples):
         for field, key, value in features:
@@ -89,7 +90,7 @@ BLOCK = 256  # floats of a row of the dense table
 
 
 def shapes_of(model, norm):
-    """The dense parameters, in their order."""
+    """Returns name -> shape of the dense parameters, in tug's order."""
     sizes = (FIELDS * DIM, *HIDDEN)
     shapes = {"bias": (1,)}
     for n, (a, b) in enumerate(zip(sizes, HIDDEN)):
@@ -105,7 +106,7 @@ def shapes_of(model, norm):
 
 
 def summaries_of(floats):
-    """The last blocks: of each layer a count, and with it means and variances."""
+    """Reads a count, means and variances of each layer from the last blocks; returns them and the rest."""
     ret = {}
     for n, units in enumerate(HIDDEN):
         count = floats[0] if floats[0] > 0 else 1
@@ -116,8 +117,8 @@ def summaries_of(floats):
 
 
 def parameters_of(model, save, norm=False):
-    """name -> tensor: w and v of all keys (zeros without a row), and the layers'. The keys. And what
-    batch_norm has of all examples."""
+    """Returns name -> tensor of all parameters (w and v are zeros for keys without a row), the keys that
+    have rows, and the running means and variances of batch_norm."""
     w, v, dense = tables_of(save)
     p = {"w": torch.zeros(KEYS), "v": torch.zeros(KEYS, DIM)}
     for key in w:
@@ -140,7 +141,7 @@ def of_type(p, dtype):
 
 
 def normalise(p, n, z, norms):
-    """By PyTorch's own layers, which take the batch's statistics and count them, or by numbers."""
+    """Normalises z by PyTorch's layers, which compute and record the batch's statistics, or by given ones."""
     if isinstance(norms, dict):
         z = (z - norms[f"mean{n}"]) / (norms[f"variance{n}"] + 1e-5).sqrt()
     else:
@@ -150,7 +151,7 @@ def normalise(p, n, z, norms):
 
 def scores(model, p, x, norms=None, mean=False):
     of = x / (x != 0).sum(2, keepdim=True).clamp_min(1) if mean else x
-    e = torch.einsum("nfk,kd->nfd", of, p["v"])  # of each field the sum of its features' vectors
+    e = torch.einsum("nfk,kd->nfd", of, p["v"])  # the sum of the vectors of each field's features
     flat = e.reshape(len(x), FIELDS * DIM)
     hidden = flat
     for n in range(len(HIDDEN)):
@@ -180,19 +181,19 @@ def loss_of(loss, score, label):
 
 
 class Trainer:
-    """Updates rows and layers by optimizers of PyTorch."""
+    """Updates rows and layers with PyTorch's optimizers."""
 
     def __init__(self, model, p, run, dtype):
         self.model, self.run, self.dtype = model, run, dtype
         self.steps = self.roundings = 0
         self.p = {name: t.requires_grad_() for name, t in of_type(p, dtype).items()}
         self.least = {name: torch.full_like(t, float("inf")) for name, t in self.p.items()}
-        self.moved = dict.fromkeys(p, 0)  # the largest changes, added up
+        self.moved = dict.fromkeys(p, 0)  # sum over the steps of the largest change
         rows = [{"params": [self.p["w"]], "lr": run.lr},
                 {"params": [self.p["v"]], "lr": run.latent_lr}]
         layers = [t for name, t in self.p.items() if name not in ("w", "v")]
-        # Scale and shift are tug's parameters; running means begin at 0 and are divided by how far
-        # they have come.
+        # The scale and shift are parameters of tug. In PyTorch, running means begin at 0, so they are
+        # divided by 1 - 0.99 ** steps (see running()).
         self.norms = [torch.nn.BatchNorm1d(n, momentum=0.01, affine=False, dtype=dtype)
                       for n in HIDDEN] if run.norm else []
         for norm in self.norms:
@@ -205,7 +206,7 @@ class Trainer:
             self.layers = torch.optim.Adam(layers, lr=run.dense_lr)
 
     def gradients(self, label, x):
-        """Of rows by the sum or the mean of the examples' losses, of layers by the mean."""
+        """Computes gradients: of rows for the sum or the mean of the examples' losses, of layers for the mean."""
         for t in self.p.values():
             t.grad = None
         losses = loss_of(self.run.loss, scores(self.model, self.p, x, self.norms, self.run.pool),
@@ -219,7 +220,7 @@ class Trainer:
     def step(self, label, x):
         before = of_type(self.p, torch.double)
         self.gradients(label, x)
-        for name, t in self.p.items():  # of each coordinate the least gradient, of the largest
+        for name, t in self.p.items():  # for each coordinate, its least gradient relative to the largest of its tensor
             size = t.grad.abs() / t.grad.abs().max().clamp_min(1e-30)
             self.least[name] = torch.where(size > 0, torch.minimum(size, self.least[name]),
                                            self.least[name])
@@ -236,10 +237,10 @@ class Trainer:
                 for name, t in (("mean", norm.running_mean), ("variance", norm.running_var))}
 
     def step_layers(self):
-        """A coordinate without a gradient stays as it is in tug, as does what adam knows of it;
-        and adam's epsilon is added before the root of v is corrected, not after."""
+        """Updates the layers as tug does: a coordinate without a gradient keeps its value and its state of
+        adam, and adam adds epsilon before the root of v is corrected, not after."""
         self.steps += 1
-        self.roundings += 4 if self.run.data == "once" else 1  # there after each example
+        self.roundings += 4 if self.run.data == "once" else 1  # with `once`, tug rounds after each example
         kept = []
         for group in self.layers.param_groups:
             if "betas" in group:
@@ -255,12 +256,12 @@ class Trainer:
 
 
 class Run:
-    """Settings of a run: which rules and rates, in tug's words and for PyTorch. The rates move
-    weights far enough that rounding of the weights themselves is little beside."""
+    """Settings of a run: rules and rates, as options of tug and for PyTorch. The rates are so large that
+    the rounding of the weights is small relative to their changes."""
 
     def __init__(self, rule, reduce="mean", data="logistic", norm=False, pool=False):
         hogwild = data == "once"
-        self.rule, self.data, self.norm, self.pool = rule, data, norm, pool  # pool: mean
+        self.rule, self.data, self.norm, self.pool = rule, data, norm, pool  # pool: mean pooling
         self.loss = "squared" if data == "squared" else "logistic"
         self.mean = reduce == "mean" and not hogwild
         rows = 1 if self.mean else 1 / 250
@@ -285,7 +286,7 @@ failures, worst = [], {}
 
 
 def compare(what, got, wanted, allowed):
-    """allowed: the difference, of each value or of all."""
+    """Records a failure if a difference exceeds `allowed`, which is one number or one for each value."""
     share = ((got - wanted).abs() / allowed).max().item()
     kind = what[0] if isinstance(what, tuple) else what
     worst[kind] = max(worst.get(kind, 0), share)
@@ -294,9 +295,10 @@ def compare(what, got, wanted, allowed):
 
 
 def compare_step(what, got, after, trainer):
-    """All weights, relative to the largest changes of their tensor, or to a tenth of the largest of
-    all where it is less: what a sum of errors adds up to may be little beside its rounding. Adam
-    divides a gradient by its own size: there rounding counts by its share of a small one."""
+    """Compares all weights. The allowed difference is relative to the largest changes of the weight's tensor,
+    but at least to a tenth of the largest change of all tensors: small sums of errors may be less
+    than their rounding. Adam divides a gradient by its own size, so the rounding of a small gradient
+    counts more there."""
     most = max(trainer.moved.values())
     for name, wanted in after.items():
         allowed = STEPS * max(trainer.moved[name], most / 10)
@@ -317,19 +319,19 @@ def check_scores(what, model, run, p, running, save, path, examples):
 
 
 def check_run(model, run, batches, test):
-    """From the first weights on, batch after batch: each is the whole of a file."""
+    """Compares a run from its first weights on, batch after batch: each batch is a whole file."""
     words = (f"train --format libffm --fields {FIELDS} --model {model} --dim {DIM}"
              + (f" --cross {CROSS}" if model == "dcn" else "") +
              f" --init 0.5 --hidden {','.join(map(str, HIDDEN))} --loss {run.loss}"
              " --l2 0 --prior 0 --epochs 1 --data-in memory --quiet"
              + (" --batch-norm" if run.norm else "") + (" --pooling mean" if run.pool else ""))
-    still = run.rules + " --lr 1e-30 --latent-lr 1e-30 --dense-lr 1e-30"  # the first weights
+    still = run.rules + " --lr 1e-30 --latent-lr 1e-30 --dense-lr 1e-30"  # rates that keep the first weights
     name = f"{model}.{RUNS.index(run)}"
     files = [f"{run.data}.{n}" for n in range(len(batches))]
     tug(f"{words} --data {' '.join(files)} {still} --out {name}.first")
     first, _, running = parameters_of(model, f"{name}.first", run.norm)
     for t in first.values():
-        t[t.abs() < 1e-20] = 0  # as they were: a unit that is 0 is not one that is a little above
+        t[t.abs() < 1e-20] = 0  # exactly 0 as before the step: a unit at 0 behaves differently from one slightly above
     check_scores(f"{model}, no batch", model, run, first, running, f"{name}.first",
                  f"{run.data}.test", test)
     trainers = [Trainer(model, first, run, dtype) for dtype in (torch.double, torch.float)]
@@ -368,7 +370,7 @@ def main():
     for kind, share in worst.items():
         print(f"{kind}: {share:.2g} of what rounding explains")
     if failures:
-        sys.exit("\n".join(failures[:20]))  # the first ones say most
+        sys.exit("\n".join(failures[:20]))  # the first failures tell most
 
 
 main()

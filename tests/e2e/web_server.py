@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""A server of data for e2e/web: http with faults, S3 that checks signatures by a
-calculation of its own, and WebHDFS with redirects.
+"""A server of data for e2e/web: http with faults, S3 that computes and checks signatures
+itself, and WebHDFS with redirects.
 
     web_server.py FOLDER PORT_FILE LOG
 
-Serves what lies below FOLDER; one line of LOG a request. Paths:
+Serves the files below FOLDER, and writes one line to LOG for each request. Paths:
 
     /FAULT/FILE             http; FAULT is one of `faults` below
     /bucket/KEY, /bucket?.. S3, signed for KEY_ID in REGION
@@ -25,8 +25,8 @@ import time
 import urllib.parse
 
 KEY_ID, SECRET, TOKEN, REGION = "AKTUGTEST", "not+a/secret", "t0ken==", "eu-test-1"
-PAGE = 2  # keys of a list, whatever it asks for
-CUT = 50000  # bytes after which a connection breaks
+PAGE = 2  # most keys in one list, whatever number the request asks for
+CUT = 50000  # bytes after which the fault `cut` breaks a connection
 
 folder, port_file, log_file = sys.argv[1:4]
 log = open(log_file, "w", buffering=1)

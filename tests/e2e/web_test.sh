@@ -1,7 +1,7 @@
 #!/bin/sh
-# Data by http, S3 and WebHDFS from a server that checks what it is asked and breaks what it
-# answers (web_server.py): the model is that of the same files on this machine, and what
-# cannot be read is said in one sentence, without a secret in it.
+# Data over http, S3 and WebHDFS from a server that checks requests and spoils its answers
+# (web_server.py): the model equals that of the same local files, and data that cannot be
+# read gives one sentence without secrets.
 #
 # SPDX-License-Identifier: Apache-2.0
 set -eu
@@ -19,7 +19,7 @@ fail() {
     exit 1
 }
 
-# Twelve days of a table, some compressed.
+# Makes the files of a table, some of them compressed.
 mkdir -p files/t/day=1 files/t/day=2/hour=7 files/t/_temporary files/cut
 "$tug" synth --rows 3000 --format csv --out files/all.csv >/dev/null 2>&1
 head -1 files/all.csv >head
@@ -37,7 +37,8 @@ echo no data >files/t/_temporary/x
 : >files/empty.csv
 cp files/all.csv files/cut/cut.csv
 
-# The server ends with this script, however that ends: the other end of its input closes.
+# The server ends when this script ends in any way, because then the other end of its
+# input closes.
 mkfifo leash
 exec 9<>leash
 python3 "$here/web_server.py" files port log <leash 9>&- &
@@ -75,8 +76,9 @@ refused() { # EXIT WORDS ADDRESS [ARGUMENTS]
 train table files/t
 train whole files/all.csv
 
-# A server that stays busy is given up, after some time, and so is one that gives a few
-# bytes at a time, without end; the first reason is told. Meanwhile the rest goes on.
+# tug gives up on a server that stays busy for some time, and on one that endlessly sends
+# a few bytes at a time; the error has the first reason. The rest of this script runs
+# meanwhile.
 given_up=
 for fault in busy worse drip; do
     {
@@ -87,7 +89,7 @@ for fault in busy worse drip; do
     given_up="$given_up $!"
 done
 
-# Each fault is of a kind that passes.
+# tug repeats the request after each of these faults, since they are temporary.
 for fault in fine flaky short cut plain200 elsewhere; do
     train "http-$fault" "http://$at/$fault/all.csv"
     same whole "http-$fault"
@@ -96,10 +98,11 @@ grep -q '^50[03] /flaky/' log || fail "the server was never busy"
 train stream "http://$at/cut/all.csv" --data-in stream --window 1
 grep -c '^206 /cut/all.csv bytes=[1-9]' log >/dev/null || fail "reading did not go on where it was"
 
-# A server that sends a byte now and then is given up, too, when it was asked once more.
+# tug also gives up on a server that sends a byte now and then, after it has asked once
+# more.
 TUG_WEB_SECONDS=0.5 refused 4 'came from the server' "http://$at/trickle/all.csv"
 
-# Nobody elsewhere points to addresses of this machine, unless he may.
+# A server may not redirect to an address of this machine, unless an option allows it.
 refused 4 'redirects to 127.0.0.2' "http://$at/near/all.csv"
 (
     export TUG_WEB_ANY_HOST=1
@@ -110,7 +113,8 @@ train near-option "http://$at/near/all.csv" --web-any-host
 same whole near-option
 refused 4 'allow it by --web-any-host' "http://$at/near/all.csv"
 
-# S3: pages of two keys, names that need quoting, a prefix, a pattern, one object.
+# S3: lists of two keys each, names that need quoting, a prefix, a pattern, and a single
+# object.
 train s3 s3://bucket/t
 same table s3
 train s3-one s3://bucket/all.csv
@@ -121,7 +125,7 @@ train s3-days 's3://bucket/t/day=[12]'
 same table s3-days
 grep -q 'continuation-token' log || fail "one page was enough"
 
-# Who asks is said by AWS's files, where the environment has no keys.
+# AWS's files have the credentials if the environment does not.
 mkdir .aws
 printf '[default]\naws_access_key_id = wrong\naws_secret_access_key = wrong\n[tug]\n%s\n%s\n%s\n' \
     'aws_access_key_id = AKTUGTEST' 'aws_secret_access_key = not+a/secret' \
@@ -140,7 +144,7 @@ printf '[profile tug]\nregion = eu-test-1\nendpoint_url = http://%s\n[profile ro
 AWS_PROFILE=gone train s3-both s3://bucket/t
 same table s3-both
 
-# WebHDFS, at each depth.
+# WebHDFS: paths at each depth of the tree.
 train hdfs "webhdfs://$at/t"
 same table hdfs
 train hdfs-one "webhdfs://$at/all.csv"
@@ -148,7 +152,7 @@ same whole hdfs-one
 train hdfs-cut "webhdfs://$at/cut"
 same whole hdfs-cut
 
-# Workers share files by ranges of them; through a command; again with --resume.
+# Workers read ranges of the same files; then through a command; then again with --resume.
 before=$(grep -c . log)
 "$tug" launch --servers 1 --workers 2 -- train --format csv --label label --model fm --epochs 2 \
     --mode sync --data "http://$at/cut/all.csv" --out shared >text 2>&1 || fail "$(cat text)"
@@ -191,7 +195,8 @@ told busy 'the server answers with status 503'
 told worse 'the server answers with status 500'
 told drip ''
 
-# A server that many have, where it is installed; by TLS, too, whose certificate must be known.
+# A widely used server (nginx), if it is installed; also by TLS, whose certificate must be
+# trusted.
 nginx=$(command -v nginx || ls /usr/sbin/nginx 2>/dev/null || true)
 if [ -z "$nginx" ] || ! command -v openssl >/dev/null; then
     echo "skipped: nginx or openssl is not there: nginx-light, openssl"
@@ -200,7 +205,7 @@ fi
 openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost \
     -addext subjectAltName=IP:127.0.0.1 -keyout key.pem -out cert.pem 2>/dev/null
 chmod 755 . files && chmod -R a+rX files
-begin_nginx() { # PORT, and the next one with TLS
+begin_nginx() { # PORT: serves at PORT, and with TLS at the next port
     port=$1
     cat >nginx.conf <<END
 daemon off; master_process off; pid $PWD/nginx.pid; error_log $PWD/nginx.log;

@@ -1,4 +1,5 @@
-// Configuration files: any bytes are read into options of each kind, or refused in words.
+// Configuration files: any bytes are read into the options of each command, or refused
+// with a message.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>

@@ -1,6 +1,6 @@
-// Fuzzing of decompression and of the cutting into chunks: the input is a file.
-// Chunks must be whole lines one behind the other, and be the same when reading
-// begins anew at the second.
+// Fuzzes decompression and the division into chunks: the input is a file. Chunks must be
+// whole lines, one after the other, and be the same when reading begins anew at the
+// second chunk.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdint.h>
@@ -14,7 +14,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { MAX_TEXT = 4 << 20 }; // a small input can be very much text
+enum { MAX_TEXT = 4 << 20 }; // a small input can decompress to very much text
 
 static void require(bool ok)
 {
@@ -22,7 +22,7 @@ static void require(bool ok)
         abort();
 }
 
-// Returns the sum of the text from the place on, or the negative error.
+// Returns the hash sum of the text from this place on, or the negative error.
 static int64_t read_from(struct source *s, struct source_place at,
                          struct source_place *ret_second)
 {
@@ -66,8 +66,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         .paths = &path, .n_paths = 1, .chunk_bytes = 100, .max_line_bytes = 10000};
     struct err e = {0};
     int rc = source_open(&s, &o, &e);
-    // Files that can never be text (empty, UTF-16, other kinds of files) are refused at
-    // once.
+    // Files that can never be text (empty, UTF-16, other kinds of files) are refused by
+    // source_open.
     require(rc == 0 || (rc == TUG_EDATA && e.text[0] != '\0'));
     if (rc == 0) {
         struct source_place second = SOURCE_START;

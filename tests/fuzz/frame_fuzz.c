@@ -1,9 +1,9 @@
-// Any bytes as the stream of a link. Cut anywhere, read through the input buffer or
-// straight into bodies, the same messages come out; refusals have a sentence, and nothing
-// is lost or touched twice.
+// Any bytes arrive as the stream of a link. Wherever the stream is cut, and whether it is
+// read through the input buffer or straight into bodies, the same messages come out.
+// Refusals have a sentence, and no byte is lost or read twice.
 //
-// The first byte says where the stream is cut and where bodies go; the rest is the
-// stream. Checksums are made right first, else nothing would ever pass them.
+// The first byte chooses where the stream is cut and where bodies are placed; the rest is
+// the stream. Checksums are corrected first, since otherwise no frame would pass them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdlib.h>
@@ -59,7 +59,7 @@ static bool message(void *ctx, struct van_message *m)
     return r->messages % 64 != 0;
 }
 
-// Returns what the reader said at the end.
+// Reads the whole stream in steps of `step` bytes. Returns the reader's last result.
 static int read_all(struct reading *r, const uint8_t *data, size_t n, size_t step)
 {
     struct err e = {0};
@@ -71,7 +71,7 @@ static int read_all(struct reading *r, const uint8_t *data, size_t n, size_t ste
             memcpy(direct, data, some);
             rc = frame_came(&r->reader, some, &e);
         } else {
-            char *copy = mem_alloc(some); // so that reading beyond it is seen
+            char *copy = mem_alloc(some); // so that sanitizers notice reading beyond it
             require(copy != NULL);
             memcpy(copy, data, some);
             rc = frame_read(&r->reader, copy, some, &e);
@@ -99,8 +99,8 @@ static int try_stream(const uint8_t *data, size_t n, size_t step, bool placed,
     return rc;
 }
 
-// Gives each frame of the stream, as far as its lengths lead, the checksum it should
-// have.
+// Corrects the checksum of each frame of the stream, as far as the lengths of the frames
+// lead.
 static void mend(uint8_t *data, size_t n)
 {
     while (n >= WIRE_FRAME_BYTES) {

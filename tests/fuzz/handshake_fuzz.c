@@ -1,8 +1,9 @@
-// Any bytes as what the other end of a link says during the handshake, to who listens and
-// to who knocks. Without the token no peer is let in or trusted, whatever it sends.
+// Any bytes arrive from the other end of a link during the handshake, at the end that
+// listens and at the end that connects. No peer without the token is admitted or trusted,
+// whatever it sends.
 //
-// The first byte: which end is tried, and whether the node is one that asks for a token;
-// the rest are the heads of the messages that come, each behind its length (2 bytes).
+// The first byte chooses the end that is tested, and whether the node requires a token;
+// the rest are the heads of the messages that arrive, each behind its length (2 bytes).
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -38,7 +39,8 @@ static bool numbers(void *ctx, uint8_t ret[MAC_BYTES])
     return true;
 }
 
-// The next message of the type, as if its frame were right.
+// Decodes the next message as this type, as if its frame were valid. Returns false if
+// none is left.
 static bool next(const uint8_t **data, size_t *size, uint16_t type, union wire_any *ret)
 {
     static struct wire_out o;
@@ -53,7 +55,7 @@ static bool next(const uint8_t **data, size_t *size, uint16_t type, union wire_a
     n = n < *size ? n : (uint16_t)*size;
     static const union wire_any zeros;
     o = o.head.data != NULL ? o : WIRE_OUT_INIT;
-    require(wire_encode(&o, type, 0, &zeros, false) == 0); // for a header
+    require(wire_encode(&o, type, 0, &zeros, false) == 0); // only for the header
     unsigned char header[WIRE_FRAME_BYTES];
     uint32_t head = n;
     memcpy(header, o.head.data, sizeof(header));
@@ -92,7 +94,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         require(challenge.nonce.n == MAC_BYTES && (challenge.token || open));
         if (!next(&data, &size, MSG_PROOF, &m) || handshake_proven(&h, &m.proof, &e) != 0)
             return 0;
-        require(!challenge.token && open); // nobody guesses a proof
+        require(!challenge.token && open); // no input can contain a valid proof
         handshake_end(&h, true, &trust);
         require(!l.believed || trust.role == WIRE_TOOL);
         require(wire_right(trust.role) > WIRE_FROM_KNOCK);
@@ -104,7 +106,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (!next(&data, &size, MSG_CHALLENGE, &m) ||
             handshake_challenged(&h, &m.challenge, &proof, &e) != 0)
             return 0;
-        require(open && proof.proof.n == 0); // nothing is shown to who has not shown it
+        // This end sends no proof to a peer that has not proven itself.
+        require(open && proof.proof.n == 0);
     }
     return 0;
 }

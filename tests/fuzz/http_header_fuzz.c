@@ -1,5 +1,5 @@
-// Headers of an answer of HTTP, a line each: texts stay texts, and nothing is a
-// number that was none.
+// Headers of an HTTP answer, one a line: values stay valid texts, and only numbers are
+// read as numbers.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>

@@ -1,9 +1,9 @@
-// A server of programs on tug/kvapp.h and tug/kvstore.h among workers, one whose session
-// is over, a tool and a stranger, which send it requests, answers and bytes of any kind:
-// it lives, gives all memory back, holds no more than it may, and answers whoever asks
-// well.
+// A server of programs on tug/kvapp.h and tug/kvstore.h gets requests, answers and any
+// bytes from workers, from a worker whose session has ended, from a tool and from a
+// stranger. It does not crash, gives all memory back, keeps no more than its budget, and
+// answers valid requests.
 //
-// Its customers are the default store, one that answers, one that takes messages by hand,
+// Its customers are the default store, one that answers, one that handles whole messages,
 // one that never answers, and a kvstore's server.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -24,7 +24,7 @@ static struct lone_node lone;
 static struct tug_kvstore_server kvs;
 static struct tug_kv_default *store;
 static uint64_t numbers[PEERS];
-static void *held[HELD_MAX]; // kept by the silent customer
+static void *held[HELD_MAX]; // messages that the customer without answers keeps
 static uint32_t n_held;
 
 static void work(void)
@@ -117,14 +117,16 @@ static uint64_t store_key(int64_t number)
     return hash_bytes(&number, sizeof(number), 0) >> 16;
 }
 
-// A head as workers send it, and elements that fit, as far as the bytes let them.
+// Returns a head as workers send it, and elements that fit it, unless the drawn bytes
+// change something.
 static struct wire_span kvs_words(uint8_t odd)
 {
     struct draw *d = &lone.w.d;
     static const uint32_t dtypes[] = {0, 0, 0, 1, 2, 4, 6, 3};
     struct kvs_head h = {.dtype = dtypes[odd & 1 ? draw_below(d, 8) : 0],
                          .coding = draw_below(d, 4),
-                         .rows = odd & 2 ? draw_below(d, 200) : 3, // as of the keys
+                         // The number of rows that the keys have.
+                         .rows = odd & 2 ? draw_below(d, 200) : 3,
                          .width = odd & 2 ? draw_below(d, 200) : 2,
                          .n = draw_below(d, 4),
                          .number = draw_below(d, 4),
@@ -143,7 +145,7 @@ static struct wire_span kvs_words(uint8_t odd)
     return (struct wire_span){p, bytes};
 }
 
-// The body of a request other than a push or pull.
+// Returns the body of a request that is neither a push nor a pull.
 static struct wire_span kvs_body(int32_t head, uint8_t odd)
 {
     static const char *const texts[] = {"sgd",
@@ -201,7 +203,8 @@ static void to_store(struct msg_app *m, uint8_t odd)
         m->lengths = m->body = (struct wire_span){0};
 }
 
-// A message of many fields costs many bytes: most have those that say something.
+// Draws a message. A message with many random fields would need many bytes of the input,
+// so most fields get valid values.
 static void draw_app(struct msg_app *m, uint8_t odd)
 {
     struct draw *d = &lone.w.d;
@@ -268,13 +271,13 @@ static void step(void)
         if (what > 200)
             lone_node_roster(&lone, true, what % 2 == 0);
         break;
-    default: // mostly of who may
+    default: // mostly requests of nodes that may send them
         send_app(what % 16 != 0 ? what / 16 % 2 : peer);
     }
     run_for(100000);
 }
 
-// Both workers have said hello to the kvstore; its mode is the first byte's.
+// Both workers say hello to the kvstore; the first byte chooses its mode.
 static void open_stores(void)
 {
     struct kvs_hello hello = {.async = draw_byte(&lone.w.d) & 1, .workers = 2};
@@ -288,7 +291,7 @@ static void open_stores(void)
         peer_send(&lone.w.peers[peer], MSG_APP, 1, &m);
         run_for(MILLIS);
     }
-    for (int64_t i = 0; i < 3; i++) { // keys 0 to 2; the last one is not made
+    for (int64_t i = 0; i < 3; i++) { // keys 0 to 2; key 2 is not made
         float words[sizeof(struct kvs_head) / sizeof(float) + 6] = {0};
         struct kvs_head h = {.rows = 3, .width = 2, .number = i, .sparse = i == 2};
         uint64_t key = store_key(i);
@@ -306,7 +309,7 @@ static void open_stores(void)
     require(kvs.values.by_key.n == 3);
 }
 
-// A valid request is answered; a server that has ended is not asked.
+// Checks that a valid request is answered. A server that has ended is not asked.
 static void ask_well(void)
 {
     uint64_t before = lone.w.heard[MSG_APP];

@@ -1,11 +1,12 @@
-// Random valid frames against real processes, a scheduler and a server, from strangers
-// and from peers with the cluster's token: they live, without a word of a sanitizer, and
-// go on answering an honest client and an honest tool.
+// Sends random valid frames to real processes, a scheduler and a server, from strangers
+// and from peers with the cluster's token. The processes must not crash, no sanitizer may
+// report anything, and an honest client and an honest tool must still get answers.
 //
-//   fuzz_network [--seconds N] [--seed N]      N seconds (4), the frames of a seed (1)
+// Usage: fuzz_network [--seconds N] [--seed N]: runs for N seconds (4), with the frames
+// of a seed (1).
 //
-// Left out is what ends a cluster when it is told to by who may: STOP, RUN_OVER, LEAVE, a
-// driver's PASS; and files outside of the test's folder.
+// Messages that end a cluster when an authorised peer sends them are left out: STOP,
+// RUN_OVER, LEAVE, and a driver's PASS. So are files outside of the test's folder.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/servers.h"
@@ -39,7 +40,7 @@ static const char *const texts[] = {"name=t1",
                                     "t1",
                                     NULL};
 
-// The bytes of this round.
+// The random bytes of this round.
 static uint8_t bytes[BYTES];
 
 static struct draw draw_round(void)
@@ -61,7 +62,7 @@ struct attacker {
     struct draw *d;
     bool open[LINKS];
     uint64_t asked;
-    enum wire_role joined; // WIRE_NOBODY: it has not
+    enum wire_role joined; // the role as which it has joined; WIRE_NOBODY before
     uint8_t secret[MAC_BYTES];
 };
 
@@ -164,8 +165,8 @@ static void join(struct attacker *a, int i, enum wire_role role)
         (void)van_send(a->van, a->links[i], MSG_JOIN, 1, &m, NULL);
 }
 
-// A process of the role: links to scheduler and server, hello, perhaps a place in the
-// cluster, and then whatever comes.
+// Plays a process of this role: it connects to the scheduler and the server, says hello,
+// may join the cluster, and then sends random frames.
 static void attack_as(enum wire_role role)
 {
     struct node n;
@@ -226,7 +227,7 @@ static void write_frame(int fd, struct draw *d, uint16_t type)
         char *body = mem_alloc(o.body_bytes + 1);
         require(body != NULL);
         wire_copy_body(&o, body);
-        if (draw_below(d, 16) == 0) // a bit of it is another
+        if (draw_below(d, 16) == 0) // flips one bit of the frame
             o.head.data[draw_byte(d) % o.head.len] ^= (char)(1 << draw_below(d, 8));
         (void)send(fd, o.head.data, o.head.len, MSG_NOSIGNAL | MSG_DONTWAIT);
         (void)send(fd, body, o.body_bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -236,7 +237,7 @@ static void write_frame(int fd, struct draw *d, uint16_t type)
     buf_free(&o.head);
 }
 
-// Frames without a handshake, or in the middle of one.
+// Sends frames without a handshake, or in the middle of one.
 static void attack_as_stranger(const char *address)
 {
     struct draw d = draw_round();

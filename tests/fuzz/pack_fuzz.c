@@ -1,4 +1,5 @@
-// Any bytes as packed keys: refused, or read, and then packed and read back the same.
+// Any bytes as packed keys are refused, or read; keys that were read are packed and read
+// again to the same keys.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdint.h>
@@ -28,7 +29,7 @@ static void check_again(const uint64_t *keys, size_t n)
     buf_free(&b);
 }
 
-// The first two bytes say how many keys.
+// The first two bytes are the number of keys.
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     uint16_t n;

@@ -1,5 +1,5 @@
-// Fuzzing of the criteo reader. Opening one computes tables, so the two
-// that differ are kept.
+// Fuzzes the criteo reader. Opening a reader computes tables, so one reader is kept for
+// each of the two variants.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "reader_fuzz.h"

@@ -1,4 +1,4 @@
-// Fuzzing of the csv reader: header and lines.
+// Fuzzes the csv reader: its header and its lines.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "reader_fuzz.h"

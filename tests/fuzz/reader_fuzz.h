@@ -1,4 +1,4 @@
-// Shared by the fuzz targets of the readers: the input is a text; each of its lines is
+// Used by the fuzz targets of all readers: the input is a text; each of its lines is
 // read, and the example is checked.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -21,7 +21,7 @@ static inline void require(bool ok)
         abort();
 }
 
-// For a line that was read: checks the NUL behind each text.
+// Checks a line that was read: a NUL must stand behind each text.
 static inline void check_columns(const struct reader *r,
                                  const struct reader_layout *layout, const char *line,
                                  size_t len)
@@ -61,7 +61,8 @@ static inline void check_examples(const struct reader *r, const struct examples 
     }
 }
 
-// The line in memory of its own, so that reading beyond the padding is seen.
+// Reads a line, in memory of its own, so that sanitizers notice reading beyond the
+// padding.
 static inline void fuzz_line(struct reader *r, const struct reader_layout **layout,
                              const char *line, size_t len, bool header,
                              struct examples *x)
@@ -111,7 +112,7 @@ static inline bool decide(struct reader *r, const char *text, size_t len)
     return rc == 0;
 }
 
-// The first byte chooses options, the rest is the text.
+// Fuzzes a reader: the first byte of `data` chooses options, and the rest is the text.
 static inline void fuzz_reader(struct reader_options o, const uint8_t *data, size_t size)
 {
     struct reader *r = NULL;

@@ -1,4 +1,4 @@
-// Fuzzing of the libffm reader.
+// Fuzzes the libffm reader.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "reader_fuzz.h"

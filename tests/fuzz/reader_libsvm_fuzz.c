@@ -1,4 +1,4 @@
-// Fuzzing of the libsvm reader.
+// Fuzzes the libsvm reader.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "reader_fuzz.h"

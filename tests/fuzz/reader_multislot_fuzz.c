@@ -1,5 +1,5 @@
-// Fuzzing of the multislot reader. The first line is the text of the slots, in the place of
-// an option; where it says none, the rest is read by usual ones.
+// Fuzzes the multislot reader. The first line is the description of the slots, in place
+// of the option --slots; if it is not valid, the rest is read with the usual slots.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "reader_fuzz.h"
@@ -11,7 +11,8 @@ static struct reader *open_reader(struct reader_options *o, const char *slots)
 {
     struct reader *r = NULL;
     struct err e;
-    // Only texts with a colon: one without is the name of a file.
+    // Only texts with a colon are used as slots: a text without one is the name of a
+    // file.
     o->slots = strchr(slots, ':') != NULL ? slots : usual;
     int rc = reader_open(&r, o, &e);
     require(rc == 0 || rc == TUG_EUSAGE);
@@ -22,7 +23,7 @@ static struct reader *open_reader(struct reader_options *o, const char *slots)
     return r;
 }
 
-// Lines of these slots for a model of the usual ones, too.
+// Reads lines with these slots for a model that has the usual slots, too.
 static void read_for_model(struct reader_options o, const char *text, size_t len)
 {
     struct reader_options of_model = {.format = "multislot", .slots = usual};

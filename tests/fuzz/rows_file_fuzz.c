@@ -1,5 +1,6 @@
-// Any bytes as a file of rows: refused by name, or read, and then a second time the same
-// way. Reads it once more with all checksums corrected, as a forger would.
+// Any bytes as a file of rows are refused with the file's name, or read; a second reading
+// gives the same. The input is then read again with all checksums corrected, as a forger
+// would do it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -62,8 +63,8 @@ static void read_file(const uint8_t *data, size_t size)
     close(fd);
 }
 
-// Corrects a partition's blocks from `at` on: their checksums, and their entries in the
-// directory.
+// Corrects the checksums of a partition's blocks from `at` on, and the blocks' entries in
+// the directory.
 static void seal_partition(uint8_t *bytes, uint64_t end, struct rows_entry *x)
 {
     uint64_t at = x->at;

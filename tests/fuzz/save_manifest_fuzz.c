@@ -1,6 +1,6 @@
-// Manifests of saves: any bytes are read, or refused in words that name the file. Valid
-// JSON is read once more with the checksum corrected, as a forger would, and written
-// again: the contents must be the same.
+// Manifests of saves: any bytes are read, or refused with a message that names the file.
+// Valid JSON is read once more with the checksum corrected, as a forger would do it, and
+// written again: the contents must be the same.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -14,7 +14,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static char dir[40]; // in memory where that is possible: what is written is synced
+static char dir[40]; // in memory if possible, since written files are synced
 
 static void require(bool ok)
 {

@@ -1,5 +1,5 @@
-// Saves' descriptions of their runs: any text is read, or refused with a sentence that
-// names the manifest.
+// Descriptions of runs in saves: any text is read, or refused with a sentence that names
+// the manifest.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdint.h>
@@ -18,7 +18,7 @@ static void require(bool ok)
         abort();
 }
 
-// A description that was read can be used: by the model, by the reader, for another save.
+// Uses a description that was read: for a model, for a reader, and for another save.
 static void use(const struct saved_run *x)
 {
     struct model model;

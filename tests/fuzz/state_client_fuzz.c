@@ -1,5 +1,5 @@
-// A worker's client under a scheduler and servers that answer what they like, or nothing:
-// it lives, answers go to those who asked, and every request is over by its deadline.
+// A worker's client, whose scheduler and servers send anything, or nothing. It does not
+// crash, answers reach the requests that asked, and every request ends by its deadline.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -26,7 +26,7 @@ static struct client *c;
 static struct van *van;
 static struct save_manifest manifest;
 
-// The memory of a request, until it is done.
+// The memory of a request until the request is done.
 static struct open {
     client_ts ts;
     uint64_t keys[KEYS], sum;
@@ -100,7 +100,7 @@ static void welcome(struct peer *p)
     peers_run(&w, MILLIS);
 }
 
-// Answers to the last question, as they should be, but for what a byte changes.
+// Answers the last request correctly, except for what a drawn byte changes.
 static void answer(struct peer *p)
 {
     struct draw *d = &w.d;
@@ -330,7 +330,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         welcome(&w.peers[1 + i]);
     for (int i = 0; i < 100 && w.d.left > 0; i++)
         step();
-    // Nobody answers any more.
+    // From now on, no server answers.
     peers_run(&w, 700 * SECOND_NS);
     look();
     require(client_in_flight(c) == 0);

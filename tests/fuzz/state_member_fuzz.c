@@ -1,6 +1,6 @@
-// A node's member under a scheduler that says what it likes, with other nodes that greet
-// it: it lives, keeps a roster that makes sense, answers each question of its node at
-// most once, and is over or ready in the end, not in between.
+// A node's member, whose scheduler sends anything, while other nodes greet it. It does
+// not crash, keeps a valid roster, answers each question of its node at most once, and in
+// the end has either left or ended.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -45,7 +45,7 @@ static void view(void *ctx, const struct msg_view *v)
     (void)ctx, (void)v;
 }
 
-// The member's own facts.
+// What the member tells its node.
 
 static void opened(void *ctx, van_link link, bool accepted, uint64_t now)
 {
@@ -75,7 +75,7 @@ static uint64_t tick(void *ctx, uint64_t now)
     return member_tick(m, now);
 }
 
-// Its node's requests.
+// The requests of the member's node.
 
 static const uint16_t questions[ASKED] = {MSG_LEASE, MSG_PASS_WANTED, MSG_CUT, MSG_DATA};
 
@@ -196,7 +196,7 @@ static void step(void)
     case 8:
         peer_send_drawn(p, NULL, 0);
         break;
-    case 9: // the answer that is waited for, of some type
+    case 9: // an answer of a random type to the pending request
         for (uint64_t request = s->asked > 1 ? s->asked - 1 : 0; request < s->asked + 2;
              request++) {
             union wire_any a;
@@ -245,7 +245,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         let_in();
     for (int i = 0; i < 120 && w.d.left > 0; i++)
         step();
-    // Nobody says anything any more: then it is over, and so are all questions.
+    // From now on, no node sends anything: the member must end, and so must all its
+    // questions.
     peers_run(&w, 200 * SECOND_NS);
     require(member_ended(m, NULL) || member_left(m));
     for (int i = 0; i < ASKED; i++)

@@ -1,6 +1,6 @@
-// The scheduler among strangers, tools, and nodes that have joined and then say what they
-// like, while time goes on: it lives, holds no more memory than it gives back, does not
-// work without an end, and answers an honest tool until its cluster is over.
+// The scheduler gets messages from strangers, from tools, and from nodes that have joined
+// and then send anything, while time passes. It does not crash, gives all memory back,
+// does not work without end, and answers an honest tool until its cluster has ended.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -13,7 +13,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static struct peers w;
 
-// HELLO in place of STOP, by which the cluster would be over soon.
+// The types that are sent, with HELLO in place of STOP, which would end the cluster too
+// soon.
 static const uint16_t asked[] = {
 #define TO_SCHEDULER(NAME, name) MSG_##NAME,
 #define TO_DOOR(NAME, name) MSG_##NAME == MSG_STOP ? MSG_HELLO : MSG_##NAME,
@@ -133,7 +134,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     scheduler_serve(s, v, address);
     static const enum wire_role roles[] = {WIRE_OPERATOR, WIRE_WORKER, WIRE_SERVER,
                                            WIRE_TOOL};
-    uint8_t who = draw_byte(&w.d); // two of them are something less than operators
+    uint8_t who = draw_byte(&w.d); // two of the roles have fewer rights than operators
     sim_van_role(w.peers[1].van, roles[who % 4]);
     sim_van_role(w.peers[2].van, roles[who / 4 % 4]);
     for (int i = 0; i < 120 && w.d.left > 0; i++)

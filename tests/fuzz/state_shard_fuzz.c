@@ -1,9 +1,9 @@
-// A server's loop among workers, tools, sessions that are over and strangers, and under a
-// scheduler that says what it likes, while time goes on: it lives, gives all memory back,
-// does not work without an end, and answers an honest tool.
+// A server's loop gets messages from workers, tools, sessions that have ended and
+// strangers, and its scheduler sends anything, while time passes. The loop does not
+// crash, gives all memory back, does not work without end, and answers an honest tool.
 //
-// Its tables are of every mode and of several accessors, so that what is sent finds
-// something. Saves go to a directory that there is not.
+// Its tables have every mode and several accessors, so that messages find tables that
+// fit. Saves go to a directory that does not exist.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -17,8 +17,8 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { BITS = 3, ME = 8, OTHER = 10, WORKER = 9, WIDTH = 2, NUMBERS = 6 };
-// The fuzzer's nodes: two workers, one whose session is over, a tool, a stranger, and the
-// scheduler.
+// The fuzzer's nodes: two workers, a worker whose session has ended, a tool, a stranger,
+// and the scheduler.
 enum { FIRST, SECOND, DEAD, TOOL, STRANGER, SCHEDULER };
 
 static struct peers w;
@@ -44,7 +44,7 @@ static const uint16_t asked[] = {
 #include "wire/messages.def"
 };
 
-// A roster as it should be, but for what a careless byte changes.
+// Sends a valid roster, except for what the byte `odd` changes.
 static void send_roster(uint64_t epoch, uint8_t odd)
 {
     struct buf nodes = BUF_INIT(WIRE_BYTES_MAX);
@@ -69,7 +69,7 @@ static void send_roster(uint64_t epoch, uint8_t odd)
     peers_run(&w, MILLIS);
 }
 
-// The first three always; the others, if they are wanted.
+// Makes the first three tables, and the others if a drawn byte asks for them.
 static void make_tables(void)
 {
     static const char *const settings[] = {"name=t0;dim=2;rule=sum",
@@ -93,7 +93,7 @@ static void greet(int peer, uint32_t node, uint64_t session)
     peer_greet(&w.peers[peer], "sim://shard", node, session);
 }
 
-// Pushes and pulls that fit, as far as the bytes let them.
+// Sends pushes and pulls that fit the table, unless the drawn bytes change something.
 static void push_or_pull(struct peer *p)
 {
     struct draw *d = &w.d;
@@ -123,7 +123,7 @@ static void push_or_pull(struct peer *p)
     peer_send(p, push ? MSG_PUSH : MSG_PULL, draw_byte(d), &m);
 }
 
-// Admin operations and saves with numbers that are new.
+// Sends admin operations and saves with new numbers.
 static void operate(struct peer *p)
 {
     struct draw *d = &w.d;
@@ -219,7 +219,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     w.d.bits = BITS;
     w.d.texts = texts;
     require(van_listen(w.peers[SCHEDULER].van, "sim://scheduler", address, NULL) == 0);
-    sim_van_role(w.peers[FIRST].van, WIRE_WORKER); // others are operators
+    sim_van_role(w.peers[FIRST].van, WIRE_WORKER); // the other peers are operators
     sim_van_role(w.peers[TOOL].van, WIRE_TOOL);
     sim_van_role(w.peers[STRANGER].van, WIRE_TOOL);
     struct shard_options o = {.member = {.cluster = 77,

@@ -1,5 +1,6 @@
-// Settings of tables: any text is read, or refused in words that name the line. Settings
-// that were read can be checked, and print as a text that parses to the same.
+// Settings of tables: any text is read, or refused with a message that names the line.
+// Settings that were read can be checked, and are printed as a text that is read to the
+// same settings.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>

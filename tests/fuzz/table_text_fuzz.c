@@ -1,5 +1,5 @@
-// Any bytes as text of a table, ours and Paddle's: refused with file and line, or read;
-// rows that were read are exported and read back equal.
+// Any bytes as text of a table, in tug's format and in Paddle's, are refused with file
+// and line, or read; rows that were read are exported and read back to equal rows.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdlib.h>

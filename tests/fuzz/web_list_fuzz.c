@@ -1,5 +1,5 @@
-// Lists of files as servers send them: XML of S3 (first byte 'x') and JSON of WebHDFS.
-// Any bytes give a list of usable names, or are refused.
+// Lists of files as web servers send them: XML of S3 (first byte 'x') and JSON of
+// WebHDFS. Any bytes give a list of usable names, or are refused.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -35,7 +35,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int rc = data[0] == 'x' ? s3_parse_list(text, size - 1, &page, take_key, &letters, &e)
                             : webhdfs_parse_list(text, size - 1, take_name, &letters, &e);
     assert(rc == 0 || (rc == TUG_EDATA && e.text[0] != '\0'));
-    assert(letters <= size); // nothing is longer than what it was made of
+    assert(letters <= size); // the names are no longer than the input that they come from
     if (data[0] == 'x' && rc == 0)
         assert(!page.truncated || page.next[0] != '\0');
     return 0;

@@ -1,6 +1,5 @@
-// Any bytes as what a peer sends: frames one behind the other are refused, or decoded
-// into messages that are encoded to the same bytes again. Lists of records in them are
-// walked to their end.
+// Any bytes from a peer: consecutive frames are refused, or decoded into messages that
+// are encoded to the same bytes again. Lists of records in them are read to their end.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdint.h>
@@ -28,7 +27,7 @@ static void *copy_of(const void *bytes, size_t n)
     return copy;
 }
 
-// Reads the bytes as each list of records.
+// Reads the bytes as a list of each kind of record.
 #define RECORD(NAME, name, about)                                                        \
     static void walk_##name(const void *bytes, uint32_t n)                               \
     {                                                                                    \
@@ -59,7 +58,7 @@ static void encode_again(const struct wire_frame *f, const union wire_any *m,
     buf_free(&o.head);
 }
 
-// The checksum made right, so that the decoder has to look at what is behind it.
+// Corrects the checksum, so that the decoder has to examine what follows it.
 static void seal(unsigned char *header, const void *head, size_t n)
 {
     enum { AT_CHECKSUM = 40 };
@@ -67,7 +66,7 @@ static void seal(unsigned char *header, const void *head, size_t n)
     memcpy(header + AT_CHECKSUM, &sum, sizeof(sum));
 }
 
-// Returns the size of the frame at the front; 0 if there is none.
+// Reads the frame at the beginning and returns its size; 0 if there is none.
 static size_t read_frame(const uint8_t *data, size_t size, bool sealed)
 {
     struct wire_frame f;

@@ -1,7 +1,6 @@
 #!/bin/sh
-# Installs into an empty prefix, then builds and runs a program against it in both ways that the
-# documentation offers: pkg-config and find_package.
-# SPDX-License-Identifier: Apache-2.0
+# Installs into an empty prefix. Then builds and runs a program with the installed library
+# in both ways that the documentation offers: pkg-config and find_package.
 set -eu
 build=$1
 cc=$2
@@ -14,8 +13,7 @@ lib=$(dirname "$(find "$tmp/prefix" -name libtug.so)")
 
 export PKG_CONFIG_PATH="$lib/pkgconfig"
 version=$(pkg-config --modversion tug)
-# Unquoted on purpose: pkg-config prints several words.
-# shellcheck disable=SC2046
+# The command is unquoted on purpose, since pkg-config prints several words.
 "$cc" -Wall -Wextra -Werror -o "$tmp/shared" "$here/user.c" $(pkg-config --cflags --libs tug)
 LD_LIBRARY_PATH="$lib" "$tmp/shared" "$version"
 
@@ -24,7 +22,8 @@ LD_LIBRARY_PATH="$lib" "$tmp/shared" "$version"
     -L"$lib" -Wl,-Bstatic -ltug -Wl,-Bdynamic $(pkg-config --static --libs-only-l tug | sed 's/-ltug//') -pthread
 "$tmp/static" "$version"
 
-# A C++ program on ps-lite's names, alone in its cluster; without the flags it does not compile.
+# A C++ program with ps-lite's names runs alone in its cluster; without the flags of
+# tug-ps it does not compile.
 if command -v c++ >/dev/null; then
     # shellcheck disable=SC2046
     c++ -std=c++11 -Wall -Wextra -Werror -o "$tmp/pslite" "$here/pslite.cc" $(pkg-config --cflags --libs tug-ps)
@@ -53,7 +52,7 @@ if [ -x "$build/tug" ]; then
         done
         test -s "$share/man/man1/tug-train.1"
     fi
-    # What installed headers cite is installed.
+    # Files that installed headers cite are installed, too.
     test -s "$share/doc/tug/kvapp.md"
     test -s "$share/doc/tug/from-ps-lite.md"
     ! grep -rnE '(^|[^/])docs/' "$tmp/prefix/include" || { echo "a header cites what is not installed"; exit 1; }

@@ -1,5 +1,5 @@
-// A program of someone else's, written for ps-lite. It has a global variable of a name that
-// the library uses inside.
+// A program of a user, written for ps-lite. It has a global variable with a name that the
+// library uses inside.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "ps/ps.h"

@@ -1,4 +1,4 @@
-// A program of someone else's: sees the installed headers and library only.
+// A program of a user: it sees only the installed headers and the library.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include <tug/table.h>
 #include <tug/tug.h>
 
-// A cluster within this process, and a row of a table on it.
+// Opens a cluster within this process, and pushes and pulls a row of a table.
 static int push_and_pull(void)
 {
     struct tug_client_options o = {.local_loops = 1, .wait_seconds = 30};

@@ -1,4 +1,5 @@
-// The heap of a server of ps/ps.h: what malloc adds gets huge pages, once the library has looked.
+// The heap of a server of ps/ps.h: memory that malloc adds gets huge pages once the
+// library has asked for them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <fstream>
@@ -8,7 +9,7 @@
 namespace
 {
 
-// Whether the mapping of an address is marked as one of huge pages ("hg").
+// Whether the mapping of an address is marked for huge pages ("hg").
 bool IsMarked(const void *where)
 {
     const uintptr_t at = reinterpret_cast<uintptr_t>(where);
@@ -34,14 +35,15 @@ int main()
         std::puts("skipped: a kernel without huge pages");
         return 77;
     }
-    heap.look(); // not asked for: nothing happens
+    heap.look(); // huge pages were not asked for, so nothing happens
     ps::Heap::keep_arrays();
     std::unique_ptr<char[]> before(new char[1 << 20]);
     CHECK(!IsMarked(before.get()));
     heap.ask_for_huge_pages();
     std::unique_ptr<char[]> first(new char[1 << 28]), far(new char[MORE_THAN_FIRST]);
     CHECK(IsMarked(first.get() + (1 << 27)));
-    CHECK(!IsMarked(far.get() + MORE_THAN_FIRST - 1)); // behind what was asked for
+    // This memory lies behind the part that was marked.
+    CHECK(!IsMarked(far.get() + MORE_THAN_FIRST - 1));
     heap.look();
     CHECK(IsMarked(far.get() + MORE_THAN_FIRST - 1));
     return 0;

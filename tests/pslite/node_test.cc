@@ -1,9 +1,10 @@
-// Facts about its node that a program on ps-lite's names gets: its port, whether it
-// replaces a dead one (is_recovery), PS_VERBOSE, and that other settings of ps-lite's are
-// not read.
+// What a program with ps-lite's names learns about its node: its port, whether it
+// replaces a dead one (is_recovery), PS_VERBOSE, and that tug ignores other settings of
+// ps-lite.
 //
-// Without DMLC_ROLE it is the test: a cluster of Unix sockets and TCP by tug launch, then one by
-// hand, in which a worker dies and another takes its place.
+// Without DMLC_ROLE, this program is the test: it starts a cluster with Unix sockets and
+// TCP by tug launch, and then one by hand, in which a worker dies and another takes its
+// place.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <arpa/inet.h>
@@ -19,7 +20,7 @@
 namespace
 {
 
-std::string path; // of this program
+std::string path; // path of this program
 
 bool Listens(int port)
 {
@@ -40,7 +41,7 @@ void Serve()
     ps::RegisterExitCallback([server] { delete server; });
 }
 
-// One of a pool's threads, which drops what is thrown there.
+// Pushes infinity in a thread that ignores exceptions, as a pool's thread may.
 void PushInfinity(ps::KVWorker<float> *kv)
 {
     std::thread drops([kv] {
@@ -59,10 +60,10 @@ void Work(const std::string &part)
     std::vector<float> sum = {0};
     if (part == "first")
         raise(SIGKILL);
-    if (part == "second") { // it is there before the other one comes
+    if (part == "second") { // this worker has joined before the other one pushes
         kv.Wait(kv.Push(keys, {1}));
     } else if (part == "others") {
-        while (sum[0] < 1) // of the second
+        while (sum[0] < 1) // waits for the push of the second worker
             kv.Wait(kv.Pull(keys, &sum));
     } else {
         kv.Wait(kv.Push(keys, {1}));
@@ -126,7 +127,7 @@ void OneTakesADeadOnesPlace()
     CHECK(EndedWell(scheduler));
 }
 
-// Counts the lines that have the text.
+// Counts the lines that contain the text.
 int Lines(const std::string &file, const std::string &text)
 {
     std::ifstream in(file);
@@ -152,8 +153,9 @@ void LogsTell(const std::string &tug)
     CHECK_EQ(Lines(file, "the scheduler is connected to 1 workers and 1 servers"), 1);
     CHECK_EQ(Lines(file, "is connected to others"), 2);
     CHECK_EQ(Lines(file, "is stopped"), 3);
-    CHECK_EQ(Lines(file, "9 => 2. Meta: request=1, timestamp=0"), 1); // as it is sent
-    CHECK_EQ(Lines(file, "9 => 8. Meta: request=1, timestamp=0"), 1); // as it comes
+    CHECK_EQ(Lines(file, "9 => 2. Meta: request=1, timestamp=0"), 1); // the sender's line
+    // The receiver's line.
+    CHECK_EQ(Lines(file, "9 => 8. Meta: request=1, timestamp=0"), 1);
     CHECK_EQ(Lines(file, "8 => 9. Meta: request=0, timestamp=0"), 1);
     CHECK_EQ(Lines(file, "PS_RESEND is not read"), 3);
     CHECK_EQ(Lines(file, "DMLC_PS_VAN_TYPE"), 0);

@@ -1,8 +1,9 @@
-// A program in the form of 2015 to 2017, before ps-lite had customers: KVWorker(app), Start(),
-// Barrier(group), Finalize(); and what such programs take from the headers beside it: queues,
-// sorts, matches. Classes of its own override Process.
+// A program in the style of 2015 to 2017, before ps-lite had customers: KVWorker(app),
+// Start(), Barrier(group), Finalize(); and functions that such programs use from the
+// headers beside it: queues, sorts, matches. Its own classes override Process.
 //
-// Without DMLC_ROLE it is the test, which starts scheduler, server and two workers by tug launch.
+// Without DMLC_ROLE, this program is the test, which starts a scheduler, a server and two
+// workers by tug launch.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "ps/ps.h"
@@ -18,7 +19,7 @@
 namespace
 {
 
-enum { kTalk = 1, kByHand = 2, kCounted = 3 }; // apps; 0 is the sums
+enum { kTalk = 1, kByHand = 2, kCounted = 3 }; // apps; app 0 adds values
 
 template <typename Base> struct Counted : Base {
     template <typename... Args> explicit Counted(Args... args) : Base(args...)
@@ -34,7 +35,8 @@ template <typename Base> struct Counted : Base {
     std::atomic<int> seen{0}, requests{0}, bytes{0};
 };
 
-void Double(const ps::KVMeta &meta, const ps::KVPairs<int> &data, ps::KVServer<int> *server)
+void Double(const ps::KVMeta &meta, const ps::KVPairs<int> &data,
+            ps::KVServer<int> *server)
 {
     ps::KVPairs<int> answer;
     CHECK(!data.keys.empty()) << "no keys";
@@ -48,7 +50,8 @@ void Serve()
 {
     ps::KVServerDefaultHandle<float> sums;
     ps::KVServer<float> server(0);
-    server.set_request_handle(sums); // a copy that shares its store
+    // The handler is copied, and both copies share the store.
+    server.set_request_handle(sums);
     Counted<ps::SimpleApp> talk(kTalk);
     talk.set_request_handle([](const ps::SimpleData &d, ps::SimpleApp *app) {
         CHECK_NE(d.head, 66) << "head 66 throws";
@@ -110,7 +113,8 @@ void Work()
     counted.Wait(counted.Push(keys, {5, 6}));
     counted.Wait(counted.Pull(keys, &doubled));
     CHECK(doubled[0] == 2 && doubled[1] == 4);
-    CHECK_EQ(counted.seen, 200); // a request each, whatever the number of servers
+    // One request for each call, whatever the number of servers.
+    CHECK_EQ(counted.seen, 200);
     CHECK_EQ(counted.bytes, 8);
 
     ps::Customer hand(kByHand, [](const ps::Message &) {});
@@ -169,8 +173,8 @@ void CheckMatches()
     const struct {
         ps::AssignOp op;
         int want;
-    } ops[] = {{ps::PLUS, 18}, {ps::MINUS, 6},  {ps::TIMES, 72}, {ps::DIVIDE, 2},
-               {ps::AND, 4},   {ps::OR, 14},    {ps::XOR, 10},   {ps::ASSIGN, 6}};
+    } ops[] = {{ps::PLUS, 18}, {ps::MINUS, 6}, {ps::TIMES, 72}, {ps::DIVIDE, 2},
+               {ps::AND, 4},   {ps::OR, 14},   {ps::XOR, 10},   {ps::ASSIGN, 6}};
     for (const auto &one : ops) {
         int left = 12;
         ps::AssignFunc(6, one.op, &left);
@@ -207,9 +211,9 @@ int main(int argc, char **argv)
         CheckSorts();
         CheckMatches();
         CheckNames();
-        const std::string command = std::string(argc > 1 ? argv[1] : "tug") +
-                                    " launch --cluster older --servers 1 --workers 2 -- " +
-                                    argv[0] + " 2>&1";
+        const std::string command =
+            std::string(argc > 1 ? argv[1] : "tug") +
+            " launch --cluster older --servers 1 --workers 2 -- " + argv[0] + " 2>&1";
         return std::system(command.c_str()) != 0; // NOLINT: it is what is tested
     }
     ps::StartAsync("older");

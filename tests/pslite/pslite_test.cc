@@ -1,7 +1,8 @@
-// A program on ps-lite's names ("ps/ps.h"), in C++11: scheduler, two servers and two workers
-// with two customers each, as processes that are started by DMLC_* as ps-lite's are.
+// A program with ps-lite's names ("ps/ps.h"), in C++11: a scheduler, two servers, and two
+// workers with two customers each, as processes that are started by DMLC_* variables as
+// in ps-lite.
 //
-// Without DMLC_ROLE it is the test that starts them.
+// Without DMLC_ROLE, this program is the test that starts these processes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <arpa/inet.h>
@@ -25,7 +26,7 @@ enum {
 }; // apps
 enum { kServers = 2, kWorkers = 2, kCustomers = 2, kKeys = 1000 };
 
-// What every program brings along, by ps-lite's headers alone.
+// Programs rely on these standard headers, which ps-lite's headers include.
 std::unordered_map<int, ps::KVPairs<float>> seen;
 std::atomic<int> talks{0}, exits{0};
 std::queue<int> nothing;
@@ -36,7 +37,7 @@ void SayWho(const ps::KVMeta &meta, const ps::KVPairs<float> &data,
             ps::KVServer<float> *server)
 {
     ps::KVPairs<float> answer;
-    seen[meta.sender] = data; // kept beyond the handler
+    seen[meta.sender] = data; // a copy that is used after the handler
     if (meta.pull) {
         answer.keys = data.keys;
         answer.vals.resize(data.keys.size(), static_cast<float>(ps::MyRank()));
@@ -44,7 +45,7 @@ void SayWho(const ps::KVMeta &meta, const ps::KVPairs<float> &data,
     server->Response(meta, answer);
 }
 
-// Handlers as ps-lite's programs have them: what a worker sends may make them throw.
+// Handlers as in programs for ps-lite: requests of workers may make them throw.
 
 void SumUnchecked(const ps::KVMeta &meta, const ps::KVPairs<double> &data,
                   ps::KVServer<double> *server)
@@ -91,7 +92,7 @@ void AnswerByHand(const ps::Message &m)
              static_cast<int>(m.meta.body.size()) + m.meta.data_size);
 }
 
-// A message to an app that this process does not have is taken by hand and answered.
+// Takes a message for an app that this process does not have, and answers it.
 void TakeStray()
 {
     ps::Message m;
@@ -129,7 +130,7 @@ void Serve()
         TakeStray();
 }
 
-// Workers: each function is one customer's.
+// Workers: each function is run by one customer.
 
 std::vector<ps::Key> Keys(int customer)
 {
@@ -171,14 +172,15 @@ void CheckSums(ps::KVWorker<float> *kv, int customer)
     ps::SArray<ps::Key> cached({ps::Key(1), ps::Key(5)});
     ps::SArray<int> each({1, 2}), lengths;
     ps::SArray<float> three({1.0f, 2.0f, 3.0f}), pulled;
-    cached[0] += 100 * static_cast<ps::Key>(1 + 2 * ps::MyRank() + customer); // its own
+    // Each customer has keys of its own.
+    cached[0] += 100 * static_cast<ps::Key>(1 + 2 * ps::MyRank() + customer);
     cached[1] += cached[0];
     kv->Wait(kv->ZPush(cached, three, each, 0, nullptr, 7));
     kv->Wait(kv->ZPull(cached, &pulled, &lengths));
     CHECK(pulled.size() == 3 && pulled[2] == 3 && lengths.size() == 2 && lengths[1] == 2);
 }
 
-// Customer 1 goes through barriers that customer 0 never comes to.
+// Customer 1 passes barriers that customer 0 never reaches.
 void CheckBarriers(int customer)
 {
     for (int i = 0; i < 3 * customer; ++i)
@@ -227,7 +229,7 @@ void CheckWide(int customer)
     CHECK_EQ(got, std::vector<double>({0.125}));
 }
 
-// Failures are exceptions, and nothing else is lost.
+// Failures throw exceptions, and other requests are not affected.
 void CheckErrors(int customer)
 {
     ps::KVWorker<float> kv(kStore, 100 + customer), other(kWide, 200 + customer);
@@ -241,7 +243,7 @@ void CheckErrors(int customer)
             kv.Push({1, 2}, {1, 1, 1});
         },
         [&] { kv.Wait(999); },
-        [&] { other.Wait(other.Pull({1}, &got)); }, // the server's are doubles
+        [&] { other.Wait(other.Pull({1}, &got)); }, // the server's values are doubles
         [&] { ps::KVWorker<float> twice(kStore, 100 + customer); },
         [&] { (void)ps::Postoffice::Get()->GetNodeIDs(1000); },
         [&] { kv.Pull({1}, static_cast<std::vector<float> *>(nullptr)); },
@@ -257,7 +259,7 @@ void CheckErrors(int customer)
     kv.Wait(kv.Pull({1}, &got));
 }
 
-// What this throws.
+// Calls f and returns the text of its exception.
 std::string Refusal(const std::function<void()> &f)
 {
     try {
@@ -275,13 +277,14 @@ bool Says(const std::string &text, const char *what)
     return text.find(what) != std::string::npos;
 }
 
-// Pushes with fewer values than keys, with and without a pull: refused, nothing is read or
-// changed, and the server goes on.
+// Pushes with fewer values than keys, with and without a pull, are refused: nothing is
+// read or changed, and the server continues.
 void CheckValuesOfKeys(int customer)
 {
     ps::KVWorker<double> kv(kWide, 300 + customer);
     std::vector<ps::Key> keys;
-    for (int i = 0; i < 3000; ++i) // a first server's all, of this customer
+    // All keys are those of the first server and of this customer.
+    for (int i = 0; i < 3000; ++i)
         keys.push_back(
             static_cast<ps::Key>(100000 * (1 + ps::MyRank() * 2 + customer) + i));
     std::vector<double> got, one_each(keys.size(), 1);
@@ -301,7 +304,7 @@ void CheckValuesOfKeys(int customer)
     CHECK_EQ(got, std::vector<double>(keys.size(), 0));
 }
 
-// Exceptions of handlers are refusals, with their text.
+// Exceptions of handlers refuse the request with their text.
 void CheckThrowing(int customer)
 {
     ps::KVWorker<double> kv(kThrow, 400 + customer);
@@ -313,7 +316,8 @@ void CheckThrowing(int customer)
     kv.Wait(kv.PushPull(keys, {1, 2, 3}, &got));
     CHECK_EQ(got, std::vector<double>({1, 2, 3}));
     got.clear();
-    kv.Wait(kv.PushPull(many, {1, 2, 3, 4}, &got)); // answered before it threw
+    // The handler answered before it threw.
+    kv.Wait(kv.PushPull(many, {1, 2, 3, 4}, &got));
     CHECK_EQ(got.size(), 4u);
     CHECK(Says(Refusal([&] { kv.Wait(kv.Request(1, "", ps::kServerGroup)); }),
                "head 1 throws"));
@@ -373,7 +377,7 @@ void CheckMessages(int customer)
     ps::Message own;
     own.meta.head = 55;
     own.meta.timestamp = half;
-    mine.Accept(own); // as if the other server had answered
+    mine.Accept(own); // counts as the other server's answer
     mine.WaitRequest(half);
     CHECK_EQ(accepted.load(), 1);
 }
@@ -401,7 +405,7 @@ void SendStray()
 void Work(int customer)
 {
     ps::Start(customer);
-    ps::KVWorker<float> kv(kStore, customer); // gone after Finalize
+    ps::KVWorker<float> kv(kStore, customer); // Finalize closes its customer
     CheckSums(&kv, customer);
     CheckBarriers(customer);
     CheckSlicer(customer);
@@ -417,7 +421,7 @@ void Work(int customer)
     ps::Finalize(customer, true);
 }
 
-// All of them.
+// All roles.
 
 void LookAround()
 {
@@ -467,7 +471,7 @@ void Talk(const ps::SimpleData &d, ps::SimpleApp *app)
     app->Response(d, "and you");
 }
 
-// The scheduler's customer asks everybody, itself too.
+// The scheduler's customer sends a request to all nodes, also to itself.
 void AskAll(ps::SimpleApp *app)
 {
     std::atomic<int> heard{0};
@@ -487,7 +491,7 @@ int Role()
         ps::StartAsync(0);
         talk = new ps::SimpleApp(kTalk, 0);
         talk->set_request_handle(Talk);
-        LookAround(); // waits until this process has its place, and the cluster is there
+        LookAround(); // waits until this process has joined and the cluster is complete
         first.join();
         second.join();
     } else {
@@ -502,13 +506,13 @@ int Role()
         ps::Finalize(0, true);
         CHECK_EQ(exits.load(), ps::IsServer() ? 2 : 0);
     }
-    delete talk; // after the end
+    delete talk; // freed after Finalize
     CHECK_EQ(talks.load(), 1);
     CHECK_EQ(ps::NumWorkers(), 0);
     return 0;
 }
 
-// What needs no cluster.
+// Checks without a cluster.
 
 void CheckArrays()
 {
@@ -559,7 +563,7 @@ void CheckArrays()
     CHECK(thrown);
 }
 
-// Before ps::Start whoever asks is told so.
+// Before ps::Start, calls that need the cluster throw an exception.
 void CheckStopped()
 {
     const std::function<void()> early[] = {
@@ -621,7 +625,7 @@ pid_t Begin(const char *self, const char *role)
     pid_t pid = fork();
     if (pid == 0) {
         setenv("DMLC_ROLE", role, 1);
-        alarm(100); // nothing hangs
+        alarm(100); // ends the process if something hangs
         execl(self, self, role, static_cast<char *>(nullptr));
         _exit(127);
     }

@@ -125,7 +125,8 @@ static void act(void *ctx)
     }
 }
 
-// True if the worker knows of the end, which only the loss of the server may bring.
+// Whether the worker knows of the end of the cluster, which only the loss of the server
+// may cause.
 static bool has_ended(const struct worker *k)
 {
     struct err why;

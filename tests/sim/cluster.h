@@ -1,5 +1,5 @@
-// Shared by the files of the simulated cluster: its processes, and what each of them has
-// done.
+// Types that the files of the simulated cluster share: its processes, and a record of
+// what each of them has done.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SIM_CLUSTER_H
@@ -23,7 +23,7 @@ enum {
 
 struct op {
     bool push, also_pull, arranged;
-    client_ts ts; // 0: not begun, or over
+    client_ts ts; // 0 if the request has not begun, or is over
     bool begun, acknowledged;
     uint32_t group; // group of the push's identity
     uint64_t clock;
@@ -64,7 +64,8 @@ struct server {
 struct world {
     struct stage stage; // must be the first member
     uint32_t n_servers, n_workers;
-    struct server servers[STAGE_SERVERS]; // they see messages before the servers do
+    // These records see messages before the servers do.
+    struct server servers[STAGE_SERVERS];
     struct worker workers[MAX_WORKERS];
     uint64_t keys[KEYS];
     enum wire_mode mode;
@@ -92,7 +93,7 @@ static inline struct shard *shard_of(const struct world *w, uint32_t i)
     return w->stage.servers[i].shard;
 }
 
-// Checks the rows on the servers. Call it when no messages are under way.
+// Checks the rows on the servers. No messages may be under way.
 void world_check_rows(struct world *w);
 
 #endif

@@ -61,8 +61,8 @@ struct worker {
     struct stage_client c;
     uint64_t not_before;
     enum doing doing;
-    client_ts ts;   // request that it waits for; 0: none
-    bool asking;    // it is asking the scheduler
+    client_ts ts;   // request that the worker waits for; 0: none
+    bool asking;    // the worker waits for an answer of the scheduler
     uint32_t group; // number of the next push in the piece: part group % PARTS of a batch
     struct push {
         client_ts ts;
@@ -80,11 +80,13 @@ struct world {
     uint32_t n_workers, n_first, n_pieces;
     struct worker workers[MAX_WORKERS], driver;
     uint64_t joins_at[MAX_WORKERS];
-    struct van *apart; // from server `away`: the scheduler's, or the driver's; or NULL
+    // The van that is separated from server `away`: the scheduler's or the driver's;
+    // NULL: none.
+    struct van *apart;
     uint32_t away;
     uint64_t together_at;
 
-    bool opened, done; // the pass
+    bool opened, done; // whether the pass was opened, and is done
     uint64_t examples, data;
     enum saver saver;
     uint32_t saves_left;
@@ -478,7 +480,7 @@ static void ask_cut(struct world *w, uint64_t save)
     w->driver.not_before = now_in(w) + 5 * MS;
 }
 
-// A server and the node of this van do not hear each other for a while.
+// Separates a server and the node of this van for a while.
 static void part(struct world *w, struct van *from)
 {
     uint64_t now = now_in(w);
@@ -641,11 +643,11 @@ static void let_drive(struct world *w)
     }
 }
 
-// The whole.
+// The whole world.
 
-// Late workers come at any time, but more often when it matters: when a save's pieces
-// have just become known; and when one of the servers is not told of it for a while. So is
-// a server that the driver's save reaches late.
+// Lets late workers join: at any time, but more often when it matters, which is when a
+// save's pieces have just become known. One of the servers may then not be told of the
+// worker for a while, and so may a server that the driver's save reaches late.
 static void let_join(struct world *w, uint32_t i, uint64_t now)
 {
     struct err e = {0};
@@ -764,7 +766,8 @@ int main(int argc, char **argv)
         .counted = {"pieces", "saves", "torn", "saves by another", "joins", "deaths",
                     "messages sent again", "events", "resumed", "resumed again"},
         .world = &world,
-        .near = {[WITHOUT_LATE_MARKS] = 100}, // one world in hundreds has it
+        // Only one world in hundreds shows this defect.
+        .near = {[WITHOUT_LATE_MARKS] = 100},
         .seeds = 200,
         .bug_seeds = 1000,
         .check = check_counts,

@@ -1,7 +1,7 @@
-// A library that `make stress` preloads into tests: which thread comes first is then up
-// to a seed and not to the habits of a machine. A new thread begins after a while of 0
-// to 4 ms, and a thread that takes a lock or wakes up gives way now and then.
-// TUG_SHUFFLE is the seed.
+// A library that `make stress` preloads into tests: the order of threads then depends on
+// a seed and not on the habits of a machine. A new thread begins after a delay of 0 to 4
+// ms, and a thread that takes a lock or wakes up sometimes yields. TUG_SHUFFLE is the
+// seed.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <dlfcn.h>
@@ -82,7 +82,7 @@ int pthread_mutex_lock(pthread_mutex_t *m)
 
 int pthread_cond_wait(pthread_cond_t *c, pthread_mutex_t *m)
 {
-    // An older version of the same name lies beside it on x86-64.
+    // On x86-64 the C library also has an older version of this function.
     wait_fn *f = (wait_fn *)dlvsym(RTLD_NEXT, "pthread_cond_wait", "GLIBC_2.3.2");
     if (f == NULL)
         f = (wait_fn *)dlsym(RTLD_NEXT, "pthread_cond_wait");
