@@ -1,6 +1,7 @@
 #!/bin/sh
 # Builds the examples by the commands in their comments, with warnings as errors, and runs
 # them on a cluster.
+# SPDX-License-Identifier: Apache-2.0
 set -eu
 build=$1
 cc=$2

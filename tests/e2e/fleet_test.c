@@ -616,7 +616,7 @@ static void alone(void **state)
     assert_int_equal(0, tug_fleet_init(&f, &o));
     tug_role_maker_close(m);
     work(f);
-    // a worker that has stopped can start again; closing the fleet stops it
+    // A worker that has stopped can start again; closing the fleet stops it.
     assert_int_equal(0, tug_fleet_init_worker(f));
     tug_fleet_close(f);
     tug_fleet_close(NULL);

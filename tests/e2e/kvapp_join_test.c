@@ -121,7 +121,7 @@ static int start_async(struct tug_node **ret, const char *scheduler)
 static int come_late(const char *scheduler)
 {
     struct tug_node *n;
-    // a synchronous start would try again for some seconds
+    // A synchronous start would try again for some seconds.
     expect(start_async(&n, scheduler) == 0);
     expect(tug_node_wait(n) == TUG_EUSAGE);
     expect(

@@ -124,7 +124,7 @@ static void by_hand(void *ctx, struct tug_app *a, const struct tug_message *m)
     answer.receiver = m->sender;
     answer.head = m->head + 1;
     expect(tug_message_send(tug_app_node(a), &answer) == 0);
-    // a ticket can be answered only once
+    // A ticket can be answered only once.
     expect(tug_message_send(tug_app_node(a), &answer) == TUG_EUSAGE);
 }
 

@@ -100,7 +100,7 @@ static void by_hand(struct tug_kvstore *s)
         expect(say(s, KVS_INIT, false, false, words, n) == TUG_EDATA);
         expect(strstr(tug_last_error(), "needs a value"));
     }
-    // a push that is marked as a pull
+    // A push that is marked as a pull.
     expect(say(s, KVS_PUSH, false, true, words, n) == 0);
 }
 
@@ -132,7 +132,7 @@ static void by_calls(struct tug_kvstore *s)
     both[0] = both[1]; // two finite arrays whose sum is not finite
     expect(tug_kvstore_push(s, both, 2, 0) == TUG_EUSAGE);
     item.array = &a;
-    // a pull ignores what the array held before
+    // A pull ignores what the array held before.
     expect(tug_kvstore_pull(s, &item, 1, 0) == 0);
 }
 

@@ -60,7 +60,7 @@ static void see_request(struct seen *s, const json_t *event, size_t tid)
 {
     const json_t *args = json_object_get(event, "args");
     double ts = number(event, "ts"), dur = number(event, "dur");
-    // a loop handles one request at a time
+    // A loop handles one request at a time.
     assert_true(dur >= 0 && ts + 5e-4 >= s->last_end[tid]);
     assert_true(json_is_number(json_object_get(args, "keys")));
     assert_true(json_is_number(json_object_get(args, "bytes")));

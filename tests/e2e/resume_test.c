@@ -179,8 +179,8 @@ static void saved_at_the_signal(void **state)
     }
     assert_int_equal(complete_saves("out"), 0);
     for (int i = 0; i < 4;
-         // a process group that is stopped gets several signals: all of them count as one
-         // request
+         // A process group that is stopped gets several signals: all of them count as one
+         // request.
          i++)
         kill(pid, together[i]);
     assert_int_equal(tug_finish(pid), 130);

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Installs into an empty prefix. Then builds and runs a program with the installed library
 # in both ways that the documentation offers: pkg-config and find_package.
+# SPDX-License-Identifier: Apache-2.0
 set -eu
 build=$1
 cc=$2

@@ -74,7 +74,7 @@ int cluster_begin(void **state)
 {
     if (e2e_begin(state) != 0)
         return -1;
-    // a launcher writes the scheduler's address there.
+    // A launcher writes the scheduler's address there.
     setenv("XDG_RUNTIME_DIR", files_dir, 1);
     // Processes that a launcher leaves behind become children of this process, which
     // looks for them.

@@ -360,7 +360,7 @@ static struct sim_van *do_attempt(struct sim *s, struct sim_end *end)
         return call_closed(s, end, &e);
     }
     uint64_t next = s->now + c->backoff;
-    // a stopped process accepts the link, but does not read HELLO.
+    // A stopped process accepts the link, but does not read HELLO.
     if (v != NULL && v->deaf_until > next)
         next = v->deaf_until;
     c->backoff = c->backoff * 2 < backoff_most ? c->backoff * 2 : backoff_most;

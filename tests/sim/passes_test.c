@@ -28,8 +28,8 @@ enum {
     PARTS = 3,   // parts of a batch, which are pushes of some keys each and share
                  // partitions
     AHEAD = 2,   // batches under way
-    LIVES = 3,   // most lives, which are the times between crashes; the pass is resumed
-                 // once less
+    // Most lives, which are the times between crashes: the pass is resumed one time less.
+    LIVES = 3,
 };
 enum { CHOICE = 2, CONTENT, STEPS }; // numbers of random streams
 
