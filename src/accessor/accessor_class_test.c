@@ -1,5 +1,5 @@
-// Accessors by name: layouts, first values, Paddle's names, a program's
-// own, what is refused.
+// Accessors by name: layouts, initial values, Paddle's names, a program's own accessor,
+// and refused settings.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "accessor/accessor.h"
@@ -17,7 +17,8 @@ static void layouts(void **state)
         const char *name;
         uint32_t dim;
         uint64_t ttl;
-        uint32_t width, extra_width, pull, push, stats, extra; // adagrad: 1 + 1 of embed
+        // In floats; the row of embed under adagrad has a weight and a state.
+        uint32_t width, extra_width, pull, push, stats, extra;
     } want[] = {
         {"plain", 3, 0, 6, 0, 3, 3, 0, 0},      {"merge", 3, 9, 3, 0, 3, 3, 0, 0},
         {"sparse", 0, 0, 7, 0, 1, 4, 5, 0},     {"sparse", 4, 0, 8, 14, 5, 8, 5, 7},
@@ -42,11 +43,12 @@ static void layouts(void **state)
         assert_int_equal(packed.groups[0].weights, a.pulled_stats);
     }
     struct accessor_options o = accessor_usual("ctr", 6);
-    o.extra = rule_defaults(RULE_ADAGRAD_ROW); // one sum for the vector
+    // The rule has one state for the whole vector.
+    o.extra = rule_defaults(RULE_ADAGRAD_ROW);
     assert_int_equal(accessor_made(&o).extra_width, 7);
 }
 
-// Initial rows and extra rows have the random numbers of one long row.
+// Initial rows and extra rows get the same random numbers as one long row.
 static void first_rows(void **state)
 {
     (void)state;
@@ -166,7 +168,8 @@ static void paddle_names(void **state)
                             accessors_all[i]);
 }
 
-// The rows of models: a group, the count, and perhaps a group of several vectors.
+// The rows of models have a group of one weight, the count, and possibly a group with
+// several vectors.
 static void test_features(void **state)
 {
     (void)state;
@@ -179,7 +182,7 @@ static void test_features(void **state)
                                  .life = life_defaults()};
     struct accessor a;
     struct err e;
-    o.rule.prior = 2; // the count is what it needs
+    o.rule.prior = 2; // the prior needs the count of updates
     o.extra.block = 3;
     assert_int_equal(accessor_make(&a, &o, &e), 0);
     assert_false(accessor_has_lifecycle(&a));
@@ -192,7 +195,8 @@ static void test_features(void **state)
     assert_true(a.width == 13 && a.pull_width == 8 && a.push_width == 10);
     struct table_options t = {.width = a.width};
     accessor_inits(&a, 0, 0, -1, 1, &t);
-    assert_true(t.inits[1].begin == 5 && t.inits[1].count == 6); // the first is a state's
+    // inits[0] belongs to a state.
+    assert_true(t.inits[1].begin == 5 && t.inits[1].count == 6);
     o.random = 4;
     assert_int_equal(accessor_make(&a, &o, &e), 0);
     accessor_inits(&a, 0, 0, -1, 1, &t);
@@ -200,7 +204,7 @@ static void test_features(void **state)
     o.random = 7;
     assert_int_equal(accessor_make(&a, &o, &e), TUG_EUSAGE);
     o.random = 0;
-    o.extra.block = 1; // a sum for each weight, however many there are
+    o.extra.block = 1; // each weight has its own sum, however many weights there are
     assert_int_equal(accessor_make(&a, &o, &e), 0);
     assert_int_equal(a.groups[1].n_state, 6);
     o.dim = 0;
@@ -210,7 +214,7 @@ static void test_features(void **state)
     assert_int_equal(accessor_make(&a, &o, &e), TUG_EUSAGE);
 }
 
-// A program's own accessor: one counter in its own layout.
+// A program's own accessor, whose rows are one counter in a layout of its own.
 static int layout_hits(const struct accessor_options *o, struct accessor *ret,
                        struct err *e)
 {

@@ -1,5 +1,5 @@
-// Updates, packed and not, of rows with and without a life, against one row at a time by
-// the reference kernels; packing; what is refused.
+// Compares updates of rows, packed and not, with and without a lifecycle, with updates of
+// one row at a time by the reference kernels. Also tests packing and refused settings.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "accessor/accessor.h"
@@ -20,7 +20,8 @@ struct rows {
     float *at[ROWS];
 };
 
-// One and two groups, of one weight and of more; with and without a count.
+// Returns accessors with one or two groups, of one weight or more, with and without a
+// count.
 enum { SHAPES = 6 };
 static struct accessor shape(int number, enum rule_kind kind)
 {
@@ -41,7 +42,7 @@ static struct accessor shape(int number, enum rule_kind kind)
     return a;
 }
 
-// Not negative, so that sums of squares are none.
+// Fills the rows with values that are not negative, since some are sums of squares.
 static void fill(struct rows *r, const struct accessor *a)
 {
     for (size_t i = 0; i < ROWS; i++) {
@@ -82,7 +83,7 @@ static void naive_group(const struct kernels *k, const struct accessor_group *g,
         row[g->weights + c] = clamp(row[g->weights + c], g->rule.low, g->rule.high);
 }
 
-// The definitions of accessor.h and rule_kind.h, for one row.
+// Updates one row by the definitions of accessor.h and rule_kind.h.
 static void naive(const struct accessor *a, float *row, const float *push, float pass,
                   float scale)
 {
@@ -100,7 +101,7 @@ static void naive(const struct accessor *a, float *row, const float *push, float
         if (group->decays_by_squares)
             l2 *= squares / occurrences;
         if (group->rule.kind == RULE_FTRL || group->rule.kind == RULE_FTRL_GROUP)
-            l2 /= occurrences; // no part of each gradient
+            l2 /= occurrences; // l2 is added once, not to the gradient of each occurrence
         else if (counted)
             l2 *= scale;
         naive_group(k, group, row, push, l2, scale);
@@ -108,7 +109,7 @@ static void naive(const struct accessor *a, float *row, const float *push, float
     }
 }
 
-// Rows in any number get what each would get alone.
+// Updating any number of rows together gives each row the result that it gets alone.
 static void check_update(const struct accessor *a, size_t n, float scale, bool packed)
 {
     static struct rows got, want;
@@ -154,7 +155,8 @@ static void check_update(const struct accessor *a, size_t n, float scale, bool p
     accessor_scratch_fini(&s);
 }
 
-// Clips and bounds that some gradients and weights reach.
+// Switches clips and bounds on that some gradients and weights reach, or switches them
+// off.
 static void limit(struct accessor *a, bool on)
 {
     for (uint32_t g = 0; g < a->n_groups; g++) {
@@ -289,7 +291,7 @@ static void refused(void **state)
     REFUSED(a.push_width--, "floats wide");
 }
 
-// Accessors with a life.
+// Accessors with a lifecycle.
 
 // The update of one row with a lifecycle.
 static void naive_life(const struct accessor *a, float *row, float *extra,
@@ -368,7 +370,7 @@ static void life_updates(void **state)
         }
 }
 
-// Rows without a life can be pushed the same way.
+// Rows without a lifecycle can be updated by the same function.
 static void plain_life_updates(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-// Policies against exact counts in plain arrays; what they save; texts; a program's own;
-// each allocation failing; saves that are wrong.
+// Compares entry policies with exact counts in plain arrays. Also tests saved policies,
+// texts, a program's own policy, failing allocations, and damaged saves.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "accessor/entry.h"
@@ -13,7 +13,8 @@
 
 enum { KEYS = 20000, PUSHES = 200000 };
 
-// Few keys often, most once or twice. Keys 0 and UINT64_MAX are among them.
+// Draws a key: few keys come often, most keys once or twice. Keys 0 and UINT64_MAX are
+// among them.
 static uint64_t draw_key(uint64_t push)
 {
     double u = random_f64(1, 0, push);
@@ -59,7 +60,7 @@ static double *open_sums(void)
     return sums;
 }
 
-// The count of a push, by the definition in entry.h.
+// Returns by how much a push counts, by the definition in entry.h.
 static double worth(const struct entry_options *o, float show, float click)
 {
     if (strcmp(o->policy, "show-click") == 0)
@@ -68,8 +69,8 @@ static double worth(const struct entry_options *o, float show, float click)
     return o->by_shows ? (double)show : 1;
 }
 
-// count and show-click give a row exactly when their sums reach the threshold, and then
-// begin anew.
+// The policies count and show-click admit a key exactly when its sum reaches the
+// threshold, and then start again at 0.
 static void exact(void **state)
 {
     (void)state;
@@ -102,14 +103,14 @@ static void exact(void **state)
     }
 }
 
-// Pushes that come again change nothing of what is remembered, and let in whom the pushes
-// that count have let in, where the policy remembers that.
+// Repeated pushes do not change what a policy has recorded. They are admitted if earlier
+// pushes of the key were, as far as the policy records that.
 static void repetitions(void **state)
 {
     (void)state;
     static const struct {
         const char *text;
-        bool remembers; // who has come in
+        bool remembers; // whether the policy records which keys it has admitted
     } all[] = {{"count:3", false},
                {"count:2.5:shows", false},
                {"show-click:1.2", false},
@@ -149,7 +150,7 @@ static void repetitions(void **state)
     entry_close(zero);
 }
 
-// Shows and clicks that can't be are none.
+// Impossible shows and clicks count as 0.
 static void odd_shows(void **state)
 {
     (void)state;
@@ -166,8 +167,8 @@ static void odd_shows(void **state)
     }
 }
 
-// Never later than the exact count, whatever is pushed. Returns how many of all keys came
-// in too early by more than `slack`.
+// Checks that the policy admits no key later than the exact count does. Returns how many
+// keys it admits too early by more than `slack`.
 static size_t early(const char *text, double slack, double *ret_sum)
 {
     struct entry_options o;
@@ -180,7 +181,7 @@ static size_t early(const char *text, double slack, double *ret_sum)
         uint64_t k = draw_key(p);
         float show = draw_show(p);
         if (sums[k] < 0)
-            continue; // it has its row
+            continue; // the key was admitted already
         sums[k] += worth(&o, show, 0);
         *ret_sum += worth(&o, show, 0);
         bool in = entry_admit(x, key_of(k), show, 0);
@@ -198,7 +199,8 @@ static void bloom(void **state)
 {
     (void)state;
     double sum;
-    // As many keys as it is made for: no more come in too early than it says.
+    // With as many keys as its capacity, the policy admits no more keys too early than
+    // its error allows.
     static const struct {
         const char *text;
         double share;
@@ -210,9 +212,9 @@ static void bloom(void **state)
         if ((double)n > all[i].share * KEYS)
             fail_msg("%s: %zu came in too early", all[i].text, n);
     }
-    // Far more: it shows.
+    // With far more keys, it admits visibly more of them too early.
     assert_true(early("bloom:4:capacity=2000:error=0.01", 0, &sum) > KEYS / 20);
-    // Shows of halves are counted exactly where there is room for their parts.
+    // Half shows are counted exactly if the capacity is large enough for them.
     assert_int_equal(early("bloom:2:shows:capacity=1000000:error=1e-6", 0, &sum), 0);
 }
 
@@ -221,16 +223,19 @@ static void sketch(void **state)
     (void)state;
     double sum, error = 0.0015;
     early("sketch:300:error=0.0015", 0, &sum);
-    assert_true(error * sum < 300); // the bound is one
+    // The bound is below the threshold, so it means something.
+    assert_true(error * sum < 300);
     size_t n = early("sketch:300:error=0.0015", error * sum, &sum);
     if ((double)n > exp(-4) * KEYS)
         fail_msg("%zu came in more than %g too early", n, error * sum);
-    // Few counters for a low threshold: it shows; many: nothing does.
+    // With few counters and a low threshold, many keys are admitted too early; with many
+    // counters, none are.
     assert_true(early("sketch:20:error=0.001", 0, &sum) > KEYS / 10);
     assert_int_equal(early("sketch:3:shows:error=1e-6", 0, &sum), 0);
 }
 
-// One key alone: admitted at the exact push, for all thresholds, in parts of a show.
+// A single key is admitted at the exact push, for all thresholds, counted in parts of a
+// show.
 static void thresholds(void **state)
 {
     (void)state;
@@ -263,7 +268,8 @@ static void probability(void **state)
     size_t n = 0, differ = 0;
     for (uint64_t k = 0; k < KEYS; k++) {
         bool in = entry_admit(x, k, 1, 0);
-        assert_int_equal(entry_admit(x, k, 0, 5), in); // once for all
+        // Later pushes of a key get the same decision.
+        assert_int_equal(entry_admit(x, k, 0, 5), in);
         n += in;
         differ += entry_admit(other, k, 1, 0) != in;
     }
@@ -286,7 +292,8 @@ static void push(struct entry *x, uint64_t from, uint64_t to, uint8_t *ret)
         ret[p - from] = entry_admit(x, key_of(draw_key(p)), draw_show(p), draw_click(p));
 }
 
-// Going on after a load is as if nothing had been: the same decisions, the same bytes.
+// After a load, a policy decides as if it had never been saved, and its next save has the
+// same bytes.
 static void saves(void **state)
 {
     (void)state;
@@ -296,7 +303,7 @@ static void saves(void **state)
         struct buf a = BUF_INIT(1 << 24), b = BUF_INIT(1 << 24);
         struct entry *x = open_text(one_of_each[i]), *y = open_text(one_of_each[i]);
         push(x, 0, N, want);
-        push(y, 5, N / 2, got); // forgotten by the load
+        push(y, 5, N / 2, got); // the load replaces these counts
         assert_int_equal(entry_save(x, &a), 0);
         assert_int_equal(entry_load(y, a.data, a.len, NULL), 0);
         push(x, N, 2 * N, want);
@@ -320,7 +327,7 @@ static void saves(void **state)
     mem_free(got);
 }
 
-// A refused load changed nothing.
+// Checks that a load is refused with this text, and that it changes nothing.
 static void refuse(struct entry *x, const void *bytes, size_t n, const char *says)
 {
     struct buf before = BUF_INIT(1 << 24), after = BUF_INIT(1 << 24);
@@ -346,7 +353,8 @@ static void cut_saves(void **state)
             entry_admit(x, k, 1, 0);
         assert_int_equal(entry_save(x, &b), 0);
         for (size_t n = 0; n < b.len; n += 1 + b.len / 300) {
-            char *exact_size = mem_alloc(n + 1); // so that reading behind it is seen
+            // So that sanitizers notice reading past the end.
+            char *exact_size = mem_alloc(n + 1);
             memcpy(exact_size + 1, b.data, n);
             refuse(x, exact_size + 1, n, "save");
             mem_free(exact_size);
@@ -355,7 +363,7 @@ static void cut_saves(void **state)
         refuse(x, b.data, b.len, "save");
         memcpy(b.data, "another", 8);
         refuse(x, b.data, b.len - 16, "of another entry policy");
-        memset(b.data, 'x', ENTRY_NAME_MAX); // no end
+        memset(b.data, 'x', ENTRY_NAME_MAX); // the name does not end with a NUL
         refuse(x, b.data, b.len - 16, "of another entry policy");
         buf_free(&b);
         entry_close(x);
@@ -378,7 +386,7 @@ static void wrong_counts(void **state)
         refuse(x, b.data, b.len, "damaged");
     }
     memcpy(second + 8, &(double){2}, sizeof(double));
-    memcpy(second, &(uint64_t){0}, sizeof(uint64_t)); // a key twice
+    memcpy(second, &(uint64_t){0}, sizeof(uint64_t)); // the same key occurs twice
     refuse(x, b.data, b.len, "damaged");
     memcpy(second, &(uint64_t){2}, sizeof(uint64_t));
     refuse(x, b.data, b.len, "damaged");
@@ -389,12 +397,12 @@ static void wrong_counts(void **state)
     assert_int_equal(entry_load(x, b.data, b.len, NULL), 0);
     assert_false(entry_admit(x, 1, 1, 0));
     assert_false(entry_admit(x, 1, 1, 0));
-    assert_true(entry_admit(x, 1, 1, 0)); // 2 of them are the save's
+    assert_true(entry_admit(x, 1, 1, 0)); // the save has counted two pushes of this key
     buf_free(&b);
     entry_close(x);
 }
 
-// Counters of another seed, size or meaning.
+// Counters with another seed, another size or another meaning are refused.
 static void other_shapes(void **state)
 {
     (void)state;
@@ -505,10 +513,10 @@ static void bad_texts(void **state)
     o = entry_defaults("count");
     o.threshold = NAN;
     assert_int_equal(entry_check(&o, &e), TUG_EUSAGE);
-    assert_int_equal(entry_check(&(struct entry_options){0}, &e), 0); // none
+    assert_int_equal(entry_check(&(struct entry_options){0}, &e), 0); // no policy is set
 }
 
-// A program's own: even keys, above a threshold.
+// A program's own policy, which admits even keys with shows above a threshold.
 static bool even_admit(void *state, const struct entry_options *o, uint64_t key,
                        float show, float click)
 {
@@ -545,7 +553,8 @@ static void own_policy(void **state)
     assert_int_equal(entry_register(&bad, &e), TUG_EUSAGE);
 }
 
-// Each allocation fails once: opening and loading say so, a push is not let in.
+// Each allocation fails once: opening and loading return the error, and a push without
+// memory is not admitted.
 static void memory(void **state)
 {
     (void)state;
@@ -579,10 +588,10 @@ static void memory(void **state)
     while (!mem_faulted())
         assert_false(entry_admit(x, key++, 1, 0));
     mem_fault_after(-1);
-    key--; // was not counted
+    key--; // the push of this key failed, so it was not counted
     assert_false(entry_admit(x, key, 1, 0));
     assert_true(entry_admit(x, key, 1, 0));
-    assert_true(entry_admit(x, key - 1, 1, 0)); // the others are there
+    assert_true(entry_admit(x, key - 1, 1, 0)); // earlier keys were counted
     entry_close(x);
 }
 

@@ -1,5 +1,5 @@
-// The lifecycle of rows against the formulas of life.h in double; refused settings;
-// counters as models see them.
+// Compares the lifecycle of rows with the formulas of life.h in doubles. Also tests
+// refused settings, and counters as models see them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "accessor/life.h"
@@ -33,7 +33,7 @@ static struct accessor make(const char *name, const struct life *l)
     return a;
 }
 
-// The rules of life.h for one row, without columns and floats.
+// The values of one row by the rules of life.h, in doubles and without columns.
 struct naive {
     double show, click, delta, slot;
     uint32_t seen;
@@ -45,8 +45,8 @@ static double naive_score(const struct life *l, double show, double click)
     return (double)l->nonclick * (show - click) + (double)l->click * click;
 }
 
-// A row that was worth publishing and is not any more changes enough to be published
-// again.
+// A row that no longer reaches the publishing threshold counts as changed enough to be
+// published again.
 static void naive_unpublish(const struct life *l, struct naive *n)
 {
     n->delta = fmax(n->delta, (double)l->delta_threshold);
@@ -131,13 +131,14 @@ static void check_shrink(const struct accessor *a, float *row, struct naive *n,
         (l->ttl_steps > 0 && t.step - n->step >= l->ttl_steps))
         stays = 0;
     bool goes = a->class->life.shrink(a, row, threshold, t);
-    if (before < 0 || after < 0) // too near to tell
+    // Floats and doubles may disagree this close to the threshold.
+    if (before < 0 || after < 0)
         n->delta = (double)row[a->stats + LIFE_DELTA];
     assert_true(agrees(!goes, stays));
 }
 
-// A row through pushes, days, shrinks and publications in a random order. The row is not
-// removed when it should be, so that its numbers stay comparable.
+// Runs one row through pushes, days, shrinks and publications in a random order. A row
+// that should be removed is kept, so that its numbers stay comparable.
 static void live(const struct accessor *a, uint64_t seed)
 {
     static float row[MAX_WIDTH];
@@ -183,7 +184,7 @@ static void lives(void **state)
         }
 }
 
-// Floats stop counting at 2^24; doubles go on.
+// Counts go beyond 2^24, at which floats stop counting.
 static void many_shows(void **state)
 {
     (void)state;
@@ -206,7 +207,7 @@ static void many_shows(void **state)
     }
 }
 
-// No push can make a row that thresholds never remove.
+// No push can make a row that thresholds would never remove.
 static void bad_pushes(void **state)
 {
     (void)state;
@@ -227,7 +228,7 @@ static void bad_pushes(void **state)
         }
 }
 
-// No shows: gradients are not divided by 0, nor by less.
+// With 0 or fewer shows, gradients are not divided by the number of shows.
 static void no_shows(void **state)
 {
     (void)state;
@@ -243,7 +244,7 @@ static void no_shows(void **state)
     }
 }
 
-// Scores that a person would call equal to a threshold reach it.
+// A score that equals a threshold in decimal numbers reaches it, despite rounding.
 static void thresholds(void **state)
 {
     (void)state;
@@ -261,7 +262,8 @@ static void thresholds(void **state)
         }
 }
 
-// Rows of saves from a later day or step were seen now; steps are told apart over 2^32.
+// Rows from saves of a later day or step count as seen just now; ages in steps are
+// correct also beyond 2^32.
 static void times(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-// The cold tier beside a naive map; restarts, kills, locks, damage, full disks.
+// Compares the cold tier with a naive map. Also tests restarts, killed processes, locks,
+// damage and full disks.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cold/tier.h"
@@ -24,7 +25,7 @@
 
 enum { ROW_BYTES = 256, MIB = 1 << 20 };
 
-static const char *program; // this one: children are made of it
+static const char *program; // path of this program, which is also run as child processes
 
 static void remove_tier(const char *path)
 {
@@ -53,7 +54,8 @@ static struct tier *open_tier(const char *path, bool durable)
     return t;
 }
 
-// Opening is refused with `code`, by a sentence that names the directory and has `text`.
+// Checks that opening is refused with `code`, in a sentence that names the directory and
+// contains `text`.
 static void check_refused(const struct tier_options *o, int code, const char *text)
 {
     struct tier *t;
@@ -72,7 +74,7 @@ enum { MAP_PARTITIONS = 4, MAP_KEYS = 200 };
 static const uint32_t map_partition[MAP_PARTITIONS] = {0, 1, 65535, (1 << 24) - 1};
 
 struct map_row {
-    uint32_t size; // 0: there is none
+    uint32_t size; // 0 if the key has no row
     unsigned char bytes[ROW_BYTES];
 };
 
@@ -80,7 +82,8 @@ struct map {
     struct map_row rows[MAP_PARTITIONS][MAP_KEYS];
 };
 
-// Ascending, with both ends, and bytes that order signed and unsigned differently.
+// Returns ascending keys with both ends of the range, whose bytes order differently as
+// signed and unsigned numbers.
 static uint64_t map_key(uint32_t k)
 {
     return k == MAP_KEYS - 1 ? UINT64_MAX : (uint64_t)k * (UINT64_MAX / MAP_KEYS);
@@ -94,9 +97,9 @@ static void random_row(struct map_row *row, uint64_t seed)
 }
 
 struct each_check {
-    const struct map_row *rows; // of the partition
+    const struct map_row *rows; // the expected rows of the partition
     uint32_t at;
-    uint32_t stop; // after so many
+    uint32_t stop; // number of rows after which the walk stops
     uint32_t seen;
 };
 
@@ -126,9 +129,11 @@ static void check_each(struct tier *t, const struct map *m, uint32_t p, uint32_t
         assert_int_equal(m->rows[p][c.at].size, 0);
 }
 
-static size_t asked, there; // keys, by check_get
+// Number of keys that check_get has asked for, and that had rows.
+static size_t asked, there;
 
-// Any keys, repeated ones too, in any order.
+// Gets random keys, some of them repeatedly, in random order, and compares their rows
+// with the map.
 static void check_get(struct tier *t, const struct map *m, uint64_t seed, size_t n)
 {
     uint32_t *partitions = mem_array(n, sizeof(*partitions));
@@ -169,7 +174,7 @@ static void check_all(struct tier *t, const struct map *m, uint64_t seed)
         check_each(t, m, p, (uint32_t)random_below(seed, 5, p, MAP_KEYS));
 }
 
-// Some puts and deletes, in `m` as well.
+// Makes random puts and deletes, in the tier and in `m`.
 static void random_changes(struct tier *t, struct map *m, uint64_t seed)
 {
     uint64_t n = random_below(seed, 6, 0, 100);
@@ -188,7 +193,7 @@ static void random_changes(struct tier *t, struct map *m, uint64_t seed)
     }
 }
 
-// One step of a random sequence; a durable tier may be closed and opened in it.
+// Makes one step of a random sequence; may close and reopen a durable tier.
 static struct tier *random_step(struct tier *t, struct map *m, const char *path,
                                 bool durable, uint64_t seed)
 {
@@ -198,7 +203,7 @@ static struct tier *random_step(struct tier *t, struct map *m, const char *path,
     uint64_t p = random_below(seed, 10, 0, MAP_PARTITIONS);
     switch (random_below(seed, 11, 0, 12)) {
     case 0:
-        check_all(t, before, seed); // nothing was written
+        check_all(t, before, seed); // the changes were not written
         tier_drop(t);
         memcpy(m, before, sizeof(*before));
         break;
@@ -256,8 +261,8 @@ static void test_random_durable(void **state)
         random_sequence(true, seed * 1000);
 }
 
-// More rows than the write buffers hold: RocksDB merges files meanwhile. Walks may change
-// what they walk over and see what was there when they began.
+// There are more rows than the write buffers hold, so RocksDB merges files meanwhile. A
+// walk may change rows that it walks over, and still sees the rows of its start.
 struct walk {
     struct tier *t;
     uint64_t next;
@@ -310,7 +315,7 @@ static void test_many_rows(void **state)
     tier_close(t);
 }
 
-// A row that is longer than was said is refused, to the tier and from it.
+// A row longer than options.row_bytes is refused, when it is put and when it is read.
 static void test_long_rows(void **state)
 {
     (void)state;
@@ -371,7 +376,7 @@ static void test_no_memory(void **state)
 
 // --- directories with other owners ---
 
-// Files that are not a tier's stay unchanged.
+// Files that do not belong to a tier stay unchanged.
 static void test_foreign_directory(void **state)
 {
     (void)state;
@@ -385,11 +390,11 @@ static void test_foreign_directory(void **state)
     assert_true(file_exists(file));
     assert_false(file_exists(files_in("foreign/rows")));
     assert_false(file_exists(files_in("foreign/tug-tier")));
-    // It was there before, so it stays when it is used.
+    // The directory existed before, so it stays when its tier is removed.
     assert_int_equal(unlink(file), 0);
     tier_close(open_tier(path, false));
     assert_true(file_exists(path) && file_dir_is_empty(path));
-    // Paths that are not directories.
+    // Paths that are not directories are refused.
     assert_int_equal(rmdir(path), 0);
     files_write(path, "a file");
     struct tier_options o = options(path, false);
@@ -399,7 +404,7 @@ static void test_foreign_directory(void **state)
     assert_int_equal(tier_open(&(struct tier *){NULL}, &o, NULL), TUG_EUSAGE);
 }
 
-// Rows are neither written nor removed where a link leads.
+// No rows are written or removed through a symbolic link.
 static void test_links(void **state)
 {
     (void)state;
@@ -435,7 +440,7 @@ static void test_about(void **state)
     check_refused(&o, TUG_EUSAGE, "one line");
     o.about = NULL;
     check_refused(&o, TUG_EUSAGE, "another table");
-    // No scratch tier over rows to be kept.
+    // A scratch tier is not opened over rows of a durable tier.
     o = options(path, false);
     check_refused(&o, TUG_EUSAGE, "to be kept");
     tier_close(open_tier(path, true));
@@ -485,7 +490,7 @@ static struct child start_child(const char *what, const char *path)
     return c;
 }
 
-// Its next number. False: it is gone.
+// Reads the child's next number; returns false if the child has ended.
 static bool next_number(struct child *c, uint64_t *ret)
 {
     struct pollfd p = {.fd = c->out, .events = POLLIN};
@@ -510,7 +515,8 @@ static void say(uint64_t number)
         _exit(1);
 }
 
-// Every batch writes its number into all of these rows.
+// Each batch writes its number into all KILL_ROWS rows; every KILL_FLUSH batches are
+// flushed.
 enum { KILL_ROWS = 40, KILL_FLUSH = 3 };
 
 static int child_write(const char *path)
@@ -532,7 +538,7 @@ static int child_write(const char *path)
     }
 }
 
-// The number that all rows have.
+// Returns the number in all rows; fails the test if the rows have different numbers.
 static uint64_t kill_rows(const char *path)
 {
     uint32_t partitions[KILL_ROWS], sizes[KILL_ROWS];
@@ -568,7 +574,7 @@ static void test_kill(void **state)
         struct child c = start_child("write", path);
         for (uint64_t i = 0; i < after; i++)
             assert_true(next_number(&c, &flushed));
-        // Somewhere in what follows the flush.
+        // Kills the child at a random moment after the flush.
         struct pollfd p = {.fd = -1};
         poll(&p, 1, (int)random_below(1, 1, round, 8));
         int status = end_child(&c, SIGKILL);
@@ -597,7 +603,8 @@ static int child_hold(const char *path)
     return 0;
 }
 
-// The directory is locked by another process; after that is killed, its rows are removed.
+// The directory is locked by another process; after that process is killed, its rows are
+// removed.
 static void test_locked_there(void **state)
 {
     (void)state;
@@ -627,7 +634,7 @@ static void test_locked_there(void **state)
     assert_false(file_exists(path));
 }
 
-// No more than a few KiB can be written to a file.
+// The body of a child that can write only a few KiB to a file.
 static int child_full(const char *path)
 {
     unsigned char row[ROW_BYTES];
@@ -645,7 +652,7 @@ static int child_full(const char *path)
     assert_int_equal(tier_flush(t, &e), TUG_EIO);
     if (strstr(e.text, path) == NULL || strstr(e.text, "ulimit -f") == NULL)
         fail_msg("%s", e.text);
-    // Nothing is lost while the process lives.
+    // No row is lost while the process lives.
     for (uint64_t k = 0; k < 1000; k++) {
         const uint32_t partition = 1;
         uint8_t found;
@@ -662,7 +669,7 @@ static int child_full(const char *path)
     return 0;
 }
 
-// Rows that were kept before stay.
+// On a full disk, rows of earlier flushes stay.
 static void test_full_disk(void **state)
 {
     (void)state;
@@ -699,7 +706,7 @@ static int child_nobody(const char *path)
     return 0;
 }
 
-// Tables on disk never take the descriptors that links need.
+// Tables on disk leave enough descriptors for links.
 static void test_few_descriptors(void **state)
 {
     enum { LIMIT = 96, MOST = 64 };
@@ -774,7 +781,7 @@ static struct buf read_file(const char *path)
     return b;
 }
 
-// Copies the files of a directory; their names into ret_names.
+// Copies the files of a directory, and returns their number and names.
 enum { MAX_NAMES = 32 };
 
 static size_t copy_dir(const char *from, const char *to, char ret_names[][64])
@@ -828,7 +835,7 @@ static void damage_file(const char *path, uint64_t seed)
     buf_free(&b);
 }
 
-// Returns 0 if all rows are as before, or else the refusal.
+// Returns 0 if all rows are as before, otherwise the error.
 static int read_all(struct tier *t, struct err *e)
 {
     for (uint64_t k = 0; k < DAMAGE_ROWS; k++) {
@@ -847,7 +854,8 @@ static int read_all(struct tier *t, struct err *e)
     return 0;
 }
 
-// Any byte of any file, any length, any file missing: the rows are right, or refused.
+// Changes any byte of any file, cuts it anywhere, or removes it: reading gives the
+// correct rows or an error.
 static void test_damage(void **state)
 {
     (void)state;
@@ -893,7 +901,7 @@ static void test_damaged_marker(void **state)
         good.data[at] = (char)(good.data[at] ^ 1);
         files_write_bytes(marker, good.data, good.len);
         good.data[at] = (char)(good.data[at] ^ 1);
-        // The line end behind the checksum says nothing.
+        // A change of the newline behind the checksum is harmless.
         if (at + 1 < good.len)
             check_refused(&o, TUG_EDATA, "tug-tier");
         files_write_bytes(marker, good.data, at);

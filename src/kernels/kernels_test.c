@@ -1,5 +1,6 @@
-// Every level's kernels against the reference, bit for bit: all lengths, unaligned,
-// gradients with zeros among them, and guards behind what they write.
+// Compares the kernels of every level with the reference, bit for bit: for all lengths,
+// for unaligned data, and for gradients that are partly zero. Guards check that nothing
+// is written past the ends.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -17,9 +18,9 @@ static const uint64_t SEED = 20240607;
 static const struct kernels *ref;
 static const struct kernels *levels[2];
 static int n_levels;
-static bool can_tell; // whether this CPU says which registers are in use
+static bool can_tell; // whether this CPU tells which registers are in use
 
-// Calls a kernel, which has to leave the registers as SSE code wants them.
+// Calls a kernel, and checks that it leaves the registers clean for SSE code.
 #define RUN(call)                                                                        \
     do {                                                                                 \
         if (can_tell)                                                                    \
@@ -29,7 +30,7 @@ static bool can_tell; // whether this CPU says which registers are in use
             fail_msg("upper halves of vectors are dirty behind %s", #call);              \
     } while (0)
 
-// Returns a number in (-1, 1), in one case of eight 0.
+// Returns a number in (-1, 1); one in eight is 0.
 static float number(uint64_t stream, uint64_t i)
 {
     float x = 2 * random_f32(SEED, stream, i) - 1;
@@ -51,7 +52,7 @@ static void assert_same(const char *what, const float *a, const float *b, size_t
                      length, i, (double)b[i], (double)a[i]);
 }
 
-// Options of a rule, one bit each.
+// Options of a rule, as bits.
 enum { L1 = 1, DENSE = 2, BOUNDED = 4, VARIANTS = 8 };
 
 static struct rule_params params(enum rule_kind kind, int variant)
@@ -74,7 +75,8 @@ static struct rule_params params(enum rule_kind kind, int variant)
     };
 }
 
-// Gradients with zeros, and some that make no sense, where the rule must stand them.
+// Fills with gradients, some of them 0. If the rule has bounds, some are infinite, NaN or
+// huge.
 static void fill_gradients(float *g, size_t n, uint64_t stream,
                            const struct rule_params *p)
 {
@@ -85,7 +87,7 @@ static void fill_gradients(float *g, size_t n, uint64_t stream,
             g[i] = wild[random_below(SEED, stream + 3000, i, 5)];
 }
 
-// State of a rule must not be negative where it is a sum of squares.
+// Fills with states that are not negative, since some are sums of squares.
 static void fill_state(float *s, size_t n, uint64_t stream)
 {
     for (size_t i = 0; i < n; i++)
@@ -99,8 +101,9 @@ static void assert_finite(const struct rule_params *p, const float *x, size_t n)
             fail_msg("rule %d let element %zu become %g", (int)p->kind, i, (double)x[i]);
 }
 
-// Which of the rows is the i-th: one of few distances away comes twice in some places, next
-// to the first time or as far apart as a kernel takes together, and once in most.
+// Returns the row at position i. If `repeats`, a quarter of the positions have the row of
+// a position up to 15 before, so that the same row occurs within the rows that a kernel
+// takes together.
 static size_t pick_row(size_t i, bool repeats)
 {
     uint64_t back = random_below(SEED, 30, i, 24);
@@ -170,7 +173,7 @@ static void test_rules(void **state)
                 }
 }
 
-// A vector's first values, before it has any state, and one without a gradient.
+// Tests vectors that have initial values and no state yet, and one without a gradient.
 static void test_new_vectors(void **state)
 {
     (void)state;
@@ -304,7 +307,7 @@ static void test_largest(void **state)
         check_largest(levels[level]);
 }
 
-// All shapes up to some, and one of which rows of w are gone through in parts.
+// Tests all small shapes, and a depth for which the kernel takes the rows of w in parts.
 static void test_multiply(void **state)
 {
     (void)state;
@@ -407,7 +410,8 @@ static void check_ffm(const struct kernels *k_new, const struct rule_params *p,
     assert_same("in", in[0], in[1], fields * fields * k, k);
     assert_same("score", score, score + 1, 1, k);
     assert_same("gradient", ffm_g[0], ffm_g[1], n * fields * k, k);
-    // The step: the reference by its parts, one row after the other.
+    // The step, compared with the reference's separate functions, one row after the
+    // other.
     for (size_t i = 0; i < n; i++) {
         ref->ffm_grad(ffm_rows[0] + i, 3, slot + i, u + i, 1, fields, k, in[0], 0.3f,
                       ffm_g[0]);
@@ -420,7 +424,8 @@ static void check_ffm(const struct kernels *k_new, const struct rule_params *p,
     assert_same("rows", ffm_data[0], ffm_data[1], sizeof(ffm_data[0]) / sizeof(float), k);
 }
 
-// All rules in turn, every second time adagrad-row: it has steps of its own.
+// Returns a rule: all rules in turn, and every second time adagrad-row, which has kernels
+// of its own.
 static struct rule_params step_rule(size_t i, size_t block)
 {
     enum rule_kind kind = i % 2 == 0 ? RULE_ADAGRAD_ROW
@@ -504,7 +509,7 @@ static void test_fm_step(void **state)
         }
 }
 
-// The formulas themselves, by hand, for one weight and two steps.
+// The formulas, computed by hand for one weight and two steps.
 static void test_formulas(void **state)
 {
     (void)state;
@@ -514,12 +519,12 @@ static void test_formulas(void **state)
     assert_float_equal(w, 0.5f - 0.07f * 0.25f / (0.5f + 0.25f), 1e-6f);
     assert_float_equal(s[0], 0.0625f, 1e-7f);
 
-    // FTRL keeps a first value: without a gradient's pull w stays near where it began.
+    // FTRL keeps an initial value: with tiny gradients, w stays near it.
     p = params(RULE_FTRL, 0);
     float tiny = 1e-6f, w2 = 0.5f, s2[4] = {0};
     ref->apply[RULE_FTRL](&p, 0, &w2, s2, &tiny, 1);
     assert_float_equal(w2, 0.5f, 1e-5f);
-    // From zero it goes against the gradient: the sign of z is the paper's.
+    // From zero, w moves against the gradient: the sign of z is that of the paper.
     float w3 = 0, s3[4] = {0};
     ref->apply[RULE_FTRL](&p, 0, &w3, s3, &g, 1);
     assert_float_equal(s3[0], 0.25f, 1e-6f);
@@ -529,7 +534,7 @@ static void test_formulas(void **state)
     p.beta = 1e-8f;
     float w4 = 0, s4[4] = {0};
     ref->apply[RULE_ADAM](&p, 0, &w4, s4, &g, 1);
-    assert_float_equal(w4, -0.07f, 1e-5f); // the first step of Adam is lr
+    assert_float_equal(w4, -0.07f, 1e-5f); // the first step of Adam has the size lr
 }
 
 static void test_names(void **state)
@@ -543,7 +548,7 @@ static void test_names(void **state)
 int main(void)
 {
     ref = kernels_named("ref");
-#ifdef NDEBUG // as released: gcc clears them from -O2 on
+#ifdef NDEBUG // as in releases: gcc clears the registers from -O2 on
     can_tell = uppers_can_tell();
 #endif
     if (!can_tell)

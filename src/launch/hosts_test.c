@@ -1,4 +1,4 @@
-// Files of hosts, and the placement of processes.
+// Files of hosts, and the placement of processes on them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/hosts.h"

@@ -1,4 +1,5 @@
-// Lines of processes, which may arrive in any pieces; and words for shells.
+// Output lines of processes, which may arrive in any pieces; and quoting of words for
+// shells.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/lines.h"

@@ -1,4 +1,4 @@
-// Schedules against their formulas, their texts, and what they refuse.
+// Compares schedules with their formulas; also tests their texts and what they refuse.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <float.h>
@@ -22,7 +22,7 @@ static struct rate parsed(const char *text)
     return r;
 }
 
-// The formula by libm. t: steps since the warm-up.
+// Returns the factor by the formula, computed with libm. t: steps since the warm-up.
 static double by_the_book(const struct rate *r, double t)
 {
     double steps = (double)r->steps, factor = (double)r->factor, end = (double)r->end;
@@ -48,7 +48,8 @@ static double by_the_book(const struct rate *r, double t)
     }
 }
 
-// All steps up to 3,000, and some far ones, to the last bits of a float.
+// All steps up to 3,000, and some far ones, agree with the formula to the last bits of a
+// float.
 static void formulas(void **state)
 {
     (void)state;
@@ -98,7 +99,7 @@ static void noam(void **state)
     assert_true(r.dim == 512 && r.warmup == 4000);
 }
 
-// No step, however far, has a rate that is not a number.
+// The rate of any step, however far, is a number.
 static void far_steps(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-// Update rules against the formulas of kernels/rule_kind.h in double precision, over long
-// random sequences of updates.
+// Compares update rules with the formulas of kernels/rule_kind.h in double precision,
+// over long random sequences of updates.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -17,9 +17,9 @@ struct book {
     struct rule_params p;
     size_t n;
     double w[MAX_N];
-    double a[MAX_N], b[MAX_N], c[MAX_N]; // states of weights
-    double x, y;                         // of the vector
-    unsigned times;                      // that the vector was updated
+    double a[MAX_N], b[MAX_N], c[MAX_N]; // states of the weights
+    double x, y;                         // states of the whole vector
+    unsigned times;                      // number of updates of the vector
 };
 
 static double sign(double x)
@@ -46,13 +46,13 @@ static double mean_square(const struct book *r, const double *d)
     return sum / (double)r->n;
 }
 
-// 1 - beta^t.
+// Returns 1 - beta^t.
 static double correction(double beta, unsigned t)
 {
     return 1 - pow(beta, t);
 }
 
-// Rules that look at one weight at a time. d: the gradient with its decay.
+// Updates by the rules that use one weight at a time. d: the gradient with its decay.
 static void one_weight(struct book *r, size_t i, double l2, double g)
 {
     double lr = r->p.lr, beta = r->p.beta, beta1 = r->p.beta1, beta2 = r->p.beta2;
@@ -105,7 +105,7 @@ static void one_weight(struct book *r, size_t i, double l2, double g)
     r->w[i] = proximal(r, w);
 }
 
-// ftrl and ftrl-group.
+// Updates by ftrl and ftrl-group.
 static void ftrl(struct book *r, double l2, const double *g)
 {
     double lr = r->p.lr, beta = r->p.beta, l1 = r->p.l1, length = 0;
@@ -174,7 +174,7 @@ static void adam_shared(struct book *r, const double *g, const double *d)
     r->y = v_sum / (double)r->n;
 }
 
-// Rules that look at the whole vector.
+// Updates by the rules that use the whole vector.
 static void whole_vector(struct book *r, double l2, const double *g)
 {
     double d[MAX_N], rate = 0;
@@ -255,8 +255,8 @@ static void update(const struct kernels *k, const struct rule_params *p, float l
         k->bound(w, p->low, p->high, n);
 }
 
-// Gradients of both signs, of sizes from hundredths to some, a third of them 0; every
-// fifth vector altogether.
+// Fills with gradients of both signs, from hundredths to about 1. A third of them are 0,
+// and every fifth vector is 0 altogether.
 static void fill_gradient(float *g, size_t n, uint64_t step)
 {
     bool none = random_below(SEED, 1, step, 5) == 0;
@@ -289,8 +289,9 @@ static struct rule_params variant_of(enum rule_kind kind, int variant, size_t n)
     return p;
 }
 
-// For 1,000 updates every weight stays as near to the book's as 5e-5 of the largest that
-// it was so far, or that 0.1 would be: a step rounds by 1e-7, and steps add up.
+// Checks that over 1,000 updates each weight stays near the formula's. The allowed
+// difference is 5e-5 of the largest value that the weight has had, or of 0.1: a step
+// rounds by 1e-7, and the errors add up.
 static void check_rule(const struct kernels *k, enum rule_kind kind, int variant,
                        size_t n)
 {

@@ -1,4 +1,4 @@
-// Update rules as text, their names, and a program's own rules.
+// Update rules as text, their names, and rules of a program.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <float.h>
@@ -91,7 +91,7 @@ static void texts(void **state)
     assert_true(p.n0 == 0 && p.beta == 0.5f && p.block == 8);
 }
 
-// A rule with any numbers is the same after printing and parsing.
+// A rule with any numbers is the same after it was printed and parsed.
 static void texts_return(void **state)
 {
     (void)state;
@@ -174,7 +174,7 @@ static void halve(const struct rule_params *p, float l2, float *w, float *s,
     }
 }
 
-// Registers names until there is no room; runs last.
+// Registers rules until there is no more room; this test runs last.
 static void own_rules(void **state)
 {
     (void)state;

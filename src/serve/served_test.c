@@ -1,5 +1,6 @@
-// A model served while it is published: by another process, which is killed now and then; with a
-// delta that is damaged; step by step beside a naive table; with each allocation failing.
+// A model is served while it is published: by another process, which is killed now and
+// then; with a damaged delta; in steps, compared with a naive table; and with each
+// allocation failing.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "serve/served.h"
@@ -32,10 +33,10 @@ enum {
     READERS = 3,
     BATCH = 100,
     FEATURES = 3,
-    PATIENCE = 90, // seconds: reached only by what hangs
+    PATIENCE = 90, // seconds; only a test that hangs reaches this
 };
 
-// The publisher: this program again, as a process of its own.
+// The publisher is this program, run again as another process.
 
 static int publish(const char *dir, uint32_t end, uint32_t damaged)
 {
@@ -47,7 +48,7 @@ static int publish(const char *dir, uint32_t end, uint32_t damaged)
         bool damage = damaged != 0 && number + 1 >= damaged && !base;
         number = publisher_save(&p, base ? SAVE_BASE : SAVE_DELTA, 1, damage);
         if (damage)
-            break; // the next one begins anew
+            break; // the next publisher begins anew
         base = number % BASE_EVERY == 0;
     }
     publisher_close(&p);
@@ -73,7 +74,7 @@ static uint32_t newest(const char *dir)
     return save_find(dir, path, NULL) == 0 ? save_number(strrchr(path, '/') + 1) : 0;
 }
 
-// Readers.
+// Threads that read the served model.
 
 struct readers {
     struct served *s;
@@ -98,7 +99,7 @@ static bool all_are(const float *scores, uint32_t number)
     return true;
 }
 
-// The publisher, and other tests, want the processors, too.
+// Yields the processor, which the publisher and other tests need, too.
 static void give_way(void)
 {
     sched_yield();
@@ -152,7 +153,8 @@ static bool has_read(struct readers *x, uint32_t n)
     return atomic_load(&x->batches) >= n;
 }
 
-// A process that publishes up to `end`, and is killed anywhere once `kill_at` exists.
+// Runs a process that publishes up to save `end`, and kills it at any moment after save
+// `kill_at` exists.
 static void run_publisher(const char *dir, uint32_t end, uint32_t kill_at,
                           uint32_t damaged)
 {
@@ -214,7 +216,7 @@ static void test_published(void **state)
     assert_int_equal(mem_live(), live);
 }
 
-// One thread, look by look.
+// One thread that refreshes the model itself.
 
 static float score_one(struct served *s, uint64_t key, uint32_t *ret_number)
 {
@@ -255,7 +257,7 @@ static void test_damaged(void **state)
     assert_true(look(s));
     publisher_save(&p, SAVE_DELTA, 0, true);
     assert_false(look(s));
-    publisher_save(&p, SAVE_DELTA, 0, false); // builds on what is damaged
+    publisher_save(&p, SAVE_DELTA, 0, false); // a delta that builds on the damaged one
     assert_false(look(s));
     assert_true(score_one(s, 1, &number) == (float)publisher_score(2));
     assert_int_equal(number, 2);
@@ -268,7 +270,8 @@ static void test_damaged(void **state)
     assert_true(look(s));
     assert_true(score_one(s, 1, &number) == (float)publisher_score(6));
     assert_int_equal(served_status(s).refusal.code, 0);
-    // Nothing new: the manifest that was taken, and then no save at all.
+    // Without the manifest of the served save, and then without any save, nothing new is
+    // found.
     files_remove(saves_path(dir, "save-000006"));
     files_remove(saves_path(dir, "save-000005"));
     for (int i = 1; i <= 4; i++)
@@ -280,7 +283,8 @@ static void test_damaged(void **state)
     log_set_level(before);
 }
 
-// Rows that come, change and go, beside an array of what each key was set to.
+// Rows are added, changed and removed. The served model is compared with an array of the
+// value that each key was set to.
 static void test_naive(void **state)
 {
     (void)state;
@@ -299,7 +303,7 @@ static void test_naive(void **state)
         uint64_t n = 1 + random_below(step, 1, 0, KEYS);
         if (random_below(step, 2, 0, 8) == 0) {
             OK(store_finish(p.sparse, &ok_e));
-            OK(store_admin(p.sparse, STORE_SHRINK, 1e9f, &ok_e)); // all go
+            OK(store_admin(p.sparse, STORE_SHRINK, 1e9f, &ok_e)); // removes all rows
             OK(store_finish(p.sparse, &ok_e));
             memset(naive, 0, sizeof(naive));
         }
@@ -309,7 +313,7 @@ static void test_naive(void **state)
         bool base = random_below(step, 3, 0, 6) == 0;
         publisher_save_as_is(&p, base ? SAVE_BASE : SAVE_DELTA, 1, false);
         if (random_below(step, 4, 0, 3) == 0)
-            continue; // it is a look behind
+            continue; // skips a refresh, so that the next one takes several saves
         uint32_t number;
         assert_true(look(s));
         for (uint64_t key = 0; key < KEYS; key++) {
@@ -324,7 +328,7 @@ static void test_naive(void **state)
     publisher_close(&p);
 }
 
-// Saves that cannot be opened.
+// Saves that cannot be opened are refused.
 
 static void assert_refused(const char *from, bool follow, int code, const char *why)
 {
@@ -367,7 +371,8 @@ static void test_allocations(void **state)
     publisher_save(&p, SAVE_DELTA, 1, false);
     const struct served_options o = {.threads = 1};
     size_t live = mem_live();
-    // There are hundreds, and most are one shape of JSON after the other.
+    // Opening makes hundreds of allocations, most of them for similar pieces of JSON, so
+    // only some are tested.
     for (long n = 0, opened = 0; opened == 0; n += 1 + n / 10) {
         mem_fault_after(n);
         int rc = served_open(&s, dir, &o, &test_err);
@@ -379,7 +384,8 @@ static void test_allocations(void **state)
             close_all(s);
         assert_int_equal(mem_live(), live);
     }
-    // A look that fails leaves what there was, and the next one takes it.
+    // A refresh that fails leaves the served model as it was, and a later refresh takes
+    // the new save.
     for (long n = 0, taken = 0; taken == 0; n += 1 + n / 5) {
         OK(served_open(&s, dir, &o, &ok_e));
         uint32_t number, next = publisher_save(&p, SAVE_DELTA, 1, false);

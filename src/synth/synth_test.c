@@ -19,7 +19,7 @@
 #include "os/file.h"
 #include "synth/synth_plant.h"
 
-static struct synth *synth; // seed 1
+static struct synth *synth; // its seed is 1
 
 static int setup(void **state)
 {
@@ -50,7 +50,7 @@ static uint64_t hash_of(const struct synth *s, enum synth_format format,
     return hash_bytes(text, (size_t)(to - text), 0);
 }
 
-// The bytes are fixed: files made with other versions and on other machines are the same.
+// The bytes never change: other versions and other machines make the same files.
 static void test_golden(void **state)
 {
     (void)state;
@@ -102,7 +102,8 @@ static void split(const struct synth_example *x, enum synth_format format, char 
     assert_string_equal(l->field[0], x->label ? "1" : "0");
 }
 
-// As in readers of criteo (libffm's preprocessing): above 2, floor(ln(n)^2).
+// The bucket of a number in criteo data (libffm's preprocessing): above 2,
+// floor(ln(n)^2).
 static uint32_t bucket_of(uint32_t n)
 {
     return n <= 2 ? n : 2 + (uint32_t)floor(log(n) * log(n));
@@ -152,7 +153,8 @@ static void check_pairs(const struct synth_example *x)
     assert_int_equal(k, svm.n);
 }
 
-// Reads word by word: the label, and for each slot the count and the value.
+// Checks the multislot line word by word: the label, and for each slot the count and the
+// value.
 static void check_slots(const struct synth_example *x)
 {
     char text[SYNTH_LINE_MAX], *at = text;
@@ -274,7 +276,7 @@ static void test_auc(void **state)
     assert_int_equal(synth_score_open(&s, NULL), 0);
     assert_true(isnan(synth_score_auc(s)) && isnan(synth_score_logloss(s)));
     for (int i = 0; i < N; i++) {
-        // with ties, which are further apart than a bin
+        // there are ties, and different scores are further apart than a bin
         score[i] = (i * 7919 % 97) / 16.0 - 3;
         label[i] = i * 31 % 5 < 2;
         synth_score_add(s, score[i], label[i]);

@@ -1,4 +1,5 @@
-// First values of dense variables: moments, independence of how they are cut, texts.
+// Initial values of dense variables: their moments, their independence of the division
+// into pieces, and their texts.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -40,7 +41,7 @@ static void near(double x, double y, double within)
         fail_msg("%.6f is not within %g of %g", x, within, y);
 }
 
-// Bounds are five standard errors.
+// The bounds are five standard errors.
 static void test_moments(void **state)
 {
     (void)state;
@@ -55,7 +56,8 @@ static void test_moments(void **state)
     near(m.deviation, 0.5, 0.005);
     m = draw("truncated-gaussian:0,1");
     near(m.mean, 0, 5 / sqrt(N));
-    near(m.deviation, 0.8796, 0.01); // of a normal cut at two deviations
+    // The deviation of a normal distribution that is cut at two deviations.
+    near(m.deviation, 0.8796, 0.01);
     assert_true(m.low >= -2 && m.low < -1.98 && m.high <= 2 && m.high > 1.98);
     m = draw("truncated-gaussian:1,2,0,1");
     assert_true(m.low >= 1 && m.high <= 3);
@@ -96,7 +98,7 @@ static void test_pieces_are_the_whole(void **state)
             initial_fill(&x, 7, 3, at, n, pieces + at);
         }
         assert_memory_equal(pieces, values, sizeof(pieces));
-        initial_fill(&x, 7, 4, 0, N, pieces); // another variable
+        initial_fill(&x, 7, 4, 0, N, pieces); // another variable gets other values
         assert_memory_not_equal(pieces, values, sizeof(pieces));
     }
 }

@@ -1,5 +1,5 @@
-// Tables against a naive model: find, create and erase through growth, with and without
-// threads, without memory, and with keys made to collide.
+// Compares tables with a naive model: rows are found, made and erased while the table
+// grows, with and without threads, without memory, and with keys whose hashes collide.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "table/table.h"
@@ -49,7 +49,7 @@ static uint32_t row_of(struct table *t, uint64_t key)
     return handle;
 }
 
-// Inverts mix64, to get a key for a chosen hash.
+// Inverts one step of mix64, to find the key for a chosen hash.
 static uint64_t unshift(uint64_t x, uint32_t by)
 {
     uint64_t y = x;
@@ -72,12 +72,12 @@ static uint64_t key_of_hash(uint64_t hash)
     return unshift(unshift(x, 27) * inverse(0xbf58476d1ce4e5b9ull), 30);
 }
 
-// A model: whether each of N keys has a row, and its value.
+// The naive model: whether each key has a row, and the row's value.
 enum { KEYS = 60000, BATCH = 700, ROUNDS = 1500 };
 
 struct model {
     uint64_t key[KEYS];
-    uint32_t handle[KEYS]; // TABLE_NONE: no row
+    uint32_t handle[KEYS]; // handle of each key's row; TABLE_NONE: no row
     float value[KEYS];
     size_t rows;
 };
@@ -87,7 +87,8 @@ static struct model *model_make(void)
     struct model *m = mem_zalloc(sizeof(*m));
     assert_non_null(m);
     for (uint32_t i = 0; i < KEYS; i++) {
-        m->key[i] = mix64(i) * (i % 3 == 0 ? 1 : i); // key 0 among them, by i = 0
+        // Key 0 is among them, as i = 0 gives it.
+        m->key[i] = mix64(i) * (i % 3 == 0 ? 1 : i);
         m->handle[i] = TABLE_NONE;
     }
     m->key[1] = UINT64_MAX;
@@ -100,7 +101,7 @@ struct draw {
     uint32_t handle[BATCH];
 };
 
-// Duplicates come by themselves, and on purpose. Keys become known round after round.
+// Draws a batch of keys, some of them twice. New keys are added round after round.
 static void draw_batch(const struct model *m, uint32_t round, struct draw *d)
 {
     uint32_t known = 100 + (KEYS - 100) / ROUNDS * round;
@@ -173,12 +174,12 @@ static void test_model(void **state)
             check_all(t, m);
     }
     check_all(t, m);
-    assert_true(table_stats(t).index_moves > 2 * KEYS); // it did grow meanwhile
+    assert_true(table_stats(t).index_moves > 2 * KEYS); // the table has grown meanwhile
     mem_free(m);
     table_close(t);
 }
 
-// Both ends of the keys, in both orders, with no row before.
+// The smallest and the largest key, in both orders, in an empty table.
 static void test_extreme_keys(void **state)
 {
     (void)state;
@@ -221,7 +222,8 @@ static void test_first_values(void **state)
     }
     assert_true(sum / 2000 > 0.4f && sum / 2000 < 0.6f);
     table_close(t);
-    // Another id, other numbers; the same ones again: the same numbers, in any order.
+    // Another table id gives other random numbers; the same id gives the same ones, in
+    // any order of the keys.
     float other[6];
     o.id = 10;
     t = open_table(&o);
@@ -368,7 +370,8 @@ static void test_clone(void **state)
     table_close(copy);
 }
 
-// All keys in one line, and all at the very end: the tail grows, moves stay bounded.
+// All keys hash to one line of the index, or to its very end: the tail grows, and moves
+// stay bounded.
 static void test_collisions(void **state)
 {
     (void)state;
@@ -376,8 +379,8 @@ static void test_collisions(void **state)
         uint64_t hash, step;
     } fills[] = {
         {0x0000000000000000ull, 1},          // the first line
-        {0x0000ffffffff0000ull, 1},          // the last one: all spill over the end
-        {0x00007fffffff0000ull, 1},          // one in the middle
+        {0x0000ffffffff0000ull, 1},          // the last line: all keys spill over the end
+        {0x00007fffffff0000ull, 1},          // a line in the middle
         {0x3000000000000000ull, 1ull << 32}, // a dense run from the beginning of a stripe
     };
     enum { N = SANITIZED ? 2000 : 6000 };
@@ -389,7 +392,7 @@ static void test_collisions(void **state)
             uint64_t key = key_of_hash(fills[f].hash + i * fills[f].step);
             assert_int_equal(table_erase(t, &key, 1), 1);
         }
-        for (uint64_t i = 0; i < N; i++) { // others move on through several rounds
+        for (uint64_t i = 0; i < N; i++) { // the other keys move through several rounds
             row_of(t, key_of_hash(mix64(i + 1) >> 4));
             uint64_t key = key_of_hash(fills[f].hash + i * fills[f].step);
             assert_int_equal(find_one(t, key) == TABLE_NONE, i % 2 == 0);
@@ -400,8 +403,9 @@ static void test_collisions(void **state)
     }
 }
 
-// Bytes per key, sampled through a doubling; moves per insert. Smaller under a sanitizer,
-// where a half empty slab weighs more.
+// Measures the bytes per key while the table doubles, and the moves per insert. It uses
+// fewer keys under sanitizers, where half empty slabs count more, so the bytes are not
+// checked.
 static void test_memory(void **state)
 {
     (void)state;
@@ -434,7 +438,7 @@ static void test_memory(void **state)
     table_close(t);
 }
 
-// Reserved room is enough; if it was not reserved, the index still grows.
+// Reserved room is enough for its keys; without it, the index still grows.
 static void test_reserve(void **state)
 {
     (void)state;
@@ -454,7 +458,7 @@ static void test_reserve(void **state)
             for (uint64_t i = 0; i < STEP; i++)
                 keys[i] = at + i;
             assert_int_equal(table_rows(t, keys, STEP, h), 0);
-            table_reserve(t, &all, 0); // not empty: nothing happens
+            table_reserve(t, &all, 0); // the table is not empty, so this does nothing
         }
         for (uint64_t i = 0; i < N; i++)
             assert_true(find_one(t, i) != TABLE_NONE);
@@ -466,7 +470,8 @@ static void test_reserve(void **state)
     }
 }
 
-// A row is not reused while a reader who may hold it is pinned, and is afterwards.
+// The memory of an erased row is not reused while a reader that may hold the row is
+// pinned; afterwards it is.
 static void test_reuse(void **state)
 {
     (void)state;
@@ -480,8 +485,9 @@ static void test_reuse(void **state)
     table_pin(old);
     assert_int_equal(find_one(t, key), handle);
     assert_int_equal(table_erase(t, &key, 1), 1);
-    table_pin(young); // too late to find the row: it holds nothing back
-    // Keys of the same stripe as `key`, more than a chunk.
+    // This reader was pinned after the erase, so it does not delay the reuse.
+    table_pin(young);
+    // Makes more rows than a chunk has, with keys of the same stripe as `key`.
     uint64_t stripe = mix64(key) & 0xf000000000000000ull;
     for (uint64_t i = 0; i < 300; i++)
         assert_int_not_equal(row_of(t, key_of_hash(stripe + i)), handle);
@@ -494,7 +500,8 @@ static void test_reuse(void **state)
     table_close(t);
 }
 
-// Memory of erased rows is used again: a table under churn stays as large as it was.
+// Memory of erased rows is used again: a table whose rows are made and erased all the
+// time does not grow.
 static void test_churn(void **state)
 {
     (void)state;
@@ -531,11 +538,12 @@ static void test_many_readers(void **state)
     table_close(t);
 }
 
-// Each allocation fails once: the table stays whole, and nothing is lost.
+// Each allocation fails once: the table stays valid, and no row is lost.
 static void test_no_memory(void **state)
 {
     (void)state;
-    enum { N = 4000 }; // in one stripe, so that its index grows beyond its first pages
+    // Keys of one stripe, so that its index grows beyond its first pages.
+    enum { N = 4000 };
     uint64_t *keys = mem_array(N, sizeof(*keys));
     uint32_t *h = mem_array(N, sizeof(*h));
     size_t before = mem_live();
@@ -550,8 +558,9 @@ static void test_no_memory(void **state)
         int rc = table_open(&t, &narrow, &e);
         if (rc == 0)
             rc = table_rows(t, keys, N, h);
+        // Each key has no row, or a row of its own.
         if (t != NULL)
-            for (uint32_t i = 0; i < N; i += 97) // TABLE_NONE or a row of its own
+            for (uint32_t i = 0; i < N; i += 97)
                 assert_true(h[i] == TABLE_NONE ||
                             table_row_key(table_row(table_slabs(t), h[i])) == keys[i]);
         if (rc == 0)
@@ -564,7 +573,7 @@ static void test_no_memory(void **state)
         mem_fault_after(-1);
         assert_true(struck || rc == 0);
         assert_true(rc == 0 || rc == TUG_ENOMEM);
-        if (t != NULL) { // it works again
+        if (t != NULL) { // the operation succeeds once memory is available
             assert_int_equal(table_rows(t, keys, N, h), 0);
             assert_int_equal(table_stats(t).rows, N);
         }
@@ -577,8 +586,8 @@ static void test_no_memory(void **state)
     mem_free(h);
 }
 
-// Threads. Everyone creates shared keys and adds to a cell of its own in each row, while
-// it also erases and creates again keys that belong to it alone.
+// Threads. Each thread creates shared keys and adds to its own cell of each row. It also
+// erases and creates again keys that only it uses.
 enum { THREADS = 4, SHARED = 40000, OWN = 3000, STEP = 500 };
 
 struct race {
@@ -623,7 +632,7 @@ static void churn_own(struct race *x, int rank, uint32_t round)
         assert_int_equal(h[i] == TABLE_NONE, round % 2 == 0);
 }
 
-// Looks at keys that another thread erases and creates: the row found is the key's own.
+// Finds keys that another thread erases and creates: a found row must be the key's own.
 static void watch_other(struct race *x, int rank)
 {
     uint64_t keys[STEP];
@@ -668,7 +677,7 @@ static void test_threads(void **state)
         for (int r = 0; r < THREADS; r++)
             sum += (size_t)table_row(table_slabs(x.t), h)[r];
     }
-    // Every touch is there: no row was made twice, none lost in a move.
+    // All additions are there: no row was made twice or lost in a move.
     assert_int_equal(sum, (size_t)THREADS * SHARED);
     assert_true(table_stats(x.t).index_moves > SHARED);
     for (int i = 0; i < THREADS; i++)
@@ -677,8 +686,9 @@ static void test_threads(void **state)
     table_close(x.t);
 }
 
-// Addresses may end where no limit says so: under an emulator, or valgrind. A child has 16
-// GiB of them, which are more than its tables take of them: something is left.
+// The address space may be short although no limit says so: under an emulator, or
+// valgrind. A child process gets 16 GiB of addresses; four tables must leave some of them
+// free.
 static void test_few_addresses(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-// The fixed tree against its definition, with halves added in different places.
+// Compares sums by the fixed tree with its definition; halves are added up in different
+// places.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "table/tree_sum.h"
@@ -10,7 +11,7 @@
 
 enum { WIDTH = 5, ROUNDS = 2000 };
 
-// The values of some parts.
+// The values of the parts, of which some are missing.
 struct parts {
     bool has[TREE_LEAVES];
     float values[TREE_LEAVES][WIDTH];
@@ -27,7 +28,8 @@ static struct parts make(uint64_t seed)
     return p;
 }
 
-// The definition, leaf by leaf: whether [begin, begin + n) has anything, and its sum.
+// Sums leaf by leaf, by the definition: returns whether any of [begin, begin + n) has
+// values, and their sum.
 static bool naive(const struct parts *p, unsigned begin, unsigned n, float *ret)
 {
     if (n == 1) {
@@ -42,7 +44,8 @@ static bool naive(const struct parts *p, unsigned begin, unsigned n, float *ret)
     return has_left || has_right;
 }
 
-// Contributions of halves that are whole with luck, of single parts otherwise.
+// Divides the parts randomly into contributions: whole halves in some cases, single parts
+// otherwise. Returns their number.
 static size_t contribute(const struct parts *p, unsigned begin, unsigned n, uint64_t seed,
                          uint8_t *first, float (*values)[WIDTH])
 {
@@ -75,7 +78,7 @@ static void any_halves(void **state)
     assert_true(most > TREE_LEAVES / 2);
 }
 
-// Adds parts one at a time, on a stack.
+// Adds the parts one at a time, with a stack of partial sums.
 static void one_at_a_time(void **state)
 {
     (void)state;
@@ -88,7 +91,7 @@ static void one_at_a_time(void **state)
         for (unsigned i = 0; i <= TREE_LEAVES; i++) {
             if (i < TREE_LEAVES && !p.has[i])
                 continue;
-            // After the last part all are added.
+            // After the last part, all sums on the stack are added.
             while (n > 1 && tree_joins(first[n - 2], first[n - 1], i)) {
                 for (unsigned c = 0; c < WIDTH; c++)
                     sum[n - 2][c] += sum[n - 1][c];
@@ -105,7 +108,8 @@ static void one_at_a_time(void **state)
     }
 }
 
-// The order matters at all, so that the tests above can fail; and the same part twice.
+// Shows that the order of additions changes the result, so the tests above can fail; also
+// adds the same part three times.
 static void orders_differ(void **state)
 {
     (void)state;

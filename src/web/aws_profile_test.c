@@ -1,5 +1,5 @@
-// The files of AWS's tools: the settings of a profile, which file comes first, and
-// settings that no request could carry.
+// The files of AWS's tools: the settings of a profile, the order in which files are
+// searched, and settings that no request could contain.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "web/aws_profile_internal.h"

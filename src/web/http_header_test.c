@@ -1,4 +1,5 @@
-// Headers of answers: what is taken of them, and that nothing behind them is read.
+// Headers of HTTP answers: which values are read, and that nothing is read past their
+// ends.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "web/http_header_internal.h"
@@ -49,8 +50,8 @@ static void passes_over_ranges_that_are_none(void **state)
     }
 }
 
-// Values as long as there is room for, cut at every place: the sanitizer sees a step
-// behind their ends.
+// Values that fill the whole text, cut at every place: sanitizers notice reading past
+// their ends.
 static void stays_in_the_value(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-// Lists of files as servers send them, and addresses: what is taken, and what is refused.
+// Lists of files as web servers send them, and addresses: which are accepted, and which
+// are refused.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -85,11 +86,11 @@ static void s3_lists_that_are_none(void **state)
             TUG_EDATA)
             fail_msg("taken: %s", bad[i]);
     }
-    // Every list that is cut is none.
+    // A list that is cut anywhere is refused.
     for (size_t n = 0; n < strlen(whole) - 1; n++) {
         struct seen got = {""};
         struct s3_page page;
-        char *exact = mem_alloc(n + 1); // so that a read behind it is seen
+        char *exact = mem_alloc(n + 1); // so that sanitizers notice reading past the end
         memcpy(exact + 1, whole, n);
         assert_int_equal(s3_parse_list(exact + 1, n, &page, take_key, &got, NULL),
                          TUG_EDATA);
@@ -118,7 +119,7 @@ static void webhdfs_lists(void **state)
         STATUS(ENTRY("a", "FILE", "\"length\":\"3\",\"modificationTime\":4")),
     };
     struct seen got = {""};
-    // Many values of little text: refused before any memory is taken for them.
+    // A list with very many short values is refused before memory is allocated for them.
     static char many[1 << 20];
     for (size_t i = 0; i + 3 <= sizeof many; i += 3)
         memcpy(many + i, i == 0 ? "[{}" : ",{}", 3);

@@ -1,5 +1,5 @@
-// Signatures: the vectors that AWS publishes, of its test suite and of the documentation
-// of S3.
+// Signatures: the test vectors that AWS publishes in its test suite and in the
+// documentation of S3.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "web/sigv4_internal.h"

@@ -1,5 +1,5 @@
-// Lists of WebHDFS from a server that has directories without end, over real connections:
-// how many are asked for is bounded.
+// Lists of WebHDFS from a server whose directories are endlessly deep, over real
+// connections: the number of requests is bounded.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <arpa/inet.h>
@@ -24,7 +24,7 @@ struct server {
     int listener;
     unsigned port;
     pthread_t thread;
-    unsigned levels; // below the first that have directories
+    unsigned levels; // number of levels, below the first one, that have directories
     atomic_uint asked;
 };
 
@@ -36,7 +36,8 @@ static unsigned depth_of(const char *request)
     return depth; // "/webhdfs/v1/top" has three
 }
 
-// One connection that is kept; "GET /... HTTP/1.1" and headers, then the next.
+// Serves one connection that stays open: it reads "GET /... HTTP/1.1" and headers,
+// answers, and waits for the next request.
 static void serve(struct server *s, int fd)
 {
     char request[4096], answer[1024];
