@@ -626,7 +626,8 @@ static void test_no_memory(void **state)
     fail_msg("a push allocates without end");
 }
 
-// The same for opening a client, making a table, the first pull, and a new placement.
+// Each allocation fails once while a client is opened, makes a table, pulls for the first
+// time, and gets a new placement.
 static void test_no_memory_at_first(void **state)
 {
     (void)state;

@@ -9,7 +9,8 @@
 
 enum { MOST = 10 << 20, DRAWS = 60, SIGNATURES = 12 };
 
-// Compares with the loop's own memory of lists, whose limit large lists reach.
+// Compares the client's record with the memory of lists in the loop itself, with lists so
+// large that they reach its limit.
 static void test_lists_as_a_loop_keeps_them(void **state)
 {
     (void)state;
@@ -60,7 +61,7 @@ static void test_lists_that_are_forgotten(void **state)
         assert_false(peer_knows(p, i, 1000));
     peer_forgets(p, 99);
     assert_true(peer_has_room(p, KEYS_LISTS_BYTES));
-    peer_forgets(p, 2); // once, as if a message was lost
+    peer_forgets(p, 2); // only the first time, as if a message was lost
     assert_true(peer_has_room(p, KEYS_LISTS_BYTES));
     assert_false(peer_knows(p, 2, 1000));
     peer_forgets(p, 3);
@@ -110,9 +111,9 @@ static void close_and_give(struct van *v, van_link link)
     under->close_link(v, link);
 }
 
-// When the first link breaks, sendings leave the list that client_cancel walks. The other
-// links must break nevertheless, or the caller's memory would still be in use after
-// client_cancel.
+// When the first link breaks, its requests leave the list that client_cancel walks over.
+// The other links must be broken, too: otherwise the caller's memory would still be in
+// use after client_cancel.
 static void test_nothing_is_held_by_what_was_given_up(void **state)
 {
     (void)state;

@@ -31,7 +31,7 @@ static void answer_with_all(struct cluster *c,
 
 enum { ROUNDS = 20, EACH = 5 };
 
-// By server and mark: 1 + the number of pushes that had arrived before the mark.
+// For each server and mark: 1 + the number of pushes that had arrived before the mark.
 static uint64_t at_mark[MAX_SERVERS][ROUNDS + 1];
 
 static bool note_mark(struct server *s, van_link link, const struct van_message *m)
@@ -120,7 +120,7 @@ static void test_orders(void **state)
     fake_close(c);
 }
 
-// Tables of others, steps.
+// Tables of other clients, and steps.
 
 static bool tell(struct server *s, van_link link, const struct van_message *m)
 {

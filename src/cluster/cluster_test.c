@@ -110,9 +110,9 @@ static void test_faults(void **state)
         run_seed(1000 + seed, 0.02 + 0.1 * (double)(seed % 3));
 }
 
-// A peer that sends random messages. The scheduler must neither crash nor give another
-// member's place to it. The peer may stop the scheduler, because every member has the
-// right to.
+// A peer sends random messages. The scheduler must not crash, and must not give another
+// member's place to the peer. The peer may stop the scheduler, because every member has
+// that right.
 
 static void nothing(void *ctx, van_link link, struct van_message *m, uint64_t now)
 {
@@ -136,7 +136,8 @@ static void say_anything(struct van *v, van_link link, uint64_t i)
     const uint64_t k = 100 * i;
     struct wire_text text = wire_text("\x05\xff nonsense");
     union wire_any m = {0};
-    uint16_t type = (uint16_t)(10 + draw(k, 30)); // a type of the scheduler's messages
+    // a type of message that the scheduler accepts.
+    uint16_t type = (uint16_t)(10 + draw(k, 30));
     if (type == MSG_JOIN)
         m.join = (struct msg_join){(uint8_t)some(k + 1),
                                    (uint8_t)some(k + 2),

@@ -1,5 +1,5 @@
-// Links between members, heartbeats and their scheduler that are dead but stay open:
-// living processes are not declared dead, and dead ones are.
+// Links of members and of heartbeats to the scheduler are dead but stay open: living
+// processes must not be declared dead, and dead ones must be.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/heartbeat.h"
@@ -50,7 +50,7 @@ static int open_world(void **state)
     return open_world_with(false);
 }
 
-// The same, but the scheduler's process drives a run.
+// Opens the same world, in which the scheduler's process drives a run.
 static int open_driven_world(void **state)
 {
     (void)state;
@@ -125,7 +125,7 @@ static void on_answer(void *ctx, const struct van_message *m)
     answers++;
 }
 
-// A request that was sent on a dead link is sent again on the next link.
+// A request that was sent on a dead link is sent again on the link that replaces it.
 static void test_a_members_dead_link_is_replaced(void **state)
 {
     (void)state;
@@ -149,7 +149,7 @@ static void test_an_idle_members_dead_link_is_replaced(void **state)
     assert_true(scheduler_finished(w.s, NULL));
 }
 
-// The next link falls silent, too, before it is open.
+// The link that replaces a dead link falls silent, too, before it is open.
 static void test_a_dead_attempt_is_given_up(void **state)
 {
     (void)state;
@@ -167,8 +167,9 @@ static void test_a_dead_attempt_is_given_up(void **state)
     assert_all_live();
 }
 
-// The link breaks, and the next one is open but dead. The scheduler has had no other link
-// for longer than that, but heartbeats arrive.
+// The member's link breaks, and the next link is open but dead. The member has no working
+// link for longer than the time after which a silent process is declared dead, but its
+// heartbeats arrive.
 static void test_the_link_after_a_broken_one_is_dead(void **state)
 {
     (void)state;
@@ -256,7 +257,7 @@ static uint64_t no_tick(void *ctx, uint64_t now)
     return VAN_NEVER;
 }
 
-// Asks process i to end, as a signal would.
+// Asks process i to end, as a signal would do.
 static void ask(uint32_t i)
 {
     atomic_store(&asked[i], true);

@@ -1,5 +1,5 @@
-// A member without a cluster: greetings between nodes, requests, of which one per type
-// may be under way, and requests that are under way when the member ends.
+// A member without a cluster: greetings between nodes; requests, of which only one of
+// each type may be under way; and the end of the member while requests are under way.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/member.h"
@@ -234,7 +234,7 @@ static void test_end_answers_all(void **state)
     world_close(&w);
 }
 
-// A scheduler that takes each node for another one.
+// A scheduler that answers each node as if it were another node.
 struct impostor {
     struct van *v;
     struct msg_joined joined;

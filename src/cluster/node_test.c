@@ -1,4 +1,4 @@
-// The address of a node that other nodes are told.
+// Tests the address that a node tells other nodes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/node.h"
@@ -32,8 +32,8 @@ static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t
     (void)ctx, (void)link, (void)m, (void)now;
 }
 
-// Gets the address that a node with these options tells for its second loop, and returns
-// the code.
+// Gets the address that a node with these options tells others for its second loop.
+// Returns the error code.
 static int told(const struct node_options *o, char ret[VAN_ADDRESS_MAX], struct err *e)
 {
     struct node n;
@@ -69,7 +69,8 @@ static void test_advertised(void **state)
     assert_non_null(strstr(e.text, "--advertise"));
 }
 
-// A node that listens on all addresses tells the one from which it reaches the scheduler.
+// A node that listens on all addresses tells others the address from which it reaches the
+// scheduler.
 static void test_toward_the_scheduler(void **state)
 {
     (void)state;
@@ -104,7 +105,7 @@ static void test_sockets(void **state)
     char name[100] = {0};
     memset(name, 'n', 90);
     o.cluster = name;
-    // the path is too long for a socket, so only TCP is told
+    // the path is too long for a socket, so the node tells only its TCP address
     assert_int_equal(told(&o, address, &e), 0);
     assert_int_equal(strncmp(address, "tcp://", 6), 0);
 }

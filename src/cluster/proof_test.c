@@ -57,7 +57,7 @@ static void test_each_thing_counts(void **state)
                           // relaying
     assert_false(is_believed(&c, MAC_BYTES));
     claim(&c);
-    c.link.certificate[0]++; // a stolen secret without the certificate
+    c.link.certificate[0]++; // the secret was stolen, but not the certificate
     assert_false(is_believed(&c, MAC_BYTES));
     claim(&c);
     c.key[5]++; // the key of another cluster, or of the scheduler before a restart
@@ -67,7 +67,7 @@ static void test_each_thing_counts(void **state)
     assert_false(is_believed(&c, MAC_BYTES));
 }
 
-// A server's own proof is sent back to it.
+// A server's own proof is sent back to the server.
 static void test_reflected(void **state)
 {
     struct claim c;
@@ -94,7 +94,7 @@ static void test_roles(void **state)
     (void)state;
     assert_true(proof_role_fits(WIRE_WORKER, WIRE_WORKER));
     assert_true(proof_role_fits(WIRE_WORKER, WIRE_OPERATOR));
-    assert_true(proof_role_fits(WIRE_DRIVER, WIRE_TOOL)); // a guest that only looks
+    assert_true(proof_role_fits(WIRE_DRIVER, WIRE_TOOL)); // a guest that only reads
     assert_false(proof_role_fits(WIRE_SERVER, WIRE_WORKER));
     assert_false(proof_role_fits(WIRE_WORKER, WIRE_TOOL));
     assert_false(proof_role_fits(WIRE_SCHEDULER, WIRE_SERVER));

@@ -241,8 +241,8 @@ static void test_heartbeats_of_others(void **state)
     check_not_kept_alive(WIRE_TOOL, 501);
 }
 
-// The roster has another number for each process than the one in heartbeats, so another
-// worker cannot learn that one.
+// In the roster, each process has another number than in heartbeats, so another worker
+// cannot learn the number that heartbeats need.
 static void test_heartbeats_of_who_reads_the_roster(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-// Placement: loads stay within the bound, few partitions move, and only the ids of nodes
+// Placement: loads stay within the bound, few partitions move, and only the nodes' ids
 // decide.
 //
 // SPDX-License-Identifier: Apache-2.0

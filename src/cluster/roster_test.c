@@ -115,7 +115,7 @@ static void test_refused(void **state)
     (void)state;
     struct roster r = example(1);
     struct msg_roster m = encode(&r), bad = m;
-    // truncated: fewer nodes, or owners that are not in it
+    // truncated: the list has fewer nodes, or lacks nodes that own partitions
     for (uint32_t n = 1; n < m.nodes.n; n++) {
         bad.nodes.n = n;
         struct roster back;

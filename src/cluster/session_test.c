@@ -1,4 +1,5 @@
-// Sessions over each kind of van: greeted, refused, silent, broken and connected again.
+// Sessions over each kind of van: they are greeted, refused, silent, broken and connected
+// again.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/session.h"
@@ -102,7 +103,7 @@ static void dial(struct vans *w)
     assert_int_equal(near.s.state, SESSION_DIALLING);
 }
 
-// Opens both ends, with times so long that nothing is due soon.
+// Opens both ends, with time limits so long that none is reached.
 static void open_ends(struct vans *w)
 {
     const struct van_handler h = {
@@ -211,8 +212,8 @@ static void test_nobody_greets(struct vans *w)
     PUMP(w, w->nodes[1].closed == 1);
 }
 
-// Waits until the session closes by silence. The session is woken to see the changed
-// times.
+// Waits until the session closes because of silence. Wakes the session first, so that it
+// uses the changed times.
 static void expect_silence(struct vans *w, unsigned messages)
 {
     dial(w);

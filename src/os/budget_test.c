@@ -1,4 +1,4 @@
-// Compares the account with a naive one, and uses it from several threads.
+// Compares the budget with a naive one, and uses it from several threads.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "os/budget.h"

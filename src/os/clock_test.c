@@ -1,4 +1,4 @@
-// Deadlines when the wall clock is set back right after it was read.
+// Tests deadlines while the wall clock is set back right after it was read.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "os/clock.h"
@@ -20,7 +20,7 @@ int clock_gettime(clockid_t id, struct timespec *ret)
     return rc;
 }
 
-// The wait is neither longer nor skipped; a condition of the wall clock would not wait at
+// The wait is neither longer nor skipped: a deadline by the wall clock would not wait at
 // all.
 static void waits_as_long(void **state)
 {

@@ -1,5 +1,5 @@
-// Tests keys of requests: compares cutting into runs with a naive model; lists by
-// signature; keys that are refused.
+// Tests the keys of requests: their division into runs is compared with a naive model;
+// lists are found by their signature; bad keys are refused.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -158,7 +158,7 @@ static void test_lists(void **state)
 static void test_list_memory(void **state)
 {
     (void)state;
-    enum { N = 3 << 20 }; // keys of a list of 24 MiB, of which two fit
+    enum { N = 3 << 20 }; // keys of one list, 24 MiB; two such lists fit the limit
     uint64_t *keys = mem_zalloc(N * sizeof(*keys));
     struct keys_scratch s;
     struct key_lists lists = {0};
@@ -204,7 +204,8 @@ static void test_packed(void **state)
     keys_scratch_fini(&s);
 }
 
-// bf16 numbers survive a round trip; other floats are rounded to the nearest.
+// Numbers that bf16 can hold survive a round trip; other floats are rounded to the
+// nearest.
 static void test_bf16(void **state)
 {
     (void)state;
@@ -217,15 +218,16 @@ static void test_bf16(void **state)
             assert_true(back != back);
         }
     }
-    uint32_t payload = 0x7f800001; // a NaN whose upper half is an infinity
+    uint32_t payload = 0x7f800001; // a NaN whose upper half is the pattern of an infinity
     float nan;
     memcpy(&nan, &payload, sizeof(nan));
     float back = bf16_to(bf16_from(nan));
     assert_true(back != back);
-    assert_true(bf16_to(bf16_from(1 + 0x1p-8f)) == 1);               // a tie, to even
-    assert_true(bf16_to(bf16_from(1 + 3 * 0x1p-8f)) == 1 + 0x1p-6f); // a tie, to even
+    assert_true(bf16_to(bf16_from(1 + 0x1p-8f)) == 1); // a tie is rounded to even
+    // a tie is rounded to even.
+    assert_true(bf16_to(bf16_from(1 + 3 * 0x1p-8f)) == 1 + 0x1p-6f);
     assert_true(bf16_to(bf16_from(1 + 0x1p-8f + 0x1p-20f)) ==
-                1 + 0x1p-7f); // to the nearest
+                1 + 0x1p-7f); // rounded to the nearest
 }
 
 int main(void)

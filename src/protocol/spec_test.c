@@ -1,4 +1,5 @@
-// Tests specs of tables: encoding and decoding, invalid ones, and differences.
+// Tests specs of tables: encoding and decoding, invalid specs, and differences between
+// specs.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "protocol/spec.h"
@@ -53,7 +54,7 @@ static void test_there_and_back(void **state)
     }
 }
 
-// The contents of a push: gradients and statistics of the examples; weights; whole rows.
+// A push contains gradients and the examples' statistics, or weights, or whole rows.
 static void test_widths(void **state)
 {
     (void)state;
@@ -95,7 +96,7 @@ static void test_refusals(void **state)
     refuses(3, "accessor=ctr; embedx-random=2", "embedx-random has no effect");
     refuses(3, "accessor=features; dim=4; embedx-random=5", "embedx has 4 floats");
     refuses(3, "rule=sgd:prior=1", "needs a column that counts");
-    // A table of which one group adds up values cannot be averaged.
+    // A table in which one group adds up values cannot be averaged.
     refuses(3,
             "accessor=features; dim=1; rule=sum; embedx-rule=sgd; mode=sync; reduce=mean",
             "put that group into a table of its own");

@@ -25,7 +25,7 @@ struct echo {
     struct pump *pump;
     van_link link;
     bool open;
-    uint64_t hops; // a message is sent on so many times before it counts as arrived
+    uint64_t hops; // a message is sent on this many times before it counts as arrived
     uint64_t came; // number of messages that have arrived
     struct pump_work work;
     bool with_work, queued;

@@ -126,7 +126,7 @@ static void test_looks_like_this(void **state)
     store_close(s);
 }
 
-// A count whose double has halves that would be NaN as floats.
+// A count is stored as a double whose two halves, read as floats, would be NaN.
 static void test_counts(void **state)
 {
     (void)state;

@@ -144,7 +144,8 @@ static void test_window(void **state)
     assert_int_equal(begin(r, SHARD_WINDOW, 1, &p, &e), 0);
     assert_false(retries_applied(&p, 3));
     assert_int_equal(begin(r, 0, 0, &p, &e), 0);
-    assert_true(retries_applied(&p, 3) && retries_applied(&p, 4)); // it is below the mark
+    // The push is below the mark.
+    assert_true(retries_applied(&p, 3) && retries_applied(&p, 4));
     assert_int_equal(begin(r, SHARD_WINDOW - 1, 0, &p, &e), 0);
     assert_true(retries_applied(&p, 3) && !retries_applied(&p, 4));
     // Far above, no earlier record is left. The largest numbers are accepted.
@@ -241,7 +242,7 @@ static void test_move(void **state)
     assert_int_equal(
         retries_begin(b, 1, 4, 0, WIRE_SPACE_SPARSE, &(struct retries_id){0}, &p, NULL),
         0);
-    assert_true(p.below); // the mark moved, too
+    assert_true(p.below); // the mark has moved with the partition
     assert_int_equal(retries_begin(b, 2, 1, 1, WIRE_SPACE_SPARSE, &id, &p, NULL), 0);
     assert_true(retries_applied(&p, 9) && !retries_applied(&p, 10));
     assert_int_equal(retries_begin(b, 1, 8, 0, WIRE_SPACE_DENSE, &other, &p, NULL), 0);

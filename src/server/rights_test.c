@@ -1,5 +1,5 @@
-// Rights at a server's loop: every message type, over links of every role, over a link
-// that has not joined, and over a link without HELLO.
+// Rights at a server's loop: every message type is sent over links of every role, over a
+// link that has not joined, and over a link without HELLO.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>

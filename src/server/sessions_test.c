@@ -1,4 +1,5 @@
-// Compares records of sessions with a plain array that has one for each possible session.
+// Compares records of sessions with a plain array that has an entry for each possible
+// session.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/sessions.h"

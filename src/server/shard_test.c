@@ -567,7 +567,7 @@ static void test_admin_operations(void **state)
     lone_expect_ok(w);
     assert_null(shards_row(w->shard, T, keys[0]));
     assert_true(*shards_row(w->shard, 6, keys[n - 1]) == 1);
-    // A late repeat of the operation is not done.
+    // A late repeat of the operation is ignored.
     m = lone_push_of(w, 0, T, keys, n, values, WIDTH);
     lone_send_push(w, 0, &m);
     lone_expect_ok(w);
@@ -686,7 +686,7 @@ static void test_walks(void **state)
     }
 }
 
-// At the limit of memory no row is made, but existing rows can still be changed.
+// At the limit of memory no new row is made, but existing rows can still be changed.
 static void test_full(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-// Compares with sorting in place: keys that are spread evenly or not, keys that are close
-// together or equal, with and without memory.
+// Compares cut_sort with an in-place sort: for keys that are spread evenly or not, close
+// together or equal, and with and without memory for a copy.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/alloc.h"

@@ -171,7 +171,7 @@ static void test_one_and_three(void **state)
     mem_free(b);
 }
 
-// Loads: rows that were read out and put into another store behave as before.
+// Loads: rows that were read out of a store and put into another one behave as before.
 
 struct copy {
     struct store *to;
@@ -369,7 +369,7 @@ static void fail_everywhere(struct store *s, struct rng *d, struct naive_batch *
     }
     OK(store_admin(s, STORE_SHRINK, NAN, &ok_e));
     struct store_push p = naive_draw_push(d, s, b);
-    push_until_done(s, &p); // does the turns of partitions
+    push_until_done(s, &p); // also runs the due part of the shrink in each partition
     again(store_finish(s, NULL));
     OK(store_finish(s, &ok_e));
     again(store_put_rows(s, &key, 1, row, NULL));

@@ -289,8 +289,8 @@ static void test_counters(void **state)
     store_close(s);
 }
 
-// Values that are pushed to keys from sums-from on are added, times the scale, whatever
-// the rule of other keys, and states do not change.
+// Pushed values of keys from sums-from on are multiplied by the scale and added, whatever
+// the rule of other keys; states do not change.
 static void test_sums_from(void **state)
 {
     (void)state;
@@ -319,8 +319,8 @@ static void test_sums_from(void **state)
     store_close(s);
 }
 
-// The mean of rows without a lifecycle: weights are averaged, while counts and states are
-// those of the rows.
+// Averaging of rows without a lifecycle: weights are replaced by their means, while
+// counts and states stay those of the rows.
 static void test_mean(void **state)
 {
     (void)state;
@@ -391,7 +391,7 @@ static void test_whole_rows(void **state)
     struct store_push p = {.op = STORE_ROW, .keys = keys, .n = 2, .values = whole};
     assert_int_equal(stores_value_width(s, STORE_ROW), WIDTH);
     OK(store_push(s, &p, NULL, &ok_e));
-    p.op = STORE_DELTA; // to the third key, whose row is made by it
+    p.op = STORE_DELTA; // the push to the third key makes its row
     p.n = N;
     OK(store_push(s, &p, NULL, &ok_e));
     OK(store_pull_rows(s, keys, N, got, found, &ok_e));

@@ -1,6 +1,6 @@
-// A shrink that is under way while rows are pushed to and pulled gives the same rows as
-// one that was finished first, since the rows that are needed have their turn before
-// their partition.
+// While a shrink is under way, rows are pushed and pulled. The result equals that of a
+// shrink which was finished first: a row that is needed is handled before the shrink
+// reaches its partition.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -113,7 +113,7 @@ static void test_meanwhile(void **state)
     assert_true(evicted > 0);
 }
 
-// If memory is out, the next request does what could not be done.
+// If memory is out, the next request does what the failed one left undone.
 static void test_no_memory(void **state)
 {
     (void)state;

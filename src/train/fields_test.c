@@ -1,4 +1,4 @@
-// Counts the fields of data, and sets lengths of vectors by the names of columns.
+// Counts the fields of data, and sets the lengths of vectors by the names of columns.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train/fields.h"

@@ -1,5 +1,5 @@
-// The record of passes: written and read in a save, damaged, cut, and in the file of
-// --history.
+// The record of passes is written to and read from a save and the file of --history, and
+// may be damaged or truncated there.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -126,7 +126,7 @@ static void test_file_of_a_run(void **state)
         assert_int_equal(history_add(&so_far, &h.pass[so_far.n], &e), 0);
         assert_int_equal(history_append(&so_far, path, &e), 0);
     }
-    // the file is an older record
+    // the file may hold an older part of the record
     assert_int_equal(history_check_file(path, &read, true, &e), 0);
     assert_int_equal(rename(path, files_in(SAVE_HISTORY)), 0);
     struct history back;

@@ -60,8 +60,8 @@ static struct node_options node_options(struct cluster *c)
                                  .scheduler = c->address[0] != 0 ? c->address : NULL};
 }
 
-// When the first worker leaves: after so many rounds of the scheduler since the first
-// news of a pass, in the middle of some batch.
+// The time at which the first worker leaves: `rounds` rounds of the scheduler after the
+// first news of a pass, in the middle of some batch.
 static struct {
     atomic_bool under_way, now;
     uint64_t rounds;

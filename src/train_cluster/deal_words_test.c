@@ -1,4 +1,4 @@
-// Any bytes become finite floats, and can be read back.
+// Any bytes can be stored in finite floats, and be read back.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train_cluster/deal_words.h"

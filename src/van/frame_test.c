@@ -95,7 +95,7 @@ static size_t put(char *to, uint16_t type, uint64_t request, const void *m)
     return n;
 }
 
-// Six messages, every second one with a body.
+// Makes six messages, every second one with a body.
 static size_t make_stream(char to[STREAM_MAX])
 {
     char data[SPAN];
@@ -274,7 +274,7 @@ static void test_no_room(void **state)
     enum { BODY = 1200 };
     static char stream[4 * BODY], data[2 * BODY];
     struct budget b;
-    budget_open(&b, 4096); // of which bodies may take 1536
+    budget_open(&b, 4096); // bodies may take 1536 bytes of it
     struct msg_hello hello = {.version = wire_text("1.2.3")};
     size_t n = put(stream, MSG_ROSTER, 1, &(struct msg_roster){.owners = {data, BODY}});
     size_t all = n + put(stream + n, MSG_HELLO, 2, &hello);

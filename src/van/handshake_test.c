@@ -199,7 +199,7 @@ static void drop_proof(struct world *w)
     w->proof.proof = (struct wire_text){NULL, 0};
 }
 
-// The listener's own message, sent back to it.
+// Sends the listener's own message back to it.
 static void reflect(struct world *w)
 {
     w->proof.proof = w->challenge.proof;
@@ -236,7 +236,7 @@ static void listener_asks_nothing(struct world *w)
     w->challenge.token = 0;
 }
 
-// A listener that sends the dialler's nonce back as its own.
+// Lets the listener send the dialler's nonce as its own.
 static void listener_mirrors(struct world *w)
 {
     w->challenge.nonce = w->knock.nonce;

@@ -1,5 +1,5 @@
-// Tests the limits of what peers may cost, on every van with sockets: bodies that are
-// announced or never end, answers that are not read, countless strangers.
+// Tests the limits on the memory and links that peers may use, on every van with sockets:
+// for announced or endless bodies, for unread answers, and for countless strangers.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <errno.h>
@@ -201,7 +201,7 @@ static void strangers(struct vans *w)
     }
     PUMP(w, b->closed == COUNT - MOST);
     assert_non_null(strstr(b->why.text, "it has sent nothing"));
-    vans_greet(a, a->link, b); // the last one
+    vans_greet(a, a->link, b); // the last link says hello
     assert_true(budget_used(w->tcp.budget, BUDGET_LINKS) > 0);
     for (unsigned i = 1; i <= COUNT; i++) {
         assert_int_not_equal(van_connect(a->v, b->address, PATIENCE), 0);
@@ -249,7 +249,7 @@ static void open_prover(struct vans *w, int i, enum wire_role role)
     vans_open(w, i);
 }
 
-// A listener that is full of the links of `tools`, and then of operators, which have all
+// Fills the listener with links of `tools` tools and then of operators, all of which have
 // said hello.
 static void fill_with(struct vans *w, unsigned tools)
 {

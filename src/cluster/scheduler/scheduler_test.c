@@ -1,5 +1,5 @@
-// Single cases of the scheduler: ids and ranks, missing and dead nodes, the end, and
-// messages to all nodes.
+// Separate cases of the scheduler: ids and ranks, missing and dead nodes, the cluster's
+// end, and messages to all nodes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <jansson.h>
@@ -9,7 +9,7 @@
 #include "kit/guest.h"
 #include "kit/test.h"
 
-// Checks the cluster's result, and that all living nodes were told the same.
+// Checks the cluster's result, and that all living nodes got the same code and text.
 static void check_end(int code, const char *text)
 {
     struct err e = world_finish(&w, 200 * SECONDS), why;

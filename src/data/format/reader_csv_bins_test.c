@@ -389,7 +389,7 @@ static void test_damaged_schemas(void **state)
         struct reader_options o = {.schema = &s};
         assert_int_equal(schema_add(&s, SCHEMA_LABEL, "y", 1, NULL), 0);
         assert_int_equal(schema_add(&s, SCHEMA_BINS, "n", 1, NULL), 0);
-        assert_int_equal(reader_open(&r, &o, &e), TUG_EDATA); // there are no edges
+        assert_int_equal(reader_open(&r, &o, &e), TUG_EDATA); // the schema has no edges
         assert_int_equal(schema_add(&s, SCHEMA_EDGES, texts[i], strlen(texts[i]), NULL),
                          0);
         int rc = reader_open(&r, &o, &e);

@@ -479,7 +479,7 @@ static void test_any_order(void **state)
         const char *dropped = list_of(t, n, SCHEMA_DROPPED, drop);
         snprintf(drops, sizeof drops, "%s%sstranger", dropped != NULL ? dropped : "",
                  dropped != NULL ? "," : "");
-        assert_non_null(list_of(t, n, SCHEMA_NUMBERS, numeric)); // at least one
+        assert_non_null(list_of(t, n, SCHEMA_NUMBERS, numeric)); // the list is not empty
         snprintf(numbers, sizeof numbers, "%s", numeric);
         const char *name, *rest = list_of(t, n, SCHEMA_LOGS, logs);
         for (size_t len; reader_next_name(&rest, &name, &len);) {
@@ -603,7 +603,7 @@ static void test_schema(void **state)
                                 .weight_column = "w",
                                 .separator = ';'};
     assert_int_equal(reader_open(&r, &o, NULL), 0);
-    header(r, "z;city;age"); // for predictions
+    header(r, "z;city;age"); // a header without the label, as for predictions
     examples_clear(&x);
     assert_int_equal(line_parse(r, "?;Ulm;30", &x, NULL), 0);
     assert_int_equal(x.nnz, 2);
@@ -709,7 +709,7 @@ static void test_crosses(void **state)
     assert_words(r, "c*a", line, "q\"*p", x.key + 6, 1);
     assert_words(r, "b", line, "u||NA|v", x.key + 1, 2);
     assert_words(r, "a*b", "1,,u,q", "", NULL, 0);
-    assert_words(r, "a*b", "1,p*p,u|v*,q", "", NULL, 0); // not found again
+    assert_words(r, "a*b", "1,p*p,u|v*,q", "", NULL, 0); // where '*' is ambiguous
     // The key depends on the columns that the words come from.
     assert_true(x.key[4] != x.key[5] && x.key[4] != x.key[6] && x.slot[6] == 4);
     // Too many combinations:

@@ -35,7 +35,8 @@ static void test_added(void **state)
     assert_true(numbering_any(&zero) && numbering_first(&zero) == 0);
 }
 
-// A model and data, each by first key, last key and columns, and the warning; "": none.
+// Each case has a model and data, given by their first key, last key and columns, and the
+// expected warning; "" if none is expected.
 static void test_said(void **state)
 {
     (void)state;

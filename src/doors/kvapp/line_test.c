@@ -1,4 +1,5 @@
-// Compares a line with a naive one, and tests how long an item waits in it at most.
+// Compares a line of waiting items with a naive one, and tests the longest time that an
+// item waits in it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "doors/kvapp/line.h"

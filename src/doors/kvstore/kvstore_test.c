@@ -1,5 +1,5 @@
-// Compares stores without a cluster with naive models, and casts and compression with the
-// formulas written a second time.
+// Compares stores without a cluster with naive models; casts and compression are compared
+// with formulas that are written a second time here.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -21,7 +21,7 @@ static struct tug_array sparse(float *data, int64_t *ids, size_t n)
     return (struct tug_array){TUG_FLOAT32, true, ROWS, WIDTH, data, ids, n};
 }
 
-// Halves.
+// Half floats.
 
 static double half_by_hand(uint16_t h)
 {

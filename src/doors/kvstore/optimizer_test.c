@@ -1,5 +1,5 @@
-// Compares optimizers with MXNet's formulas, written a second time in doubles; tests
-// schedules of the learning rate, multipliers by key, and states in files.
+// Compares optimizers with MXNet's formulas, written a second time here in doubles. Also
+// tests schedules of the learning rate, multipliers of keys, and states in files.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -454,8 +454,8 @@ static void keys(void **state)
     check(tug_kvstore_set_optimizer(
         s, "sgd:learning_rate=1,wd=0.5,lr_mult('it''s=2,')=0.25,wd_mult('w')=0,"
            "lr_mult('v')=0,lr_scheduler=factor,step=2,factor=0.5,begin_num_update=1"));
-    check(push(s, "w", &b)); // update 2, at rate 1
-    check(push(s, "w", &b)); // update 3, at rate 0.5
+    check(push(s, "w", &b)); // the key's second update, at rate 1
+    check(push(s, "w", &b)); // the key's third update, at rate 0.5
     check(pull(s, "w", &to));
     near(1 - 1 - 0.5, got[0], 1e-6);
     check(tug_kvstore_num_update(s, &most));
@@ -587,7 +587,7 @@ static void states(void **state)
     check(tug_kvstore_close(t));
 }
 
-// Tests this for each optimizer, also with a schedule that continues.
+// Tests such resumed runs for each optimizer, also with a schedule that continues.
 static void all_states(void **state)
 {
     char path[] = "/tmp/tug_kvstore_states_XXXXXX";

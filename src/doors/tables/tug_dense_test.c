@@ -58,7 +58,7 @@ static void batches(void **state)
             assert_true(values[i] == (i < W ? 0.5f : 0) - (float)(step * i));
     }
     check(tug_dense_start_batch(
-        d)); // here one variable gets no gradient and keeps its values
+        d)); // in this batch one variable gets no gradient and keeps its values
     check(tug_dense_update(d, 1, gradient + W));
     check(tug_dense_finish_batch(d, values));
     assert_true(values[2] == 0.5f - 6 && values[W] == -4 * W);

@@ -284,7 +284,8 @@ static void test_again(void **state)
     push(c, 4, keys, 2, values[0]);
     pull(c, 4, keys, 2, second);
     assert_true(second[0] == 2 && second[1] == 1 && second[PULL] == 1);
-    assert_true(fabsf(second[2] - 2 * first[2]) < 1e-6f); // each divided by the 2 shows
+    // Each gradient is divided by the 2 shows.
+    assert_true(fabsf(second[2] - 2 * first[2]) < 1e-6f);
     tug_again(c, false);
     push(c, 4, keys, 2, values[0]);
     pull(c, 4, keys, 2, second);
@@ -543,7 +544,7 @@ static void test_auc(void **state)
     check(tug_client_close(c));
 }
 
-// A program's own.
+// A program's own update rule.
 
 static void own_apply(void *ctx, float rate, float *w, float *s, const float *g, size_t n)
 {

@@ -1,4 +1,4 @@
-// Steps of sessions that are reported, reported again, and end.
+// Sessions report their steps, report them again, and end.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/clocks/step_clock.h"
@@ -24,7 +24,8 @@ static void test_sum(void **state)
     step_clock_end(&c, 2);
     assert_int_equal(c.sessions.n, 20);
     assert_int_equal(step_clock_sum(&c), sum); // steps of ended sessions still count
-    step_clock_begin(&c, 100);                 // fewer steps than have been done
+    // The clock begins with fewer steps than were done, which changes nothing.
+    step_clock_begin(&c, 100);
     assert_int_equal(step_clock_sum(&c), sum);
     step_clock_begin(&c, 10000);
     assert_int_equal(step_clock_sum(&c), 10000 + 400);

@@ -1,5 +1,4 @@
-// Rows before the last batch: they are found with their old values, and no other rows
-// are.
+// Finds rows with the values that they had before the last batch, and no other rows.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>

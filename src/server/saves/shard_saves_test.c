@@ -1,6 +1,6 @@
-// Saves of shards: three loops write a save while pushes arrive, and one, two or five
-// loops load the bits of the save's moment. Further tests: marks, admin operations,
-// deadlines and refusals.
+// Saves of shards: three loops write a save while pushes arrive. One, two or five loops
+// that load it have, bit for bit, the rows of the save's moment. Further tests: marks,
+// admin operations, deadlines and refusals.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <dirent.h>
@@ -102,7 +102,7 @@ static void test_while_pushes_go_on(void **state)
         lone_close(w[i]);
 }
 
-// The same with a writer in a thread of its own, as in servers.
+// Saves with a writer in a thread of its own, as in servers.
 static void test_thread(void **state)
 {
     (void)state;

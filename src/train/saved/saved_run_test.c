@@ -125,8 +125,8 @@ static bool has_written(const struct schema *s)
     return schema_next_setting(s, SCHEMA_WRITTEN, &at, &text);
 }
 
-// Reads a save from before the schema said who wrote the words of a data frame's cells:
-// the data it was trained on decides.
+// Reads an old save, whose schema does not say which version of tug wrote the words of a
+// data frame's cells: whether the training data was a frame decides.
 static void older_words(void **state)
 {
     (void)state;
