@@ -1,5 +1,6 @@
-// A stranger took the scheduler's port. It does not claim to be the scheduler, which it
-// would have to prove. Members and heartbeats ignore every other message that it sends.
+// A stranger has taken the scheduler's port. It does not claim to be the scheduler, since
+// it could not prove that. Members and heartbeats must ignore every other message that it
+// sends.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>

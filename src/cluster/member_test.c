@@ -75,8 +75,8 @@ static uint64_t no_tick(void *ctx, uint64_t now)
     return VAN_NEVER;
 }
 
-// `host` lends its van to the member of a server, under another address, so that the test
-// sees the links.
+// `host` accepts links in place of a server, and passes their messages to the server's
+// member, so that the test sees the links.
 static struct host host;
 static struct guest guest;
 
@@ -105,8 +105,8 @@ static void close_pair(void)
     van_free(guest.v);
 }
 
-// member_greeted sends on the van that its member serves. The test lends it its own van
-// for a moment.
+// member_greeted sends on the van that its member serves, so the member gets the test's
+// van.
 static void borrow(struct member *m, struct van *v)
 {
     m->s.link = m->here = 0;
@@ -375,7 +375,7 @@ static void close_rogue(void)
 }
 
 // A node may have computed results from the number of partitions, so a roster with
-// another number ends it.
+// another number ends the node's member.
 static void test_roster_that_changes_its_shape(void **state)
 {
     (void)state;

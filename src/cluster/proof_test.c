@@ -77,7 +77,7 @@ static void test_reflected(void **state)
     assert_false(is_believed(&c, MAC_BYTES));
 }
 
-// The member reached the scheduler over a Unix socket, but the server with TLS.
+// The member reached the scheduler over a Unix socket, and the server over TLS.
 static void test_without_certificate(void **state)
 {
     static const uint8_t none[MAC_BYTES];
@@ -242,7 +242,7 @@ static void test_rogue_server(void **state)
     assert_non_null(strstr(e.text, "cannot prove that it is a server"));
     uint8_t proof[MAC_BYTES];
     struct van_trust link = van_trust(guest.v, guest.link);
-    // it proves its own secret, not the server's
+    // the member proves its own secret, not the server's
     assert_true(proof_welcome(proof, w.actors[2].m->who.secret, &link));
     w0.proof = (struct wire_text){(const char *)proof, MAC_BYTES};
     assert_false(

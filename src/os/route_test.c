@@ -48,8 +48,8 @@ static void test_route_to_loopback(void **state)
     assert_string_equal(own, "127.0.0.1");
 }
 
-// The address is not loopback or a bridge with one of the usual names, which others
-// cannot reach.
+// The address is neither loopback nor that of a bridge with a usual name: other machines
+// cannot reach those.
 static void test_own(void **state)
 {
     (void)state;

@@ -119,7 +119,7 @@ static void test_refusals(void **state)
     keys_scratch_fini(&s);
 }
 
-// The lists used last are remembered, as many as fit.
+// The most recently used lists are remembered, as many as fit.
 static void test_lists(void **state)
 {
     (void)state;
@@ -144,7 +144,7 @@ static void test_lists(void **state)
         assert_int_equal(rc, i == 2 ? TUG_EUSAGE : 0);
         assert_true(rc != 0 || k.key[0] == i);
     }
-    // If a signature is sent with other keys, these replace the list.
+    // If keys are sent with a known signature, they replace the list of that signature.
     struct keys_wire w = wire_of(keys, 2), again = {.n = 2, .list = 3};
     w.list = 3;
     assert_int_equal(keys_read(&s, &lists, &w, WIRE_SPACE_SPARSE, &k, NULL), 0);

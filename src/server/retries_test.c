@@ -148,7 +148,8 @@ static void test_window(void **state)
     assert_true(retries_applied(&p, 3) && retries_applied(&p, 4));
     assert_int_equal(begin(r, SHARD_WINDOW - 1, 0, &p, &e), 0);
     assert_true(retries_applied(&p, 3) && !retries_applied(&p, 4));
-    // Far above, no earlier record is left. The largest numbers are accepted.
+    // A number far above the others leaves no record of them. The largest numbers are
+    // accepted.
     assert_int_equal(begin(r, UINT64_MAX, UINT64_MAX - 1, &p, &e), 0);
     assert_false(retries_applied(&p, 3));
     retries_close(r);
@@ -160,8 +161,9 @@ static int begin_group(struct retries *r, uint64_t number, const struct retries_
     return retries_begin(r, 1, number, number, WIRE_SPACE_SPARSE, id, p, e);
 }
 
-// A piece with more batches than a server could record one by one only takes memory for
-// those under way. A worker that repeats the piece is told that each push was applied.
+// A piece may have more batches than a server could record one by one: only the batches
+// under way take memory. A worker that repeats the piece is told that each push was
+// applied.
 static void test_long_piece(void **state)
 {
     (void)state;

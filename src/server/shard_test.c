@@ -673,7 +673,7 @@ static void test_walks(void **state)
         rows = (struct msg_rows){.table = T, .epoch = 1, .partition = 3, .max = 1};
         lone_deliver(w, WORKER_LINK, MSG_ROWS, 1, &rows);
         lone_expect_refusal(w, TUG_EUSAGE, "partition 3 is not node 8's");
-        // The rows are removed.
+        // Removes all rows.
         operate(w, 1, T, WIRE_CLEAR, 0);
         lone_expect_ok(w);
         rows = (struct msg_rows){
@@ -812,7 +812,7 @@ static void test_move(void **state)
                             WIDTH * 4);
     assert_int_equal(shard_move(a->shard, b->shard, 99, WIRE_SPACE_SPARSE, &e),
                      TUG_EUSAGE);
-    b->live = SIZE_MAX; // the memory of both is checked when the first is closed
+    b->live = SIZE_MAX; // lone_close(a) checks the memory of both shards
     lone_close(b);
     lone_close(a);
 }

@@ -351,7 +351,8 @@ static void do_something(struct pair *x, struct rng *d)
     }
 }
 
-// Returns how many rows were promoted from disk.
+// Runs a random sequence of operations on both stores. Returns the number of rows that
+// were promoted from disk.
 static uint64_t random_sequence(const struct config *c, uint64_t seed)
 {
     struct pair x;
@@ -521,7 +522,8 @@ static void test_no_memory(void **state)
     }
 }
 
-// If no delta is ever made, the notes for one stay fewer than the keys.
+// If no delta is ever made, a table keeps fewer notes for the next delta than it has
+// keys.
 static void test_no_deltas(void **state)
 {
     (void)state;

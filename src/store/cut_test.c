@@ -456,9 +456,9 @@ static void test_no_memory_loses_nothing(void **state)
     }
 }
 
-// A row whose key deltas have listed as removed is in the next delta once it is worth
-// publishing again, however little it has changed: after a shrink, or after it was unseen
-// for long.
+// A delta has listed a row's key as removed. Once the row is worth publishing again, it
+// is in the next delta, however little it has changed: after a shrink, or after it was
+// unseen for long.
 static void test_comes_back(void **state)
 {
     (void)state;

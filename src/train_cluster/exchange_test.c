@@ -155,7 +155,8 @@ struct party {
     struct rows has;      // the worker's private rows
 };
 
-// `apart` means that copies stay apart, as in elastic mode.
+// Opens a worker. With `apart`, its copies of rows stay apart from the servers' rows, as
+// in elastic mode.
 static void open_worker_apart(struct party *k, float fraction, uint64_t piece, bool apart)
 {
     memset(k, 0, sizeof(*k));

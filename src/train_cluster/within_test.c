@@ -244,7 +244,7 @@ static void test_rows_and_counters(void **state)
     counts_like("lr", "accessor=ctr; entry=count:3; deltas=no", 3, INFINITY);
 }
 
-// Scores, rows and counters are those of a run with a server.
+// Returns the sum of the shows of all rows.
 static uint64_t shows_of(const struct store *s, const struct naive *m)
 {
     uint64_t shows = 0;

@@ -346,7 +346,8 @@ static void silent(struct vans *w)
     for (int i = 0; i < SILENT; i++)
         fds[i] = connect_raw(b->address);
     vans_settle(w);
-    comes_for(w, WIRE_OPERATOR, b->links[1]); // strangers in the reserve make no room
+    // The strangers' links are in the reserve, so they are not closed for this peer.
+    comes_for(w, WIRE_OPERATOR, b->links[1]);
     for (int i = 0; i < SILENT; i++)
         if (fds[i] >= 0) // a Unix socket may refuse to connect
             close(fds[i]);
@@ -374,8 +375,8 @@ static void two_at_once(struct vans *w)
     vans_settle(w);
     assert_int_equal(errors, 0);
     assert_int_equal(b->opened, FULL + 1);
-    assert_true(c->closed <=
-                1); // the other link is dialled again, or was open and closed
+    // The second link was never open and is dialled again, or was open and is closed.
+    assert_true(c->closed <= 1);
 }
 
 // If a link ends while a new peer shows its role, no other link is closed for that peer.

@@ -64,7 +64,7 @@ struct server {
 struct world {
     struct stage stage; // must be the first member
     uint32_t n_servers, n_workers;
-    // These records see messages before the servers do.
+    // Each of these is called with a message before its server is.
     struct server servers[STAGE_SERVERS];
     struct worker workers[MAX_WORKERS];
     uint64_t keys[KEYS];

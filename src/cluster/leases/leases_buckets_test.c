@@ -169,7 +169,7 @@ static void every_bucket_once_a_pass(void **state)
 }
 
 // A resumed pass starts with pieces that are done, but no living worker holds the
-// buckets.
+// buckets, so all pieces are dealt again.
 static void a_run_that_goes_on_deals_again(void **state)
 {
     (void)state;

@@ -148,7 +148,7 @@ static void test_passes(void **state)
     }
 }
 
-// A run that has done all its passes before only scores the test data.
+// A run whose training passes are all done already only scores the test data.
 static void test_only(void **state)
 {
     (void)state;
@@ -202,7 +202,8 @@ static void test_death(void **state)
     leases_close(l);
 }
 
-// If a report finds no room, its piece is not done and the piece is handed out again.
+// If the scheduler has no room for a report, the report's piece is not done, and the
+// piece is leased again.
 static void test_no_room(void **state)
 {
     (void)state;

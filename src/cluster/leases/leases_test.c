@@ -590,8 +590,8 @@ static void test_data_of_before(void **state)
             assert_int_equal(leases_pass(l, &pass, &e), TUG_EDATA);
         leases_close(l);
     }
-    assert_true(ids[0] != ids[1]); // the data is cut into other pieces, which changes its
-                                   // id
+    // With another piece size the data has other pieces, and so another id.
+    assert_true(ids[0] != ids[1]);
 }
 
 static struct msg_leased share(struct leases *l, uint32_t worker, uint64_t finished,
@@ -653,7 +653,8 @@ static void test_shares(void **state)
     assert_int_equal(leases_worker_joined(l, id_of(5)), 0);
     assert_int_equal(share(l, id_of(5), 0, 0).what, WIRE_LEASE_WAIT);
 
-    // Worker 0 has finished, then worker 1 dies: worker 0 has to do a part of its work.
+    // Worker 0 has finished, and then worker 1 dies: worker 0 has to do a part of worker
+    // 1's share.
     assert_int_equal(share(l, id_of(0), 1, 1).what, WIRE_LEASE_WAIT);
     leases_worker_dead(l, id_of(1));
     assert_int_equal(count_views(l, 2, 2), 2);
@@ -824,7 +825,7 @@ static void test_cut(void **state)
     assert_false(cut_of(l, SAVE, &bits).known);
     assert_int_equal(ask_marked(l, 1, 0).what, WIRE_LEASE_MARK);
     assert_int_equal(ask_marked(l, 1, SAVE).what, WIRE_LEASE_WAIT);
-    // the list does not wait for worker 2
+    // the list of done pieces does not wait for worker 2
     struct msg_cut_state c = cut_of(l, SAVE, &bits);
     assert_true(c.known && !c.torn);
     assert_int_equal(bits, 1 << a.index | 1 << b.index);
@@ -834,7 +835,7 @@ static void test_cut(void **state)
     for (uint32_t i = 2; i < 4; i++)
         assert_int_equal(ask_marked(l, i, 0).what, WIRE_LEASE_MARK);
     assert_int_equal(ask_marked(l, 2, SAVE).what, WIRE_LEASE_PIECE);
-    assert_false(cut_of(l, 0, &bits).known); // save 0 ends the save
+    assert_false(cut_of(l, 0, &bits).known); // save number 0 ends the save
     assert_int_equal(ask_marked(l, 3, 0).what, WIRE_LEASE_PIECE);
     leases_close(l);
     buf_free(&files);
@@ -862,7 +863,7 @@ static void test_cut_of_resumed(void **state)
     assert_int_equal(c.examples, 70);
     assert_int_equal(leases_data(l, "worker", &d, NULL), 0);
     assert_int_equal(leases_worker_joined(l, id_of(0)), 0);
-    (void)cut_of(l, 0, &bits); // save 0 ends the save
+    (void)cut_of(l, 0, &bits); // save number 0 ends the save
     struct msg_leased got = ask_marked(l, 0, 0);
     assert_int_equal(got.what, WIRE_LEASE_PIECE);
     struct msg_piece_done done = {.pass = 1, .index = got.index, .examples = 8};

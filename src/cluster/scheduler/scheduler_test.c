@@ -47,8 +47,8 @@ static void test_idle_tool(void **state)
     guest_close();
 }
 
-// A node gets the rank that it asks for if the rank is free and the cluster was made for
-// it.
+// A node gets the rank that it asks for if the rank is free and the cluster expects that
+// many nodes.
 static void test_wishes(void **state)
 {
     (void)state;
@@ -471,7 +471,7 @@ static void test_barrier(void **state)
     for (uint32_t i = 1; i <= 3; i++)
         assert_true(done(i, NULL));
 
-    // A late node is waited for from its first barrier on.
+    // Barriers wait for a late node from the first one that it reaches.
     struct actor *late = guest_add(WIRE_WORKER);
     for (uint32_t i = 1; i <= 3; i++)
         reach(i);
@@ -488,7 +488,7 @@ static void test_barrier(void **state)
     assert_false(done(1, NULL)); // the barrier waits for the late node, too
     world_crash(late);
     world_run(&w, 6 * SECONDS);
-    assert_true(done(1, NULL)); // the barrier does not wait for it any more
+    assert_true(done(1, NULL)); // the barrier does not wait for the dead node
     world_close(&w);
 }
 

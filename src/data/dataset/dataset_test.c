@@ -191,8 +191,8 @@ static void load_close(struct load *l)
     source_close(l->source);
 }
 
-// Checks examples `order` of the set, whose first example is example `first` of the plain
-// parse.
+// Checks the examples `order` of the set. The first example of the set is example `first`
+// of the plain parse.
 static void assert_gathered(const struct dataset *d, const struct kind *k,
                             const uint64_t *order, size_t n, const struct examples *want,
                             uint64_t first, struct batch *b)

@@ -314,7 +314,8 @@ static void bad_lines_are_named(void **state)
     free_texts();
 }
 
-// There are so few buckets that a cell is worth a row, but enough for a small cluster.
+// The number of buckets is small, so that each cell has enough text to be worth a row,
+// but large enough for a small cluster.
 static void how_many_buckets(void **state)
 {
     (void)state;

@@ -47,7 +47,7 @@ static void make(void)
     }
 }
 
-// Makes ids from the keys, so that different keys can be told apart.
+// Makes an id from each key, so that different keys get different ids.
 static int resolve(void *ctx, const uint64_t *of, size_t n, uint32_t *ret_ids)
 {
     (void)ctx;

@@ -44,8 +44,8 @@ static void halves(void **state)
         }
         assert_int_equal(h, kvs_float_to_half(f));
     }
-    // The middle between two halves is rounded to the even one, other floats to the
-    // nearest.
+    // The middle between two half floats is rounded to the even one, any other float to
+    // the nearest.
     for (uint32_t h = 0; h < 0x7bff; h++) {
         double a = half_by_hand((uint16_t)h), b = half_by_hand((uint16_t)(h + 1));
         float middle = (float)((a + b) / 2);

@@ -166,7 +166,8 @@ static void test_states(void **state)
         for (size_t j = i + 1; j < sizeof(states) / sizeof(*states); j++)
             assert_true(total(m, states[j]) > 0); // other states are not zeroed
     }
-    add(m, 0, BATCH); // the window has only this batch, too
+    // This batch is all data since the last reset, and also the newest batch.
+    add(m, 0, BATCH);
     assert_true(read_all(m).batch_auc == auc_of_pairs(0, BATCH));
     assert_true(read_all(m).auc == auc_of_pairs(0, BATCH));
     check(tug_metric_reset(m, NULL));

@@ -95,7 +95,8 @@ static void test_same_model_as_the_command(void **state)
 
     size_t n;
     check(tug_model_predict(m, FILES("test.txt"), NULL, 0, NULL, 0, &n));
-    assert_true(n == 500 && result(m, "auc") == auc); // predicting leaves the results
+    // Predicting does not change the results.
+    assert_true(n == 500 && result(m, "auc") == auc);
     tug_model_close(m);
 }
 

@@ -175,7 +175,8 @@ static float weight_after(uint32_t table, enum tug_grad_reduce reduce)
     assert_int_equal(pushes_of(table), 0); // the thread does not run yet
     check(tug_communicator_start(m));
     check(tug_communicator_stop(m, 0));
-    assert_int_equal(pushes_of(table), 2); // one merged of four, and the fifth
+    // Four pushes were merged into one, and the fifth was sent alone.
+    assert_int_equal(pushes_of(table), 2);
     check(tug_communicator_close(m));
     pull(table, &key, 1, &row);
     check(tug_table_drop(client, table));

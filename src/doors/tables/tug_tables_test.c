@@ -533,7 +533,7 @@ static void test_auc(void **state)
     assert_int_equal(n, N);
     assert_true(auc == pairs / (positives * (N - positives)));
     assert_int_equal(tug_auc_add(c, 9, &(float){1.5f}, label, 1), TUG_EUSAGE);
-    // Counts beyond 2^24, which a float cannot.
+    // Counts beyond 2^24, where a float stops counting.
     const uint64_t key = 5000;
     const float many[2] = {16777215, 1};
     float got[4];

@@ -1,7 +1,8 @@
 // Batches of sync tables whose sums are not finite, although the part of each worker is.
 // The server applies the partitions before the first one with such a key, and changes no
-// bit of that one or those after it. A worker that waits for the batch gets an error
-// with the key. The result is compared with a server that gets only the partitions before.
+// bit of that partition or of later ones. A worker that waits for the batch gets an error
+// with the key. The result is compared with a server that gets only the applied
+// partitions.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <float.h>

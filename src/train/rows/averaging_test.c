@@ -64,7 +64,8 @@ static bool load(struct parameters *p, unsigned save, enum saved_role role,
     return there;
 }
 
-// The weights that the formula gives for a key, once the key has any.
+// The mean of a key's weights by the formula; valid once `begun` is set, at the first
+// save that has the key.
 struct naive {
     bool begun;
     double weights[256];
@@ -98,7 +99,7 @@ static float *row_of(struct table *t, uint64_t key)
     return handle != TABLE_NONE ? table_row(table_slabs(t), handle) : NULL;
 }
 
-// Adds the saved parameters of a save to the means, that is, those that were updated.
+// Adds the parameters of a save to the means; rows that were never updated are left out.
 static void add_all(struct naive *sparse, struct naive *dense, struct parameters *p,
                     double share)
 {
