@@ -138,7 +138,8 @@ static void test_reserve_and_commit_can_fail(void **state)
     assert_true(mem_commit(p, 0, 10)); // the second try succeeds
     p[9] = 1;
     mem_fault_after(0);
-    assert_true(mem_commit(p, 10, 4000)); // in the same page, so no memory is asked for
+    // The bytes are in the same page, so no memory is asked for.
+    assert_true(mem_commit(p, 10, 4000));
     mem_fault_after(-1);
     mem_unmap(p, MIB);
 }

@@ -102,7 +102,7 @@ static void test_names(void **state)
     assert_string_equal(err_text(1), "unknown status");
 }
 
-// Scripts rely on these values.
+// Scripts rely on the values of exit codes.
 static void test_exit_codes(void **state)
 {
     (void)state;

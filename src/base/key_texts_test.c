@@ -44,7 +44,7 @@ static void test_numbers(void **state)
     key_texts_fini(&t);
     assert_int_equal(t.n, 0);
     assert_int_equal(key_texts_find(&t, mix64(3)), 0);
-    assert_int_equal(add(&t, 7), 0); // it can be used again
+    assert_int_equal(add(&t, 7), 0); // the set can be used again after key_texts_fini()
     check(&t, 7, 0);
     key_texts_fini(&t);
     assert_int_equal(mem_live(), 0);

@@ -35,7 +35,8 @@ static void check_copy(const char *text, size_t cap, const char *want)
     assert_true(printable_check(made, strlen(made)));
 }
 
-// Copies printable characters, escapes others, and cuts texts between characters.
+// Copies printable characters, escapes all other bytes, and cuts long texts between
+// characters.
 static void copies(void **state)
 {
     (void)state;

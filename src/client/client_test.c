@@ -543,7 +543,7 @@ static void test_requests_to_all_loops(void **state)
     // A request without keys sends nothing and is done at once.
     w.n = 0;
     assert_int_equal(fake_wait(c, pull(c, &w, true), &e), 0);
-    // With all_loops, it waits for an answer of each loop.
+    // With all_loops, the pull waits for an answer of each loop.
     struct client_pull p = {.table = TABLE, .all_loops = true};
     assert_int_equal(fake_wait(c, client_pull(c->client, &p, &e), &e), 0);
     int rc;
@@ -678,8 +678,9 @@ static void test_no_memory_at_first(void **state)
     fail_msg("a pull allocates without end");
 }
 
-// The second and later requests of the same shape allocate nothing in the client; the
-// allocations counted here are the simulated network's, the same each time.
+// The second and later requests of the same shape allocate nothing in the client. The
+// test counts only the allocations of the simulated network, which are the same each
+// time.
 static void test_steady_state(void **state)
 {
     (void)state;

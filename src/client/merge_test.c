@@ -86,7 +86,7 @@ static void test_no_memory(void **state)
         bool struck = mem_faulted();
         mem_fault_after(-1);
         assert_int_equal(rc, struck ? TUG_ENOMEM : 0);
-        if (m != NULL) { // after a failure it works as a new one
+        if (m != NULL) { // after a failure, the merger works as a new one
             assert_int_equal(client_merge_keys(m, keys, 4, &got, &n, &e), 0);
             assert_int_equal(n, 3);
         }

@@ -189,8 +189,8 @@ static void test_another(void **state)
     }
 }
 
-// If a loop is busy or its process is stopped, other links to it are silent, too. Then
-// nothing is sent again, and the requests continue when it answers.
+// If a loop is busy, or its process is stopped, all links to it are silent. Then nothing
+// is sent again, and the requests continue when the loop answers.
 static void test_busy(void **state)
 {
     (void)state;

@@ -473,8 +473,8 @@ static bool hang_up(struct server *s, van_link link, const struct van_message *m
     return true;
 }
 
-// A client whose cluster has ended has no timed work: it must not ask to be called again
-// at once, for ever, because its links have closed.
+// A client whose cluster has ended has no timed work: although its links have closed, it
+// must not ask again and again to be called at once.
 static void test_over_and_idle(void **state)
 {
     (void)state;

@@ -157,7 +157,7 @@ static void make_table(void)
 static uint64_t keys[KEYS];
 static float values[KEYS * WIDTH], pulled[KEYS * WIDTH];
 
-// Sends bodies of 160 KB twice in each direction: they are sent without a copy, and
+// Sends bodies of 160 KB twice in each direction. The bodies are sent without a copy, and
 // received directly into their arrays.
 static void test_a_run(void **state)
 {
@@ -326,8 +326,7 @@ static void test_no_scheduler(void **state)
     client_close(c.client);
 }
 
-// A scheduler may be alive and not answer: it opens a pass only after all nodes have
-// joined.
+// A living scheduler may not answer: it opens a pass only after all nodes have joined.
 static void test_scheduler_that_does_not_answer(void **state)
 {
     (void)state;

@@ -223,9 +223,9 @@ static void test_dead_while_joining(void **state)
 // port.
 struct other {
     struct van *v;
-    enum wire_role says; // the role that it claims
+    enum wire_role says; // the role that this process claims
     unsigned links, told;
-    uint64_t process; // the last process number that it received in a heartbeat
+    uint64_t process; // the last process number that arrived in a heartbeat
 };
 
 static void on_link(void *ctx, van_link link, bool accepted, uint64_t now)
@@ -289,8 +289,8 @@ static void test_a_server_that_is_asked_to_end(void **state)
     assert_non_null(strstr(w.log, "server 0 was asked to end: the run ends in order"));
 }
 
-// A worker may leave at once, as the others do its work; the last worker stays to the end
-// of the run.
+// A worker may leave at once, as other workers do its work; the last worker stays to the
+// end of the run.
 static void test_workers_that_are_asked_to_end(void **state)
 {
     (void)state;
@@ -319,9 +319,9 @@ static void test_asked_to_end_and_nobody_answers(void **state)
     assert_false(scheduler_asked(w.s));
 }
 
-// A peer that knows a process's number could keep that process from being declared dead
-// when it hangs. So heartbeats send the number only to a peer that has proven to be the
-// scheduler.
+// A peer that knows a process's number could send heartbeats for a process that hangs,
+// which would then not be declared dead. So heartbeats carry the number only to a peer
+// that has proven to be the scheduler.
 static void test_the_number_is_for_the_scheduler(void **state)
 {
     static const struct {

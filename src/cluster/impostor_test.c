@@ -14,8 +14,8 @@ static struct world w;
 
 static struct {
     struct van *v;
-    uint16_t says;    // type of the message that it answers to HELLO
-    uint64_t request; // number of the request that its answer carries
+    uint16_t says;    // type of the message with which the impostor answers HELLO
+    uint64_t request; // number of the request that this message claims to answer
     unsigned hellos, others;
 } impostor;
 
@@ -97,8 +97,8 @@ static void check_member(uint16_t says, uint64_t request)
 }
 
 // The member also ignores an answer to a request that it sent on an earlier link. An
-// ERROR for the link itself only explains why no session was opened; the member does not
-// end.
+// ERROR for the link itself only explains why no session was opened, so it does not end
+// the member.
 static void test_members_hear_nothing(void **state)
 {
     static const uint16_t types[] = {

@@ -405,7 +405,8 @@ static void take_answer(void *ctx, const struct van_message *m)
     came_code = m != NULL && m->type == MSG_ERROR ? m->m->error.code : 0;
 }
 
-// An answer of another type has other fields, so the caller must not read it.
+// An answer of another type than expected has other fields, so the caller must not read
+// it.
 static void test_answer_of_another_kind(void **state)
 {
     (void)state;

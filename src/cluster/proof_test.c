@@ -204,7 +204,7 @@ static void test_session_of_another(void **state)
         hello.proof = (struct wire_text){(const char *)proof, MAC_BYTES};
         if (what == 1)
             hello.proof.n = 0;
-        if (what == 2) // own session with another node's id
+        if (what == 2) // the peer's own session, with another node's id
             hello.session = mine->who.number;
         if (what == 3)
             hello.node = 12345; // an id that is not in the roster

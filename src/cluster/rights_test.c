@@ -212,8 +212,8 @@ static void test_join_under_anothers_number(void **state)
     world_close(&w);
 }
 
-// Lets the worker hang and sends heartbeats with this role and process number. The worker
-// must be declared dead all the same.
+// Lets the worker hang, and sends heartbeats with this role and process number: the
+// worker must still be declared dead.
 static void check_not_kept_alive(enum wire_role role, uint64_t process)
 {
     struct msg_heartbeat beat = {.process = process};

@@ -119,8 +119,8 @@ static void test_refused(void **state)
     for (uint32_t n = 1; n < m.nodes.n; n++) {
         bad.nodes.n = n;
         struct roster back;
-        // The owners that a truncated list lacks are unknown, so that it never passes for
-        // a shorter roster.
+        // A truncated list of nodes lacks nodes that own partitions, so that it is never
+        // taken for a shorter roster.
         assert_int_equal(roster_decode(&back, &bad, NULL), TUG_EDATA);
     }
     bad = m;
@@ -164,9 +164,9 @@ static void test_lines_refused(void **state)
     (void)state;
     struct roster_node line = lines[3];
     line.id = 9;
-    check_line_refused(line); // the same id twice
+    check_line_refused(line); // the same id occurs twice
     line.id = 2;
-    check_line_refused(line); // ids not ascending
+    check_line_refused(line); // the ids do not ascend
     line = lines[3];
     line.alive = false;
     check_line_refused(line); // a dead server that owns partitions

@@ -19,10 +19,11 @@ static struct {
     unsigned news[SESSION_MESSAGE + 1];
 } near;
 
-// How the far end behaves, and what it has seen.
+// How the far end behaves, and what it has received.
 static struct {
-    enum wire_role says; // the role that it claims; WIRE_NOBODY: it never sends WELCOME
-    unsigned welcomes;   // how many times it sends WELCOME
+    // The role that the far end claims; WIRE_NOBODY: it never sends WELCOME.
+    enum wire_role says;
+    unsigned welcomes; // number of times that the far end sends WELCOME
     bool refuses, answers_pings, babbles, repeats;
     unsigned hellos, pings, said;
     uint64_t cluster, unix_ns;
@@ -50,7 +51,7 @@ static void far_message(struct node *n, van_link link, struct van_message *m)
         far.pings++;
         if (far.answers_pings)
             (void)van_send(n->v, link, MSG_OK, m->request, &(struct msg_ok){0}, NULL);
-        if (far.repeats) { // neither of these is an answer
+        if (far.repeats) { // none of these messages is an answer
             (void)van_send(n->v, link, MSG_PING, 1, &(struct msg_ping){}, NULL);
             (void)van_send(n->v, link, MSG_STOP, 0, &(struct msg_stop){0}, NULL);
         }
@@ -235,7 +236,7 @@ static void test_silent(struct vans *w)
     expect_silence(w, 0);
 }
 
-// The other end repeats its own messages but answers nothing, so none of them is a sign
+// The far end repeats its own messages but answers nothing, so its messages are not signs
 // of life.
 static void test_deaf(struct vans *w)
 {

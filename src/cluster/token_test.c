@@ -70,7 +70,8 @@ static void test_roles_derive_downwards(void **state)
             assert_int_equal(token_lower(&one, roles[to]), to >= from);
             if (to < from)
                 continue;
-            assert_true(token_lower(&two, roles[to])); // in one step or in several
+            // Whether in one step or in several.
+            assert_true(token_lower(&two, roles[to]));
             assert_memory_equal(one.key, two.key, MAC_BYTES);
             assert_int_equal(memcmp(one.key, t.key, MAC_BYTES) == 0, to == 0);
         }
@@ -131,7 +132,7 @@ static void test_file(void **state)
     is_not_trusted("does not hold a token");
     assert_int_equal(unlink(path), 0);
     assert_int_equal(rename(elsewhere, path), 0);
-    assert_int_equal(chmod(dir, 0777), 0); // others could replace this directory
+    assert_int_equal(chmod(dir, 0777), 0); // other users could replace this directory
     is_not_trusted("could replace it");
     assert_int_equal(chmod(dir, 0700), 0);
     token_remove(path, other_lock, &other);

@@ -437,8 +437,8 @@ static void test_tasks(void **state)
     close_world(t);
 }
 
-// The gradients of the parts of a batch add up to those of the batch, and a batch does
-// not affect the next one.
+// The gradients of the parts of a batch add up to those of the whole batch, and a batch
+// does not affect the next one.
 static void test_parts(void **state)
 {
     (void)state;
@@ -463,8 +463,8 @@ static void test_parts(void **state)
     }
 }
 
-// Records which dense parameters a model asks for and reports while it computes. The
-// parameters are NaN until the model asks for them.
+// Records which dense parameters a model asks for while it computes, and which gradients
+// it reports as complete. The parameters are NaN until the model asks for them.
 struct flowing {
     struct world *t;
     float dense[MAX_DENSE];
@@ -526,8 +526,8 @@ static void test_flow(void **state)
     }
 }
 
-// A large batch that is computed at once has the same gradients as its parts, and its
-// memory is limited.
+// A large batch that is computed at once has the same gradients as its parts, and needs
+// limited memory.
 static void test_room(void **state)
 {
     (void)state;
@@ -574,9 +574,9 @@ static void test_room(void **state)
     }
 }
 
-// A batch moves the summaries by a hundredth of their distance to its own values; a part
-// of a batch moves them by its share of the examples. A batch of one example does not
-// move them, and is computed as in scoring.
+// A batch moves the summaries by a hundredth of their distance to the batch's own values;
+// a part of a batch moves them by its share of the examples. A batch of one example does
+// not move the summaries, and is computed as in scoring.
 static void test_summaries(void **state)
 {
     (void)state;
@@ -721,9 +721,9 @@ static struct numbers *new_numbers(void)
     return t;
 }
 
-// Summaries are the sums of the numbers. Normalised by them, the next batch has mean 0
-// and variance 1, as the first one has by its own sums. A number that is always the same
-// becomes 0, and so does one that never occurred.
+// Summaries are sums over the numbers. Normalised by the summaries so far, the next batch
+// has mean 0 and variance 1, and so has the first batch by its own sums. A number that is
+// always the same, or that never occurred, becomes 0.
 static void test_data_norm(void **state)
 {
     (void)state;
@@ -757,9 +757,10 @@ static void test_data_norm(void **state)
     mem_free(t);
 }
 
-// Dates in seconds within three hours, whose mean is half a million times their
-// deviation, and a number that changes to other values. Four workers add to the same
-// sums, without seeing what the others add at that time; parts of a batch have any size.
+// The numbers are dates in seconds within three hours, whose mean is half a million times
+// their deviation, and a number that changes to other values. Four workers add to the
+// same sums without seeing each other's current additions; parts of a batch have any
+// size.
 static void test_far_numbers(void **state)
 {
     (void)state;

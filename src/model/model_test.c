@@ -325,13 +325,13 @@ static void test_step_is_gradients(void **state)
         slow.options.ops = &ops;
         float fused = step(&a, &m, 1, false), apart = step(&b, &slow, 1, false);
         if (m.options.ops->step == NULL)
-            continue; // this model takes several examples at once
+            continue; // this model computes several examples at once
         assert_same_rows(&m, &a, &b);
         assert_memory_equal(&fused, &apart, sizeof(float));
     }
 }
 
-// Rows as a pull returns them give the same scores and gradients, bit for bit.
+// Rows in the form that a pull returns give the same scores and gradients, bit for bit.
 static void test_packed(void **state)
 {
     (void)state;

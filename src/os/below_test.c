@@ -52,7 +52,7 @@ static int make_tree(void **state)
 
 static const struct {
     const char *path;
-    int error; // 0: it opens
+    int error; // expected error; 0: the path can be opened
 } cases[] = {
     {"a/b/file", 0},
     {"a", 0},

@@ -75,7 +75,7 @@ static void test_fails(void **state)
     }
 }
 
-// An aborted command is ended together with the processes it started.
+// An aborted command is ended together with the processes that it started.
 static void test_abort(void **state)
 {
     (void)state;

@@ -36,8 +36,8 @@ static void what_is_open_is_not_left(void **state)
     close(ends[1]);
 }
 
-// Runs in a process of its own: files and links never get the numbers 0 to 2, and using
-// these fails as if they were closed.
+// Runs in a process of its own. Files and links must never get the numbers 0 to 2, and
+// using these numbers fails as if they were closed.
 static void standard_ones_are_held(void **state)
 {
     (void)state;
@@ -53,8 +53,9 @@ static void standard_ones_are_held(void **state)
             bool good = next > 2;
             for (int fd = 0; fd < 3; fd++) {
                 char c = 0;
+                // Child processes inherit the descriptor.
                 if ((closed >> fd & 1) != 0)
-                    good = good && fcntl(fd, F_GETFD) == 0 && // children inherit it
+                    good = good && fcntl(fd, F_GETFD) == 0 &&
                            (fd == 0 ? read(fd, &c, 1) : write(fd, &c, 1)) < 0;
             }
             _exit(good ? 0 : 1);

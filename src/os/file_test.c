@@ -253,7 +253,7 @@ static void test_remove_tree(void **state)
     assert_int_equal(file_make_dir(files_in("tree/sub"), &e), 0);
     write_file(files_in("tree/x"), "x", 1);
     assert_int_equal(file_remove_tree(files_in("tree"), &e),
-                     TUG_EIO); // it contains a directory
+                     TUG_EIO); // the directory still contains a directory
     assert_non_null(strstr(e.text, "tree/sub"));
     assert_int_equal(file_remove_tree(files_in("tree/sub"), &e), 0);
     assert_int_equal(file_remove_tree(files_in("tree"), &e), 0);
@@ -314,7 +314,7 @@ static void test_join(void **state)
     assert_int_equal(file_join(path, "", "b", &e), 0);
     assert_string_equal(path, "b");
     memset(name, 'n', sizeof(name));
-    name[FILE_PATH_MAX - 3] = '\0'; // with "a/" it just fits
+    name[FILE_PATH_MAX - 3] = '\0'; // with "a/" before it, the path just fits
     assert_int_equal(file_join(path, "a", name, &e), 0);
     assert_int_equal(file_join(path, "ab", name, &e), TUG_EUSAGE);
     assert_non_null(strstr(e.text, "too long"));

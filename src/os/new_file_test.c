@@ -88,8 +88,9 @@ static bool is_link(const char *path)
     return S_ISLNK(st.st_mode);
 }
 
-// An attacker has put a link named "NAME.tmp", which older versions used, to a file of
-// ours. It is not followed, and neither is a link with a temporary name of today.
+// An attacker has put a link to a file of ours at "NAME.tmp", which older versions used
+// as a temporary name. This link is not followed, and neither is a link with a temporary
+// name of today.
 static void test_planted_links(void **state)
 {
     (void)state;
@@ -101,7 +102,7 @@ static void test_planted_links(void **state)
     assert_text(in_dir("out"), "text");
     assert_false(is_link(in_dir("out")));
     assert_true(is_link(in_dir("out.tmp")));
-    // not a file of ours, so it stays
+    // this is not a file of ours, so it stays
     assert_true(is_link(in_dir("out.0123456789abcdef.tmp")));
 }
 
@@ -191,7 +192,7 @@ static void *read_pipe(void *arg)
     return text;
 }
 
-// Pipes and devices are written directly and stay what they are.
+// Pipes and devices are written to directly, and are not replaced by a file.
 static void test_straight(void **state)
 {
     (void)state;
@@ -272,8 +273,8 @@ static void test_modes(void **state)
     assert_int_equal(mode_of(in_dir("usual")), 0644);
 }
 
-// A killed process leaves a temporary file. The next one removes it, but not those of
-// living processes, of other files, or without an owner.
+// A killed process leaves a temporary file. The next process removes it, but not files of
+// living processes, other files, or files without an owner.
 static void test_leftovers(void **state)
 {
     (void)state;
@@ -373,7 +374,7 @@ static void test_below(void **state)
     assert_false(file_exists(in_dir("outside/x")));
     assert_false(file_exists(in_dir("x")));
     assert_int_equal(mkfifo(in_dir("root/pipe"), 0600), 0);
-    // it does not wait for a reader
+    // opening the pipe does not wait for a reader
     assert_int_equal(put(root, "pipe", "x", &e), TUG_EIO);
     close(root);
 }

@@ -1,4 +1,5 @@
-// Addresses of this machine; the checks depend on what addresses it has.
+// Tests the addresses of this machine; the checks depend on which addresses the machine
+// has.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "os/route.h"
@@ -12,7 +13,7 @@ static void test_split(void **state)
     (void)state;
     static const struct {
         const char *address, *host;
-        uint16_t port; // 0: it is not an address
+        uint16_t port; // expected port; 0: the text is not an address
     } cases[] = {
         {"a.example:1", "a.example", 1},
         {"tcp://10.0.0.1:65535", "10.0.0.1", 65535},

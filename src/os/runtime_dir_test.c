@@ -35,8 +35,7 @@ static int fresh(void **state)
     return chmod(dir, 0700) != 0 || setenv("XDG_RUNTIME_DIR", dir, 1) != 0;
 }
 
-// Checks that the directory is refused with these words, both for making it and for
-// reading it.
+// Checks that both making and reading the directory is refused with these words.
 static void assert_refused(const char *words)
 {
     struct err e = {0};
@@ -60,7 +59,7 @@ static void test_is_made_and_found(void **state)
     assert_string_equal(path, mine);
     assert_int_equal(stat(path, &s), 0);
     assert_int_equal(s.st_mode & 07777, 0700);
-    assert_int_equal(runtime_dir_make(path, &e), 0); // it exists already
+    assert_int_equal(runtime_dir_make(path, &e), 0); // the directory exists already
     assert_true(runtime_dir_look(0, path));
     assert_string_equal(path, mine);
 }
@@ -202,7 +201,7 @@ static void test_sweep(void **state)
     runtime_dir_sweep(mine);
     assert_true(file_exists(paths[0]));
     assert_false(file_exists(paths[1]));
-    assert_true(file_exists(paths[2])); // it is young
+    assert_true(file_exists(paths[2])); // the socket is young
     assert_true(file_exists(paths[3]));
     close(alive);
     close(file);

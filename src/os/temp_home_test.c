@@ -1,5 +1,5 @@
-// The next process removes directories of killed processes; those of living processes,
-// and other users' paths with similar names, stay.
+// A process removes directories that killed processes have left; those of living
+// processes, and other users' paths with similar names, stay.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "os/temp_home.h"
@@ -87,9 +87,11 @@ static void test_killed(void **state)
     end(one);
     assert_true(file_exists(dead));
     OK(temp_home_make(&h, "model", &ok_e));
-    assert_false(file_exists(dead)); // the link in it is removed, too, but not its target
+    // The link in the directory is removed, too, but not its target.
+    assert_false(file_exists(dead));
     assert_true(file_exists(alive) && file_exists(file) && file_exists(h.path));
-    OK(temp_home_make(&other, "model", &ok_e)); // a directory of this process stays
+    // An existing directory of this process stays.
+    OK(temp_home_make(&other, "model", &ok_e));
     assert_true(file_exists(alive) && file_exists(h.path));
     end(two);
     temp_home_remove(&other, 0);

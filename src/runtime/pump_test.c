@@ -48,7 +48,7 @@ static void do_work(struct pump_work *w)
 {
     struct echo *e = (struct echo *)((char *)w - offsetof(struct echo, work));
     e->refused += pump_working(e->pump);
-    pump_enter(e->pump); // gets the van at once, as no thread has it
+    pump_enter(e->pump); // returns at once, since no thread has the van
     e->queued = false;
     pump_leave(e->pump);
     atomic_fetch_add(&e->worked, 1);
@@ -282,7 +282,7 @@ static void await_leader(struct long_wait *l)
     assert_true(atomic_load(&l->asked) >= 2);
 }
 
-// A thread that waits long polls for the others, too, and wakes each of them when its
+// A thread that waits long also polls for other threads, and wakes each of them when its
 // message has arrived. Its wait is longer than the test's deadline, so the test fails if
 // a thread is not woken.
 static void a_long_wait_holds_nobody_up(void **state)

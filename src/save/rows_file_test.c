@@ -644,7 +644,7 @@ static void test_forged_keys(void **state)
 {
     (void)state;
     struct forged f = good_file();
-    copy_key(&f, 0, 1, 0, 0); // the same key twice
+    copy_key(&f, 0, 1, 0, 0); // the same key occurs twice
     refuse_block(&f, "is out of place");
     copy_key(&f, 0, 1, 0, 3); // a smaller key
     refuse_block(&f, "is out of place");

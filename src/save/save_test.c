@@ -222,7 +222,7 @@ static void test_day(void **state)
     store_close(s);
 }
 
-// Several processes save one after the other; each loads the saves of those before.
+// Several processes save one after the other; each of them first loads the earlier saves.
 static void test_restarts(void **state)
 {
     (void)state;
@@ -373,8 +373,8 @@ static void check_kept(const char *dir, const char *numbers)
     assert_string_equal(found, numbers);
 }
 
-// A delta does not remove saves, since it should not have to read the manifests of the
-// saves before it.
+// Making a delta removes no saves, since it should not have to read the manifests of
+// earlier saves.
 static void test_keep(void **state)
 {
     (void)state;

@@ -201,8 +201,8 @@ static void test_paddle_ctr(void **state)
     // beta^(t + 1) for one step
     assert_true(fabsf(extra[g->state + 4] - 0.1f) < 1e-6f);
     assert_true(fabsf(extra[g->state + 5] - 0.001f) < 1e-6f);
-    // A month unseen is more than any setting refers to, so this row is removed, and the
-    // other one stays.
+    // A row that was unseen for a month is older than any setting allows, so it is
+    // removed, and the other row stays.
     OK(store_admin(s, STORE_SHRINK, NAN, &ok_e));
     OK(store_finish(s, &ok_e));
     assert_null(store_row(s, 9, NULL));

@@ -1,4 +1,4 @@
-// Memory for answers: it is taken, sent and given back.
+// Memory for answers is taken from the pool, sent and given back.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/pool.h"

@@ -249,7 +249,7 @@ static void test_move(void **state)
     assert_true(retries_applied(&p, 9) && !retries_applied(&p, 10));
     assert_int_equal(retries_begin(b, 1, 8, 0, WIRE_SPACE_DENSE, &other, &p, NULL), 0);
     assert_false(retries_applied(&p, 9));
-    // it lies below the piece's mark, which has moved, too
+    // The push is below the piece's mark, which has moved, too.
     struct retries_id early = {1, 2, 3, 1, 0};
     assert_int_equal(retries_begin(b, 2, 2, 2, WIRE_SPACE_SPARSE, &early, &p, NULL), 0);
     assert_true(p.below);

@@ -141,7 +141,8 @@ static void test_process_is_full(void **state)
     uint64_t most = budget_most(&r.budget, BUDGET_QUEUED);
     assert_true(budget_take(&r.budget, BUDGET_QUEUED, most));
     pull(&r, 0);
-    assign(&r, 1, 7, 0); // an acknowledgement is small, so it is sent
+    // An acknowledgement is small, so it is sent although room is short.
+    assign(&r, 1, 7, 0);
     lone_expect_ok(r.w);
     lone_pass_time(r.w, SECOND_NS);
     expect_silence(r.w);
@@ -201,9 +202,9 @@ static void test_never_fits(void **state)
     room_close(&r);
 }
 
-// Lets n requests wait and returns the time that it takes. They may use their part of the
-// memory and no more; further ones are refused and repeated. The time to add, keep and
-// retry them must grow in proportion to n.
+// Lets n requests wait, and returns the time that this takes. Waiting requests may use
+// their part of the memory and no more; further requests are refused and repeated. The
+// time to add, keep and retry requests must grow in proportion to n.
 static double many_wait(uint32_t n, uint32_t *ret_held)
 {
     struct room r;
@@ -300,8 +301,8 @@ static void test_batches(void **state)
 }
 
 // Records of sessions are counted, and freed with the sessions. A worker that is one
-// batch ahead does not take the room of the part for which all others wait, even while a
-// save keeps that batch from being applied.
+// batch ahead cannot use up the room of the part for which all other workers wait, even
+// while a save keeps that batch from being applied.
 static void test_batches_before_their_turn(void **state)
 {
     (void)state;

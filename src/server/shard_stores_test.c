@@ -1,6 +1,6 @@
 // Tables on shards: one loop with all partitions and three loops with a third of them
-// each have the same bits, for every accessor and whichever workers contribute to sync
-// batches. Admin operations are done once, steps add up, and impossible requests are
+// each have bit-identical rows, for every accessor and whichever workers contribute to
+// sync batches. Admin operations are done once, steps add up, and impossible requests are
 // refused.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -206,8 +206,8 @@ static void test_again(void **state)
         }
 }
 
-// After a day rows are old enough for the disk. They are demoted without any push, so
-// that a table that is only pulled frees memory, too.
+// After a day, rows are old enough for the disk. They are demoted without any push, so a
+// table that is only pulled frees memory, too.
 static void test_days_without_pushes(void **state)
 {
     static const char config[] =

@@ -145,7 +145,8 @@ static void test_placement(void **state)
     lone_send_push(w, 0, &m);
     lone_expect_refusal(w, TUG_EUSAGE, "partition 0 is not node 8's under epoch 4");
     assert_true(*shards_row(w->shard, T, keys[0]) == 1);
-    // A request with a newer epoch waits, and so do the pushes behind it.
+    // A request with a newer epoch waits for the newer roster, and so do the pushes
+    // behind it.
     w->mine[0] = true;
     m.epoch = 5;
     lone_send_push(w, 0, &m);
@@ -172,7 +173,7 @@ static void test_placement(void **state)
     lone_close(w);
 }
 
-// Requests before the first placement wait for it, with their texts.
+// Requests that arrive before the first placement wait for it, and keep their texts.
 static void test_before_placement(void **state)
 {
     (void)state;
@@ -320,8 +321,8 @@ static void test_occurrences(void **state)
     lone_close(w);
 }
 
-// A dead worker's messages are refused on its link. A push by another worker for the same
-// work is recognised by its identity, until the piece is done.
+// A dead worker's messages are refused on its link. If another worker pushes for the same
+// work, the push is recognised by its identity until the piece is done.
 static void test_sessions(void **state)
 {
     (void)state;
@@ -348,8 +349,8 @@ static void test_sessions(void **state)
     struct msg_hello hello = {.cluster = 77, .node = WORKER, .session = 1000};
     lone_deliver(w, WORKER_LINK + 5, MSG_HELLO, 0, &hello);
     lone_expect_refusal(w, TUG_EIO, "the session of worker 0 (host:110) is over");
-    // Another worker does the same work; its push is applied once per partition, even if
-    // it was divided elsewhere.
+    // Another worker does the same work. Its push is applied once per partition, even if
+    // the first push was divided elsewhere.
     struct msg_push again = lone_push_of(w, 1, T, keys, n, values, WIDTH);
     again.id_pass = 1;
     again.id_piece = 7;
@@ -430,8 +431,8 @@ static void test_set(void **state)
     lone_close(w);
 }
 
-// Pulls of whole rows: they tell which keys have rows, return initial values for the
-// others, and can use bf16.
+// Pulls of whole rows tell which keys have rows, return initial values for all other
+// keys, and can use bf16.
 static void test_whole_rows(void **state)
 {
     (void)state;
@@ -490,8 +491,8 @@ static void test_whole_rows(void **state)
     lone_close(w);
 }
 
-// A pull with a version gets the rows that have changed since, and the partitions they
-// are in.
+// A pull with a version gets the rows that have changed since that version, and their
+// partitions.
 static void test_versions(void **state)
 {
     (void)state;
@@ -616,8 +617,8 @@ static void test_admin_operations(void **state)
     lone_close(w);
 }
 
-// Walks over the rows of all partitions, page by page. Checks that they are all rows, in
-// order.
+// Walks over the rows of all partitions, page by page. Checks that no row is missing, and
+// that the rows are in order.
 static void walk(struct lone *w, enum wire_space space, uint32_t max, uint32_t rows)
 {
     uint32_t found = 0;
@@ -753,7 +754,7 @@ static void test_allocations(void **state)
             else if (what == 5)
                 lone_deliver(w, WORKER_LINK, MSG_STATUS, 2, &(struct msg_status){});
             else if (what == 6)
-                lone_send_push(w, 0, &late); // this push waits
+                lone_send_push(w, 0, &late); // this push must wait
             else
                 operate(w, 78, 6, WIRE_CLEAR, 0);
             w->fault_after = -1;
@@ -803,7 +804,7 @@ static void test_move(void **state)
                             WIDTH * 4);
         assert_null(shards_row(gone->shard, T, keys[i]));
     }
-    // The push is repeated at the new shard, where it is known in the partition that
+    // Repeats the push at the new shard, which knows the push in the partition that has
     // moved.
     lone_send_push(b, 0, &m);
     lone_expect_ok(b);

@@ -1,5 +1,5 @@
-// Compares a store with a cold tier with one without: the same pushes, pulls, admin
-// operations, days and saves give the same bits.
+// Compares a store that has a cold tier with a store that has none: after the same
+// pushes, pulls, admin operations, days and saves, both have the same bits.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "store/cold.h"
@@ -110,7 +110,7 @@ enum { N_CONFIGS = sizeof(configs) / sizeof(configs[0]) };
 // Two stores, of which the second has a tier.
 struct pair {
     struct store *s[2];
-    struct chain *chains[2]; // the table as its base and deltas give it
+    struct chain *chains[2]; // the table that its base and deltas give
     bool based;
     struct batch *b;
     const struct config *config;
@@ -179,7 +179,7 @@ static void order_both(struct pair *x, enum store_admin o, float threshold, bool
     }
 }
 
-// Loads some rows, and their extra rows, of the first store into both.
+// Puts some rows, and their extra rows, of the first store into both stores.
 static void assign_both(struct pair *x, struct rng *d, enum store_op op)
 {
     uint32_t width = stores_value_width(x->s[0], op);
@@ -544,8 +544,8 @@ static void test_no_deltas(void **state)
     batch_free(b);
 }
 
-// RocksDB's memory counts as memory of the table, within the table's limit; it grows with
-// the number of rows on disk.
+// RocksDB's memory counts as memory of the table, within the table's limit; this memory
+// grows with the number of rows on disk.
 static void test_memory(void **state)
 {
     const uint64_t mib = 1 << 20, limits[] = {0, 4096 * mib, 160 * mib, 1 * mib},

@@ -126,7 +126,8 @@ static void names_of_paddle(void **state)
     }
 }
 
-// Whether changes are noted for deltas depends on the accessor, unless it is set.
+// Without the setting `deltas`, the accessor decides whether changes are noted for
+// deltas.
 static void deltas(void **state)
 {
     (void)state;

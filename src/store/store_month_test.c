@@ -15,7 +15,7 @@ enum {
     BATCHES = 25,
     BATCH = 400,
     SPAN = 4000, // number of features that can occur on a day
-    DRIFT = 400, // how many of them are new on each day
+    DRIFT = 400, // number of these features that are new on each day
     UNIVERSE = DAYS * DRIFT + SPAN,
     BITS = 4,
 };

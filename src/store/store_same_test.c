@@ -53,8 +53,8 @@ static void check_same_partition(struct store *a, struct store *b, uint32_t p)
     buf_free(&y);
 }
 
-// Store 0 of `all` has all partitions. The others share them: partition p is in store 1 +
-// p % (all - 1).
+// The first store has all partitions. The other stores share them: with `all` stores,
+// partition p is in store 1 + p % (all - 1).
 struct stores {
     struct store *of[4];
     uint32_t n;
@@ -98,8 +98,8 @@ static void order_all(struct stores *x, struct rng *d)
     }
 }
 
-// Does the same operations on all stores, but each works on its admin operations at its
-// own times.
+// Does the same operations on all stores, but each store works on its admin operations at
+// its own times.
 static void do_to_all(struct stores *x, struct rng *d, struct naive_batch *b)
 {
     uint32_t kind = rng_below_u32(d, 16);

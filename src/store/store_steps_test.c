@@ -202,7 +202,7 @@ static void as_pushes_do(const char *text)
             a[i].click = (float)rng_below_u32(&d, 2);
         push(pushed, a, n, k.again, b);
         store_stepper_pin(t);
-        store_set_step(k.store, b); // new rows depend on it
+        store_set_step(k.store, b); // new rows depend on the step
         OK(arrive(&k, t, a, n, b, &ok_e));
         store_stepper_unpin(t);
     }

@@ -360,7 +360,7 @@ static void test_files(void **state)
     }
 }
 
-// A limit on the file's size fails in the same system call as a full disk.
+// With a limit on the file's size, the same system call fails as on a full disk.
 static void test_disk_full(void **state)
 {
     (void)state;

@@ -78,8 +78,8 @@ static void test_saved_and_loaded(void **state)
     }
 }
 
-// The record is not part of the model: if it is damaged, a run continues with one
-// warning.
+// The record of passes is not part of the model: if it is damaged, a run continues with
+// one warning.
 static void test_damaged(void **state)
 {
     (void)state;

@@ -487,9 +487,9 @@ static void test_elastic_learns(void **state)
     geo_learns(0.9f, RULE_ADAM);
 }
 
-// If rows never change, layers in step give the same result as one batch at a time,
-// although the next batch is pulled before this one is pushed. With several workers all
-// examples count.
+// If rows never change, layers that are updated in step give the same result as one batch
+// at a time, although the next batch is pulled before the current one is pushed. With
+// several workers, all examples count.
 static void test_layers_in_step(void **state)
 {
     (void)state;
@@ -689,7 +689,7 @@ static void resume_from_all(const struct train_config *whole, enum config_mode m
         snprintf(manifest, sizeof(manifest), "%s/manifest.json", save);
         if (strcmp(save, end->saved) == 0)
             break;
-        if (!file_exists(manifest)) // this save was given up
+        if (!file_exists(manifest)) // the save without a manifest was given up
             continue;
         snprintf(out, sizeof(out), "%s", files_in("again"));
         copy_dir(save, out);
@@ -701,7 +701,8 @@ static void resume_from_all(const struct train_config *whole, enum config_mode m
         assert_int_equal(got.n, want.n);
         assert_int_equal(got.shows, want.shows);
         assert_true(mode != CONFIG_SYNC || got.hash == want.hash);
-        assert_int_equal(got.step, want.step); // ttl-steps depends on it
+        // The setting ttl-steps depends on the step.
+        assert_int_equal(got.step, want.step);
         files_remove(out);
         within++;
     }

@@ -1,4 +1,5 @@
-// Batches have the same size, except for one example, however many there are.
+// All batches have the same number of examples, or one more, however many batches there
+// are.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train_cluster/even.h"
@@ -18,7 +19,7 @@ static void same_size(uint64_t examples, uint64_t most)
     assert_int_equal(at, examples);
 }
 
-// This also holds if there are more batches than examples in a batch.
+// Batches also have the same size if there are more batches than examples in a batch.
 static void batches_have_one_size(void **state)
 {
     (void)state;

@@ -144,12 +144,13 @@ enum {
 
 struct party {
     struct exchange slots[SLOTS];
-    struct exchange_keys keys; // the data's ids, with marks of this worker's own
+    struct exchange_keys keys; // the ids of the data's keys, with this worker's own marks
     float fraction;
     uint64_t piece;
-    struct rows pulled[SLOTS]; // the servers' rows when the stretch of this slot was
-                               // pulled
-    struct rows pushed[SLOTS]; // what the push of this slot adds to them
+    // The servers' rows at the time when the stretch of this slot was pulled.
+    struct rows pulled[SLOTS];
+    // Values that the push of this slot adds to the servers' rows.
+    struct rows pushed[SLOTS];
     struct exchange_local local;
     bool known[KEYS + 1]; // whether the worker has trained the row
     struct rows has;      // the worker's private rows
@@ -235,9 +236,9 @@ static bool stays(size_t row, uint32_t column)
            !rule_info(w.model.options.linear.kind)->state_adds_up;
 }
 
-// Trains a row. It must equal the pulled one plus those changes of this worker that
-// servers do not have yet, or the worker's private row. Records the change that is
-// pushed.
+// Trains a row, and records the change that is pushed. Before, the row must equal the
+// pulled one plus those changes of this worker that servers do not have yet, or the
+// worker's private row.
 static void train_row(struct party *k, uint64_t b, size_t row, float *values,
                       uint32_t width, uint64_t seed)
 {
@@ -291,8 +292,8 @@ static void add_pushed(const struct party *k, uint64_t b)
             w.rows.of[i][c] += k->pushed[b % SLOTS].of[i][c];
 }
 
-// If workers have pulled the same rows and changed them alike, the servers get the rows
-// that each worker has, and the updates of each worker are counted.
+// If workers have pulled the same rows and made the same changes, the servers' rows
+// become those of each worker, and the updates of each worker are counted.
 static void equal_workers(void **state)
 {
     (void)state;
@@ -357,7 +358,7 @@ static void workers_in_any_order(void **state)
     any_order(RULE_ADAGRAD, false);
 }
 
-// The states of moments stay with their worker, whatever others push.
+// The states of moments stay with their worker, whatever other workers push.
 static void states_stay(void **state)
 {
     (void)state;
@@ -373,8 +374,9 @@ static void copies_stay_apart(void **state)
     any_order(RULE_ADAM, true);
 }
 
-// A worker that does the piece of a dead worker again pushes what the servers have
-// already. Nothing changes, whatever it computed, and it continues with later batches.
+// A worker repeats the piece of a dead worker, and pushes batches that the servers have
+// already. Nothing changes, whatever the worker computed, and the worker continues with
+// later batches.
 static void again(void **state)
 {
     (void)state;

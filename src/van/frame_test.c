@@ -110,7 +110,7 @@ static size_t make_stream(char to[STREAM_MAX])
     return n;
 }
 
-// A stream cut into pieces of any length gives the same messages, with and without
+// A stream that arrives in pieces of any length gives the same messages, with and without
 // `place`.
 static void test_cuts(void **state)
 {
@@ -232,8 +232,8 @@ static void test_out_of_memory(void **state)
     }
 }
 
-// The budget counts the part of a message that has arrived and gets it back when the
-// message is done, wherever the stream is cut or ends.
+// The budget counts the part of a message that has arrived, and gets the bytes back when
+// the message is done, wherever the stream is cut or ends.
 static void test_counted(void **state)
 {
     (void)state;
@@ -325,8 +325,9 @@ static void test_pool(void **state)
         assert_true(frame_pool_size(a) >= n);
         a[0] = a[n - 1] = 1;
         frame_pool_give(&p, a);
+        // The pool returns the same block again.
         if (n < 1 << 27)
-            assert_ptr_equal(frame_pool_take(&p, n), a); // the same block again
+            assert_ptr_equal(frame_pool_take(&p, n), a);
         if (n < 1 << 27)
             frame_pool_give(&p, a);
     }

@@ -54,7 +54,7 @@ struct world {
     struct msg_challenge challenge;
     struct msg_proof proof;
     struct err e;
-    // Changes a message on its way; NULL: leaves it.
+    // Each function changes a message on its way; NULL: the message is not changed.
     void (*on_knock)(struct world *w);
     void (*on_challenge)(struct world *w);
     void (*on_proof)(struct world *w);
@@ -153,7 +153,7 @@ static void test_no_token(void **state)
     struct msg_error answer = {.what = wire_text(w.e.text)};
     struct err e;
     handshake_refused(&w.dialler.h, &answer, &e);
-    assert_non_null(strstr(e.text, "no token")); // and the dialler hears it
+    assert_non_null(strstr(e.text, "no token")); // the dialler gets the same reason
     w.dialler.prover.insecure = true;
     expect(&w, KNOCKED, NULL);
     w.listener.prover.insecure = true;
@@ -335,8 +335,8 @@ static void test_passed_on(void **state)
     begin(&w);
     snprintf(w.dialled.address, sizeof(w.dialled.address), "tcp://127.0.0.1:6666");
     expect(&w, KNOCKED, "tcp://127.0.0.1:6666");
-    // This is accepted if the node is known by that name, as behind the cluster's own
-    // proxy.
+    // The proof is accepted if the node is known by that name, as behind the cluster's
+    // own proxy.
     snprintf(w.accepted.name, sizeof(w.accepted.name), "tcp://localhost:9100");
     expect(&w, DONE, NULL);
     snprintf(w.accepted.name, sizeof(w.accepted.name), "tcp://localhost:9101");

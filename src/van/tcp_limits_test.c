@@ -79,7 +79,8 @@ static void bodies(struct vans *w)
     t.code = 0;
     send_roster(a, 6, data, n);
     PUMP(w, t.ok == 1);
-    assert_true(budget_take(b, BUDGET_BODIES, most)); // as if other links had taken it
+    // As if other links had used all room.
+    assert_true(budget_take(b, BUDGET_BODIES, most));
     send_roster(a, 7, data, n);
     PUMP(w, t.code != 0);
     assert_int_equal(t.code, TUG_EIO);
@@ -167,7 +168,8 @@ static void crawling(struct vans *w)
     vans_greet(c, c->link, server);
     struct van *a = w->nodes[0].v, *deaf = c->v;
     struct msg_roster m = {.owners = {data, sizeof(data)}};
-    send_roster(&w->nodes[0], 1, data, sizeof(data)); // half of it arrives at most
+    // At most half of the roster arrives.
+    send_roster(&w->nodes[0], 1, data, sizeof(data));
     PUMP(w, budget_used(b, BUDGET_BODIES) > 0);
     w->nodes[0].v = c->v = NULL;
     assert_int_equal(van_send(server->v, server->link, MSG_ROSTER, 1, &m, NULL), 0);
@@ -191,7 +193,8 @@ static void strangers(struct vans *w)
 {
     enum { COUNT = 60, MOST = 5 };
     w->tcp.max_strangers = MOST;
-    w->tcp.hello_timeout_ns = 10 * PATIENCE; // so that no link is closed for this reason
+    // So that no link is closed for missing its HELLO.
+    w->tcp.hello_timeout_ns = 10 * PATIENCE;
     struct node *a = vans_open(w, 0), *b = vans_open(w, 1);
     vans_listen_anywhere(b);
     for (unsigned i = 1; i <= COUNT; i++) {
@@ -333,8 +336,8 @@ static void roles(struct vans *w)
     assert_int_equal(b->closed, FULL + 1);
 }
 
-// A tool's link is closed for another's once it has been silent, and countless silent
-// strangers keep no peer from proving its role.
+// The link of a silent tool is closed for another peer. Countless silent strangers cannot
+// prevent a peer from proving its role.
 static void silent(struct vans *w)
 {
     int fds[SILENT];
@@ -589,8 +592,9 @@ static int stay(const char *address)
         int fd = connect_raw(address);
         if (fd < 0)
             return 2;
-        // A refused peer may be told before it has sent anything. Bytes that it sends
-        // after the link is closed reset the link, and the refusal is lost: try again.
+        // A refused peer may get the reason before it has sent anything. Bytes that it
+        // sends after the link is closed reset the link, and the reason is lost: then the
+        // peer tries again.
         (void)send(fd, o.head.data, o.head.len, MSG_NOSIGNAL);
         if (!hears(fd, head, sizeof(head))) {
             if (errno != ECONNRESET)
@@ -610,8 +614,8 @@ static void join_and_answer(struct node *n, van_link link, struct van_message *m
     answer_ok(n, link, m);
 }
 
-// A refused peer that does not close its link keeps a descriptor until others need it;
-// these get the reason, too.
+// A refused peer that does not close its link keeps a descriptor until other refused
+// peers need it; these get the reason, too.
 static void test_refused_and_there(void **state)
 {
     (void)state;

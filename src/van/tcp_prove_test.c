@@ -231,7 +231,8 @@ static void test_unix_socket(void **state)
     (void)state;
     snprintf(address, sizeof(address), "unix:///tmp/tug-prove-%d", (int)getpid());
     open_ends(WIRE_SERVER, address);
-    dialler.knows = listener.knows = false; // not needed, as both ends are the same user
+    // No token is needed, as both ends belong to the same user.
+    dialler.knows = listener.knows = false;
     dial();
     check_trust(WIRE_SERVER);
     assert_int_equal(listener.asked, 0);

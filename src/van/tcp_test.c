@@ -355,8 +355,8 @@ static void test_strangers_make_room(void **state)
 // Connecting.
 
 // Expects that connecting fails with this reason. On a busy machine the time may end
-// before the first attempt does, which gives another reason; then it is tried with more
-// time.
+// before the first attempt does, which gives another reason; then connecting is tried
+// again with more time.
 static void expect_no_connection(const char *address, uint64_t timeout, int code,
                                  const char *why)
 {
@@ -449,8 +449,8 @@ static void expect_no_listening(struct van *v, const char *address, int code,
         fail_msg("%d %s", rc, rc != 0 ? e.text : got);
 }
 
-// The next attempt is made when it is due, however long the van may sleep: a failed
-// attempt is not an event that ends its sleep.
+// The next attempt is made when it is due, even if the van could sleep longer: a failed
+// attempt is not an event that would end its sleep.
 static void test_attempts_while_asleep(void **state)
 {
     (void)state;

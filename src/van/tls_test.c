@@ -191,7 +191,8 @@ static void test_messages(void **state)
 }
 
 // Expects that a link fails with this reason. On a busy machine the time may end in the
-// middle of a handshake, which gives another reason; then it is tried with more time.
+// middle of a handshake, which gives another reason; then the link is tried again with
+// more time.
 static void expect_no_link(struct tls *server_keys, struct tls *client_keys,
                            const char *why)
 {

@@ -149,8 +149,8 @@ static void check_bulk(struct node *n, van_link link, struct van_message *m)
     bulk_check(&m->m->push, b->n_keys, b->n_values, m->request);
 }
 
-// Without a release the van copies a body; with one it calls the release when it does not
-// need the memory any more.
+// Without a release, the van copies a body. With one, the van calls the release when it
+// no longer needs the memory.
 static void small_bodies(struct vans *w)
 {
     enum { COUNT = 100 };
@@ -440,7 +440,7 @@ static void freeing_closes(struct vans *w)
     assert_true(a->why.text[0] != '\0');
 }
 
-// Gets an address of this kind of van without a listener.
+// Gets an address for this kind of van at which no van listens.
 static void nobodys_address(struct vans *w, char ret[VAN_ADDRESS_MAX])
 {
     struct node *n = vans_open(w, 2);
@@ -604,7 +604,7 @@ static void close_third(struct node *n, van_link link, struct van_message *m)
         return;
     const char *peer = van_peer(n->v, link);
     van_close_link(n->v, link);
-    // Both stay until the handler has returned.
+    // The message and the peer's address stay valid until the handler has returned.
     assert_memory_equal(m->m->error.what.data, "bye", 3);
     assert_true(peer[0] != '\0');
 }
@@ -700,8 +700,8 @@ static void handlers_may_be_missing(struct vans *w)
     mem_free(bulk.bytes);
 }
 
-// A small conversation in which any allocation may fail; it must end with or without an
-// error.
+// A short exchange of messages in which any allocation may fail; it must end, with or
+// without an error.
 static void converse(struct vans *w)
 {
     struct err e;
@@ -785,7 +785,7 @@ static const struct check checks[] = {
     {"failed allocations", failed_allocations, ANYWHERE},
 };
 
-// A check of a kind of van, as cmocka wants it.
+// A check of one kind of van, in the form that cmocka needs.
 struct subject {
     const struct vans_kind *kind;
     const struct check *check;

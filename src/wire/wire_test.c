@@ -140,7 +140,7 @@ static const char *next_line(const char *at)
     return end != NULL ? end + 1 : at + strlen(at);
 }
 
-// Returns the line about the same message as line `of`; NULL if there is none.
+// Returns the line that has the same message as the line `of`; NULL if there is none.
 static const char *line_like(const char *lines, const char *of)
 {
     size_t name = strcspn(of, " ") + 1;
@@ -410,7 +410,7 @@ static void test_mutations(void **state)
         frame_free(&good);
         frame_free(&f);
     }
-    // Some changes give valid messages; without a corrected checksum they are few.
+    // Some changes give valid messages; few of these pass without a corrected checksum.
     assert_in_range(read, MUTATIONS / 100, MUTATIONS * 2 / 3);
 }
 

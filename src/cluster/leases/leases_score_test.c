@@ -1,5 +1,6 @@
-// Scoring passes: they follow a training pass and lease the pieces of their own files,
-// each once even if workers die. No report is lost, and training is not affected.
+// Scoring passes follow a training pass, and lease the pieces of their own files. Each
+// piece is leased once, even if workers die. No report is lost, and training is not
+// affected.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/leases/leases.h"
@@ -97,8 +98,8 @@ static bool over(uint64_t pass, uint64_t *ret_examples)
     return s.done;
 }
 
-// Lets both workers work in turn until they get nothing more. Checks that all leases are
-// of the kind `what` and of files `first` to `last`, or of the buckets. Returns the
+// Lets both workers work in turn until both get no more leases. Checks that all leases
+// are of the kind `what` and of files `first` to `last`, or of the buckets. Returns the
 // number of leases.
 static uint64_t work(enum wire_lease what, uint32_t first, uint32_t last)
 {

@@ -436,7 +436,7 @@ static void test_late_workers_read_forwards(void **state)
     for (uint64_t i = 0; i < m.pieces[0] + m.pieces[1]; i++) {
         uint32_t worker = (uint32_t)(i % 2);
         if (i + 1 == m.pieces[0] + m.pieces[1])
-            worker = 0; // the last piece is left to worker 0, which holds it in memory
+            worker = 0; // worker 0 holds the last piece in memory, and gets it
         lease_to(worker, p.pass, &got);
         done_by(worker, p.pass, &got);
         if (worker == 0)
@@ -560,7 +560,7 @@ static void test_passes_in_turn(void **state)
 }
 
 // A pass that is resumed in its middle needs the same data as at its start, whichever
-// worker describes it first.
+// worker describes the data first.
 static void test_data_of_before(void **state)
 {
     (void)state;
@@ -678,8 +678,8 @@ static void test_shares(void **state)
     leases_close(l);
 }
 
-// If a worker dies after it has finished, nothing is lost; the pass ends when the last of
-// the others has finished.
+// If a worker dies after it has finished, nothing is lost; the pass ends when the last
+// living worker has finished.
 static void test_shares_finished_and_dead(void **state)
 {
     (void)state;

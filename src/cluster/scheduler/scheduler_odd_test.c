@@ -85,8 +85,8 @@ static void test_barrier_far_ahead(void **state)
     guest_close();
 }
 
-// Texts from peers go to logs and terminals, so they must be printable, and codes must be
-// valid.
+// Texts from peers are written to logs and terminals, so only printable texts are
+// accepted; codes must be valid.
 static void test_words_and_codes(void **state)
 {
     (void)state;

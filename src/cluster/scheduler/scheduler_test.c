@@ -248,8 +248,8 @@ static void test_fatal_leave(void **state)
     check_end(TUG_EDATA, "worker 1 (host:12) ended with code 3: its own reason");
 }
 
-// A worker's failure that does not affect the others does not end the run, but becomes
-// its result.
+// If a worker fails without harm to the other nodes, the run goes on, and the failure
+// becomes its result.
 static void test_failing_leave(void **state)
 {
     (void)state;
@@ -362,8 +362,8 @@ static void test_link_breaks(void **state)
     world_close(&w);
 }
 
-// A node that was unreachable for too long is told that it counts as dead when it comes
-// back.
+// A node that was unreachable for too long is told, when it comes back, that it counts as
+// dead.
 static void test_given_up(void **state)
 {
     (void)state;
@@ -492,8 +492,8 @@ static void test_barrier(void **state)
     world_close(&w);
 }
 
-// In a program whose scheduler takes part, its member has id 1. It may join after the
-// first barrier of the others, and is still counted with them.
+// In a program whose scheduler takes part, the scheduler's member has id 1. Barriers
+// count it even if it joins after the first barrier of the other members.
 static void test_scheduler_as_member(void **state)
 {
     (void)state;
@@ -520,8 +520,8 @@ static void test_scheduler_as_member(void **state)
     world_close(&w);
 }
 
-// Values that a roster cannot encode are refused at the join: in a roster they would end
-// all members.
+// Values that a roster cannot encode are refused at the join: a roster with such a value
+// would end all members.
 static void test_bad_joins(void **state)
 {
     (void)state;
@@ -547,8 +547,9 @@ static void test_bad_joins(void **state)
     guest_close();
 }
 
-// A restarted scheduler knows none of the earlier nodes. All of them end, with a reason,
-// even if the clock was set back and the scheduler gives the same session numbers again.
+// A restarted scheduler knows none of the earlier nodes. These nodes all end, with a
+// reason, even if the clock was set back and the scheduler gives the same session numbers
+// again.
 static void test_started_again(void **state)
 {
     (void)state;
@@ -693,8 +694,8 @@ static void beat(uint64_t process)
     assert_int_equal(guest.type, MSG_HEARTBEAT_OK);
 }
 
-// A process that has sent heartbeats must keep sending them, or answer when asked;
-// otherwise it is told that it counts as dead.
+// A process that has sent heartbeats must keep sending them, or answer when it is asked.
+// Otherwise it is told that it counts as dead.
 static void test_heartbeats(void **state)
 {
     (void)state;

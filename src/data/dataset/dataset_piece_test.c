@@ -219,8 +219,8 @@ static void test_large_pieces(void **state)
 
 // ---------------------------------------------------------------- headers
 
-// A worker that never gets a piece of the first file still uses its header; it also reads
-// the header of each file.
+// A worker that never gets a piece of the first file still uses the first file's header,
+// and reads the header of each file.
 static void test_headers(void **state)
 {
     (void)state;

@@ -358,8 +358,8 @@ static uint64_t nth_broken(const struct buf *text, uint64_t n)
     return 0;
 }
 
-// With any team and chunks, the same lines are skipped, and the same line exceeds the
-// limit.
+// Any number of threads and any chunks skip the same lines, and exceed the limit at the
+// same line.
 static void test_bad_lines(void **state)
 {
     (void)state;
@@ -439,7 +439,8 @@ static void test_bad_files(void **state)
     }
 }
 
-// Windows end before the damage: the next window must report it and not end the data.
+// A window ends before the damage. The next window must report the damage, and not take
+// it for the end of the data.
 static void test_truncated_in_windows(void **state)
 {
     (void)state;

@@ -67,7 +67,7 @@ static void close_all(void)
     pieces_close(s.pieces);
 }
 
-// All cells of all pieces, by bucket, as the servers of a cluster hold them.
+// For each bucket, its cells of all pieces, as the servers of a cluster hold them.
 static struct buf texts[DEAL_MAX_BUCKETS];
 static struct dealt_cell cells[DEAL_MAX_BUCKETS][MAX_CELLS];
 static size_t n_cells[DEAL_MAX_BUCKETS];
@@ -291,7 +291,7 @@ static void bad_lines_are_named(void **state)
         const char *path = files_write_bytes(files_in("bad"), text.data, text.len);
         OK(open_all("libsvm", &path, 1, 700, 5, NULL, &ok_e));
         OK(deal_all(&ok_e));
-        int line = 1 + bad; // plus the empty lines before it
+        int line = 1 + bad; // the number counts the empty lines before it
         for (int i = 0; i < bad; i++)
             line += i % 7 == 0;
         for (uint32_t b = 0; b < s.buckets; b++) {

@@ -16,8 +16,8 @@ static uint32_t bits_of(float x)
     return u;
 }
 
-// Compares both functions with strtof. Characters that might be taken for more digits
-// follow the text.
+// Compares both functions with strtof. The text is followed by characters that could be
+// taken for further digits.
 static void check(const char *text)
 {
     float want = strtof(text, NULL), got = -7;

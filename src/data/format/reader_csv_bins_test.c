@@ -121,7 +121,7 @@ static float any_value(unsigned kind)
     return any_in_100(40) ? 0 : v * (float)any(1000) * (any_in_100(10) ? 1e30f : 1e-3f);
 }
 
-// The bins are the same from the schema in files and in messages.
+// Checks that a schema that went through a file and a message gives the same bins.
 static void assert_kept(const struct reader *r, const float *v, size_t n)
 {
     struct schema *s = mem_zalloc(sizeof *s);

@@ -235,7 +235,7 @@ static void test_slots(void **state)
     assert_false(schema_next(reader_schema(r), &at, &c));
     assert_int_equal(reader_slots(r), 5);
     reader_close(r);
-    // The same slots from a file, whose errors name its lines.
+    // Reads the same slots from a file; errors name the file's lines.
     const char *path = files_write(files_in("slots"), "y:label\n\nc1..c4:ids # four\n");
     r = open_reader(options_of(path));
     assert_int_equal(reader_slots(r), 4);

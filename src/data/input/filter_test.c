@@ -92,7 +92,7 @@ static void test_files(void **state)
         lines(&want, 50000, "b");
         assert_through(path, "tr a b", &want);
     }
-    // Only the command knows this compression.
+    // Only the command, not tug, knows this compression.
     path = files_write_bytes(files_in("other.xz"),
                              "\xfd"
                              "7zXZ\0 is this",
@@ -257,7 +257,8 @@ static void *interrupt(void *ctx)
     return NULL;
 }
 
-// Pieces are read by the caller's thread; only the signal's flag can interrupt it.
+// The caller's thread reads pieces, and only the flag that a signal sets can interrupt
+// it.
 static void test_interrupt(void **state)
 {
     (void)state;

@@ -104,7 +104,7 @@ static void assert_piece(struct pieces *p, const struct buf *text, int form,
     assert_int_equal(c->offset, begin);
     assert_int_equal(c->line, form == PLAIN ? 0 : line);
     if (any_in_100(90))
-        return; // the check opens the file each time, so it is done rarely
+        return; // the checks below open the file many times, so they are made rarely
     assert_int_equal(pieces_line(p, 0, begin, &counted, &e), 0);
     assert_int_equal(counted, line);
 }
@@ -304,7 +304,7 @@ static void assert_fails(struct pieces *p, const char *path, const char *reason)
     struct err e = {0};
     char want[300];
     snprintf(want, sizeof want, "%s%s", path, reason);
-    // a failure leaves a state from which reading can fail again
+    // after a failure, reading again gives the same error
     for (int again = 0; again < 2; again++) {
         assert_int_equal(read_all(p, &e), TUG_EDATA);
         if (strncmp(e.text, want, strlen(want)) != 0)

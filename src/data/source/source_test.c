@@ -686,8 +686,8 @@ static size_t lines_within(const struct buf *b, size_t lines, size_t most)
     return seen < lines && most > b->len ? b->len : end;
 }
 
-// Looks at many more chunks than may wait; they are returned as data all the same. A file
-// gives the same lines.
+// Looks at the first lines of many more chunks than may wait; all of them are then
+// returned as data. A file gives the same lines.
 static void test_first_lines(void **state)
 {
     (void)state;
@@ -752,7 +752,7 @@ static void test_pipes(void **state)
     struct source *s = open_source(name, 0, 0);
     assert_false(source_can_rewind(s));
     assert_int_equal(source_text_bytes(s), 0);
-    source_close(s); // no process wrote to it
+    source_close(s); // no process has written to the pipe
     s = open_source(name, 0, 0);
     pthread_t writer;
     assert_int_equal(pthread_create(&writer, NULL, write_to_pipe, name), 0);

@@ -100,8 +100,8 @@ static void none_starves(void **state)
         }
 }
 
-// Items of kv_line_put_at_once are taken before all others, by number, however long those
-// have waited.
+// Items of kv_line_put_at_once are taken by their numbers, before all other items,
+// however long these have waited.
 static void at_once(void **state)
 {
     (void)state;

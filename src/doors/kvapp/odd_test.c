@@ -1,6 +1,6 @@
-// Tests unusual ends of public clients and customers: they are closed, cancelled or time
-// out with requests in flight, while servers are stopped or dead. Most faults would be
-// found by a sanitizer: memory freed too early or never.
+// Tests unusual ends of the library's clients and customers: they are closed, cancelled
+// or time out with requests in flight, while servers are stopped or dead. A sanitizer
+// would find most faults: memory that is freed too early or never.
 //
 // Scheduler and server are processes of their own, so that they can be stopped.
 //
@@ -228,7 +228,7 @@ static void waited_for_again(void **state)
 // The program's answer to the interrupt function, and the number of calls.
 struct asked {
     atomic_int times;
-    int until; // from this call on the function returns true
+    int until; // number of the call from which on the function returns true
 };
 
 static bool interrupts(void *ctx)
@@ -237,8 +237,8 @@ static bool interrupts(void *ctx)
     return atomic_fetch_add(&a->times, 1) + 1 >= a->until;
 }
 
-// A wait calls the interrupt function ten times a second and ends when it returns true;
-// requests with a timestamp continue, others are given up.
+// A wait calls the interrupt function ten times a second, and ends when the function
+// returns true. Requests with a timestamp then continue; other requests are given up.
 static void interrupted(void **state)
 {
     (void)state;

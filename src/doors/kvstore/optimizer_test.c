@@ -184,7 +184,7 @@ static void compare(struct tug_kvstore *s, const char *name, enum tug_dtype dtyp
                      n->w[i]);
 }
 
-// Draws the gradients of a step: for all rows, or with `some` for some of them.
+// Draws the gradients of a step: of all rows, or with `some` of some rows.
 static void draw(struct rng *rng, bool some, const int64_t *ids, double g[N],
                  double raw[N], bool changes[N])
 {

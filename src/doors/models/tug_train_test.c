@@ -150,8 +150,8 @@ static const struct tug_data *frame_of(struct frame *f, const int64_t *values,
     return &data;
 }
 
-// Between two trainings the model is opened to read the label's name; the second run must
-// have a copy of that name, as it closes the opened model.
+// Between two trainings the model is opened to read the label's name. The second training
+// closes the opened model, so it must have a copy of that name.
 static void test_trained_again_on_columns(void **state)
 {
     (void)state;
@@ -190,8 +190,8 @@ static void same_file(const char *a, const char *b)
         fail_msg("%s and %s differ", a, b);
 }
 
-// Compares the rows of the newest saves of two directories; their manifests differ, as
-// they name the data.
+// Compares the rows of the newest saves of two directories. The manifests differ, as they
+// have the names of the data.
 static void same_rows(const char *a, const char *b)
 {
     char names[16][64];

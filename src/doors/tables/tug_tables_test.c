@@ -650,8 +650,8 @@ static void test_given_up(void **state)
     check(tug_client_close(c));
 }
 
-// Many requests are open at once; they are waited for in another order, some are
-// cancelled, and some have callbacks.
+// Many requests are open at once. They are waited for in another order than they were
+// sent; some are cancelled, and some have callbacks.
 static void test_many_open(void **state)
 {
     (void)state;

@@ -225,8 +225,8 @@ static void test_refusals(void **state)
     lone_close(w);
 }
 
-// A worker may be faster than the others by any number of batches: its pushes wait, and
-// are acknowledged and applied in the order of their batches.
+// A worker may be any number of batches ahead of the others: its pushes wait, and are
+// acknowledged and applied in the order of their batches.
 static void test_pushes_wait(void **state)
 {
     (void)state;

@@ -70,8 +70,8 @@ static void test_like_a_list(void **state)
     check_like_a_list(SESSIONS);
 }
 
-// These sessions have their marks at the end and, beyond it, at the start of the smallest
-// table.
+// The sessions of this test have their marks at the end of the smallest table, and beyond
+// that at its start.
 static void test_around_the_end(void **state)
 {
     enum { PLACES = 64 };

@@ -1,5 +1,6 @@
-// Marks of saves at a shard: their number per session is limited, checking them is fast
-// however many workers there are, and they survive new rosters and lack of memory.
+// Marks of saves at a shard: a session can have only a limited number of them, checking
+// them is fast however many workers there are, and they survive new rosters and lack of
+// memory.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/saving.h"
@@ -67,8 +68,8 @@ static void test_marks_of_many(void **state)
     lone_close(w);
 }
 
-// A worker that has marked is not checked again at the marks of others: the save begins
-// even if its mark is removed.
+// A worker that has marked is not checked again when other workers mark: the save begins
+// even if that worker's mark was removed.
 static void test_marks_of_many_in_order(void **state)
 {
     (void)state;
@@ -117,8 +118,8 @@ static void test_marks_and_the_next_roster(void **state)
     lone_close(w);
 }
 
-// If there is no room for one more mark, its worker gets an error, and the save waits for
-// it.
+// If there is no room for one more mark, the worker that sent it gets an error, and the
+// save waits for the worker.
 static void test_no_room_for_a_mark(void **state)
 {
     (void)state;

@@ -48,8 +48,8 @@ static void push_all(struct lone **w, uint32_t n, uint64_t draw)
         loop_push(w[i], &b, (uint32_t)(draw % WORKERS), 0, 0, 0);
 }
 
-// Three loops are saved while pushes go on. A fourth loop gets the same pushes up to the
-// save's moment, for comparison.
+// Saves three loops while pushes arrive. A fourth loop gets the same pushes up to the
+// save's moment, and is compared with the save.
 static void test_while_pushes_go_on(void **state)
 {
     (void)state;
@@ -195,8 +195,8 @@ static void test_marks(void **state)
     lone_close(w);
 }
 
-// A save waits for its roster, since an older one may lack a worker that must mark. It
-// does not wait for a worker that joined later.
+// A save waits for the roster that it names, since an older one may lack a worker that
+// must mark. The save does not wait for a worker that joined later.
 static void test_roster_of_a_save(void **state)
 {
     (void)state;
@@ -336,8 +336,8 @@ static void test_orders_wait(void **state)
     saving_forget(&x);
 }
 
-// A save that waits for another begins when the rows published by the other are noted. It
-// is read out at the time for which the loop asks, without other events.
+// A save that waits for another one begins when the rows that the other has published are
+// noted. It is read out when the loop asks to be called, without other events.
 static void test_save_behind_a_save(void **state)
 {
     (void)state;
@@ -449,7 +449,7 @@ static void test_refusals(void **state)
 }
 
 // Allocations of a save fail, at its request and while it is written. The save is
-// refused, given up or written all the same, and the next save succeeds.
+// refused, given up, or written nevertheless, and the next save succeeds.
 static void test_allocations(void **state)
 {
     (void)state;
@@ -497,8 +497,8 @@ static void test_allocations(void **state)
     assert_true(struck > 25);
 }
 
-// A save is given up while it is read out, without memory to note again the rows that it
-// does not publish: the loop goes on, and SAVE_END is repeated.
+// A save is given up while it is read out, and memory is out, so the rows that it does
+// not publish cannot be noted again. The loop goes on, and SAVE_END is repeated.
 static void test_end_without_memory(void **state)
 {
     (void)state;

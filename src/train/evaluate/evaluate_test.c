@@ -1,5 +1,5 @@
-// Compares evaluation with a naive one: it has the same metrics, the same order, and the
-// same bits for any number of threads and any windows.
+// Compares evaluation with a naive one. The metrics and the order are the same, bit for
+// bit, for any number of threads and any windows.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train/evaluate/evaluate.h"

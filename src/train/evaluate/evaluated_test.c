@@ -12,8 +12,8 @@
 
 enum { N = 4000, PARTS = 13, GROUPS = 17 };
 
-// Adds example i. There are few different scores, so that they tie, and sums of weights
-// round.
+// Adds example i. Scores have few different values, so that they tie, and the sums of
+// weights round.
 static void put(struct evaluated *x, size_t i, bool grouped)
 {
     float score = (float)random_below(1, 1, i, 50) / 10 - 2;
@@ -108,8 +108,9 @@ static void test_damaged(void **state)
     evaluated_free(&all);
 }
 
-// Sums that no evaluation can produce are refused before they are added: limbs that would
-// overflow, carries not yet taken, and a last limb that is too large.
+// Sums that no evaluation can produce are refused before they are added to other sums:
+// with limbs that would overflow, with carries not yet taken, or with a last limb that is
+// too large.
 static void test_forged_sums(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-// The mean of the parameters. The mean of a run equals the one computed by the formula,
-// in double precision, from the parameters of its saves. Swapping exchanges it with the
-// parameters and back. A run that learns in large steps predicts better with it.
+// Averaging of parameters. The mean of a run equals the one computed by the formula, in
+// double precision, from the parameters of the run's saves. Swapping exchanges the mean
+// and the parameters. A run that learns in large steps predicts better with the mean.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train/rows/averaging.h"
@@ -16,8 +16,8 @@
 #include "train/config.h"
 #include "train/saved/saved.h"
 
-// A pass has 9 batches. The numbers are such that at the end of the run two batches have
-// no sample yet, and that the last sample of some pass covers one batch.
+// A pass has 9 batches. The numbers are chosen so that at the end of the run two batches
+// have no sample yet, and that the last sample of some pass covers one batch.
 enum { WINDOW = 33, PASSES = 5, BATCHES = 9, KEYS = 48 };
 
 static struct train_result result;
@@ -151,7 +151,8 @@ static void naive_mean(struct naive *sparse, struct naive *dense, double window)
 static void by_the_formula(void **state)
 {
     (void)state;
-    // The last window is longer than the run: it gives the plain mean of the whole run.
+    // The last window is longer than the run, so its mean is the plain mean of the whole
+    // run.
     static const struct {
         const char *model;
         uint64_t window;
@@ -182,7 +183,7 @@ static void by_the_formula(void **state)
     }
 }
 
-// A run with a mean trains to the same parameters as a run without one.
+// Averaging does not change the trained parameters.
 static void training_is_as_without(void **state)
 {
     (void)state;

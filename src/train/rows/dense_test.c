@@ -22,7 +22,8 @@ static bool gradient_of(uint64_t round, uint32_t micro, float *add, size_t n)
     return true;
 }
 
-// Sums the contributions of threads whose parts begin at these micro-batches.
+// Adds up the contributions of threads; the part of each thread begins at a micro-batch
+// of `begins`.
 static bool sum_of(const struct model *m, uint64_t round, const uint32_t *begins,
                    size_t threads, float *ret)
 {

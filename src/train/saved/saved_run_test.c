@@ -204,7 +204,7 @@ static void damaged(void **state)
 
 // ---------------------------------------------------------------- forged texts
 
-// Replaces one value; NULL removes it.
+// Replaces one value; NULL removes the value.
 static char *forge(const char *object, const char *name, json_t *value)
 {
     char *text;
