@@ -359,7 +359,8 @@ static void test_sessions(void **state)
     lone_expect_ok(w);
     uint32_t half = roster_partition(BITS, WIRE_SPACE_SPARSE, keys[n / 2 - 1]);
     for (uint32_t i = 0; i < n; i++) {
-        // The partition in which the first push was cut keeps the values of that push.
+        // The first push ended in the middle of partition `half`, which keeps the values
+        // of that push.
         uint32_t p = roster_partition(BITS, WIRE_SPACE_SPARSE, keys[i]);
         const float *row = shards_row(w->shard, T, keys[i]);
         assert_true(p == half ? (row != NULL) == (i < n / 2) : *row == 1);

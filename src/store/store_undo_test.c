@@ -306,7 +306,7 @@ static void test_left_out(void **state)
             assert_int_equal(0, push(s, STORE_GRADIENT, keys, KEYS, values, NULL));
             left_out += KEYS - n;
             assert_int_equal(left_out, store_stats(s).left_out);
-            size_t bad = 0; // the log names the first one only
+            size_t bad = 0; // the log names only the first such key
             while (bad < KEYS && values[bad] < 2)
                 bad++;
             assert_int_equal(bad < KEYS, store_take_left_out(s, &first));

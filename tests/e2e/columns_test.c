@@ -299,7 +299,7 @@ static void resumed_if_there(void **state)
     e2e_same_model("straight", "auto");
     tug_ends(0, "train --data train.csv " HOW " --out auto --resume=auto");
     assert_non_null(strstr(e2e_out, "nothing to do"));
-    // The same holds for a run that begins with another model.
+    // --resume=auto also starts and resumes a run that begins with another model.
     files_remove("next");
     for (int i = 1; i <= 2; i++)
         tug_ends(0,

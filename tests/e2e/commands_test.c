@@ -336,7 +336,7 @@ static void table_export(void **state)
     mem_free(text);
     tug_ends(0, "table export --from out --state");
     assert_int_equal(lines(), n);
-    check_export(9); // the same, with the state of both update rules
+    check_export(9); // the same columns, and the state of both update rules
     tug_ends(0, "table export --from out --table dense");
     assert_int_equal(lines(), 1);
     assert_memory_equal(rows(), "0 ", 2);

@@ -78,7 +78,7 @@ static struct tug_role_maker *of_program(const struct part *p)
     struct tug_role_maker_options o = {
         .role = p->role,
         .current_id = p->index,
-        // Workers learn it from the servers.
+        // Workers learn the number of workers from the servers.
         .worker_num = p->role == TUG_FLEET_SERVER ? WORKERS : 0,
         .server_endpoints = all,
         .n_server_endpoints = SERVERS,

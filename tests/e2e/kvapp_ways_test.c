@@ -499,8 +499,8 @@ static void check_empty_answers(struct tug_node *n)
     expect(!asked);
 }
 
-// Checks that a node gets an error at once when the answer to its request cannot be sent:
-// before, it waited for wait_seconds.
+// Checks that a node gets an error soon when the answer to its request cannot be sent,
+// and does not wait for wait_seconds.
 static void check_wrong_answers(struct tug_node *n)
 {
     struct tug_app *a = open_app(n, UNFIT, 0);

@@ -219,7 +219,7 @@ static const struct offer {
     {"tug train --dense-optimizer f", "ftrl ", NULL},
     {"tug train --data x --sched", "--schedule --schedule-a --schedule-b ", NULL},
     {"tug train --resume=", "auto no yes ",
-     NULL}, // an option may not follow, since it would not be a value
+     NULL}, // no space is added: the next word would not be the option's value
     {"tug train --resume au", "autumn.svm ", " "},
     {"tug train --data aut", "autumn.svm ", " "},
     {"tug train --data=aut", "autumn.svm ", " "},

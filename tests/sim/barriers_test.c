@@ -22,17 +22,17 @@ struct worker {
     struct world *world;
     struct stage_client c;
     bool waits;
-    uint32_t came, passed; // number of barriers that it has reached, and that it has
-                           // passed
-    uint64_t next;         // time at which it reaches the next barrier
+    // Number of barriers that the worker has reached, and that it has passed.
+    uint32_t came, passed;
+    uint64_t next; // time at which the worker reaches the next barrier
 };
 
 struct world {
     struct stage stage; // must be the first member
     uint32_t n_workers, rounds;
     struct worker workers[MAX_WORKERS];
-    uint64_t lost_at; // time at which the server stops; VAN_NEVER: it does not
-    uint32_t lost;    // number of that server
+    uint64_t lost_at; // time at which server `lost` stops; VAN_NEVER: no server stops
+    uint32_t lost;    // number of this server
 };
 
 static uint64_t draw(struct world *w, uint64_t n)
@@ -114,13 +114,11 @@ static void act(void *ctx)
         stage_lose_server(&w->stage, w->lost);
     for (uint32_t i = 0; i < w->n_workers; i++) {
         struct worker *k = &w->workers[i];
-        // before it is ready it could not begin anything
+        // A worker that is not ready could not begin any request.
         if (member_ready(client_member(k->c.client)))
             (void)stage_dies(&k->c);
-        if (stage_acts(&k->c) && // a ghost does not act, although the barrier may still
-                                 // wait for it
-
-            !member_ended(client_member(k->c.client), NULL))
+        // A ghost does not act, although the barrier may still wait for the ghost.
+        if (stage_acts(&k->c) && !member_ended(client_member(k->c.client), NULL))
             act_as(k);
     }
 }
@@ -138,8 +136,8 @@ static bool has_ended(const struct worker *k)
     return true;
 }
 
-// Returns whether all workers have met, or all of them and the server know of the end. If
-// the scheduler was stopped meanwhile it does not declare the server dead, and the run
+// Returns whether all workers have met, or all workers and the server know of the end. If
+// the scheduler was stopped meanwhile, it does not declare the server dead, and the run
 // goes on.
 static bool is_over(struct world *w)
 {

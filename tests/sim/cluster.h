@@ -27,14 +27,14 @@ struct op {
     bool begun, acknowledged;
     uint32_t group; // group of the push's identity
     uint64_t clock;
-    uint32_t counted; // ssp: the workers that counted when it was made, as bits
+    uint32_t counted; // ssp: the workers that counted when the request was made, as bits
     size_t n;
-    uint32_t which[KEYS]; // numbers of its keys
+    uint32_t which[KEYS]; // numbers of the request's keys
     uint64_t keys[KEYS];
     float values[KEYS * WIDTH];
     float pulled[KEYS * WIDTH];
-    int64_t least[KEYS][WIDTH]; // for a pull: sums of the pushes that were acknowledged
-                                // when it was made
+    // For a pull: sums of the pushes that were acknowledged before the pull was made.
+    int64_t least[KEYS][WIDTH];
 };
 
 struct worker {
@@ -45,14 +45,16 @@ struct worker {
     bool made;
     uint32_t n_ops, next, open;
     uint64_t pace;
-    uint64_t clock;    // ssp: clock of its last tick
-    client_ts ticking; // request of its tick; 0: none is under way
-    bool told_end;     // it has sent the tick that says it has finished
-    bool counts;       // one of its ticks was answered, so that others wait for it
-    bool late;         // it begins only after others have made progress
+    uint64_t clock;    // ssp: clock of the worker's last tick
+    client_ts ticking; // request of the worker's tick; 0: no tick is under way
+    bool told_end;     // the worker has sent the tick that says that it has finished
+    // One of the worker's ticks was answered, so that others wait for this worker.
+    bool counts;
+    bool late; // the worker begins only after other workers have made progress
     struct op ops[MAX_OPS * MAX_WORKERS];
-    uint64_t dies_after; // time of its death, after it has made the table; VAN_NEVER: it
-                         // does not die
+    // Time of the worker's death, after it has made the table; VAN_NEVER: it does not
+    // die.
+    uint64_t dies_after;
 };
 
 struct server {
@@ -69,12 +71,12 @@ struct world {
     struct worker workers[MAX_WORKERS];
     uint64_t keys[KEYS];
     enum wire_mode mode;
-    uint32_t staleness;  // used in ssp mode
-    uint32_t batches;    // used in sync mode
-    bool identities;     // pushes have an identity, and are repeated for dead workers
-    bool repeated;       // this repeat has been done
-    uint32_t late_share; // ssp: a late worker begins after 1/late_share of the others'
-                         // work
+    uint32_t staleness; // ssp: most clocks that a worker may be ahead of the slowest
+    uint32_t batches;   // sync: number of batches
+    bool identities;    // pushes have an identity, and are repeated for dead workers
+    bool repeated;      // pushes of dead workers were repeated
+    // ssp: a late worker begins when the others have done 1/late_share of their work.
+    uint32_t late_share;
     uint64_t restart_at; // time at which the scheduler is killed
 
     int64_t acknowledged[KEYS][WIDTH], made[KEYS][WIDTH];

@@ -495,7 +495,8 @@ static void let_table_be_made(struct worker *k)
     }
 }
 
-// Returns whether a late worker still lets others go on without it.
+// Returns whether a late worker does not begin yet, because the other workers have not
+// made enough progress.
 static bool waits_for_others(struct worker *k)
 {
     const struct world *w = k->world;
@@ -586,7 +587,7 @@ static void repeat_for_the_dead(struct world *w)
                 continue;
             *to = *from;
             to->also_pull = false;
-            from->acknowledged = true; // it is certain to count now
+            from->acknowledged = true; // the repeated push is certain to count now
             begin_op(heir, to, k->c.number, true);
             heir->n_ops = ++heir->next;
             heir->finished = false;

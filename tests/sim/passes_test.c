@@ -96,8 +96,8 @@ struct world {
     uint64_t cut_examples;
 
     uint32_t lives, lives_left;
-    bool saved;                      // a save was made in this life
-    uint64_t deaths, others, resent; // counts of earlier lives
+    bool saved;                      // a save was made since the last crash
+    uint64_t deaths, others, resent; // sums of these counts before the last crash
     struct resumed {                 // the newest save; path is empty if there is none
         char path[FILE_PATH_MAX];
         uint64_t checksum, examples, data;
@@ -505,7 +505,8 @@ static void begin_save(struct world *w)
         part(w, w->driver.c.van);
 }
 
-// If a worker died between its steps and its report, another does both again.
+// Checks the counts of a save. If a worker died between adding its steps and its report,
+// another worker does both again, so the steps may be counted twice.
 static void check_counted(struct world *w)
 {
     uint64_t should = examples_in(w, false), steps = 0, most = 0;

@@ -63,10 +63,10 @@ struct worker {
     struct push pushes[MAX_PUSHES];
     int64_t made[KEYS], acknowledged[KEYS];
     client_ts stepping;
-    uint64_t steps, steps_known; // steps that it has made, and those that were
-                                 // acknowledged
+    // Steps that the worker has made, and those that were acknowledged.
+    uint64_t steps, steps_known;
     client_ts marking;
-    uint64_t marked; // number of the save that it marked last
+    uint64_t marked; // number of the save that the worker marked last
     int64_t before[KEYS];
 };
 
@@ -83,7 +83,7 @@ struct world {
     uint32_t n_saves, saves_done;
     uint64_t save; // number of the save that is to be marked; 0: none
     client_ts saving, operating;
-    bool filled; // the users have their shows
+    bool filled; // the shows of all users were pushed
     uint32_t n_admin, admin_done;
     uint32_t shrinks, days;
     float users[KEYS * 16], pulled[KEYS * 16];
@@ -188,8 +188,8 @@ static void make_tables(struct worker *k)
     }
 }
 
-// Waits until both tables exist. The requests are made one after the other, and repeated
-// if they fail.
+// Waits until both tables exist. The requests that make them are sent one after the
+// other, and repeated if they fail.
 static void get_ready(struct worker *k)
 {
     if (k->making[0] == 0 && member_ready(client_member(k->c.client)))
@@ -294,8 +294,8 @@ static void save_holds(void *ctx, uint32_t key, int64_t *least, int64_t *most)
             *least += marked && before < acknowledged ? before : acknowledged;
         else
             *least += marked ? before : 0;
-        // A mark of a ghost that a server has refused does not count: others may have
-        // accepted pushes that the ghost sent after it.
+        // A ghost's mark that a server has refused does not count: other servers may have
+        // accepted pushes that the ghost sent after the mark.
         *most += marked && !k->c.fades ? before : k->c.dead ? k->made[key] : 0;
     }
 }

@@ -33,7 +33,8 @@ struct model {
     uint32_t n_workers;
     struct mate mates[MAX_WORKERS];
     uint64_t pass, examples;
-    bool in_order; // whether this is the pass in which the lengths of files are found out
+    // Whether the current pass is the one that finds out the lengths of files.
+    bool in_order;
 };
 
 static struct model m;

@@ -187,7 +187,7 @@ static void test_last_worker_dies(void **state)
     (void)state;
     guest_open_world(1, 1);
     w.with_work = true;
-    w.pieces = 60; // too many pieces to be done by then
+    w.pieces = 60; // so many pieces that some are left then
     w.passes = 3;
     guest_add_all(1, 1, true);
     world_crash(&w.actors[1]);

@@ -24,7 +24,7 @@ struct kind {
     bool weights;
     uint32_t id_mask;
     enum loss loss;
-    bool labels; // three labels, some of them missing
+    bool labels; // whether examples have three labels, some of them missing
 };
 
 static const struct kind KINDS[] = {
