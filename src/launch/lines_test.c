@@ -56,7 +56,7 @@ static bool is_ab(void *ctx, const char *line)
     return strcmp(line, "ab") == 0;
 }
 
-// Held lines are written later or never; `last` has the last line at once.
+// Held lines are written later or never, but `last` gets the last line at once.
 static void lines_are_held(void **state)
 {
     (void)state;

@@ -68,8 +68,8 @@ static void test_levels(void **state)
     buf_free(&b);
 }
 
-// A file that cannot take a line cannot hold the error either: log_check_file returns the
-// first one.
+// A log file that cannot take a line cannot hold the error about this either:
+// log_check_file returns the first such error.
 static void test_full_file(void **state)
 {
     (void)state;

@@ -207,7 +207,8 @@ static void pull(struct party *k, uint64_t b)
     k->pulled[b % SLOTS] = w.rows;
 }
 
-// Returns by how much a worker changes a column; for the count of updates, their number.
+// Returns the amount by which a worker changes a column; for the column that counts
+// updates, the number of updates.
 static float change(uint64_t seed, uint64_t key, uint32_t column)
 {
     if (column == w.model.accessor.count)
@@ -450,7 +451,7 @@ static void add_part(const struct exchange *x, size_t part, uint64_t seed, float
 }
 
 // Parts whose gradients are complete are pushed before the rows are. Parts that another
-// worker has pushed already change nothing, in whatever order they arrive.
+// worker has pushed before change nothing, in whatever order they arrive.
 static void parts_leave(void **state)
 {
     (void)state;
@@ -476,7 +477,8 @@ static void parts_leave(void **state)
     assert_true(x.pulls[1 + n / 2] == 0 && x.pulls[n] != 0);
     check(exchange_pulled(&x, &test_err));
     memcpy(began, x.dense, floats * sizeof(float));
-    // All of the upper parts but one float, then that float and one of the lower part.
+    // Completes all floats of the upper parts but one; then that float, and one float of
+    // the lower part.
     uint64_t before = client_stats(w.remote.client).pushes;
     check(exchange_complete(&x, &p, half + 1, model_dense_used(&w.model) - half - 1,
                             &test_err));

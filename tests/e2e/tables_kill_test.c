@@ -14,7 +14,8 @@
 #include "kit/servers.h"
 
 enum { KILLS = 50, SERVERS = 2, ROWS = 600, DIM = 8 };
-// Every fourth state is loaded; the last kill waits for the scheduler to notice it.
+// Before every fourth kill, the cluster loads the saved state; after the last kill, the
+// test waits until the scheduler has noticed it.
 enum { LOADS = 4, PATIENT = 1 };
 // The longest time before a kill, in microseconds; the most saves in the directory.
 enum { MOST_US = 60000, MOST_SAVES = 512 };

@@ -209,8 +209,8 @@ const char *e2e_newest(const char *out)
     return NULL;
 }
 
-// Reads a manifest, and removes the origins of the data: another way to the same data may
-// have other file names.
+// Reads a manifest, and removes the names of the data's files: data in another place may
+// have another name.
 static json_t *read_manifest(const char *path)
 {
     json_t *root = NULL;
