@@ -314,8 +314,8 @@ def test_errors_about_columns_name_no_lines():
     for wrong, given, sentence in (
             (frame, {"label": "z"}, "^data: the header has no column 'z', which label names; it has 'y', 'x'"),
             ({"y": [0, 1]}, {"label": "y"}, "^data: no column could be a feature$"),
-            (frame, {"label": (i for i in [0, 1])}, "^label: must have a number for each row, and is a generator"),
-            ({"y": [0, 1], "x": 3}, {"label": "y"}, "^data: column 'x' is an int, and others have a value"),
+            (frame, {"label": (i for i in [0, 1])}, "^label: must have a number for each row, but is a generator"),
+            ({"y": [0, 1], "x": 3}, {"label": "y"}, "^data: column 'x' is an int, and not one value"),
             ({**frame, "x": [1e19, 2e19] * 50}, {"label": "y", "model": "fm"}, r"\(first in data: row \d+\)")):
         with pytest.raises(tug.Error, match=sentence), warnings.catch_warnings():
             warnings.simplefilter("ignore")

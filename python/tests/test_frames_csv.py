@@ -202,7 +202,7 @@ def test_records():
             with tug.train(kind, "y", categorical=["x"], **FIXED) as same:
                 assert np.array_equal(same.predict(data), wanted)
         assert model.predict(records[5])[0] == wanted[5]
-    with pytest.raises(TypeError, match="categorical: 'all', or a list of columns' names, not bool True"):
+    with pytest.raises(TypeError, match="categorical: must be 'all' or a list of columns' names, not bool True"):
         tug.train(data, "y", categorical=True, **FIXED)
 
 

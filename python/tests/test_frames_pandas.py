@@ -72,7 +72,7 @@ def test_rows_by_their_place():
         tug.train({"a": frame["a"], "b": mixed["b"]}, label=labels, **FIXED)
     beside = pandas.Series(labels)
     for name, given in (("label", {"label": beside}), ("weight", {"label": labels, "weight": beside + 1})):
-        with pytest.warns(UserWarning, match=f"^{name}: its index has the rows of the data frame in another order"):
+        with pytest.warns(UserWarning, match=f"^{name}: its index has the labels of the data frame's index in another"):
             tug.train(mixed, **given, **FIXED).close()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -99,7 +99,7 @@ def test_names_of_any_kind():
         with pytest.raises(tug.DataError, match="the data has no column '', which by names"):
             model.evaluate(frame, by="")
     for wrong in ("a", np.str_("ab"), {"a", "b"}):
-        with pytest.raises(TypeError, match="^categorical: 'all', or a list of columns' names, not"):
+        with pytest.raises(TypeError, match="^categorical: must be 'all' or a list of columns' names, not"):
             tug.train(frame, label="y", categorical=wrong, **FIXED)
 
 
@@ -112,10 +112,10 @@ def test_labels_beside():
                  [decimal.Decimal(int(y)) for y in labels]):
         with tug.train(frame, label=kind, **FIXED) as model:
             assert np.array_equal(model.predict(frame), wanted)
-    with pytest.raises(tug.UsageError, match=r"^label: has the shape \(240, 2\), and must have one dimension"):
+    with pytest.raises(tug.UsageError, match=r"^label: has the shape \(240, 2\), but must have one dimension"):
         tug.train(frame, label=np.stack([labels, labels], axis=1), **FIXED)
     for kind in (labels.astype(str), pandas.Series(labels).astype(str)):
-        with pytest.raises(TypeError, match="^label: row 0 is the text '[01]', and beside the data"):
+        with pytest.raises(TypeError, match="^label: row 0 is the text '[01]', but label= must be"):
             tug.train(frame, label=kind, **FIXED)
 
 

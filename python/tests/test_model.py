@@ -381,7 +381,7 @@ def test_errors(data, tmp_path):
     model = tug.train(matrix, labels, epochs=1)
     path = write_libsvm(tmp_path / "a.txt", matrix[:20], labels[:20])
     for call in (model.train, model.evaluate):
-        with pytest.raises(tug.UsageError, match="label: labels are in the files"):
+        with pytest.raises(tug.UsageError, match="label: files hold their own labels"):
             call(path, 1 - labels[:20])
     with pytest.raises(TypeError, match="did you mean 'threads'"):
         model.predict(matrix, thread=1)

@@ -207,7 +207,7 @@ def test_fields(codes):
     fields = np.repeat([0, 1], [len(c) for c in encoder.categories_])
     for estimator in (FFMClassifier(fields=fields), DeepClassifier(fields=fields, hidden=[32])):
         assert estimator.set_params(random_state=0, epochs=15).fit(hot, y).score(hot, y) > 0.95
-    with pytest.raises(ValueError, match=f"fields: have to be {hot.shape[1]} numbers"):
+    with pytest.raises(ValueError, match=f"fields: must be {hot.shape[1]} numbers"):
         FFMClassifier(fields=fields[1:]).fit(hot, y)
     with pytest.raises(ValueError, match="each would be a field of its own"):
         DeepClassifier().fit(scipy.sparse.random(20, 5000, 0.1, "csr"), y[:20])
@@ -374,7 +374,7 @@ def test_names_of_others(data):
             call()
     for estimator in (FMClassifier(), DeepRegressor()):
         for name in ("feature_importances_", "coef_"):
-            with pytest.raises(AttributeError, match=f"{name}: is of linear models.*permutation_importance"):
+            with pytest.raises(AttributeError, match=f"{name}: only linear models have it.*permutation_importance"):
                 getattr(estimator, name)
     assert copy.deepcopy(FMClassifier(dim=3)).dim == 3 and not hasattr(FMClassifier(), "strange")
 
@@ -419,8 +419,8 @@ def test_values_of_another_type_are_warned_of():
                      frame.head(2).assign(city="z")):
             model.predict(same)
     for other in (frame.assign(code=code.astype(str)), frame.assign(code=frame.code.astype(str).astype("category"))):
-        with pytest.warns(tug.Warning, match="^X: the model knows 0.0 % of the values of column 'code', as "
-                                             "'0', '1', '2': were they of another type"):
+        with pytest.warns(tug.Warning, match="^X: the model knows only 0.0 % of the values of column 'code'; unknown "
+                                             "are '0', '1', '2': did they have another type"):
             pickle.loads(pickle.dumps(model)).predict(other)
         with pytest.warns(UserWarning, match="column 'code'"):
             LRClassifier(categorical=["code", "city"]).fit(frame, code % 2, eval_set=(other, code % 2))

@@ -1,8 +1,8 @@
-"""python -m tug: facts about the package, roles of a cluster, and clusters on this machine.
+"""python -m tug: shows the package's versions, runs a role of a cluster, or a whole cluster on this machine.
 
-    python -m tug info                                        versions, library, what the system must have
-    python -m tug launch --servers 2 --workers 2 -- COMMAND   a cluster, and COMMAND in each worker
-    python -m tug scheduler | server                          one role, as the environment says (DMLC_*)
+    python -m tug info                                        versions, the library, and what it needs
+    python -m tug launch --servers 2 --workers 2 -- COMMAND   a cluster with COMMAND as each worker
+    python -m tug scheduler | server                          the role that the environment (DMLC_*) describes
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -57,15 +57,15 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tug", description=(__doc__ or "").split("SPDX", maxsplit=1)[0],
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     verbs = parser.add_subparsers(dest="verb", required=True)
-    verbs.add_parser("info", help="versions, library, what the system must have")
+    verbs.add_parser("info", help="show versions, the library, and what it needs")
     for name in ("scheduler", "server"):
-        one = verbs.add_parser(name, help=f"run a {name} as the environment says")
-        one.add_argument("--with-launcher", action="store_true", help="end when standard input does")
-    one = verbs.add_parser("launch", help="a scheduler, servers and workers on this machine")
+        one = verbs.add_parser(name, help=f"run a {name} that the environment (DMLC_*) describes")
+        one.add_argument("--with-launcher", action="store_true", help="exit when standard input ends")
+    one = verbs.add_parser("launch", help="run a scheduler, servers and workers on this machine")
     one.add_argument("--servers", type=int, default=1)
     one.add_argument("--workers", type=int, default=1)
     one.add_argument("--save-root", metavar="DIR", help="the directory below which servers may save")
-    one.add_argument("--dead-seconds", type=float, default=5.0, help="without a sign of life a process is dead")
+    one.add_argument("--dead-seconds", type=float, default=5.0, help="seconds without a sign of life until a process is dead")
     one.add_argument("command", nargs=argparse.REMAINDER, help="-- and the workers' command")
     return parser
 

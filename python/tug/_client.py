@@ -1,4 +1,4 @@
-"""Clients: the membership of a process in a cluster, or a cluster inside the process.
+"""Clients: a client is a process's membership in a cluster, or holds a cluster inside the process.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 SAVE_MODES = {"checkpoint": "TUG_CHECKPOINT", "base": "TUG_BASE", "delta": "TUG_DELTA", "day": "TUG_DAY"}
 TABLES_MAX: int = lib.TUG_TABLES_MAX
-Known = Tuple[str, int, int, int]  # of a table: its name and widths
+Known = Tuple[str, int, int, int]  # a table's name, number, pull width and push width
 
 _open: "weakref.WeakSet[Client]" = weakref.WeakSet()
 
@@ -33,24 +33,24 @@ _open: "weakref.WeakSet[Client]" = weakref.WeakSet()
 class Client(Handle):
     """A worker of a cluster (tug.connect), or a cluster inside this process (tug.local).
 
-    Any thread may use it. Close it, or use it as a context manager: then it leaves in order, and the
-    others do not take it for dead. Calls of it and its tables raise UsageError for a
-    wrong argument; SystemFailure if a server has died, the cluster has ended, or the
-    awaited result has not come in wait_seconds; Interrupted, somebody
-    has stopped the cluster; ClosedError, ForkedError."""
+    Any thread may use it. Close the client, or use it as a context manager, so that it leaves in order: the cluster
+    takes a worker that ends without leaving for dead. Calls of a client and of its tables raise UsageError for a wrong
+    argument; SystemFailure if a server has died, the cluster has ended, or the result has not come within wait_seconds;
+    Interrupted if a process has stopped the cluster; ClosedError after close(); ForkedError in a process that was
+    forked from this one."""
 
     def __init__(self, **options: Any) -> None:
-        self._flights: Set[Flight] = set()  # arrays that the library uses
+        self._flights: Set[Flight] = set()  # requests under way, whose arrays the library uses
         self._dropped: Deque[Flight] = collections.deque()
         self._failed: List[Error] = []
-        self._tables: Dict[int, Known] = {}  # by number
+        self._tables: Dict[int, Known] = {}  # the tables that this client has made or found, by number
         self._told_left_out = False
-        self.local = bool(options.get("local_loops"))  # a cluster of its own, inside this process
+        self.local = bool(options.get("local_loops"))  # whether the client runs a cluster inside this process
         self._communicators: List[Communicator] = []
         self._before_close: List[Callable[[], None]] = []
         self._lock = threading.Lock()
         super().__init__("client", None)
-        self._closing = True  # until it is open
+        self._closing = True  # until the library's client is open
         self._c = self._begin(options)
         self.wait_seconds: float = options["wait_seconds"] or 600.0
         self._closing = False
@@ -72,8 +72,8 @@ class Client(Handle):
         return self._c
 
     def close(self) -> None:
-        """Waits for the requests in flight and leaves. The error of a push without a
-        wait is raised after the client is closed. A second call does nothing."""
+        """Waits for the requests in flight and leaves the cluster. If a push that nothing waited for has failed, its
+        error is raised after the client is closed. A second call does nothing."""
         if self.closed:
             return
         while self._before_close:
@@ -132,8 +132,8 @@ class Client(Handle):
         return self._status_of(lib.tug_client_servers)
 
     def barrier(self) -> None:
-        """Waits, at most wait_seconds, until all living workers have called it as often. Raises UsageError for a
-        guest."""
+        """Waits, at most wait_seconds, until all workers that still run have called barrier() as often as this one.
+        Raises UsageError for a guest."""
         self._run(lib.tug_barrier)
 
     # Tables.
@@ -143,9 +143,9 @@ class Client(Handle):
         """Creates a table, or finds the one that another worker has created: dim=16, rule="adagrad:lr=0.1", and so
         on; docs/tables.md has all settings, whose '-' is '_' here. `settings` is the same as text.
 
-        Tables have numbers in the cluster: the first that this client does not use yet, unless one is
-        given. So workers that make the same tables in the same order need none. A client makes a name once:
-        a second table of it would be another one, and empty."""
+        A table has a number in the cluster: `number`, or else the lowest number that this client does not use yet. So
+        workers that make the same tables in the same order need not give numbers. A client can make only one table of
+        each name."""
         word(name, "name")
         text = _table.settings_text(name, settings, more)
         with self._lock:
@@ -169,8 +169,8 @@ class Client(Handle):
     def _unused_number(self, name: str) -> int:
         for number, made in self._tables.items():
             if made[0] == name:
-                raise UsageError(f"this client has a table '{name}' already: use that one, or with "
-                                 f"client.find('{name}'), or drop() it before another is made")
+                raise UsageError(f"this client has a table '{name}' already: use it, or client.find('{name}'), "
+                                 "or drop() it before another is made")
         for number in range(TABLES_MAX):
             if number not in self._tables:
                 return number
@@ -193,7 +193,8 @@ class Client(Handle):
     # Requests.
 
     def _begin_request(self, function: Any, table: "Table", arrays: Sequence[Any], n: int, pulls: bool) -> Flight:
-        """Sends a request; the library uses its arrays (the keys are the first) until the request has ended."""
+        """Sends a request with `arrays` (the keys first), which the library uses until the request has ended. Returns
+        its Flight."""
         table._check()
         if self._dropped:
             reap(self, 8)
@@ -207,7 +208,7 @@ class Client(Handle):
         return flight
 
     def _end_request(self, flight: Flight) -> None:
-        """Waits for a request that only the caller knows; in any case its arrays are free afterwards."""
+        """Waits for a request. Afterwards the library no longer uses its arrays, even if this raises."""
         left_out: List[int] = []
 
         def wait(c: Any) -> int:
@@ -239,24 +240,25 @@ class Client(Handle):
             name = self._tables[number][0] if number in self._tables else str(number)
             warnings.warn(f"{n} {'push' if n == 1 else 'pushes'} of table {name}, key {key}: the update was left out, "
                           "since a state of its rule would become infinite (the gradient is too large: clip "
-                          "gradients); this is said once, and Client.left_out counts", _errors.Warning, stacklevel=4)
+                          "gradients); warned once, Client.left_out counts", _errors.Warning, stacklevel=4)
 
     @property
     def left_out(self) -> int:
-        """How many pushes had an update that a server left out, since a state of the rule would have become
+        """The number of pushes with an update that a server left out, because a state of the rule would have become
         infinite."""
         return self._left_out()[0]
 
     def _give_up(self, flight: Flight) -> None:
-        """Cancels a request in any state. A client that is being closed waits for the request and releases it."""
+        """Cancels a request, whatever its state. If the client is being closed, close() waits for the request
+        instead."""
         if flight.ts[0] != 0 and not self.closed:
             self._run(lib.tug_cancel, flight.ts[0])
         if flight.ts[0] == 0 or not self.closed:
             self._flights.discard(flight)
 
     def flush(self, timeout: Optional[float] = None) -> None:
-        """Waits for the requests that were dropped without wait(), and raises what the first of them that
-        failed failed with. timeout: seconds; None: wait_seconds. Timeout: some are not done."""
+        """Waits for the requests whose objects were dropped without wait(), and raises the error of the first that
+        failed. timeout: seconds; None: wait_seconds. Raises Timeout if some requests are not done by then."""
         end = deadline_of(self.wait_seconds if timeout is None else seconds(timeout))
         reap(self, len(self._dropped))
         while self._dropped:
@@ -281,12 +283,13 @@ class Client(Handle):
     # Passes, steps and saves of a run.
 
     def again(self, again: bool = True) -> None:
-        """Marks all later pushes as pushes of examples of an earlier pass, whose shows and clicks
-        are not counted again (tug_again); again(False): of new ones."""
+        """Tells the tables whether later pushes come from examples that were trained on before, so that their shows and
+        clicks are not counted a second time (tug_again). again(False): later pushes come from new examples."""
         self._status_of(_again, bool(again))
 
     def step(self, steps: int = 1) -> int:
-        """Adds to this worker's number of steps; returns that of all workers, which rates and ttl-steps depend on."""
+        """Adds to this worker's number of steps. Returns the steps of all workers together, on which learning rate
+        schedules and the setting ttl-steps depend."""
         all_steps = ffi.new("uint64_t *")
         self._run(lib.tug_step, whole(steps, "steps", 0, 2 ** 48), all_steps)
         return int(all_steps[0])
@@ -294,13 +297,15 @@ class Client(Handle):
     def save(self, directory: Path, *, mode: str = "checkpoint",
              tables: Optional[Sequence[Union["Table", int]]] = None, zstd: int = 0, keep: int = 0,
              about: Optional[str] = None, mark: int = 0) -> str:
-        """Saves: the servers write their rows below `directory`, which must lie below the save root of every server.
-        Returns the path of the save. It is complete when this returns, and until then not visible. One worker calls it.
+        """Saves tables: the servers write their rows below `directory`, which must lie below the save root of every
+        server. Returns the path of the save, which becomes visible only when it is complete. Only one worker calls
+        save().
 
-        mode: checkpoint (all rows), base (those worth publishing), delta (of these what has changed), day
-        (a checkpoint; then the day ends). tables: Tables or their numbers; None means all. zstd: the level; 0: not
-        compressed. keep: bases and checkpoints that are kept in the directory; 0: all. about: JSON that whoever loads
-        finds again. mark: see save_mark."""
+        mode: "checkpoint" (all rows), "base" (the rows that the accessor deems worth publishing), "delta" (those of
+        them that have changed since the last base or delta), "day" (a checkpoint, after which the tables' day ends).
+        tables: Tables or their numbers; None means all. zstd: the compression level; 0: not compressed. keep: the
+        number of bases and checkpoints that stay in the directory, the newest ones; 0: all. about: JSON text that is
+        stored in the save. mark: see save_mark."""
         choice(mode, "mode", tuple(SAVE_MODES))
         numbers = [] if tables is None else [self._number_of(t) for t in _list(tables)]
         if tables is not None and not numbers:
@@ -327,8 +332,9 @@ class Client(Handle):
         table._check()
 
     def save_mark(self, mark: int) -> None:
-        """Marks a save: it holds this worker's pushes so far, and not its later ones. Each worker says
-        it between two of its batches, and one calls save(mark=)."""
+        """Fixes what a later save(mark=mark) holds of this worker's pushes: those made before this call, and none after
+        it. Each worker calls save_mark between two of its batches, with the same mark; then one worker calls
+        save(mark=mark)."""
         self._run(lib.tug_save_mark, whole(mark, "mark", 1, 2 ** 63 - 1))
 
     def communicator(self, tables: Sequence["Table"], *, queue: int = 0, merge: int = 0,
@@ -340,7 +346,7 @@ class Client(Handle):
         return made
 
     def before_close(self, function: Callable[[], None]) -> None:
-        """Registers a function that is called when the client is closed, while the client can still be used."""
+        """Registers a function that close() calls first, while the client can still be used."""
         self._before_close.append(function)
 
     def _forget_communicator(self, communicator: "Communicator") -> None:
@@ -357,7 +363,8 @@ class Client(Handle):
         self._run(lib.tug_profile_stop, word(file, "file"))
 
     def stop(self, why: str = "ended by a program") -> None:
-        """Ends the whole cluster in order: waiting calls of other processes raise Interrupted, with `why`."""
+        """Ends the whole cluster in order. Waiting calls of other processes raise Interrupted, whose message contains
+        `why`."""
         self._run(lib.tug_stop, word(why, "why"))
 
 
@@ -398,14 +405,14 @@ def connect(scheduler: Optional[str] = None, *, cluster: Optional[str] = None, c
             pack_keys: bool = False, cache_keys: bool = False) -> Client:
     """Joins a cluster as a worker and waits until all servers and workers have joined.
 
-    Arguments that are not given come from the environment, as tug launch, ps-lite's and Paddle's launchers set it:
-    TUG_SCHEDULER, TUG_CLUSTER, DMLC_*, PADDLE_*; TUG_CA, TUG_CERT, TUG_KEY, TUG_INSECURE,
+    Arguments that are not given come from the environment: TUG_SCHEDULER, TUG_CLUSTER, DMLC_* or PADDLE_*, as tug
+    launch and the launchers of ps-lite and Paddle set them, and TUG_CA, TUG_CERT, TUG_KEY, TUG_INSECURE,
     TUG_WAIT_SECONDS, TUG_SPIN_US.
 
-    guest: an extra worker, which the others do not wait for. wait_seconds: the limit
-    of every wait; 0: 600.
-    bf16: values travel as bf16. pack_keys: pays for ids of a small range. cache_keys: a list of keys
-    that comes again is sent once."""
+    scheduler: HOST:PORT. ca, cert, key: files for TLS; insecure: allow a connection without TLS. guest: join as an
+    extra worker, which barriers and the end of the run do not wait for. wait_seconds: the limit of every wait; 0: 600.
+    spin_us: the time that a wait spins before it sleeps. bf16: send values as bf16. pack_keys: compress keys, which
+    pays for ids of a small range. cache_keys: send a list of keys that is used repeatedly only once."""
     return Client(scheduler=scheduler, cluster=cluster, ca=ca, cert=cert, key=key, insecure=insecure,
                   guest=guest, wait_seconds=wait_seconds, spin_us=spin_us, bf16=bf16, pack_keys=pack_keys,
                   cache_keys=cache_keys)
@@ -419,11 +426,11 @@ def local(loops: int = 1, *, wait_seconds: float = 0, spin_us: float = 0) -> Cli
 
 @at_exit
 def _close_all() -> Optional[str]:
-    """Makes clients that were not closed leave in order at exit, so that the cluster need not declare them dead."""
+    """Closes clients that are still open at exit, so that the cluster does not take them for dead."""
     failed = []
     for client in list(_open):
         try:
             client.close()
-        except Error:  # of a push that nobody has asked about, or only that the cluster has ended before
+        except Error:  # a push without a wait has failed, or the cluster has ended
             failed += [f"tug: a client was closed when the program ended: {error}" for error in client._failed[:1]]
     return "\n".join(failed) or None

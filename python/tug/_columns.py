@@ -1,8 +1,7 @@
-"""The kinds of a matrix's columns: numbers or categories, and their fields.
+"""Makes features of a matrix's columns, which hold numbers or categories, and gives them fields.
 
-A number in column j is the feature j with that value. A category is a feature, with a
-key made of column and category, so that categories need not be counted beforehand and
-unknown ones score as unseen.
+A number in column j becomes feature j with that value. A category becomes a feature of its own, whose key is a hash of
+the column and the category: so categories need not be counted beforehand, and the model ignores those it has not seen.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -19,11 +18,11 @@ from tug._arrays import Keys, kind_of, listed_in
 from tug._errors import ArgumentTypeError, UsageError
 from tug._examples import Rows, rows_of
 
-FIELDS_UNASKED = 1000  # a model's size goes by its fields; so many by oversight would take all memory
+FIELDS_UNASKED = 1000  # columns beyond which `fields` must be given: a model with many fields could take all memory
 
 
 def _mixed(words: Keys) -> Keys:
-    """Steele et al. 2014, splitmix64."""
+    """Mixes the bits of each word (the finalizer of splitmix64, Steele et al. 2014)."""
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return np.asarray(words ^ (words >> np.uint64(31)))
@@ -32,9 +31,9 @@ def _mixed(words: Keys) -> Keys:
 def _keys_of_numbers(column: int, numbers: npt.NDArray[Any]) -> Keys:
     exact = numbers.astype(np.float64)
     if exact.size > 0 and float(np.abs(exact).max()) > 2 ** 53:
-        raise UsageError(f"X: column {column} has categories above 2^53, which would run together as floats: give "
-                         "them as texts")
-    exact = exact + 0.0  # of -0.0 this makes 0.0
+        raise UsageError(f"X: column {column} has categories above 2^53, which floats cannot tell apart: give them as "
+                         "texts")
+    exact = exact + 0.0  # turns -0.0 into 0.0
     return _mixed(exact.view(np.uint64) + np.uint64(column + 1) * np.uint64(0x9E3779B97F4A7C15))
 
 
@@ -44,7 +43,8 @@ def _key_of_text(column: int, text: str) -> int:
 
 
 def _keys_of(column: int, values: npt.NDArray[Any]) -> Keys:
-    """Keys of a column's categories: numbers by their value, whatever their type, others by their text."""
+    """Returns the keys of a column's categories. A number's key follows from its value, whatever its type; any other
+    category's key follows from its text."""
     if values.dtype.kind in "biuf":
         return _keys_of_numbers(column, values)
     known: Dict[Any, int] = {}
@@ -56,21 +56,22 @@ def _keys_of(column: int, values: npt.NDArray[Any]) -> Keys:
 
 
 class KnownValues:
-    """The keys of categories by column, as far as an estimator has learnt them."""
+    """The categories that an estimator has seen in training, as their keys, by column."""
 
-    FEW, LEAST = 20, 3  # one in so many that is known is few; values that a column has to have to be told of
+    FEW = 20  # warn() warns of a column in which fewer than 1 value in 20 is known
+    LEAST = 3  # warn() ignores columns with fewer values
 
     def __init__(self) -> None:
         self._keys: Dict[int, Keys] = {}
 
     def learn(self, columns: Dict[int, Keys]) -> None:
-        """Adds those of more examples."""
+        """Adds the categories of more examples: the keys by column."""
         for column, keys in columns.items():
             before = self._keys.get(column)
             self._keys[column] = np.unique(keys if before is None else np.concatenate((before, keys)))
 
     def warn(self, columns: Dict[int, Keys], matrix: Any, names: Optional[List[str]]) -> None:
-        """Warns by column where hardly a value is known, as the library does of columns with names."""
+        """Warns of each column in which hardly a value is known, as the library does for columns of a data frame."""
         for column, keys in columns.items():
             learnt = self._keys.get(column, np.empty(0, np.uint64))
             at = np.searchsorted(learnt, keys)
@@ -79,27 +80,27 @@ class KnownValues:
                 continue
             strange = list(dict.fromkeys(repr(v) for v in matrix[~known, column][:1000].tolist()))[:3]
             name = column if names is None else f"'{names[column]}'"
-            warnings.warn(f"X: the model knows {100 * known.mean():.1f} % of the values of column {name}, as "
-                          f"{', '.join(strange)}: were they of another type, or written another way, in fit?",
+            warnings.warn(f"X: the model knows only {100 * known.mean():.1f} % of the values of column {name}; unknown "
+                          f"are {', '.join(strange)}: did they have another type or spelling in fit?",
                           _errors.Warning, stacklevel=6)
 
 
 def _chosen(n: int, categorical: Any, names: Optional[List[str]]) -> npt.NDArray[np.bool_]:
-    """Selects the categorical ones of n columns."""
+    """Returns a mask of the n columns: True for those that `categorical` selects."""
     ret = np.zeros(n, bool)
     if categorical is None:
         return ret
     if isinstance(categorical, str) and categorical == "all":
         return ~ret
     if isinstance(categorical, str):
-        raise UsageError(f"categorical: 'all', or a list of columns, not '{categorical}'")
+        raise UsageError(f"categorical: must be 'all' or a list of columns, not '{categorical}'")
     items = listed_in(categorical)  # an Index of pandas has objects
     listed = np.asarray(categorical if items is None else items)
     if listed.ndim != 1 or listed.dtype.kind not in "biuU" and listed.size > 0:
-        raise ArgumentTypeError("categorical: 'all', or a list of columns: their names, their numbers or a mask")
+        raise ArgumentTypeError("categorical: must be 'all', or a list of columns: their names, numbers or a mask")
     if listed.dtype.kind == "b":
         if len(listed) != n:
-            raise UsageError(f"categorical: is a mask of {len(listed)} columns, and there are {n}")
+            raise UsageError(f"categorical: the mask has {len(listed)} values, but X has {n} columns")
         return listed
     for column in listed.tolist():
         if isinstance(column, str):
@@ -108,7 +109,7 @@ def _chosen(n: int, categorical: Any, names: Optional[List[str]]) -> npt.NDArray
                                  ("" if names is not None else ", because it is a matrix without names"))
             column = names.index(column)
         if not 0 <= column < n:
-            raise UsageError(f"categorical: there is no column {column}, because X has {n}, from 0 on")
+            raise UsageError(f"categorical: there is no column {column}: X has {n} columns, numbered from 0")
         ret[column] = True
     return ret
 
@@ -116,19 +117,19 @@ def _chosen(n: int, categorical: Any, names: Optional[List[str]]) -> npt.NDArray
 def _fields_of(n: int, fields: Any) -> npt.NDArray[np.uint32]:
     if fields is None:
         if n > FIELDS_UNASKED:
-            raise UsageError(f"fields: X has {n} columns, and each would be a field of its own: say of which field "
-                             "each is, as fields=[0, 0, 1, ...]; or give categories as they are, by categorical=")
+            raise UsageError(f"fields: X has {n} columns, and each would be a field of its own: give the field of each "
+                             "column, as fields=[0, 0, 1, ...], or categories as they are, with categorical=")
         return np.arange(n, dtype=np.uint32)
     given = np.asarray(fields)
     if given.shape != (n,) or given.dtype.kind not in "iu" or int(given.min()) < 0 or int(given.max()) > 65535:
-        raise UsageError(f"fields: have to be {n} numbers from 0 to 65535, one for each column of X")
+        raise UsageError(f"fields: must be {n} numbers from 0 to 65535, one for each column of X")
     return given.astype(np.uint32)
 
 
 class Columns:
-    """Returns the columns of n that are in `categorical` (None: none; "all"; names, numbers, or a mask) are
-    categories. With
-    by_field features have fields: those of `fields`, one for each column, or (None) columns are fields."""
+    """The kinds of a matrix's n columns. The columns in `categorical` (None: no column; "all"; names, numbers, or a
+    mask) hold categories, the others numbers. With by_field each feature has a field: that of its column in `fields`;
+    if `fields` is None, each column is a field of its own."""
 
     def __init__(self, n: int, categorical: Any, fields: Any, by_field: bool, names: Optional[List[str]]) -> None:
         self.categorical = _chosen(n, categorical, names)
@@ -136,13 +137,13 @@ class Columns:
         self.names = names
 
     def rows(self, matrix: Any, learn: Optional[KnownValues] = None, known: Optional[KnownValues] = None) -> Rows:
-        """Examples of a numpy matrix, or of a sparse one of scipy. `learn` hears of their categories, and by `known`
-        columns with others are warned of."""
+        """Returns the examples of a numpy matrix, or of a sparse one of scipy. Adds their categories to `learn`; warns
+        of columns whose categories `known` mostly lacks."""
         if self.categorical.any():
             return self._of_categories(matrix, learn, known)
         if hasattr(matrix, "tocsr") and np.count_nonzero(matrix.data) != len(matrix.data):
             matrix = matrix.tocsr(copy=True)
-            matrix.eliminate_zeros()  # as in a dense one
+            matrix.eliminate_zeros()  # a zero is not a feature, as in a dense matrix
         rows = rows_of(matrix)
         return rows if self.fields is None else Rows(rows.offsets, rows.keys, rows.values, self.fields[rows.keys])
 
@@ -157,10 +158,11 @@ class Columns:
 
     def _of_categories(self, matrix: Any, learn: Optional[KnownValues], known: Optional[KnownValues]) -> Rows:
         if hasattr(matrix, "tocsr"):
-            raise UsageError("X: has categories, so it cannot be a sparse matrix, in which there are no zeros")
+            raise UsageError("X: cannot be a sparse matrix if it has categories, because a sparse matrix leaves out "
+                             "zeros")
         values = np.ones(matrix.shape, np.float32)
         keys = np.tile(np.arange(matrix.shape[1], dtype=np.uint64), (len(matrix), 1))
-        with np.errstate(over="ignore"):  # infinities are refused by the library, with the place
+        with np.errstate(over="ignore"):  # the library refuses infinities, and names their row and column
             for j in range(matrix.shape[1]):
                 if self.categorical[j]:
                     keys[:, j] = _keys_of(j, matrix[:, j])

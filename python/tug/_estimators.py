@@ -1,5 +1,5 @@
-"""The base of the estimators of tug.sklearn: data as scikit-learn checks it, the
-models that are trained, classes and numbers.
+"""The base classes of the estimators of tug.sklearn. They check data as scikit-learn does, train the models, and turn
+scores into classes, probabilities or numbers.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -32,25 +32,27 @@ except ImportError as error:
 
 Float64 = npt.NDArray[np.float64]
 Targets = Sequence[npt.NDArray[np.float32]]
-_OWN = {"categorical", "fields", "n_jobs", "options", "random_state", "verbose"}  # parameters that are not options
-_FOLLOW = {"threads", "seed", "loss", "model", "format"}  # options that follow from parameters
+# parameters that tug.train does not take as options
+_OWN = {"categorical", "fields", "n_jobs", "options", "random_state", "verbose"}
+_FOLLOW = {"threads", "seed", "loss", "model", "format"}  # options that an estimator derives from its parameters
 
 
 def _probability(scores: Float64) -> Float64:
-    """The logistic function; large scores do not overflow."""
+    """Returns the logistic function of scores, without overflow for large ones."""
     small = np.exp(-np.abs(scores))
     return np.asarray(np.where(scores >= 0, 1, small) / (1 + small))
 
 
 def _names_of(X: Any) -> Optional[npt.NDArray[Any]]:
-    """The names of a data frame's columns, if all are texts."""
+    """Returns the names of a data frame's columns if all of them are texts; else None."""
     columns = list(getattr(X, "columns", []))
     return np.array(columns, object) if columns and all(isinstance(c, str) for c in columns) else None
 
 
 def _plain(X: Any) -> Any:
-    """A frame of pandas that has types which numpy lacks (Int64, string, times) as objects, with NaN for what is
-    missing: of such a frame scikit-learn makes numbers, of all columns."""
+    """Returns a pandas frame with a type that numpy lacks (Int64, string, times) as a frame of objects, with NaN for
+    missing values; other data as it is. Without this, scikit-learn would convert all columns of such a frame to
+    numbers."""
     if not hasattr(X, "iloc") or not hasattr(X, "columns"):
         return X
     if all((isinstance(d, np.dtype) and d.kind not in "mM") or hasattr(d, "categories") for d in X.dtypes.tolist()):
@@ -59,13 +61,13 @@ def _plain(X: Any) -> Any:
 
 
 def _ordered(rows: Rows, targets: Targets, weight: Any) -> Tuple[Rows, Targets, Any]:
-    """The examples in an order that follows from what they are (hashes of them), so that the same ones dealt in another
-    order give the same model."""
+    """Sorts the examples by a hash of their contents, so that training on the same examples in another order gives the
+    same model."""
     values = np.ones(len(rows.keys), np.float32) if rows.values is None else rows.values
     sums = np.zeros(len(rows.keys) + 1, np.uint64)
     np.cumsum(_mixed(_mixed(rows.keys) ^ values.view(np.uint32)), out=sums[1:])
     hashes = sums[rows.offsets[1:]] - sums[rows.offsets[:-1]]
-    for beside in (*targets, np.ones(len(rows)) if weight is None else weight):  # no weights are ones
+    for beside in (*targets, np.ones(len(rows)) if weight is None else weight):  # without weights each example weighs 1
         hashes = _mixed(hashes ^ np.ascontiguousarray(beside, np.float32).view(np.uint32))
     order = np.argsort(_mixed(hashes), kind="stable")
     lengths = (rows.offsets[1:] - rows.offsets[:-1])[order]
@@ -78,14 +80,15 @@ def _ordered(rows: Rows, targets: Targets, weight: Any) -> Tuple[Rows, Targets, 
 
 
 def _mixed(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """A bijection of 64 bits in which each bit depends on all (the finalizer of splitmix64)."""
+    """Maps each word to another one, bijectively, so that each bit of the result depends on all bits of the word (the
+    finalizer of splitmix64)."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xbf58476d1ce4e5b9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94d049bb133111eb)
     return x ^ (x >> np.uint64(31))
 
 
 class Estimator(BaseEstimator):
-    """What classifiers and regressors share: data, and the models that are trained."""
+    """The base of classifiers and regressors: it checks their data, and trains and keeps their models."""
 
     _loss = "logistic"
     _by_field = False
@@ -105,7 +108,8 @@ class Estimator(BaseEstimator):
 
     @classmethod
     def _check_names(cls, given: Dict[str, Any], kind: Type[Exception]) -> None:
-        """Raises for a name that is not a parameter, with the one that was perhaps meant."""
+        """Raises `kind` for a name that is not a parameter; the message has the parameter or option that was perhaps
+        meant."""
         known = cls._get_param_names()
         for name in given:
             if name.split("__")[0] not in known:
@@ -123,12 +127,12 @@ class Estimator(BaseEstimator):
         return f"its parameters are {', '.join(known)}"
 
     def set_params(self: Any, **params: Any) -> Any:
-        """Sets parameters, as of the constructor. ValueError: there is no such parameter."""
+        """Sets parameters of the constructor by name, and returns self. Raises ValueError for an unknown name."""
         self._check_names(params, ValueError)
         return super().set_params(**params)
 
     def _refuse(self, others: Dict[str, Any]) -> None:
-        """Arguments that `fit` of other libraries takes."""
+        """Raises TypeError for arguments that `fit` does not take, such as those of other libraries."""
         known = self._get_param_names()
         for name in others:
             raise TypeError(f"fit: there is no argument '{name}'; " + (
@@ -148,7 +152,8 @@ class Estimator(BaseEstimator):
         raise NotImplementedError
 
     def _threads(self) -> int:
-        """Counts as scikit-learn does: None is one, -1 one per core, -2 one less."""
+        """Returns the number of threads for n_jobs, as scikit-learn counts: None is one, -1 is one per core, -2 is one
+        fewer."""
         if self.n_jobs is None:
             return 1
         if not isinstance(self.n_jobs, (int, np.integer)) or self.n_jobs == 0:
@@ -156,7 +161,7 @@ class Estimator(BaseEstimator):
         return int(self.n_jobs) if self.n_jobs > 0 else max(1, len(os.sched_getaffinity(0)) + 1 + int(self.n_jobs))
 
     def _settings(self) -> Dict[str, Any]:
-        """The options of tug.train."""
+        """Returns the options of tug.train that the parameters and `options` give."""
         given = self.get_params(deep=False)
         further = dict(self.options or {})
         for name in further:
@@ -173,7 +178,8 @@ class Estimator(BaseEstimator):
                        self._by_field, None if names is None else list(names))
 
     def _checked(self, X: Any, first: bool) -> Any:
-        """Returns the matrix; the first one fixes the number of columns and their names."""
+        """Returns X as a checked matrix. With `first` (in fit) it stores the number and names of the columns; later
+        matrices have to match these."""
         names, name = _names_of(X), type(self).__name__
         categorical = getattr(self, "categorical", None) is not None
         try:
@@ -218,7 +224,8 @@ class Estimator(BaseEstimator):
         return [Model(**settings) for _ in range(n)]
 
     def _weighted(self, X: Any, targets: Targets, weight: Any) -> Tuple[Any, Targets, Any]:
-        """Without examples of weight 0: no example and one that counts for nothing are the same."""
+        """Returns the data without examples of weight 0, so that these change the model as little as leaving them out
+        does."""
         if weight is None:
             return X, targets, None
         weight = self._check_weight(X, weight)
@@ -226,12 +233,12 @@ class Estimator(BaseEstimator):
         return (X, targets, weight) if keep.all() else (X[keep], [t[keep] for t in targets], weight[keep])
 
     def _examples(self, X: Any, targets: Targets, weight: Any) -> Tuple[Rows, Targets, Any]:
-        """The training data, in an order that does not depend on how it is split."""
+        """Returns the training data in the order of _ordered, and adds its categories to those that are known."""
         X, targets, weight = self._weighted(X, targets, weight)
         return _ordered(self._columns().rows(X, learn=self._known_values), targets, weight)
 
     def _held(self, eval_set: Any) -> Any:
-        """The one (X, y) of eval_set as it is checked; None: there is none."""
+        """Returns the (X, y) of eval_set after the checks, or None if eval_set is None or empty."""
         if isinstance(eval_set, list):
             if len(eval_set) > 1:
                 raise UsageError(f"eval_set: has {len(eval_set)} pairs, but one set of data decides when training "
@@ -257,13 +264,14 @@ class Estimator(BaseEstimator):
         self.n_iter_ = int(models[0].results["epochs"])
 
     def _warn_of_guess(self, model: Model, target: Any, weight: Any) -> None:
-        """The library's own warning goes where verbose=True shows it; a model that is not better than a guess is
-        reported anyway."""
+        """Warns of a model that is not better than the mean of y. The library has a warning of its own, which only
+        verbose=True shows."""
         loss, y = model.results["train.logloss"], np.asarray(target, np.float64)
         mean = float(np.average(y, weights=weight))
         if self._loss == "squared":
             base = float(np.average((y - mean) ** 2, weights=weight)) / 2
-            first = float(np.average(y ** 2, weights=weight)) / 2  # of zeros, with which a model begins
+            # the loss of predicting 0, as an untrained model does
+            first = float(np.average(y ** 2, weights=weight)) / 2
         else:
             base = 0.0 if mean in (0, 1) else float(-mean * np.log(mean) - (1 - mean) * np.log(1 - mean))
             first = float(np.log(2))
@@ -282,7 +290,7 @@ class Estimator(BaseEstimator):
             models = self._new_models(len(targets), epochs=1)
         elif getattr(self, "_one_pass", None) is self.models_:
             models = self.models_
-        else:  # a call of theirs makes as many passes as fit does
+        else:  # models of fit() make several passes for each call of train()
             settings: Dict[str, Any] = {**self._settings(), "seed": self._seed, "epochs": 1}
             models = [model.with_options(**settings) for model in self.models_]
         for model, target in zip(models, targets):
@@ -291,7 +299,7 @@ class Estimator(BaseEstimator):
         self.n_iter_ = int(models[0].results["epochs"])
 
     def _scores(self, X: Any) -> Float64:
-        """Its shape is (examples, models)."""
+        """Returns the raw scores of the models, float64 of (examples, models)."""
         check_is_fitted(self)
         rows = self._columns().rows(self._checked(X, False), known=self._known_values)
         found = [model.predict(rows, raw=True, threads=self._threads()) for model in self.models_]
@@ -299,7 +307,8 @@ class Estimator(BaseEstimator):
 
 
 class Classifier(ClassifierMixin):
-    """One model for two classes; for more one each, against the rest."""
+    """The part that classifiers share: one model for two classes; for more classes, one model for each class against
+    the others."""
 
     classes_: npt.NDArray[Any]
 
@@ -309,15 +318,15 @@ class Classifier(ClassifierMixin):
 
     def fit(self: Any, X: Any, y: Any, sample_weight: Optional[npt.ArrayLike] = None, *, eval_set: Any = None,
             **others: Any) -> Any:
-        """Trains on a matrix of numpy, a sparse one of scipy or a data frame, and a class for each row; its loss
-        counts `sample_weight` times. eval_set: (X, y) that is not trained on, and decides which pass is kept and when
-        training stops (options={"patience": N})."""
+        """Trains on X, a numpy matrix, a sparse one of scipy or a data frame, and y, the class of each row. Returns
+        self. sample_weight: a factor for each row's loss. eval_set: validation data (X, y), which decides which pass's
+        model is kept and when training stops (options={"patience": N})."""
         self._refuse(others)
         X, y = self._checked_both(X, y, True)
         check_classification_targets(y)
         classes = np.unique(y)
         if len(classes) < 2:
-            raise ValueError(f"{type(self).__name__} learns to tell classes apart, and y has one class only: "
+            raise ValueError(f"{type(self).__name__} needs at least two classes, but y has only one class: "
                              f"{classes[0]!r}")
         self.classes_ = classes
         held = self._held(eval_set)
@@ -330,18 +339,18 @@ class Classifier(ClassifierMixin):
 
     def partial_fit(self: Any, X: Any, y: Any, classes: Optional[npt.ArrayLike] = None,
                     sample_weight: Optional[npt.ArrayLike] = None) -> Any:
-        """One more pass, over these examples, from where the models stand. `classes`: all that there will be, at
-        the first call."""
+        """Makes one more pass over these examples, from the models' present weights, and returns self. classes: all
+        classes that later calls may have; needed at the first call."""
         first = not hasattr(self, "models_")
         X, y = self._checked_both(X, y, first)
         check_classification_targets(y)
         if first and classes is None:
-            raise ValueError("classes: have to be given at the first call of partial_fit")
+            raise ValueError("classes: must be given at the first call of partial_fit")
         known = self.classes_ if classes is None else np.unique(np.asarray(classes))
         if not first and not np.array_equal(known, self.classes_):
-            raise ValueError(f"classes: are {known}, but {self.classes_} at the first call of partial_fit")
+            raise ValueError(f"classes: are {known}, but were {self.classes_} at the first call of partial_fit")
         if len(known) < 2:
-            raise ValueError("classes: there have to be two at least")
+            raise ValueError("classes: must be at least two")
         strange = np.setdiff1d(y, known)
         if len(strange) > 0:
             raise ValueError(f"y: has the class {strange[0]!r}, which is not among the classes {known}")
@@ -350,13 +359,13 @@ class Classifier(ClassifierMixin):
         return self
 
     def decision_function(self: Any, X: Any) -> Float64:
-        """Scores, float64: of two classes one an example, (n,), above 0 for the second; of more one for each class,
-        (n, classes)."""
+        """Returns scores as float64. For two classes the shape is (n,), and a score above 0 means the second class; for
+        more classes the shape is (n, classes)."""
         scores = self._scores(X)
         return np.asarray(scores[:, 0] if len(self.classes_) == 2 else scores)
 
     def predict_proba(self: Any, X: Any) -> Float64:
-        """Probabilities, float64 of (n, classes): a column for each of classes_."""
+        """Returns probabilities, float64 of (n, classes): a column for each of classes_."""
         found = _probability(self._scores(X))
         if len(self.classes_) == 2:
             return np.hstack([1 - found, found])
@@ -364,23 +373,23 @@ class Classifier(ClassifierMixin):
         return np.asarray(np.where(total > 0, found / np.where(total > 0, total, 1), 1 / len(self.classes_)))
 
     def predict_log_proba(self, X: Any) -> Float64:
-        """The logarithm of predict_proba."""
+        """Returns the logarithm of predict_proba(X)."""
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(self.predict_proba(X)))
 
     def score(self: Any, X: Any, y: Any, sample_weight: Optional[npt.ArrayLike] = None) -> float:
-        """The share of examples whose class is right, weighted by `sample_weight`."""
+        """Returns the accuracy: the share of examples whose class is predicted right, weighted by `sample_weight`."""
         return float(super().score(X, y, self._check_weight(X, sample_weight)))
 
     def predict(self: Any, X: Any) -> npt.NDArray[Any]:
-        """The likeliest class of each example."""
+        """Returns the likeliest class of each example."""
         scores = self._scores(X)
         which = (scores[:, 0] > 0).astype(int) if len(self.classes_) == 2 else scores.argmax(axis=1)
         return np.asarray(self.classes_[which])
 
 
 class Regressor(RegressorMixin):
-    """One model, of squared loss."""
+    """The part that regressors share: one model, trained for the squared loss."""
 
     _loss = "squared"
 
@@ -390,8 +399,9 @@ class Regressor(RegressorMixin):
 
     def fit(self: Any, X: Any, y: Any, sample_weight: Optional[npt.ArrayLike] = None, *, eval_set: Any = None,
             **others: Any) -> Any:
-        """Trains on a matrix of numpy, a sparse one of scipy or a data frame, and a number for each row; its loss
-        counts `sample_weight` times. eval_set: as of classifiers."""
+        """Trains on X, a numpy matrix, a sparse one of scipy or a data frame, and y, a number for each row. Returns
+        self. sample_weight: a factor for each row's loss. eval_set: validation data (X, y), which decides which pass's
+        model is kept and when training stops (options={"patience": N})."""
         self._refuse(others)
         X, y = self._checked_both(X, y, True)
         held = self._held(eval_set)
@@ -399,25 +409,25 @@ class Regressor(RegressorMixin):
         return self
 
     def partial_fit(self: Any, X: Any, y: Any, sample_weight: Optional[npt.ArrayLike] = None) -> Any:
-        """One more pass, over these examples, from where the model stands."""
+        """Makes one more pass over these examples, from the model's present weights, and returns self."""
         X, y = self._checked_both(X, y, not hasattr(self, "models_"))
         self._partial_fit(X, [self._numbers(y)], sample_weight)
         return self
 
     def score(self: Any, X: Any, y: Any, sample_weight: Optional[npt.ArrayLike] = None) -> float:
-        """R^2 of the predictions, weighted by `sample_weight`."""
+        """Returns R^2 of the predictions, weighted by `sample_weight`."""
         return float(super().score(X, y, self._check_weight(X, sample_weight)))
 
     def predict(self: Any, X: Any) -> Float64:
-        """A number for each example, float64 of (n,)."""
+        """Returns the predicted number for each example, float64 of (n,)."""
         return np.asarray(self._scores(X)[:, 0])
 
 
 def each_column(n: int) -> Any:
-    """A sparse matrix of n examples with a 1 in one column each, and one without any."""
+    """Returns a sparse matrix of n + 1 rows: row j < n has a 1 in column j only, the last row is empty."""
     return vstack([identity(n, np.float32, "csr"), csr_matrix((1, n), dtype=np.float32)], "csr")
 
 
 def spread_of(X: Any) -> Float64:
-    """The standard deviation of each column."""
+    """Returns the standard deviation of each column."""
     return np.asarray(StandardScaler(with_mean=False).fit(X).var_ ** 0.5)

@@ -1,4 +1,5 @@
-"""Examples as callers have them: files, numpy matrices, scipy's CSR, rows of keys.
+"""Converts examples to the library's `struct tug_data`: files, data frames, numpy matrices, scipy's sparse matrices and
+rows of keys.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -18,13 +19,14 @@ from tug._frames import fill, in_another_order, is_frame, names_of
 
 
 class Rows:
-    """Examples in memory (struct tug_rows): row i has the features offsets[i] to offsets[i + 1], excluded.
+    """Examples in memory (struct tug_rows): row i has the features from offsets[i] up to, but without, offsets[i + 1].
 
-    offsets: one more than rows, ascending. keys: one a feature, its index, or a 64-bit hash; values: one a feature;
-    None: all are 1; fields: one a feature, the number of its column below 65536, for models with fields (format
-    libffm); None: there are none (format libsvm). Integers of any type, and real numbers; uint64 offsets and keys and
-    float32 values that are contiguous are used where they lie, and looked at whenever the rows are. ArgumentTypeError,
-    UsageError: they cannot be."""
+    offsets: ascending integers, one more than there are rows. keys: an integer for each feature, its index or a 64-bit
+    hash. values: a real number for each feature; None: all values are 1. fields: for each feature the number of its
+    column, below 65536, for models with fields (as in libffm files); None: features have no fields (as in libsvm
+    files). Arrays may have any integer or real type. Contiguous uint64 offsets and keys and float32 values are not
+    copied, so later changes of these arrays change the rows. Raises ArgumentTypeError or UsageError for arrays that
+    cannot be used."""
 
     def __init__(self, offsets: npt.ArrayLike, keys: npt.ArrayLike, values: Optional[npt.ArrayLike] = None,
                  fields: Optional[npt.ArrayLike] = None) -> None:
@@ -37,16 +39,17 @@ class Rows:
             self.values = floats_of(given.astype(np.float32) if given.dtype.kind == "b" else given, self.keys.shape,
                                     "values")
         self.fields: Optional[npt.NDArray[np.uint32]] = None
-        self._columns = 0  # of the matrix that they were made of
+        # the number of columns of the matrix that the rows were made of; 0: they were not made of a matrix
+        self._columns = 0
         if fields is not None:
             whole = keys_of(fields, "fields")
             if whole.shape != self.keys.shape or (whole.size > 0 and int(whole.max()) > 65535):
-                raise UsageError(f"fields: have to be {self.keys.size} numbers below 65536")
+                raise UsageError(f"fields: must be {self.keys.size} numbers below 65536, one for each key")
             self.fields = whole.astype(np.uint32)
 
     def _check(self) -> None:
         if self.keys.ndim != 1 or self.offsets.ndim != 1 or self.offsets.size < 2:
-            raise UsageError("Rows: keys and offsets have one dimension, and there is one offset more than rows")
+            raise UsageError("Rows: keys and offsets must have one dimension, with one offset more than rows")
         if int(self.offsets.max()) > self.keys.size:
             raise UsageError(f"Rows: an offset is {int(self.offsets.max())}, but there are {self.keys.size} keys")
 
@@ -55,12 +58,12 @@ class Rows:
 
 
 def _dense(matrix: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """A matrix as C reads it where it lies: of floats or doubles, with any strides."""
-    array_of(matrix, "data")  # refuses what is masked
+    """Returns a matrix of floats or doubles, with any strides, which C reads without another copy."""
+    array_of(matrix, "data")  # raises for a masked array
     if matrix.ndim != 2:
         raise UsageError(f"data: a matrix has two dimensions, not {matrix.ndim}")
     if matrix.dtype.kind not in "fiub":
-        raise ArgumentTypeError(f"data: a matrix of numbers, not of {matrix.dtype}")
+        raise ArgumentTypeError(f"data: must be a matrix of numbers, not of {matrix.dtype}")
     if matrix.dtype == np.float32 or matrix.dtype == np.float64:  # in this machine's byte order
         return matrix
     return matrix.astype(np.float64 if matrix.dtype.kind == "f" and matrix.dtype.itemsize > 4 else np.float32)
@@ -72,7 +75,7 @@ def _of_matrix(rows: Rows, matrix: Any) -> Rows:
 
 
 def _of_dense(matrix: npt.NDArray[Any]) -> Rows:
-    """Keys are the columns; zeros are left out, as a sparse matrix has it."""
+    """Returns the rows of a dense matrix. A feature's key is its column; zeros are left out, as in a sparse matrix."""
     rows, columns = np.nonzero(matrix)
     offsets = np.zeros(matrix.shape[0] + 1, np.uint64)
     np.cumsum(np.bincount(rows, minlength=matrix.shape[0]), out=offsets[1:])
@@ -82,32 +85,32 @@ def _of_dense(matrix: npt.NDArray[Any]) -> Rows:
 def _of_csr(matrix: Any) -> Rows:
     if matrix.shape[0] == 0:
         raise UsageError("data: there are no rows")
-    if not matrix.has_canonical_format:  # the same column twice in a row is one value
+    if not matrix.has_canonical_format:  # entries of the same row and column are added up
         matrix = matrix.copy()
         matrix.sum_duplicates()
     return _of_matrix(Rows(matrix.indptr, matrix.indices, matrix.data), matrix)
 
 
 def is_names(given: Any) -> bool:
-    """Whether it is the name of a column, or several."""
+    """Returns whether `given` is the name of a column, or a list of names."""
     return isinstance(given, str) or (isinstance(given, (list, tuple)) and len(given) > 0 and
                                       all(isinstance(name, str) for name in given))
 
 
 def rows_of(data: Any) -> Rows:
-    """Rows of a matrix, or as they are."""
+    """Returns the Rows of a matrix; returns Rows as they are."""
     if isinstance(data, Rows):
         return data
     if isinstance(data, np.ndarray):
         return _of_dense(_dense(data))
     if hasattr(data, "tocsr"):  # scipy.sparse, of any format
         return _of_csr(data.tocsr())
-    raise ArgumentTypeError("data: paths, a data frame, a numpy matrix, a sparse matrix of scipy or tug.Rows, not "
-                            f"{type(data).__name__}")
+    raise ArgumentTypeError("data: must be paths, a data frame, a numpy matrix, a sparse matrix of scipy or tug.Rows, "
+                            f"not {type(data).__name__}")
 
 
 def paths_of(data: Any) -> Optional[List[bytes]]:
-    """The paths, if that is what it is."""
+    """Returns the paths if data is one path or a list of paths; else None."""
     if isinstance(data, (str, bytes)) or hasattr(data, "__fspath__"):
         return [word(data, "data")]
     if isinstance(data, (list, tuple)) and all(isinstance(p, (str, bytes)) or hasattr(p, "__fspath__")
@@ -117,12 +120,13 @@ def paths_of(data: Any) -> Optional[List[bytes]]:
 
 
 def _refuse_text(name: str, i: int, value: str) -> None:
-    raise ArgumentTypeError(f"{name}: row {i} is the text {value!r:.60}, and beside the data there have to be "
-                            "numbers: convert them, as by astype(float), or make them a column of a data frame")
+    raise ArgumentTypeError(f"{name}: row {i} is the text {value!r:.60}, but {name}= must be numbers: convert it with "
+                            "astype(float), or make it a column of a data frame")
 
 
 def _numbers(given: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
-    """Numbers among objects, as nullable columns of pandas give them; names missing values."""
+    """Returns an array of objects (as nullable pandas columns give them) as doubles. Raises if a value is missing or is
+    not a number, and names its row."""
     for i, value in enumerate(given.flat):
         if value is None or type(value).__name__ in ("NAType", "NaTType"):
             raise UsageError(f"{name}: row {i} is missing ({value}): leave out such rows")
@@ -133,12 +137,14 @@ def _numbers(given: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
     return given.astype(np.float64)
 
 
-_TIE = np.uint64(0x10000000)  # of the bits of a double that a float lacks: it lies between two
+# the 29 bits of a double that a float lacks, if the double lies in the middle between two floats
+_TIE = np.uint64(0x10000000)
 
 
 def _as_their_text(given: npt.NDArray[Any], floats: Floats) -> Floats:
-    """The floats that the texts of doubles are read as: a double in the middle of two floats is rounded to the even
-    one, and its text may be nearer to the other."""
+    """Corrects floats that were rounded from the doubles `given`, so that each is the float that the double's shortest
+    text is read as. They differ for doubles in the middle between two floats: rounding takes the even float, while the
+    text may lie nearer to the other one."""
     if given.dtype != np.float64 or given.shape != floats.shape:
         return floats
     ties = np.flatnonzero((np.ascontiguousarray(given).view(np.uint64) & np.uint64(0x1fffffff)) == _TIE)
@@ -152,27 +158,28 @@ def _as_their_text(given: npt.NDArray[Any], floats: Floats) -> Floats:
 
 
 def _column_of(given: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
-    """A number for each row; also a matrix of one column."""
+    """Returns `given`, a number for each row, as an array of one dimension; a matrix of one column is accepted."""
     if given.ndim == 2 and given.shape[1] == 1:
         return given[:, 0]
     if given.ndim == 0:
-        raise ArgumentTypeError(f"{name}: must have a number for each row, and is {kind_of(given.item())}")
+        raise ArgumentTypeError(f"{name}: must have a number for each row, but is {kind_of(given.item())}")
     if given.ndim != 1:
-        raise UsageError(f"{name}: has the shape {given.shape}, and must have one dimension, with a number for each row"
-                         + ("; several labels are columns of a data frame or a file, named by label" if name != "weight"
-                            and given.ndim == 2 else ""))
+        raise UsageError(f"{name}: has the shape {given.shape}, but must have one dimension, with a number for each row"
+                         + ("; for several labels, use a data frame or a file and name the label columns" if
+                            name != "weight" and given.ndim == 2 else ""))
     return given
 
 
 class Examples:
-    """A `struct tug_data`, with what it points to."""
+    """A `struct tug_data`, together with the objects that it points to."""
 
     def __init__(self, data: Any, label: Optional[npt.ArrayLike], name: str = "label",
                  categorical: Union[None, str, Sequence[str]] = None,
                  weight: Union[None, str, npt.ArrayLike] = None) -> None:
         self.c = ffi.new("struct tug_data *")
-        self.n: Optional[int] = None  # rows; None: nobody knows yet
-        self.width: Optional[int] = None  # columns of a dense matrix
+        # the number of rows; None for files and data frames, whose rows are not counted yet
+        self.n: Optional[int] = None
+        self.width: Optional[int] = None  # the number of columns of a dense matrix; None for other data
         self._kept: List[Any] = []
         paths = paths_of(data)
         self.files = paths is not None
@@ -198,15 +205,15 @@ class Examples:
 
     def _check(self, frame: bool, label: Any, name: str, categorical: Any, weight: Any) -> None:
         if label is not None and self.files:
-            raise UsageError(f"{name}: labels are in the files; csv names their column by the option label of the "
-                             "model")
+            raise UsageError(f"{name}: files hold their own labels; the model's option label names their column of csv "
+                             "files")
         if categorical is not None and not frame:
             raise UsageError("categorical: names columns of a data frame, but the data is not a data frame")
         if weight is not None and self.files:
-            raise UsageError("weight: is an array beside a matrix, Rows or a data frame; in files the option "
-                             "weight_column names their column when the model is trained")
+            raise UsageError("weight: is only for a matrix, Rows or a data frame; for files, name the column of "
+                             "weights with the option weight_column when the model is trained")
         if is_names(weight) and not (frame and isinstance(weight, str)):
-            raise UsageError("weight: names one column of a data frame; beside a matrix or Rows it is an array of "
+            raise UsageError("weight: names one column of a data frame; for a matrix or Rows it must be an array of "
                              "numbers")
 
     def _keep(self, thing: Any) -> Any:
@@ -214,7 +221,7 @@ class Examples:
         return thing
 
     def _of_rows(self, rows: Rows, label: Optional[npt.ArrayLike], name: str) -> Any:
-        rows._check()  # the arrays may be the program's, and others by now
+        rows._check()  # the caller's arrays are not copied, and may have changed since
         c = self._keep(ffi.new("struct tug_rows *"))
         c.n = len(rows)
         c.offsets = self._keep(of_keys(rows.offsets))
@@ -242,12 +249,13 @@ class Examples:
 
     def _warn_of_order(self, data: Any, beside: Any, name: str) -> None:
         if in_another_order(data, beside):
-            warnings.warn(f"{name}: its index has the rows of the data frame in another order, and rows are taken by "
-                          f"their place: give {name}.loc[frame.index] if its index says which row is which, "
-                          f"{name}.to_numpy() if not", _errors.Warning, stacklevel=6)
+            warnings.warn(f"{name}: its index has the labels of the data frame's index in another order, but rows are "
+                          f"matched by position: give {name}.loc[frame.index] to match them by the index, or "
+                          f"{name}.to_numpy() to keep the positions", _errors.Warning, stacklevel=6)
 
     def _weigh(self, c: Any, data: Any, weight: Union[None, str, npt.ArrayLike]) -> None:
-        """Weights beside the columns, or the name of theirs."""
+        """Sets the examples' weights: an array beside the data frame, or the name of the frame's column that holds
+        them."""
         if isinstance(weight, str):
             c.weight = self._keep(ffi.new("char[]", word(weight, "weight")))
         elif weight is not None:
@@ -278,17 +286,18 @@ class Examples:
 
 
 def categorical_names(data: Any, categorical: Any) -> List[str]:
-    """The columns that `categorical` names; options about a column override it."""
+    """Returns the names of the columns that `categorical` lists. Options for a single column take precedence over
+    it."""
     if isinstance(categorical, str) and categorical == "all":
         return names_of(data)
     listed = listed_in(categorical)
     if listed is None:
-        raise ArgumentTypeError("categorical: 'all', or a list of columns' names, not "
+        raise ArgumentTypeError("categorical: must be 'all' or a list of columns' names, not "
                                 f"{type(categorical).__name__} {categorical!r:.60}")
     return [str(x) for x in listed]
 
 
 def words_of(options: Sequence[str]) -> Tuple[Any, List[Any]]:
-    """Texts as C has them, and what keeps them alive."""
+    """Returns a C array of the texts, and the objects that keep it alive."""
     texts = [ffi.new("char[]", word(o, "options")) for o in options]
     return ffi.new("char *[]", texts), texts

@@ -1,5 +1,5 @@
-"""Data frames as Arrow's C structs: whatever speaks the Arrow PyCapsule interface, and, without it, the columns of
-pandas and dictionaries of arrays.
+"""Passes data frames to the library as Arrow's C structs. Data with the Arrow PyCapsule interface is passed through it;
+frames of pandas, dictionaries of arrays and structured arrays are converted column by column.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -34,7 +34,7 @@ _release_array: Any = ffi.callback("void (*)(struct ArrowArray *)", _release)
 
 
 def _metadata(of: Dict[str, str]) -> Any:
-    """In Arrow's format: the number of pairs, and each text with its length before it."""
+    """Encodes a dictionary as Arrow metadata: the number of pairs, then each text with its length before it."""
     if not of:
         return ffi.NULL
     texts = [text.encode() for pair in of.items() for text in pair]
@@ -43,7 +43,8 @@ def _metadata(of: Dict[str, str]) -> Any:
 
 
 class _Column:
-    """An array with its schema; `kept` lives as long as it is used."""
+    """One column as an Arrow array with its schema. `kept` holds what the two C structs point to, so that it lives as
+    long as this object."""
 
     def __init__(self, name: str, form: str, n: int, buffers: List[Optional[npt.NDArray[Any]]],
                  children: Optional[List["_Column"]] = None, dictionary: Optional["_Column"] = None,
@@ -77,7 +78,8 @@ def _missing(value: Any) -> bool:
 
 
 def _utf8(text: str) -> bytes:
-    """Lone surrogates, which have no UTF-8, are the bytes that they escape, or their own three."""
+    """Encodes a text as UTF-8. A lone surrogate, which has no UTF-8, becomes the byte that it escapes
+    (surrogateescape), or the three bytes of its code point."""
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -85,7 +87,7 @@ def _utf8(text: str) -> bytes:
 
 
 _WRITTEN = (str, numbers.Number, decimal.Decimal, datetime.date, datetime.time, datetime.timedelta, uuid.UUID,
-            np.generic)  # objects whose str() is what a csv writer writes
+            np.generic)  # types whose str() is the text that a csv writer writes
 
 
 def _word(name: str, row: int, value: Any) -> str:
@@ -96,7 +98,7 @@ def _word(name: str, row: int, value: Any) -> str:
 
 
 def _of_texts(name: str, values: List[Any], stated: Optional[str] = None) -> _Column:
-    """By calls that go over all values at once: a column has millions."""
+    """Makes a column of texts. It uses calls that handle all values at once, because a column can have millions."""
     valid = None
     if set(map(type, values)) != {str}:
         valid = _bits(np.array([not _missing(v) for v in values], bool))
@@ -143,7 +145,8 @@ def _of_objects(name: str, array: npt.NDArray[Any]) -> _Column:
 
 
 def _of_times(name: str, array: npt.NDArray[Any]) -> _Column:
-    """As pandas writes them: dates alone where no time is another than midnight, else as many digits as needed."""
+    """Makes a column of times, as pandas writes them: as dates if each time is midnight, else with as many digits of
+    the second as the values need."""
     valid = ~np.isnat(array)
     there: Any = array[valid]
     unit: Any
@@ -159,7 +162,7 @@ def _of_times(name: str, array: npt.NDArray[Any]) -> _Column:
 
 def _of_array(name: str, array: npt.NDArray[Any], valid: Optional[npt.NDArray[Any]] = None) -> _Column:
     if array.ndim == 0:
-        raise UsageError(f"data: column '{name}' is {kind_of(array.item())}, and others have a value for each row")
+        raise UsageError(f"data: column '{name}' is {kind_of(array.item())}, and not one value for each row")
     if array.ndim != 1:
         raise UsageError(f"data: column '{name}' has {array.ndim} dimension{'' if array.ndim == 1 else 's'}, not one")
     if isinstance(array, np.ma.MaskedArray):
@@ -177,7 +180,7 @@ def _of_array(name: str, array: npt.NDArray[Any], valid: Optional[npt.NDArray[An
         return _of_times(name, array)
     if kind not in "iuf":
         return _of_others(name, array)
-    if array.dtype.itemsize == 2 and kind == "f":  # its shortest text is another number
+    if array.dtype.itemsize == 2 and kind == "f":  # a half float's shortest text, read as a double, is another number
         array = array.astype(str).astype(np.float64)
     size = {16: 8}.get(array.dtype.itemsize, array.dtype.itemsize) if kind == "f" else array.dtype.itemsize
     plain = np.ascontiguousarray(array, np.dtype(f"{kind}{size}"))
@@ -185,7 +188,8 @@ def _of_array(name: str, array: npt.NDArray[Any], valid: Optional[npt.NDArray[An
 
 
 class _Refused(_Column):
-    """A column that cannot be read: the library says so, with the format, if it is wanted."""
+    """A column of a type that cannot be read. Its format is the type's name, with which the library refuses the column
+    if the model uses it."""
 
     def __init__(self, name: str, n: int, form: str) -> None:
         super().__init__(name, form, n, [None, None])
@@ -211,13 +215,14 @@ def _coded(name: str, codes: Any, values: _Column) -> _Column:
 
 
 def _only_written(dtype: Any) -> bool:
-    """Whether only pandas knows how to write such values."""
+    """Returns whether only pandas' own csv writer can write values of this type: timedeltas, complex numbers, times
+    with a zone, periods and intervals."""
     return getattr(dtype, "kind", "O") in "mc" or hasattr(dtype, "tz") or \
         type(dtype).__name__ in ("PeriodDtype", "IntervalDtype")
 
 
 def _of_categories(name: str, series: Any) -> _Column:
-    """Each category once, as it is written in a column of categories."""
+    """Makes a column with a dictionary, in which each category is written once, as pandas writes it."""
     categories = series.cat.categories
     if not _only_written(categories.dtype):
         return _coded(name, series.cat.codes.to_numpy(), _of_series(name, categories.to_series()))
@@ -226,7 +231,7 @@ def _of_categories(name: str, series: Any) -> _Column:
 
 
 def _of_series(name: str, series: Any) -> _Column:
-    """A column of pandas."""
+    """Makes a column of a pandas Series."""
     if hasattr(series, "cat"):
         return _of_categories(name, series)
     if hasattr(series, "sparse"):
@@ -236,7 +241,7 @@ def _of_series(name: str, series: Any) -> _Column:
         return _coded(name, codes, _of_texts(name, _written_texts(type(series)(uniques))))
     if isinstance(series.dtype, np.dtype) or getattr(series.dtype, "kind", "O") not in "iufb":
         return _of_array(name, np.asarray(series.to_numpy()))
-    missing = np.asarray(series.isna().to_numpy())  # Int64 and its kin
+    missing = np.asarray(series.isna().to_numpy())  # nullable types, such as Int64
     values_of = np.asarray(series.fillna(False if series.dtype.kind == "b" else 0).to_numpy(series.dtype.numpy_dtype))
     return _of_array(name, values_of, ~missing)
 
@@ -249,7 +254,7 @@ def _series_of(values: Any) -> Any:
 
 
 def _of_values(name: str, values: Any) -> _Column:
-    """A column of a dictionary, which is what it is in a frame of pandas."""
+    """Makes a column of a dictionary's value; it becomes what pandas.DataFrame(data) would make of it."""
     series = _series_of(values)
     if series is not None:
         return _of_series(name, series)
@@ -259,23 +264,24 @@ def _of_values(name: str, values: Any) -> _Column:
 
 
 def _index_of(values: Any) -> Any:
-    """The index of a Series or a frame of pandas; None: it has none."""
+    """Returns the index of a pandas Series or frame, or None for other data."""
     return getattr(values, "index", None) if hasattr(values, "iloc") else None
 
 
 def in_another_order(one: Any, other: Any) -> bool:
-    """Whether two of pandas have the same rows by their indexes, and not in the same order."""
+    """Returns whether two pandas objects have indexes with the same labels in different orders."""
     a, b = _index_of(one), _index_of(other)
     if a is None or b is None or len(a) != len(b) or a.equals(b):
         return False
     try:
         return bool(a.sort_values().equals(b.sort_values()))
-    except TypeError:  # what has no order
+    except TypeError:  # the labels cannot be compared
         return False
 
 
 def _check_indexes(data: Dict[Any, Any]) -> None:
-    """Rows are by their place; pandas puts Series together by their indexes."""
+    """Raises UsageError for Series with the same index in different orders: here a row is taken by its position, while
+    pandas matches rows by the index."""
     series = [(k, v) for k, v in data.items() if _index_of(v) is not None]
     for k, v in series[1:]:
         if in_another_order(series[0][1], v):
@@ -296,8 +302,8 @@ def _columns_of(data: Any) -> List[_Column]:
 
 
 def _of_list(values: Any) -> npt.NDArray[Any]:
-    """Numbers of one kind stay what they are, integers also above 2^63; all else are objects, which are looked at
-    one by one."""
+    """Returns a list as an array. Values of one numeric type keep it (integers up to 2^64 - 1); any other list becomes
+    an array of objects, whose values are looked at one by one."""
     kinds = {type(v) for v in values}
     if kinds and all(issubclass(k, (int, np.integer)) and k is not bool for k in kinds):
         low, high = int(min(values)), int(max(values))
@@ -313,7 +319,8 @@ def _of_list(values: Any) -> npt.NDArray[Any]:
 
 
 def _of_records(data: Any) -> Any:
-    """A structured array, a dictionary of single values and a list of dictionaries as a dictionary of columns."""
+    """Returns a structured array, a dictionary of single values or a list of dictionaries as a dictionary of columns;
+    other data as it is."""
     if isinstance(data, np.ndarray):
         if data.ndim != 1:
             raise UsageError(f"data: a structured array has one dimension, not {data.ndim}")
@@ -326,11 +333,12 @@ def _of_records(data: Any) -> Any:
     return data
 
 
-FAR = 100.0  # from 0, in the mean: what is stepped on by such numbers hardly learns
+FAR = 100.0  # the mean absolute value from which a column counts as large: a model hardly learns from such numbers
 
 
 def far_numbers(data: Any, known: Set[str]) -> List[str]:
-    """Columns of pandas and dictionaries, other than those known, with large numbers: mostly these are ids."""
+    """Returns the names of the columns with large numbers (mean above FAR), which mostly are ids. Columns in `known`
+    and Arrow data are left out."""
     if not hasattr(data, "iloc") and (hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")):
         return []
     data = _of_records(data) if not hasattr(data, "iloc") else data
@@ -347,8 +355,8 @@ def far_numbers(data: Any, known: Set[str]) -> List[str]:
 
 
 def is_frame(data: Any) -> bool:
-    """Whether it is a table with named columns."""
-    if hasattr(data, "tocsr"):  # a sparse matrix of scipy; one kind of these is a dictionary
+    """Returns whether data is a table with named columns."""
+    if hasattr(data, "tocsr"):  # a sparse matrix of scipy; its class dok_matrix is also a dict
         return False
     if isinstance(data, np.ndarray):
         return data.dtype.names is not None
@@ -366,7 +374,7 @@ def _pointer(capsule: Any, kind: str) -> Any:
     try:
         return ffi.cast(f"struct {kind} *", get(capsule, names[kind]))
     except (ValueError, ctypes.ArgumentError) as error:
-        raise ArgumentTypeError(f"data: its export is not a {kind}: {error}") from None
+        raise ArgumentTypeError(f"data: its Arrow export is not a valid {kind}: {error}") from None
 
 
 def length(data: Any) -> int:
@@ -377,23 +385,24 @@ def length(data: Any) -> int:
         columns = _of_records(data)
         return max((len(v) for v in columns.values()), default=0)
     if not hasattr(data, "__len__"):
-        raise ArgumentTypeError("data: a stream has no length; read all of it, as a table")
+        raise ArgumentTypeError("data: a stream has no length; read all of it into a table")
     return len(data)
 
 
 def names_of(data: Any) -> List[str]:
-    """Returns the names of a frame's columns; for Arrow data only if it has them."""
+    """Returns the names of a frame's columns. Raises UsageError for Arrow data that does not tell them."""
     if isinstance(data, (dict, list, tuple, np.ndarray)):
         return [_name(k) for k in _of_records(data)]
-    found = getattr(data, "column_names", getattr(data, "columns", None))  # of pyarrow, of pandas and polars
+    # the attribute of pyarrow, and that of pandas and polars
+    found = getattr(data, "column_names", getattr(data, "columns", None))
     if found is None:
-        raise UsageError("categorical: 'all' needs data with names of columns: name them")
+        raise UsageError("categorical: 'all' needs data whose columns have names: list the columns")
     return [_name(k) for k in found]
 
 
 def fill(data: Any, c: Any) -> Tuple[Any, ...]:
-    """Fills a `struct tug_columns`; returns what has to live until it was read."""
-    pandas = hasattr(data, "iloc") and hasattr(data, "columns")  # which is read without its Arrow library
+    """Fills a `struct tug_columns`. Returns the objects that the caller keeps until the library has read the struct."""
+    pandas = hasattr(data, "iloc") and hasattr(data, "columns")  # pandas is converted here: its export needs pyarrow
     data = data if pandas or hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__") else \
         _of_records(data)
     if not pandas and hasattr(data, "__arrow_c_stream__"):

@@ -1,8 +1,8 @@
-"""A whole cluster of processes on this machine, for a test, a notebook or `python -m tug launch`.
+"""Starts a whole cluster of processes on this machine, for a test, a notebook or `python -m tug launch`.
 
-The scheduler and the servers run `python -m tug` with this Python; workers are a
-command, or callers of Cluster.connect. Roles end when the launcher does, even if that is killed: their
-standard input is a pipe from it.
+The scheduler and the servers run `python -m tug` with this Python. Workers run the caller's command, or are threads of
+the caller that use Cluster.connect. The scheduler and the servers have a pipe from the launcher as standard input, so
+that they end when the launcher ends, even if it is killed.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -24,9 +24,9 @@ from tug._errors import ArgumentTypeError, Error, LaunchError, SystemFailure, Ti
 from tug._exit import at_exit
 from tug._library import deadline_of
 
-LOOK_SECONDS = 0.02  # between two looks at the processes
-LEAVE_SECONDS = 15.0  # for the scheduler and servers, when the workers have ended
-SAID_LINES = 5  # of a process that failed
+LOOK_SECONDS = 0.02  # the interval in which Cluster.wait checks the processes
+LEAVE_SECONDS = 15.0  # the time that the scheduler and servers have to end after the workers
+SAID_LINES = 5  # the number of a failed process's last lines that an error message quotes
 
 _NOT_INHERITED = ("DMLC_", "PADDLE_PSERVERS_", "PADDLE_TRAINER", "PADDLE_PORT", "POD_IP", "TRAINING_ROLE",
                   "TUG_SCHEDULER", "TUG_HOST", "TUG_PORT", "TUG_INTERFACE", "TUG_CLUSTER", "TUG_CA", "TUG_CERT",
@@ -36,12 +36,12 @@ _running: "weakref.WeakSet[Cluster]" = weakref.WeakSet()
 
 
 class Process:
-    """One process of a cluster: role ("scheduler", "server", "worker"), rank, and its output."""
+    """One process of a cluster, with its role ("scheduler", "server" or "worker"), its rank and its output."""
 
     def __init__(self, role: str, rank: int, words: Sequence[str], env: Mapping[str, str],
                  log: Optional[str], stdin: Optional[int]) -> None:
         self.role, self.rank, self.log = role, rank, log
-        self._said = ""  # when the file is gone
+        self._said = ""  # the output, kept after the file was removed
         out = None if log is None else _disk.own_file(log)
         try:
             self._popen = subprocess.Popen(words, env=dict(env), stdin=stdin, stdout=out,
@@ -55,23 +55,23 @@ class Process:
 
     @property
     def pid(self) -> int:
-        """Its number in the system."""
+        """The process id."""
         return self._popen.pid
 
     @property
     def code(self) -> Optional[int]:
-        """None while it lives; its exit code, or minus the signal that killed it."""
+        """The exit code, or minus the number of the signal that killed the process; None while it runs."""
         return self._popen.poll()
 
     def output(self) -> str:
-        """The text that it has written so far to its two outputs."""
+        """Returns the text that the process has written so far to standard output and standard error."""
         if self.log is None or not os.path.exists(self.log):
             return self._said
         with open(self.log, encoding="utf-8", errors="replace") as file:
             return file.read()
 
     def kill(self, number: int = signal.SIGKILL) -> None:
-        """Sends a signal to it and to what it has started."""
+        """Sends a signal to the process and to the processes that it has started."""
         if self.code is None:
             try:
                 os.killpg(self.pid, number)
@@ -79,7 +79,7 @@ class Process:
                 pass
 
     def wait(self, timeout: float) -> bool:
-        """Whether it ends in this time, in seconds."""
+        """Waits up to `timeout` seconds, and returns whether the process has ended."""
         try:
             self._popen.wait(timeout)
         except subprocess.TimeoutExpired:
@@ -87,14 +87,14 @@ class Process:
         return True
 
     def end(self) -> str:
-        """Describes its end, as the beginning of a sentence."""
+        """Returns how the process ended, as the beginning of an error message."""
         code = self.code
         how = (f"was killed by signal {-code} ({signal.Signals(-code).name})" if code is not None and code < 0
                else f"ended with exit code {code}")
         return f"{self.role} {self.rank} (process {self.pid}) {how}"
 
     def close(self) -> None:
-        """Kills it if it lives, and forgets it."""
+        """Kills the process if it still runs, and keeps its output."""
         self.kill()
         self._popen.wait()
         self._said = self.output()
@@ -116,9 +116,10 @@ def _hold_port() -> socket.socket:
 
 
 class Cluster:
-    """The processes that tug.launch has started, in `processes`; `scheduler` is its address, `name` the cluster's. A
-    context manager: at its end nothing is left behind. LaunchError: a process has failed, and the message has its last
-    words; UsageError: the cluster has ended. One thread uses it."""
+    """A cluster that tug.launch has started. `processes` are its processes, `scheduler` is the scheduler's address, and
+    `name` is the cluster's name. As a context manager it leaves no process or file behind. Methods raise LaunchError,
+    with the last lines of its output, if a process has failed, and UsageError if the cluster has ended. Only one thread
+    may use it."""
 
     def __init__(self, command: Optional[Sequence[str]], servers: int, workers: int, env: Mapping[str, str],
                  dead_seconds: float, wait_seconds: float, echo: bool) -> None:
@@ -152,12 +153,12 @@ class Cluster:
     def _add(self, role: str, rank: int, words: List[str], stdin: int) -> None:
         log = None if self._echo else os.path.join(self._directory, f"{role}-{rank}.log")
         env = self.environment(role, rank)
-        if role != "worker":  # as this process finds the package
+        if role != "worker":  # the role finds the package tug where this process found it
             env["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if p)
         self.processes.append(Process(role, rank, words, env, log, stdin))
 
     def environment(self, role: str = "worker", rank: int = 0) -> Dict[str, str]:
-        """The whole environment of a process of this role, as tug launch sets it."""
+        """Returns the whole environment of a process of this role, as `tug launch` sets it."""
         host, port = self.scheduler.rsplit(":", 1)
         env = dict(self._base)
         env.update({"DMLC_ROLE": role, "DMLC_NUM_SERVER": str(self.servers), "DMLC_NUM_WORKER": str(self.workers),
@@ -168,28 +169,29 @@ class Cluster:
         return env
 
     def process(self, role: str, rank: int = 0) -> Process:
-        """One of the processes. UsageError: there is none."""
+        """Returns the process of this role and rank. Raises UsageError if the cluster has none."""
         for p in self.processes:
             if (p.role, p.rank) == (role, rank):
                 return p
         raise UsageError(f"there is no {role} {rank} in this cluster")
 
     def connect(self, **options: Any) -> Client:
-        """tug.connect to this cluster, with its options. The cluster's end closes the client."""
+        """Calls tug.connect for this cluster, with the options given, and returns the client. It is closed when the
+        cluster ends."""
         self._check_roles()
         options.setdefault("wait_seconds", float(self._base["TUG_WAIT_SECONDS"]))
         try:
             client = connect(self.scheduler, cluster=self.name, **options)
         except SystemFailure:
-            self._check_roles()  # a process that has failed says why
+            self._check_roles()  # if a process has failed, its error is the cause and is raised instead
             raise
         self._clients.append(client)
         return client
 
     def wait(self, timeout: Optional[float] = None) -> None:
-        """Waits until all workers have ended well, and then the others. The first
-        process that fails ends all, and is named in a tug.LaunchError with the end of
-        its output; tug.Timeout: they are still running."""
+        """Waits until all workers have ended with exit code 0, and then for the servers and the scheduler. If a process
+        fails, the cluster is killed, and a tug.LaunchError names the process and has the end of its output. Raises
+        tug.Timeout if the workers still run after `timeout` seconds."""
         end = deadline_of(timeout)
         while any(p.code is None for p in self.processes if p.role == "worker"):
             self._check_roles()
@@ -208,7 +210,8 @@ class Cluster:
                 self._fail_of(p)
         self._close()
 
-    # The first process that died is the reason, not one that reacted to it: servers and the scheduler before workers.
+    # Raises if a process has failed. Of several, the message names one that a signal killed before those that ended
+    # with an error, and the scheduler or a server before a worker: the later failures mostly follow from that one.
     def _check_roles(self) -> None:
         if self._over:
             raise UsageError("this cluster has ended")
@@ -226,7 +229,7 @@ class Cluster:
         raise LaunchError(text)
 
     def kill(self) -> None:
-        """Ends all processes now, and closes what connect() gave."""
+        """Kills all processes, and closes the clients of connect()."""
         for p in self.processes:
             p.close()
         self._close()
@@ -238,7 +241,7 @@ class Cluster:
             try:
                 client.close()
             except Error:
-                pass  # the cluster has ended, and the caller knows why
+                pass  # the cluster has ended, so that closing a client may fail; the caller has the reason already
         for p in self.processes:
             p.close()
         self._held.close()
@@ -276,12 +279,11 @@ def launch(command: Optional[Sequence[str]] = None, *, servers: int = 1, workers
         with tug.launch(servers=2) as cluster, cluster.connect() as client:   # this process is the worker
             table = client.table("w", dim=16)
 
-    command: the words of a worker's command line; None: no worker is started, and
-    callers of Cluster.connect are workers. env: variables for all processes. save_root: the directory below which
-    servers may
-    save, and load what was saved; without it they refuse to. dead_seconds: without a sign of life a process
-    is dead. wait_seconds: the longest wait of any of them.
-    echo: processes write to this one's outputs instead of keeping it (Process.output)."""
+    command: the words of a worker's command line; None: no worker is started, and this process connects its workers
+    itself with Cluster.connect. env: environment variables for all processes. save_root: the directory below which
+    servers may save and load; without it they refuse both. dead_seconds: a process without a sign of life for this long
+    counts as dead. wait_seconds: the limit of every wait of each process. echo: processes write to the outputs of this
+    process, and Process.output() has nothing."""
     if command is not None and not isinstance(command, (list, tuple)):
         raise ArgumentTypeError("command: must be a list of words, as [sys.executable, 'train.py']")
     if command is not None:

@@ -1,4 +1,5 @@
-"""Bags of a batch's rows as nodes of PyTorch's graph: what tug.torch's modules return, and their backward.
+"""Autograd functions that pool a batch's rows into bags, for tug.torch's modules. The backward pass gives the gradients
+of the rows to the module.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -14,7 +15,7 @@ from tug._errors import UsageError
 
 
 def _learnt(module: Any, batch: Any, by_rows: Any) -> None:
-    """Gives a module the gradients of a batch's rows, a tensor."""
+    """Adds the gradients of a batch's rows (by_rows, a tensor) to the module's gradients."""
     if module.scale_grad_by_freq:
         counts = np.bincount(batch.which, minlength=len(batch.rows)).astype(np.float32)
         by_rows = by_rows / torch.from_numpy(np.maximum(counts, 1)[:, None])
@@ -22,8 +23,8 @@ def _learnt(module: Any, batch: Any, by_rows: Any) -> None:
 
 
 class _Sums(torch.autograd.Function):
-    """Sums of rows, or means. The first input has no value: it makes this a node of the graph, whose backward
-    gives the gradients to the module."""
+    """Sums or means of rows. The first input, `anchor`, has no value; it only makes this a node of the autograd graph,
+    so that backward() is called and gives the gradients to the module."""
 
     @staticmethod
     def forward(ctx: Any, anchor: Any, weights: Any, module: Any, batch: Any, offsets: Optional[Keys],
@@ -38,8 +39,8 @@ class _Sums(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Any) -> Any:
         if torch.is_grad_enabled() and ctx.needs_input_grad[1]:
-            raise UsageError("per_sample_weights: create_graph=True asks for second derivatives by weights and rows, "
-                             "which are not there: detach the weights, or the rows")
+            raise UsageError("per_sample_weights: create_graph=True needs second derivatives with respect to weights "
+                             "and rows, which tug does not compute: detach the weights, or the rows")
         given = np.ascontiguousarray(gradient.detach().numpy(), np.float32)
         if ctx.lengths is not None:
             given = given / ctx.lengths
@@ -53,7 +54,7 @@ class _Sums(torch.autograd.Function):
 
 
 class _Rows(torch.autograd.Function):
-    """The rows themselves, for what PyTorch computes of them."""
+    """The rows of a batch as a tensor, from which PyTorch computes further."""
 
     @staticmethod
     def forward(ctx: Any, anchor: Any, module: Any, batch: Any) -> Any:
@@ -84,7 +85,8 @@ def _greatest(anchor: Any, module: Any, batch: Any, offsets: Keys) -> Any:
 
 
 def pooled(anchor: Any, weights: Any, module: Any, batch: Any, offsets: Optional[Keys], mode: str) -> Any:
-    """The bags of a batch by one of torch's modes; offsets None: each id is a bag of its own, and mode is sum."""
+    """Returns the bags of a batch, pooled by one of torch's modes ("sum", "mean", "max"). offsets None: each id is a
+    bag of its own, and mode is "sum"."""
     if mode == "max" and offsets is not None:
         return _greatest(anchor, module, batch, offsets)
     lengths = _lengths(batch, offsets) if mode == "mean" and offsets is not None else None

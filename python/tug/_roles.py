@@ -1,4 +1,4 @@
-"""Roles of processes: which one this is, and how it runs the scheduler or a server.
+"""Finds the role of this process, and runs the scheduler or a server in it.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -17,8 +17,8 @@ _PADDLE = {"PSERVER": "server", "TRAINER": "worker"}
 
 
 def role() -> Optional[str]:
-    """Returns the role of this process: "scheduler", "server", "worker", or None if
-    the environment has none (DMLC_ROLE, else Paddle's TRAINING_ROLE)."""
+    """Returns the role that the environment gives this process: "scheduler", "server" or "worker" (from DMLC_ROLE, else
+    from Paddle's TRAINING_ROLE); None if both are unset."""
     dmlc = os.environ.get("DMLC_ROLE")
     if dmlc:
         if dmlc not in ("scheduler", "server", "worker"):
@@ -38,13 +38,13 @@ def serve(as_role: Optional[str] = None, *, scheduler: Optional[str] = None, ser
           ready: Optional[Callable[[], None]] = None) -> None:
     """Runs the scheduler or a server in this process until the last worker has left.
 
-    Arguments that are not given come from the environment (struct tug_node_options in tug/kvapp.h). A server's
-    directories are TUG_SAVE_ROOT, TUG_LOAD_ROOT (with commas), TUG_COLD_ROOT. `ready`
-    is called when all processes of the cluster have joined."""
+    as_role: "scheduler" or "server"; None: role(). Arguments that are not given come from the environment (struct
+    tug_node_options in tug/kvapp.h). The directories of a server come from TUG_SAVE_ROOT, TUG_LOAD_ROOT (several,
+    separated by commas) and TUG_COLD_ROOT. `ready` is called when all processes of the cluster have joined."""
     which = role() if as_role is None else choice(as_role, "as_role", tuple(_GROUPS))
     if which not in _GROUPS:
-        raise UsageError(f"this process is {'a worker' if which == 'worker' else 'nothing that the environment names'}"
-                         ": only a scheduler or a server serves; give serve('server'), or set DMLC_ROLE")
+        raise UsageError(f"{'this process is a worker' if which == 'worker' else 'the environment sets no role'}"
+                         ": only a scheduler or a server serves; call serve('server'), or set DMLC_ROLE")
     o = ffi.new("struct tug_node_options *")
     kept = []
     for name, value in (("scheduler", scheduler), ("cluster", cluster), ("host", host)):
@@ -72,7 +72,8 @@ def _leave(node: Any) -> int:
 
 
 def serve_and_exit(unless: bool = False) -> None:
-    """As the scheduler or a server of the environment's: serves until the run is over, and ends the process."""
+    """If the environment makes this process the scheduler or a server, serves until the run is over and exits. Returns
+    at once for other roles, or if `unless` is true."""
     which = role()
     if unless or which not in _GROUPS:
         return

@@ -1,10 +1,10 @@
-"""Learning rates that change with the updates: mxnet.lr_scheduler (2.0), for optimizers of tug.kvstore.
+"""Schedules of the learning rate for optimizers of tug.kvstore, as in mxnet.lr_scheduler (2.0).
 
     schedule = kvstore.lr_scheduler.FactorScheduler(step=1000, factor=0.5, base_lr=0.1, warmup_steps=100)
     kv.set_optimizer(kvstore.optimizer.create("sgd", lr_scheduler=schedule))
 
-The store asks for the rate before each update, on a cluster each server by itself: num_update is the number of pushes
-of the key that has had most. schedule(num_update) says what it gets.
+The store computes the rate before each update; on a cluster each server does so by itself. It is schedule(num_update),
+where num_update is the number of pushes of the key that has had the most.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -22,7 +22,8 @@ __all__ = ["CosineScheduler", "FactorScheduler", "LRScheduler", "MultiFactorSche
 
 
 def learning_rate(optimizer: str, num_update: int) -> float:
-    """The rate of an optimizer's text at an update. UsageError: there is no such optimizer or number."""
+    """Returns the learning rate of an optimizer, given as text, at update num_update. Raises UsageError if the text has
+    an unknown optimizer or a wrong number."""
     ret = ffi.new("double *")
     check(lib.tug_kvstore_learning_rate(ffi.new("char[]", word(optimizer, "optimizer")),
                                         whole(num_update, "num_update", 0, 2 ** 62), ret))
@@ -30,16 +31,16 @@ def learning_rate(optimizer: str, num_update: int) -> float:
 
 
 def number_text(value: Any, what: str) -> str:
-    """A number as an optimizer's text has it."""
+    """Returns a number in the form that an optimizer's text has. `what` names it in an error."""
     if not isinstance(value, (bool, int, float, np.number, np.bool_)):
         raise ArgumentTypeError(f"{what} is a number, not {type(value).__name__}")
     return repr(float(value))
 
 
 class LRScheduler:
-    """The base of all schedulers. warmup_steps: for so many updates the rate moves from warmup_begin_lr to
-    base_lr (warmup_mode "linear"), or stays at warmup_begin_lr ("constant"). A class of the program's own can compute
-    rates, but cannot be given to an optimizer."""
+    """The base of all schedulers. In the first warmup_steps updates the rate rises from warmup_begin_lr to base_lr
+    (warmup_mode "linear"), or stays at warmup_begin_lr ("constant"). A program can derive a class of its own from it to
+    compute rates, but cannot give it to an optimizer."""
 
     _name = ""
     _fields: Sequence[str] = ()
@@ -52,10 +53,10 @@ class LRScheduler:
         self.warmup_mode = warmup_mode
 
     def _begun(self) -> None:
-        learning_rate("sgd:" + self.text(), 0)  # what is wrong is said now
+        learning_rate("sgd:" + self.text(), 0)  # raises for wrong arguments
 
     def text(self) -> str:
-        """The part of an optimizer's text that says this."""
+        """Returns this schedule as part of an optimizer's text."""
         if type(self).__call__ is not LRScheduler.__call__ or not self._name:
             raise UsageError(f"the lr_scheduler {type(self).__name__} is the program's own, and servers run no code of "
                              "workers: take FactorScheduler, MultiFactorScheduler, PolyScheduler or CosineScheduler, "
@@ -72,7 +73,7 @@ class LRScheduler:
         return ",".join([*parts, f"warmup_mode={self.warmup_mode}"])
 
     def __call__(self, num_update: int) -> float:
-        """The learning rate at an update, which are counted from 1."""
+        """Returns the learning rate at update num_update; the first update has number 1."""
         return learning_rate("sgd:" + self.text(), num_update)
 
     def __repr__(self) -> str:
@@ -80,7 +81,7 @@ class LRScheduler:
 
 
 class FactorScheduler(LRScheduler):
-    """base_lr times `factor` for each `step` updates, but not below stop_factor_lr."""
+    """Multiplies the rate, first base_lr, by `factor` after every `step` updates, but not below stop_factor_lr."""
 
     _name, _fields = "factor", ("step", "factor", "stop_factor_lr")
 
@@ -92,7 +93,7 @@ class FactorScheduler(LRScheduler):
 
 
 class MultiFactorScheduler(LRScheduler):
-    """base_lr times `factor` behind each of the updates of the list `step`."""
+    """Multiplies the rate, first base_lr, by `factor` after each of the updates in the list `step`."""
 
     _name, _fields = "multifactor", ("step", "factor")
 
@@ -106,7 +107,8 @@ class MultiFactorScheduler(LRScheduler):
 
 
 class PolyScheduler(LRScheduler):
-    """Falls from base_lr to final_lr at max_update, with (1 - n / max_update) to the power pwr."""
+    """Lowers the rate from base_lr to final_lr at update max_update, in proportion to (1 - n / max_update) to the power
+    pwr."""
 
     _name, _fields = "poly", ("max_update", "pwr", "final_lr")
 
@@ -118,7 +120,7 @@ class PolyScheduler(LRScheduler):
 
 
 class CosineScheduler(LRScheduler):
-    """Falls from base_lr to final_lr at max_update, along half a cosine."""
+    """Lowers the rate from base_lr to final_lr at update max_update, along half a period of the cosine."""
 
     _name, _fields = "cosine", ("max_update", "final_lr")
 

@@ -1,9 +1,9 @@
-"""Optimizers of tug.kvstore: a name and numbers, applied by the store or its servers.
+"""Optimizers of tug.kvstore. An optimizer is a name with numbers; the store, or on a cluster its servers, apply it.
 
     kv.set_optimizer(tug.optimizer.create("adam", learning_rate=0.01, rescale_grad=1 / batch))
     kv.set_optimizer(tug.optimizer.SGD(0.1, momentum=0.9))
 
-Names, numbers and formulas are mxnet.optimizer's (2.0); docs/from-mxnet.md lists them.
+Names, numbers and formulas are those of mxnet.optimizer (2.0); docs/from-mxnet.md lists them.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -26,15 +26,16 @@ Key = Union[int, str]
 _NONE_AT_0 = ("clip_gradient", "clip_weights", "lower_bound", "upper_bound")
 _FLAGS = ("multi_precision", "lazy_update", "centered", "correct_bias", "bias_correction")
 _COUNTS = ("begin_num_update", "seed")
-# Beside numbers: those that are kept, and those that change how fast MXNet is.
+# Arguments that are not numbers and are stored, and arguments that only change MXNet's speed and are ignored.
 _KEPT = ("lr_scheduler", "param_idx2name", "param_dict")
 _IGNORED = ("aggregate_num", "use_fused_step")
-_TAKE_RATE = ("factor", "multifactor")  # schedulers whose base_lr learning_rate takes the place of
-_PLAIN = ("gamma", "beta", "bias")  # ends of names that lars does not scale
+_TAKE_RATE = ("factor", "multifactor")  # schedulers that use learning_rate in place of their base_lr
+_PLAIN = ("gamma", "beta", "bias")  # lars does not scale keys whose names end so
 
 
 def _table() -> Dict[str, Dict[str, float]]:
-    """Each optimizer's fields with their defaults, in the order of MXNet's arguments: the library's list."""
+    """Returns the library's list of optimizers: for each name its fields with their defaults, in the order of MXNet's
+    arguments."""
     found: Dict[str, Dict[str, float]] = {}
     while True:
         text = lib.tug_kvstore_optimizer(len(found))
@@ -52,7 +53,7 @@ def _key_text(key: Any) -> str:
         return "'" + key.replace("'", "''") + "'"
     if isinstance(key, int) and not isinstance(key, bool):
         return str(key)
-    raise ArgumentTypeError(f"multipliers are of keys: an int or a str, not {type(key).__name__}")
+    raise ArgumentTypeError(f"multipliers need keys that are int or str, not {type(key).__name__}")
 
 
 def _name_of(given: Any) -> str:
@@ -62,16 +63,16 @@ def _name_of(given: Any) -> str:
 
 
 class Optimizer:
-    """An optimizer; its numbers are attributes. A store of one process looks at them at each push; on a cluster they
-    count when it is given to set_optimizer (again).
+    """An optimizer, whose numbers are attributes. A store of one process reads them at each push. On a cluster a
+    changed number takes effect when the optimizer is given to set_optimizer again.
 
-    It also takes lr_scheduler, of tug.lr_scheduler; param_idx2name, names of keys that are numbers; param_dict,
-    objects with lr_mult and wd_mult by key."""
+    Further arguments: lr_scheduler, a scheduler of tug.lr_scheduler; param_idx2name, a dictionary of names for integer
+    keys; param_dict, a dictionary of objects with lr_mult and wd_mult, by key."""
 
     def __init__(self, name: str, *in_order: Any, **given: Any) -> None:
         object.__setattr__(self, "name", _name_of(name))
         own = list(self._fields())
-        own = own[:own.index("wd")]  # what all have comes by name
+        own = own[:own.index("wd")]  # wd and the other common fields are accepted by name only
         if len(in_order) > len(own):
             raise ArgumentTypeError(f"optimizer {self.name} takes {len(own)} arguments in order, not {len(in_order)}")
         for field, value in zip(own, in_order):
@@ -92,7 +93,7 @@ class Optimizer:
         for field, value in given.items():
             self._set(field, value)
         self._look_at_rate()
-        learning_rate(self.text(), 0)  # what is wrong is said now
+        learning_rate(self.text(), 0) # raises for wrong arguments
 
     def _fields(self) -> Dict[str, float]:
         return _TABLE[self.name]
@@ -110,7 +111,7 @@ class Optimizer:
                           f"its base_lr={schedule.base_lr:g}", _errors.Warning, stacklevel=4)
 
     def __getattr__(self, field: str) -> Any:
-        if "name" not in self.__dict__:  # a copy that is being made
+        if "name" not in self.__dict__:  # a copy under construction, whose fields are not set yet
             raise AttributeError(field)
         if field.startswith("_") or field not in self._fields():
             raise AttributeError(f"optimizer {self.name} has no {field}")
@@ -120,7 +121,7 @@ class Optimizer:
         return bool(value) if field in _FLAGS else int(value) if field in _COUNTS else value
 
     def __getstate__(self) -> Dict[str, Any]:
-        return {**self.__dict__, "_local": None}  # a copy is of no store
+        return {**self.__dict__, "_local": None}  # a copy belongs to no store
 
     def __setstate__(self, state: Dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -143,39 +144,41 @@ class Optimizer:
 
     @property
     def lr(self) -> float:
-        """The learning rate, without the scheduler."""
+        """The learning rate that was set, without the scheduler."""
         return float(self._numbers.get("learning_rate", self._fields()["learning_rate"]))
 
     @property
     def learning_rate(self) -> float:
-        """The learning rate: with a scheduler, of update num_update."""
+        """The learning rate; with a scheduler, the one at update num_update."""
         return self.lr if self.lr_scheduler is None else learning_rate(self.text(), self.num_update)
 
     @property
     def num_update(self) -> int:
-        """The most updates that a key has had. On a cluster the servers count them, and this stays begin_num_update."""
+        """The number of updates of the key that has had the most, plus begin_num_update. On a cluster the servers count
+        updates, and this stays begin_num_update."""
         store = self._local() if self._local is not None else None
         return int(self.begin_num_update if store is None else store._num_update())
 
     def set_learning_rate(self, lr: float) -> None:
-        """Like the attribute learning_rate. UsageError: there is a scheduler."""
+        """Sets the learning rate. Raises UsageError if there is a scheduler."""
         if self.lr_scheduler is not None:
             raise UsageError("the learning rate comes from lr_scheduler: set lr_scheduler to None first")
         object.__setattr__(self, "_changes", self._changes + 1)
         self._set("learning_rate", lr)
 
     def set_lr_mult(self, args_lr_mult: Dict[Key, float]) -> None:
-        """Factors of the learning rate by key, or by name of param_idx2name. Replaces the former ones."""
+        """Factors of the learning rate by key, or by the key's name in param_idx2name. Replaces all earlier factors."""
         self.lr_mult = dict(args_lr_mult)
         learning_rate(self.text(), 0)
 
     def set_wd_mult(self, args_wd_mult: Dict[Key, float]) -> None:
-        """Factors of wd by key, or by name of param_idx2name. Replaces the former ones."""
+        """Factors of wd by key, or by the key's name in param_idx2name. Replaces all earlier factors."""
         self.wd_mult = dict(args_wd_mult)
         learning_rate(self.text(), 0)
 
     def _multipliers(self) -> List[Tuple[str, Key, Any]]:
-        """Sets them for the number and the name of a key that param_idx2name names: a store's keys are of one kind."""
+        """Returns the multipliers as (field, key, value). A key in param_idx2name gets them under its number and under
+        its name, because a store uses either numbers or names."""
         found: Dict[Tuple[str, Key], Any] = {}
         for field, given in (("lr_mult", self.lr_mult), ("wd_mult", self.wd_mult)):
             for key, value in given.items():
@@ -194,7 +197,7 @@ class Optimizer:
         return [(field, key, value) for (field, key), value in found.items()]
 
     def text(self) -> str:
-        """The text that tug_kvstore_set_optimizer takes."""
+        """Returns the optimizer as text for tug_kvstore_set_optimizer."""
         numbers, schedule = dict(self._numbers), self.lr_scheduler
         parts = []
         if schedule is not None:
@@ -210,13 +213,13 @@ class Optimizer:
 
     @staticmethod
     def register(klass: Any) -> Any:
-        """UsageError: servers run no code of workers."""
+        """Raises UsageError, because servers run no code of workers."""
         raise UsageError(f"optimizers of the program's own, as {getattr(klass, '__name__', klass)}, are updaters here: "
                          "set_updater of a store of one process, tug.kvserver.run(updater) in the servers' program")
 
     @staticmethod
     def create_optimizer(name: str, **numbers: Any) -> "Optimizer":
-        """As create()."""
+        """Does the same as create()."""
         return create(name, **numbers)
 
 
@@ -301,21 +304,22 @@ class Test(_Named):
 
 
 def create(name: str, **numbers: Any) -> Optimizer:
-    """An optimizer by its name, in any case of letters: sgd, nag, adam, adagrad, adadelta, rmsprop, ftrl, signum,
-    adamw, lamb, lars, ftml, nadam, adamax, dcasgd, sgld or test, with learning_rate, wd, rescale_grad, clip_gradient,
-    multi_precision, begin_num_update, lr_scheduler, param_idx2name and the numbers of its own."""
+    """Returns the optimizer of this name, in upper or lower case: sgd, nag, adam, adagrad, adadelta, rmsprop, ftrl,
+    signum, adamw, lamb, lars, ftml, nadam, adamax, dcasgd, sgld or test. numbers: learning_rate, wd, rescale_grad,
+    clip_gradient, multi_precision, begin_num_update, lr_scheduler, param_idx2name, and those that only this optimizer
+    has."""
     return Optimizer(name, **numbers)
 
 
 class Updater:
-    """An optimizer for arrays of the program's own: updater(index, grad, weight) changes `weight` in place. States are
-    kept by index."""
+    """Applies an optimizer to arrays of the program's own: updater(index, grad, weight) changes `weight` in place. The
+    optimizer's state is kept for each index."""
 
     def __init__(self, optimizer: Optimizer) -> None:
         from tug._kvstore import KVStore  # pylint: disable=import-outside-toplevel,cyclic-import
 
         if not isinstance(optimizer, Optimizer):
-            raise ArgumentTypeError(f"an updater is of an optimizer, not of {type(optimizer).__name__}")
+            raise ArgumentTypeError(f"an updater needs an optimizer, not {type(optimizer).__name__}")
         self.optimizer = optimizer
         self._store = KVStore("local")
         self._known: Dict[Key, bool] = {}
@@ -325,9 +329,10 @@ class Updater:
             for one in zip(index, grad, weight):
                 self(*one)
             return
-        array = weight.data if isinstance(weight, StoredRows) else weight  # the memory of an updater's array
+        # the array that an updater of a store is given
+        array = weight.data if isinstance(weight, StoredRows) else weight
         if index in self._known:
-            self._store.set_updater(None)  # then a push is the new array
+            self._store.set_updater(None)  # without an updater a push replaces the array
             self._store.push(index, array)
         else:
             self._store.init(index, array)
@@ -338,7 +343,8 @@ class Updater:
 
 
 def get_updater(optimizer: Optimizer) -> Updater:
-    """mxnet.optimizer.get_updater: for set_updater of a store of one process, and for arrays of the program's own."""
+    """Returns an Updater with this optimizer, for set_updater of a store of one process or for arrays of the program's
+    own."""
     return Updater(optimizer)
 
 

@@ -1,16 +1,18 @@
-"""scikit-learn's estimators over tug's models: LR, FM, FFM and models with layers, as classifiers and regressors.
+"""Estimators for scikit-learn that train tug's models: LR, FM, FFM and models with layers, as classifiers and
+regressors.
 
     from tug.sklearn import FMClassifier
     FMClassifier(dim=8, epochs=5, random_state=0).fit(X, y).predict_proba(X)
 
-Parameters have the names of `tug train`'s options; None is its default, and `options` is a dictionary of further
-ones. categorical: columns of X that are categories, "all", or a list of numbers or names, or a mask. n_jobs: threads,
-None is one, -1 one per core; random_state: as scikit-learn has it; verbose: passes and warnings are printed.
+Parameters have the names of options of `tug train`; None means the option's default. options: a dictionary of further
+options of `tug train`. categorical: the columns of X that hold categories: "all", a list of column numbers or names, or
+a mask. n_jobs: the number of threads; None is one, -1 is one per core. random_state: as in scikit-learn. verbose: print
+a line for each pass, and warnings.
 
-X is a numpy matrix, a sparse one of scipy or a data frame, of shape (examples, columns). A fitted estimator has
-tug.Models in models_ (of more than two classes one for each, against the rest), n_features_in_, n_iter_, classes_ of
-classifiers, and is copied and pickled with them. Errors are scikit-learn's, or of tug.Error, and then ValueErrors or
-TypeErrors, too. docs/sklearn.md has it all.
+X is a numpy matrix, a sparse one of scipy or a data frame, of shape (examples, columns). A fitted estimator has its
+tug.Models in models_ (one; for more than two classes, one for each class against the others), and n_features_in_,
+n_iter_ and, for classifiers, classes_; copies and pickles include them. Errors are those of scikit-learn, or a
+tug.Error that is also a ValueError or a TypeError. docs/sklearn.md is the manual.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -34,8 +36,9 @@ class _LR(Estimator):
                  l1: Optional[float] = None, l2: Optional[float] = None, prior: Optional[float] = None,
                  categorical: Any = None, deterministic: bool = False, n_jobs: Optional[int] = None,
                  random_state: Any = None, verbose: bool = False, options: Optional[Dict[str, Any]] = None) -> None:
-        """epochs: passes over the data. optimizer, lr: the update rule, and its rate. l1, l2: penalties at each update;
-        prior: an L2 penalty once a pass. deterministic: the same bits for any number of threads."""
+        """epochs: the number of passes over the data. optimizer, lr: the update rule and its learning rate. l1, l2:
+        penalties at each update. prior: an L2 penalty, applied once a pass. deterministic: results have the same bits
+        for any number of threads."""
         self.epochs = epochs
         self.optimizer = optimizer
         self.lr = lr
@@ -54,9 +57,9 @@ class _LR(Estimator):
 
 
 class _Linear(_LR):
-    """Additions of a linear model: its weights by columns."""
+    """The part that linear models share: the weight and the importance of each column."""
 
-    _spread: Float64  # of each column in fit's data: the standard deviation
+    _spread: Float64  # the standard deviation of each column in the data of fit()
 
     def _fit(self, X: Any, targets: Targets, weight: Any, held: Any = None, held_targets: Targets = ()) -> None:
         super()._fit(X, targets, weight, held, held_targets)
@@ -64,12 +67,12 @@ class _Linear(_LR):
             self._spread = spread_of(X)
 
     def _weights(self) -> Float64:
-        """A line for each model: the weights of the columns, and last the bias."""
+        """Returns a row for each model: the weights of the columns, then the bias."""
         if not hasattr(self, "models_"):
             raise AttributeError(f"coef_: this {type(self).__name__} is not fitted yet")
         if self.categorical is not None:
-            raise AttributeError("coef_: a column of `categorical` has a weight for each of its values, and not one; "
-                                 "sklearn.inspection.permutation_importance says what columns are worth")
+            raise AttributeError("coef_: a column of `categorical` has a weight for each of its values, not one; "
+                                 "sklearn.inspection.permutation_importance measures the importance of columns")
         n = self.n_features_in_
         rows = self._columns().rows(each_column(n))
         scores = np.stack([m.predict(rows, raw=True) for m in self.models_]).astype(np.float64)
@@ -77,23 +80,24 @@ class _Linear(_LR):
 
     @property
     def feature_importances_(self) -> Float64:
-        """How much each column moves the score in fit's data: its weight (of several models the mean) times its
-        standard deviation, without signs; the sum is 1."""
+        """How much each column moves the score in the data of fit(): its absolute weight (the mean over several models)
+        times the column's standard deviation, scaled so that the sum is 1."""
         weights = np.abs(self._weights()[:, :-1]).mean(axis=0)
         if not hasattr(self, "_spread"):
-            raise AttributeError("feature_importances_: is of fit, and this estimator has learnt by partial_fit only; "
-                                 "use sklearn.inspection.permutation_importance")
+            raise AttributeError("feature_importances_: needs fit(), and this estimator was trained with partial_fit() "
+                                 "only; use sklearn.inspection.permutation_importance")
         moved = weights * self._spread
         return np.asarray(moved / moved.sum() if moved.sum() > 0 else moved)
 
 
 class _Pairs(_LR):
-    """Additions of a model with interactions, which has no weights of single columns."""
+    """The part that models with interactions share: they have no weight for a single column, and say so if asked for
+    it."""
 
     def __getattr__(self, name: str) -> Any:
         if name in ("coef_", "feature_importances_", "intercept_"):
-            raise AttributeError(f"{name}: is of linear models; columns of {type(self).__name__} count by pairs or "
-                                 "layers, too, and sklearn.inspection.permutation_importance says what each is worth")
+            raise AttributeError(f"{name}: only linear models have it, and {type(self).__name__} is not linear; "
+                                 "sklearn.inspection.permutation_importance measures the importance of columns")
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
 
@@ -104,8 +108,9 @@ class _FM(_Pairs):
                  normalize: bool = True, categorical: Any = None, deterministic: bool = False,
                  n_jobs: Optional[int] = None, random_state: Any = None, verbose: bool = False,
                  options: Optional[Dict[str, Any]] = None) -> None:
-        """dim: length of the features' vectors. latent_lr: their rate. init: they begin in (-init, init). normalize:
-        for pairs each example is scaled to unit length. Other arguments as for linear models."""
+        """dim: the length of the features' vectors. latent_lr: the learning rate of the vectors. init: vectors begin
+        with random values in (-init, init). normalize: for the products of pairs, each example is scaled to unit
+        length. The other arguments are those of LRClassifier."""
         super().__init__(epochs=epochs, optimizer=optimizer, lr=lr, l1=l1, l2=l2, prior=prior,
                          categorical=categorical, deterministic=deterministic, n_jobs=n_jobs,
                          random_state=random_state, verbose=verbose, options=options)
@@ -127,7 +132,8 @@ class _FFM(_FM):
                  normalize: bool = True, categorical: Any = None, fields: Any = None, deterministic: bool = False,
                  n_jobs: Optional[int] = None, random_state: Any = None, verbose: bool = False,
                  options: Optional[Dict[str, Any]] = None) -> None:
-        """fields: numbers from 0 to 65535, one for each column of X. Other arguments as for factorization machines."""
+        """fields: the field of each column of X, a number from 0 to 65535; None: each column is a field of its own. The
+        other arguments are those of FMClassifier."""
         super().__init__(dim=dim, epochs=epochs, optimizer=optimizer, lr=lr, latent_lr=latent_lr, l1=l1, l2=l2,
                          prior=prior, init=init, normalize=normalize, categorical=categorical,
                          deterministic=deterministic, n_jobs=n_jobs, random_state=random_state, verbose=verbose,
@@ -149,10 +155,12 @@ class _Deep(_Pairs):
                  prior: Optional[float] = None, categorical: Any = None, fields: Any = None,
                  deterministic: bool = False, n_jobs: Optional[int] = None, random_state: Any = None,
                  verbose: bool = False, options: Optional[Dict[str, Any]] = None) -> None:
-        """model: "deepfm", "wide_deep", "dcn" or "mlp". dim: length of the features' vectors; latent_lr: their rate.
-        hidden: units of each layer; cross: layers of products, of dcn; dropout: the share of units that an example is
-        trained without; batch_norm; dense_optimizer, dense_lr: the rule of the layers. fields: numbers from 0 to 65535,
-        one for each column of X. Other arguments as for linear models."""
+        """model: "deepfm", "wide_deep", "dcn" or "mlp". dim: the length of the features' vectors. latent_lr: the
+        learning rate of the vectors. hidden: the number of units of each layer. cross: the number of cross layers of
+        dcn. dropout: the share of units that is left out for each training example. batch_norm: normalize each layer's
+        inputs over the batch. dense_optimizer, dense_lr: the update rule of the layers and its learning rate. fields:
+        the field of each column of X, a number from 0 to 65535; None: each column is a field of its own. The other
+        arguments are those of LRClassifier."""
         super().__init__(epochs=epochs, optimizer=optimizer, lr=lr, l1=l1, l2=l2, prior=prior,
                          categorical=categorical, deterministic=deterministic, n_jobs=n_jobs,
                          random_state=random_state, verbose=verbose, options=options)
@@ -178,12 +186,12 @@ class LRClassifier(Classifier, _Linear):
 
     @property
     def coef_(self) -> Float64:
-        """The weight of each column: (1, columns) of two classes, else (classes, columns)."""
+        """The weight of each column. The shape is (1, columns) for two classes, else (classes, columns)."""
         return np.asarray(self._weights()[:, :-1])
 
     @property
     def intercept_(self) -> Float64:
-        """The bias, one for each line of coef_."""
+        """The bias of each row of coef_."""
         return np.asarray(self._weights()[:, -1])
 
 
@@ -202,27 +210,27 @@ class LRRegressor(Regressor, _Linear):
 
 
 class FMClassifier(Classifier, _FM):
-    """Factorization machine (Rendle 2010): each feature has a vector of `dim` numbers, and pairs of features
-    count by the products of theirs."""
+    """Factorization machine (Rendle 2010): each feature has a vector of `dim` numbers, and a pair of features adds the
+    inner product of their vectors to the score."""
 
 
 class FMRegressor(Regressor, _FM):
-    """Factorization machine for numbers."""
+    """Factorization machine (Rendle 2010) that predicts numbers."""
 
 
 class FFMClassifier(Classifier, _FFM):
-    """Field-aware factorization machine (Juan et al. 2016): a vector for each other field. `fields`: that of each
-    column of X; None: each is one of its own."""
+    """Field-aware factorization machine (Juan et al. 2016): a feature has one vector for each field that it is paired
+    with. fields: the field of each column of X; None: each column is a field of its own."""
 
 
 class FFMRegressor(Regressor, _FFM):
-    """Field-aware factorization machine for numbers."""
+    """Field-aware factorization machine (Juan et al. 2016) that predicts numbers."""
 
 
 class DeepClassifier(Classifier, _Deep):
-    """Fully connected layers of `hidden` units on the fields' vectors: model="deepfm", "wide_deep", "dcn" or
-    "mlp". `fields`: that of each column of X; None: each is one of its own."""
+    """Models with fully connected layers of `hidden` units on the fields' vectors: model="deepfm", "wide_deep", "dcn"
+    or "mlp". fields: the field of each column of X; None: each column is a field of its own."""
 
 
 class DeepRegressor(Regressor, _Deep):
-    """Models with layers for numbers."""
+    """Models with fully connected layers that predict numbers; see DeepClassifier."""

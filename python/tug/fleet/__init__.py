@@ -11,7 +11,7 @@
         ...
         fleet.stop_worker()
 
-docs/from-paddle.md has Paddle's names beside tug's, and what differs.
+docs/from-paddle.md lists Paddle's names, their counterparts in tug, and the differences.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -40,14 +40,14 @@ from tug.fleet.wrapper import FleetWrapper
 
 
 class _Layers(Named):
-    """layers.data and layers.auc."""
+    """The object `layers`, with layers.data and layers.auc."""
 
     holders = ("layers",)
     data, auc = staticmethod(data), staticmethod(auc)
 
 
 class _UniqueName(Named):
-    """unique_name.guard."""
+    """The object `unique_name`, with unique_name.guard."""
 
     holders = ("unique_name",)
     guard = staticmethod(guard)
@@ -58,8 +58,8 @@ def enable_static() -> None:
 
 
 def __getattr__(name: str) -> Any:
-    """Returns an attribute of `fleet`, for `import tug.fleet as fleet; fleet.init()`; the error names a
-    replacement."""
+    """Returns an attribute of the object `fleet`, so that `import tug.fleet as fleet; fleet.init()` works. The error
+    for an unknown name has a replacement."""
     if not name.startswith("_") and hasattr(Fleet, name):
         return getattr(fleet, name)
     if name == "util":

@@ -1,6 +1,6 @@
-"""Saves that workers have asked for. The first worker saves; a script may have all of them call, or ask
-is_first_worker() before. A save that only others ask for is never written: each worker
-notes its calls, leaves the note when it leaves, and the later of the two finds what was missed.
+"""Finds saves that workers have asked for and that were never written. Only worker 0 saves: a script lets all workers
+make the call, or worker 0 alone. A save that only other workers ask for is not written. To detect this, each worker
+records its calls and leaves the record in the table of notes when it leaves; the later of two workers compares them.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -37,21 +37,22 @@ def _missed(worker: int, asked: List[str], saved: List[str]) -> None:
 
 
 class Asked:
-    """This worker's calls, each text once: it may save to one place after every pass."""
+    """The saves that this worker has asked for, each text once, because a script may save to one place after every
+    pass."""
 
     def __init__(self) -> None:
         self._calls: List[str] = []
 
     def note(self, what: str, where: str) -> None:
-        """A save was asked for; at the first worker, it is done."""
+        """Records a call that asked for a save. On worker 0 the save is already written."""
         text = f"{what} into '{where}'"
         if text not in self._calls:
             self._calls.append(text)
 
     def settle(self, client: "Client", index: int, workers: int) -> None:
-        """This worker leaves. UsageError, or a warning where as many saves are elsewhere: saves that were asked for
-        and not done, as far as they are known by now; the note is left before it is looked for others', so that the
-        later one of two sees both."""
+        """Leaves this worker's record, and compares it with those that other workers have left. Raises UsageError for a
+        save that was asked for but not written; warns instead if worker 0 wrote at least as many saves, to other
+        places. The record is left before others are read, so that the later of two workers sees both."""
         if workers == 1 or (index != 0 and not self._calls):
             return
         leave_note(client, index, self._calls)

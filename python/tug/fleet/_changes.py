@@ -1,10 +1,10 @@
-"""The rows of a table that workers have pushed: each worker keeps a list of keys on the servers, and the others read on
-from where they were (Paddle: GeoRecorder). No worker waits for another: a list is a ring, and a reader that comes too
-late learns that any row may have changed.
+"""Records which rows of a table workers have changed (Paddle's GeoRecorder). Each worker keeps a list of changed keys
+on the servers, and other workers read what was added since their last read. No worker waits for another: a list is a
+ring, and a reader that falls behind by more than the ring is told that any row may have changed.
 
-The lists are rows of one table, of 16-bit words in floats. For each table and worker
-one row, the head, has the number of rows that the list has had, and that it is about to
-have; the others lie behind it.
+The lists are rows of one table, with a 16-bit word in each float. For each table and worker, the head row has two
+numbers: the rows that were ever written to the list, and the rows that will have been written when the present write is
+done. The rows of the ring follow the head.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -22,23 +22,24 @@ if TYPE_CHECKING:
     from tug._client import Client
 
 ROW = 1024  # floats of a row
-KEYS = ROW // 4 - 1  # keys of a row, behind how many they are
-RING = 4096  # rows of a worker's list
-AT_ONCE = 512  # rows of a request
-COUNT_MAX = 2 ** 48  # rows that a list has ever had
-LEFT = 1 << 60  # the key of worker 0's note that it leaves
+KEYS = ROW // 4 - 1  # keys of a row, which begins with their number; each takes four floats
+RING = 4096  # rows of a worker's list for one table
+AT_ONCE = 512  # the most rows of one request
+COUNT_MAX = 2 ** 48  # a limit for the counts in a head, to detect damaged ones
+LEFT = 1 << 60  # the key of worker 0's note (leave); those of other workers follow
 NAME = "fleet_changes"
 
 
 class Changed(NamedTuple):
-    """Keys that a worker has not read yet."""
+    """Changed keys that a reader had not read yet."""
 
     keys: Keys
-    complete: bool  # False: more than these
+    complete: bool  # False: the ring was overwritten, any row may have changed, and keys is empty
 
 
 def number_for(numbers: Sequence[int]) -> int:
-    """The table's number: the highest that is free, the same at all workers, as all know these tables."""
+    """Returns a number for the table of lists: the highest that is free. All workers have the tables `numbers`, so they
+    choose the same one."""
     for number in range(lib.TUG_FLEET_TABLE - 1, -1, -1):
         if number not in numbers:
             return number
@@ -56,12 +57,12 @@ def _numbers_of(words: Floats) -> Keys:
 
 
 class Changes:
-    """The lists of all workers, of some tables."""
+    """The lists of changed keys of all workers."""
 
     def __init__(self, client: "Client", numbers: Sequence[int], worker: int, workers: int) -> None:
         self.worker, self.workers = worker, workers
         self._table = client.table(NAME, number=number_for(numbers), accessor="plain", dim=ROW, rule="sum")
-        self._mine: Dict[int, int] = {}  # rows of this worker's lists
+        self._mine: Dict[int, int] = {}  # rows that this worker ever wrote to its lists, by table
         self._lock = threading.Lock()
 
     @staticmethod
@@ -69,7 +70,8 @@ class Changes:
         return table << 48 | worker << 32
 
     def heads(self, table: int) -> List[List[int]]:
-        """For each worker's list: the rows that it has had, and is about to have."""
+        """Returns, for each worker's list, the rows that were ever written, and the rows including those being
+        written."""
         keys = [self._base(table, worker) for worker in range(self.workers)]
         heads: List[List[int]] = _numbers_of(self._table.pull(np.array(keys, np.uint64))[:, :8]).tolist()
         for worker, (had, will) in enumerate(heads):
@@ -83,7 +85,7 @@ class Changes:
         self._table.assign([self._base(table, self.worker)], row)
 
     def add(self, table: int, keys: Keys) -> None:
-        """This worker has pushed these."""
+        """Appends keys that this worker has changed to its list."""
         if len(keys) == 0:
             return
         with self._lock:
@@ -92,10 +94,10 @@ class Changes:
     def _add(self, table: int, keys: Keys) -> None:
         had = self._mine.get(table)
         if had is None:
-            had = self.heads(table)[self.worker][1]  # that of who had this place before
+            had = self.heads(table)[self.worker][1]  # continues the list of an earlier process with this rank
         n = -(-len(keys) // KEYS)
         rows = np.zeros((n, ROW), np.float32)
-        for i in range(n if n <= RING else 0):  # more than that nobody could read
+        for i in range(n if n <= RING else 0):  # of more rows than the ring holds, only the count is written
             some = keys[i * KEYS:(i + 1) * KEYS]
             rows[i, :4 * (len(some) + 1)] = _words_of([len(some), *some.tolist()])
         self._say(table, had, had + n)
@@ -107,7 +109,7 @@ class Changes:
         self._mine[table] = had + n
         self._say(table, had + n, had + n)
 
-    # When a worker leaves its batches (_rounds.py): a number, and 1 before it.
+    # The note of a worker that has stopped (_rounds.py): 1, then a number.
 
     def _note(self, said: Sequence[int]) -> None:
         row = np.zeros((1, ROW), np.float32)
@@ -115,24 +117,25 @@ class Changes:
         self._table.assign([LEFT + self.worker], row)
 
     def leave(self, number: int) -> None:
-        """This worker leaves, and says a number."""
+        """Marks this worker as stopped, with a number for the others."""
         self._note([1, number])
 
     def forget_leave(self) -> None:
-        """This worker is there again."""
+        """Removes the mark of leave()."""
         self._note([0, 0])
 
     def left(self) -> List[int]:
-        """The numbers of those that have left."""
+        """Returns the numbers of the workers that are marked as stopped."""
         keys = np.arange(LEFT, LEFT + self.workers, dtype=np.uint64)
         return [number for there, number in _numbers_of(self._table.pull(keys)[:, :8]).tolist() if there == 1]
 
     def reader(self, table: int, own: bool) -> "Reader":
-        """A reader of the lists of a table; `own`: also of this worker's."""
+        """Returns a reader of the workers' lists for a table. own: include this worker's list."""
         return Reader(self, table, [worker for worker in range(self.workers) if own or worker != self.worker])
 
     def rows(self, table: int, worker: int, begin: int, end: int) -> List[Keys]:
-        """Keys of rows of a list, if they are still there."""
+        """Returns the keys in rows `begin` to `end` of a worker's list. The caller checks afterwards that they were not
+        overwritten."""
         found: List[Keys] = []
         for first in range(begin, end, AT_ONCE):
             at = np.arange(first, min(first + AT_ONCE, end), dtype=np.uint64) % np.uint64(RING) + np.uint64(1)
@@ -142,25 +145,25 @@ class Changes:
 
 
 class Reader:
-    """Reads some workers' lists of a table, each key once."""
+    """Reads the lists of some workers for a table, from where it stopped the last time."""
 
     def __init__(self, changes: Changes, table: int, of: Sequence[int]) -> None:
         self._changes, self._table, self._of = changes, table, of
         self._read = [0] * changes.workers
 
     def skip(self) -> None:
-        """Passes over the keys that were listed so far."""
+        """Skips the keys that were listed so far."""
         self._read = [had for had, _ in self._changes.heads(self._table)]
 
     def read(self) -> Changed:
-        """Keys that were listed since the last time, each once."""
+        """Returns the keys that were listed since the last call, each once."""
         read, changes, found, complete = self._read, self._changes, [], True
         upto = [had for had, _ in changes.heads(self._table)]
         for worker in self._of:
             if upto[worker] - read[worker] <= RING:
                 found += changes.rows(self._table, worker, read[worker], upto[worker])
         heads = changes.heads(self._table)
-        for worker in self._of:  # what was overwritten meanwhile is not what it was
+        for worker in self._of:  # rows that were overwritten while they were read are not valid
             complete = complete and heads[worker][1] - read[worker] <= RING
         self._read = upto
         keys = np.unique(np.concatenate(found)) if found and complete else np.zeros(0, np.uint64)

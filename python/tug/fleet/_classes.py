@@ -1,7 +1,7 @@
 """Maps the names of Paddle's classes of servers, clients and tables to tug's.
 
-A server and a client are a FleetWrapper; a table is a FleetTable, and each class of tables makes one with the settings
-that it stands for. There is one kind of table, so a program cannot derive its own from them.
+The classes of servers and clients make a FleetWrapper. Each class of tables makes a FleetTable with the settings that
+the class stands for. tug has only one kind of table, so a program cannot derive classes of its own.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -25,15 +25,15 @@ def _refuse(name: str, why: str) -> NoReturn:
 
 
 class Table(Named):
-    """A table by its class: Class(number, name, settings, variables) is a FleetTable."""
+    """The base of the classes of tables: Class(number, name, settings, variables) returns a FleetTable."""
 
     holders: Tuple[str, ...] = ("Table", "tug.fleet")
-    settings = ""  # that it stands for
+    settings = ""  # the settings that the class stands for
     why = "is the base of tables: MemorySparseTable, MemoryDenseTable, SSDSparseTable, MemorySparseGeoTable"
 
     def __new__(cls, number: int, name: str, settings: str = "",
                 variables: Optional[Mapping[str, Any]] = None) -> Any:
-        """The table of this class."""
+        """Returns a FleetTable with the settings of this class."""
         if cls.why:
             _refuse(cls.__name__, cls.why)
         own = cls.settings.format(number=number)
@@ -45,63 +45,63 @@ class Table(Named):
 
 
 class MemorySparseTable(Table):
-    """Rows that come and go: accessor sparse, unless the settings say another one."""
+    """A table whose rows come and go: accessor SparseAccessor, unless the settings name another."""
 
     why = ""
 
     def __new__(cls, number: int, name: str, settings: str = "",
                 variables: Optional[Mapping[str, Any]] = None) -> Any:
-        """The table of this class."""
+        """Returns a FleetTable with the settings of this class."""
         if "accessor" not in settings:
             settings = "; ".join(one for one in ("accessor = SparseAccessor", settings) if one)
         return super().__new__(cls, number, name, settings, variables)
 
 
 class SSDSparseTable(MemorySparseTable):
-    """The same, and rows that are rarely used lie on disk."""
+    """A MemorySparseTable whose rarely used rows are kept on disk."""
 
     settings = "cold = table-{number}"
 
 
 class MemorySparseGeoTable(Table):
-    """Sums, for communicators of mode GEO."""
+    """A table of sums, for communicators of mode GEO."""
 
     settings, why = "accessor = merge", ""
 
 
 class MemoryDenseTable(Table):
-    """Variables that every worker has whole."""
+    """A table of dense variables, which every worker pulls as a whole."""
 
     why = ""
 
     def __new__(cls, number: int, name: str, settings: str = "",
                 variables: Optional[Mapping[str, Any]] = None) -> Any:
-        """The table of this class."""
+        """Returns a FleetTable with the settings of this class."""
         if not variables:
             _refuse(cls.__name__, "variables: a dense table has some, {name: shape} or {name: (shape, init)}")
         return super().__new__(cls, number, name, settings, variables)
 
 
 class BarrierTable(Table):
-    """None is made."""
+    """Raises UsageError with the replacement when it is called."""
 
     why = "barriers need no table: call FleetWrapper.barrier(table_id, trainer_id), whatever the table is"
 
 
 class GlobalStepTable(Table):
-    """None is made."""
+    """Raises UsageError with the replacement when it is called."""
 
     why = "steps need no table: call FleetWrapper.push_global_step(n)"
 
 
 class TensorTable(Table):
-    """None is made."""
+    """Raises UsageError with the replacement when it is called."""
 
     why = NEVER["TensorTable"]
 
 
 class GraphTable(Table):
-    """None is made."""
+    """Raises UsageError with the replacement when it is called."""
 
     why = NEVER["GraphTable"]
 
@@ -111,10 +111,10 @@ DenseTensorTable = TensorTable
 
 
 class _Side(Named):
-    """PSServer and PSClient: a FleetWrapper."""
+    """The base of PSServer and PSClient, which make a FleetWrapper."""
 
     def __new__(cls, *args: Any, **more: Any) -> Any:
-        """One."""
+        """Returns a FleetWrapper."""
         return FleetWrapper(*args, **more)
 
     def __init_subclass__(cls, **_more: Any) -> None:
@@ -123,15 +123,15 @@ class _Side(Named):
 
 
 class PSServer(_Side):
-    """FleetWrapper(): init_server and run_server are a server's."""
+    """Makes a FleetWrapper. A server calls its methods init_server and run_server."""
 
 
 class PSClient(_Side):
-    """FleetWrapper(): init_worker and what follows are a client's."""
+    """Makes a FleetWrapper. A client calls its method init_worker and those for rows and variables."""
 
 
 class Service(Named):
-    """The service of a server; there is one, and it has no settings."""
+    """The service of a server. Raises UsageError when it is called: tug has one service, without settings."""
 
     holders = ("Service", "tug.fleet")
 
@@ -144,7 +144,7 @@ class Service(Named):
 
 
 class Accessor(Named):
-    """The layout of a row."""
+    """The layout of a row. Raises UsageError when it is called: a table's settings name the accessor."""
 
     holders = ("Accessor", "tug.fleet")
 
@@ -165,7 +165,7 @@ TABLES: Dict[str, Type[Table]] = {
 
 
 class PSHost(Named):
-    """A server's address as Paddle's runtime hands it over."""
+    """A server's address, in the form that Paddle's runtime passes on."""
 
     holders = ("PSHost", "tug.fleet")
 
@@ -173,11 +173,11 @@ class PSHost(Named):
         self.ip, self.port, self.rank = ip, whole(port, "port", 0, 65535), whole(rank, "rank", 0, 4095)
 
     def serialize_to_string(self) -> str:
-        """HOST:PORT:RANK."""
+        """Returns the address as HOST:PORT:RANK."""
         return f"{self.ip}:{self.port}:{self.rank}"
 
     def serialize_to_uint64(self) -> int:
-        """Address, port and rank as one number."""
+        """Returns address, port and rank packed into one number."""
         try:
             address = int.from_bytes(socket.inet_aton(self.ip), "little")
         except OSError:
@@ -188,14 +188,14 @@ class PSHost(Named):
 
 
 class _Factory(Named):
-    """A class by its name."""
+    """The base of the factories, which look a class up by its name."""
 
     known: Tuple[str, ...] = ()
     why = _OWN_SIDE
 
     @classmethod
     def create(cls, name: Any = "") -> Any:
-        """The counterpart of the class of this name."""
+        """Returns the counterpart of Paddle's class of this name."""
         name = name or cls.known[0]
         if name not in cls.known:
             _refuse(f"{cls.__name__}.create: '{name}' is not one of {', '.join(cls.known)}", cls.why)
@@ -208,19 +208,19 @@ class _Factory(Named):
 
 
 class PSServerFactory(_Factory):
-    """PSServerFactory.create("BrpcPsServer")."""
+    """PSServerFactory.create("BrpcPsServer") returns a FleetWrapper."""
 
     holders, known = ("PSServerFactory",), SERVERS
 
 
 class PSClientFactory(_Factory):
-    """PSClientFactory.create("BrpcPsClient")."""
+    """PSClientFactory.create("BrpcPsClient") returns a FleetWrapper."""
 
     holders, known = ("PSClientFactory",), CLIENTS
 
 
 class TableManager(_Factory):
-    """Classes of tables by name."""
+    """TableManager.create("MemorySparseTable") returns the class of tables of this name."""
 
     holders, known, why = ("TableManager",), tuple(TABLES), OWN_TABLE
 

@@ -1,5 +1,5 @@
-"""The worker of a Communicator that sends by a client: fleet.client, or any other. Its tables are those that the
-client has made or found.
+"""The worker object of a Communicator that was given a client (fleet.client or another) instead of a FleetWrapper. Its
+tables are those that the client has made or found.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ClientWorker:
-    """A worker of a run, by its client."""
+    """Gives a Communicator the methods of FleetWrapper that it needs, on top of a client."""
 
     def __init__(self, client: "Client", said: Optional[Described] = None) -> None:
         self.client = client
@@ -35,15 +35,15 @@ class ClientWorker:
                 client.table(one.name, number=one.number, settings=one.settings)
 
     def worker_index(self) -> int:
-        """Its number among the workers."""
+        """Returns the worker's index among the workers."""
         return self.client.rank
 
     def worker_num(self) -> int:
-        """The number of workers."""
+        """Returns the number of workers."""
         return self.client.workers
 
     def table(self, table_id: int) -> "Table":
-        """One of the client's tables."""
+        """Returns the client's table of this number."""
         if table_id not in self._tables:
             names = self.client.table_names()
             if table_id not in names:
@@ -54,30 +54,30 @@ class ClientWorker:
         return self._tables[table_id]
 
     def changes(self) -> Changes:
-        """Lists of the rows that workers have pushed to tables of sums."""
+        """Returns the lists of the rows that workers have pushed to tables of sums."""
         if self._changes is None:
             self._changes = Changes(self.client, (), self.worker_index(), self.worker_num())
         return self._changes
 
     def is_of_sums(self, table_id: int) -> bool:
-        """Whether what is pushed to a table is added to it."""
+        """Returns whether the table is a table of sums, which adds pushed values to its rows."""
         table = self.table(table_id)
         if not math.isnan(table.learning().rate) or table.pull_width != table.push_width:
             return False
-        try:  # pushes of rules that do not add cannot be put into one
+        try:  # a communicator refuses to merge pushes to other tables
             self.client.communicator([table], queue=2, merge=2).close()
         except Error:
             return False
         return True
 
     def push_sparse_param(self, table_id: int, keys: ArrayLike, values: ArrayLike) -> None:
-        """Table.assign."""
+        """Sets the weights of the keys (Table.assign)."""
         self.table(table_id).assign(keys, values)
         if self.is_of_sums(table_id):
             self.changes().add(table_id, np.unique(keys_of(keys)))
 
     def note_communicator(self, stop: Callable[[], None]) -> None:
-        """It is stopped before the client leaves."""
+        """Registers the function that stops the communicator; the client calls it before it leaves."""
         self.client.before_close(stop)
 
     def __getattr__(self, name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Modes and settings of a Communicator: each of Paddle's is taken, or refused with the reason.
+"""Modes and settings of a Communicator. Each setting of Paddle's is accepted, or refused with the reason.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -11,7 +11,7 @@ from tug._errors import ArgumentTypeError, UsageError
 
 
 class DistributedMode:
-    """Paddle's numbers of modes."""
+    """The modes of a communicator, with Paddle's numbers."""
 
     SYNC = 0
     ASYNC = 1
@@ -19,10 +19,10 @@ class DistributedMode:
     GEO = 3
 
 
-MODES = ("SYNC", "ASYNC", "HALF_ASYNC", "GEO")  # by these numbers
-K_STEPS = 100  # Paddle's geo_sgd_need_push_nums
+MODES = ("SYNC", "ASYNC", "HALF_ASYNC", "GEO")  # the names of the modes, indexed by their numbers
+K_STEPS = 100  # the default of Paddle's geo_sgd_need_push_nums
 _PREFIX = "communicator_"
-# Settings that can only say what is so here: Paddle's default, and why.
+# Settings that accept only Paddle's default: the default, and why tug has no other value.
 _FIXED: Dict[str, Tuple[str, str]] = {
     "communicator_thread_pool_size": ("5", "requests need no threads: one thread sends to all servers at once"),
     "communicator_send_wait_times": ("5", "queued pushes are sent at once, and later ones are merged meanwhile"),
@@ -34,7 +34,8 @@ _FACTS = ("trainers", "trainer_id", "pserver_endpoints", "need_global_step", "ba
 
 
 class Settings(NamedTuple):
-    """The settings of a communicator; 0 and -1: not given."""
+    """The settings of a communicator. 0 (queue, merge) and -1 (trainers, trainer_id, servers) mean that none was
+    given."""
 
     queue: int = 0
     merge: int = 0
@@ -48,7 +49,8 @@ class Settings(NamedTuple):
     servers: int = -1
 
     def check(self, index: int, workers: int, servers: int) -> None:
-        """UsageError where the run is another one than was said."""
+        """Raises UsageError if the given numbers of workers or servers, or the worker's index, are not those of the
+        run."""
         for name, said, true in (("trainer_id", self.trainer_id, index), ("trainers", self.trainers, workers),
                                  ("pserver_endpoints", self.servers, servers)):
             if said not in (-1, true):
@@ -57,7 +59,7 @@ class Settings(NamedTuple):
 
 
 def mode_of(given: Any) -> str:
-    """Returns the name of a mode that is given by its name or its number."""
+    """Returns the name of a mode, which is given by name or by number."""
     if isinstance(given, int) and not isinstance(given, bool) and 0 <= given < len(MODES):
         return MODES[given]
     if not isinstance(given, (str, int)) or isinstance(given, bool):
@@ -77,7 +79,8 @@ def _whole(name: str, given: Any, low: int, high: int = 2 ** 31) -> int:
 
 
 def _said(kwargs: Optional[Mapping[str, Any]], envs: Optional[Mapping[str, Any]]) -> Dict[str, Any]:
-    """All given settings by name: `envs` before the environment's FLAGS_."""
+    """Returns all given settings by name. `envs` takes precedence over kwargs, and kwargs over FLAGS_ variables of the
+    environment."""
     for what, given in (("kwargs", kwargs), ("envs", envs)):
         if given is not None and not isinstance(given, Mapping):
             raise ArgumentTypeError(f"{what}: must be a dict, not {kind_of(given)}")
@@ -104,7 +107,7 @@ def _facts(said: Mapping[str, Any]) -> Dict[str, int]:
 
 
 def settings_of(mode: str, kwargs: Optional[Mapping[str, Any]], envs: Optional[Mapping[str, Any]]) -> Settings:
-    """The settings that kwargs, envs and FLAGS_ variables give."""
+    """Returns the settings that kwargs, envs and FLAGS_ variables give for a mode."""
     said = _said(kwargs, envs)
     for name, (default, why) in _FIXED.items():
         if name in said and str(said[name]) != default:

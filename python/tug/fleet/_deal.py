@@ -1,6 +1,7 @@
-"""global_shuffle: lines travel between workers, by way of a table that is empty before and afterwards.
+"""Exchanges lines between workers for global_shuffle, through a table that is empty before and afterwards.
 
-Each worker writes what is another's as rows of 16-bit words in floats, and takes what the others wrote for it.
+Each worker draws a target worker for each of its lines and writes the lines for each target as rows, which hold a
+16-bit word in each float. Then each worker reads the rows that are meant for it.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -16,9 +17,9 @@ from tug.fleet._exchange import shown
 if TYPE_CHECKING:
     from tug.fleet._fleet import Fleet
 
-TABLE = 4  # its number
-ROW = 1024  # floats, two bytes each
-AT_ONCE = 2048  # rows of a request
+TABLE = 4 # the table's number
+ROW = 1024 # floats of a row, each of which holds two bytes
+AT_ONCE = 2048  # the most rows of one request
 
 
 def _packed(lines: Sequence[bytes]) -> npt.NDArray[np.float32]:
@@ -38,8 +39,8 @@ def _keys(source: int, target: int, first: int, n: int) -> npt.NDArray[np.uint64
 
 
 def deal(fleet: "Fleet", lines: Sequence[bytes], seed: int) -> List[bytes]:
-    """This worker's part of all workers' lines, each of which falls to any worker with the same chance. All call
-    it."""
+    """Returns this worker's part of all workers' lines. Each line goes to a random worker, all with the same
+    probability. All workers call it."""
     me, n = fleet.worker_index(), fleet.worker_num()
     table = fleet.client.table("fleet_shuffle", number=TABLE, accessor="plain", dim=ROW, rule="sum")
     target = np.random.default_rng([seed, me]).integers(0, n, len(lines))

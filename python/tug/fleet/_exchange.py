@@ -1,6 +1,6 @@
-"""Exchanges values between all workers, by the library's exchange (tug/fleet.h, tug_fleet_all_gather).
+"""Exchanges values between all workers with the library's tug_fleet_all_gather (tug/fleet.h).
 
-A value goes as JSON. Nothing that could be executed travels, and numbers arrive as they were sent.
+A value is sent as JSON, so that a receiver never executes what it receives; numbers arrive unchanged.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from tug._client import Client
     from tug.fleet.role_maker import RoleMaker
 
-CALL_BYTES = 16  # for the name of a call
-SAID_MAX = 1 << 24  # bytes of one worker's value
-SHOWN_MAX = 1000  # characters of another process's value in an error
-NUMBERS = re.compile(r"[<>=|]?[iufb][0-9]{1,2}", re.ASCII)  # types of arrays, as numpy writes them
+CALL_BYTES = 16  # the field for a call's name in the first message, padded with spaces
+SAID_MAX = 1 << 24  # the most bytes of one worker's value
+SHOWN_MAX = 1000  # the most characters of another process's value that an error message quotes
+NUMBERS = re.compile(r"[<>=|]?[iufb][0-9]{1,2}", re.ASCII)  # accepted types of arrays, as numpy names them
 REDUCTIONS: Dict[str, Any] = {"sum": np.sum, "max": np.max, "min": np.min}
 
 
@@ -39,7 +39,7 @@ def _plain(value: Any) -> Any:
 
 
 def said_of(value: Any) -> bytes:
-    """A value as text."""
+    """Returns a value as JSON. Raises ArgumentTypeError if it has no JSON, UsageError if it is too long."""
     try:
         said = json.dumps(_plain(value)).encode()
     except (TypeError, ValueError, RecursionError) as error:
@@ -50,21 +50,21 @@ def said_of(value: Any) -> bytes:
 
 
 def shown(value: Any) -> str:
-    """Another process's text for an error: one line, without control characters, and shortened."""
+    """Returns a value of another process for an error message: one line, without control characters, and shortened."""
     text = value if isinstance(value, str) else repr(value)
     cut = text if len(text) <= SHOWN_MAX else text[:SHOWN_MAX] + "..."
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in cut)
 
 
 def texts_of(said: Any, who: str) -> List[str]:
-    """A list of texts that another process has said."""
+    """Returns `said`, a value from the process `who`, if it is a list of texts; else raises DataError."""
     if not isinstance(said, list) or not all(isinstance(one, str) and _is_text(one) for one in said):
         raise DataError(f"the answer of {who} is not a list of names: {shown(said)}")
     return said
 
 
 def paths_of(said: Any, who: str) -> List[str]:
-    """Files on this machine that another process has named: absolute paths, and nothing that lies elsewhere."""
+    """Returns `said`, a value from the process `who`, if it is a list of absolute paths; else raises DataError."""
     paths = texts_of(said, who)
     for one in paths:
         if not os.path.isabs(one) or "\0" in one:
@@ -80,11 +80,11 @@ def _is_text(one: str) -> bool:
 
 
 def value_of(said: bytes, who: str) -> Any:
-    """The other way: `said` comes from another process."""
+    """Returns the value of a JSON text that the process `who` has sent. Raises DataError if it is damaged."""
     try:
         value = json.loads(said)
         if isinstance(value, dict) and set(value) == {"array", "dtype"}:
-            if NUMBERS.fullmatch(value["dtype"]) is None:  # numpy evaluates some others
+            if NUMBERS.fullmatch(value["dtype"]) is None:  # numpy evaluates some other type names as code
                 raise ValueError(f"an array of {shown(value['dtype'])}")
             return np.asarray(value["array"], np.dtype(value["dtype"]))
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
@@ -96,7 +96,8 @@ def _reduced(said: List[npt.NDArray[Any]], mode: str) -> npt.NDArray[Any]:
     dtype = np.result_type(*said)
     if any(one.dtype.kind == "f" for one in said):
         return np.asarray(REDUCTIONS[mode](np.stack(said), axis=0))
-    # Python's integers are unbounded: a value beyond the arrays' type is an error and does not wrap.
+    # Computes with Python's unbounded integers, so that a result beyond the arrays' type raises an error and does not
+    # wrap.
     whole = np.asarray(REDUCTIONS[mode](np.stack([one.astype(object) for one in said]), axis=0), object)
     to = dtype if all(one.dtype == dtype for one in said) and dtype.kind != "b" else np.dtype(np.int64)
     limits = np.iinfo(to)
@@ -107,7 +108,7 @@ def _reduced(said: List[npt.NDArray[Any]], mode: str) -> npt.NDArray[Any]:
 
 
 class Exchange(OwnedHandle):
-    """This worker's place in it. One thread at a time uses it, and closes it before the client."""
+    """A worker's access to the exchange. Only one thread at a time may use it. Close it before the client."""
 
     def __init__(self, client: "Client", roles: "RoleMaker") -> None:
         self.client = client
@@ -127,7 +128,8 @@ class Exchange(OwnedHandle):
         return [bytes(out[i * n:(i + 1) * n]) for i in range(self.workers)]
 
     def gather(self, value: Any, call: str = "all_gather") -> List[Any]:
-        """The values of all workers, by their indexes. All call it, for the same call."""
+        """Returns the values of all workers, ordered by worker index. All workers call it, with the same name `call`:
+        different names raise UsageError."""
         said = said_of(value)
         heads = self._all(len(said).to_bytes(8, "little") + call.encode().ljust(CALL_BYTES))
         calls = sorted({one[8:].decode(errors="replace").strip() for one in heads})
@@ -142,7 +144,8 @@ class Exchange(OwnedHandle):
         return [value_of(one[:size], f"worker {i}") for i, (one, size) in enumerate(zip(found, sizes))]
 
     def reduce(self, value: Any, mode: str) -> Any:
-        """The sum, maximum or minimum of all workers' numbers, or arrays of one shape. All call it."""
+        """Returns the sum, maximum or minimum ("sum", "max", "min") of all workers' numbers, or of their arrays of one
+        shape. All workers call it."""
         if mode not in REDUCTIONS:
             raise UsageError(f"mode: '{mode}' is not one of {', '.join(REDUCTIONS)}")
         given = np.asarray(value)

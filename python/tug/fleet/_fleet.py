@@ -1,7 +1,8 @@
 """A run with the calls of Paddle's fleet: roles, servers, workers, barriers, saves.
 
-A server's process runs the library's server. Server 0 loads what init_server names and then opens the run by a
-row of the table `fleet_gate` (_gate.py); workers wait for it, so that none trains on rows that are not there yet.
+A server's process runs the library's server. Server 0 checks the save that init_server names and then opens the run by
+a note in the table `fleet_gate` (_gate.py). Workers wait for this note, so that none trains before the initial rows are
+known.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -30,7 +31,7 @@ from tug.fleet._others import MODES, Others
 from tug.fleet.role_maker import COLLECTIVE, PaddleCloudRoleMaker, RoleMaker
 from tug.fleet.strategy import DistributedStrategy, strategy_of
 
-HOME = re.compile(r"tug-fleet-[0-9]+-\w{8}", re.ASCII)  # what the first worker's directory is called
+HOME = re.compile(r"tug-fleet-[0-9]+-\w{8}", re.ASCII)  # the name of the directory of worker 0's saves
 
 
 class Util(Named):
@@ -59,8 +60,9 @@ class Util(Named):
         self._exchange(comm_world).client.barrier()
 
     def get_file_shard(self, files: Sequence[str]) -> List[str]:
-        """This worker's part of the files: neighbours, and the first workers have one more where they do not
-        divide evenly. The files are sorted first, so that lists in different orders are shared the same way."""
+        """Returns this worker's part of the files: a contiguous part of the sorted list, so that workers whose lists
+        have different orders agree. If the number of files is not a multiple of the number of workers, the first
+        workers get one more."""
         if isinstance(files, (str, bytes)):
             raise UsageError("files: must be a list of paths")
         twice = sorted({f for f in files if list(files).count(f) > 1})
@@ -89,12 +91,12 @@ class Fleet(Named, Others):
         self._strategy = DistributedStrategy()
         self._client: Optional[Client] = None
         self._exchange: Optional[Exchange] = None
-        self._home: Optional[str] = None  # of the first worker, and whose process that is
-        self._home_of = 0
+        self._home: Optional[str] = None  # worker 0's directory of saves; None at the others
+        self._home_of = 0 # the process id of the worker that made it
         self._begins: Optional[Begins] = None
-        self._home_path = ""  # where the first worker has its saves
+        self._home_path = ""  # the path of worker 0's directory of saves, known to all workers
         self._asked = Asked()
-        self._optimizer: Any = None  # of distributed_optimizer
+        self._optimizer: Any = None  # the result of the last distributed_optimizer
 
     def __getattr__(self, name: str) -> Any:
         """Returns classes such as fleet.DistributedStrategy, since Paddle 2's fleet is a module."""
@@ -107,8 +109,8 @@ class Fleet(Named, Others):
 
     def init(self, role_maker: Optional[RoleMaker] = None, is_collective: bool = False,
              strategy: Any = None) -> None:
-        """Finds out who this process is. As the scheduler (tug launch starts the script in that role, too) it is
-        one until the run has ended, and exits."""
+        """Finds the role of this process. A process that is the scheduler (tug launch starts the script in that role,
+        too) serves until the run has ended, and exits."""
         if is_collective:
             raise UsageError(COLLECTIVE)
         if self._client is not None:
@@ -127,7 +129,7 @@ class Fleet(Named, Others):
 
     @property
     def roles(self) -> RoleMaker:
-        """Returns the role maker."""
+        """The role maker that init() was given, or the default one."""
         if self._roles is None:
             raise UsageError("fleet.init(role_maker) comes first")
         return self._roles
@@ -161,17 +163,18 @@ class Fleet(Named, Others):
         return self.roles.server_num()
 
     def worker_endpoints(self, to_string: bool = False) -> Union[str, List[str]]:
-        """Returns HOST:PORT of the workers, if PADDLE_TRAINER_ENDPOINTS names them."""
+        """Returns the workers as HOST:PORT, if PADDLE_TRAINER_ENDPOINTS names them. to_string: as one text with
+        commas."""
         found = self.roles.get_trainer_endpoints()
         return ",".join(found) if to_string else found
 
     def server_endpoints(self, to_string: bool = False) -> Union[str, List[str]]:
-        """HOST:PORT of the servers."""
+        """Returns the servers as HOST:PORT. to_string: as one text with commas."""
         found = self.roles.get_pserver_endpoints()
         return ",".join(found) if to_string else found
 
     def node_num(self) -> int:
-        """The number of machines that the endpoints name."""
+        """Returns the number of machines that the endpoints name."""
         return self.roles.node_num()
 
     def is_coordinator(self) -> bool:
@@ -180,19 +183,20 @@ class Fleet(Named, Others):
 
     @property
     def strategy(self) -> DistributedStrategy:
-        """The strategy that distributed_optimizer, or init, was given."""
+        """The strategy that was given to distributed_optimizer, or else to init."""
         return self._strategy
 
     def is_begun(self) -> bool:
-        """Whether init was called and stop_worker was not: then the rows are on the fleet's servers."""
+        """Returns whether init was called and stop_worker was not. In this state rows are on the servers of the run."""
         return self._begun
 
     def in_run(self) -> bool:
-        """Whether this process is a worker between init_worker and stop_worker."""
+        """Returns whether this process is a worker between init_worker and stop_worker."""
         return self._client is not None
 
     def distributed_optimizer(self, optimizer: Any, strategy: Any = None) -> Any:
-        """Returns the optimizer that minimizes a loss on the servers. A strategy given here counts, not init's."""
+        """Returns an optimizer that minimizes a loss on the servers. A strategy that is given here replaces the one of
+        init."""
         from tug.fleet.optimizer import DistributedOptimizer
         made = DistributedOptimizer(optimizer, strategy or self._strategy)
         self._strategy, self._optimizer = made.strategy, made
@@ -229,9 +233,9 @@ class Fleet(Named, Others):
                              f"{self.roles.place.rank}: ask fleet.is_{role}() first")
 
     def init_server(self, dirname: Optional[Path] = None, var_names: Optional[Sequence[str]] = None) -> None:
-        """Loads the run's initial tables, or the named ones (features, dense), from a
-        save of save_persistables or `tug train`. Server 0 tells the workers in run_server; the first of them loads
-        it, and has to see it."""
+        """Makes the run begin with a save of save_persistables or `tug train`: with all its tables, or with those in
+        var_names ("features", "dense"). Server 0 tells the workers in run_server; worker 0 loads the save, so it must
+        be able to read `dirname`."""
         self._only("server", "init_server")
         if dirname is None:
             if var_names:
@@ -260,7 +264,7 @@ class Fleet(Named, Others):
 
     @staticmethod
     def _look_at(begins: Begins) -> None:
-        """Raises an error if the directory is not a save, or is the save of another net than this program's."""
+        """Raises an error if the directory is not a save, or is a save of another net than this program's."""
         net = _program.default_main_program().net
         if net is not None and begins.tables is None:
             net.open_save(begins.directory).close()
@@ -270,8 +274,8 @@ class Fleet(Named, Others):
     # Workers.
 
     def init_worker(self, scopes: Any = None) -> None:
-        """Joins the run, and waits until the servers have the initial rows."""
-        del scopes  # variables of a program live on the servers
+        """Joins the run, and waits until server 0 has opened it."""
+        del scopes  # the variables of a program are on the servers
         self._only("worker", "init_worker")
         if self._client is not None:
             raise UsageError("fleet.init_worker: was called already")
@@ -298,7 +302,8 @@ class Fleet(Named, Others):
             self._home, self._home_of = _disk.of_process("fleet"), os.getpid()
             self._home_path = self._home
         self._told_home(self._exchange.gather(os.path.basename(self._home_path))[0])
-        # Rows of features are found by the names of slots: other names are other rows, which a save knows nothing of.
+        # Rows of features are found by the names of slots: workers with other names would train other rows, which a
+        # save would not have.
         self.agree("nets", [] if net is None else sorted(f"{one.name} ({one.kind})" for one in [*net.slots, net.label]))
 
     def agree(self, what: str, slots: Any) -> None:
@@ -311,7 +316,7 @@ class Fleet(Named, Others):
                                  "all have to declare the same")
 
     def _told_home(self, name: Any) -> None:
-        # The first worker keeps to its own. From another process only a name is accepted, never a path.
+        # Worker 0 uses its own path. From another process only a directory's name is accepted, never a path.
         if not self.is_first_worker():
             if not isinstance(name, str) or HOME.fullmatch(name) is None:
                 raise DataError(f"worker 0 says that its saves are in '{shown(name)}', which is not the name of such a "
@@ -319,8 +324,8 @@ class Fleet(Named, Others):
             self._home_path = os.path.join(tempfile.gettempdir(), name)
 
     def saves(self, generation: int) -> str:
-        """The directory of a net's model on the first worker's machine. Others read there only what is this
-        user's own."""
+        """Returns the directory of a net's model on worker 0's machine. The other workers raise DataError unless it is
+        a private directory of this user."""
         if not self.is_first_worker():
             try:
                 s = os.lstat(self._home_path)
@@ -332,31 +337,31 @@ class Fleet(Named, Others):
         return self.own_save(generation)
 
     def own_save(self, generation: int) -> str:
-        """Like the function above, for a directory that only worker 0 reads."""
+        """Returns the same directory without these checks, for worker 0."""
         return os.path.join(self._home_path, f"model-{generation}")
 
     def options(self, generation: int) -> Dict[str, Any]:
-        """The options that the fleet adds to a net's model."""
+        """Returns the options that the fleet adds to those of a net's model."""
         if not self.in_run():
             return {}
         mode = self._strategy.mode
         found: Dict[str, Any] = {"mode": mode}
         if mode == "sync":
-            found["reduce"] = "mean"  # as Paddle does
+            found["reduce"] = "mean"  # as in Paddle, workers' gradients are averaged
         if self.is_first_worker():
             found.update(out=self.saves(generation), keep=1)
         return found
 
     @property
     def client(self) -> Client:
-        """This worker's client, from init_worker on."""
+        """This worker's client, between init_worker and stop_worker."""
         if self._client is None:
             raise UsageError("this process is in no run: fleet.init_worker() comes first")
         return self._client
 
     @property
     def exchange(self) -> Exchange:
-        """The exchange of values between workers, from init_worker on."""
+        """The exchange of values between workers, between init_worker and stop_worker."""
         if self._exchange is None:
             raise UsageError("this process is in no run: fleet.init_worker() comes first")
         return self._exchange
@@ -387,9 +392,9 @@ class Fleet(Named, Others):
         return net
 
     def save_persistables(self, executor: Any, dirname: Path, main_program: Any = None, mode: int = 0) -> Optional[str]:
-        """The first worker writes the model into `dirname`, in place of one that is there; where it is. Others return
-        at once; a save that only they asked for is an error of stop_worker. Modes 1 to 3, of rows that come and go, are
-        of tables of the program's own."""
+        """On worker 0, writes the model into `dirname`, replaces a model that is there, and returns its path. On other
+        workers, returns None at once; if only other workers ask for a save, stop_worker raises an error. mode: only 0,
+        because modes 1 to 3 are for tables whose rows come and go (save_one_table)."""
         from tug.fleet.io import save_net
         del executor, main_program
         _check_mode(mode)
@@ -406,27 +411,27 @@ class Fleet(Named, Others):
         _check_mode(mode)
         net = self._net()
         save = os.path.abspath(os.fspath(path))
-        net.open_save(save).close()  # says that it is none, or of another net
+        net.open_save(save).close()  # raises if it is not a save, or a save of another net
         self.client.barrier()
         net.begin_with(save)
 
     def settle_saves(self) -> None:
-        """Raises UsageError if a worker is known to have requested a save that worker 0 did not write."""
+        """Raises UsageError if a worker has asked for a save that worker 0 did not write, as far as this worker knows
+        by now."""
         try:
             self._asked.settle(self.client, self.worker_index(), self.worker_num())
-        except SystemFailure:  # the run has ended: a caller without an answer finds that out
+        except SystemFailure:  # the run has ended; only worker 0 may leave without an answer
             if not self.is_first_worker():
                 raise
 
     def stop_worker(self) -> None:
-        """Leaves the run. Servers end when the last worker has left; the first worker,
-        which keeps the model that others measure by, returns then. UsageError, when it has left: a save that only
-        others than the first worker asked for is not
-        there."""
+        """Leaves the run. Servers end when the last worker has left. Worker 0 returns only then, because it keeps the
+        model that the others evaluate. Raises UsageError, after leaving, if workers other than worker 0 asked for a
+        save that worker 0 did not write."""
         missed: Optional[Error] = None
         try:
             self.settle_saves()
-        except Error as error:  # perhaps only that the run has ended, which leaving tells of
+        except Error as error:  # if the run has ended, _leave() raises, too
             missed = error
         self._leave()
         if missed is not None:
@@ -443,7 +448,7 @@ class Fleet(Named, Others):
         try:
             guest: Optional[Client] = None
             if self._home is not None and client.workers > 1 and os.listdir(self._home):
-                with contextlib.suppress(Error):  # the run has ended
+                with contextlib.suppress(Error):  # the call fails if the run has ended
                     guest = connect(guest=True)
             client.close()
             if guest is not None:
@@ -480,7 +485,7 @@ def _scheduler(roles: RoleMaker) -> str:
 fleet = Fleet()
 
 
-@at_exit  # behind the next one
+@at_exit  # runs after the next one
 def _drop_home() -> Optional[str]:
     fleet.drop_home()
     return None
@@ -493,7 +498,7 @@ def _without_stop_worker() -> Optional[str]:
         return None
     try:
         fleet.stop_worker()
-    except ForkedError:  # the process that this one was forked off is the worker
+    except ForkedError:  # this process was forked from the worker and is not in the run itself
         return None
     except Error as error:
         return f"tug.fleet: {error}"

@@ -1,8 +1,8 @@
-"""The gate of a run: server 0 opens it by a note, which says what the run begins with; workers wait for it. In the
-same table each worker may leave a note when it leaves (_asked.py).
+"""The gate of a run, at which workers wait until server 0 opens it. Server 0 opens it by writing a note that names the
+save which the run begins with. In the same table each worker may leave a note when it leaves (_asked.py).
 
-A note is rows: the first float of the first one is 1 when it is there, the second says how many bytes of JSON are in
-the rows behind it, two a float.
+A note is a head row and rows of JSON behind it. The head's first float is 1 once the note is complete, the second is
+the number of JSON bytes. The rows hold two bytes in each float.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -22,16 +22,17 @@ if TYPE_CHECKING:
     from tug._client import Client
     from tug._table import Table
 
-GATE = 3  # the number of its table
-ROW = 1024  # floats
-NOTE_MAX = 16 << 10  # of the gate
-LEFT_MAX = 1 << 20  # of a worker's note
-WORKERS_NOTES = 1 << 32  # the key of worker 0's; each has as many keys
-LOOK_SECONDS = 0.02  # between two looks
+GATE = 3  # the number of the table of notes
+ROW = 1024 # floats of a row
+NOTE_MAX = 16 << 10  # the most bytes of the gate's note
+LEFT_MAX = 1 << 20  # the most bytes of a worker's note
+WORKERS_NOTES = 1 << 32  # the key of worker 0's note; the notes of workers lie this many keys apart
+LOOK_SECONDS = 0.02  # the interval between two pulls while waiting
 
 
 class Begins(NamedTuple):
-    """A run's start: a save, or some of its tables ("sparse,dense"); None: all."""
+    """What a run begins with: the directory of a save, and the tables to load from it ("sparse,dense"); None: all
+    tables."""
 
     directory: str
     tables: Optional[str]
@@ -42,7 +43,7 @@ def _table(client: "Client") -> "Table":
 
 
 def _write(table: "Table", key: int, said: bytes) -> None:
-    """It appears when it is complete."""
+    """Writes a note. The head is written last, so that readers see only complete notes."""
     if said:
         padded = said + b"\0" * (-len(said) % (2 * ROW))
         rows = np.frombuffer(padded, "<u2").astype(np.float32).reshape(-1, ROW)
@@ -53,7 +54,8 @@ def _write(table: "Table", key: int, said: bytes) -> None:
 
 
 def _read(table: "Table", key: int, size: float, most: int, who: str) -> Any:
-    """The value of a note whose first row says that it has `size` bytes."""
+    """Returns the value of a note of `who` whose head says that it has `size` bytes. Raises DataError if it is
+    damaged."""
     if not 0 < size <= most or size != int(size):
         raise DataError(f"{who} has left a note of {size:.3g} bytes, and can have {most}")
     n = int(size)
@@ -64,7 +66,7 @@ def _read(table: "Table", key: int, size: float, most: int, who: str) -> Any:
 
 
 def open_gate(client: "Client", begins: Optional[Begins]) -> None:
-    """Workers go on from here."""
+    """Opens the gate: from now on workers go on. `begins` is what they begin with; None: with empty tables."""
     said = b"" if begins is None else said_of(list(begins))
     if len(said) > NOTE_MAX:
         raise DataError(f"init_server: the path is longer than {NOTE_MAX} bytes")
@@ -83,7 +85,7 @@ def _begins(table: "Table", size: float) -> Optional[Begins]:
 
 
 def leave_note(client: "Client", worker: int, value: Any) -> None:
-    """The data of this worker that others may read after it has left."""
+    """Leaves a value that other workers can read after this one has left the run."""
     said = said_of(value)
     if len(said) > LEFT_MAX:
         raise DataError(f"the note of worker {worker} is longer than {LEFT_MAX} bytes")
@@ -91,7 +93,7 @@ def leave_note(client: "Client", worker: int, value: Any) -> None:
 
 
 def notes_left(client: "Client", workers: Sequence[int]) -> Dict[int, Any]:
-    """The notes that these workers have left so far."""
+    """Returns the notes that these workers have left so far, by worker."""
     table = _table(client)
     heads = table.pull(np.array([WORKERS_NOTES * (one + 1) for one in workers], np.uint64))
     return {one: _read(table, WORKERS_NOTES * (one + 1), float(head[1]), LEFT_MAX, f"worker {one}")
@@ -99,9 +101,9 @@ def notes_left(client: "Client", workers: Sequence[int]) -> Dict[int, Any]:
 
 
 def wait_for_end(guest: "Client") -> None:
-    """Waits until the last worker has left, at most wait_seconds; closes the client."""
+    """Waits, at most wait_seconds, until the last worker has left and the cluster ends; then closes the client."""
     end = time.monotonic() + guest.wait_seconds
-    with contextlib.suppress(Error):  # there is no cluster any more
+    with contextlib.suppress(Error):  # a call fails once the cluster has ended
         table = _table(guest)
         while time.monotonic() < end:
             table.pull([0])
@@ -111,7 +113,7 @@ def wait_for_end(guest: "Client") -> None:
 
 
 def wait_at_gate(client: "Client") -> Optional[Begins]:
-    """Waits until the gate is open, and returns how the run begins."""
+    """Waits until the gate is open. Returns what the run begins with; None: with empty tables."""
     table, end = _table(client), time.monotonic() + client.wait_seconds
     while True:
         head = table.pull([0])[0]

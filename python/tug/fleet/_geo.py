@@ -1,12 +1,14 @@
-"""GEO: a worker trains its own copy of a table's rows, and every so many batches workers bring together what they have
-changed (Paddle: GeoCommunicator). The table is one of sums. Paddle's formulas, with T workers:
+"""Mode GEO (Paddle's GeoCommunicator): each worker trains its own copy of a table's rows. After every k_steps pushes a
+worker sends its changes to the servers and takes the changes of the others. The servers' table adds up what is pushed.
+Paddle's formulas, with T workers:
 
     latest                                 what this worker trains
     old                                    what it had from the servers, and told them
     delta = (latest - old) / T             pushed; old += delta
     latest += server - old; old = server   of rows that workers have pushed meanwhile
 
-The copies are tables of a cluster inside this process: C keeps them. A row is fetched when it is first asked for.
+The copies are tables of a cluster inside this process, so that C holds them. A row is fetched from the servers when it
+is first used.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -23,8 +25,8 @@ if TYPE_CHECKING:
     from tug._table import Table
     from tug.fleet._changes import Changes
 
-AT_ONCE = 1 << 16  # rows of a request
-TOUCHED_MAX = 1 << 20  # keys that are noted before each is noted once
+AT_ONCE = 1 << 16  # the most rows of one request
+TOUCHED_MAX = 1 << 20  # the length of the list of changed keys at which repeated keys are removed
 
 
 class Copy:
@@ -33,16 +35,16 @@ class Copy:
     def __init__(self, table: "Table", home: Client, changes: "Changes", workers: int) -> None:
         self.table, self.workers, self._changes = table, workers, changes
         self._width = width = table.pull_width
-        # Behind a row of `latest` is 1 where it is there.
+        # The last float of a row of `latest` is 1 if the row was fetched.
         self._latest = home.table(f"latest_{table.number}", accessor="plain", dim=width + 1, rule="sum")
         self._old = home.table(f"old_{table.number}", accessor="plain", dim=width, rule="sum")
         self._known: List[Keys] = []
-        self._touched: List[Keys] = []  # keys that were added to; some repeat
+        self._touched: List[Keys] = []  # keys changed since the last exchange; some repeat
         self._n_touched = 0
-        self._last = np.zeros(0, np.uint64)  # keys that were pulled last, which a program mostly sends next
-        self.sends = 0  # since the last exchange
+        self._last = np.zeros(0, np.uint64)  # the keys of the last pull, which a program mostly pushes to next
+        self.sends = 0  # pushes since the last exchange
         self._others = changes.reader(table.number, False)
-        self._others.skip()  # rows are fetched from now on
+        self._others.skip()  # earlier changes are in the rows when they are fetched
 
     def _pulled(self, keys: Keys) -> Floats:
         rows = self._latest.pull(keys)
@@ -62,14 +64,14 @@ class Copy:
         return rows
 
     def pull(self, keys: Any) -> Floats:
-        """Rows as this worker has them."""
+        """Returns this worker's copies of the rows, and fetches those that it does not have yet."""
         k = keys_of(keys)
         rows = self._pulled(k.ravel())[:, :self._width]
         self._last = k.ravel().copy()
         return np.ascontiguousarray(rows).reshape(k.shape + (self._width,))
 
     def add(self, keys: Any, values: Any) -> None:
-        """Adds to this worker's rows; keys that repeat are added up."""
+        """Adds values to this worker's copies of the rows; values of a repeated key are added up."""
         k = keys_of(keys)
         v = floats_of(values, k.shape + (self._width,), "values").reshape(-1, self._width)
         k = k.ravel()
@@ -83,13 +85,13 @@ class Copy:
         self.sends += 1
 
     def _all_touched(self) -> Keys:
-        """Each key once."""
+        """Returns the changed keys, each once."""
         touched = np.unique(np.concatenate(self._touched)) if self._touched else np.zeros(0, np.uint64)
         self._touched, self._n_touched = [touched], 0
         return touched
 
     def assign(self, keys: Keys, values: Floats) -> None:
-        """Rows that the servers and this worker have from now on."""
+        """Sets rows on the servers and in this worker's copy."""
         self.table.assign(keys, values)
         self._pulled(keys)
         self._old.assign(keys, values)
@@ -97,7 +99,7 @@ class Copy:
         self._changes.add(self.table.number, keys)
 
     def exchange(self) -> None:
-        """Tells the servers what this worker has changed, and takes what others have."""
+        """Pushes this worker's changes to the servers, and takes over the changes of other workers."""
         touched = self._all_touched()
         for first in range(0, len(touched), AT_ONCE):
             some = touched[first:first + AT_ONCE]
@@ -118,14 +120,15 @@ class Copy:
         keys = changed.keys if changed.complete else known
         for first in range(0, len(keys), AT_ONCE):
             some = keys[first:first + AT_ONCE]
-            some = some[self._latest.pull(some)[:, self._width] != 0]  # others are fetched when they are asked for
+            # rows without a copy are fetched when they are used
+            some = some[self._latest.pull(some)[:, self._width] != 0]
             server, old = self.table.pull(some), self._old.pull(some)
             self._latest.push(some, np.hstack([server - old, np.zeros((len(some), 1), np.float32)]))
             self._old.assign(some, server)
 
 
 class DenseCopy:
-    """A worker's own dense variables: the arrays that its program trains."""
+    """A worker's copy of dense variables: the arrays that its program trains."""
 
     def __init__(self, pull: Any, push: Any, arrays: Dict[str, Floats], workers: int) -> None:
         self._pull, self._push, self.arrays, self.workers = pull, push, arrays, workers
@@ -134,7 +137,7 @@ class DenseCopy:
             array[...] = self._old[name]
 
     def exchange(self) -> None:
-        """The same formulas, of whole arrays."""
+        """Does what Copy.exchange does, for whole arrays."""
         delta = {name: (array - self._old[name]) / np.float32(self.workers) for name, array in self.arrays.items()}
         self._push(delta)
         old = {name: self._old[name] + one for name, one in delta.items()}
@@ -144,12 +147,13 @@ class DenseCopy:
 
 
 class Geo:
-    """All copies of a worker. Any thread may use it."""
+    """All copies of a worker, by the tables' numbers. Any thread may use it."""
 
     def __init__(self, tables: Dict[int, "Table"], changes: "Changes", workers: int, k_steps: int,
                  wait_seconds: float) -> None:
         self._home = local(wait_seconds=wait_seconds)
-        _open.discard(self._home)  # at the program's end the worker's client needs it to exchange what is left
+        # not closed at exit with the other clients: the worker's client closes later and still needs the copies
+        _open.discard(self._home)
         self._lock = threading.RLock()
         self.k_steps = k_steps
         self.dense: List[DenseCopy] = []
@@ -160,12 +164,13 @@ class Geo:
             raise
 
     def pull(self, number: int, keys: Any) -> Floats:
-        """This worker's rows."""
+        """Returns this worker's copies of a table's rows."""
         with self._lock:
             return self._copies[number].pull(keys)
 
     def add(self, number: int, keys: Any, values: Any) -> None:
-        """Adds to them, and exchanges every k_steps calls."""
+        """Adds to this worker's copies, and exchanges after every k_steps calls. The first table's exchange includes
+        the dense variables."""
         with self._lock:
             one = self._copies[number]
             one.add(keys, values)
@@ -175,33 +180,33 @@ class Geo:
                     self.exchange_dense()
 
     def assign(self, number: int, keys: Keys, values: Floats) -> None:
-        """Sets rows, here and at the servers."""
+        """Sets rows on the servers and in this worker's copies."""
         with self._lock:
             self._copies[number].assign(keys, values)
 
     def exchange_dense(self) -> None:
-        """Of the dense variables."""
+        """Exchanges the changes of the dense variables."""
         with self._lock:
             for one in self.dense:
                 one.exchange()
 
     def exchange(self) -> None:
-        """Of all tables."""
+        """Exchanges the changes of all tables and of the dense variables."""
         with self._lock:
             for one in self._copies.values():
                 one.exchange()
             self.exchange_dense()
 
     def holds(self) -> Tuple[int, ...]:
-        """Numbers of its tables."""
+        """Returns the numbers of the tables that have copies."""
         return tuple(self._copies)
 
     @property
     def closed(self) -> bool:
-        """Whether the copies are gone."""
+        """Whether close() was called."""
         return self._home.closed
 
     def close(self) -> None:
-        """Forgets the copies."""
+        """Frees the copies."""
         with self._lock:
             self._home.close()

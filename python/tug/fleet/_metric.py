@@ -1,6 +1,8 @@
-"""AUC of layers.auc, by states with names: counts of examples by their predictions, of all calls since they were 0.
+"""The AUC of layers.auc. Its states are arrays with names, which count examples by prediction over all calls since the
+states were zeroed.
 
-Counts come with each pass (tug_model_spread); those of the batch states are the last call's.
+Each pass returns counts (tug_model_spread), which are added to the states. The batch states have those of the last call
+only.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -13,13 +15,13 @@ import numpy.typing as npt
 from tug._errors import UsageError
 
 STATES = ("batch_stat_pos", "batch_stat_neg", "stat_pos", "stat_neg")  # in the order of Paddle's layers.auc
-SCORES = 8.0  # buckets of the library lie between -SCORES and SCORES
+SCORES = 8.0  # the library's buckets divide the scores from -SCORES to SCORES
 
 Counts = npt.NDArray[np.float64]
 
 
 def area(positive: Any, negative: Any) -> float:
-    """The AUC of these counts, by ascending prediction; NaN without both classes."""
+    """Returns the AUC of counts that are ordered by ascending prediction; NaN if a class has no examples."""
     pos, neg = np.asarray(positive, np.float64)[::-1], np.asarray(negative, np.float64)[::-1]
     if not pos.sum() or not neg.sum():
         return float("nan")
@@ -28,7 +30,7 @@ def area(positive: Any, negative: Any) -> float:
 
 
 class Metric:
-    """One layers.auc."""
+    """The states of one layers.auc."""
 
     def __init__(self, name: str, buckets: int) -> None:
         self.name, self.buckets = name, buckets
@@ -42,7 +44,7 @@ class Metric:
         return np.bincount(place, counts, self.buckets).astype(np.float64)
 
     def add(self, positive: Counts, negative: Counts) -> None:
-        """A call's."""
+        """Adds the library's counts of one call."""
         for end, counts in (("pos", positive), ("neg", negative)):
             found = self._by_probability(counts)
             self._counts[f"{self.name}.batch_stat_{end}"] = found
@@ -50,21 +52,21 @@ class Metric:
 
     @property
     def auc(self) -> float:
-        """Over all examples since the states were zeroed."""
+        """The AUC over all examples since the states were zeroed."""
         return area(self.state(f"{self.name}.stat_pos"), self.state(f"{self.name}.stat_neg"))
 
     @property
     def batch_auc(self) -> float:
-        """Of the last call."""
+        """The AUC of the examples of the last call."""
         return area(self.state(f"{self.name}.batch_stat_pos"), self.state(f"{self.name}.batch_stat_neg"))
 
     def state(self, name: str) -> Counts:
-        """A state by its whole name."""
+        """Returns a copy of a state. `name` has the metric's name and a dot before the state's."""
         if name not in self._counts:
             raise UsageError(f"there is no state '{name}'; there are {', '.join(self._counts)}")
         return self._counts[name].copy()
 
     def reset(self, name: str) -> None:
-        """Zeroes a state."""
+        """Sets a state to zeros."""
         self.state(name)
         self._counts[name] = np.zeros(self.buckets)

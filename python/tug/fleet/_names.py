@@ -1,7 +1,7 @@
-"""The names of Paddle's that tug.fleet lacks or spells otherwise: one table of (holder, names, answer).
+"""Paddle's names that tug.fleet does not have, with what to use instead: a table of (holder, names, answer).
 
-The error for a missing attribute of a class or module of tug.fleet has the answer of this table; docs/from-paddle.md
-ends with the table. For a name without a row the error suggests the nearest known name.
+If a script uses such a name of a class or module of tug.fleet, the error has the answer from this table. For a name
+that is not in the table, the error suggests the most similar known name. docs/from-paddle.md ends with the table.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -177,7 +177,8 @@ def no_such(holders: Sequence[str], name: str, there: Iterable[str]) -> NoSuchNa
 
 
 class Named:
-    """A base class whose errors for missing attributes use the table; `holders`: names of its rows, its own first."""
+    """A base class whose errors for missing attributes use the table. `holders`: the names under which the table lists
+    this class, its own name first."""
 
     holders: Tuple[str, ...] = ()
 
@@ -188,7 +189,7 @@ class Named:
 
 
 def of_module(module: str, holder: str) -> Callable[[str], Any]:
-    """Returns the __getattr__ of a module: its errors have the answers of the table for this holder."""
+    """Returns a __getattr__ for a module. Its errors have the table's answers for `holder`."""
     def find(name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)

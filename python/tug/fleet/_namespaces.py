@@ -1,12 +1,12 @@
-"""Paddle's import paths: with tug.fleet in place of paddle, paddle.fluid or paddle.distributed.fleet an import line of
-a script stays as it is.
+"""Provides Paddle's import paths below tug.fleet. In an import line of a script, only paddle, paddle.fluid or
+paddle.distributed.fleet has to be replaced by tug.fleet.
 
     import tug.fleet as fluid                       # paddle.fluid
     import tug.fleet as paddle                      # paddle.static.Executor, paddle.distributed.InMemoryDataset
     from tug.fleet.incubate.fleet.parameter_server.distribute_transpiler import fleet
     from tug.fleet.transpiler.distribute_transpiler import DistributeTranspilerConfig
 
-Each path is a module whose names are those of tug.fleet.
+Each path is a module with some of the names of tug.fleet.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -50,7 +50,7 @@ PATHS: Dict[str, str] = {
 
 
 class _Path(ModuleType):
-    """One of them."""
+    """The module of one import path."""
 
     def __getattr__(self, name: str) -> object:
         if name.startswith("__"):
@@ -58,7 +58,7 @@ class _Path(ModuleType):
         raise no_such([self.__name__, "tug.fleet"], name, dir(self))
 
 
-# Modules that are other names of these.
+# Paths that are further names of a module of tug.fleet ("" is tug.fleet itself).
 _SAME = {"distributed.fleet": "", "distributed.fleet.base": "", "distributed.fleet.base.role_maker": "role_maker",
          "distributed.fleet.dataset": "dataset", "distributed.fleet.metrics": "metrics",
          "distributed.fleet.data_generator": "data_generator", "incubate.data_generator": "data_generator",
@@ -66,7 +66,8 @@ _SAME = {"distributed.fleet": "", "distributed.fleet.base": "", "distributed.fle
 
 
 def make(root: ModuleType) -> None:
-    """Hangs the paths under tug.fleet, and lets each of its modules answer by the table of names."""
+    """Creates the modules of all paths below `root` (tug.fleet), and gives each existing module the errors of
+    _names.py."""
     for name in MODULES:
         module = sys.modules[f"{root.__name__}.{name}"]
         setattr(module, "__getattr__", of_module(module.__name__, name))  # noqa: B010  mypy: a module's

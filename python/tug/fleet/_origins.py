@@ -1,5 +1,5 @@
-"""The origins of lines in files that a dataset makes: beside NAME a file
-.NAME.origins, which messages of the library use (docs/data.md), so that they name the user's file and line.
+"""Records where the lines of a file that a dataset writes came from. Beside NAME lies the file .NAME.origins, from
+which the library takes the user's file and line for its messages (docs/data.md).
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -18,7 +18,7 @@ Numbers = npt.NDArray[np.int64]
 
 
 class Lines(NamedTuple):
-    """Lines, and where each came from: line `line[i]` of files[file[i]]."""
+    """Lines with their origins: text[i] came from line line[i] of files[file[i]]."""
 
     text: List[bytes]
     files: List[str]
@@ -26,18 +26,18 @@ class Lines(NamedTuple):
     line: Numbers
 
     def where(self, i: int) -> str:
-        """FILE:LINE of one of them."""
+        """Returns the origin of line i as FILE:LINE."""
         return f"{self.files[self.file[i]]}:{self.line[i]}"
 
 
 def beside(path: str) -> str:
-    """The file with the origins of another one's lines."""
+    """Returns the path of the origins file of `path`."""
     directory, name = os.path.split(path)
     return os.path.join(directory, f".{name}.origins")
 
 
 def write_origins(path: str, files: Sequence[str], file: Numbers, line: Numbers) -> None:
-    """Says of each line of `path` where it came from. Lines that follow each other are said once."""
+    """Writes the origins file of `path`. A run of lines that were neighbours in one file takes one entry."""
     new = np.ones(len(line), bool)
     new[1:] = (np.diff(file) != 0) | (np.diff(line) != 1)
     shown = [name.replace("\n", "?") for name in files]
@@ -51,7 +51,8 @@ def _own(path: str, n: int) -> Lines:
 
 
 def _read_origins(path: str, n: int) -> Lines:
-    """The origins of n lines; the file's own places if the origins file does not cover all."""
+    """Returns the origins of the n lines of `path`. If there is no valid origins file, the lines' origins are in `path`
+    itself."""
     try:
         with open(beside(path), encoding="utf-8", errors="surrogateescape") as source:
             said = source.read().split("\n")[:-1]
@@ -68,7 +69,7 @@ def _read_origins(path: str, n: int) -> Lines:
 
 
 def read_lines(paths: Sequence[str]) -> Lines:
-    """The lines of all files."""
+    """Returns the lines of all files, with their origins."""
     text: List[bytes] = []
     files: List[str] = []
     parts = [Lines([], [], np.empty(0, np.int64), np.empty(0, np.int64))]
@@ -83,13 +84,13 @@ def read_lines(paths: Sequence[str]) -> Lines:
 
 
 def tagged(lines: Lines, first_file: int) -> List[bytes]:
-    """Lines that know where they came from, for other workers: "FILE:LINE text", files counted from `first_file`."""
+    """Returns the lines as "FILE:LINE text" for other workers. FILE is a number, counted from `first_file`."""
     return [b"%d:%d %b" % (file, line, text) for file, line, text in
             zip((lines.file + first_file).tolist(), lines.line.tolist(), lines.text)]
 
 
 def untagged(said: Sequence[bytes], files: Sequence[str]) -> Lines:
-    """The other way: `said` comes from other processes."""
+    """Undoes tagged() for lines that other workers have sent. Raises DataError if one is damaged."""
     text: List[bytes] = []
     places = np.empty((len(said), 2), np.int64)
     try:

@@ -1,4 +1,5 @@
-"""Other functions of Paddle's fleet about rows: dense parameters as files, shrinks, and names of other versions.
+"""Further functions of Paddle's fleet: shrinking, dense parameters as files, saving and loading of single tables, and
+names of other Paddle versions.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -23,20 +24,21 @@ if TYPE_CHECKING:
     from tug.fleet._program import DeclaredNet
 
 DENSE = "dense"  # the table of a net's layers
-FIRST_OWN = 5  # tables with smaller numbers are fleet's
+FIRST_OWN = 5  # the lowest number of a program's own table; smaller ones are fleet's
 DENSE_FILE = "dense.npy"
 MODES = {0: "checkpoint", 1: "delta", 2: "base", 3: "day"}
 
 
 def shown_stats(stats: TableStats) -> str:
-    """The servers' statistics of a table, as a line."""
+    """Returns the servers' statistics of a table as one line of text."""
     return ", ".join(f"{name} {value}" for name, value in stats._asdict().items())
 
 
 class Others:
-    """Functions of Fleet besides the lifecycle of a run. It is a worker's, between init_worker and stop_worker."""
+    """The methods of Fleet besides those for the life cycle of a run. Only a worker calls them, between init_worker and
+    stop_worker."""
 
-    if TYPE_CHECKING:  # what it uses of Fleet
+    if TYPE_CHECKING:  # the members of Fleet that the methods use
         @property
         def client(self) -> "Client": ...
 
@@ -55,7 +57,8 @@ class Others:
                               mode: int = 0) -> Optional[str]: ...
 
     def _first_does(self, what: str, work: Callable[[], Any]) -> Any:
-        # All wait for worker 0; its error becomes the error of all, so that no worker waits for ever.
+        # Runs `work` on worker 0, for which all workers wait. If it fails, all workers raise an error, so that none
+        # waits for ever.
         failed: Optional[Exception] = None
         done: Any = None
         self.client.barrier()
@@ -75,8 +78,8 @@ class Others:
         return first[1]
 
     def shrink(self, threshold: Optional[float] = None) -> int:
-        """Decays shows and clicks of the program's own tables (fleet.client.table) and removes rows that have faded;
-        how many. `threshold`: in place of the tables' own. All workers call it."""
+        """Decays shows and clicks of the program's own tables (fleet.client.table), and removes rows whose score falls
+        below the tables' threshold, or below `threshold`. Returns the number of removed rows. All workers call it."""
         names = [name for number, name in sorted(self.client.table_names().items()) if number >= FIRST_OWN and
                  name != NAME]
         if not names:
@@ -87,15 +90,14 @@ class Others:
 
     def save_dense_params(self, executor: Any, dirname: Path, scope: Any = None, program: Any = None,
                           var_names: Optional[Sequence[str]] = None) -> Optional[str]:
-        """Worker 0 pulls the net's dense parameters and writes them as one numpy array, dirname/dense.npy, float32:
-        row after row of the table "dense", in the order in which the model has them; where it is. Others return
-        at once."""
+        """On worker 0, writes the net's dense parameters to dirname/dense.npy, one float32 numpy array with the rows of
+        the table "dense" in the model's order, and returns the path. Other workers return None at once."""
         del executor, scope, program
         unknown = [name for name in var_names or () if name != DENSE]
         if unknown:
             raise UsageError(f"var_names: there is no {', '.join(unknown)}; a net's dense parameters are one array, "
                              f"'{DENSE}'")
-        _ = self.client  # in a run
+        _ = self.client  # raises if this process is not a worker of a run
         return self._first_saves("the dense parameters", dirname, lambda: self._write_dense(dirname))
 
     def _write_dense(self, dirname: Path) -> str:
@@ -118,8 +120,8 @@ class Others:
         return self.client.find(names[table_id])
 
     def save_one_table(self, table_id: int, path: Path, mode: int = 0) -> Optional[str]:
-        """The servers write a table of the program's own below `path`: 0 all rows, 1 delta, 2 base, 3 day. The first
-        worker asks for it, and it is where the save is; others return at once."""
+        """On worker 0, lets the servers save a table of the program's own below `path`, and returns the path of the
+        save. Other workers return None at once. mode: 0 (all rows), 1 (delta), 2 (base) or 3 (day); see Client.save."""
         table = self._own(table_id)
         if mode not in MODES:
             raise UsageError(f"mode: {mode} is not one of {', '.join(f'{k} ({v})' for k, v in MODES.items())}")
@@ -127,36 +129,37 @@ class Others:
                                  lambda: self.client.save(path, mode=MODES[mode], tables=[table]))
 
     def load_one_table(self, table_id: int, path: Path, mode: int = 0) -> None:
-        """Rows of a save into a table of the program's own. All workers call it, and wait for each other."""
-        whole(mode, "mode", 0, 3)  # what a save has in it, it says itself
+        """Loads rows of a save into a table of the program's own. All workers call it, and return when the rows are
+        loaded."""
+        whole(mode, "mode", 0, 3)  # only checked: a save tells its own mode
         table = self._own(table_id)
         self._first_does("load", lambda: table.load(path) and None)
 
     def save_inference_model(self, executor: Any, dirname: Path, feeded_var_names: Optional[Sequence[str]] = None,
                              target_vars: Any = None, main_program: Any = None, export_for_deployment: bool = True,
                              mode: int = 0) -> Optional[str]:
-        """The first worker writes the net into `dirname`, slots, layers and rows: what tug.Scorer, tug.load, `tug
-        predict` and tug/score.h predict by, without this script. Others return at once. feeded_var_names: slots of
-        the net, all of which it is fed with."""
+        """On worker 0, writes the net (slots, layers and rows) into `dirname` and returns the path; other workers
+        return None at once. tug.Scorer, tug.load, `tug predict` and tug/score.h can use the save without this script.
+        feeded_var_names: the names of all slots of the net."""
         del target_vars, export_for_deployment
         net = self._net()
         net.check_feeds(feeded_var_names)
         return self.save_persistables(executor, dirname, main_program, mode)
 
     def load_inference_model(self, dirname: Path, mode: int = 0) -> None:
-        """load_model: a save is one of the whole net."""
+        """Does the same as load_model, because a save always has the whole net."""
         self.load_model(dirname, mode)
 
     def save(self, dirname: Path, feed: Optional[Sequence[str]] = None, fetch: Any = None,
              **configs: Any) -> Optional[str]:
-        """Paddle 2: with feed and fetch save_inference_model, without them save_persistables."""
+        """Saves the net, as Paddle 2's fleet.save does: the same as save_inference_model with feed and fetch."""
         mode = configs.pop("mode", 0)
         if configs:
             raise UsageError(f"fleet.save: there is no {', '.join(configs)}; there are dirname, feed, fetch, mode")
         return self.save_inference_model(None, dirname, feed, fetch, mode=mode)
 
     def shrink_sparse_table(self) -> int:
-        """shrink(), by its older name."""
+        """Does the same as shrink()."""
         return self.shrink()
 
     def _own_numbers(self) -> List[int]:
@@ -183,5 +186,5 @@ class Others:
         self._first_does("clear", clear)
 
     def print_table_stat(self, table_id: int) -> None:
-        """Prints what the servers say of a table of the program's own."""
+        """Prints the servers' statistics of a table of the program's own."""
         print(f"table {table_id}: {shown_stats(self._own(table_id).stat())}", flush=True)

@@ -1,5 +1,5 @@
-"""A FleetWrapper's requests for rows and dense variables of its tables, by the names of Paddle's client (PSClient).
-Each is done when the call returns.
+"""The part of FleetWrapper that pulls and pushes rows and dense variables of its tables, under the names of Paddle's
+client (PSClient). Each request is done when the call returns.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -23,7 +23,7 @@ Scope = MutableMapping[str, Any]
 
 
 class ChangedRows(NamedTuple):
-    """Rows as the servers have them."""
+    """Changed rows: their keys, and their values on the servers."""
 
     keys: Keys
     values: Floats
@@ -35,14 +35,14 @@ def _settings(text: str) -> Dict[str, str]:
 
 
 def scope_of(given: Any, name: str = "scope") -> Any:
-    """A scope, as it is."""
+    """Returns `given` if it is a dictionary; else raises ArgumentTypeError. `name` is the argument's name."""
     if not isinstance(given, Mapping):
         raise ArgumentTypeError(f"{name}: must be a dict of arrays, {{name: array}}, not {kind_of(given)}")
     return given
 
 
 def names_of(given: Any, name: str = "var_names") -> Optional[List[str]]:
-    """Names of variables; None: all."""
+    """Returns a list of names of variables, or None, which means all. Raises ArgumentTypeError for other values."""
     if given is None:
         return None
     if not isinstance(given, (list, tuple)) or not all(isinstance(one, str) for one in given):
@@ -51,9 +51,10 @@ def names_of(given: Any, name: str = "var_names") -> Optional[List[str]]:
 
 
 class OwnTables:
-    """It is a worker's, between init_worker and stop_worker."""
+    """The methods of FleetWrapper for pulls and pushes. Only a worker calls them, between init_worker and
+    stop_worker."""
 
-    if TYPE_CHECKING:  # what it uses of FleetWrapper
+    if TYPE_CHECKING:  # the members of FleetWrapper that the methods use
         _said: Described
         _tables: Dict[int, "Table"]
         _variables: Dict[int, Variables]
@@ -86,9 +87,8 @@ class OwnTables:
     # Dense variables.
 
     def dense_variables(self, table_id: int, var_names: Optional[Sequence[str]], scope: Mapping[str, Any]) -> Variables:
-        """The variables of a dense table. For a table that a text describes the
-        program gives them: the arrays of `scope` with these names, one behind the
-        other."""
+        """Returns the variables of a dense table. If a prototxt text describes the table, the variables are the arrays
+        of `scope` with the names var_names, one after the other."""
         scope, var_names = scope_of(scope), names_of(var_names)
         known = self._variables.get(table_id) if isinstance(table_id, int) else None
         if known is None:
@@ -114,7 +114,7 @@ class OwnTables:
     def push_dense_params(self, scope: Mapping[str, Any], table_id: int,
                           var_names: Optional[Sequence[str]] = None) -> None:
         """Sets the parameters of a dense table to the arrays of `scope`, {name: array of real numbers of its shape},
-        whatever its rule is."""
+        without the table's update rule."""
         known = self.dense_variables(table_id, var_names, scope)
         names = list(known.at if var_names is None else var_names)
         missing = [name for name in known.at if name not in names or name not in scope]
@@ -125,13 +125,13 @@ class OwnTables:
         self._ask(lib.tug_wrapper_push_dense_params, table_id, of_floats(flat), flat.size)
 
     def pull_dense_views(self, table_id: int, known: Variables) -> Dict[str, Floats]:
-        """The parameters as they are: views of one new array."""
+        """Pulls the parameters, and returns them as views of one new array."""
         flat = np.empty(known.size, np.float32)
         self._ask(lib.tug_wrapper_pull_dense_params, table_id, of_floats(flat, True), flat.size)
         return known.views(flat)
 
     def pull_dense_params(self, scope: Scope, table_id: int, var_names: Optional[Sequence[str]] = None) -> None:
-        """The parameters as they are, into the float32 arrays of `scope`, in place; one that is not there is made."""
+        """Pulls the parameters into the float32 arrays of `scope`, in place; adds arrays that `scope` lacks."""
         known = self.dense_variables(table_id, var_names, scope)
         names = list(known.at if var_names is None else var_names)
         out: Dict[str, Floats] = {name: out_of(scope[name], known.shapes[name], name) for name in names if
@@ -145,8 +145,8 @@ class OwnTables:
 
     def blocks(self, table_id: int, gradients: Mapping[str, Any],
                var_names: Optional[Sequence[str]] = None) -> Tuple[Keys, Floats]:
-        """Gradients of variables as a push of their table: keys of its blocks, and a row of floats each. Variables that
-        are not given have no block in it."""
+        """Returns the gradients of dense variables as keys and rows, which can be pushed to their table: each key is a
+        block of floats. Variables without a gradient have no blocks in it."""
         gradients, as_text = scope_of(gradients, "gradients"), table_id in self._said.flat
         known = self.dense_variables(table_id, (var_names or list(gradients)) if as_text else var_names, gradients)
         given = [name for name in (gradients if var_names is None else var_names) if name in gradients]
@@ -169,23 +169,23 @@ class OwnTables:
 
     def push_dense(self, gradients: Mapping[str, Any], table_id: int,
                    var_names: Optional[Sequence[str]] = None) -> None:
-        """Gradients of variables of a dense table, {name: array}, which its rule applies."""
+        """Pushes gradients of dense variables, {name: array}; the table's rule applies them."""
         self.table(table_id).push(*self.blocks(table_id, gradients, var_names))
 
     # Rows.
 
     def pull_sparse(self, table_id: int, keys: ArrayLike, out: Optional[Floats] = None) -> Floats:
-        """Table.pull: the rows of the keys, as they are."""
+        """Returns the rows of the keys (Table.pull). out: the array to write them to."""
         return self.table(table_id).pull(keys, out)
 
     def push_sparse(self, table_id: int, keys: ArrayLike, values: ArrayLike) -> None:
-        """Table.push: gradients of the keys, or amounts of a table of sums;
-        pull_geo_param of all workers returns them."""
+        """Pushes gradients of the keys (Table.push), or, for a table of sums, amounts to add. For a table of sums,
+        pull_geo_param of all workers then returns these rows."""
         self.table(table_id).push(keys, values)
         self._note_changed(table_id, keys)
 
     def push_sparse_param(self, table_id: int, keys: ArrayLike, values: ArrayLike) -> None:
-        """Table.assign: sets the weights of the keys."""
+        """Sets the weights of the keys (Table.assign)."""
         self.table(table_id).assign(keys, values)
         self._note_changed(table_id, keys)
 
@@ -194,7 +194,8 @@ class OwnTables:
             self.changes().add(table_id, np.unique(keys_of(keys)))
 
     def is_of_sums(self, table_id: int) -> bool:
-        """Whether what is pushed to a table is added to it: accessor merge, or plain with rule sum."""
+        """Returns whether the table is a table of sums, which adds pushed values to its rows: accessor merge, or
+        accessor plain with rule sum."""
         text = next((one.settings for one in self._said.tables if one.number == table_id), "")
         said = _settings(text)
         accessor = said.get("accessor", "plain")
@@ -202,15 +203,16 @@ class OwnTables:
         return accessor in ("merge", "CommMergeAccessor") or (accessor == "plain" and rule == "sum")
 
     def changes(self) -> Changes:
-        """Lists of the rows that workers have pushed to tables of sums."""
+        """Returns the lists of the rows that workers have pushed to tables of sums."""
         if self._changes is None:
             self._changes = Changes(self.client, [one.number for one in self._said.tables], self.worker_index(),
                                     self.worker_num())
         return self._changes
 
     def pull_geo_param(self, table_id: int) -> ChangedRows:
-        """The rows of a table of sums that workers, this one too, have pushed by push_sparse, push_sparse_param or a
-        communicator of mode GEO since this worker's last call, as they are now. The first call: since the run began."""
+        """Returns the changed rows of a table of sums: those that any worker has changed with push_sparse,
+        push_sparse_param or a communicator of mode GEO since this worker's last call (the first call: since the run
+        began), with their values now."""
         table = self.table(table_id)
         if not self.is_of_sums(table_id):
             raise UsageError(f"table {table_id}: changed rows are known of tables with 'accessor = merge', or 'rule = "
@@ -225,29 +227,29 @@ class OwnTables:
                              "begins anew now, and pull_sparse pulls the rows that this worker has")
         return ChangedRows(changed.keys, table.pull(changed.keys))
 
-    # Other names of Paddle's for what FleetWrapper has.
+    # Paddle's other names for methods of FleetWrapper.
 
     def push_dense_param(self, scope: Mapping[str, Any], table_id: int,
                          var_names: Optional[Sequence[str]] = None) -> None:
-        """push_dense_params."""
+        """Does the same as push_dense_params."""
         self.push_dense_params(scope, table_id, var_names)
 
     def pull_dense(self, scope: Scope, table_id: int, var_names: Optional[Sequence[str]] = None) -> None:
-        """pull_dense_params."""
+        """Does the same as pull_dense_params."""
         self.pull_dense_params(scope, table_id, var_names)
 
     def load_all_table(self, path: Path, mode: int = 0) -> None:
-        """load_model."""
+        """Does the same as load_model."""
         self.load_model(path, mode)
 
     def save_one_table(self, table_id: int, path: Path, mode: int = 0) -> str:
-        """save_one_model."""
+        """Does the same as save_one_model."""
         return self.save_one_model(table_id, path, mode)
 
     def save_all_table(self, path: Path, mode: int = 0) -> str:
-        """save_all_model."""
+        """Does the same as save_all_model."""
         return self.save_all_model(path, mode)
 
     def shrink_table(self, table_id: int, threshold: Optional[float] = None) -> int:
-        """shrink_sparse_table."""
+        """Does the same as shrink_sparse_table."""
         return self.shrink_sparse_table(table_id, threshold)

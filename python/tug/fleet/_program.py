@@ -1,7 +1,8 @@
-"""Programs: what a script declares with Paddle's names, as far as a built-in net needs it.
+"""Programs: the slots, the net and the metrics that a script declares with Paddle's functions.
 
-A program has at most one net, made by net(inputs, params): slots (data), a label, a loss, and metrics whose states
-have names. There are no other operators: a model that is not built in is a loop of one's own (docs/python.md).
+A program has at most one net, made by net(inputs, params) of slots and a label. The net has a loss and metrics, whose
+states have names. There are no other operators: for a model that is not built in, write a training loop
+(docs/python.md).
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -43,7 +44,7 @@ class Variable:
 
     @property
     def width(self) -> int:
-        """Values of a dense slot."""
+        """The number of values of a dense slot."""
         n = 1
         for one in self.shape:
             n *= one if one > 0 else 1
@@ -51,7 +52,7 @@ class Variable:
 
     @property
     def kind(self) -> str:
-        """Its type among the slots of `tug train`."""
+        """The slot's type in the option `slots` of `tug train`: "ids" or "dense[N]"."""
         return "ids" if self.dtype == "int64" else f"dense[{self.width}]"
 
 
@@ -65,12 +66,12 @@ class Program(Named):
         self.variables: Dict[str, Variable] = {}
         self.net: Optional["DeclaredNet"] = None
         self.metrics: Dict[str, Metric] = {}
-        self.values: Dict[str, float] = {}  # of the last pass: loss
+        self.values: Dict[str, float] = {}  # the loss of the last pass, under "loss"
         self._options = Options({}, "_fleet_opt")
 
     @property
     def _fleet_opt(self) -> Options:
-        """Paddle's options of its passes: what is so here."""
+        """Paddle's options of the program's passes, which accept only values that describe what tug does."""
         return self._options
 
     @_fleet_opt.setter
@@ -79,7 +80,7 @@ class Program(Named):
 
     @property
     def history(self) -> List[Pass]:
-        """A tug.Pass for each pass over a dataset that the net has learnt from, of this worker's part."""
+        """A tug.Pass for each training pass of the net, with the figures of this worker's part of the data."""
         model = self.net.model if self.net is not None else None
         return [] if model is None else model.history
 
@@ -91,11 +92,12 @@ class Program(Named):
         return variable
 
     def list_vars(self) -> List[Variable]:
-        """All variables."""
+        """Returns all variables."""
         return list(self.variables.values())
 
     def state(self, name: str) -> str:
-        """The name of a metric's state: Paddle calls those of the first one _generated_var_0 to _generated_var_3."""
+        """Returns tug's name of a metric's state if `name` is Paddle's: the states of the first metric are
+        _generated_var_0 to _generated_var_3 there. Returns other names as they are."""
         number = name[len(GENERATED):] if name.startswith(GENERATED) else ""
         if number.isdigit() and self.metrics and name not in self.variables:
             of = list(self.metrics)[int(number) // len(STATES):][:1]
@@ -103,11 +105,11 @@ class Program(Named):
         return name
 
     def global_block(self) -> "Program":
-        """The program: it has one."""
+        """Returns the program itself, which has only one block."""
         return self
 
     def var(self, name: str) -> Variable:
-        """A variable by its name."""
+        """Returns the variable of this name."""
         name = self.state(name)
         if name not in self.variables:
             raise UsageError(f"there is no variable '{name}'; there are {', '.join(self.variables) or 'none'}")
@@ -146,22 +148,22 @@ def program_guard(main_program: Program, startup_program: Optional[Program] = No
 
 @contextlib.contextmanager
 def guard(new_generator: Any = None) -> Iterator[None]:
-    """unique_name.guard(): names are a program's own, so there is nothing to guard."""
+    """unique_name.guard(): has no effect, because each program has names of its own."""
     del new_generator
     yield
 
 
 def data(name: str, shape: Sequence[Any] = (1,), dtype: str = "float32", lod_level: int = 0,
          append_batch_size: bool = True) -> Variable:
-    """A slot: ids (int64), one or, with lod_level=1, any number of them; or numbers (float32), as many as the
-    shape says. The label is one, too."""
+    """Declares a slot of the data and returns it. A slot of dtype int64 has ids: as many as the shape says or, with
+    lod_level=1, any number. A slot of dtype float32 has as many numbers as the shape says. The label is a slot, too."""
     del append_batch_size
     if dtype not in DTYPES:
         raise UsageError(f"data '{name}': dtype '{dtype}' is not one of {', '.join(DTYPES)}")
     if lod_level not in (0, 1):
         raise UsageError(f"data '{name}': lod_level {lod_level} is neither 0 nor 1")
     if DTYPES[dtype] == "float32" and lod_level == 1:
-        raise UsageError(f"data '{name}': numbers have places: give lod_level=0 and a shape")
+        raise UsageError(f"data '{name}': a float32 slot has a fixed number of values: give lod_level=0 and a shape")
     sizes = [-1 if one is None else whole(one, f"data '{name}': shape", -1, 1 << 20) for one in shape]
     program = default_main_program()
     return program.declare(Variable(program, name, sizes, DTYPES[dtype], lod_level))
@@ -174,16 +176,16 @@ class DeclaredNet:
         self.program, self.slots, self.label = program, list(slots), label
         self.options: Dict[str, Any] = {"model": "deepfm", "seed": program.random_seed, **params}
         self.rule: Optional[Dict[str, Any]] = None
-        self.model: Optional[Model] = None  # of the passes so far
-        self.begins_with: Optional[str] = None  # a save
-        self.tables: Optional[str] = None  # of it, "sparse,dense"; None: all
-        self.anew = False  # it goes on in another model, whose options may differ
-        self._start: Optional[str] = None  # the directory of its save
-        self._begun_with: Optional[Model] = None  # the save that it begins with, opened to measure it
+        self.model: Optional[Model] = None # the model that was trained so far
+        self.begins_with: Optional[str] = None  # the save that the net begins with
+        self.tables: Optional[str] = None  # the tables to load from that save, "sparse,dense"; None: all
+        self.anew = False  # whether a new model, perhaps with other options, continues the net's training
+        self._start: Optional[str] = None  # the directory of save_start's save
+        self._begun_with: Optional[Model] = None  # the save `begins_with`, opened for evaluations
         self.made_for: Dict[str, Any] = {}
         self.hears: Optional[Callable[[Progress], None]] = None
         self.trained = False
-        self.generation = 0  # of its models
+        self.generation = 0 # counts the models that the net began with
         self.begun = False  # the startup program was run, or a fleet's worker has begun
         self._check(self.options)
 
@@ -192,19 +194,20 @@ class DeclaredNet:
         Model(alone=True, progress=False, format="multislot", slots="label:label, a:ids", **options).close()
 
     def check_feeds(self, names: Optional[Sequence[str]]) -> None:
-        """Raises UsageError if the given slots are not all slots of the net."""
+        """Raises UsageError if one of the names is not a slot of the net."""
         slots = [one.name for one in self.slots]
         unknown = [name for name in names or () if name not in (*slots, self.label.name)]
         if unknown:
             raise UsageError(f"feeded_var_names: there is no {', '.join(unknown)}; the net has {', '.join(slots)}")
 
     def open_save(self, save: str) -> Model:
-        """Opens a saved model, to evaluate or copy it. Raises UsageError with both nets if it is of another net."""
+        """Opens a saved model, to evaluate or copy it. Raises UsageError, which describes both nets, if the save is of
+        another net."""
         said = {name: value for name, value in self.options.items() if name not in ("init", "seed")}
         return load(save, alone=True, format="multislot", slots="label:label, a:ids", **said)
 
     def train_by(self, rule: Mapping[str, Any]) -> None:
-        """Returns the options of the net's update rule."""
+        """Sets the options of the net's update rule. Raises UsageError if the net has one already."""
         if self.rule is not None:
             raise UsageError(f"minimize: this net has an optimizer already, {self.rule['optimizer']} with a rate of "
                              f"{self.rule['lr']}; it is called once")
@@ -218,7 +221,7 @@ class DeclaredNet:
         self.rule = found
 
     def beginning(self) -> Model:
-        """The save that it begins with, until it is trained. The net closes it."""
+        """Returns the model of the save that the net begins with. The net closes it."""
         assert self.begins_with is not None
         if self._begun_with is None:
             self._begun_with = self.open_save(self.begins_with)
@@ -239,7 +242,7 @@ class DeclaredNet:
         self.model, self.trained = None, False
 
     def begin_again(self) -> None:
-        """Resets rows, layers and states of metrics to their initial values."""
+        """Discards the model, and resets the states of metrics, so that training starts from initial values."""
         self.forget()
         self.begins_with, self.tables, self.made_for = None, None, {}
         for metric in self.program.metrics.values():
@@ -247,18 +250,18 @@ class DeclaredNet:
                 metric.reset(f"{metric.name}.{state}")
 
     def begin_with(self, save: str, tables: Optional[str] = None) -> None:
-        """Replaces the model by a save, or by a new model that begins with some of its tables."""
+        """Discards the model. The next one begins with a save, or, with `tables`, with only these tables of it."""
         self.forget()
         self.begins_with, self.tables, self.anew = save, tables, False
         self.generation += 1
 
     def begin_anew(self, save: str) -> None:
-        """Replaces the model by a new one that begins with this save."""
+        """Discards the model. A new model with its own options continues from this save."""
         self.begin_with(save)
         self.anew = True
 
     def save_start(self) -> str:
-        """Saves the model; the save exists until drop_start."""
+        """Saves the model below $TMPDIR and returns the path. drop_start removes the save."""
         assert self.model is not None
         self.drop_start()
         self._start = _disk.of_process("net")
@@ -268,17 +271,17 @@ class DeclaredNet:
         return save
 
     def drop_start(self) -> None:
-        """Removes that save, once the model has been trained further."""
+        """Removes the save of save_start, which is not needed after the model was trained further."""
         if self._start is not None:
             _disk.remove_of_process(self._start)
         self._start = None
 
 
 def net(inputs: Sequence[Variable], params: Optional[Mapping[str, Any]] = None) -> List[Variable]:
-    """A built-in net over slots, the last of which is the label: [loss, auc, batch_auc].
+    """Declares a built-in net over slots, the last of which is the label. Returns [loss, auc, batch_auc].
 
-    params: model ("deepfm"; lr, fm, ffm, mlp, wide_deep, dcn), dim, hidden ("400,400"), init, seed; what is left out
-    has the model's default (docs/models.md). auc.states are the names of the AUC's states."""
+    params: model ("deepfm", the default, "lr", "fm", "ffm", "mlp", "wide_deep" or "dcn"), dim, hidden ("400,400"),
+    init, seed. Parameters that are left out have the model's defaults (docs/models.md)."""
     params = dict(params or {})
     unknown = sorted(set(params) - set(PARAMS))
     if unknown:
@@ -299,14 +302,15 @@ def net(inputs: Sequence[Variable], params: Optional[Mapping[str, Any]] = None) 
 
 def auc(input: Variable, label: Variable, curve: str = "ROC", num_thresholds: int = 4095,  # noqa: A002
         topk: int = 1, slide_steps: int = 1) -> List[Any]:
-    """layers.auc: [auc, batch_auc, [batch_stat_pos, batch_stat_neg, stat_pos, stat_neg]]."""
+    """Declares a further AUC of the net. Returns [auc, batch_auc, [batch_stat_pos, batch_stat_neg, stat_pos,
+    stat_neg]]."""
     program = input.program
     if program.net is None or input.name != "predict" or label is not program.net.label:
-        raise UsageError("auc: of a net's prediction and label: program.var('predict'), and the label it was made with")
+        raise UsageError("auc: needs a net's prediction, program.var('predict'), and the label the net was made with")
     if curve != "ROC" or topk != 1:
-        raise UsageError(f"auc: curve='{curve}', topk={topk}: there is the area under ROC, of one prediction")
+        raise UsageError(f"auc: curve='{curve}', topk={topk}: only curve='ROC' with topk=1 is supported")
     if slide_steps == 0:
-        raise UsageError("auc: slide_steps=0: batch_auc is of the last call, auc of all")
+        raise UsageError("auc: slide_steps=0 is not supported: batch_auc covers the last call, auc all calls")
     name = "auc" if "auc" not in program.metrics else f"auc_{len(program.metrics)}"
     program.metrics[name] = Metric(name, whole(num_thresholds, "num_thresholds", 1, MAX_THRESHOLDS) + 1)
     whole(slide_steps, "slide_steps", 1, 1 << 16)
@@ -315,14 +319,14 @@ def auc(input: Variable, label: Variable, curve: str = "ROC", num_thresholds: in
 
 
 def net_of(loss: Any) -> DeclaredNet:
-    """Returns the net of a loss."""
+    """Returns the net of a loss. Raises ArgumentTypeError if `loss` is not the loss of a net."""
     if not isinstance(loss, Variable) or loss.name != "loss" or loss.program.net is None:
         raise ArgumentTypeError("loss: must be what net(inputs, params) returned first")
     return loss.program.net
 
 
 def value_of(program: Program, name: str) -> float:
-    """A metric, or the loss of the last pass so far."""
+    """Returns the value of a metric, or the loss of the last pass."""
     for metric in program.metrics.values():
         if name == metric.name:
             return metric.auc
@@ -334,7 +338,7 @@ def value_of(program: Program, name: str) -> float:
 
 
 def state_of(program: Program, name: str) -> Metric:
-    """The metric that a state with this name belongs to."""
+    """Returns the metric that the state of this name belongs to."""
     metric = program.metrics.get(name.rpartition(".")[0])
     if metric is None or name.rpartition(".")[2] not in STATES:
         known = [f"{m}.{s}" for m in program.metrics for s in STATES]
@@ -371,21 +375,21 @@ class Tensor:
     shape = _get_dims
 
     def get_tensor(self) -> "Tensor":
-        """Itself."""
+        """Returns this object."""
         return self
 
     def set(self, array: Any, place: Any = None) -> None:
-        """Zeroes a state: nothing else can be set."""
+        """Sets a metric's state to zeros. Raises UsageError for other values."""
         del place
         metric = state_of(self._program, self._name)
         given = np.asarray(array)
         if given.shape != (metric.buckets,) or given.any():
-            raise UsageError(f"{self._name}: can be set to {metric.buckets} zeros, and to nothing else")
+            raise UsageError(f"{self._name}: can be set only to {metric.buckets} zeros")
         metric.reset(self._name)
 
 
 class Scope(Named):
-    """global_scope(): variables of the default main program by their names."""
+    """The result of global_scope(): gives the variables of the default main program by name."""
 
     holders = ("global_scope()",)
 
@@ -408,11 +412,11 @@ def global_scope() -> Scope:
     return _scope
 
 
-TABLES = {"features": "sparse", "dense": "dense"}  # as a save calls them
+TABLES = {"features": "sparse", "dense": "dense"}  # names of a net's tables, and their names in a save
 
 
 def tables_of(names: Optional[Sequence[str]]) -> Optional[str]:
-    """Returns the tables of a net by the names of --init-tables."""
+    """Returns the given tables of a net as a value of the option --init-tables, or None for None."""
     unknown = [name for name in names or () if name not in TABLES]
     if unknown:
         raise UsageError(f"there is no table {', '.join(unknown)}; a net has {' and '.join(TABLES)}")

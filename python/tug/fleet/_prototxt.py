@@ -1,8 +1,10 @@
-"""Text of a protobuf message, as Paddle prints its PSParameter: read without protobuf, and each field's line is kept.
+"""Reads the text form of a protobuf message, such as Paddle's PSParameter, without protobuf, and keeps each field's
+line for errors.
 
     server_param { downpour_server_param { downpour_table_param { table_id: 0 table_class: "MemorySparseTable" } } }
 
-Said is one message: its reader takes fields by name and type, and done() refuses those that were not taken.
+An object of Said is one message. Its methods take fields by name and type, and done() refuses the fields that were not
+taken.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -14,9 +16,9 @@ from typing import Callable, Dict, Iterator, List, NamedTuple, NoReturn, Optiona
 
 from tug._errors import ArgumentTypeError, DataError
 
-TEXT_MAX = 4 << 20  # characters
-DEPTH_MAX = 32
-SHOWN_MAX = 60  # characters of the text in an error
+TEXT_MAX = 4 << 20 # the most characters of a text
+DEPTH_MAX = 32 # the deepest nesting of messages
+SHOWN_MAX = 60  # the most characters of the text that an error quotes
 _TOKEN = re.compile(r"""(?:[ \t\r\f\v]|\#[^\n]*)*(?:(?P<line>\n)"""
                     r"""|(?P<text>"(?:[^"\\\n]|\\[^\n])*"|'(?:[^'\\\n]|\\[^\n])*')"""
                     r"""|(?P<word>[-+]?[A-Za-z0-9_.][-+A-Za-z0-9_.]*)"""
@@ -28,7 +30,7 @@ _WHOLE = re.compile(r"[-+]?(?:0[xX][0-9A-Fa-f]{1,16}|[0-9]{1,20})", re.ASCII)
 
 
 class Token(NamedTuple):
-    """A word, a text in quotes, or a mark, and its line."""
+    """A token: a word, a text in quotes or a mark, with its line."""
 
     kind: str
     value: str
@@ -36,7 +38,7 @@ class Token(NamedTuple):
 
 
 class Field(NamedTuple):
-    """NAME: VALUE or NAME { ... }."""
+    """A field of a message, NAME: VALUE or NAME { ... }, with its line."""
 
     name: str
     value: Union[Token, "Said"]
@@ -59,7 +61,7 @@ def _unescaped(quoted: str) -> str:
 
 
 class _Reader:
-    """The tokens of a text, and what they say."""
+    """Splits a text into tokens, and parses them to messages. `name` is the argument's name, for errors."""
 
     def __init__(self, text: str, name: str) -> None:
         self.name, self._tokens = name, self._read(text)
@@ -69,7 +71,7 @@ class _Reader:
         at, line = 0, 1
         while True:
             m = _TOKEN.match(text, at)
-            assert m is not None and m.lastgroup is not None  # `other` is anything
+            assert m is not None and m.lastgroup is not None  # the group `other` matches any character
             kind, value, at = m.lastgroup, m.group(m.lastgroup), m.end()
             if kind == "line":
                 line += 1
@@ -82,7 +84,7 @@ class _Reader:
                 yield Token(kind, _unescaped(value) if kind == "text" else value, line)
 
     def refuse(self, line: int, why: str) -> NoReturn:
-        """DataError with the line."""
+        """Raises DataError with the line and the reason `why`."""
         raise DataError(f"{self.name}: line {line}: {why}")
 
     def _take(self) -> Token:
@@ -96,7 +98,7 @@ class _Reader:
 
     def _value(self) -> Token:
         token = self._take()
-        if token.kind == "text":  # neighbours are one text
+        if token.kind == "text":  # adjacent texts are joined
             parts = [token.value]
             while self._next.kind == "text":
                 parts.append(self._take().value)
@@ -146,12 +148,12 @@ class _Reader:
         return fields
 
     def all(self) -> "Said":
-        """The whole text."""
+        """Returns the whole text as a message."""
         return Said(self, "the text", self._fields("", self._next, 0), 1)
 
 
 class Said:
-    """A message: fields by name. Taken ones are gone."""
+    """A message: its fields by name. A field can be taken only once."""
 
     def __init__(self, reader: _Reader, name: str, fields: Sequence[Field], line: int) -> None:
         self.reader, self.name, self.line = reader, name, line
@@ -161,7 +163,7 @@ class Said:
         self._known: List[str] = []
 
     def refuse(self, field: Field, why: str) -> NoReturn:
-        """DataError with the field's line."""
+        """Raises DataError with the field's line, the field and the reason `why`."""
         self.reader.refuse(field.line, f"{field.name}{self._as_said(field)}: {why}")
 
     @staticmethod
@@ -171,12 +173,12 @@ class Said:
         return f": {_shown(field.value.value)}"
 
     def many(self, name: str) -> List[Field]:
-        """All fields of a name."""
+        """Takes all fields of a name."""
         self._known.append(name)
         return self._left.pop(name, [])
 
     def one(self, name: str) -> Optional[Field]:
-        """The field, which may be there once."""
+        """Takes the field of a name, or returns None. Raises DataError if the message has several."""
         fields = self.many(name)
         if len(fields) > 1:
             self.refuse(fields[1], f"is there twice in {self.name}; line {fields[0].line} has the other")
@@ -188,16 +190,16 @@ class Said:
         return field.value
 
     def words(self, name: str) -> List[str]:
-        """Texts or words, as many as there are."""
+        """Takes the values of all fields of a name, which must be texts or words."""
         return [self._scalar(one, "a text").value for one in self.many(name)]
 
     def word(self, name: str, default: str = "") -> str:
-        """A text or a word."""
+        """Takes a field whose value is a text or a word."""
         field = self.one(name)
         return default if field is None else self._scalar(field, "a text").value
 
     def whole_of(self, field: Field, low: int, high: int) -> int:
-        """A field's value as a whole number."""
+        """Returns a field's value as a whole number. Raises DataError if it is not from low to high."""
         token = self._scalar(field, "a whole number")
         if token.kind != "word" or _WHOLE.fullmatch(token.value) is None:
             self.refuse(field, "must be a whole number")
@@ -207,7 +209,7 @@ class Said:
         return value
 
     def whole(self, name: str, default: int, low: int, high: int) -> int:
-        """A whole number."""
+        """Takes a field whose value is a whole number from low to high."""
         field = self.one(name)
         return default if field is None else self.whole_of(field, low, high)
 
@@ -221,16 +223,16 @@ class Said:
         return value
 
     def reals(self, name: str) -> List[float]:
-        """Numbers, as many as there are."""
+        """Takes the values of all fields of a name, which must be numbers."""
         return [self._real_of(one) for one in self.many(name)]
 
     def real(self, name: str, default: Optional[float] = None) -> Optional[float]:
-        """A number."""
+        """Takes a field whose value is a number."""
         field = self.one(name)
         return default if field is None else self._real_of(field)
 
     def flag(self, name: str, default: Optional[bool] = None) -> Optional[bool]:
-        """true or false."""
+        """Takes a field whose value is true or false."""
         field = self.one(name)
         if field is None:
             return default
@@ -240,7 +242,7 @@ class Said:
         return said in ("true", "True", "t", "1")
 
     def message(self, name: str) -> Optional["Said"]:
-        """NAME { ... }."""
+        """Takes a field whose value is a message, NAME { ... }; returns None if there is none."""
         field = self.one(name)
         return None if field is None else self._message_of(field)
 
@@ -250,11 +252,12 @@ class Said:
         return field.value
 
     def messages(self, name: str) -> List["Said"]:
-        """As many as there are."""
+        """Takes all messages of a name."""
         return [self._message_of(one) for one in self.many(name)]
 
     def pick(self, name: str, default: str, allowed: Sequence[str], why: Callable[[str], str]) -> str:
-        """A text or word that is one of these; `why`: what others hear."""
+        """Takes a field whose value is one of the texts `allowed`. For another value the error has the text
+        why(value)."""
         field = self.one(name)
         if field is None:
             return default
@@ -264,18 +267,19 @@ class Said:
         return said
 
     def passed_over(self, *names: str) -> None:
-        """Fields that may say what they like."""
+        """Takes fields that have no effect here, whatever their values are."""
         for name in names:
             self.many(name)
 
     def only(self, name: str, allowed: Tuple[str, ...], why: str) -> None:
-        """A field that can only say what is so here."""
+        """Takes a field that has no effect here, and refuses it, with the reason `why`, unless its value is in
+        `allowed`."""
         field = self.one(name)
         if field is not None and (isinstance(field.value, Said) or field.value.value not in allowed):
             self.refuse(field, why)
 
     def never(self, name: str, why: str) -> None:
-        """A field that is not had here."""
+        """Refuses all fields of a name, with the reason `why`."""
         for field in self.many(name):
             self.refuse(field, why)
 
@@ -288,7 +292,8 @@ class Said:
 
 
 def read(text: Union[str, bytes], name: str) -> Said:
-    """The message that a text is; DataError with a line where it is none. `name`: the argument, for errors."""
+    """Parses a text and returns its message. Raises DataError with a line if it is not one. `name` is the argument's
+    name, for errors."""
     if isinstance(text, bytes):
         try:
             text = text.decode("utf-8")

@@ -1,5 +1,5 @@
-"""Batches that a worker's threads compute together: their pushes are sent when all threads have called barrier()
-(Paddle: HalfAsyncCommunicator); with SyncRounds such a batch is one of all workers (SyncCommunicator).
+"""Batches that several threads of a worker compute together: the pushes are sent when all threads have called barrier()
+(Paddle's HalfAsyncCommunicator). With SyncRounds all workers compute a batch together (Paddle's SyncCommunicator).
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from tug._table import Table
     from tug.fleet._changes import Changes
 
-PENDING = 64  # pushes of a thread's batch to one table
-PARTS_MAX = 16  # of a batch (tug_batch)
-LOOK_SECONDS = 0.02  # between two looks
+PENDING = 64  # the most pushes of one thread to one table in a batch
+PARTS_MAX = 16  # the most workers that can share a batch (tug_batch)
+LOOK_SECONDS = 0.02  # the interval between two checks while waiting
 
 
 class Rounds:
-    """One push of each table for a batch of all threads."""
+    """Collects the pushes of all threads, and sends one push to each table at the end of the batch."""
 
     def __init__(self, tables: Dict[int, "Table"], threads: int, wait_seconds: float) -> None:
         self.tables, self._wait_seconds = tables, wait_seconds
@@ -35,7 +35,7 @@ class Rounds:
         self._limit = PENDING * threads
 
     def send(self, number: int, keys: Any, values: Any) -> None:
-        """A part of the batch; with one thread it is one."""
+        """Adds a thread's push to the batch. A worker with one thread pushes at once."""
         table = self.tables[number]
         k = keys_of(keys)
         v = floats_of(values, k.shape + (table.push_width,), "values").reshape(-1, table.push_width)
@@ -49,11 +49,11 @@ class Rounds:
             self._pending[number].append((k.ravel().copy(), v.copy()))
 
     def apply(self, number: int, keys: Keys, values: Floats) -> None:
-        """Pushes what was sent to one table."""
+        """Pushes the collected keys and values to one table."""
         self.tables[number].push(keys, values)
 
     def _finish(self) -> None:
-        # The last thread of a round; the lock is held.
+        # The last thread of a batch calls it; the lock is held.
         self._failed = None
         try:
             for number, parts in self._pending.items():
@@ -71,11 +71,11 @@ class Rounds:
             self._changed.notify_all()
 
     def is_of_all(self) -> bool:
-        """Whether a table without parts takes part, too."""
+        """Returns whether a table is pushed to even if this worker has nothing for it."""
         return False
 
     def barrier(self) -> None:
-        """This thread's part is sent. Returns when the batch is applied."""
+        """Ends this thread's part of the batch. Returns when all threads have ended theirs and the batch is pushed."""
         with self._changed:
             if self._threads <= 1:
                 return
@@ -92,21 +92,22 @@ class Rounds:
                 raise UsageError(f"the batch was not pushed: {self._failed}") from self._failed
 
     def leave(self) -> None:
-        """A thread has no data left."""
+        """Takes one thread out of the count, because it has no more data."""
         with self._changed:
             self._threads -= 1
             if 0 < self._here >= self._threads:
                 self._finish()
 
     def stop(self) -> None:
-        """Pushes what is left."""
+        """Pushes what threads have sent of an unfinished batch."""
         with self._changed:
             if self._here > 0 or any(self._pending.values()):
-                self._finish()  # threads that wait go on
+                self._finish()  # also wakes the threads that wait in barrier()
 
 
 class SyncRounds(Rounds):
-    """A batch is of all workers: tables of mode sync apply it when all have pushed their part."""
+    """Batches that all workers compute together: tables of mode sync apply a batch when all workers have pushed their
+    part."""
 
     def __init__(self, tables: Dict[int, "Table"], threads: int, client: "Client", changes: "Changes") -> None:
         super().__init__(tables, threads, client.wait_seconds)
@@ -117,7 +118,7 @@ class SyncRounds(Rounds):
         self._batch = {number: table.stat().clock for number, table in tables.items()}
         for number in tables:
             self._begin(number)
-        client.barrier()  # all begin with the same batch
+        client.barrier()  # all workers begin with the same batch
 
     def is_of_all(self) -> bool:
         return True
@@ -128,7 +129,7 @@ class SyncRounds(Rounds):
         self._begin(number)
 
     def _begin(self, number: int) -> None:
-        # Pulls see all batches before this one from now on.
+        # From now on pulls return rows to which all batches before this one are applied.
         self.tables[number].batch(self._batch[number], self._changes.worker, self._changes.workers)
 
     def _empty(self, number: int, upto: int) -> None:
@@ -137,8 +138,9 @@ class SyncRounds(Rounds):
             self.apply(number, np.zeros(0, np.uint64), np.zeros((0, width), np.float32))
 
     def stop(self) -> None:
-        """Pushes what is left. Other workers may have more batches: this one takes part with nothing, until all have
-        stopped; then all have pushed parts of the same batches."""
+        """Pushes what is left, then pushes empty parts until all workers have stopped, because others may have more
+        batches and each batch waits for a part of every worker. At the end all workers have pushed parts of the same
+        batches."""
         super().stop()
         end = time.monotonic() + self._wait_seconds
         self._changes.leave(0)

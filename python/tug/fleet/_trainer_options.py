@@ -1,4 +1,4 @@
-"""Paddle's options of a trainer, as Program._fleet_opt and strategy.trainer_desc_configs have them.
+"""Paddle's options of a trainer, which Program._fleet_opt and strategy.trainer_desc_configs take.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -10,9 +10,9 @@ from tug._errors import ArgumentTypeError, UsageError
 _DUMPS = "values of a pass are dumped by `tug train --dump` and --dump-fields"
 TRAINERS = ("MultiTrainer", "DistMultiTrainer")
 WORKERS = ("Hogwild", "HogwildWorker", "DownpourSGD", "DownpourWorker", "DownpourLite", "DownpourLiteWorker")
-_ONE = ("a pass is threads that take pieces of files and update rows, whatever it is called: leave it out, or name one "
-        "of {0}")
-# Paddle's options of a program, _fleet_opt, that can only be empty, and the reason.
+_ONE = ("tug has one way of training, whatever its name: threads that read pieces of files and update rows; leave the "
+        "option out, or use one of {0}")
+# Options that must be empty or False, with the reason or a replacement.
 _NOTHING: Dict[str, str] = {
     "dump_fields": _DUMPS, "dump_fields_path": _DUMPS, "dump_param": _DUMPS, "dump_converter": _DUMPS,
     "dump_slot": _DUMPS, "dump_file_num": _DUMPS, "user_define_dump_filename": _DUMPS, "dump_num_decimals": _DUMPS,
@@ -27,7 +27,7 @@ _NOTHING: Dict[str, str] = {
     "worker_class": "there is only one kind of worker", "no_cvm": "the params of net choose its layers",
     "fleet_desc": "the params of net determine its rows", "program_configs": "a program has one net"}
 
-# Other options and the values that describe what tug does, which are accepted; None: any value is.
+# Options with other values that describe what tug does, and are accepted; None: any value is accepted.
 _SO_HERE: Dict[str, Optional[Sequence[Any]]] = {"scale_sparse_gradient_with_batch_size": (True,),
                                                 "scale_datanorm": (-1,), "mpi_rank": None, "mpi_size": None}
 
@@ -40,13 +40,14 @@ def _is_so(option: str, value: Any) -> bool:
 
 
 def check_name(name: str, given: Any, known: Sequence[str]) -> None:
-    """Raises a UsageError if `given` is neither None nor one of the known names."""
+    """Raises UsageError if `given` is neither None nor one of the known names. `name` is the option's name."""
     if given is not None and given not in known:
         raise UsageError(f"{name}: '{given}': {_ONE.format(', '.join(known))}")
 
 
 def check_options(given: Any, name: str) -> Mapping[str, Any]:
-    """Paddle's options of a trainer: values that match what tug does are accepted; others are a UsageError."""
+    """Returns `given`, Paddle's options of a trainer. Raises UsageError for a value that does not describe what tug
+    does."""
     if not isinstance(given, Mapping):
         raise ArgumentTypeError(f"{name}: must be a dict, not {type(given).__name__}")
     for option, value in given.items():
@@ -62,7 +63,7 @@ def check_options(given: Any, name: str) -> Mapping[str, Any]:
 
 
 class Options(Dict[str, Any]):
-    """Options of a trainer; each one is checked when it is set."""
+    """A dictionary of options of a trainer, which checks each option when it is set."""
 
     def __init__(self, given: Mapping[str, Any], name: str) -> None:
         super().__init__(check_options(given, name))

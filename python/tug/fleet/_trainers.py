@@ -1,5 +1,5 @@
-"""Names of Paddle's trainers, which a run's strategy chooses. There is one way of training, threads that take
-pieces of files and update rows; these say what it is called there.
+"""Paddle's classes of trainers and device workers. tug has one way of training: threads that read pieces of files and
+update rows. These classes only have Paddle's names for it.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -12,52 +12,52 @@ from tug.fleet._names import Named
 from tug.fleet._trainer_options import TRAINERS, WORKERS, check_name, check_options
 
 class DeviceWorker(Named):
-    """A thread of a pass."""
+    """The base of Paddle's classes for a thread of a pass."""
 
     holders = ("a device worker", "a trainer")
 
 
 class HogwildWorker(DeviceWorker):
-    """A thread that updates rows of this process, without locks."""
+    """Paddle's name for a thread that updates rows of this process without locks."""
 
 
 class DownpourWorker(DeviceWorker):
-    """A thread that pulls rows from servers and pushes gradients."""
+    """Paddle's name for a thread that pulls rows from servers and pushes gradients."""
 
 
 class Trainer(Named):
-    """A pass of train_from_dataset."""
+    """The base of Paddle's classes for a pass of train_from_dataset."""
 
     holders = ("a trainer",)
 
     def __init__(self, device_worker: DeviceWorker) -> None:
         self.device_worker = device_worker
-        self.thread_num = 0  # 0: the dataset says it
+        self.thread_num = 0  # the number of threads; 0: that of the dataset
 
     def _set_thread(self, thread_num: int) -> None:
-        """The threads of the pass, as train_from_dataset(thread=) has them."""
+        """Stores the number of threads. It has no effect; use train_from_dataset(thread=N)."""
         self.thread_num = whole(thread_num, "thread_num", 0, 256)
 
     def _set_debug(self, debug: bool) -> None:
-        """train_from_dataset(debug=) says it."""
+        """Has no effect; use train_from_dataset(debug=True)."""
 
     def _gen_trainer_desc(self) -> None:
-        """Nothing: there is no description of a pass."""
+        """Has no effect: tug needs no description of a pass."""
 
     def _desc(self) -> str:
-        """The pass as text."""
+        """Returns the names of the trainer and its device worker as text."""
         return f"class_name: \"{type(self).__name__}\"\ndevice_worker_name: \"{type(self.device_worker).__name__}\"\n"
 
 
 class MultiTrainer(Trainer):
-    """For a program that runs alone."""
+    """The trainer of a program that runs without a fleet."""
 
     def __init__(self) -> None:
         super().__init__(HogwildWorker())
 
 
 class DistMultiTrainer(Trainer):
-    """Of a worker in a run."""
+    """The trainer of a worker in a run."""
 
     def __init__(self) -> None:
         super().__init__(DownpourWorker())
@@ -69,13 +69,13 @@ _WORKERS: Dict[str, Type[DeviceWorker]] = {
 
 
 class TrainerFactory(Named):
-    """Says which of them a pass is; exe.train_from_dataset makes it by itself."""
+    """Makes the trainer of a pass. A script does not need it: exe.train_from_dataset uses none."""
 
     holders = ("TrainerFactory", "a trainer")
 
     def create_trainer(self, opt_info: Optional[Mapping[str, Any]] = None) -> Trainer:
-        """Returns the trainer that opt_info names, as Program._fleet_opt has it; else
-        DistMultiTrainer in a run, MultiTrainer without one."""
+        """Returns the trainer that opt_info names (a dictionary like Program._fleet_opt); without a name,
+        DistMultiTrainer in a run and MultiTrainer otherwise."""
         said = {} if opt_info is None else check_options(opt_info, "opt_info")
         name = said.get("trainer") or TRAINERS[fleet.in_run()]
         made = _TRAINERS[name]()
@@ -87,12 +87,12 @@ class TrainerFactory(Named):
 
 
 class DeviceWorkerFactory(Named):
-    """The same of threads."""
+    """Makes device workers."""
 
     holders = ("DeviceWorkerFactory", "a trainer")
 
     def create_device_worker(self, worker_type: str) -> DeviceWorker:
-        """By its name."""
+        """Returns the device worker of this name."""
         check_name("worker_type", worker_type, WORKERS)
         return _WORKERS[worker_type]()
 

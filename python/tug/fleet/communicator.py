@@ -1,5 +1,5 @@
-"""Paddle's Communicator over tables of the program's own: it sends a worker's pushes in the modes SYNC, HALF_ASYNC,
-ASYNC and GEO.
+"""Paddle's Communicator, for tables of the program's own. It sends a worker's pushes in one of the modes SYNC,
+HALF_ASYNC, ASYNC and GEO.
 
     worker = FleetWrapper.GetInstance()
     worker.init_worker(tables, hosts, 0)
@@ -31,11 +31,11 @@ from tug.fleet.wrapper import FleetWrapper, run_worker_of
 
 Worker = Union[FleetWrapper, ClientWorker]
 
-LOOK_SECONDS = 0.01  # of the thread that receives
+LOOK_SECONDS = 0.01  # the interval in which the receiving thread checks the number of pushes
 
 
 def _tables_of(send_ctx: Any) -> Dict[str, int]:
-    """{name: number of a table}: of numbers, or of Paddle's {name: CommContext}."""
+    """Returns {name: number of a table} for a list of numbers, or for Paddle's {name: CommContext}."""
     if isinstance(send_ctx, Mapping):
         found = {str(name): one.table_id if hasattr(one, "table_id") else one for name, one in send_ctx.items()}
         found = {name: one() if callable(one) else one for name, one in found.items()}
@@ -52,26 +52,26 @@ def _tables_of(send_ctx: Any) -> Dict[str, int]:
 
 
 class CommContext(Named):
-    """Paddle's description of what is sent to a table: only the table's number counts here."""
+    """Paddle's description of a variable that is sent to a table. Only the table's number has an effect here."""
 
     holders = ("CommContext",)
 
     def __init__(self, name: str, *said: Any, table_id: int = -1, **more: Any) -> None:
         self._name = name
         self._table_id: int = said[8] if len(said) > 8 else table_id
-        del more  # how a variable is cut and where it is sent follows from its table
+        del more  # the table determines how a variable is split and where it is sent
 
     def var_name(self) -> str:
-        """The variable."""
+        """Returns the name of the variable."""
         return self._name
 
     def table_id(self) -> int:
-        """The number of its table."""
+        """Returns the number of the variable's table."""
         return self._table_id
 
 
 class _Receiver:
-    """A thread that pulls dense variables when so many pushes were handed over."""
+    """A thread that pulls the dense variables after every `after` pushes."""
 
     def __init__(self, after: int, pull: Callable[[], Any]) -> None:
         self._after, self._pull, self._sends = after, pull, 0
@@ -92,7 +92,7 @@ class _Receiver:
                     return
 
     def sent(self) -> None:
-        """Counts a push."""
+        """Counts a push. Raises the error with which the thread has ended, if any."""
         self._sends += 1
         if self._failed is not None:
             raise self._failed
@@ -106,16 +106,18 @@ class _Receiver:
 
 
 class Communicator(Named):
-    """Sends a worker's pushes.
+    """Sends a worker's pushes in one of four modes.
 
-    mode: ASYNC: a thread merges and sends them. HALF_ASYNC: those of a batch of all threads are one push, for which
-    all wait in barrier(). SYNC: the same, and a batch is of all workers; its tables are of mode sync. GEO: the worker
-    trains rows of its own, and exchanges what has changed every k_steps sends; its tables are of accessor merge, or
-    plain with rule sum. Paddle's DistributedMode numbers are taken, too.
+    mode: "ASYNC": a thread merges and sends pushes. "HALF_ASYNC": the pushes of a batch, which several threads compute,
+    are sent together; the threads wait for this in barrier(). "SYNC": like HALF_ASYNC, but all workers compute a batch
+    together; the tables need mode sync. "GEO": the worker trains copies of the rows, and exchanges changes with the
+    servers every k_steps sends; the tables need accessor merge, or accessor plain with rule sum. Paddle's numbers of
+    DistributedMode are accepted, too.
 
-    envs, or the environment's FLAGS_communicator_...: communicator_send_queue_size, communicator_max_merge_var_num (of
-    GEO: k_steps; of SYNC and HALF_ASYNC: threads, in place of CPU_NUM), communicator_is_sgd_optimizer,
-    communicator_independent_recv_thread, communicator_min_send_grad_num_before_recv; docs/from-paddle.md has them."""
+    envs: settings, which may also come from the environment as FLAGS_communicator_...: communicator_send_queue_size,
+    communicator_max_merge_var_num (in GEO the value of k_steps, in SYNC and HALF_ASYNC the number of threads in place
+    of CPU_NUM), communicator_is_sgd_optimizer, communicator_independent_recv_thread,
+    communicator_min_send_grad_num_before_recv. docs/from-paddle.md explains them."""
 
     holders = ("Communicator",)
 
@@ -135,10 +137,11 @@ class Communicator(Named):
 
     def init_with_ctx(self, send_ctx: Any, recv_ctx: Optional[Mapping[int, Sequence[str]]], proto_txt: Any,
                       unit64_hosts: Any = None, scope: Optional[Scope] = None) -> None:
-        """send_ctx: the tables that it sends to, by number, or Paddle's {name: CommContext}. recv_ctx: {dense table:
-        names of variables}, which recv puts into `scope`, a dict of arrays. proto_txt: the run's tables, as text or a
-        list of FleetTable, and unit64_hosts the servers: a process that is in no run joins it. In place of both: a
-        FleetWrapper, fleet or a client whose tables these are; then the scope is next."""
+        """Connects the communicator to its tables. send_ctx: the numbers of the tables to send to, or Paddle's {name:
+        CommContext}. recv_ctx: {dense table: names of variables}, which recv() pulls into `scope`, a dict of arrays.
+        proto_txt: the run's tables, as text or a list of FleetTable; unit64_hosts: the servers. A process that is not
+        in a run joins it. Instead, proto_txt may be a FleetWrapper, fleet or a client that has the tables; then the
+        next argument is the scope."""
         if self._worker is not None:
             raise UsageError("init_with_ctx: was called already")
         worker = run_worker_of(proto_txt, unit64_hosts, self._settings.trainer_id)
@@ -149,7 +152,7 @@ class Communicator(Named):
             scope = scope_of(unit64_hosts)
         scope = {} if scope is None else scope_of(scope)
         for table_id, names in recv.items():
-            known = worker.dense_variables(table_id, names or None, scope)  # says what is wrong with them
+            known = worker.dense_variables(table_id, names or None, scope)  # raises for wrong tables or names
             recv[table_id] = names or list(known.at)
         self._settings.check(worker.worker_index(), worker.worker_num(), worker.client.servers)
         sent = _tables_of(send_ctx)
@@ -215,7 +218,7 @@ class Communicator(Named):
         if self._running:
             raise UsageError("the communicator runs already")
         if self._geo is not None and self._geo.closed:
-            raise UsageError("the communicator has stopped, and its copies of rows are gone: make another one")
+            raise UsageError("the communicator was stopped, which freed its copies of rows: make another one")
         if self._queues is not None:
             self._queues.start()
         if self._settings.receives and self._recv:
@@ -223,8 +226,8 @@ class Communicator(Named):
         self._running = True
 
     def stop(self) -> None:
-        """Sends what is left, and ends. It may be started again, but for GEO. SYNC:
-        keeps the other workers' batches going until all workers have stopped."""
+        """Sends what is left, and ends. Except in mode GEO, the communicator can be started again. In mode SYNC it
+        pushes empty parts for the batches of the other workers until all workers have stopped."""
         self._made()
         failed: List[Error] = []
         running, self._running = self._running, False
@@ -254,12 +257,13 @@ class Communicator(Named):
     def _runs(self) -> Worker:
         worker = self._made()
         if not self._running and self._queues is None:
-            raise UsageError("the communicator does not run: start() comes first")
+            raise UsageError("the communicator does not run: call start() first")
         return worker
 
     def send(self, table_id: Any, keys: Any, values: Any = None) -> None:
-        """Hands a push over, by the number of a table or its name in send_ctx; arrays are copied. For
-        a dense table also send(table, {variable: gradients}). GEO: adds `values` to this worker's rows."""
+        """Takes a push to a table, given by its number or its name in send_ctx, and copies the arrays. For a dense
+        table use also send(table, {variable: gradients}). In mode GEO it adds `values` to this worker's copies of the
+        rows."""
         worker, number = self._runs(), self._number(table_id)
         if isinstance(keys, Mapping):
             keys, values = worker.blocks(number, keys)
@@ -267,7 +271,8 @@ class Communicator(Named):
             self._queues.send(worker.table(number), keys, values)
         elif self._geo is not None:
             if number not in self._geo.holds():
-                raise UsageError(f"table {number} is dense: its variables in the scope are what is exchanged")
+                raise UsageError(f"table {number} is dense: in mode GEO change its variables in the scope, do not "
+                                 "send them")
             self._geo.add(number, keys, values)
         else:
             assert self._rounds is not None
@@ -284,14 +289,15 @@ class Communicator(Named):
         return worker.table(number).pull(keys)
 
     def barrier(self) -> None:
-        """SYNC and HALF_ASYNC: this thread's part of a batch has been sent; waits for the other threads' and until all
-        is applied. Other modes do not wait."""
+        """Ends this thread's part of a batch in modes SYNC and HALF_ASYNC: waits until all threads have sent their
+        parts and the batch is pushed. Does nothing in the other modes."""
         self._runs()
         if self._rounds is not None:
             self._rounds.barrier()
 
     def barrier_trigger_decrement(self) -> None:
-        """SYNC and HALF_ASYNC: this thread has no data left; the others do not wait for it any more."""
+        """Tells modes SYNC and HALF_ASYNC that this thread has no more data, so that the other threads no longer wait
+        for it."""
         self._runs()
         if self._rounds is not None:
             self._rounds.leave()
@@ -302,8 +308,8 @@ class Communicator(Named):
             worker.pull_dense_params(self._scope, table_id, names)
 
     def recv(self) -> Scope:
-        """The dense variables of recv_ctx, with all that was handed over before, into the scope. GEO: exchanges the
-        changes of all tables at once."""
+        """Pulls the dense variables of recv_ctx into the scope, after all earlier sends were pushed, and returns the
+        scope. In mode GEO it exchanges the changes of all tables at once."""
         self._runs()
         if self._geo is not None:
             self._geo.exchange()
@@ -313,10 +319,11 @@ class Communicator(Named):
         self._pull_dense()
         return self._scope
 
-    # Paddle's other functions.
+    # Further functions of Paddle's Communicator.
 
     def init_params(self, context: Mapping[int, Sequence[str]]) -> None:
-        """Sets the dense variables {table: names} to those of the scope. One worker calls it."""
+        """Sets the dense variables {table: names} on the servers to the arrays of the scope. Only one worker calls
+        it."""
         for table_id, names in context.items():
             self._made().push_dense_params(self._scope, table_id, names)
 
@@ -326,7 +333,8 @@ class Communicator(Named):
             self._made().pull_dense_params(self._scope, table_id, names)
 
     def push_sparse_param(self, var_name: str, table_id: int = -1, scope: Optional[Scope] = None) -> None:
-        """Sets the rows 0, 1, ... of a table to those of an array of the scope. One worker calls it."""
+        """Sets the rows with keys 0, 1, ... of a table to the rows of an array of the scope. Only one worker calls
+        it."""
         worker, scope = self._made(), self._scope if scope is None else scope
         number = self._number(var_name if table_id == -1 else table_id)
         if var_name not in scope:
@@ -340,21 +348,22 @@ class Communicator(Named):
             worker.push_sparse_param(number, keys, values)
 
     def get_client_info(self) -> List[str]:
-        """Returns the text that identifies this worker."""
+        """Returns a list with the text that identifies this worker."""
         return self._made().get_client_info()
 
     def set_clients(self, host_list: Sequence[str]) -> None:
-        """Returns those of all workers, by index."""
+        """Sets the texts of get_client_info of all workers, ordered by index."""
         self._made().set_clients(host_list)
 
     def create_client_to_client_connection(self, *waits: int, **more: int) -> None:
-        """Whether the clients that were set are in this run. All workers call it; the run's wait_seconds count."""
+        """Checks that the clients of set_clients are in this run. All workers call it. `waits` have no effect: the
+        run's wait_seconds is the limit."""
         del waits, more
         self._made().create_client2client_connection()
 
 
 class DistCommunicator(Communicator):
-    """core.DistCommunicator: the same in one call, init_with_ctx among it."""
+    """core.DistCommunicator: a Communicator whose constructor also calls init_with_ctx."""
 
     def __init__(self, mode: Any, proto_desc: Any, host_list: Any, send_ctx: Any, recv_ctx: Any,
                  param_scope: Optional[Scope] = None, envs: Optional[Mapping[str, Any]] = None) -> None:

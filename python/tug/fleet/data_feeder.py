@@ -1,4 +1,4 @@
-"""DataFeeder: rows of a program's own as arrays, by the slots that the program has declared.
+"""DataFeeder converts examples of a program to arrays for the slots that the program has declared.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -14,18 +14,18 @@ from tug.fleet._program import Program, Variable, default_main_program
 
 
 class LoDTensor(NamedTuple):
-    """Any number of values for each example: those of example i are values[lod[i]:lod[i + 1]]."""
+    """Values of a slot that has any number of values in each example: example i has values[lod[i]:lod[i + 1]]."""
 
     values: npt.NDArray[Any]
     lod: npt.NDArray[np.uint32]
 
 
 class DataFeeder(Named):
-    """Makes arrays of examples for a loop of one's own (docs/python.md).
+    """Converts examples to arrays, for exe.run or for a training loop of the program's own (docs/python.md).
 
-    feed_list: slots made by data(), or their names in `program`. feed() takes examples, each with a value, or a list
-    of values, for each slot, and returns {name: array}: of a slot with lod_level=0 an array of the examples' shapes, of
-    one with lod_level=1 a LoDTensor. Ids are int64, numbers float32. exe.run(program, feed=...) takes it."""
+    feed_list: slots made by data(), or their names in `program`. feed() takes examples, each with a value or a list of
+    values for each slot, and returns {name: array}. A slot with lod_level=0 becomes an array with the slot's shape for
+    each example, a slot with lod_level=1 a LoDTensor. Ids are int64, numbers float32."""
 
     holders = ("DataFeeder",)
 
@@ -41,7 +41,7 @@ class DataFeeder(Named):
             raise UsageError("feed_list: is empty; give at least one slot")
 
     def feed(self, iterable: Iterable[Sequence[Any]]) -> Dict[str, Union[npt.NDArray[Any], LoDTensor]]:
-        """The arrays of these examples."""
+        """Returns {name of the slot: array or LoDTensor} for these examples."""
         examples = list(iterable)
         for i, one in enumerate(examples):
             if len(one) != len(self.slots):
@@ -57,7 +57,7 @@ class DataFeeder(Named):
         for i, one in enumerate(found):
             if len(one) != slot.width:
                 raise UsageError(f"example {i}: slot '{slot.name}' has {len(one)} values, and must have {slot.width}")
-        sizes = [n for n in slot.shape if n > 0]  # an unknown one is that of the batch
+        sizes = [n for n in slot.shape if n > 0]  # an unknown dimension is that of the batch
         shaped: npt.NDArray[Any] = flat.reshape(len(found), *(sizes or [1]))
         return shaped
 
@@ -74,7 +74,7 @@ class DataFeeder(Named):
 
 
 def _lists_of(slot: Variable, given: Any) -> List[npt.NDArray[Any]]:
-    """The values of each example."""
+    """Returns the values of a slot for each example."""
     if isinstance(given, LoDTensor):
         return [given.values[a:b] for a, b in zip(given.lod[:-1], given.lod[1:])]
     array = np.asarray(given)
@@ -87,7 +87,8 @@ def _lists_of(slot: Variable, given: Any) -> List[npt.NDArray[Any]]:
 
 
 def text_of_feed(slots: Sequence[Variable], feed: Mapping[str, Any]) -> Tuple[str, int]:
-    """Lines of MultiSlot text of what feed() has made, or of arrays by the names of slots; and how many."""
+    """Returns the examples of `feed` (made by feed(), or a dictionary of arrays by slot name) as lines of MultiSlot
+    text, and their number."""
     if not isinstance(feed, Mapping):
         raise ArgumentTypeError(f"feed: must be a dict, {{slot: array}}, not {type(feed).__name__}")
     missing = [slot.name for slot in slots if slot.name not in feed]
@@ -97,7 +98,7 @@ def text_of_feed(slots: Sequence[Variable], feed: Mapping[str, Any]) -> Tuple[st
     sizes = {len(column) for column in columns}
     if len(sizes) != 1 or sizes == {0}:
         said = ", ".join(f"{slot.name} has {len(column)}" for slot, column in zip(slots, columns))
-        raise UsageError(f"feed: slots have as many examples, and at least one; {said}")
+        raise UsageError(f"feed: all slots must have the same number of examples, at least one; {said}")
 
     def words(value: npt.NDArray[Any], slot: Variable) -> str:
         if slot.dtype == "int64":

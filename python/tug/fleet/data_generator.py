@@ -1,4 +1,4 @@
-"""Data generators: programs that turn lines of a log into MultiSlot lines, for set_pipe_command.
+"""Data generators: base classes of programs that convert lines of a log to MultiSlot lines, for set_pipe_command.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -12,22 +12,23 @@ Sample = Sequence[Tuple[str, Sequence[Any]]]
 
 
 class MultiSlotDataGenerator:
-    """Override generate_sample(line): it returns a function that yields samples, [(slot, [value, ...]), ...]."""
+    """The base class of data generators for numbers. Override generate_sample(line) so that it returns a function that
+    yields samples, [(slot, [value, ...]), ...]."""
 
     def __init__(self) -> None:
         self._slots: Optional[List[str]] = None
         self._batch = 32
 
     def set_batch(self, batch_size: int) -> None:
-        """Samples that generate_batch is given at a time."""
+        """Sets the number of samples that generate_batch gets at a time."""
         self._batch = batch_size
 
     def generate_sample(self, line: Optional[str]) -> Callable[[], Iterable[Sample]]:
-        """Returns the samples of an input line."""
+        """Returns a function that yields the samples of an input line. line: None in run_from_memory."""
         raise NotImplementedError("override generate_sample(line)")
 
     def generate_batch(self, samples: Sequence[Sample]) -> Callable[[], Iterable[Sample]]:
-        """Changes neighbouring samples; by default not at all."""
+        """Returns a function that yields the samples of a batch. Override it to change or reorder them."""
         return lambda: samples
 
     def _text(self, sample: Sample) -> str:
@@ -51,7 +52,7 @@ class MultiSlotDataGenerator:
         self._run(self.generate_sample(None)())
 
     def run_from_stdin(self) -> None:
-        """Standard input to standard output."""
+        """Converts lines of standard input, and writes their samples to standard output."""
         self._run(sample for line in sys.stdin for sample in self.generate_sample(line.rstrip("\n"))())
 
     def _run(self, samples: Iterable[Sample]) -> None:
@@ -69,7 +70,7 @@ class MultiSlotDataGenerator:
 
 
 class MultiSlotStringDataGenerator(MultiSlotDataGenerator):
-    """Likewise for values that are texts already: words without blanks."""
+    """The base class of data generators whose values are texts already, each a word without blanks."""
 
     def _check(self, name: str, values: Sequence[Any]) -> None:
         if not values or not all(isinstance(v, str) and len(v.split()) == 1 and v == v.strip() for v in values):

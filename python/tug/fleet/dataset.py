@@ -1,8 +1,8 @@
-"""Datasets, the input of a pass: files of MultiSlot lines and a pipe command. The C library reads them
-(docs/data.md).
+"""Datasets, the input of a pass: files, and a pipe command that converts them to MultiSlot lines, which the C library
+reads (docs/data.md).
 
-A line has, slot after slot in the order of set_use_var, how many values there are and the values. Ids of 0 count as
-they are, and a pipe command that fails is an error: Paddle drops the ones and overlooks the other.
+A line has, for each slot in the order of set_use_var, the number of values and the values. Unlike in Paddle, an id of 0
+is a feature like any other, and a pipe command that fails is an error.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -28,8 +28,8 @@ from tug.fleet._origins import Lines, read_lines, tagged, untagged, write_origin
 from tug.fleet._program import DeclaredNet, Variable
 
 
-# Paddle's neutral settings, which are accepted since they equal tug's behaviour. Other values of those that no
-# function sets are refused by the table of names.
+# Values of Paddle's settings that describe what tug does anyway, and are accepted. For other values of settings without
+# a setter, the error has the answer of the table in _names.py.
 _SO_HERE: Dict[str, Sequence[Any]] = {
     "use_var": ([], ()), "input_type": (0,), "merge_size": (-1, 0), "parse_ins_id": (False,), "parse_content": (False,),
     "parse_logkey": (False,), "enable_pv_merge": (False,), "merge_by_sid": (True,), "merge_by_lineid": (False,),
@@ -41,7 +41,7 @@ _FEEDS = ("MultiSlotDataFeed", "MultiSlotInMemoryDataFeed", "SlotRecordInMemoryD
 
 
 class DatasetBase(Named):
-    """The common base of both kinds of dataset."""
+    """The base of both kinds of dataset."""
 
     holders: Tuple[str, ...] = ("a dataset",)
 
@@ -74,19 +74,20 @@ class DatasetBase(Named):
             setters[name](value)
 
     def init(self, **settings: Any) -> None:
-        """Paddle 2.x: the setters' values by name. Settings that equal tug's behaviour
-        (input_type=0, parse_ins_id=False, ...) are accepted."""
+        """Calls the setters by name, as in Paddle 2.x: init(batch_size=32, ...). Settings that describe what tug does
+        anyway (input_type=0, parse_ins_id=False, ...) are accepted."""
         self._set("init", settings)
 
     def update_settings(self, **settings: Any) -> None:
-        """Sets some of these settings again."""
+        """Changes some of the settings of init()."""
         self._set("update_settings", settings)
 
     def _init_distributed_settings(self, **settings: Any) -> None:
         self._set("_init_distributed_settings", settings)
 
     def desc(self) -> str:
-        """The slots of a line as text: the option `slots` of `tug train`, except for the label."""
+        """Returns the slots of a line as text: the option `slots` of `tug train`, except that the label is not
+        marked."""
         return ", ".join(f"{one.name}:{one.kind}" for one in self.slots)
 
     _desc = desc
@@ -118,7 +119,7 @@ class DatasetBase(Named):
         whole(fleet_send_sleep_seconds, "fleet_send_sleep_seconds", 0, 1 << 30)
 
     def set_feed_type(self, data_feed_type: str) -> None:
-        """Accepts the name of a data feed, and has no effect: lines are always MultiSlot text."""
+        """Has no effect: lines are always MultiSlot text. Raises an error for the name of an unknown data feed."""
         if data_feed_type not in _FEEDS:
             raise UsageError(f"set_feed_type: '{data_feed_type}' is not one of {', '.join(_FEEDS)}: lines are "
                              "MultiSlot text")
@@ -149,7 +150,7 @@ class DatasetBase(Named):
         self.files = [os.fspath(one) for one in filelist]
 
     def get_filelist(self) -> List[str]:
-        """The files that set_filelist was given."""
+        """Returns the files of set_filelist."""
         return list(self.files)
 
     def set_use_var(self, var_list: Sequence[Variable]) -> None:
@@ -173,7 +174,7 @@ class DatasetBase(Named):
 
     @property
     def pipes(self) -> bool:
-        """Whether a command writes the lines when a pass reads them."""
+        """Whether a pass runs the pipe command to read the lines."""
         return self.pipe_command.strip() != "cat"
 
     def paths(self) -> List[str]:
@@ -182,8 +183,8 @@ class DatasetBase(Named):
         return [os.path.abspath(one) for one in self.files]
 
     def text(self, net: DeclaredNet) -> str:
-        """The slots of a line, as the option `slots` of tug train; those that the net does not have are passed
-        over."""
+        """Returns the slots of a line as the option `slots` of `tug train`. Slots that the net does not use are marked
+        "skip"."""
         missing = [one.name for one in [*net.slots, net.label] if one not in self.slots]
         if missing:
             raise UsageError(f"dataset: the net needs slots that set_use_var does not name: {', '.join(missing)}")
@@ -201,7 +202,8 @@ class QueueDataset(DatasetBase):
 
 
 def _taken_apart(line: bytes, n: int, where: str) -> List[bytes]:
-    """Splits a MultiSlot line into its slots, each with its count and its values."""
+    """Splits a MultiSlot line into its n slots, each with its count and its values. `where` names the line in
+    errors."""
     words, at, found = line.split(), 0, []
     for _ in range(n):
         count = words[at] if at < len(words) else b""
@@ -216,8 +218,8 @@ def _taken_apart(line: bytes, n: int, where: str) -> List[bytes]:
 
 
 class InMemoryDataset(DatasetBase):
-    """The pipe command runs once, and its output is kept in files ($TMPDIR); passes
-    read those, piece by piece, in another order each time."""
+    """A dataset that runs the pipe command once and keeps its output in files below $TMPDIR. Passes read these files,
+    each pass in another order."""
 
     holders = ("an InMemoryDataset", "a dataset")
 
@@ -230,7 +232,7 @@ class InMemoryDataset(DatasetBase):
         self._failed: Optional[BaseException] = None
         self._random = random.Random(1)
         self._fea_eval = False
-        self._before: Optional[List[str]] = None  # slots_shuffle
+        self._before: Optional[List[str]] = None # the files before slots_shuffle
 
     def set_shuffle_seed(self, seed: int) -> None:
         """Sets the seed of the following global shuffles."""
@@ -253,7 +255,7 @@ class InMemoryDataset(DatasetBase):
         if os.path.getsize(made) == 0:
             if os.path.getsize(file) > 0:
                 raise DataError(f"{file}: the pipe command wrote nothing: {self.pipe_command}")
-            return os.path.abspath(file)  # whoever minds that it is empty names it
+            return os.path.abspath(file)  # an error about an empty file then names the user's file
         write_origins(made, [os.path.abspath(file)], np.zeros(1, np.int64), np.ones(1, np.int64))
         return made
 
@@ -267,7 +269,7 @@ class InMemoryDataset(DatasetBase):
 
     def load_into_memory(self, is_shuffle: bool = False) -> None:
         """Runs the pipe command on this worker's files."""
-        del is_shuffle  # each pass has another order
+        del is_shuffle  # every pass has another order anyway
         if self._loading is not None:
             raise UsageError("load_into_memory: preload_into_memory is at work; call wait_preload_done")
         self._held, self._shuffled, self._before = self._load(), False, None
@@ -288,7 +290,7 @@ class InMemoryDataset(DatasetBase):
         self._loading.start()
 
     def wait_preload_done(self) -> None:
-        """Waits for the preloaded data, which the next pass reads."""
+        """Waits until preload_into_memory is done. The next pass reads the loaded data."""
         if self._loading is None:
             raise UsageError("wait_preload_done: preload_into_memory comes first")
         self._loading.join()
@@ -299,7 +301,7 @@ class InMemoryDataset(DatasetBase):
 
     @property
     def pipes(self) -> bool:
-        return False  # what it made is there
+        return False # load_into_memory has run the command
 
     def paths(self) -> List[str]:
         if self._held is None:
@@ -314,13 +316,13 @@ class InMemoryDataset(DatasetBase):
         self._held = [path] if lines.text else []
 
     def local_shuffle(self) -> None:
-        """Each pass has another order of this worker's examples anyway: within pieces of 1 to 32 MB of text, and of
-        these."""
+        """Has no further effect: every pass shuffles this worker's examples, within pieces of 1 to 32 MB of text, and
+        the order of the pieces."""
         self.paths()
 
     def global_shuffle(self, fleet: Any = None, thread_num: int = 12) -> None:
-        """With a fleet: every example of all workers comes to any of them with the same chance. All workers call it.
-        Without one it is local_shuffle."""
+        """With a fleet, sends each example of all workers to a random worker, all with the same probability; all
+        workers call it. Without a fleet it does the same as local_shuffle."""
         del thread_num
         self.paths()
         if fleet is not None and fleet.worker_num() > 1:
@@ -333,14 +335,15 @@ class InMemoryDataset(DatasetBase):
         self._shuffled, self._before = True, None
 
     def set_fea_eval(self, record_candidate_size: int, fea_eval: bool = True) -> None:
-        """Whether slots_shuffle can be called. Values are drawn from all of this worker's examples: as many as
-        `record_candidate_size` are never too few."""
+        """Allows or forbids slots_shuffle. record_candidate_size has no effect: values are shuffled over all of this
+        worker's examples."""
         whole(record_candidate_size, "record_candidate_size", 1, 1 << 40)
         self._fea_eval = bool(fea_eval)
 
     def slots_shuffle(self, slots: Sequence[str]) -> None:
-        """What these slots hold changes places between this worker's examples; other slots stay. infer_from_dataset
-        then says by its AUC how much a model owes to them. Each call begins with the examples as they were."""
+        """Shuffles the values of these slots between this worker's examples, and leaves other slots unchanged. The AUC
+        of a following infer_from_dataset shows how much the model depends on these slots. Each call starts from the
+        unshuffled examples."""
         if not self._fea_eval:
             raise UsageError("slots_shuffle: set_fea_eval(record_candidate_size, True) comes first")
         if isinstance(slots, (str, bytes)):
@@ -361,7 +364,7 @@ class InMemoryDataset(DatasetBase):
                 line[place] = value
         self._hold("slots.txt", before._replace(text=[b" ".join(line) + b"\n" for line in lines]))
 
-    # Fields that lines do not have here: refused, unless switched off.
+    # Setters for fields that lines do not have in tug. They accept only the value that switches the field off.
 
     def set_parse_ins_id(self, parse_ins_id: bool) -> None:
         """Accepts only False."""
@@ -400,7 +403,7 @@ class InMemoryDataset(DatasetBase):
         self._fea_eval = bool(fea_eval)
 
     def set_preload_thread_num(self, thread_num: int) -> None:
-        """As preload_into_memory's argument has, no effect: files are read by as many threads as set_thread says."""
+        """Has no effect: set_thread sets the number of threads that read files."""
         whole(thread_num, "thread_num", 1, 256)
 
     def release_memory(self) -> None:

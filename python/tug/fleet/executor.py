@@ -1,7 +1,8 @@
-"""Executors: passes of a program's net over a dataset, each a call of tug.Model's train() or evaluate().
+"""Executors run passes of a program's net over a dataset. Each pass is a call of Model.train() or Model.evaluate().
 
-In a fleet all workers make the same calls: each trains on its own files, and the first one has the model (docs/design/
-0017). If a_sync is False, a batch has as many examples as all workers' batches together, of files that all of them see.
+In a fleet all workers make the same calls. Each worker trains on its own files, and worker 0 keeps the model
+(docs/design/0017). If a_sync is False, all workers read all files, and a batch has the examples of all workers' batches
+together.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -70,7 +71,7 @@ class _Say:
         print(f"batch {batches}  {said}", flush=True)
 
 
-# Options of models by the functions of a dataset or executor that set them.
+# The options of models, and the functions of a dataset or executor that set them.
 _SET_BY = {"slots": "set_use_var", "batch": "set_batch_size", "pipe_command": "set_pipe_command",
            "threads": "set_thread", "data": "set_filelist"}
 
@@ -90,7 +91,7 @@ def _in_words_of_fleet() -> Iterator[None]:
 
 
 class _Pass:
-    """A pass over a dataset."""
+    """One pass of a program's net over a dataset."""
 
     def __init__(self, program: Program, dataset: DatasetBase, threads: int, say: _Say) -> None:
         if program.net is None:
@@ -101,7 +102,7 @@ class _Pass:
     def _ready(self) -> DeclaredNet:
         net = self.net
         if fleet.is_begun():
-            fleet.client  # noqa: B018  says that init_worker comes first
+            fleet.client  # noqa: B018 raises before init_worker
         elif not net.begun:
             raise UsageError("the net has no rows yet: run the startup program, or in a fleet init_worker()")
         return net
@@ -117,8 +118,8 @@ class _Pass:
         return options
 
     def _begin_anew(self) -> None:
-        """Continues the net, with all state, in a new model that reads its data in another way."""
-        if fleet.in_run():  # from the save of the pass before; all workers do so
+        """Replaces the net's model by a new one with the same state, which reads its data with other options."""
+        if fleet.in_run():  # from the save of the previous pass; all workers do the same
             self.net.begin_anew(fleet.own_save(self.net.generation))
         else:
             self.net.begin_anew(self.net.save_start())
@@ -170,7 +171,7 @@ class _Pass:
         if self.net.rule is None:
             raise UsageError("the program has no optimizer: optimizer.minimize(loss) comes first")
         self._ready()
-        if fleet.in_run() and self.net.model is None:  # what layers are given is in the order of the slots of a line
+        if fleet.in_run() and self.net.model is None:  # the order of a line's slots is that of the layers' inputs
             fleet.agree("datasets", self.dataset.text(self.net))
         model, paths = self._made(), self.dataset.paths()
         if fleet.in_run() and fleet.strategy.mode == "sync":
@@ -218,7 +219,7 @@ class _Pass:
         return options
 
     def _nothing(self) -> Dict[str, float]:
-        """The results of a fleet's worker without files."""
+        """Returns the results of a fleet's worker that has no files."""
         for metric in self.program.metrics.values():
             metric.add(np.zeros(0), np.zeros(0))
         self.program.values["loss"] = float("nan")
@@ -241,7 +242,7 @@ class _Pass:
 
 
 def _by_operation(found: Mapping[str, float], seconds: float) -> str:
-    """Prints a line with the times of a pass by operation."""
+    """Returns a line with the times of a pass by operation."""
     spent = {name[:-len("_seconds")]: value for name, value in found.items() if name.endswith("_seconds") and
              name not in ("total_seconds", "other_seconds") and value > 0}
     spent["other"] = max(seconds - sum(spent.values()), 0)
@@ -250,8 +251,8 @@ def _by_operation(found: Mapping[str, float], seconds: float) -> str:
     return f"{n:.0f} examples, {seconds:.2f} s: {said}; {seconds / max(n, 1) * 1e6:.3g} us an example"
 
 
-_OTHER = {"fetch_handler": "fetch_list and print_period say what is printed",
-          "trainer_desc": "the dataset and `thread` say how a pass goes"}
+_OTHER = {"fetch_handler": "use fetch_list and print_period",
+          "trainer_desc": "the dataset and `thread` are the settings of a pass"}
 
 
 def _check_other(function: str, given: Mapping[str, Any]) -> None:
@@ -263,7 +264,7 @@ def _check_other(function: str, given: Mapping[str, Any]) -> None:
 
 
 class _Batch:
-    """A batch that a program feeds, as a pass over a file of its lines."""
+    """A batch that a program feeds. It is run as a pass over a temporary file with the batch's lines."""
 
     def __init__(self, program: Program, feed: Mapping[str, Any], fetch_list: Sequence[Any]) -> None:
         if program.net is None:
@@ -288,8 +289,8 @@ class _Batch:
         """Trains or evaluates, and returns the fetched values."""
         learns = self.net.rule is not None
         if learns and "predict" in self.names:
-            raise UsageError("fetch_list: predict is fetched of a program that measures, and this one learns: its "
-                             "optimizer minimizes the loss")
+            raise UsageError("fetch_list: predict can be fetched only from a program without an optimizer, and this "
+                             "one has called minimize(loss)")
         if learns and fleet.in_run():
             raise UsageError("exe.run: workers of a fleet learn from datasets, all in the same passes: "
                              "use train_from_dataset()")
@@ -320,11 +321,11 @@ class Executor(Named):
 
     def run(self, program: Optional[Program] = None, feed: Optional[Mapping[str, Any]] = None,
             fetch_list: Optional[Sequence[Any]] = None, return_numpy: bool = True) -> List[Any]:
-        """The startup program: in a fleet init_worker is what begins, before or after it; alone, this is, and a second
-        time it begins again. Or a batch of a net, whose slots `feed` has (DataFeeder.feed makes it): a program whose
-        optimizer minimizes learns from it, another one measures it. Returns the values
-        named in fetch_list as arrays: loss and the metrics, and 'predict', a
-        probability per example (for a program that measures)."""
+        """Runs the startup program, or a batch of a net. The startup program sets the initial values of a program
+        without a fleet; a second run resets them. In a fleet it has no effect, because init_worker does this. A batch
+        needs feed={slot: array} (DataFeeder.feed makes it): a program with an optimizer trains on it, another program
+        evaluates it. Returns the values named in fetch_list as arrays: the loss, metrics, and, for a program without an
+        optimizer, 'predict', a probability for each example."""
         del return_numpy
         if feed is not None and (program is None or program is not _program.default_startup_program()):
             return _Batch(program or _program.default_main_program(), feed, fetch_list or ()).run()
@@ -345,7 +346,7 @@ class Executor(Named):
         return []
 
     def close(self) -> None:
-        """Closes the model of a program that runs alone."""
+        """Closes the model of a program that runs without a fleet."""
         net = _program.default_main_program().net
         if net is not None and not fleet.is_begun():
             net.forget()
@@ -355,8 +356,10 @@ class Executor(Named):
                            scope: Any = None, thread: int = 0, debug: bool = False,
                            fetch_list: Optional[Sequence[Any]] = None, fetch_info: Optional[Sequence[str]] = None,
                            print_period: int = 100, **other: Any) -> None:
-        """One pass over this worker's part of the data. In a fleet all workers call it, and it is over when all have
-        done theirs. The threads of the first call count."""
+        """Trains the net for one pass over this worker's part of the data. In a fleet all workers call it, and it
+        returns when all workers have finished. thread: the number of threads, which is fixed by the first call; 0: that
+        of the dataset. fetch_list, fetch_info, print_period: values to print every print_period batches, and their
+        labels. debug: print the times of the pass."""
         del scope
         _check_other("train_from_dataset", other)
         self._pass(program, dataset, thread, debug, fetch_list, fetch_info, print_period, True)
@@ -365,8 +368,9 @@ class Executor(Named):
                            scope: Any = None, thread: int = 0, debug: bool = False,
                            fetch_list: Optional[Sequence[Any]] = None, fetch_info: Optional[Sequence[str]] = None,
                            print_period: int = 100, **other: Any) -> None:
-        """The same without learning: loss and metrics of the data, by the model as it was after the last pass. Any
-        worker calls it, for itself; those that are not the first have to see its $TMPDIR."""
+        """Evaluates the model of the last pass on the dataset, and sets the loss and the metrics, without training. Any
+        worker may call it on its own; workers other than worker 0 must be able to read worker 0's $TMPDIR. The
+        arguments are those of train_from_dataset."""
         del scope
         _check_other("infer_from_dataset", other)
         self._pass(program, dataset, thread, debug, fetch_list, fetch_info, print_period, False)

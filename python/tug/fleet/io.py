@@ -1,4 +1,5 @@
-"""fluid.io: the model of a program that runs alone, saved and loaded. In a fleet it is fleet.save_persistables.
+"""fluid.io: saves and loads the model of a program that runs without a fleet. With a fleet, use
+fleet.save_persistables.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -20,16 +21,17 @@ def _is_save(directory: str) -> bool:
 
 
 def _put(made: str, target: str, older: List[str]) -> None:
-    """The save in `made` becomes the newest one of `target`, which readers open."""
+    """Moves the save in `made` to `target` as its newest one, which readers open."""
     number = max((int(name[5:]) for name in older if _disk.SAVE.fullmatch(name)), default=0) + 1
     for name in os.listdir(made):
         _disk.rename(os.path.join(made, name), os.path.join(target, f"save-{number:06}"))
-    _disk.sync_directory(target)  # before the older one is gone
+    _disk.sync_directory(target)  # the new save is on disk before the older one is removed
 
 
 def save_over(model: Model, directory: Path) -> str:
-    """Writes the model as the only save of a directory, replacing an older one. A process that is killed meanwhile
-    leaves the older one, or the new one, and at most something beside it that the next save removes."""
+    """Writes the model as the only save of a directory, replaces an older one, and returns the directory. If the
+    process is killed meanwhile, the older save or the new one is there, perhaps with leftovers that the next save
+    removes."""
     target = os.path.abspath(os.fspath(directory))
     if not os.path.isdir(target) or not _is_save(target):
         model.save(target)
@@ -50,7 +52,8 @@ def save_over(model: Model, directory: Path) -> str:
 
 
 def save_net(net: DeclaredNet, directory: Path) -> str:
-    """The net's trained model, or the one it begins with."""
+    """Writes the net's trained model, or the save that the net begins with, to a directory, and returns the
+    directory."""
     if net.model is not None and net.trained:
         return save_over(net.model, directory)
     if net.begins_with is None:
@@ -60,7 +63,8 @@ def save_net(net: DeclaredNet, directory: Path) -> str:
 
 
 def save_persistables(executor: Any, dirname: Path, main_program: Optional[Program] = None) -> str:
-    """Writes the net's model into `dirname`, in place of one that is there: a save that tug eval measures."""
+    """Writes the net's model into `dirname`, replaces a model that is there, and returns the path. `tug eval --from`
+    reads it."""
     del executor
     net = (main_program or _program.default_main_program()).net
     if net is None:
@@ -69,21 +73,21 @@ def save_persistables(executor: Any, dirname: Path, main_program: Optional[Progr
 
 
 def load_persistables(executor: Any, dirname: Path, main_program: Optional[Program] = None) -> None:
-    """The net is what save_persistables, this one or the fleet's, or `tug train --out` has written."""
+    """Makes the net begin with a save of save_persistables, of fleet.save_persistables or of `tug train --out`."""
     del executor
     program = main_program or _program.default_main_program()
     if program.net is None:
         raise UsageError("load_persistables: the program has no net")
     save = os.path.abspath(os.fspath(dirname))
-    program.net.open_save(save).close()  # says that it is none, or of another net
+    program.net.open_save(save).close()  # raises if it is not a save, or a save of another net
     program.net.begin_with(save)
     program.net.begun = True
 
 
 def save_inference_model(dirname: Path, feeded_var_names: Optional[Sequence[str]] = None, target_vars: Any = None,
                          executor: Any = None, main_program: Optional[Program] = None, **unused: Any) -> List[str]:
-    """save_persistables: a save holds slots, layers and rows, and tug.Scorer, tug.load, `tug predict` and tug/score.h
-    predict by it without the script. The names of what was fetched, as Paddle returns them."""
+    """Does the same as save_persistables, and returns the names of target_vars, as Paddle does. A save holds slots,
+    layers and rows: tug.Scorer, tug.load, `tug predict` and tug/score.h can use it without the script."""
     del unused
     net = (main_program or _program.default_main_program()).net
     if net is not None:
@@ -94,8 +98,9 @@ def save_inference_model(dirname: Path, feeded_var_names: Optional[Sequence[str]
 
 
 def load_inference_model(dirname: Path, executor: Any = None, **unused: Any) -> Tuple[Program, List[str], List[Any]]:
-    """[program, names of its slots, what it can fetch]: load_persistables into the default main program, which has the
-    net. exe.run(program, feed=..., fetch_list=...) and infer_from_dataset take it."""
+    """Loads a save into the net of the default main program (load_persistables). Returns the program, the names of its
+    slots, and the variables that can be fetched, for exe.run(program, feed=..., fetch_list=...) and
+    infer_from_dataset."""
     del unused
     load_persistables(executor, dirname)
     program = _program.default_main_program()

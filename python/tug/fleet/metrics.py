@@ -1,4 +1,5 @@
-"""fleet.metrics: metrics over all workers, from the states of layers.auc.
+"""fleet.metrics: metrics over all workers, from the states of layers.auc or from sums. In a run, all workers call them
+together.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -20,7 +21,8 @@ def _reduced(state: Any) -> Any:
 
 
 def auc(stat_pos: Any, stat_neg: Any, scope: Any = None, util: Any = None) -> float:
-    """Returns the AUC of all workers' examples, NaN without both classes (Paddle: 0.5). All workers call it."""
+    """Returns the AUC over all workers' examples; NaN if a class has no examples (Paddle returns 0.5). All workers call
+    it."""
     del scope, util
     return area(_reduced(stat_pos), _reduced(stat_neg))
 
@@ -44,22 +46,24 @@ def min(value: Any, scope: Any = None, util: Any = None) -> Any:  # noqa: A001
 
 
 def acc(correct: Any, total: Any, scope: Any = None, util: Any = None) -> float:
-    """The share of all workers' examples that are right: NaN without examples. All workers call these, too."""
+    """Returns the accuracy over all workers, correct / total; NaN without examples. All workers call it."""
     del scope, util
     right, n = (float(np.sum(_reduced(one))) for one in (correct, total))
     return right / n if n else float("nan")
 
 
 def mae(abserr: Any, total_ins_num: Any, scope: Any = None, util: Any = None) -> float:
-    """The mean absolute error, by its sums over each worker's examples."""
+    """Returns the mean absolute error over all workers. abserr: the sum over this worker's examples. All workers call
+    it."""
     return acc(abserr, total_ins_num, scope, util)
 
 
 def mse(sqrerr: Any, total_ins_num: Any, scope: Any = None, util: Any = None) -> float:
-    """Likewise the mean squared error."""
+    """Returns the mean squared error over all workers. sqrerr: the sum over this worker's examples. All workers call
+    it."""
     return acc(sqrerr, total_ins_num, scope, util)
 
 
 def rmse(sqrerr: Any, total_ins_num: Any, scope: Any = None, util: Any = None) -> float:
-    """Its root."""
+    """Returns the root of the mean squared error over all workers; see mse."""
     return float(np.sqrt(mse(sqrerr, total_ins_num, scope, util)))

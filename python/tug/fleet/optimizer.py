@@ -1,4 +1,4 @@
-"""Optimizers by Paddle's names: the update rules of the servers, for features and layers alike.
+"""Optimizers with Paddle's names. An optimizer sets the servers' update rule, for features and for layers.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class L2Decay:
-    """Paddle's regularization=L2Decay(c): c w is added to each gradient, as the option l2 does."""
+    """Paddle's regularization=L2Decay(c), which adds c w to each gradient, like the option l2 of `tug train`."""
 
     def __init__(self, regularization_coeff: float = 0.0) -> None:
         self.coefficient = real(regularization_coeff, "regularization_coeff", 0, 1e30)
@@ -26,7 +26,7 @@ _DEFAULTS = ("parameter_list", "parameters", "grad_clip", "name", "regularizatio
 
 
 def _penalty(optimizer: str, settings: Dict[str, Any]) -> Dict[str, float]:
-    """Arguments of all Paddle optimizers, accepted at their defaults; and a weight decay."""
+    """Returns the penalty that regularization or weight_decay gives. Raises for other arguments that are not None."""
     found: Dict[str, float] = {}
     for name, value in settings.items():
         if name not in _DEFAULTS:
@@ -44,7 +44,7 @@ def _penalty(optimizer: str, settings: Dict[str, Any]) -> Dict[str, float]:
 
 
 class Optimizer(Named):
-    """A rule and its numbers, as `tug train --optimizer` takes them."""
+    """The base of the optimizers: an update rule and its numbers, as `tug train --optimizer` has them."""
 
     holders = ("an optimizer",)
 
@@ -61,7 +61,7 @@ class Optimizer(Named):
 
     def minimize(self, loss: "Variable", *, startup_program: Any = None, parameter_list: Any = None,
                  no_grad_set: Any = None) -> None:
-        """The net of this loss is trained by this rule."""
+        """Sets this optimizer for the net of the loss."""
         del startup_program
         if parameter_list or no_grad_set:
             raise UsageError("minimize: all parameters of a net are trained; leave parameter_list and no_grad_set out")
@@ -81,12 +81,12 @@ class Momentum(Optimizer):
     def __init__(self, learning_rate: Any = 0.001, momentum: float = 0.9, use_nesterov: bool = False,
                  **settings: Any) -> None:
         if use_nesterov:
-            raise UsageError("use_nesterov=True: momentum here looks at the gradient where the weights are")
+            raise UsageError("use_nesterov=True: not supported; Momentum takes the gradient at the present weights")
         super().__init__("momentum", learning_rate, settings=settings, beta1=momentum)
 
 
 class Adagrad(Optimizer):
-    """n += g^2; w -= lr g / (sqrt n + epsilon), with n from initial_accumulator_value on: a rate per weight."""
+    """n += g^2; w -= lr g / (sqrt n + epsilon), where n begins with initial_accumulator_value."""
 
     def __init__(self, learning_rate: Any, epsilon: float = 1e-6, initial_accumulator_value: float = 0.0,
                  **settings: Any) -> None:
@@ -101,23 +101,23 @@ class DecayedAdagrad(Optimizer):
 
 
 class Adam(Optimizer):
-    """Rows that a batch lacks stay as they are, which Paddle calls lazy_mode=True."""
+    """Adam (Kingma & Ba 2014). Only rows of a batch's features are updated, as with Paddle's lazy_mode=True."""
 
     def __init__(self, learning_rate: Any = 0.001, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8,
                  lazy_mode: bool = True, **settings: Any) -> None:
         if not lazy_mode:
-            raise UsageError("lazy_mode=False: rows that a batch lacks are on servers, and are not touched")
+            raise UsageError("lazy_mode=False: not supported; a batch updates only the rows of its own features")
         super().__init__("adam", learning_rate, settings=settings, beta1=beta1, beta2=beta2, beta=epsilon)
 
 
 class Ftrl(Optimizer):
-    """FTRL-proximal; with l1 it makes sparse models. As in Paddle l2 counts twice, and no 1 is added to the root of
-    the sum of squares."""
+    """FTRL-proximal (McMahan et al. 2013), whose l1 makes models sparse. As in Paddle, l2 counts twice, and no 1 is
+    added to the root of the sum of squares."""
 
     def __init__(self, learning_rate: Any, l1: float = 0.0, l2: float = 0.0, lr_power: float = -0.5,
                  **settings: Any) -> None:
         if lr_power != -0.5:
-            raise UsageError(f"lr_power={lr_power}: is -0.5")
+            raise UsageError(f"lr_power={lr_power}: only -0.5 is supported")
         super().__init__("ftrl", learning_rate, {"l1": l1, "l2": 2 * l2}, settings, beta=0)
 
 
@@ -139,7 +139,7 @@ class DistributedOptimizer(Named):
 
     def minimize(self, losses: Any, scopes: Any = None, startup_programs: Any = None,
                  parameter_list: Optional[Any] = None, no_grad_set: Optional[Any] = None) -> None:
-        """Like the optimizer's, for one loss."""
+        """Sets the optimizer for the net of the loss. losses: one loss, or a list with one."""
         del scopes, startup_programs
         if isinstance(losses, (list, tuple)):
             if len(losses) != 1:

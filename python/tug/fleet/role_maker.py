@@ -1,4 +1,4 @@
-"""Role makers: this process's role among the servers and workers of a run, as in Paddle's fleet.
+"""Role makers find this process's role among the servers and workers of a run, as in Paddle's fleet.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -12,12 +12,12 @@ from tug._errors import UsageError
 from tug._library import check, lib, text_of
 from tug.fleet._names import Named
 
-PROCESSES_MAX = 4096  # of a kind
+PROCESSES_MAX = 4096 # the most servers, and the most workers, of a run
 _NAMES = {1: "worker", 2: "server", 6: "scheduler"}  # enum tug_fleet_role
 
 
 class Role:
-    """The numbers of the roles."""
+    """Paddle's numbers of the roles."""
 
     WORKER = 1
     SERVER = 2
@@ -29,13 +29,13 @@ class Role:
 class Place(NamedTuple):
     """The role and index of this process."""
 
-    role: str  # "scheduler", "server", "worker"
-    rank: int  # among its kind
+    role: str  # "scheduler", "server" or "worker"
+    rank: int # the index among the processes of this role
     workers: int
     servers: int
     server_endpoints: List[str]
     worker_endpoints: List[str]
-    alone: bool = False  # the servers are threads of this process
+    alone: bool = False  # whether the run is this process only, with the servers as threads
 
 
 def _place_of(c: Any) -> Place:
@@ -63,9 +63,8 @@ def read_environment(env: Mapping[str, str]) -> Place:
 
 
 class RoleMaker(Named):
-    """The argument of fleet.init. Questions are answered once generate_role has been called, as fleet.init does.
-    Each has
-    Paddle 2's name, too, which begins with an underscore."""
+    """The argument of fleet.init. The other methods call generate_role first, which determines the role once. Each
+    method also has Paddle 2's name, which begins with an underscore."""
 
     holders = ("a role maker",)
 
@@ -90,7 +89,7 @@ class RoleMaker(Named):
 
     @property
     def place(self) -> Place:
-        """Returns role and index."""
+        """The role and index of this process, and the endpoints of the run."""
         self.generate_role()
         assert self._found is not None
         return self._found
@@ -125,23 +124,23 @@ class RoleMaker(Named):
         return self.place.rank
 
     def worker_num(self) -> int:
-        """The number of workers of the run."""
+        """Returns the number of workers of the run."""
         return self.place.workers
 
     def server_num(self) -> int:
-        """The number of servers of the run."""
+        """Returns the number of servers of the run."""
         return self.place.servers
 
     def get_trainer_endpoints(self) -> List[str]:
-        """HOST:PORT of the workers, where the environment names them: tug does not need them."""
+        """Returns the workers as HOST:PORT if the environment names them; tug itself does not need them."""
         return list(self.place.worker_endpoints)
 
     def get_pserver_endpoints(self) -> List[str]:
-        """HOST:PORT of the servers."""
+        """Returns the servers as HOST:PORT."""
         return list(self.place.server_endpoints)
 
     def get_local_endpoint(self) -> str:
-        """HOST:PORT of this process; "" where nothing names it."""
+        """Returns this process as HOST:PORT, or "" if the endpoints do not name it."""
         ends = self.get_pserver_endpoints() if self.is_server() else self.get_trainer_endpoints()
         return ends[self.place.rank] if self.place.rank < len(ends) else ""
 
@@ -179,10 +178,10 @@ def _check_kind(is_collective: bool, init_gloo: bool) -> None:
 
 
 class PaddleCloudRoleMaker(RoleMaker):
-    """Roles from the environment: TRAINING_ROLE (TRAINER, PSERVER), PADDLE_PSERVERS_IP_PORT_LIST,
-    PADDLE_TRAINERS_NUM; a trainer's PADDLE_TRAINER_ID; a server's POD_IP and PADDLE_PORT; as Paddle's launchers
-    and tug launch set them, or DMLC_*. One error names all missing variables: no
-    process runs alone because a variable was forgotten."""
+    """Takes the role from the environment, as Paddle's launchers and tug launch set it: TRAINING_ROLE (TRAINER or
+    PSERVER), PADDLE_PSERVERS_IP_PORT_LIST, PADDLE_TRAINERS_NUM, for a worker PADDLE_TRAINER_ID, for a server POD_IP and
+    PADDLE_PORT; or DMLC_*. If variables are missing, an error names all of them, so that no process trains alone by
+    mistake."""
 
     def __init__(self, is_collective: bool = False, init_gloo: bool = False, **unknown: Any) -> None:
         super().__init__()
@@ -209,15 +208,15 @@ def _of_program(role: int, current_id: int, workers: int, server_endpoints: Sequ
 
 
 class UserDefinedRoleMaker(RoleMaker):
-    """Roles as the program says them. With no server endpoints, and one worker, the servers are threads of this
-    process: nothing has to be started."""
+    """Takes the role from the program. Without server endpoints and with one worker, the servers are threads of this
+    process, and no other process is needed."""
 
     def __init__(self, current_id: int = 0, role: int = Role.WORKER, worker_num: int = 1,
                  server_endpoints: Optional[Sequence[str]] = None, worker_endpoints: Optional[Sequence[str]] = None,
                  is_collective: bool = False, init_gloo: bool = False) -> None:
         super().__init__()
         _check_kind(is_collective, init_gloo)
-        # The number of trainers is that of their endpoints; without endpoints it must be given.
+        # The number of workers is that of worker_endpoints; without them worker_num must be given.
         workers = 0 if worker_endpoints and worker_num in (0, 1) else whole(worker_num, "worker_num", 1, PROCESSES_MAX)
         self._c = _of_program(role, current_id, workers, server_endpoints or (), worker_endpoints or ())
         self._found = _place_of(self._c)
@@ -235,7 +234,8 @@ class UserDefinedRoleMaker(RoleMaker):
 
 
 class JoiningRoleMaker(RoleMaker):
-    """A worker at these servers, which hears from the run how many workers there are. Without servers it is alone."""
+    """Makes this process a worker of the given servers. The run tells it the number of workers. Without servers it runs
+    alone."""
 
     def __init__(self, current_id: int, server_endpoints: Sequence[str]) -> None:
         super().__init__()

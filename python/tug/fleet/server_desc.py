@@ -1,7 +1,7 @@
-"""The tables of a run: FleetTable, and tables that Paddle's server_desc or proto_txt describes (PSParameter).
+"""The tables of a run, given as FleetTable objects or as Paddle's server_desc or proto_txt (the text of a PSParameter).
 
-The fields of a table in such a text become its settings (docs/tables.md); a field that has no counterpart is refused
-with its line.
+The fields of a table in a text become the table's settings (docs/tables.md). A field without a counterpart is refused;
+the error has its line.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -16,9 +16,8 @@ from tug.fleet._prototxt import Said, read
 
 
 class FleetTable(NamedTuple):
-    """A table of a run (struct tug_fleet_table). A table with variables, {name: shape}
-    or {name: (shape, init)} as in Table.dense, is dense: every worker has the whole
-    arrays."""
+    """A table of a run: its number, name and settings (docs/tables.md). A table with variables, {name: shape} or {name:
+    (shape, init)} as in Table.dense, is dense: every worker pulls the whole arrays."""
 
     number: int
     name: str
@@ -27,12 +26,13 @@ class FleetTable(NamedTuple):
 
 
 class Described(NamedTuple):
-    """The tables of a run, and the other settings of a text."""
+    """The tables of a run, and other settings that a text of Paddle's gives."""
 
     tables: List[FleetTable]
-    flat: Dict[int, List[str]] = {}  # dense tables of so many floats: names of variables, as far as they are said
-    barriers: Sequence[int] = ()  # ids of tables that only meet: none are made
-    trainers: int = 0  # 0: not said
+    # dense tables given by their size only: their numbers, and names of variables if the text has any
+    flat: Dict[int, List[str]] = {}
+    barriers: Sequence[int] = ()  # ids of tables for barriers and steps, which are not made
+    trainers: int = 0  # the number of workers; 0: not given
 
 
 OWN_TABLE = ("there is one kind of table here; what a class of your own would do is its accessor "
@@ -66,14 +66,15 @@ _LIFE = {"nonclk_coeff": "nonclick", "click_coeff": "click", "base_threshold": "
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}", re.ASCII)
 _FILL = re.compile(r"fill_constant&([-+0-9.eE]{1,40})", re.ASCII)
 _WITHIN = re.compile(r"uniform_random&[0-9]{1,20}&([-+0-9.eE]{1,40})&([-+0-9.eE]{1,40})(?:&.*)?", re.ASCII)
-_BLOCK = 256  # floats of a dense table's row
+_BLOCK = 256 # floats of a row of a dense table
 _FLOATS_MAX = 2 ** 40
 _DIM_MAX = 2 ** 20
 _TYPES = {"PS_SPARSE_TABLE": SPARSE, "0": SPARSE, "PS_DENSE_TABLE": DENSE, "1": DENSE}
 
 
 def _rule_of(said: Optional[Said]) -> Tuple[str, Optional[float]]:
-    """A rule as a setting, and the range of first weights: embed_sgd_param, embedx_sgd_param."""
+    """Returns the rule that embed_sgd_param or embedx_sgd_param gives, as a setting, and the range of initial
+    weights."""
     if said is None:
         return "", None
     known, of = (*_RULES, *_RULES.values()), said.name
@@ -83,7 +84,7 @@ def _rule_of(said: Optional[Said]) -> Tuple[str, Optional[float]]:
     rule = _RULES.get(name, name)
     group = _OF_RULES.get(rule, "adagrad")
     numbers = said.message(group) or Said(said.reader, group, (), said.line)
-    said.passed_over("naive", "adagrad", "adam")  # of other rules
+    said.passed_over("naive", "adagrad", "adam")  # the numbers of other rules
     said.done()
     found = _numbers_of(rule, group, numbers)
     numbers.done()
@@ -101,14 +102,15 @@ def _numbers_of(rule: str, group: str, numbers: Said) -> Tuple[str, Optional[flo
                    ("beta", "ada_epsilon", 1e-8))]
     bounds = numbers.reals("weight_bounds")
     if len(bounds) not in (0, 2):
-        numbers.reader.refuse(numbers.line, f"{group}: weight_bounds has {len(bounds)} numbers, and not 2")
+        numbers.reader.refuse(numbers.line, f"{group}: weight_bounds has {len(bounds)} numbers, but needs 2")
     if bounds:
         with_.append(f"low={bounds[0]!r},high={bounds[1]!r}")
     return f"{rule}:{','.join(with_)}", numbers.real("initial_range", 1e-4)
 
 
 def _rules_of(accessor: Said) -> Tuple[Tuple[str, Optional[float]], Tuple[str, Optional[float]]]:
-    """Of embed and of embedx. Fleet 1.x says one for both, adagrad's."""
+    """Returns the rules and ranges of embed and of embedx. Texts of fleet 1.x have one for both, of the rule
+    adagrad."""
     both = accessor.message("sparse_sgd_param")
     embed, embedx = _rule_of(accessor.message("embed_sgd_param")), _rule_of(accessor.message("embedx_sgd_param"))
     if both is not None:
@@ -118,12 +120,12 @@ def _rules_of(accessor: Said) -> Tuple[Tuple[str, Optional[float]], Tuple[str, O
 
 
 def _dense_rule_of(said: Optional[Said]) -> str:
-    """The rule of a dense table of fleet 1.x: dense_sgd_param."""
+    """Returns the rule that dense_sgd_param, a field of fleet 1.x, gives a dense table."""
     if said is None:
         return ""
     name = said.pick("name", "naive", ("naive", "adam"), lambda _name: "is neither naive nor adam")
     numbers = said.message(name) or Said(said.reader, name, (), said.line)
-    said.passed_over("naive", "adam")  # of the other rule
+    said.passed_over("naive", "adam")  # the numbers of the other rule
     said.done()
     rate = numbers.real("learning_rate", 0.0002 if name == "naive" else 5e-6)
     with_ = [f"lr={rate!r}"]
@@ -141,7 +143,7 @@ def _init(spread: Optional[float]) -> str:
 
 
 def _life(said: Optional[Said]) -> Tuple[List[str], bool]:
-    """Settings of ctr_accessor_param, and whether the first weight of a row is 0."""
+    """Returns the settings that ctr_accessor_param gives, and whether the first weight of a new row is 0."""
     if said is None:
         return [], True
     settings = [f"{ours} = {value!r}" for theirs, ours in _LIFE.items()
@@ -157,12 +159,12 @@ def _life(said: Optional[Said]) -> Tuple[List[str], bool]:
 
 
 def _accessor_of(said: Said, on_disk: bool, number: int) -> List[str]:
-    """Settings of a sparse table's accessor { ... }."""
+    """Returns the settings that the message `accessor` gives a sparse table."""
     name = said.pick("accessor_class", "SparseAccessor", ACCESSORS, lambda name: "its rows are those of GPUs" if
                      "Dymf" in name else f"is not one of {', '.join(ACCESSORS)}; an accessor of your own is "
                      "tug_register_accessor, and the setting 'accessor' of a FleetTable")
     dim = said.whole("embedx_dim", 8, 0, _DIM_MAX)
-    said.whole("fea_dim", 11, 0, _FLOATS_MAX)  # follows from embedx_dim
+    said.whole("fea_dim", 11, 0, _FLOATS_MAX)  # only checked: embedx_dim determines it
     threshold = said.real("embedx_threshold", 10.0)
     life, zero = _life(said.message("ctr_accessor_param") or said.message("downpour_accessor_param"))
     (embed, spread), (embedx, spread_x) = _rules_of(said)
@@ -183,7 +185,7 @@ def _accessor_of(said: Said, on_disk: bool, number: int) -> List[str]:
 
 
 class _Common:
-    """common { ... }: the names, sizes and first values of a table's arrays."""
+    """The message `common`: the names, sizes and initial values of a table's arrays, and its rule."""
 
     def __init__(self, said: Said) -> None:
         self.said = said
@@ -196,7 +198,7 @@ class _Common:
         firsts = said.words("initializers")
         if names and not len(names) == len(sizes) == len(firsts):
             said.reader.refuse(said.line, f"common: has {len(names)} params, {len(sizes)} dims and {len(firsts)} "
-                               "initializers, and not as many of each")
+                               "initializers, and needs equally many of each")
         self.sizes, self.firsts = dict(zip(names, sizes)), dict(zip(names, firsts))
         self.entry = said.one("entry")
         self.trainers = said.whole("trainer_num", 0, 0, 65535)
@@ -211,7 +213,7 @@ class _Common:
             return None
 
     def rule(self, dense: bool) -> str:
-        """The rule, with its rate."""
+        """Returns the rule with its numbers, as a setting."""
         name, with_ = self.name, []
         if not name:
             self.said.reader.refuse(self.said.line, f"common has no name, that of its rule: {', '.join(_OF_COMMON)}")
@@ -232,7 +234,7 @@ class _Common:
         return _OF_COMMON[name] + (":" + ",".join(with_) if with_ else "")
 
     def entry_setting(self) -> List[str]:
-        """The entry policy."""
+        """Returns the setting of the entry policy, or no setting."""
         if self.entry is None or isinstance(self.entry.value, Said) or self.entry.value.value in ("", "none"):
             return []
         kind, _, number = self.entry.value.value.partition(":")
@@ -243,7 +245,7 @@ class _Common:
         return [f"entry = {ours}:{number}"]
 
     def first_setting(self) -> List[str]:
-        """First weights of a sparse table's rows."""
+        """Returns the setting of the initial weights of a sparse table's rows, or no setting."""
         first = self.firsts.get("Param", "")
         m, fill = _WITHIN.fullmatch(first), _FILL.fullmatch(first)
         if m is not None:
@@ -256,12 +258,12 @@ class _Common:
         return []
 
     def mode(self) -> List[str]:
-        """Whether a batch waits for all workers."""
+        """Returns the settings of mode sync if `common` has sync, else none."""
         return ["mode = sync", "reduce = mean"] if self.sync else []
 
 
 class _Tables:
-    """The tables that a text's messages make, by number."""
+    """Collects the tables that the messages of a text describe, by number."""
 
     def __init__(self) -> None:
         self.tables: Dict[int, Tuple[FleetTable, int]] = {}
@@ -270,13 +272,13 @@ class _Tables:
         self.trainers = 0
 
     def add(self, said: Said) -> None:
-        """One downpour_table_param."""
+        """Adds the table of a downpour_table_param."""
         number = said.whole("table_id", 0, 0, lib.TUG_FLEET_TABLE - 1)
         name = said.pick("table_class", "MemorySparseTable", (*SPARSE, *DENSE, *NOT_MADE),
                          lambda name: NEVER.get(name, OWN_TABLE))
         self._check_type(said, name)
-        said.whole("shard_num", 1000, 1, 2 ** 32)  # rows are spread by hash, whatever it is
-        # Saves are tug's own, and there is no serving cache.
+        said.whole("shard_num", 1000, 1, 2 ** 32)  # only checked: rows are spread by hash
+        # Saves have tug's own format, and tug has no serving cache.
         said.passed_over("enable_sparse_table_cache", "sparse_table_cache_rate", "sparse_table_cache_file_num",
                          "compress_in_save", "shard_merge_rate")
         said.only("enable_revert", ("false", "0"), "a save is of rows as they are")
@@ -339,7 +341,7 @@ class _Tables:
         return FleetTable(number, self._called(number, common), "; ".join(settings), {"Param": (size, init)})
 
     def name_variables(self, said: Said) -> None:
-        """Reads the names of the variables of dense tables from trainer_param."""
+        """Takes the names of the variables of dense tables from trainer_param."""
         for one in said.messages("dense_table"):
             number = one.whole("table_id", 0, 0, lib.TUG_FLEET_TABLE - 1)
             names = one.words("dense_variable_name")
@@ -347,7 +349,7 @@ class _Tables:
             one.done()
             if number in self.flat:
                 self.flat[number] = names
-        # The program itself says which rows it pulls and pushes.
+        # The program's own calls determine which rows it pulls and pushes.
         said.passed_over("sparse_table", "push_sparse_per_batch", "push_dense_per_batch", "skip_op", "program_config")
         said.done()
 
@@ -386,8 +388,8 @@ def _of_text(text: Any, name: str) -> Described:
 
 
 def described(given: Any, name: str) -> Described:
-    """Returns the tables that server_desc or proto_txt describes: a list of FleetTable, or Paddle's text. `name` is the
-    name of the argument, for errors."""
+    """Returns the tables that server_desc or proto_txt gives: a list of FleetTable, or Paddle's PSParameter as text.
+    `name` is the argument's name, for errors."""
     if isinstance(given, Described):
         return given
     if isinstance(given, (str, bytes)):

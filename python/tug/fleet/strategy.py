@@ -1,7 +1,7 @@
-"""DistributedStrategy: the mode of synchronisation, and the settings of rows.
+"""DistributedStrategy: the settings of a run, most of all the mode of synchronisation.
 
-A field does what it says, or is refused with the reason: what Paddle accepts and ignores would look as if it
-worked.
+A field either has its effect or is refused with the reason. A field that were accepted and ignored, as some are in
+Paddle, would look as if it worked.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -105,12 +105,12 @@ _DEFAULTS_OF: Dict[str, Dict[str, Any]] = {
                     "algo": ""},
     "gradient_scale_configs": {"scale_strategy": "avg", "scale_gradient": False},
 }
-# Values that count as not set.
+# Values that mean that a field is not set.
 _NOTHING: Tuple[Any, ...] = (False, None, 0, "", {}, [])
 
 
 def _default_of(name: str) -> Any:
-    """Returns the default of a field of Paddle's."""
+    """Returns the default of one of Paddle's fields."""
     return dict(_DEFAULTS_OF[name]) if name in _DEFAULTS_OF else _DEFAULTS.get(name, (
         {} if name.endswith(("_configs", "_param")) else None if name.endswith("_strategy") else False,))[0]
 
@@ -123,7 +123,7 @@ def _is_default(name: str, value: Any) -> bool:
 
 
 def _why(name: str) -> Optional[str]:
-    """Returns why a field of Paddle's accepts only its default, or None if there is no such field."""
+    """Returns the reason why one of Paddle's fields accepts only its default, or None if Paddle has no such field."""
     found = _REFUSED.get(name)
     if found is None and name in _DEFAULTS_OF:
         found = _REFUSED.get(name[:-len("_configs")], _COLLECTIVE)
@@ -131,7 +131,9 @@ def _why(name: str) -> Optional[str]:
 
 
 class DistributedStrategy:
-    """a_sync and a_sync_configs. Unknown fields are errors."""
+    """The settings of a run: a_sync (True: workers do not wait for each other; False: each batch waits for all workers)
+    and a_sync_configs ({"k_steps": K}, K > 0 selects GEO). Fields of Paddle's that have no effect here accept only
+    their defaults."""
 
     def __init__(self) -> None:
         self._fields: Dict[str, Any] = {"a_sync": True, "a_sync_configs": MappingProxyType({"k_steps": 0}),
@@ -179,7 +181,8 @@ class DistributedStrategy:
 
     @staticmethod
     def half_async() -> "DistributedStrategy":
-        """The threads of a worker compute a batch together, and workers do not wait for each other."""
+        """Returns the strategy of mode half-async: the threads of a worker compute a batch together, and workers do not
+        wait for each other."""
         strategy = DistributedStrategy()
         strategy._half = True
         return strategy
@@ -215,13 +218,14 @@ def _configs(name: str, value: Any) -> Mapping[str, Any]:
                              f"{_REFUSED_CONFIGS[field]}")
         if field != "k_steps":
             raise UsageError(f"strategy.{name}: there is no field '{field}'; there is k_steps")
-        whole(given, f"strategy.{name}['k_steps']", -1, 2 ** 31)  # -1: Paddle's own, where nothing is said
-    # Setting one of its items would pass by these checks.
+        whole(given, f"strategy.{name}['k_steps']", -1, 2 ** 31)  # -1 is Paddle's default and counts as 0
+    # A read-only mapping, because setting a single item would bypass these checks.
     return MappingProxyType({"k_steps": max(value.get("k_steps", 0), 0)})
 
 
 class DistributeTranspilerConfig:
-    """Paddle 1.x: the fields that have a meaning here. sync_mode=True is a_sync=False."""
+    """Paddle 1.x's settings of a run. sync_mode, half_async, geo_sgd_mode and geo_sgd_need_push_nums select the mode
+    (sync_mode=True is a_sync=False); the other fields accept only what tug does."""
 
     _REFUSED: Dict[str, Tuple[List[Any], str]] = {
         "slice_var_up": ([True], "rows are always spread over all servers"),
@@ -253,35 +257,36 @@ class DistributeTranspilerConfig:
 
 
 class StrategyFactory:
-    """Paddle 1.x's names of strategies."""
+    """Makes the strategies under Paddle 1.x's names."""
 
     @staticmethod
     def create_sync_strategy() -> DistributedStrategy:
-        """Each batch waits for all workers."""
+        """Returns the strategy in which each batch waits for all workers."""
         strategy = DistributedStrategy()
         strategy.a_sync = False
         return strategy
 
     @staticmethod
     def create_async_strategy() -> DistributedStrategy:
-        """Workers do not wait for each other."""
+        """Returns the strategy in which workers do not wait for each other."""
         return DistributedStrategy()
 
     @staticmethod
     def create_half_async_strategy() -> DistributedStrategy:
-        """The threads of a worker compute a batch together."""
+        """Returns the strategy in which the threads of a worker compute a batch together."""
         return DistributedStrategy.half_async()
 
     @staticmethod
     def create_geo_strategy(update_frequency: int = 100) -> DistributedStrategy:
-        """Workers train copies of the rows for K batches, then exchange the changes."""
+        """Returns the strategy in which workers train copies of the rows, and exchange changes every update_frequency
+        batches."""
         strategy = DistributedStrategy()
         strategy.a_sync_configs = {"k_steps": whole(update_frequency, "update_frequency", 1, 2 ** 31)}
         return strategy
 
 
 def strategy_of(given: Any) -> DistributedStrategy:
-    """The strategies that fleet accepts."""
+    """Returns a strategy, a DistributeTranspilerConfig or None (the default strategy) as a DistributedStrategy."""
     if given is None:
         return DistributedStrategy()
     if isinstance(given, DistributeTranspilerConfig):

@@ -1,10 +1,10 @@
-"""Paddle's FleetWrapper: one process's requests of a run, by their names (tug/fleet.h).
+"""Paddle's FleetWrapper: a process joins a run as a server or a worker, and sends requests to the run's tables.
 
     tables = [FleetTable(0, "emb", "accessor=ctr; dim=8"), FleetTable(1, "fc", "dim=64", {"w": (8, 4), "b": 4})]
     worker = FleetWrapper()
     worker.init_worker(tables, ["127.0.0.1:6174", "127.0.0.1:6175"], 0)
 
-Everything about rows and roles is the library's; here are the forms of the calls, and numpy.
+The library handles rows and roles (tug/fleet.h); this module converts the calls and numpy arrays.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -33,18 +33,18 @@ from tug.fleet.role_maker import JoiningRoleMaker, PaddleCloudRoleMaker, Role, R
 from tug.fleet.server_desc import Described, FleetTable, described
 
 _instance: Optional["FleetWrapper"] = None
-_joined: "weakref.WeakSet[FleetWrapper]" = weakref.WeakSet()  # that have been workers
+_joined: "weakref.WeakSet[FleetWrapper]" = weakref.WeakSet()  # wrappers that have joined a run as workers
 
 
 class _Lent(Client):
-    """The fleet's client: it is opened and closed with the fleet's part in the run."""
+    """The client of a FleetWrapper. The library opens it in init_worker, and close() leaves the run."""
 
     def __init__(self, fleet: "FleetWrapper", c: Any) -> None:
         self._lender, self._lent = fleet, c
         super().__init__(wait_seconds=fleet.wait_seconds)
 
     def _begin(self, options: Dict[str, Any]) -> Any:
-        del options  # the fleet has opened it
+        del options  # the library has opened the client already
         return self._lent
 
     def _end(self) -> None:
@@ -56,12 +56,14 @@ def _table_id(given: Any) -> int:
 
 
 def _host(text: Any) -> str:
-    """HOST:PORT of that, of Paddle's HOST:PORT:RANK, or of its number of 64 bits: address, port and rank."""
+    """Returns HOST:PORT for a host given as HOST:PORT, as Paddle's HOST:PORT:RANK, or as Paddle's 64-bit number of
+    address, port and rank."""
     if isinstance(text, int) and not isinstance(text, bool) and 0 <= text < 1 << 64:
-        address = socket.inet_ntoa((text >> 32).to_bytes(4, "little"))  # as inet_addr has it
+        # the number has the address in inet_addr's byte order
+        address = socket.inet_ntoa((text >> 32).to_bytes(4, "little"))
         return f"{address}:{text >> 12 & 0xfffff}"
     if not isinstance(text, str):
-        raise ArgumentTypeError(f"hosts: has HOST:PORT, HOST:PORT:RANK or numbers of 64 bits, not {kind_of(text)}")
+        raise ArgumentTypeError(f"hosts: must have HOST:PORT, HOST:PORT:RANK or 64-bit numbers, not {kind_of(text)}")
     if text.count(":") == 2 and not text.startswith("["):
         return text.rpartition(":")[0]
     return text
@@ -76,12 +78,13 @@ def _hosts(given: Any) -> List[str]:
 
 
 class FleetWrapper(Named, OwnTables, Handle):
-    """A server's or a worker's part in a run, with the calls of Paddle's FleetWrapper; requests are done when they
-    return. Threads take turns; its `client` is anybody's.
+    """The part of a server or a worker in a run, with the methods of Paddle's FleetWrapper. A request is done when its
+    method returns. Several threads may call the methods, which run one at a time; `client` can be used by several
+    threads at once.
 
-    wait_seconds: the longest wait for anything; 0: TUG_WAIT_SECONDS, or 600. local_loops: of a worker that is alone,
-    server threads. UsageError: a call in the wrong role or at the wrong time, or no such table; SystemFailure: a server
-    has died, or what was waited for has not come in time."""
+    wait_seconds: the limit of every wait; 0: TUG_WAIT_SECONDS, or 600. local_loops: the number of server threads of a
+    worker that runs without servers. Methods raise UsageError for a call in the wrong role or at the wrong time, or for
+    an unknown table, and SystemFailure if a server has died or a wait has exceeded wait_seconds."""
 
     holders = ("FleetWrapper",)
 
@@ -89,15 +92,15 @@ class FleetWrapper(Named, OwnTables, Handle):
         self.wait_seconds = seconds(wait_seconds, "wait_seconds")
         self._loops = whole(local_loops, "local_loops", 1, 4096)
         self._lent: Optional[_Lent] = None
-        self._turn = threading.RLock()  # the library's fleet is one thread's at a time
-        self._tables: Dict[int, Table] = {}  # of a worker
+        self._turn = threading.RLock()  # only one thread at a time may use the library's fleet
+        self._tables: Dict[int, Table] = {}  # the run's tables by number; empty in a server
         self._variables: Dict[int, Variables] = {}
         self._said = Described([])
         super().__init__("FleetWrapper", ffi.NULL)
 
     @classmethod
     def GetInstance(cls) -> "FleetWrapper":  # noqa: N802
-        """The process's own, made by the first call."""
+        """Returns the process's own FleetWrapper, which the first call creates."""
         global _instance
         if _instance is None or _instance.closed:
             _instance = cls()
@@ -132,13 +135,13 @@ class FleetWrapper(Named, OwnTables, Handle):
         try:
             with self._turn:
                 super()._run(function, *args, statuses=statuses)
-        except Error as error:  # calls by the names that they have here
+        except Error as error:  # replaces names of C functions by those of the methods
             error.args = (re.sub(r"\btug_(?:wrapper|fleet)_(\w+)", r"\1", str(error)),)
             raise
 
     def _ready(self) -> None:
         if self._c == ffi.NULL:
-            raise UsageError("this FleetWrapper has no role yet: init_server or init_worker comes first")
+            raise UsageError("this FleetWrapper has no role yet: call init_server() or init_worker() first")
 
     def _ask(self, function: Any, *args: Any) -> None:
         self._ready()
@@ -148,9 +151,10 @@ class FleetWrapper(Named, OwnTables, Handle):
 
     def init_server(self, server_desc: Any, hosts: Sequence[Any] = (), role_id: int = 0, trainers: int = 0,
                     server_sub_program: Sequence[Any] = (), *, role_maker: Optional[RoleMaker] = None) -> None:
-        """This process is server `role_id` of those at these endpoints, HOST:PORT or Paddle's HOST:PORT:RANK. The first
-        hosts the scheduler. server_desc: the run's tables, a list of FleetTable, or Paddle's PSParameter as text.
-        role_maker: in place of the endpoints."""
+        """Makes this process server `role_id` of the servers `hosts`, a list of HOST:PORT or Paddle's HOST:PORT:RANK.
+        The first server also runs the scheduler. server_desc: the run's tables, a list of FleetTable or Paddle's
+        PSParameter as text. trainers: the number of workers. role_maker: gives role and endpoints in place of hosts,
+        role_id and trainers."""
         if server_sub_program:
             raise UsageError("server_sub_program: servers run no program; a table's rule is one of its settings")
         self._init("server_desc", server_desc,
@@ -160,8 +164,7 @@ class FleetWrapper(Named, OwnTables, Handle):
 
     def load_sparse(self, path: Path, meta: str = "", table_id: int = 0) -> None:
         """Sets the save that server 0 loads into a table before the run begins. All servers call it. meta: "", or a
-        mode as Paddle
-        writes it, "0" to "3"; the save's own description counts."""
+        mode of Paddle's, "0" to "3", which has no effect, because a save tells its own mode."""
         if meta and (not isinstance(meta, str) or meta not in "0123" or len(meta) != 1):
             raise UsageError(f"meta: '{meta}' is not one of 0, 1, 2, 3; a save itself says its mode")
         self._ask(lib.tug_wrapper_load_sparse, _table_id(table_id), word(path, "path"))
@@ -175,8 +178,9 @@ class FleetWrapper(Named, OwnTables, Handle):
 
     def init_worker(self, proto_txt: Any, hosts: Optional[Sequence[Any]] = None, role_id: int = 0, *,
                     role_maker: Optional[RoleMaker] = None) -> None:
-        """This process is worker `role_id`; it joins the run. Without endpoints the servers are threads of it.
-        proto_txt: what init_server has as server_desc."""
+        """Makes this process worker `role_id`, and joins the run. Without hosts, the servers are threads of this
+        process. proto_txt: the run's tables, like server_desc of init_server. role_maker: gives role and endpoints in
+        place of hosts and role_id."""
         tables = self._init("proto_txt", proto_txt, role_maker or JoiningRoleMaker(role_id, _hosts(hosts)))
         self._run(lib.tug_fleet_init_worker)
         self._lent = _Lent(self, lib.tug_fleet_client(self._c))
@@ -189,30 +193,30 @@ class FleetWrapper(Named, OwnTables, Handle):
             raise
 
     def in_run(self) -> bool:
-        """Whether it is a worker between init_worker and stop_worker."""
+        """Returns whether this process is a worker between init_worker and stop_worker."""
         return self._lent is not None and not self._lent.closed
 
     @property
     def client(self) -> Client:
-        """The client for pushes and pulls; after init_worker."""
+        """This worker's client, between init_worker and stop_worker."""
         if not self.in_run():
-            raise UsageError("this FleetWrapper is in no run: init_worker comes first")
+            raise UsageError("this FleetWrapper is not in a run: call init_worker() first")
         assert self._lent is not None
         return self._lent
 
     def table(self, table_id: int) -> Table:
-        """One of the run's tables, for pushes and pulls."""
+        """Returns the run's table of this number, for pushes and pulls."""
         if self.client.closed or table_id not in self._tables:
             raise UsageError(f"table_id: {table_id} is not one of {', '.join(map(str, self._tables)) or 'no tables'}")
         return self._tables[table_id]
 
     def worker_index(self) -> int:
-        """Its number among the workers."""
+        """Returns this worker's index among the workers."""
         self._ready()
         return self._status_of(lib.tug_fleet_worker_index)
 
     def worker_num(self) -> int:
-        """The number of workers."""
+        """Returns the number of workers."""
         self._ready()
         return self._status_of(lib.tug_fleet_worker_num)
 
@@ -221,7 +225,7 @@ class FleetWrapper(Named, OwnTables, Handle):
         self.client.before_close(stop)
 
     def stop_worker(self) -> None:
-        """Leaves the run, when all requests have ended; a communicator that runs is stopped first."""
+        """Stops a running communicator, waits for all requests, and leaves the run."""
         self._ready()
         client = self.client
         try:
@@ -231,11 +235,12 @@ class FleetWrapper(Named, OwnTables, Handle):
             self._forget_tables()
 
     def stop_server(self) -> None:
-        """Ends the run at all processes."""
+        """Ends the run on all its processes."""
         self._ask(lib.tug_wrapper_stop_server)
 
     def barrier(self, barrier_table_id: int = 0, trainer_id: Optional[int] = None) -> None:
-        """Waits until all workers are here. Barriers need no table; trainer_id can only be this worker's."""
+        """Waits until all workers have called it. barrier_table_id has no effect; trainer_id can only be this worker's
+        index."""
         whole(barrier_table_id, "barrier_table_id", 0, 2 ** 31)
         if trainer_id is not None and trainer_id != self.worker_index():
             raise UsageError(f"trainer_id: {trainer_id} is another worker's; this is worker {self.worker_index()}")
@@ -244,41 +249,42 @@ class FleetWrapper(Named, OwnTables, Handle):
     # Rows.
 
     def load_model(self, path: Path, mode: int = 0) -> None:
-        """Rows of a save into all tables, which are cleared first. One worker calls it."""
-        whole(mode, "mode", 0, 3)  # what a save has in it, it says itself
+        """Clears all tables, and loads the rows of a save into them. Only one worker calls it."""
+        whole(mode, "mode", 0, 3)  # only checked: a save tells its own mode
         self._ask(lib.tug_wrapper_load_model, word(path, "path"))
 
     def load_one_table(self, table_id: int, path: Path, mode: int = 0) -> None:
-        """Likewise into one."""
+        """Clears one table, and loads its rows of a save. Only one worker calls it."""
         whole(mode, "mode", 0, 3)
         self._ask(lib.tug_wrapper_load_one_table, _table_id(table_id), word(path, "path"))
 
     def save_all_model(self, path: Path, mode: int = 0) -> str:
-        """The servers write all tables below `path`: 0 all rows, 1 delta, 2 base, 3 day. One worker calls it; where
-        the save is."""
+        """Lets the servers save all tables below `path`, and returns the path of the save. mode: 0 (all rows), 1
+        (delta), 2 (base) or 3 (day); see Client.save. Only one worker calls it."""
         where = ffi.new("char[]", lib.TUG_PATH_MAX)
         self._ask(lib.tug_wrapper_save_all_model, word(path, "path"), whole(mode, "mode", 0, 3), where)
         return text_of(where)
 
     def save_one_model(self, table_id: int, path: Path, mode: int = 0) -> str:
-        """Likewise one table."""
+        """Does the same as save_all_model for one table."""
         where = ffi.new("char[]", lib.TUG_PATH_MAX)
         self._ask(lib.tug_wrapper_save_one_model, _table_id(table_id), word(path, "path"),
                   whole(mode, "mode", 0, 3), where)
         return text_of(where)
 
     def recv_and_save_model(self, table_id: int, path: Path) -> None:
-        """Pulls a whole table and writes it here, as text."""
+        """Pulls a whole table and writes it to a text file on this worker's machine."""
         self._ask(lib.tug_wrapper_recv_and_save_model, _table_id(table_id), word(path, "path"))
 
     def sparse_table_stat(self, table_id: int) -> TableStats:
-        """The figures of a table over all servers. Paddle prints its feasigns (rows) and mf (extra_rows)."""
+        """Returns the statistics of a table over all servers. Paddle's feasigns are `rows`, its mf are `extra_rows`."""
         s = ffi.new("struct tug_table_stats *")
         self._ask(lib.tug_wrapper_sparse_table_stat, _table_id(table_id), s)
         return TableStats(*(getattr(s, name) for name in TableStats._fields))
 
     def shrink_sparse_table(self, table_id: int, threshold: Optional[float] = None) -> int:
-        """Decays shows and clicks, and removes rows that have faded; how many."""
+        """Decays shows and clicks, removes rows whose score is below `threshold` (None: the table's delete-threshold),
+        and returns the number of removed rows."""
         removed = ffi.new("uint64_t *")
         self._ask(lib.tug_wrapper_shrink_sparse_table, _table_id(table_id),
                   math.nan if threshold is None else real(threshold, "threshold", -math.inf, math.inf), removed)
@@ -300,47 +306,47 @@ class FleetWrapper(Named, OwnTables, Handle):
     # The run.
 
     def push_global_step(self, steps: int = 1) -> int:
-        """This worker has done so many more steps; those of all workers (Client.step)."""
+        """Adds to this worker's number of steps, and returns the steps of all workers together (Client.step)."""
         return self.client.step(steps)
 
     def start_profiler(self) -> None:
-        """Begins to take the times of requests on all servers (Client.profile_start)."""
+        """Starts recording the times of requests on all servers (Client.profile_start)."""
         self.client.profile_start()
 
     def stop_profiler(self, file: Path = "profile.json") -> None:
-        """Writes them as a trace that Chrome and Perfetto open."""
+        """Ends the recording and writes a trace file for Chrome and Perfetto (Client.profile_stop)."""
         self.client.profile_stop(file)
 
-    # Clients: workers have no links to each other, and exchange values through the servers.
+    # Paddle's functions for links between workers. Here workers have none, and exchange values through the servers.
 
     def get_client_info(self) -> List[str]:
-        """What names this worker."""
+        """Returns a list with the text that identifies this worker."""
         info = ffi.new("char[]", lib.TUG_CLIENT_INFO_MAX)
         self._ask(lib.tug_wrapper_get_client_info, info)
         return [text_of(info)]
 
     def all_gather(self, info: bytes) -> List[bytes]:
-        """Bytes of all workers, by index; of each as many. All call it."""
+        """Returns the bytes of all workers, ordered by index. All workers call it with bytes of the same length."""
         n = self.worker_num()
         out = bytearray(n * len(info))
         self._ask(lib.tug_fleet_all_gather, bytes(info), len(info), ffi.from_buffer("char[]", out))
         return [bytes(out[i * len(info):(i + 1) * len(info)]) for i in range(n)]
 
     def set_clients(self, client_infos: Sequence[str]) -> None:
-        """Sets the addresses of all workers, by index."""
+        """Sets the texts of get_client_info of all workers, ordered by index."""
         if not isinstance(client_infos, (list, tuple)):
             raise ArgumentTypeError(f"client_infos: must be a list of texts, not {kind_of(client_infos)}")
         kept = [ffi.new("char[]", word(one, "client_infos")) for one in client_infos]
         self._ask(lib.tug_wrapper_set_clients, ffi.new("char *[]", kept), len(kept))
 
     def create_client2client_connection(self, *waits: int) -> None:
-        """Whether the clients that were set are in this run. All workers call it. Paddle's three waits are taken, and
-        wait_seconds counts."""
+        """Checks that the clients of set_clients are in this run. All workers call it. `waits`, Paddle's three
+        timeouts, have no effect: wait_seconds is the limit."""
         del waits
         self._ask(lib.tug_wrapper_create_client2client_connection)
 
     def close(self) -> None:
-        """Leaves the run, if it is in one, and frees. A second call does nothing."""
+        """Leaves the run if this process is in one, and frees the object. A second call does nothing."""
         if self._lent is not None and not self._lent.closed:
             self.stop_worker()
         if self._begin_closing():
@@ -350,9 +356,9 @@ class FleetWrapper(Named, OwnTables, Handle):
 
 
 def run_worker_of(given: Any, hosts: Any, trainer_id: int) -> Union[FleetWrapper, ClientWorker]:
-    """Whose client sends: a FleetWrapper, fleet or client that was given; or, of the tables' text, the FleetWrapper of
-    this process that is in a run; or fleet, if it is in one; else the process's own FleetWrapper, which joins the run
-    of these tables and servers."""
+    """Returns the worker object through which a Communicator sends. `given` may be a FleetWrapper, fleet or a client.
+    If it describes tables instead, this is the only FleetWrapper of the process that is in a run; else fleet if it is
+    in a run; else the process's own FleetWrapper, which then joins the run of these tables and hosts."""
     if isinstance(given, FleetWrapper):
         return given
     if isinstance(given, (Client, Fleet)):
@@ -361,7 +367,7 @@ def run_worker_of(given: Any, hosts: Any, trainer_id: int) -> Union[FleetWrapper
     worker = there[0] if len(there) == 1 else FleetWrapper.GetInstance()
     if worker.in_run():
         for one in described(given or [], "proto_txt").tables:
-            worker.table(one.number)  # says that there is none
+            worker.table(one.number)  # raises if the run lacks the table
         return worker
     if fleet.in_run():
         return ClientWorker(fleet.client, described(given or [], "proto_txt"))
