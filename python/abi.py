@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Makes tug/_abi.py, cffi's description of the C interface, from the public headers.
+"""Generates tug/_abi.py, cffi's description of the C interface, from the public headers.
 
     python3 abi.py HEADERS OUTPUT       HEADERS: the directory include/tug; OUTPUT: a file _abi.py
 
-The headers are the only declaration: what Python calls is what they say. Used by setup.py and by
-the build of the repository.
+The headers are the only declaration of the interface; Python has no copy of its own. setup.py and the build of the
+repository run this program.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -15,18 +15,18 @@ import pathlib
 import re
 import sys
 
-FIRST = ("tug.h", "table.h")  # the others, by name, use what these declare
+FIRST = ("tug.h", "table.h")  # the other headers, sorted by name, use the types of these
 
 
 def headers(directory):
-    """The public C headers, in an order in which each comes behind what it uses."""
+    """Returns the public C headers, each after those that it uses."""
     found = sorted(p for p in pathlib.Path(directory).glob("*.h"))
     return [p for name in FIRST for p in found if p.name == name] + \
            [p for p in found if p.name not in FIRST]
 
 
 def without_bodies(text):
-    """Without static inline functions: what has a body is not in the library."""
+    """Returns the text without static inline functions, because the library does not export them."""
     while True:
         match = re.search(r"^static inline [^;{]*\{", text, flags=re.M)
         if match is None:
@@ -39,7 +39,7 @@ def without_bodies(text):
 
 
 def declarations(text):
-    """What cffi reads of a header: declarations, and macros that are a number."""
+    """Returns the parts of a header that cffi can read: declarations, and macros that are numbers."""
     text = re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.S)
     text = re.sub(r"^#ifdef __cplusplus.*?^#endif[^\n]*", "", text, flags=re.M | re.S)
     text = without_bodies(text)
@@ -54,12 +54,12 @@ def declarations(text):
 
 
 def definition(directory):
-    """The declarations of all headers, as one text."""
+    """Returns the declarations of all headers as one text."""
     return "\n".join(declarations(p.read_text(encoding="utf-8")) for p in headers(directory))
 
 
 def write(directory, output):
-    """Writes the module; atomically, because two builds may do it at once."""
+    """Writes the module, atomically, because two builds may do so at the same time."""
     import cffi
 
     ffi = cffi.FFI()
@@ -67,7 +67,7 @@ def write(directory, output):
     ffi.cdef(definition(directory))
     output = pathlib.Path(output)
     beside = output.with_name(output.name + ".new")
-    with contextlib.redirect_stdout(io.StringIO()):  # it tells what it does
+    with contextlib.redirect_stdout(io.StringIO()):  # cffi prints what it does
         ffi.emit_python_code(str(beside))
     beside.replace(output)
 

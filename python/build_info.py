@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes tug/_build.py: the version of the package, and the system libraries that libtug.so needs.
+"""Generates tug/_build.py, with the version of the package and the system libraries that libtug.so needs.
 
     python3 build_info.py CMAKELISTS LIBRARY OUTPUT
 
@@ -13,13 +13,13 @@ import sys
 
 
 def version_of(cmakelists):
-    """The version of the project, which has one home: CMakeLists.txt."""
+    """Returns the version of the project, which only CMakeLists.txt has."""
     text = pathlib.Path(cmakelists).read_text(encoding="utf-8")
     return re.search(r"project\(tug VERSION (\S+)", text).group(1)
 
 
 def needed_by(library):
-    """The names of the shared libraries that it is linked with (readelf of binutils)."""
+    """Returns the names of the shared libraries that a library is linked with (readelf of binutils)."""
     run = subprocess.run(["readelf", "-d", str(library)], capture_output=True, text=True, check=True)
     return sorted(re.findall(r"\(NEEDED\).*\[(\S+)\]", run.stdout))
 

@@ -11,7 +11,8 @@ import shutil
 import subprocess
 import sys
 
-# Before anything is built. An environment that pip makes for the build alone has what building needs only.
+# Checked before anything is built. In an isolated environment, which pip makes for the build alone, pip installs them
+# itself.
 LACKS = [name for name in ("setuptools", "wheel", "cffi", "numpy") if importlib.util.find_spec(name) is None]
 if LACKS and not any("pip-build-env" in path for path in sys.path):
     sys.exit(f"tug: {sys.executable} (Python {sys.version.split()[0]}) lacks {', '.join(LACKS)}: run "
@@ -34,7 +35,7 @@ import build_info  # noqa: E402
 
 
 class BuildWithLibrary(build_py):
-    """The Python files, and what is made for them: the library, _abi.py, _build.py."""
+    """Copies the Python files, and builds the library, _abi.py and _build.py beside them."""
 
     def run(self):
         super().run()
@@ -62,7 +63,8 @@ class BuildWithLibrary(build_py):
 
 
 class WheelOfPlatform(bdist_wheel):
-    """For any Python 3, but for one platform: cffi calls the library, and nothing is linked with Python."""
+    """A wheel for any Python 3 on one platform: cffi loads the library at run time, and nothing is linked with
+    Python."""
 
     def finalize_options(self):
         super().finalize_options()
@@ -73,7 +75,7 @@ class WheelOfPlatform(bdist_wheel):
 
 
 class DistributionWithLibrary(Distribution):
-    """Not pure: it goes where libraries of the platform go."""
+    """A distribution with a library, so that it is installed in the directory for platform-specific packages."""
 
     def has_ext_modules(self):
         return True

@@ -161,5 +161,5 @@ def test_refused():
         tug.train(frame, label="y", weight=weight, weight_column="w", **FIXED)
     with pytest.raises(tug.UsageError, match="weight: is given, and so is weight_column"):
         tug.train(frame, label="y", weight="w", weight_column="w", **FIXED)
-    with pytest.raises(tug.UsageError, match="weight: names one column of a data frame; beside a matrix"):
+    with pytest.raises(tug.UsageError, match="weight: names one column of a data frame; for a matrix"):
         tug.Model(progress=False).train(matrix, data["y"], weight="w")

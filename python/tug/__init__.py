@@ -6,10 +6,10 @@
         table = client.table("w", dim=16, rule="adagrad:lr=0.1")
         keys = np.array([3, 7, 7], np.uint64)
         rows = table.pull(keys)                       # float32, keys.shape + (16,)
-        table.push(keys, np.ones_like(rows))          # gradients; those of a key are added up
+        table.push(keys, np.ones_like(rows))          # gradients; repeated keys are added up
 
-tug.connect() joins a cluster that others have started, tug.launch() starts one on this machine.
-docs/python.md has it all. Errors are tug.Error; Ctrl-C ends every wait.
+tug.connect() joins a cluster that is already running, and tug.launch() starts one on this machine. docs/python.md is
+the manual. All errors derive from tug.Error. Ctrl-C ends every wait.
 
 SPDX-License-Identifier: Apache-2.0
 """

@@ -65,7 +65,8 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--servers", type=int, default=1)
     one.add_argument("--workers", type=int, default=1)
     one.add_argument("--save-root", metavar="DIR", help="the directory below which servers may save")
-    one.add_argument("--dead-seconds", type=float, default=5.0, help="seconds without a sign of life until a process is dead")
+    one.add_argument("--dead-seconds", type=float, default=5.0,
+                     help="seconds without a sign of life before a process counts as dead")
     one.add_argument("command", nargs=argparse.REMAINDER, help="-- and the workers' command")
     return parser
 

@@ -1,8 +1,7 @@
-"""Arrays of callers as the library wants them: contiguous keys of 64 bits and rows of floats of 32.
+"""Converts and checks arguments: arrays become contiguous 64-bit keys and 32-bit floats, as the library needs them.
 
-Arrays that fit already are not copied. Anything else of numbers is converted once; what would
-lose something without a word (negative keys, floats as keys, complex values) is refused, and the
-sentence names the argument.
+Arrays that fit already are not copied, and other arrays of numbers are converted once. Conversions that would silently
+lose information (negative keys, floats as keys, complex values) are refused with an error that names the argument.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -30,7 +29,7 @@ AT_ONCE = 1e-6
 
 
 def kind_of(value: Any) -> str:
-    """What it is, for errors: "an int"."""
+    """Returns the type of a value with its article, for errors: "an int"."""
     name = type(value).__name__
     return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
 
@@ -38,13 +37,13 @@ def kind_of(value: Any) -> str:
 def _allocated(make: Callable[[], npt.NDArray[Any]], name: str) -> npt.NDArray[Any]:
     try:
         return make()
-    except (MemoryError, ValueError) as error:  # a ValueError: more than an array can have
+    except (MemoryError, ValueError) as error:  # a ValueError means that the array would be too large
         raise OutOfMemory(f"{name}: there is no memory for it: {str(error)[:1].lower()}{str(error)[1:]}") from error
 
 
 def listed_in(given: Any) -> Optional[List[Any]]:
-    """The items of a list, a tuple, a dictionary's keys, or an array, Series or Index of one dimension; None: it is
-    none of these."""
+    """Returns the items of a list, a tuple, a dictionary's keys, or a one-dimensional array, Series or Index; None for
+    any other value."""
     if isinstance(given, (list, tuple, KeysView)):
         return list(given)
     if not isinstance(given, str) and hasattr(given, "tolist") and getattr(given, "ndim", 0) == 1:
@@ -53,7 +52,7 @@ def listed_in(given: Any) -> Optional[List[Any]]:
 
 
 def array_of(given: Any, name: str) -> npt.NDArray[Any]:
-    """Anything that is an array, or lists of one, as numpy sees it."""
+    """Returns an array, or nested lists, as a numpy array. Raises an error that begins with `name`."""
     if isinstance(given, np.ma.MaskedArray) and np.any(given.mask):
         raise UsageError(f"{name}: is a masked array with masked values, which have no number: fill them, or leave out "
                          "their rows")
@@ -61,7 +60,7 @@ def array_of(given: Any, name: str) -> npt.NDArray[Any]:
         return given
     try:
         array = np.asarray(given)
-        # numpy turns integers below and above 2^63 together into floats, which changes them.
+        # numpy converts a list with integers below and above 2^63 to floats, which changes them.
         if array.dtype.kind == "f" and isinstance(given, (list, tuple)) and array.size > 0 and \
                 float(array.max()) >= 2.0 ** 63:
             exact = np.array(given, object)
@@ -79,12 +78,13 @@ def array_of(given: Any, name: str) -> npt.NDArray[Any]:
 
 
 def empty(shape: Shape, name: str) -> Floats:
-    """An array for rows, without values yet."""
+    """Returns a new float32 array whose values are not set."""
     return _allocated(lambda: np.empty(shape, _FLOAT), name)
 
 
 def _culprit(array: npt.NDArray[Any]) -> str:
-    # numpy makes objects of values without a type: the error names the first one that is not a key.
+    # Returns what an error calls the wrong type: the dtype or, in an array of objects, the first value that is not a
+    # key.
     if array.dtype.kind != "O":
         return str(array.dtype)
     wrong = (one for one in array.flat if not isinstance(one, int) or not 0 <= one < 2 ** 64)
@@ -92,8 +92,8 @@ def _culprit(array: npt.NDArray[Any]) -> str:
 
 
 def check_whole(array: npt.NDArray[Any], name: str) -> None:
-    """Raises UsageError unless all numbers are whole ids that the array's dtype has exactly: a float32 above 2^24 may
-    be another id, rounded."""
+    """Raises UsageError unless all numbers are whole and exact in the array's dtype: a float32 above 2^24 may be
+    another id that was rounded."""
     if array.size == 0:
         return
     if array.dtype.kind == "f":
@@ -110,8 +110,8 @@ def check_whole(array: npt.NDArray[Any], name: str) -> None:
 
 
 def whole_of(given: Any, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Lists of Python's integers as integers: numpy makes floats of those from 2^63 on beside smaller ones, and they
-    are no longer what they were."""
+    """Returns the integers of a list without loss, where `array` is what numpy made of the list `given`: numpy converts
+    integers from 2^63 on, beside smaller ones, to floats."""
     if isinstance(given, np.ndarray) or array.dtype.kind not in "fO" or array.size == 0:
         return array
     try:
@@ -126,11 +126,11 @@ def whole_of(given: Any, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def keys_of(given: Any, name: str = "keys") -> Keys:
-    """Keys of any shape as contiguous uint64 of that shape."""
+    """Returns keys of any shape as a contiguous uint64 array of that shape."""
     array = whole_of(given, array_of(given, name))
     if array.dtype != _KEY:
         if array.size == 0 and not isinstance(given, np.ndarray):
-            return np.zeros(array.shape, _KEY)  # of an empty list numpy makes floats
+            return np.zeros(array.shape, _KEY)  # numpy makes an array of floats of an empty list
         if array.dtype.kind not in "iu":
             raise ArgumentTypeError(f"{name}: keys are integers from 0 to 2^64 - 1, not {_culprit(array)}")
         if array.dtype.kind == "i" and array.size > 0 and int(array.min()) < 0:
@@ -143,7 +143,8 @@ def keys_of(given: Any, name: str = "keys") -> Keys:
 
 
 def floats_of(given: Any, shape: Shape, name: str) -> Floats:
-    """Values of this shape as contiguous float32. Where rows have one float, its axis may be missing."""
+    """Returns values as a contiguous float32 array of this shape. If rows have only one float, the last axis may be
+    missing."""
     array = array_of(given, name)
     if array.dtype.kind not in "fiu":
         if array.size > 0 or isinstance(given, np.ndarray):
@@ -151,12 +152,13 @@ def floats_of(given: Any, shape: Shape, name: str) -> Floats:
         array = array.astype(_FLOAT)
     if array.shape != shape and not (shape[-1:] == (1,) and array.shape == shape[:-1]):
         raise UsageError(f"{name}: has the shape {array.shape}, and must have {shape}")
-    with np.errstate(over="ignore"):  # infinities are refused by the library, with the place
+    with np.errstate(over="ignore"):  # the library refuses infinities, and names their position
         return _allocated(lambda: np.require(array, _FLOAT, ["C", "A"]), name)
 
 
 def out_of(given: Optional[Any], shape: Shape, name: str = "out") -> Floats:
-    """Where rows go: what is given, if they can be written right into it, or a new array."""
+    """Returns the array that rows are written to: `given`, which must be writable in place, or a new array if it is
+    None."""
     if given is None:
         return empty(shape, name)
     if not isinstance(given, np.ndarray):
@@ -173,17 +175,17 @@ def out_of(given: Optional[Any], shape: Shape, name: str = "out") -> Floats:
 
 
 def of_keys(array: Keys) -> Any:
-    """The C array, which keeps the numpy one alive."""
+    """Returns a C pointer to the array's memory, which keeps the numpy array alive."""
     return ffi.from_buffer("uint64_t[]", array)
 
 
 def of_floats(array: Floats, written: bool = False) -> Any:
-    """The C array, which keeps the numpy one alive."""
+    """Returns a C pointer to the array's memory, which keeps the numpy array alive."""
     return ffi.from_buffer("float[]", array, require_writable=written)
 
 
 def whole(given: Any, name: str, low: int, high: int) -> int:
-    """An integer argument from low to high."""
+    """Returns an argument that must be an integer from low to high."""
     if isinstance(given, (bool, np.bool_)) or not isinstance(given, (int, np.integer)):
         raise ArgumentTypeError(f"{name}: must be an integer, not {type(given).__name__}")
     if not low <= int(given) <= high:
@@ -192,7 +194,7 @@ def whole(given: Any, name: str, low: int, high: int) -> int:
 
 
 def real(given: Any, name: str, low: float, high: float) -> float:
-    """A number as an argument, from low to high."""
+    """Returns an argument that must be a number from low to high."""
     if isinstance(given, (bool, np.bool_)) or not isinstance(given, (int, float, np.integer, np.floating)):
         raise ArgumentTypeError(f"{name}: must be a number, not {type(given).__name__}")
     if not low <= given <= high:
@@ -201,24 +203,25 @@ def real(given: Any, name: str, low: float, high: float) -> float:
 
 
 def truth(given: Any, name: str) -> bool:
-    """True or False as an argument."""
+    """Returns an argument that must be True or False."""
     if not isinstance(given, (bool, np.bool_)):
         raise ArgumentTypeError(f"{name}: must be True or False, not {type(given).__name__}")
     return bool(given)
 
 
 def seconds(given: Any, name: str = "timeout") -> float:
-    """A time as an argument."""
+    """Returns an argument that must be a time in seconds."""
     return real(given, name, 0, SECONDS_MAX)
 
 
 def timeout_of(given: Any) -> float:
-    """A timeout as the library takes it, whose 0 is the longest wait: that is None here, and 0 is hardly any time."""
+    """Returns a timeout in the library's form, in which 0 is the longest wait: None becomes 0, and 0 becomes a tiny
+    time."""
     return 0.0 if given is None else max(seconds(given), AT_ONCE)
 
 
 def choice(given: Any, name: str, choices: Sequence[str]) -> str:
-    """One of some words as an argument."""
+    """Returns an argument that must be one of the words `choices`."""
     if not isinstance(given, str):
         raise ArgumentTypeError(f"{name}: must be one of {', '.join(choices)}, not {type(given).__name__}")
     if given not in choices:
@@ -227,21 +230,21 @@ def choice(given: Any, name: str, choices: Sequence[str]) -> str:
 
 
 def instance(given: Any, kind: Type[Kind], name: str) -> Kind:
-    """An object of the package as an argument."""
+    """Returns an argument that must be an object of a class of this package."""
     if not isinstance(given, kind):
         raise ArgumentTypeError(f"{name}: must be a tug.{kind.__name__}, not {type(given).__name__}")
     return given
 
 
 def instances(given: Any, kind: Type[Kind], name: str) -> List[Kind]:
-    """A list of objects of the package as an argument."""
+    """Returns an argument that must be a list of objects of a class of this package."""
     if not isinstance(given, (list, tuple)):
         raise ArgumentTypeError(f"{name}: must be a list of tug.{kind.__name__}, not {type(given).__name__}")
     return [instance(one, kind, f"{name}[{i}]") for i, one in enumerate(given)]
 
 
 def word(given: Any, name: str) -> bytes:
-    """A text argument for the library."""
+    """Returns an argument that must be a text or a path, as bytes for the library."""
     if isinstance(given, bytes):
         raw = given
     elif isinstance(given, str):

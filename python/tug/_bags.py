@@ -1,4 +1,4 @@
-"""Bags of rows (tug/bags.h) on numpy arrays: distinct keys of a batch, sums of rows, and their gradients.
+"""Bags of rows (tug/bags.h) on numpy arrays: finds the distinct keys of a batch, sums rows, and computes gradients.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -16,7 +16,7 @@ Places = npt.NDArray[np.uint32]
 
 
 def distinct(keys: Keys) -> Tuple[Keys, Places]:
-    """The distinct keys in the order in which they first come, and which of them each key is."""
+    """Returns the distinct keys in the order of their first occurrence, and for each given key its index among them."""
     found, which = np.empty(keys.size, np.uint64), np.empty(keys.size, np.uint32)
     n = ffi.new("size_t *")
     check(lib.tug_distinct(of_keys(keys), keys.size, of_keys(found), ffi.from_buffer("uint32_t[]", which), n))
@@ -24,8 +24,9 @@ def distinct(keys: Keys) -> Tuple[Keys, Places]:
 
 
 class Bags:
-    """Entries i of offsets[b] to offsets[b + 1] are bag b: row which[i], times weights[i]. offsets None: entry b
-    alone. All was looked at before: offsets ascend to which.size, and rows are as many as which names."""
+    """Bags of weighted rows. Bag b has the entries i from offsets[b] up to, but without, offsets[b + 1]; entry i is row
+    which[i] times weights[i]. offsets None: bag b is entry b alone. The caller has checked the arrays: offsets ascend
+    to which.size, and `rows` of later calls has all rows that `which` names."""
 
     def __init__(self, which: Places, offsets: Optional[Keys], weights: Optional[Floats], width: int) -> None:
         self.n = which.size if offsets is None else offsets.size - 1
@@ -37,19 +38,19 @@ class Bags:
                                                 "weights": self._kept[2], "width": width})
 
     def pool(self, rows: Floats) -> Floats:
-        """The sum of each bag."""
+        """Returns the sum of each bag."""
         sums = empty((self.n, self.width), "bags")
         lib.tug_bags_pool(self._c, of_floats(rows), of_floats(sums, True))
         return sums
 
     def spread(self, gradients: Floats, rows: int) -> Floats:
-        """Turns gradients with respect to the sums into gradients with respect to each of `rows` rows."""
+        """Returns the gradients with respect to each of `rows` rows, given those with respect to the sums."""
         by_rows = np.zeros((rows, self.width), np.float32)
         lib.tug_bags_spread(self._c, of_floats(gradients), of_floats(by_rows, True))
         return by_rows
 
     def weigh(self, rows: Floats, gradients: Floats) -> Floats:
-        """Returns the gradients with respect to the weights."""
+        """Returns the gradients with respect to the weights, given those with respect to the sums."""
         by_weights = empty((self._entries,), "weights")
         lib.tug_bags_weigh(self._c, of_floats(rows), of_floats(gradients), of_floats(by_weights, True))
         return by_weights

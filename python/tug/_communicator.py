@@ -21,21 +21,22 @@ REDUCE = {"sum": "TUG_GRAD_SUM", "mean": "TUG_GRAD_MEAN"}
 class CommunicatorStats(NamedTuple):
     """The counts of a table's pushes (struct tug_communicator_stats)."""
 
-    taken: int  # pushes that were handed over
-    sent: int  # pushes that were made of them, and have ended
-    failed: int  # of these
-    queued: int  # that wait to be sent, now
-    waits: int  # sends that found the queue full
-    waited_seconds: float  # and how long they waited for room
+    taken: int  # pushes that send() has accepted
+    sent: int  # merged pushes that were sent and have ended
+    failed: int  # merged pushes that have failed, out of `sent`
+    queued: int  # pushes that wait to be sent at present
+    waits: int  # calls of send() that found the queue full
+    waited_seconds: float  # the total time that these calls waited
 
 
 class Communicator(Handle):
-    """Made by Client.communicator. A context manager starts it, and at the end stops and closes it.
+    """A thread that merges and sends pushes in the background; Client.communicator makes it. Used as a context manager,
+    it is started at the beginning, and stopped and closed at the end.
 
-    queue: pushes that wait to be sent, of each table; 0: 16. merge: pushes that are put into one; 0: as
-    many as the queue holds. grad_reduce: sum or mean of those. Any thread may use it. The
-    error of a failed push is raised by the next flush or stop, and until then by each
-    send, which takes nothing."""
+    queue: the most pushes of a table that wait to be sent; 0: 16. merge: the most pushes that are merged to one; 0: as
+    many as the queue holds. grad_reduce: whether merged gradients are added up ("sum") or averaged ("mean"). Any thread
+    may use it. If a push has failed, every send raises its error and accepts nothing, until the next flush or stop has
+    raised it."""
 
     def __init__(self, client: "Client", tables: Sequence[Table], *, queue: int, merge: int,
                  grad_reduce: str) -> None:
@@ -60,36 +61,38 @@ class Communicator(Handle):
         self._run(lib.tug_communicator_start)
 
     def is_running(self) -> bool:
-        """Whether its thread runs."""
+        """Returns whether the sending thread runs."""
         return bool(self._status_of(lib.tug_communicator_is_running))
 
     def send(self, table: Table, keys: ArrayLike, values: ArrayLike, timeout: Optional[float] = None) -> None:
-        """Queues a push: keys of any shape, values of keys.shape + (push_width,), which are copied. While the
-        queue is full it waits, `timeout` seconds at most (None: the client's wait_seconds); SystemFailure: there was
-        no room in this time, and nothing was taken."""
+        """Queues a push: keys of any shape, and values of keys.shape + (push_width,). The arrays are copied. While the
+        queue is full, waits at most `timeout` seconds (None: the client's wait_seconds). Raises SystemFailure if the
+        queue stays full; then the push is not queued."""
         self.client._check_own(instance(table, Table, "table"))
         k = keys_of(keys)
         v = floats_of(values, k.shape + (table.push_width,), "values")
         self._run(lib.tug_communicator_send, table.number, of_keys(k), k.size, of_floats(v), timeout_of(timeout))
 
     def flush(self, timeout: Optional[float] = None) -> None:
-        """Waits until the servers have applied all queued pushes, `timeout` seconds at most (None: the
-        client's wait_seconds); SystemFailure: it was not in this time."""
+        """Waits, at most `timeout` seconds (None: the client's wait_seconds), until the servers have applied all queued
+        pushes. Raises SystemFailure if this takes longer."""
         self._run(lib.tug_communicator_flush, timeout_of(timeout))
 
     def stop(self, timeout: Optional[float] = None) -> None:
-        """Flushes, and ends the thread, which start() begins again. Pushes that were not sent in time stay queued."""
+        """Flushes, and ends the sending thread; start() starts it again. Pushes that were not sent in time stay
+        queued."""
         self._run(lib.tug_communicator_stop, timeout_of(timeout))
 
     def stat(self, table: Table) -> CommunicatorStats:
-        """The counts of a table's pushes since the communicator was opened."""
+        """Returns the counts of a table's pushes since the communicator was opened."""
         s = ffi.new("struct tug_communicator_stats *")
         self.client._check_own(instance(table, Table, "table"))
         self._run(lib.tug_communicator_stat, table.number, s)
         return CommunicatorStats(*(getattr(s, name) for name in CommunicatorStats._fields))
 
     def close(self) -> None:
-        """Stops the thread, raises the error of a failed push, and frees. Closing the client does this, too."""
+        """Stops the thread, frees the communicator, and raises the error of a failed push. Closing the client does
+        this, too."""
         if self.closed:
             return
         failed: Optional[Error] = None

@@ -16,14 +16,15 @@ from tug._passes import Hears, Pass
 
 _ELSEWHERE = ("valid", "out", "patience", "refit", "resume", "table", "test", "publish", "history",
               "init_from")
-_OF_VALID = (  # what errors say of the option that each run is validated by, and what was asked for
+_OF_VALID = (  # errors about the option `valid`, which cv sets for each run, and their wording with `folds`
     (re.compile(r"\bvalid \S+ leaves none of the (\d+) examples to (\w+ on):.*", re.DOTALL),
      r"folds={folds}: one of the parts leaves none of the \1 examples to \2; use fewer folds"),
     (re.compile(r"\bvalid(?: [0-9./]+(?=:)|(?=:| and ))"), "folds={folds}"))
 
 
 class CvPass(NamedTuple):
-    """A pass of all runs: the mean of their validation, and its standard deviation; None: it was not measured."""
+    """One pass over all runs: the mean of the validation loss and AUC, and the standard deviations. None: not
+    measured."""
 
     pass_: int
     loss: Optional[float]
@@ -33,15 +34,15 @@ class CvPass(NamedTuple):
 
 
 class CrossValidation(NamedTuple):
-    """What cv found."""
+    """The result of tug.cv."""
 
     passes: List[CvPass]
-    best: CvPass  # that with the smallest loss
-    folds: List[List[Pass]]  # the history of each run
+    best: CvPass  # the pass with the smallest mean loss
+    folds: List[List[Pass]]  # the history of each run, one for each part
 
 
 def _mean(found: List[Optional[float]]) -> Tuple[Optional[float], Optional[float]]:
-    """And the deviation, where all runs have found something."""
+    """Returns mean and standard deviation; (None, None) if a run has no value."""
     there = [x for x in found if x is not None]
     return (None, None) if len(there) < len(found) else (float(np.mean(there)), float(np.std(there)))
 
@@ -67,9 +68,8 @@ def _runs(folds: int, data: Any, label: Any, **options: Any) -> List[List[Pass]]
 
 def cv(data: Any, label: Any = None, *, folds: int = 5, weight: Weight = None,
        categorical: Optional[List[str]] = None, progress: Hears = False, **options: Any) -> CrossValidation:
-    """Cross-validation: `folds` models, each trained as by tug.train and validated after each pass on another of so
-    many parts of the data, which it is not trained on. Keywords are the options of tug.train; the parts follow from
-    the option seed.
+    """Cross-validates: splits the data into `folds` parts and trains as many models, each on all parts but one, on
+    which it is validated after each pass. Keywords are the options of tug.train. The option seed determines the parts.
 
         found = tug.cv(frame, label="clicked", model="fm", epochs=10)
         print(found.best.pass_, found.best.auc, found.best.auc_deviation)

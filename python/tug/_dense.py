@@ -1,4 +1,4 @@
-"""Dense variables: arrays of floats in a table, spread over the servers by themselves.
+"""Dense variables: arrays of floats that are stored in a table, which spreads them over the servers.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -22,7 +22,7 @@ FLOATS_MAX = 2 ** 40
 
 
 def _variable_of(name: str, given: Any) -> Tuple[Shape, str]:
-    """Returns shape and initial values of a variable, from a shape or (shape, init)."""
+    """Returns the shape of a variable and the text of its initial values. given: a shape or (shape, init)."""
     if not isinstance(name, str):
         raise ArgumentTypeError(f"variables: a name must be a text, not {type(name).__name__}")
     init = "constant:0"
@@ -45,7 +45,7 @@ class Variables:
                                     f"{type(variables).__name__}")
         self.shapes: Dict[str, Shape] = {}
         self.at: Dict[str, Tuple[int, int]] = {}
-        self.size = 0  # floats of all
+        self.size = 0  # the number of floats of all variables
         self.c = ffi.new("struct tug_variable[]", max(len(variables), 1))
         self._kept: List[Any] = []
         for c, (name, given) in zip(self.c, variables.items()):
@@ -60,11 +60,11 @@ class Variables:
         return self._kept[-1]
 
     def views(self, flat: Floats) -> Dict[str, Floats]:
-        """The variables in an array of all floats: no copies."""
+        """Returns the variables as views of `flat`, an array with the floats of all variables."""
         return {name: flat[a:b].reshape(self.shapes[name]) for name, (a, b) in self.at.items()}
 
     def flat(self, values: Mapping[str, Any], name: str) -> Floats:
-        """Returns a new array for the floats of all variables."""
+        """Returns a new array with the floats of all variables."""
         flat = empty((self.size,), name)
         for variable, part in self.views(flat).items():
             part[...] = floats_of(values[variable], part.shape, f"{name}['{variable}']").reshape(part.shape)
@@ -72,12 +72,14 @@ class Variables:
 
 
 class Dense:
-    """Arrays in a table of accessor plain, made by Table.dense. All workers name the same variables in the
-    same order; the worker of rank 0 sets first values if the table is new, and others wait for it.
+    """Arrays that are stored in a table of accessor plain; Table.dense makes the object. All workers give the same
+    variables in the same order. If the table is new, the worker of rank 0 sets the initial values, and the other
+    workers wait for it.
 
-    init: "constant:0.1", "uniform:-1,1", "gaussian:0,0.01", "truncated-gaussian:0,0.01",
-    "xavier:FAN_IN,FAN_OUT"; 0 if nothing is said. Arrays are float32, and others are converted. shapes: by name; size:
-    floats of all. Threads take turns. Errors as of Table."""
+    Initial values: "constant:0.1", "uniform:-1,1", "gaussian:0,0.01", "truncated-gaussian:0,0.01" or
+    "xavier:FAN_IN,FAN_OUT"; without any, 0. Arrays are float32; other arrays of numbers are converted. The attribute
+    `shapes` has the shapes by name, `size` is the number of floats of all variables. Several threads may use the
+    object; their calls run one at a time. Errors are those of Table."""
 
     def __init__(self, table: "Table", variables: Mapping[str, Any]) -> None:
         self._variables = known = Variables(variables)
@@ -98,7 +100,7 @@ class Dense:
             self.table.client._run(lambda _client: function(self._c, *args))
 
     def views(self, flat: Floats) -> Dict[str, Floats]:
-        """The variables in an array of all floats: no copies."""
+        """Returns the variables as views of `flat`, an array with the floats of all variables."""
         if not isinstance(flat, np.ndarray):
             raise ArgumentTypeError(f"flat: must be a numpy array of {self.size} floats, not {type(flat).__name__}")
         if flat.shape != (self.size,):
@@ -135,13 +137,14 @@ class Dense:
         return list(self.shapes).index(choice(variable, "variable", tuple(self.shapes)))
 
     def start_batch(self) -> None:
-        """Begins a batch whose gradients are sent one variable after the other (update), so that they are under way
-        while the next ones are computed. No other request is made until finish_batch. (Paddle's first version:
-        startBatch.)"""
+        """Begins a batch whose gradients update() sends one variable at a time, while the program computes the next
+        ones. Make no other request with this object before finish_batch. (It is startBatch of Paddle's first
+        version.)"""
         self._run(lib.tug_dense_start_batch)
 
     def update(self, variable: str, gradient: Any) -> None:
-        """Sends the gradient of a variable, once in a batch, and returns at once; the array is copied."""
+        """Sends the gradient of a variable and returns at once; the array is copied. Call it once for each variable in
+        a batch."""
         place = self._place(variable)
         values = floats_of(gradient, self.shapes[variable], f"gradient of '{variable}'")
         self._run(lib.tug_dense_update, place, of_floats(values))
@@ -153,7 +156,7 @@ class Dense:
         return self.views(flat)
 
     def pull_range(self, variable: str, begin: int, n: int) -> Floats:
-        """Returns n floats of one variable, from number `begin` on: a new array of (n,)."""
+        """Returns n floats of one variable, from index `begin` on, as a new array of shape (n,)."""
         rows = empty((whole(n, "n", 0, FLOATS_MAX),), "n")
         self._run(lib.tug_dense_pull_range, self._place(variable), whole(begin, "begin", 0, FLOATS_MAX), n,
                   of_floats(rows, True))
@@ -166,10 +169,10 @@ OPERATIONS = ("utu", "utv", "au", "au_bv", "au_bv_cw", "aAx_bu", "RESET", "COPY"
 
 
 def operate(operation: str, vectors: Sequence[Dense], *numbers: float) -> float:
-    """An operation of Paddle's first version on vectors of parameters (doOperation), each the Dense of a table of its
-    own, of the same shapes: operate("au_bv", [u, v], a, b) is v = a u + b v, operate("utv", [u, v]) their product.
-    tug/table.h has all. One worker calls it while no other one pushes. Returns the sum of utu, utv and dir_deriv, of
-    others 0."""
+    """Computes an operation of Paddle's first version (doOperation) on vectors: Dense objects of different tables with
+    the same shapes. operate("au_bv", [u, v], a, b) computes v = a u + b v, and operate("utv", [u, v]) returns the inner
+    product. tug/table.h describes all operations. One worker calls it while no other worker pushes. Returns the sum
+    that utu, utv and dir_deriv compute, and 0 for other operations."""
     op = OPERATIONS.index(choice(operation, "operation", OPERATIONS))
     for u in vectors:
         if not isinstance(u, Dense):
@@ -180,7 +183,7 @@ def operate(operation: str, vectors: Sequence[Dense], *numbers: float) -> float:
     given = ffi.new("struct tug_dense *[]", [u._c for u in vectors])
     scalars, ret = ffi.new("double[]", [float(x) for x in numbers] or 1), ffi.new("double *")
     with contextlib.ExitStack() as held:
-        for u in sorted(set(vectors), key=id):  # always in the same order
+        for u in sorted(set(vectors), key=id):  # in the same order in every thread, to avoid a deadlock
             held.enter_context(u._lock)
         vectors[0].table.client._run(
             lambda _client: lib.tug_dense_operate(op, given, len(vectors), scalars, len(numbers), ret))

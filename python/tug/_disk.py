@@ -1,5 +1,6 @@
-"""Makes, replaces and removes files and directories for the package: no other module does (tools/check). Links at the
-end of a path that the package has named are not followed; a link is removed itself, and its target stays.
+"""Makes, replaces and removes files and directories for the package; tools/check refuses this in other modules. A
+symbolic link at the end of a path that the package has chosen is not followed: the link itself is removed, and its
+target stays.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -15,21 +16,22 @@ import tempfile
 import time
 from typing import BinaryIO, Callable, Dict, Optional
 
-# A save is one of these directories; save_over makes the other beside it. Files with other names are not ours.
+# The names of saves, and of a save that save_over has not finished. Directories with other names belong to others.
 SAVE = re.compile(r"save-([0-9]{6}|[1-9][0-9]{6,8})", re.ASCII)
 _NEW_SAVE = "save-new-"
-# The files of a save, and of an unfinished one (src/save/save.c).
+# The files of a save, and of an unfinished save (src/save/save.c).
 _OF_A_SAVE = re.compile(r"(manifest\.json|run\.json|names\.words|history\.jsonl|.+\.rows)(\.[0-9a-f]{16}\.tmp)?",
                         re.ASCII)
 
 
 def temporary(prefix: str, directory: Optional[str] = None) -> str:
-    """A new directory that only this account can enter; remove_tree removes it."""
+    """Makes a directory that only this account can enter, and returns its path. remove_tree removes it."""
     return tempfile.mkdtemp(prefix=prefix, dir=directory)
 
 
 def lock_directory(path: str) -> int:
-    """A descriptor that locks a directory until it is closed, or its process ends."""
+    """Locks a directory, and returns the file descriptor that holds the lock until it is closed or the process ends.
+    Raises OSError if another process has the lock."""
     lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -39,7 +41,7 @@ def lock_directory(path: str) -> int:
     return lock
 
 
-_MODE = 0o1700  # of a directory of a process: nothing else has it (src/os/temp_home.h)
+_MODE = 0o1700  # the mode that marks a process's directory; no other directory has it (src/os/temp_home.h)
 _OF_PROCESS = re.compile(r"tug-(copy|dataset|fleet|launch|model|net)-[0-9]+-(\w{6}|\w{8})", re.ASCII)
 _MAKING = "tug-new-"
 _IS_MAKING = re.compile(_MAKING + r"(\w{6}|\w{8})", re.ASCII)
@@ -48,14 +50,14 @@ _locks: Dict[str, int] = {}
 
 
 def of_process(kind: str) -> str:
-    """A new directory in the temporary one, for this process: remove_of_process removes it, or, where the process is
-    killed, another one that makes one. It is locked as long as the process lives, and has its name, tug-KIND-PID-...,
-    when it is."""
+    """Makes a directory for this process in the temporary directory, and returns its path. The directory is locked
+    before it gets its final name, tug-KIND-PID-..., and stays locked while the process lives. remove_of_process removes
+    it; if the process was killed, the next process that makes one does (sweep)."""
     sweep()
     made = temporary(_MAKING)
     path = os.path.join(os.path.dirname(made), f"tug-{kind}-{os.getpid()}-{os.path.basename(made)[len(_MAKING):]}")
     try:
-        with contextlib.suppress(OSError):  # without a lock nobody sweeps it
+        with contextlib.suppress(OSError):  # without a lock, sweep() leaves the directory alone
             _locks[path] = lock_directory(made)
             os.fchmod(_locks[path], _MODE)
         os.rename(made, path)
@@ -67,8 +69,8 @@ def of_process(kind: str) -> str:
 
 
 def remove_of_process(path: Optional[str]) -> None:
-    """Removes what of_process has made in this process, and not in the one that this was forked off: both have the
-    objects whose end it waits for."""
+    """Removes a directory of of_process. Does nothing in a process that was forked from the one that made it, because a
+    fork copies the objects that call this when they end."""
     if path is not None and f"-{os.getpid()}-" in os.path.basename(path):
         remove_tree(path)
         _unlock(path)
@@ -81,7 +83,7 @@ def _unlock(path: str) -> None:
 
 
 def sweep() -> None:
-    """Removes the directories of processes that are no more."""
+    """Removes the directories that processes which no longer run have left."""
     directory = tempfile.gettempdir()
     with contextlib.suppress(OSError):
         for name in os.listdir(directory):
@@ -104,17 +106,17 @@ def _sweep_one(path: str, making: bool) -> None:
 
 
 def new_save(directory: str) -> str:
-    """The same, for a save that is not complete: is_new_save(its name)."""
+    """Makes a directory in `directory` for a save that is not complete yet, and returns its path."""
     return temporary(_NEW_SAVE, directory)
 
 
 def is_new_save(name: str) -> bool:
-    """Whether new_save has made it, here or in a process that was ended."""
+    """Returns whether a name is that of a directory of new_save, in this process or in one that has ended."""
     return name.startswith(_NEW_SAVE)
 
 
 def remove_tree(path: str) -> None:
-    """Removes a directory that `temporary` has made, with all that is in it; errors are ignored."""
+    """Removes a directory of `temporary` and its contents. Errors are ignored."""
     if os.path.islink(path):
         with contextlib.suppress(OSError):
             os.unlink(path)
@@ -123,8 +125,8 @@ def remove_tree(path: str) -> None:
 
 
 def remove_save(directory: str, name: str) -> None:
-    """Removes a save in `directory`, the manifest first: without it, it is none. Files of others stay. If
-    it is a link, only the link is removed."""
+    """Removes a save in `directory`. The manifest is removed first, because without it the directory is no longer a
+    save. Files that do not belong to the save stay. If the save is a symbolic link, only the link is removed."""
     path = os.path.join(directory, name)
     with contextlib.suppress(OSError):
         if os.path.islink(path):
@@ -141,12 +143,12 @@ def remove_save(directory: str, name: str) -> None:
 
 
 def rename(path: str, to: str) -> None:
-    """Gives what is at `path` another name. A link there is replaced."""
+    """Renames a file or directory, and replaces a file or link at `to`."""
     os.replace(path, to)
 
 
 def sync_directory(path: str) -> None:
-    """Makes sure that renamed files are still there after a power cut."""
+    """Writes a directory to disk, so that renames in it survive a power cut."""
     directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(directory)
@@ -155,23 +157,23 @@ def sync_directory(path: str) -> None:
 
 
 def make_directory(path: str) -> None:
-    """As mkdir -p."""
+    """Makes a directory and its parents, like mkdir -p."""
     os.makedirs(path, exist_ok=True)
 
 
 def new_file(path: str) -> BinaryIO:
-    """A file where there is nothing yet, in a directory that `temporary` has made."""
+    """Creates a file, for writing, in a directory of `temporary`. Raises OSError if the path exists."""
     return open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666), "wb")
 
 
 def own_file(path: str) -> BinaryIO:
-    """Opens a file for writing, as new_file does, but an existing file is overwritten. A symbolic link is an error."""
+    """Opens a file for writing, and creates or empties it. Raises OSError if the path is a symbolic link."""
     how = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     return open(os.open(path, how, 0o666), "wb")
 
 
 def replace_file(path: str, write: Callable[[BinaryIO], None]) -> None:
-    """Makes a file under a name that cannot be guessed and gives it its own when it is complete."""
+    """Replaces a file atomically: write(file) fills a file with a random name, which is then renamed to `path`."""
     made = f"{path}.{secrets.token_hex(8)}.tmp"
     try:
         with new_file(made) as file:

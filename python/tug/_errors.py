@@ -1,15 +1,15 @@
-"""The exceptions of the package: one tree, whose messages are the library's sentences.
+"""The exceptions of the package. They form one tree, and most messages come from the library.
 
-    Error                   all of them
+    Error                   the base of all errors
       UsageError            a wrong argument, or a call at the wrong time (also a ValueError)
-        ClosedError         of something that was closed
-        ForkedError         in a process that was forked off the one that opened it
+        ClosedError         the object was closed
+        ForkedError         the object was opened by the process that this one was forked from
       ArgumentTypeError     an argument of a type that cannot be used (also a TypeError)
       DataError             data or a file is missing or damaged
-      SystemFailure         the system refused: file, network or permission (also an OSError)
+      SystemFailure         a file, network or permission failure, or the end of the cluster (also an OSError)
         Timeout             not done in time (also a TimeoutError)
-      OutOfMemory           (also a MemoryError)
-      Interrupted           something else than Ctrl-C ended a wait
+      OutOfMemory           there was not enough memory (also a MemoryError)
+      Interrupted           a wait was ended by something other than Ctrl-C
       InternalError         a bug in tug: please report it
       LaunchError           a process of tug.launch failed
 
@@ -21,12 +21,12 @@ SPDX-License-Identifier: Apache-2.0
 from typing import Dict, Type
 
 
-class Warning(UserWarning):  # as tug.Warning: beside tug.Error
+class Warning(UserWarning):  # named after tug.Error, for use as tug.Warning
     """The category of the package's warnings, for filters: warnings.simplefilter("ignore", tug.Warning)."""
 
 
 class Error(Exception):
-    """The class of every failure of the package; str() is one sentence: what, where, why."""
+    """The base of all errors of the package. str() is a sentence that tells what failed, where and why."""
 
 
 class UsageError(Error, ValueError):
@@ -34,11 +34,11 @@ class UsageError(Error, ValueError):
 
 
 class ClosedError(UsageError):
-    """What was used is closed."""
+    """The object was closed."""
 
 
 class ForkedError(UsageError):
-    """The object belongs to the process that this one was forked off."""
+    """The object belongs to the process that this one was forked from."""
 
 
 class ArgumentTypeError(Error, TypeError):
@@ -50,19 +50,20 @@ class DataError(Error):
 
 
 class SystemFailure(Error, OSError):
-    """The system refused: file, network or permission; or the cluster has ended."""
+    """A file, network or permission failure, a server that has died, or the end of the cluster."""
 
 
 class Timeout(SystemFailure, TimeoutError):
-    """Something was not done in time; a request can be waited for again."""
+    """Something was not done in time. A request can be waited for again."""
 
 
 class OutOfMemory(Error, MemoryError):
-    """There is no memory left; everything is as it was before the call."""
+    """There was not enough memory. Nothing was changed by the call."""
 
 
 class Interrupted(Error):
-    """A wait was ended, and not by an exception of this thread."""
+    """A wait was ended by something other than an exception of this thread, such as the end of the cluster
+    (Client.stop)."""
 
 
 class InternalError(Error):
@@ -70,7 +71,7 @@ class InternalError(Error):
 
 
 class LaunchError(Error):
-    """A process that tug.launch started failed; the message has its last words."""
+    """A process that tug.launch has started failed. The message has the last lines of its output."""
 
 
 _OF_STATUS: Dict[int, Type[Error]] = {
@@ -84,5 +85,5 @@ _OF_STATUS: Dict[int, Type[Error]] = {
 
 
 def error_of(status: int, sentence: str) -> Error:
-    """The exception for a status of the library (enum tug_status)."""
+    """Returns the exception for a status of the library (enum tug_status)."""
     return _OF_STATUS.get(status, InternalError)(sentence)

@@ -1,5 +1,5 @@
-"""The work at the end of the interpreter, in one place: only here can the exit code
-change, since Python prints exceptions of atexit functions and ends as if nothing had been.
+"""Runs the package's functions at the end of the interpreter. A failure here changes the exit code to 1, while Python
+itself only prints exceptions of atexit functions.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -13,8 +13,8 @@ _ends: List[Callable[[], Optional[str]]] = []
 
 
 def at_exit(end: Callable[[], Optional[str]]) -> Callable[[], Optional[str]]:
-    """Calls `end` when the interpreter ends, the last one first. A sentence that it returns is what has failed:
-    it is printed, and the exit code is 1."""
+    """Registers a function that is called when the interpreter ends; the function that was registered last is called
+    first. If it returns an error message, the message is printed and the exit code is 1."""
     _ends.append(end)
     return end
 
@@ -23,7 +23,7 @@ def _said(end: Callable[[], Optional[str]]) -> Optional[str]:
     try:
         return end()
     except BaseException as error:  # pylint: disable=broad-exception-caught
-        return f"{type(error).__name__}: {error}"  # the others are done all the same
+        return f"{type(error).__name__}: {error}"  # the other functions are called all the same
 
 
 @atexit.register

@@ -1,9 +1,9 @@
-"""Arrays of tug.kvstore: what callers give, as the library wants it, and back.
+"""Arrays of tug.kvstore: converts the caller's arrays for the library, and the library's arrays for updaters.
 
-Arrays are numpy's (any strides), torch's tensors, RowSparse, or of a class that the program has
-registered. An array that is pushed is read where it lies if it is contiguous and of a dtype of the
-library's; one that is pulled into is written in place. A tensor of another device is copied here and
-back. torch's sparse tensors, as gradients of an embedding are, can be pushed: they are RowSparse.
+An array can be a numpy array (with any strides), a torch tensor, a RowSparse, or an object of a class that the program
+has registered. A pushed array is not copied if it is contiguous and has a dtype of the library; an array that is pulled
+into is written in place. A tensor of another device is copied to the CPU and back. Sparse torch tensors, such as
+gradients of an embedding, can be pushed as a RowSparse.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -26,10 +26,10 @@ _OF_NUMBER: Dict[int, np.dtype[Any]] = {number: dtype for dtype, number in _DTYP
 
 
 class RowSparse:
-    """An array of this shape of which only the rows `indices` are not zero; data[i] is row indices[i].
+    """An array of this shape in which only the rows `indices` are not zero; data[i] is row indices[i].
 
-    Indices may come in any order, and more than once (their rows are added up); they are kept ascending.
-    data has the dtype of the array."""
+    Indices may be given in any order and repeat: rows of the same index are added up, and the attribute `indices` is
+    ascending. The dtype is that of data."""
 
     def __init__(self, indices: Any, data: Any, shape: Sequence[int]) -> None:
         self.shape: Shape = tuple(int(n) for n in shape)
@@ -61,23 +61,23 @@ class RowSparse:
 
     @classmethod
     def zeros(cls, shape: Sequence[int], dtype: Any = np.float32) -> "RowSparse":
-        """One without rows."""
+        """Returns a RowSparse in which all rows are zero."""
         return cls(np.empty(0, np.int64), np.empty((0,) + tuple(shape)[1:], dtype), shape)
 
     @classmethod
     def of(cls, dense: Any) -> "RowSparse":
-        """The rows of an array that are not all zero."""
+        """Returns a dense array as a RowSparse, with the rows that are not all zero."""
         array = _plain(dense, "dense")
         rows = np.flatnonzero(array.reshape(array.shape[0], -1).any(axis=1))
         return cls(rows, array[rows], array.shape)
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of its elements."""
+        """The dtype of the elements."""
         return self.data.dtype
 
     def dense(self) -> Array:
-        """A numpy array of all of it."""
+        """Returns all rows as a dense numpy array."""
         array = np.zeros(self.shape, self.data.dtype)
         array[self.indices] = self.data
         return array
@@ -98,7 +98,7 @@ class RowSparse:
         return self
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        # numpy's array += RowSparse, and its like, see a dense one.
+        # In operations with numpy arrays, such as array += RowSparse, a RowSparse acts as a dense array.
         return getattr(ufunc, method)(*[x.dense() if isinstance(x, RowSparse) else x for x in inputs], **options)
 
     def __mul__(self, factor: Any) -> "RowSparse":
@@ -111,7 +111,7 @@ class RowSparse:
 
 
 class StoredRows(RowSparse):
-    """A sparse key's array in an updater: all of its rows, which lie in the store."""
+    """The array of a sparse key that an updater changes: it has all rows, and `data` is the store's own memory."""
 
     def __init__(self, array: Array) -> None:  # pylint: disable=super-init-not-called
         self.shape = array.shape
@@ -138,9 +138,9 @@ _classes: Dict[Type[Any], _Class] = {}
 
 
 def register_array_type(cls: Type[Any], unwrap: Callable[[Any], Any], wrap: Callable[[Any], Any]) -> None:
-    """Makes objects of the class arrays for every store. unwrap(object) is the numpy
-    array (or RowSparse) behind it, the memory itself, for results are written there; wrap(array) is an object around
-    a numpy array or RowSparse, which updaters are given."""
+    """Lets every store accept objects of a class as arrays. unwrap(object) returns the numpy array or RowSparse with
+    the object's own memory, to which results are written. wrap(array) returns an object around a numpy array or
+    RowSparse, for updaters."""
     if not isinstance(cls, type) or not callable(unwrap) or not callable(wrap):
         raise ArgumentTypeError("register_array_type takes a class and two functions")
     _classes[cls] = _Class(unwrap, wrap)
@@ -154,12 +154,12 @@ def _registered(given: Any) -> Optional[_Class]:
 
 
 def _is_tensor(given: Any) -> bool:
-    torch = sys.modules.get("torch")  # who has a tensor has imported it
+    torch = sys.modules.get("torch")  # a program with a tensor has imported torch
     return torch is not None and isinstance(given, torch.Tensor)
 
 
 def is_array(given: Any) -> bool:
-    """Whether it is one array, and no list of them."""
+    """Returns whether `given` is one array, not a list of arrays."""
     return isinstance(given, (np.ndarray, np.generic, RowSparse)) or _is_tensor(given) or \
         _registered(given) is not None
 
@@ -181,7 +181,7 @@ def _plain(given: Any, name: str) -> Array:
 
 
 def array_of(given: Any, name: str) -> Any:
-    """The numpy array or RowSparse behind an array."""
+    """Returns the numpy array or RowSparse with an array's memory. Raises ArgumentTypeError for other objects."""
     own = _registered(given)
     if own is not None:
         given = own.unwrap(given)
@@ -194,7 +194,7 @@ def array_of(given: Any, name: str) -> Any:
 
 
 def wrapper_of(given: Any) -> Callable[[Any], Any]:
-    """Returns a function that wraps an updater's arrays like this one."""
+    """Returns a function that wraps arrays for updaters in the class of `given`."""
     own = _registered(given)
     if own is not None:
         return own.wrap
@@ -205,12 +205,14 @@ def wrapper_of(given: Any) -> Callable[[Any], Any]:
 
 
 def default_wrapper() -> Callable[[Any], Any]:
-    """For updaters of servers, which have no given array: the one registered class, if any."""
+    """Returns the function that wraps arrays for updaters of servers: that of the registered class if there is exactly
+    one, else one that leaves numpy arrays as they are."""
     return next(iter(_classes.values())).wrap if len(_classes) == 1 else lambda array: array
 
 
 def written_back(wrapped: Any, array: Any, key: str) -> None:
-    """Copies back an updater's array if its class does not write to the memory itself."""
+    """Copies an updater's array back to the store's memory, if the array's class does not write to that memory
+    itself."""
     own = _registered(wrapped)
     if own is None:
         return
@@ -225,19 +227,20 @@ def written_back(wrapped: Any, array: Any, key: str) -> None:
     if now.shape != memory.shape or not np.can_cast(now.dtype, memory.dtype, "same_kind"):
         raise UsageError(f"{key}: its updater made an array of shape {now.shape} and dtype {now.dtype} of one of shape "
                          f"{memory.shape} and dtype {memory.dtype}")
-    with np.errstate(over="ignore"):  # what does not fit is infinite, and the library refuses it
+    with np.errstate(over="ignore"):  # values that do not fit become infinite, and the library refuses them
         memory[...] = now
 
 
 def refuse_returned(returned: Any, wrapped: Any, array: Any, key: str) -> None:
-    """An array that an updater returns is lost, unless it is what it was given."""
+    """Raises UsageError if an updater returns a new array, which would be lost, instead of changing `stored` in
+    place."""
     if returned is None or returned is wrapped or returned is array or not is_array(returned):
         return
     memory = array.data if isinstance(array, RowSparse) else array
     given = array_of(returned, key)
     if not np.may_share_memory(given.data if isinstance(given, RowSparse) else np.asarray(given), memory):
-        raise UsageError(f"{key}: its updater returned an array, which is not looked at: change `stored` in place, as "
-                         "by stored += recv or stored[:] = ...")
+        raise UsageError(f"{key}: its updater returned an array, which has no effect: change `stored` in place, as "
+                         "with stored += recv or stored[:] = ...")
 
 
 def _number(dtype: np.dtype[Any], name: str) -> int:
@@ -254,7 +257,7 @@ def _pointer(array: Array, written: bool = False) -> Any:
 
 
 class CArray:
-    """A struct tug_array, and what it points at."""
+    """A struct tug_array, together with the objects that it points to."""
 
     def __init__(self, shape: Shape, dtype: np.dtype[Any], name: str) -> None:
         self.c = ffi.new("struct tug_array *")
@@ -276,12 +279,12 @@ class CArray:
 
 
 def to_push(given: Any, name: str) -> CArray:
-    """An array that is read."""
+    """Returns an array that is pushed as a CArray."""
     array = array_of(given, name)
     if isinstance(array, RowSparse):
         c = CArray(array.shape, array.dtype, name)
         wanted = (np.size(array.indices),) + tuple(array.shape[1:])
-        if array.data.shape != wanted:  # it was right when it was made; its attributes can be set
+        if array.data.shape != wanted:  # the constructor has checked it, but its attributes can be set
             raise UsageError(f"{name}: the data of this RowSparse has the shape {array.data.shape}, and its "
                              f"indices and shape want {wanted}")
         c._rows(np.ascontiguousarray(array.indices, np.int64))
@@ -294,14 +297,15 @@ def to_push(given: Any, name: str) -> CArray:
 
 
 def _to_write(tensor: Any, array: Any, name: str) -> Any:
-    """The tensor, if its numpy array is a copy; None: the array is its memory."""
+    """Returns a tensor to which `array` must be copied back, or None if `array` is the tensor's own memory."""
     if isinstance(array, RowSparse):
         raise UsageError(f"{name}: a sparse tensor cannot be pulled into: pull into a RowSparse or a dense one")
     return None if array.size == 0 or array.ctypes.data == tensor.data_ptr() else tensor.detach()
 
 
 class Out:
-    """An array that is written in place: straight, or by way of one that the library can write to."""
+    """An array that is pulled into. The library writes to its memory or, if the layout does not allow that, to a copy,
+    which finish() copies back."""
 
     def __init__(self, given: Any, name: str) -> None:
         own = _registered(given)
@@ -323,18 +327,18 @@ class Out:
         self.c._point(self.array if self._by is None else self._by, written=True)
 
     def take_rows(self, indices: npt.NDArray[np.int64]) -> None:
-        """These rows are what will be pulled into a RowSparse."""
+        """Prepares a pull of these rows into a RowSparse."""
         self._indices = indices
         self._by = np.empty((indices.size,) + self.array.shape[1:], self.array.dtype.newbyteorder("="))
         self.c._rows(indices)
         self.c._point(self._by, written=True)
 
     def take_all(self) -> None:
-        """The rows that are not zero."""
+        """Prepares a pull of all rows that are not zero into a RowSparse."""
         self.take_rows(np.empty(self.array.shape[0], np.int64))
 
     def finish(self) -> None:
-        """The library has written."""
+        """Copies what the library has written to the caller's array."""
         if self.sparse:
             n = int(self.c.c.n_ids)
             assert self._by is not None
@@ -346,7 +350,8 @@ class Out:
 
 
 def of_c(c: Any, shape: Shape, stored: bool) -> Any:
-    """A struct tug_array of an updater as a numpy array or RowSparse around its memory, of this shape."""
+    """Returns a struct tug_array, which the library passes to an updater, as a numpy array or RowSparse of this shape
+    around its memory."""
     dtype = _OF_NUMBER[int(c.dtype)]
     sparse, n = bool(c.sparse), int(c.rows)
     ids = np.empty(0, np.int64)

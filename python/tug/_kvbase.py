@@ -1,4 +1,4 @@
-"""Stores that a program writes itself and creates by name: mxnet.kvstore.KVStoreBase.
+"""The base class of stores that a program writes itself and creates by name (mxnet.kvstore.KVStoreBase).
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -13,7 +13,8 @@ C = TypeVar("C", bound="Type[KVStoreBase]")
 
 
 class KVStoreBase:
-    """The calls of a store. A program's class derives from it, is registered, and kvstore.create finds it by its name:
+    """The interface of a store. A program can derive a class from it and register the class, which kvstore.create then
+    finds by name:
 
         @kvstore.KVStoreBase.register
         class MyStore(kvstore.KVStoreBase):
@@ -27,8 +28,8 @@ class KVStoreBase:
 
     @staticmethod
     def register(klass: C) -> C:
-        """Makes kvstore.create return an object of the class for the class's name, in any case of letters. The last
-        class of a name counts."""
+        """Makes kvstore.create return an object of the class for the class's name, in upper or lower case. A class
+        replaces an earlier one of the same name."""
         if not isinstance(klass, type):
             raise ArgumentTypeError(f"register takes a class, not {type(klass).__name__}")
         name = klass.__name__.lower()
@@ -42,11 +43,11 @@ class KVStoreBase:
         return NotImplementedError(f"{type(self).__name__} does not define {what}")
 
     def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
-        """init with `value`, then a pull into `out`."""
+        """Calls init with `value`, then pulls into `out`."""
         raise self._lacks("broadcast")
 
     def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
-        """A push, then a pull into `out`, or else into `value`."""
+        """Pushes `value`, then pulls into `out`, or into `value` if `out` is None."""
         raise self._lacks("pushpull")
 
     def set_optimizer(self, optimizer: Any) -> None:
@@ -55,7 +56,7 @@ class KVStoreBase:
 
     @staticmethod
     def is_capable(capability: str) -> bool:
-        """Whether the store has a capability, as "optimizer"."""
+        """Returns whether the store has a capability, such as "optimizer"."""
         raise NotImplementedError("this class of stores does not define is_capable")
 
     def save_optimizer_states(self, fname: Any, dump_optimizer: bool = False) -> None:
@@ -68,12 +69,12 @@ class KVStoreBase:
 
     @property
     def type(self) -> str:
-        """The name that create found the class by."""
+        """The name under which kvstore.create finds the class."""
         return type(self).__name__.lower()
 
     @property
     def rank(self) -> int:
-        """Of this worker, from 0."""
+        """The rank of this worker, from 0."""
         raise self._lacks("rank")
 
     @property

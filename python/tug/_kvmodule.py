@@ -1,4 +1,4 @@
-"""Replaces what MXNet's Module did with a store: Module.init_optimizer.
+"""Replaces Module.init_optimizer, with which MXNet's Module made its store.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -30,9 +30,9 @@ def init_optimizer(kvstore: Any = "local", optimizer: Any = "sgd",
                    optimizer_params: Params = (("learning_rate", 0.01),), force_init: bool = False, *,
                    params: Optional[Params] = None, batch_size: int = 1,
                    compression_params: Optional[Dict[str, Any]] = None) -> Any:
-    """Makes a store and its keys as mxnet.module.Module did, and returns it. params: the arrays by name; they get
-    worker 0's values. batch_size: of one worker; rescale_grad is 1 / (batch_size x workers) unless optimizer_params
-    say otherwise (of dist_async: 1 / batch_size). The optimizer is set before the keys are made."""
+    """Makes a store with its optimizer and keys, as mxnet.module.Module did, and returns the store. params: the arrays
+    by name; they are set to worker 0's values. batch_size: the batch size of one worker. The optimizer's rescale_grad
+    is 1 / (batch_size x workers), for dist_async 1 / batch_size, unless optimizer_params have it."""
     if kvstore is None:
         raise UsageError("kvstore=None, an optimizer without a store, is optimizer.get_updater(optimizer) here")
     if params is None:

@@ -1,4 +1,4 @@
-"""Stores of tug.kvstore: calls with mxnet.kvstore's names and forms, over tug/kvstore.h.
+"""Stores of tug.kvstore: the methods of mxnet.kvstore on top of tug/kvstore.h.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -32,7 +32,7 @@ class _KeyOf(NamedTuple):
 
     shape: Shape
     sparse: bool
-    wrap: Callable[[Any], Any]  # arrays for updaters
+    wrap: Callable[[Any], Any]  # wraps the key's arrays for updaters
 
 
 def _name(key: Key) -> str:
@@ -54,8 +54,8 @@ def _keys(given: Any) -> List[Key]:
 
 
 def _groups(given_keys: Any, values: Any, what: str) -> List[Tuple[Key, List[Any]]]:
-    """Returns each key with its arrays. A single key: an array or a list of arrays; a list of keys: as many of
-    either."""
+    """Returns each key with its list of arrays. A single key has an array or a list of arrays; a list of keys has a
+    list with an array or a list of arrays for each key."""
     if values is None:
         raise UsageError(f"{what} is missing")
     keys = _keys(given_keys)
@@ -92,14 +92,14 @@ class _Items:
 
 
 def _copied(merged: Any) -> Any:
-    # The library overwrites its memory with the next push, and a program may keep its array.
+    # Returns a copy: the next push overwrites the library's memory, and an updater may keep the array.
     if isinstance(merged, RowSparse):
         return RowSparse(merged.indices.copy(), merged.data.copy(), merged.shape)
     return merged.copy()
 
 
 def _memory_of(stored: Any) -> "weakref.ReferenceType[Any]":
-    # All views of an array hold the one that they are views of.
+    # A weak reference to the array that owns the memory; it is alive as long as any view of it.
     array = stored.data if isinstance(stored, RowSparse) else stored
     while isinstance(array.base, np.ndarray):
         array = array.base
@@ -108,11 +108,12 @@ def _memory_of(stored: Any) -> "weakref.ReferenceType[Any]":
 
 def call_updater(updater: Updater, c_key: Any, merged: Any, stored: Any, shape: Optional[Shape],
                  wrap: Callable[[Any], Any], views: Optional[List[Any]] = None) -> None:
-    """The function that the library calls for an updater. views: gets a weak reference to the array around the
-    store's memory."""
+    """Calls the program's updater with arrays around the library's `merged` and `stored`. A weak reference to the array
+    around the store's memory is appended to `views`. shape: of the key's array; None in a server, which has only a part
+    of it."""
     key: Key = text_of(c_key.name) if c_key.name != ffi.NULL else int(c_key.number)
     rows, width = int(stored.rows), int(stored.width)
-    if shape is None:  # of a server, which has a part of it
+    if shape is None:  # in a server
         shape = (rows,) if width == 1 else (rows, width)
     array = of_c(stored, shape, True)
     if views is not None:
@@ -123,13 +124,14 @@ def call_updater(updater: Updater, c_key: Any, merged: Any, stored: Any, shape: 
 
 
 class KVStore(KVStoreBase):
-    """Arrays under keys, with the methods of mxnet.kvstore.KVStore. create() returns one.
+    """A store of arrays under keys, with the methods of mxnet.kvstore.KVStore. kvstore.create() makes it.
 
-    A key is an int or a str; a list of keys goes with as many arrays, or lists of them. Arrays are numpy's, torch's,
-    RowSparse, or of a class that the program has registered; of float16, float32, float64, int32 or int64. Pushed
-    arrays are read during the call; pulled ones are written in place. Threads may share a store:
-    their calls are done one after another. UsageError: a key that was not made, another shape or kind of key, a call in
-    an updater; ArgumentTypeError; SystemFailure: a server has died, or what is waited for has not come in time."""
+    A key is an int or a str. A list of keys needs a list with an array, or a list of arrays, for each key. An array is
+    a numpy array, a torch tensor, a RowSparse, or an object of a class that the program has registered, with elements
+    of float16, float32, float64, int32 or int64. Pushed arrays are read during the call; arrays that are pulled into
+    are written in place. Several threads may use a store; their calls run one at a time. Methods raise UsageError for a
+    key that init has not made, a wrong shape or type of key, or a call from an updater; ArgumentTypeError; and
+    SystemFailure if a server has died or a wait has timed out."""
 
     def __init__(self, name: str) -> None:
         kept = ffi.new("char[]", word(name, "name"))
@@ -143,10 +145,11 @@ class KVStore(KVStoreBase):
         self._callback: Any = None
         self._raised: Optional[BaseException] = None
         self._turn = threading.RLock()  # the library's stores are used by one thread at a time
-        self._given: Optional[Optimizer] = None  # a store of one process looks whether it has changed
+        # the optimizer of a store of one process, whose changed numbers the next push applies
+        self._given: Optional[Optimizer] = None
         self._changes = 0
-        self._updating: Optional[int] = None  # the thread in which an updater runs
-        self._views: List[Any] = []  # weak references to arrays around the store's memory that updaters keep
+        self._updating: Optional[int] = None  # the thread in which an updater runs at present
+        self._views: List[Any] = []  # weak references to arrays around the store's memory that an updater may have kept
         self._at_exit = True
         self._type: str = text_of(lib.tug_kvstore_type(found))
         self._dist: bool = bool(lib.tug_kvstore_is_dist(found))
@@ -158,9 +161,9 @@ class KVStore(KVStoreBase):
     # Closing.
 
     def close(self) -> None:
-        """Waits for what was pushed, on a cluster also for the other workers, and leaves; raises what a push ran into.
-        If an updater has kept views of `stored`, they stay readable: the store's
-        memory is then freed only at the end of the process. A second call does nothing."""
+        """Waits for all pushes and, on a cluster, for the other workers; then leaves the cluster. Raises the error of a
+        failed push. If an updater has kept views of `stored`, they stay readable, and the store's memory is freed only
+        at the end of the process. A second call does nothing."""
         self._check_not_updating()
         if self._handle._begin_closing():
             _open.discard(self)
@@ -174,11 +177,11 @@ class KVStore(KVStoreBase):
     def __exit__(self, kind: Optional[Type[BaseException]], _error: Optional[BaseException],
                  _trace: Optional[TracebackType]) -> None:
         if kind is not None:
-            self.barrier_before_exit = False  # the others would be waited for by one who has failed
+            self.barrier_before_exit = False  # a worker that has failed does not wait for the others
         try:
             self.close()
         except Error:
-            if kind is None:  # else that one was the first, and counts
+            if kind is None:  # otherwise the exception of the `with` block is raised
                 raise
 
     def __repr__(self) -> str:
@@ -231,7 +234,7 @@ class KVStore(KVStoreBase):
             raise UsageError(f"{_name(key)} has the shape {known.shape}, not {shape}")
 
     def init(self, key: Any, value: Any) -> None:
-        """Creates a key, or a list of keys, with these arrays; on a cluster those of rank 0 count."""
+        """Creates a key with its array, or a list of keys with theirs. On a cluster, the arrays of rank 0 are used."""
         self._check_open()
         for one, arrays in _groups(key, value, "value"):
             if len(arrays) != 1:
@@ -252,8 +255,8 @@ class KVStore(KVStoreBase):
         return _Items(pairs)
 
     def push(self, key: Any, value: Any, priority: int = 0) -> None:
-        """Adds up the arrays of each key, over all workers too if the store is a synchronous one, and lets the
-        optimizer or updater change the key's array by the sum; without one the sum is the array."""
+        """Adds up the arrays of each key, in a synchronous store over all workers, and lets the optimizer or updater
+        change the key's stored array with the sum. Without either, the sum replaces the stored array."""
         self._check_open()
         if self._given is not None and self._given._changes != self._changes:
             self.set_optimizer(self._given)
@@ -277,8 +280,8 @@ class KVStore(KVStoreBase):
             o.finish()
 
     def pull(self, key: Any, out: Any = None, priority: int = 0, ignore_sparse: bool = True) -> None:
-        """Pulls the arrays of keys into `out`, in place. A RowSparse stays as it is unless ignore_sparse is False:
-        then it gets the rows that are not all zero."""
+        """Pulls the arrays of keys into `out`, in place. If `out` has a RowSparse, it is left unchanged, unless
+        ignore_sparse is False: then it gets the rows that are not all zero."""
         self._check_open()
         outs = self._outs(key, out)
         if ignore_sparse:
@@ -299,8 +302,8 @@ class KVStore(KVStoreBase):
         self.pull(key, out, priority, ignore_sparse=False)
 
     def row_sparse_pull(self, key: Any, out: Any = None, priority: int = 0, row_ids: Any = None) -> None:
-        """Pulls the rows `row_ids` (an array of any shape for all, or one for each of `out`) of sparse keys: they
-        replace what each RowSparse has."""
+        """Pulls the rows `row_ids` of sparse keys into the RowSparse arrays of `out`, whose rows they replace. row_ids:
+        an array of any shape for all of `out`, or a list with one for each."""
         self._check_open()
         if row_ids is None:
             raise UsageError("row_ids is missing")
@@ -332,18 +335,18 @@ class KVStore(KVStoreBase):
         self._check_open()
         self._run(lib.tug_kvstore_wait)
 
-    # The effect of pushes.
+    # The effect of pushes: updaters, optimizers and compression.
 
     def set_updater(self, updater: Optional[Updater]) -> None:
-        """updater(key, recv, stored) changes `stored` in place, for each push to a key. For stores of one process;
-        on a cluster the servers' program has one (tug.kvserver)."""
+        """Makes the store call updater(key, recv, stored) for each push to a key; the function changes `stored` in
+        place. Only stores of one process have updaters; on a cluster the servers' program sets one (tug.kvserver)."""
         self._check_open()
         if updater is not None and not callable(updater):
             raise ArgumentTypeError(f"an updater is a function, not {type(updater).__name__}")
         if updater is None:
             callback = ffi.cast("tug_updater_fn", 0)
         else:
-            me = weakref.ref(self)  # else the store and its callback would hold each other
+            me = weakref.ref(self)  # otherwise the store and its callback would keep each other alive
             callback = ffi.callback(
                 "tug_updater_fn", lambda _ctx, key, merged, stored: _updated(me, key, merged, stored), error=-5)
         with self._turn:
@@ -353,7 +356,8 @@ class KVStore(KVStoreBase):
     _set_updater = set_updater
 
     def set_optimizer(self, optimizer: Union[Optimizer, str]) -> None:
-        """tug.optimizer.create(...), or its text. On a cluster it is the servers', and each worker sets it."""
+        """Sets the optimizer, an object of tug.optimizer.create() or its text. On a cluster the servers apply it, and
+        every worker must set it."""
         self._check_open()
         if isinstance(optimizer, str):
             text = optimizer
@@ -380,7 +384,8 @@ class KVStore(KVStoreBase):
         return int(n[0])
 
     def set_gradient_compression(self, compression_params: Dict[str, Any]) -> None:
-        """{"type": "2bit" or "1bit", "threshold": 0.5}, for dense arrays of float32 that are pushed from now on."""
+        """Compresses dense float32 arrays that are pushed from now on. compression_params: {"type": "2bit" or "1bit",
+        "threshold": 0.5}."""
         self._check_open()
         if not isinstance(compression_params, dict):
             raise ArgumentTypeError(f"compression_params is a dict, not {type(compression_params).__name__}")
@@ -399,7 +404,7 @@ class KVStore(KVStoreBase):
         self._run(lib.tug_kvstore_set_compression, name, number)
 
     def save_optimizer_states(self, fname: Any, dump_optimizer: bool = False) -> None:
-        """Writes the states of the optimizer, on a cluster those of all servers, into a file."""
+        """Writes the state of the optimizer, on a cluster the state of all servers, to a file."""
         self._check_open()
         if dump_optimizer:
             raise UsageError("an optimizer is a name and numbers, which a file of states does not repeat: call "
@@ -407,8 +412,8 @@ class KVStore(KVStoreBase):
         self._run(lib.tug_kvstore_save_states, ffi.new("char[]", word(fname, "fname")))
 
     def load_optimizer_states(self, fname: Any) -> None:
-        """Reads such a file; keys and optimizer must be there. DataError: it is damaged, or of other keys; UsageError:
-        of another optimizer, or number of servers."""
+        """Reads a file of save_optimizer_states. The keys and the optimizer must have been set before. Raises DataError
+        if the file is damaged or has other keys, UsageError if it is from another optimizer or number of servers."""
         self._check_open()
         self._run(lib.tug_kvstore_load_states, ffi.new("char[]", word(fname, "fname")))
 
@@ -423,7 +428,7 @@ class KVStore(KVStoreBase):
 
     @property
     def barrier_before_exit(self) -> bool:
-        """Sets whether close() waits for the other workers."""
+        """Whether close() waits for the other workers; can be set."""
         return self._at_exit
 
     @barrier_before_exit.setter
@@ -433,10 +438,9 @@ class KVStore(KVStoreBase):
         lib.tug_kvstore_barrier_before_exit(self._handle._c, self._at_exit)
 
     def get_num_dead_node(self, node_id: int, timeout: int = 60) -> int:
-        """Returns how many nodes of a group (1: the scheduler, 2: servers, 4: workers,
-        or a sum of these) have died, or left without the last barrier, and have no
-        successor. The scheduler decides this, whatever the timeout: TUG_DEAD_SECONDS
-        says when a node is dead. Without servers it is 0."""
+        """Returns the number of nodes of a group that have died, or left without the last barrier, and were not
+        replaced. node_id: 1 for the scheduler, 2 for servers, 4 for workers, or a sum of these. timeout has no effect:
+        the scheduler's TUG_DEAD_SECONDS decides when a node is dead. A store of one process returns 0."""
         self._check_open()
         whole(timeout, "timeout", 0, 2 ** 31)
         if not self._dist:
@@ -463,7 +467,7 @@ class KVStore(KVStoreBase):
             raise ClosedError("this store is closed")
 
     def _run(self, function: Any, *args: Any) -> None:
-        """A context for a call in which an updater may run; raises the updater's exception."""
+        """Calls function(handle, *args), in which an updater may run, and raises the updater's exception."""
         with self._turn:
             self._run_now(function, *args)
 
@@ -480,8 +484,8 @@ class KVStore(KVStoreBase):
 
 def _check_first() -> None:
     if any(store._dist and not store._handle.closed for store in _open):
-        raise UsageError("this process is a worker of its cluster already, by the store that it has made before: use "
-                         "that one")
+        raise UsageError("this process is a worker of its cluster already, with a store that it made before: use that "
+                         "store")
 
 
 def _updated(me: "weakref.ReferenceType[KVStore]", key: Any, merged: Any, stored: Any) -> int:
@@ -519,7 +523,7 @@ def _is_list_of_lists(given: Any) -> bool:
 
 
 def _row_ids(given: Any, groups: List[Tuple[Key, List[Any]]]) -> List[Any]:
-    """Returns for each array of each key its row numbers, ascending and without repetition."""
+    """Returns the row numbers for each array of each key, ascending and without repetition."""
     n = sum(len(arrays) for _, arrays in groups)
     if not _is_list_of_lists(given):
         return [_ids(given)] * n
@@ -538,9 +542,10 @@ def _row_ids(given: Any, groups: List[Tuple[Key, List[Any]]]) -> List[Any]:
 
 
 def create(name: str = "local") -> KVStore:
-    """A store: "local", "device", "dist_sync", "dist_async" or "dist_sync_device", and the names that mxnet.kvstore
-    takes for these; or an object of the class that KVStoreBase.register knows by this name. A cluster's comes from
-    DMLC_* in the environment, as `tug launch` sets it."""
+    """Makes a store: "local", "device", "dist_sync", "dist_async", "dist_sync_device", or another name that
+    mxnet.kvstore has for one of these; or an object of the class that was registered under this name
+    (KVStoreBase.register). The stores "dist_..." join the cluster that DMLC_* in the environment describes, as `tug
+    launch` sets it."""
     if not isinstance(name, str):
         raise ArgumentTypeError(f"the name of a type of store is a str, not {type(name).__name__}")
     own = KVStoreBase.kv_registry.get(name.lower())
@@ -548,8 +553,8 @@ def create(name: str = "local") -> KVStore:
     return store
 
 
-# A program that ends by an exception is a worker that has failed: it does not wait for the others at their last
-# barrier, and its link breaks, by which the scheduler knows.
+# A worker whose program ends with an exception does not wait for the others at the last barrier: its store is not
+# closed, so that the connection breaks and the scheduler declares the worker dead.
 _failed = False
 _hook = sys.excepthook
 
@@ -570,6 +575,6 @@ def _close_all() -> Optional[str]:
         try:
             if not (_failed and store._dist):
                 store.close()
-        except Error as error:  # maybe of a push that nobody has asked about
+        except Error as error:  # perhaps a push that nothing waited for has failed
             failed = f"tug.kvstore: {error}"
     return failed

@@ -1,9 +1,9 @@
-"""The C library: found, checked, called.
+"""Finds the C library, checks its version, and calls it.
 
-All calls of functions that take a handle go through Handle._run: it says whether the handle may be
-used (closed, forked), counts who is inside, so that closing never frees what a thread still uses,
-and turns status codes into exceptions. Calls release the GIL. A thread that waits in the library
-comes back ten times a second to look whether a signal has arrived (tug_interrupt_by).
+All functions that take a handle are called through Handle._run. It refuses a handle that was closed or belongs to
+another process, counts the threads that use the handle, so that closing frees nothing that is still in use, and
+converts status codes to exceptions. Calls release the GIL. A thread that waits in the library runs Python code ten
+times a second, so that signals are handled (tug_interrupt_by).
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -26,7 +26,8 @@ PATH = os.environ.get("TUG_LIBRARY") or os.path.join(os.path.dirname(os.path.abs
 
 
 def text_of(chars: Any) -> str:
-    """A C string as text; bytes that are not UTF-8 as the library shows them, \\xfc."""
+    """Returns a C string as text. Bytes that are not UTF-8 appear as escapes such as \\xfc, as in the library's
+    messages."""
     raw: bytes = ffi.string(chars)
     return raw.decode("utf-8", "backslashreplace")
 
@@ -49,8 +50,8 @@ lib = _load()
 
 
 class _OfThread(threading.local):
-    handle: Optional["Handle"] = None  # of the call that this thread is in
-    raised: Optional[BaseException] = None  # by a signal's handler, while it waited
+    handle: Optional["Handle"] = None  # the handle of the call that this thread is in
+    raised: Optional[BaseException] = None  # the exception that a signal handler raised during the call
 
 
 _thread = _OfThread()
@@ -58,24 +59,24 @@ _thread = _OfThread()
 
 def _caught(kind: Any, error: BaseException, trace: Any) -> bool:
     _thread.raised = error
-    return True  # the wait ends
+    return True  # ends the library's wait
 
 
 def _interrupted(_context: Any) -> bool:
-    # A signal's handler runs in here, before or after this line; its exception goes to _caught.
+    # Python runs signal handlers while it executes this function; an exception of theirs goes to _caught.
     handle = _thread.handle
     return handle is not None and handle._closing
 
 
 _callback = ffi.callback("bool (*)(void *)", _interrupted, error=True, onerror=_caught)
 lib.tug_interrupt_by(_callback, ffi.NULL)
-lib.tug_keep_warnings(True)  # warn_after_call says them
+lib.tug_keep_warnings(True)  # the library keeps warnings for warn_after_call instead of printing them
 
 
 @contextlib.contextmanager
 def callback_of_program() -> Iterator[None]:
-    """Wraps the program's code that the library calls back while this thread waits in
-    it: it may do things that a signal's handler must not (it may send; it must not wait)."""
+    """A context for the program's functions that the library calls while this thread waits in it. Unlike signal
+    handlers, they may use handles: they may send requests, but must not wait."""
     before = _thread.handle
     _thread.handle = None
     try:
@@ -85,24 +86,25 @@ def callback_of_program() -> Iterator[None]:
 
 
 def last_error() -> str:
-    """The sentence of this thread's last failure."""
+    """Returns the message of this thread's last failure in the library."""
     return text_of(lib.tug_last_error())
 
 
 def warn_after_call(stacklevel: int) -> None:
-    """Raises the warning of this thread's last call that scored data as one of Python's, once it has returned."""
+    """Issues the library's warning about this thread's last call as a Python warning, if there is one. It is called
+    after a call that scored data has returned."""
     if text := text_of(lib.tug_last_warning()):
         warnings.warn(text, _errors.Warning, stacklevel=stacklevel + 1)
 
 
 def raise_after_call(error: BaseException) -> None:
-    """An exception of the program's function that the library called: this thread's
-    current call raises it when it returns."""
+    """Keeps an exception of a program's function that the library has called; this thread's current call raises it when
+    the library returns."""
     _thread.raised = error
 
 
 def raise_interrupt() -> None:
-    """Raises what a signal's handler raised while this thread was in the library."""
+    """Raises the exception, if any, that a signal handler raised while this thread was in the library."""
     raised = _thread.raised
     if raised is not None:
         _thread.raised = None
@@ -110,7 +112,7 @@ def raise_interrupt() -> None:
 
 
 def check(status: int) -> None:
-    """Raises the error of a status that is not 0."""
+    """Raises the error of this thread's last call if the status is not 0."""
     if _thread.raised is not None:
         raise_interrupt()
     if status != 0:
@@ -129,28 +131,29 @@ def opened(function: Any, close: Any, *args: Any) -> Any:
     return ret[0]
 
 
-CLOSE_SECONDS = 30.0  # for threads that are inside to come out
+CLOSE_SECONDS = 30.0  # how long closing a handle waits for threads that use it
 Opened = TypeVar("Opened", bound="Handle")
 
 
 class Handle:
-    """Something of the library's that threads share and that is closed one day: by close(), or at a `with`'s end."""
+    """An object of the library that several threads may use. close(), or the end of a `with` block, closes it."""
 
     def __init__(self, what: str, c: Any) -> None:
         self._what = what
         self._c = c
         self._pid = os.getpid()
         self._changed = threading.Condition(threading.Lock())
-        self._inside: Dict[int, int] = {}  # threads, and how often
+        self._inside: Dict[int, int] = {}  # for each thread in a call, the number of nested calls
         self._closing = False
 
     @property
     def closed(self) -> bool:
-        """Whether it was closed, or belongs to another process."""
+        """Whether it was closed, or belongs to the process that this one was forked from."""
         return self._closing or self._pid != os.getpid()
 
     def _check_process(self) -> None:
-        """ForkedError if it belongs to another process, in which threads may have held what this one waits for."""
+        """Raises ForkedError if it belongs to the process that this one was forked from: locks that its threads held at
+        the fork would never be released here."""
         if self._pid != os.getpid():
             raise ForkedError(f"this {self._what} belongs to process {self._pid}, and this is process "
                               f"{os.getpid()}, which was forked off it: open one here")
@@ -176,7 +179,7 @@ class Handle:
                 self._changed.notify_all()
 
     def _status_of(self, function: Any, *args: Any) -> int:
-        """Calls function(handle, *args) and returns its result: for functions that do not return a status."""
+        """Calls function(handle, *args), which does not return a status, and returns its result."""
         ident = threading.get_ident()
         self._enter(ident)
         _thread.handle = self
@@ -190,14 +193,15 @@ class Handle:
         return status
 
     def _run(self, function: Any, *args: Any, statuses: Optional[List[int]] = None) -> None:
-        """function(handle, *args), which returns a status; raises what it failed with. `statuses` has the
-        status also if Ctrl-C came between the function's return and this one's."""
+        """Calls function(handle, *args), which returns a status, and raises its error. The status is appended to
+        `statuses`, even if Ctrl-C arrives right after the function has returned."""
         results: List[int] = [] if statuses is None else statuses
         ident = threading.get_ident()
         self._enter(ident)
         _thread.handle = self
         try:
-            results.extend(itertools.starmap(function, ((self._c, *args),)))  # no bytecode in between
+            # in one C call, which Ctrl-C cannot interrupt
+            results.extend(itertools.starmap(function, ((self._c, *args),)))
             status = results[-1]
             if status != 0:
                 error = error_of(status, last_error())
@@ -212,8 +216,8 @@ class Handle:
             raise error
 
     def _begin_closing(self, patience: float = CLOSE_SECONDS) -> bool:
-        """Lets no thread enter any more, and waits until none is inside; interrupts waiting ones.
-        False: it is closed already, or is another process's."""
+        """Refuses new calls, interrupts calls that wait, and waits until no thread is in a call. Returns False if the
+        handle was closed before or belongs to another process."""
         if self._pid != os.getpid():
             return False
         if _thread.handle is not None:
@@ -230,7 +234,7 @@ class Handle:
         return True
 
     def close(self) -> None:
-        """Ends it. A second call does nothing."""
+        """Closes the object. A second call does nothing."""
         raise NotImplementedError
 
     def __reduce__(self) -> Tuple[Any, ...]:
@@ -244,11 +248,11 @@ class Handle:
         try:
             self.close()
         except Error:
-            if error is None:  # else that one was the first, and counts
+            if error is None:  # otherwise the exception of the `with` block is raised
                 raise
 
     def _others_are_out(self) -> bool:
-        # This thread is here, so it is not inside, whatever an exception at a bad moment left behind.
+        # This thread is not in a call, even if an exception has left an entry of it; nor are threads that have ended.
         me = threading.get_ident()
         alive = {t.ident for t in threading.enumerate()}
         return not any(i != me and i in alive for i in self._inside)
@@ -257,14 +261,14 @@ class Handle:
 
 
 class OwnedHandle(Handle):
-    """A handle that a function of the library frees, also when it is garbage collected."""
+    """A handle that a function of the library frees when it is closed or garbage collected."""
 
     def __init__(self, what: str, c: Any, free: Callable[[Any], Any]) -> None:
         super().__init__(what, c)
         self._free = free
 
     def close(self) -> None:
-        """Frees it. A second call does nothing."""
+        """Frees the object. A second call does nothing."""
         if self._begin_closing():
             self._free(self._c)
 
@@ -275,5 +279,5 @@ class OwnedHandle(Handle):
 
 
 def deadline_of(seconds: Optional[float]) -> float:
-    """The time.monotonic() at which a timeout ends."""
+    """Returns the time.monotonic() at which a timeout ends; infinity for None."""
     return float("inf") if seconds is None else time.monotonic() + seconds

@@ -1,4 +1,4 @@
-"""Models: training, evaluation, predictions and saves, on files, matrices and data frames (tug/train.h).
+"""Models (tug/train.h): trains, evaluates, predicts and saves, on files, matrices and data frames.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -31,9 +31,9 @@ from tug._saved import read_save, write_save
 
 Found = TypeVar("Found")
 Weight = Union[None, int, str, npt.ArrayLike]
-_KEPT: Any = object()  # stands for what a model has already
-_OF_ONE = {"init-from", "resume", "out", "publish", "history", "dump"}  # options that no copy takes over
-_OF_COLUMNS = {"drop", "label", "lists", "numeric", "weight-column"}  # options that say what columns are
+_KEPT: Any = object()  # the default of arguments whose value is that of the copied model
+_OF_ONE = {"init-from", "resume", "out", "publish", "history", "dump"}  # options that a copy does not get
+_OF_COLUMNS = {"drop", "label", "lists", "numeric", "weight-column"}  # options that name columns
 
 
 class Place(NamedTuple):
@@ -45,20 +45,21 @@ class Place(NamedTuple):
 
 
 class Model(OwnedHandle):
-    """A model of `tug train`'s, in this process, or as one worker of a cluster (tug/train.h). Keywords are the
-    command's long options, with _ for -.
+    """A model as `tug train` trains it, in this process or as one worker of a cluster. Keywords are the command's long
+    options, with _ for -.
 
-    progress: None prints it in terminals and notebooks; False not at all; else it is called with a Progress a few
-    times a second and at the end of each pass, by the thread that trains, and must not use the model. on_pass: called
-    likewise with a Pass, once for each pass that has ended, in order; `history` has them all. alone: train here
-    although the environment gives this process a role in a cluster. client: of the cluster to train on, else the one
-    that the environment names; it has to outlive the model. own_files: each of its workers has files of its own.
+    progress: None prints progress in terminals and notebooks, False never. A function is called with a Progress a few
+    times a second and at the end of each pass, on the training thread; it must not use the model. on_pass: a function
+    that is called in the same way with a Pass at the end of each pass; `history` has all of them. alone: train in this
+    process, even if the environment gives it a role in a cluster. client: the client of the cluster to train on, which
+    must outlive the model; None: the cluster that the environment names. own_files: each worker of the cluster has
+    files of its own.
 
-    Threads may share a model: its calls wait for each other, and each has what it has found itself. Matrices of
-    float32 and float64, Rows and columns are read where they lie. A model can be copied and pickled, with the bytes of
-    what it has learnt; a copy goes on by itself. ArgumentTypeError: there is no such option, or data of such a type;
-    UsageError: an option, or data that does not fit the model; DataError names the file and line, or the row.
-    A call that raises, also KeyboardInterrupt, leaves the model as it was."""
+    Several threads may use a model: its calls run one at a time, and each returns its own results. Matrices of float32
+    and float64, Rows and columns are not copied. A model can be copied and pickled; the copy has all that was learnt,
+    and is independent of the original. Methods raise ArgumentTypeError for an unknown option or a wrong type of data,
+    UsageError for a wrong option or data that does not fit the model, and DataError, which names the file and line or
+    the row. A call that raises, even KeyboardInterrupt, leaves the model unchanged."""
 
     def __init__(self, *, progress: Hears = None, on_pass: OnPass = None, alone: bool = False,
                  client: Optional[Client] = None, own_files: bool = False, **options: Option) -> None:
@@ -66,11 +67,12 @@ class Model(OwnedHandle):
 
     def _open(self, saved: Optional[Path], progress: Hears, place: Place, words: Optional[List[str]],
               on_pass: OnPass = None) -> None:
-        self._turn = threading.RLock()  # a call, with what it leaves in the library, before another one's
+        self._turn = threading.RLock()  # held until a call has read its results, which the next call replaces
         self._opened_by = (progress, Place(place.alone, None, False), words, on_pass)
         self._removed: Optional[Callable[[], Any]] = None  # removes the save that a copy began with
-        self.results: Dict[str, float] = {}  # of the last train()
-        self._width: Optional[int] = None  # of the matrices that it has learnt from; None: not asked for yet
+        self.results: Dict[str, float] = {}  # the results of the last train()
+        # the number of columns of the matrices it was trained on; None: not known yet
+        self._width: Optional[int] = None
         kept: List[Any] = []
         c = ffi.NULL if words is None else self._options(progress, on_pass, place, words, kept)
         with of_keywords():
@@ -79,7 +81,8 @@ class Model(OwnedHandle):
         super().__init__("model", m, lib.tug_model_close)
 
     def _options(self, progress: Hears, on_pass: OnPass, place: Place, words: List[str], kept: List[Any]) -> Any:
-        """Returns a struct tug_model_options; `kept` holds its texts, which must live as long as the model."""
+        """Returns a struct tug_model_options. Its texts are appended to `kept`, which must live until the model is
+        open."""
         c = ffi.new("struct tug_model_options *", {"alone": place.alone, "own_files": place.own_files})
         c.options, texts = both = words_of(words)
         c.n_options = len(words)
@@ -113,8 +116,8 @@ class Model(OwnedHandle):
         return ffi.callback(f"void (*)(void *, const struct {struct} *)", told, onerror=caught)
 
     def _ask(self, read: Callable[[Any], Found], function: Any, *args: Any) -> Found:
-        """Calls function(model, *args) and returns read(model) of its result, under one lock, since another call
-        would replace the result."""
+        """Calls function(model, *args), and returns read(model), which gets the result from the library. Both run under
+        one lock, because another call would replace the result."""
         found: List[Found] = []
 
         def ask(m: Any) -> int:
@@ -140,7 +143,7 @@ class Model(OwnedHandle):
             self._width = self._read(lambda m: int(lib.tug_model_columns(m)))
         if examples.width is not None and self._width and examples.width != self._width:
             raise UsageError(f"{name}: the matrix has {examples.width} columns, and {self._width} where the model was "
-                             "trained: its features are columns, by their place")
+                             "trained: give the same columns in the same order")
         return examples
 
     def _check_label(self, label: Any, name: str) -> None:
@@ -152,12 +155,12 @@ class Model(OwnedHandle):
             said = repr(label) if isinstance(label, str) else repr(mine)
             is_known = f"that of this model is {', '.join(map(repr, known))}" if known else "this model has none"
             raise UsageError(f"{'label' if name == 'data' else name}: the column of the label is an option of the model"
-                             f", and {is_known}: say tug.train(data, label={said}), or tug.Model(label={said})")
+                             f", and {is_known}: use tug.train(data, label={said}) or tug.Model(label={said})")
 
     def _warn_of_far_numbers(self, data: Any, categorical: Any) -> None:
         given = self._opened_by[2] or []
         if self.labels or any(option.startswith(("init-from=", "resume=")) for option in given):
-            return  # a model that has learnt says what its columns are
+            return  # a trained model knows its columns already
         known = set() if categorical is None else set(categorical_names(data, categorical))
         for option in given:
             name, _, value = option.partition("=")
@@ -174,11 +177,11 @@ class Model(OwnedHandle):
 
     def train(self, data: Any, label: Any = None, *, weight: Weight = None, valid: Any = None,
               categorical: Union[None, str, List[str]] = None) -> "Model":
-        """Trains for as many passes as the option epochs says, continuing from the model's current state. `data`: a
-        path or a list of paths, a numpy matrix, a sparse one of scipy, or Rows; these with `label`, a number for each
-        row, and perhaps `weight`, not negative, which its loss is multiplied by; or a data frame. `valid`: a path,
-        (data, label) or (data, label, weight). Returns the model itself; `results` has what was found, `history` what
-        each pass was like. SystemFailure: on a cluster a worker has died or left."""
+        """Trains for `epochs` passes (an option of the model), continuing from its current state, and returns the model
+        itself. data: a path or a list of paths; a numpy matrix, a sparse one of scipy, or Rows, with `label`, a number
+        for each row; or a data frame. weight: for each row a factor of its loss, not negative. valid: validation data,
+        as a path, (data, label) or (data, label, weight). Afterwards `results` has the figures of the whole training
+        and `history` those of each pass. Raises SystemFailure if a worker of the cluster has died or left."""
         examples = self._examples(data, label, categorical=categorical, weight=weight)
         if is_frame(data):
             self._warn_of_far_numbers(data, categorical)
@@ -190,15 +193,16 @@ class Model(OwnedHandle):
             if None not in (examples.width, held.width) and examples.width != held.width:
                 raise UsageError(f"valid: the matrix has {held.width} columns, and that of data {examples.width}")
         self.results = self._ask(_results_of, lib.tug_model_train, examples.c, ffi.NULL if held is None else held.c)
-        self._width = None  # may be wider now
+        self._width = None  # later matrices may have more columns
         return self
 
     def evaluate(self, data: Any, label: Any = None, *, weight: Weight = None,
                  **options: Option) -> Dict[str, Any]:
-        """Returns metrics by name: examples, auc, logloss, copc and the others of `tug eval --json`; NaN where there is
-        none, of several labels the first one's, and others as "label:auc". Data as of train; keywords are the options
-        of `tug eval`. by=["ad"] adds "by", a dictionary whose "table" has the metrics of each value of the columns;
-        importance=True and calibration=True add what importance() and calibration() return."""
+        """Returns metrics by name: examples, auc, logloss, copc and the others of `tug eval --json`. A metric that is
+        not defined is NaN. With several labels, "auc" is that of the first label, and the others are named like
+        "label:auc". The data is given as in train(); keywords are the options of `tug eval`. by=["ad"] adds "by", a
+        dictionary whose "table" has the metrics for each value of the column; importance=True and calibration=True add
+        the results of importance() and calibration()."""
         words, kept = words_of(given := option_words("evaluate", "eval", options))
         examples = self._examples(data, label, weight=weight)
         found = self._ask(_evaluation_of, lib.tug_model_evaluate, examples.c, words, len(given))
@@ -209,10 +213,10 @@ class Model(OwnedHandle):
     def importance(self, data: Any, label: Any = None, *, weight: Weight = None,
                    **options: Option) -> List[Dict[str, Any]]:
         """Returns the importance of each column on data with labels: a dictionary for each column, with "column",
-        "auc_drop" (the AUC lost when every example has that column's features of another, random example) and
-        "logloss_rise", the greatest loss first. only=["user", "user+ad"]: of these columns, and of several together.
-        Data and keywords as of evaluate. The columns of a numpy matrix are their numbers, of which `only` is a
-        list."""
+        "auc_drop" (the AUC lost when each example gets this column's features of another, random example) and
+        "logloss_rise"; the most important column comes first. only=["user", "user+ad"] measures these columns, and
+        several columns together. The data and the other keywords are those of evaluate(). Columns of a numpy matrix are
+        given and named by their numbers."""
         if isinstance(data, np.ndarray) and data.ndim == 2 and data.dtype.names is None:
             return self._worth(data, label, weight, options)
         found: List[Dict[str, Any]] = self.evaluate(data, label, weight=weight, importance=True,
@@ -239,7 +243,7 @@ class Model(OwnedHandle):
         return sorted(found, key=lambda one: float(-one[by]))
 
     def _scored(self, matrix: npt.NDArray[Any], label: Any, weight: Any, squared: bool) -> Tuple[float, float]:
-        """Returns loss and AUC without evaluate's warnings: with a shuffled column they are expected to be worse."""
+        """Returns loss and AUC without the warnings of evaluate(): with a shuffled column, bad metrics are expected."""
         y = np.asarray(label, np.float64)
         w = np.ones(len(y)) if weight is None else np.asarray(weight, np.float64)
         scores = self.predict(matrix, raw=True).astype(np.float64)
@@ -254,18 +258,19 @@ class Model(OwnedHandle):
 
     def calibration(self, data: Any, label: Any = None, *, weight: Weight = None,
                     **options: Option) -> List[Dict[str, Any]]:
-        """Compares predicted with observed clicks: ten bins with equally many examples each, from the lowest
-        predictions to the highest, as dictionaries with "predicted" (their mean), "observed" (the share of positives),
-        "examples", "weight", "from" and "to" (the predictions between which the bin lies). Data and keywords as of
-        evaluate."""
+        """Compares predictions with observed labels. Returns ten bins with equally many examples each, from the lowest
+        predictions to the highest, as dictionaries with "predicted" (the mean prediction), "observed" (the share of
+        positives), "examples", "weight", "from" and "to" (the range of the bin's predictions). The data and keywords
+        are those of evaluate()."""
         found: List[Dict[str, Any]] = self.evaluate(data, label, weight=weight, calibration=True,
                                                     **options)["calibration"]
         return found
 
     def predict(self, data: Any, **options: Option) -> Floats:
-        """Returns a prediction for each example: a new float32 array of shape (n,), for several labels (n, labels);
-        probabilities, or numbers of a model with loss="squared"; raw=True: scores. Data as of train; labels in it are
-        passed over. Lines that max_bad_lines skips are NaN."""
+        """Returns a prediction for each example as a new float32 array of shape (n,), or (n, labels) with several
+        labels. Predictions are probabilities, or numbers if the model has loss="squared"; with raw=True they are
+        scores. The data is given as in train(); labels in it are ignored. A line that max_bad_lines allows to skip has
+        the prediction NaN."""
         words, kept = words_of(given := option_words("predict", "predict", options))
         examples = self._examples(data, None)
         self._check_process()
@@ -280,9 +285,9 @@ class Model(OwnedHandle):
         return ret if labels == 1 else ret.reshape(-1, labels)
 
     def explain(self, data: Any, **options: Option) -> List[Dict[str, Any]]:
-        """Explains each prediction, as `tug predict --explain --json` does: a dictionary with its place ("row", or
-        "file" and "line"), its score, the bias and its "features", of which those come first without which the score
-        would change most; "largest_pairs", at most `top` of them (10)."""
+        """Explains each prediction, as `tug predict --explain --json` does. Returns a dictionary for each example, with
+        its position ("row", or "file" and "line"), the score, the bias, "features" (first those whose removal changes
+        the score most) and "largest_pairs". top: the most pairs to return; 10."""
         words, kept = words_of(given := option_words("explain", "predict", options))
         examples = self._examples(data, None)
         text = ffi.new("char **")
@@ -291,35 +296,34 @@ class Model(OwnedHandle):
         in_memory = not examples.files
         del examples, kept
         found = [json.loads(line) for line in lines.split("\n") if line]
-        if in_memory:  # what is in memory has rows, from 0 as in errors
+        if in_memory:  # examples in memory are named by rows, counted from 0 as in errors
             found = [{"row": example.pop("line"), **{k: v for k, v in example.items() if k != "file"}}
                      for example in found]
         for feature in (f for example in found for f in example.get("features", ())):
-            feature["key"] = int(feature["key"])  # JSON's numbers are too small for it
+            feature["key"] = int(feature["key"])  # a string in JSON, because 64-bit keys are too large for JSON numbers
         return found
 
     def spread(self) -> Tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """Returns the distribution of predictions (tug_model_spread): weights of positive and of negative examples by
-        buckets of the score, two float64 arrays of one length; empty: there is nothing yet."""
+        """Returns two histograms of the predictions of the last evaluate(), or of the last pass of train()
+        (tug_model_spread): the weights of the positive and of the other examples in buckets of the score, as two
+        float64 arrays of the same length. They are empty if there was no such call."""
         return self._read(_spread_of)
 
     @property
     def history(self) -> List[Pass]:
-        """Returns a Pass for each pass so far, also for those before a save and load; with several labels for the
-        first
-        one's."""
+        """A Pass for each pass so far, including those before a save and load. With several labels, the figures are
+        those of the first one."""
         return self._read(_history_of)
 
     @property
     def labels(self) -> List[str]:
-        """Returns the names of an example's labels ("" for one without a name); empty if the model was not
-        trained."""
+        """The names of an example's labels ("" for a label without a name); empty if the model was not trained."""
         return self._read(lambda m: [text_of(lib.tug_model_label(m, i)) for i in range(lib.tug_model_labels(m))])
 
     def save(self, directory: Path) -> None:
-        """Saves into a directory that is empty or does not exist, like --out of `tug train`; tug.load opens it. It
-        is there when it
-        is complete. UsageError: something else is in it, or nothing was trained."""
+        """Saves the model into a directory that is empty or does not exist, like --out of `tug train`; tug.load opens
+        it. The save becomes visible only when it is complete. Raises UsageError if the directory has other files, or
+        the model was not trained."""
         self._run(lib.tug_model_save, word(directory, "directory"))
 
     def __reduce__(self) -> Tuple[Any, ...]:
@@ -327,10 +331,9 @@ class Model(OwnedHandle):
 
     def with_options(self, *, progress: Hears = _KEPT, on_pass: OnPass = _KEPT, alone: Optional[bool] = None,
                      **options: Option) -> "Model":
-        """Returns a copy with these options changed; the others are this model's, and None resets an option.
-        Options that change the model must be the same. The copy does not have this
-        model's starting points and outputs (init_from, resume, out, publish, history,
-        dump), unless they are given again."""
+        """Returns a copy of the model with these options changed; None resets an option. Options that determine the
+        model's shape cannot change. The copy does not get this model's options init_from, resume, out, publish, history
+        and dump, unless they are given again."""
         words = option_words("with_options", "train", options)
         changed = _OF_ONE | {keyword.replace("_", "-") for keyword in options}
         hears, place, mine, hears_of_passes = self._opened_by
@@ -399,12 +402,12 @@ def _copy_of(saved: Optional[Dict[str, bytes]], progress: Hears, place: Place, w
     return model
 
 
-_PART = re.compile(r"[0-9]+/[0-9]+")  # of the data
+_PART = re.compile(r"[0-9]+/[0-9]+")  # the option `valid` as a part of the data
 
 
 @contextlib.contextmanager
 def _named(name: str) -> Iterator[None]:
-    """A context in which errors about data name the argument that they are about."""
+    """A context in which errors about data begin with the argument's name, such as "valid"."""
     try:
         yield
     except Error as error:
@@ -424,7 +427,7 @@ def _pair(given: Any) -> Tuple[Any, Any, Any]:
 
 
 def _test(model: Model, test: Any, group: Option) -> None:
-    """Adds the metrics of the option test, for data in memory."""
+    """Evaluates the model on `test`, data in memory, and adds the metrics to its results."""
     began = time.monotonic()
     data, label, weight = _pair(test)
     with _named("test"):
@@ -439,26 +442,26 @@ def _test(model: Model, test: Any, group: Option) -> None:
 def train(data: Any, label: Any = None, *, weight: Weight = None, valid: Any = None, test: Any = None,
           progress: Hears = None, on_pass: OnPass = None, alone: bool = False, client: Optional[Client] = None,
           own_files: bool = False, categorical: Union[None, str, List[str]] = None, **options: Option) -> Model:
-    """Trains a model on `data` and returns it: a path or a list of paths (with format=...; `label` names the column of
-    csv), a numpy matrix, a sparse matrix of scipy, or Rows, with `label`, a number for each row; or a data frame: of
-    pandas, a dictionary of arrays, or whatever hands over Arrow data (pyarrow, polars, duckdb), whose label is a
-    column's name or a number for each row. In a frame text, bool and categories are categorical, numbers are numbers
-    unless `categorical` names them, lists are several values.
+    """Trains a model and returns it. `data` can be a path or a list of paths (with format=...; `label` names the column
+    of csv files); a numpy matrix, a sparse matrix of scipy, or Rows, with `label`, a number for each row; or a data
+    frame of pandas, a dictionary of arrays, or an object that exports Arrow data (pyarrow, polars, duckdb), where
+    `label` is a column's name or a number for each row. In a data frame, texts, bools and categories are categorical;
+    numbers are numeric unless `categorical` names their column; a list holds several values.
 
         model = tug.train(frame, label="clicked", categorical=["user"], model="fm")
         model = tug.train("day.tsv", format="criteo", model="deepfm", epochs=2, valid=0.1)
         model = tug.train(X, y, model="fm", dim=8, valid=(X_valid, y_valid))
 
-    Keywords are the long options of `tug train`, with _ for -. `weight`: of each row of a matrix or Rows. `valid`: a
-    share of the data as 0.1, a part of it as "2/5", a path, a frame, (data, label) or (data, label, weight). `test`:
-    such data, but no share: what the model finds in it when it is trained is in results, as "test.auc". Ctrl-C ends it,
-    and nothing is left half-written.
+    Keywords are the long options of `tug train`, with _ for -. weight: a factor of the loss for each row. valid:
+    validation data, as a share of the data such as 0.1, a part of it such as "2/5", a path, a frame, (data, label) or
+    (data, label, weight). test: data on which the trained model is evaluated, given like valid, but not as a share;
+    `results` has its metrics, such as "test.auc". Ctrl-C ends training and leaves no unfinished files.
 
-    In a script that `tug launch --servers S --workers W -- python3 script.py` starts in all roles this is where
-    servers and the scheduler serve and exit; workers train together, as Model says."""
+    `tug launch --servers S --workers W -- python3 script.py` starts the script in all roles. In this call the servers
+    and the scheduler then serve and exit, and the workers train together; see Model."""
     serve_and_exit(alone or client is not None)
-    named = False  # a column of weights
-    if is_names(label) or (np.isscalar(label) and is_frame(data)):  # columns of a frame may be called 0, 1, ...
+    named = False  # whether `weight` named a column
+    if is_names(label) or (np.isscalar(label) and is_frame(data)):  # columns of a frame may have numbers as names
         options["label"] = label if is_names(label) else str(label)
         label = None
     if isinstance(weight, str) or (np.isscalar(weight) and is_frame(data)):
@@ -494,9 +497,9 @@ def train(data: Any, label: Any = None, *, weight: Weight = None, valid: Any = N
 
 def load(path: Path, *, progress: Hears = None, on_pass: OnPass = None, alone: bool = False,
          client: Optional[Client] = None, own_files: bool = False, **options: Option) -> Model:
-    """Loads a saved model, which Model.save or `tug train --out` wrote, the newest save of a directory, or one save.
-    With the options of its training, as keywords of tug.train, train() continues from there; without any it cannot be
-    trained. DataError: there is no save."""
+    """Loads a model that Model.save or `tug train --out` has saved. path: a save, or a directory, whose newest save is
+    loaded. If the options of the training are given, as keywords of tug.train, train() can continue it; without any
+    options the model cannot be trained. Raises DataError if there is no save."""
     model = Model.__new__(Model)
     words = option_words("load", "train", options) if options else None
     model._open(path, progress, Place(alone, client, own_files), words, on_pass)

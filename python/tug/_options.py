@@ -1,4 +1,4 @@
-"""Options of the commands as keywords, and the library's sentences about them in Python's words.
+"""Converts keywords to options of the commands, and names of options in the library's messages to keywords.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -19,11 +19,11 @@ Option = Union[None, bool, int, float, str, Path, List[Any], Tuple[Any, ...]]
 class _Known(NamedTuple):
     help: str
     is_switch: bool
-    is_list: bool  # may be given several times
+    is_list: bool  # whether the option may be given several times
 
 
 def _names(command: str) -> Dict[str, _Known]:
-    """The options of a command."""
+    """Returns the options of a command by name."""
     c = ffi.new("struct tug_option *")
     names: Dict[str, _Known] = {"config": _Known("files of options", False, True)}
     i = 0
@@ -43,7 +43,7 @@ def _text(name: str, value: Any) -> str:
     return word(value, name).decode("utf-8", "surrogateescape")
 
 
-# Names in other libraries of settings that are arguments here and not options.
+# Names that other libraries have for settings which are arguments here, not options.
 _ARGUMENTS = {"verbose": "progress=True prints the passes, and progress=False does not",
               "verbosity": "progress=True prints the passes, and progress=False does not",
               "sample_weight": "weight= has the examples' weights", "weights": "weight= has the examples' weights",
@@ -52,7 +52,7 @@ _ARGUMENTS = {"verbose": "progress=True prints the passes, and progress=False do
 
 
 def meant(keyword: str, command: str = "train") -> Optional[str]:
-    """The option that was perhaps meant, as a keyword."""
+    """Returns the option that was perhaps meant, as a keyword, or None."""
     near = lib.tug_model_option_meant(command.encode(), word(keyword.replace("_", "-"), "option"))
     return None if near == ffi.NULL else text_of(near).replace("-", "_")
 
@@ -76,14 +76,14 @@ def _refuse_bool(keyword: str, value: Any, known: _Known) -> None:
 
 
 def option_words(function: str, command: str, options: Dict[str, Any]) -> List[str]:
-    """Keywords as the options of a command; None is as if it were not given."""
+    """Returns keywords as options of a command, "NAME=VALUE". A keyword with the value None is left out."""
     names = _names(command)
     words: List[str] = []
     for keyword, value in options.items():
         name = keyword.replace("_", "-")
         if name not in names:
             raise ArgumentTypeError(f"{function}: there is no option '{keyword}'; {_meant(keyword, command)}")
-        if name == "resume" and isinstance(value, (bool, np.bool_)):  # the command takes --resume without a value, too
+        if name == "resume" and isinstance(value, (bool, np.bool_)):  # --resume may stand without a value
             value = "yes" if value else "no"
         if isinstance(value, (bool, np.bool_)) and not names[name].is_switch:
             _refuse_bool(keyword, value, names[name])
@@ -99,7 +99,7 @@ def option_words(function: str, command: str, options: Dict[str, Any]) -> List[s
 
 
 def option_names() -> FrozenSet[str]:
-    """The options of `tug train`, as keywords."""
+    """Returns the names of the options of `tug train`, as keywords."""
     return frozenset(name.replace("-", "_") for name in _names("train"))
 
 
@@ -107,7 +107,7 @@ lib.tug_log_keywords(True)
 
 
 def in_keywords(sentence: str) -> str:
-    """A sentence of the library's, with options as a program of Python writes them."""
+    """Returns a message of the library with its options written as keywords (valid= instead of --valid)."""
     text = ffi.new("char[]", sentence.encode("utf-8", "surrogateescape"))
     lib.tug_option_keywords(text)
     raw: bytes = ffi.string(text)
@@ -116,7 +116,7 @@ def in_keywords(sentence: str) -> str:
 
 @contextlib.contextmanager
 def of_keywords() -> Iterator[None]:
-    """In it the library's errors name options as a program of Python writes them."""
+    """A context in which the library's errors have options written as keywords."""
     try:
         yield
     except Error as error:

@@ -1,4 +1,4 @@
-"""Reports of a pass while a model is trained, and the history that stays.
+"""Progress: reports of a running pass. Pass: the record of a pass that has ended.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -9,11 +9,11 @@ from typing import Any, Callable, NamedTuple, Optional, Union
 
 
 class Progress(NamedTuple):
-    """How a pass goes (struct tug_progress); NaN: there is none."""
+    """A report of a running pass (struct tug_progress). A loss or AUC that was not measured is NaN."""
 
     pass_: int
     passes: int
-    share: float  # of the pass; negative: not known
+    share: float # the finished part of the pass, from 0 to 1; negative: not known
     done: bool
     examples: int
     loss: float
@@ -33,17 +33,17 @@ class Progress(NamedTuple):
 
 
 class Pass(NamedTuple):
-    """The record of a pass that has ended (struct tug_pass); None: it was not measured."""
+    """The record of a pass that has ended (struct tug_pass). A figure that was not measured is None."""
 
-    pass_: int  # from 1
-    examples: int  # trained on, without those held out for validation
-    loss: Optional[float]  # of these, each before it was trained on
+    pass_: int # the number of the pass, from 1
+    examples: int  # examples that were trained on, without those held out for validation
+    loss: Optional[float]  # the mean loss of these examples, each measured before it was trained on
     auc: Optional[float]
-    valid_examples: int  # 0: there is no validation
+    valid_examples: int  # 0: the pass was not validated
     valid_loss: Optional[float]
     valid_auc: Optional[float]
-    seconds: float  # reading, training and validation, without saves
-    best: bool  # validation was better than after all passes before
+    seconds: float  # the time for reading, training and validation, without saves
+    best: bool  # whether validation was better than after each earlier pass
 
 
 Hears = Union[None, bool, Callable[["Progress"], None]]
@@ -58,7 +58,8 @@ def pass_of(p: Any) -> Pass:
 
 
 class Printer:
-    """Progress in a terminal, on one line; in a notebook a line for each pass."""
+    """Prints progress to standard error: in a terminal on one line that changes, in a notebook as a line for each
+    pass."""
 
     def __init__(self) -> None:
         self.draws = sys.stderr is not None and sys.stderr.isatty()

@@ -1,7 +1,7 @@
 """Requests in flight, which keep their arrays alive while the library uses them.
 
-A request's arrays belong to the library from before the call until it has ended: the client keeps
-them in its set of flights meanwhile, whatever becomes of the Request.
+The library uses a request's arrays from the call until the request has ended. During this time the client keeps them in
+its set of flights, even if the program drops the Request.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -28,15 +28,15 @@ class Flight:
         self.ts = ffi.new("uint64_t *")
         self.arrays = arrays
         self.pulls = pulls
-        self.statuses: List[int] = []  # of tug_wait
+        self.statuses: List[int] = []  # results of tug_wait, the last one at the end
 
 
 class Request:
-    """A push, pull or assign that was sent. wait() ends it. Any thread may wait, and more than once; each time it
-    returns, or raises, the same.
+    """A push, pull or assign that was sent and that wait() ends. Any thread may wait, also repeatedly; each call
+    returns or raises the same.
 
-    A push or assign that is dropped without wait() continues; Client.flush or
-    Client.close raise its error. A pull that is dropped is given up."""
+    If the program drops a push or assign without wait(), the request continues, and Client.flush or Client.close raises
+    its error. A dropped pull is cancelled."""
 
     def __init__(self, client: "Client", flight: Flight, what: str, out: Optional[Floats]) -> None:
         self._client = client
@@ -48,13 +48,14 @@ class Request:
 
     @property
     def done(self) -> bool:
-        """Returns whether wait() would return, or raise, at once."""
+        """Whether wait() would return or raise at once."""
         flight = self._flight
         return flight is None or bool(self._client._status_of(lib.tug_is_done, flight.ts[0]))
 
     def wait(self, timeout: Optional[float] = None) -> Optional[Floats]:
-        """Waits, at most `timeout` seconds (None: the client's wait_seconds); returns the pulled rows, or None.
-        tug.Timeout: it is not done yet, and can be waited for again. Ctrl-C leaves it as it is, too."""
+        """Waits, at most `timeout` seconds (None: the client's wait_seconds), and returns the pulled rows, or None for
+        other requests. Raises tug.Timeout if the request is not done yet; it can be waited for again, also after
+        Ctrl-C."""
         if timeout is not None:
             real(timeout, "timeout", -math.inf, math.inf)
         with self._lock:
@@ -65,8 +66,8 @@ class Request:
             return self._out
 
     def cancel(self) -> None:
-        """Cancels the request: its arrays are free at once. A push that is cancelled is in each partition of the
-        table once or not at all."""
+        """Cancels the request; its arrays may be reused at once. A cancelled push was applied once or not at all in
+        each partition of the table."""
         with self._lock:
             flight = self._flight
             if flight is not None:
@@ -100,7 +101,7 @@ class Request:
     def __del__(self) -> None:
         flight = getattr(self, "_flight", None)
         if flight is not None:
-            self._client._dropped.append(flight)  # nothing is called here: this may be any moment
+            self._client._dropped.append(flight)  # __del__ may run at any moment, so it calls nothing of the library
 
     def __repr__(self) -> str:
         state = "done" if self._flight is None else "sent"
@@ -108,12 +109,12 @@ class Request:
 
 
 def is_over(client: "Client", flight: Flight) -> bool:
-    """Returns whether the library has released the request."""
+    """Returns whether the library has ended the request, and no longer uses its arrays."""
     return bool(client._status_of(lib.tug_is_done, flight.ts[0]))
 
 
 def wait_for(client: "Client", flight: Flight, timeout: Optional[float]) -> None:
-    """Calls tug_wait; raises Timeout if the request is not done in time."""
+    """Waits for a request with tug_wait. Raises Timeout if it is not done in time."""
     if timeout is not None and timeout <= 0:
         if not is_over(client, flight):
             raise Timeout(f"request {flight.ts[0]} is not done yet")
@@ -127,7 +128,7 @@ def wait_for(client: "Client", flight: Flight, timeout: Optional[float]) -> None
 
 
 def reap(client: "Client", most: int) -> None:
-    """Handles requests that the program has dropped: pulls are cancelled, pushes are released when they are done."""
+    """Ends up to `most` requests that the program has dropped: cancels pulls, and releases pushes that are done."""
     for _ in range(min(most, len(client._dropped))):
         try:
             flight = client._dropped.popleft()

@@ -1,4 +1,4 @@
-"""A saved model as bytes, for copies and pickles of models: its files, by their paths below the directory.
+"""Reads and writes a save as a dictionary {path below its directory: bytes}, for copies and pickles of models.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -11,10 +11,10 @@ from tug import _disk
 
 
 def read_save(save: Callable[[str], None]) -> Dict[str, bytes]:
-    """The files of save(directory)."""
+    """Calls save(directory) with a temporary directory, and returns the files of the save."""
     found: Dict[str, bytes] = {}
     home = _disk.of_process("copy")
-    directory = os.path.join(home, "save")  # which a save may lock, too
+    directory = os.path.join(home, "save")  # below home, because a save may lock its own directory
     try:
         save(directory)
         for folder, _, names in os.walk(directory):
@@ -28,7 +28,7 @@ def read_save(save: Callable[[str], None]) -> Dict[str, bytes]:
 
 
 def write_save(files: Dict[str, bytes]) -> str:
-    """A new directory with these files, which _disk.remove_of_process removes."""
+    """Writes the files into a new directory, and returns its path. _disk.remove_of_process removes it."""
     directory = _disk.of_process("copy")
     try:
         for name, data in files.items():

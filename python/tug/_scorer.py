@@ -1,4 +1,4 @@
-"""Scorers: saved models that score from many threads and load newer saves (tug/score.h).
+"""Scorers (tug/score.h): saved models that predict from many threads at once, and can load newer saves meanwhile.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -15,33 +15,33 @@ from tug._frames import is_frame, length
 from tug._library import OwnedHandle, lib, opened, text_of, warn_after_call
 
 THREADS_MAX = 1023
-NUMBERED = ("libsvm", "libffm")  # formats whose features are numbers, and not words
+NUMBERED = ("libsvm", "libffm")  # formats whose features are numbers; those of other formats are hashed words
 
 
 class ScorerStatus(NamedTuple):
-    """The save that a scorer serves (struct tug_scorer_status)."""
+    """The save that a scorer serves, and its counts (struct tug_scorer_status)."""
 
-    save: int  # number of the save
+    save: int # the number of the save
     is_delta: bool
-    step: int  # batches of its training
-    rows: int  # of features
-    taken: int  # saves, the first one included
-    refused: int
-    refusal: str  # of the newest save; "": it is the one that is served
+    step: int # the number of batches that the model was trained on
+    rows: int # the number of features
+    taken: int  # the number of saves that were loaded, with the first one
+    refused: int # the number of newer saves that could not be loaded
+    refusal: str  # why the newest save was refused; "": it is the save that is served
 
 
 class Scorer(OwnedHandle):
-    """A saved model for programs that answer requests: predictions equal to
-    Model.predict's, bit for bit, from any number of threads at the same time, which wait for nobody.
+    """A saved model for programs that answer requests. Predictions are bit-identical to those of Model.predict, and
+    threads that predict do not wait for each other.
 
         scorer = tug.Scorer("model", follow=True)
         probabilities = scorer.predict(rows)
 
-    path: what `tug train --out` or Model.save wrote, or one save in it (which cannot be followed). follow: new
-    saves are served as they are published; a call sees one save. wait_seconds: in which the first save may come; 0:
-    there has to be one. poll_ms: how often the directory is looked at; 0: 200. threads: that load saves; 0: one per
-    core, at most 8. At most 512 threads predict at once. DataError: there is no save, or it is damaged, or is of no
-    model."""
+    path: a directory that `tug train --out` or Model.save wrote, or one save in it (which cannot be followed). follow:
+    load new saves as they are published; each call uses only one save. wait_seconds: how long to wait for the first
+    save; 0: a save must exist. poll_ms: the interval in milliseconds in which the directory is checked; 0: 200.
+    threads: the number of threads that load a save; 0: one per core, at most 8. At most 512 threads can predict at
+    once. Raises DataError if there is no save, or it is damaged or not of a model."""
 
     def __init__(self, path: Path, *, follow: bool = False, wait_seconds: float = 0, poll_ms: int = 0,
                  threads: int = 0) -> None:
@@ -52,19 +52,19 @@ class Scorer(OwnedHandle):
         c.threads = whole(threads, "threads", 0, THREADS_MAX)
         s = opened(lib.tug_scorer_open, lib.tug_scorer_close, word(path, "path"), c)
         super().__init__("scorer", s, lib.tug_scorer_close)
-        self.format: str = text_of(lib.tug_scorer_format(s))  # of the data that the model learnt from
+        self.format: str = text_of(lib.tug_scorer_format(s))  # the format of the training data
         self.labels: List[str] = [text_of(lib.tug_scorer_label(s, i)) for i in range(lib.tug_scorer_labels(s))]
 
     def predict(self, data: Any, *, raw: bool = False) -> Floats:
-        """Returns a prediction for each row of a numpy matrix, a sparse one of scipy, or Rows, or of a data frame, if
-        the model learnt from csv or frames: a new float32 array of shape (n,), of several labels (n, labels); raw:
-        scores. Or for each line of a text (str or bytes) in the format of the data that the model learnt from: csv
-        with a header, whose columns are found by their names; labels are not needed, and empty lines are passed over.
-        UsageError: the rows do not fit the model; DataError names the line."""
+        """Returns a prediction for each row, as a new float32 array of shape (n,), or (n, labels) with several labels.
+        raw: return scores. data: a numpy matrix, a sparse one of scipy, or Rows; a data frame, if the model was trained
+        on csv or frames; or a text (str or bytes) in the format of the training data, with a prediction for each line
+        that is not empty. csv text needs a header, by which columns are found; labels are not needed. Raises UsageError
+        if the data does not fit the model, and DataError, which names the line."""
         return self._predict(data, raw)[0]
 
     def predict_with_save(self, data: Any, *, raw: bool = False) -> Tuple[Floats, int]:
-        """Like predict; also returns the number of the save that made all of the predictions."""
+        """Returns the predictions, like predict(), and the number of the save that made all of them."""
         return self._predict(data, raw)
 
     def _predict(self, data: Any, raw: bool) -> Tuple[Floats, int]:
@@ -85,8 +85,8 @@ class Scorer(OwnedHandle):
         return ret if len(self.labels) == 1 else ret.reshape(-1, len(self.labels)), int(save[0])
 
     def _check_keys(self, data: Any) -> None:
-        """Refuses a matrix for a model of hashed words: a matrix has column numbers as keys, which such a model
-        lacks."""
+        """Raises UsageError for a matrix if the model's features are hashed words: a matrix has column numbers as keys,
+        which such a model does not know."""
         if not isinstance(data, Rows) and self.format not in NUMBERED:
             raise UsageError(f"data: the model learnt from {self.format} data, whose features are words, and a matrix "
                              "has numbers of columns: give a data frame, text, or Rows with the keys of feature()")
@@ -107,23 +107,22 @@ class Scorer(OwnedHandle):
         return ret
 
     def feature(self, name: str) -> Tuple[int, int]:
-        """Returns the key of a feature by its name, "COLUMN=WORD", and its field. UsageError: there is no such
-        column, or the
-        model learnt from data without names."""
+        """Returns the key and the field of a feature, given by its name "COLUMN=WORD". Raises UsageError if there is no
+        such column, or the training data had no names."""
         key, field = ffi.new("uint64_t *"), ffi.new("uint32_t *")
         self._run(lib.tug_scorer_feature, word(name, "name"), key, field)
         return int(key[0]), int(field[0])
 
     def refresh(self) -> bool:
-        """Loads a newer save, if there is one, in a scorer that does not follow. Returns whether it did; one that is
-        refused is a warning, and status says why."""
+        """Loads a newer save if there is one, for a scorer without follow. Returns whether it did. If a newer save is
+        refused, a warning is issued, and status has the reason."""
         taken = ffi.new("bool *")
         self._run(lib.tug_scorer_refresh, taken)
         return bool(taken[0])
 
     @property
     def status(self) -> ScorerStatus:
-        """Returns the status: the save in use, and the newest one that was refused."""
+        """The save in use, and why the newest save was refused, if it was."""
         c = ffi.new("struct tug_scorer_status *")
         self._status_of(lambda s: (lib.tug_scorer_status(s, c), 0)[1])
         return ScorerStatus(c.save, bool(c.is_delta), c.step, c.rows, c.taken, c.refused, text_of(c.refusal))

@@ -29,11 +29,11 @@ class TableStats(NamedTuple):
     """Statistics of a table over all servers (struct tug_table_stats)."""
 
     rows: int
-    extra_rows: int  # embedx that were earned
+    extra_rows: int  # rows that have an embedx part, too
     cold_rows: int
     bytes: int
     made: int
-    refused: int  # pushes that the entry policy kept out
+    refused: int  # pushes of keys that the entry policy refused a row
     evicted_score: int
     evicted_age: int
     evicted_ttl: int
@@ -47,14 +47,14 @@ class TableStats(NamedTuple):
     pulled_keys: int
     step: int
     day: int
-    clock: int  # mode sync: the next batch; ssp: the slowest worker's
+    clock: int  # in mode sync the next batch, in mode ssp the slowest worker's clock
 
 
 class TableLearning(NamedTuple):
     """A table's learning settings (struct tug_table_learning)."""
 
-    rate: float  # lr of the rule, or of embed's; NaN: a push has values, not gradients (rules sum, assign, ...)
-    sync: bool  # in batches: Table.batch
+    rate: float  # lr of the rule, or of embed's rule; NaN: pushes have values, not gradients (rules sum, assign, ...)
+    sync: bool # whether the mode is sync, in which pushes belong to batches (Table.batch)
 
 
 def _setting(name: str, value: Setting) -> str:
@@ -76,7 +76,7 @@ def _setting(name: str, value: Setting) -> str:
 
 
 def settings_text(name: str, settings: str, more: Mapping[str, Setting]) -> bytes:
-    """Returns settings as the text that tug_table_create reads."""
+    """Returns a table's name and settings as the text that tug_table_create reads."""
     if not isinstance(settings, str):
         raise ArgumentTypeError(f"settings: must be a text, not {type(settings).__name__}")
     parts = [settings] if settings else []
@@ -89,7 +89,8 @@ _PLACE = re.compile(r"line (\d+): (?:([a-z][a-z0-9-]*): )?")
 
 
 def in_keywords(sentence: str, settings: str) -> str:
-    """Rewords an error about settings for the caller: line numbers count only the text that the program has given."""
+    """Rewords an error about settings: keeps its line number only if the line is in `settings`, the text that the
+    program has given; otherwise names the keyword."""
     place = _PLACE.match(sentence)
     if place is None or int(place.group(1)) <= len(settings.splitlines()):
         return sentence
@@ -100,12 +101,12 @@ def in_keywords(sentence: str, settings: str) -> str:
 class Table:
     """A table of a cluster, made by Client.table or found by Client.find.
 
-    Keys are integers of any shape; rows get one axis more. float32 and uint64 arrays that are contiguous
-    are used where they lie; others are converted once. pull_width, push_width, assign_width: floats of a
-    key in each; docs/tables.md says what they are for each accessor.
+    Keys are integers in an array of any shape; arrays of rows have one axis more. Contiguous uint64 and float32 arrays
+    are used without a copy; others are converted once. pull_width, push_width and assign_width are the numbers of
+    floats of a key in a pull, push and assign; docs/tables.md describes them for each accessor.
 
-    Any thread may use it. ArgumentTypeError, UsageError: an array of another type or shape, named by its argument, a
-    value that is not finite, a table that was dropped; then nothing was sent. Else as of Client."""
+    Any thread may use it. Methods raise ArgumentTypeError or UsageError for an array of a wrong type or shape, a value
+    that is not finite, or a table that was dropped; nothing was sent then. Other errors are those of Client."""
 
     def __init__(self, client: "Client", number: int, name: str) -> None:
         widths = ffi.new("struct tug_table_widths *")
@@ -122,7 +123,7 @@ class Table:
         return f"<tug.Table {self.number} '{self.name}'>"
 
     def _check(self) -> None:
-        # The library asks for rows by the number, and takes arrays to be as wide as the table that has it now.
+        # The library takes the table that has the number now, and assumes arrays of its widths.
         if self.client._tables.get(self.number) != self._known:
             raise UsageError(f"table {self.number} '{self.name}' was dropped, or its number is another table's now: "
                              "make it, or find it, again")
@@ -154,45 +155,45 @@ class Table:
         return self.client._begin_request(lib.tug_push_pull, self, arrays, k.size, False), rows
 
     def pull(self, keys: ArrayLike, out: Optional[Floats] = None) -> Floats:
-        """Returns the current rows of the keys: an array of keys.shape + (pull_width,), or `out`. Keys that
-        were never pushed have what their row would begin with, and get none."""
+        """Returns the current rows of the keys: an array of keys.shape + (pull_width,), or `out`. For a key without a
+        row, returns its initial values; a pull makes no row."""
         flight, rows = self._pull(keys, out)
         self.client._end_request(flight)
         return rows
 
     def pull_async(self, keys: ArrayLike, out: Optional[Floats] = None) -> Request:
-        """Like pull, without waiting: Request.wait() returns the rows. `out` and keys must not be changed until
+        """Sends a pull and returns at once: Request.wait() returns the rows. `out` and keys must not be changed until
         then."""
         flight, rows = self._pull(keys, out)
         return Request(self.client, flight, f"a pull of table {self.number}", rows)
 
     def push(self, keys: ArrayLike, values: ArrayLike) -> None:
-        """Pushes gradients (rule sum: amounts) of the keys: values of keys.shape + (push_width,). Values
-        of a repeated key are added up. Applied exactly once; returns when that is done."""
+        """Pushes gradients (amounts, for rule sum) of the keys: values of keys.shape + (push_width,). Values of a
+        repeated key are added up. Returns when the servers have applied the push, exactly once."""
         self.client._end_request(self._send(lib.tug_push, keys, values, self.push_width, "values")[0])
 
     def push_async(self, keys: ArrayLike, values: ArrayLike) -> Request:
-        """Like push, without waiting. The arrays must not be changed until the request is done."""
+        """Sends a push and returns at once. The arrays must not be changed until the request is done."""
         flight, _ = self._send(lib.tug_push, keys, values, self.push_width, "values")
         return Request(self.client, flight, f"a push to table {self.number}", None)
 
     def push_pull(self, keys: ArrayLike, values: ArrayLike, out: Optional[Floats] = None) -> Floats:
-        """Pushes, and returns the rows after the push, like pull. `out` must not overlap the values."""
+        """Pushes, and returns the rows after the push, as pull() does. `out` must not overlap the values."""
         flight, rows = self._push_pull(keys, values, out)
         self.client._end_request(flight)
         return rows
 
     def push_pull_async(self, keys: ArrayLike, values: ArrayLike, out: Optional[Floats] = None) -> Request:
-        """Like push_pull, without waiting: wait() returns the rows."""
+        """Sends a push_pull and returns at once: Request.wait() returns the rows."""
         flight, rows = self._push_pull(keys, values, out)
         return Request(self.client, flight, f"a push and pull of table {self.number}", rows)
 
     def assign(self, keys: ArrayLike, values: ArrayLike) -> None:
-        """Sets weights instead of pushing gradients: keys.shape + (assign_width,). No key may repeat."""
+        """Sets the weights of the keys: values of keys.shape + (assign_width,). No key may repeat."""
         self.client._end_request(self._send(lib.tug_assign, keys, values, self.assign_width, "values")[0])
 
     def assign_async(self, keys: ArrayLike, values: ArrayLike) -> Request:
-        """Like assign, without waiting."""
+        """Sends an assign and returns at once. The arrays must not be changed until the request is done."""
         flight, _ = self._send(lib.tug_assign, keys, values, self.assign_width, "values")
         return Request(self.client, flight, f"an assign to table {self.number}", None)
 
@@ -208,22 +209,22 @@ class Table:
         given = floats_of(array, array.shape[:1] + (self.push_width,), "values")
         self._ask(lib.tug_push_range, whole(first, "first", 0, LAST_KEY), len(given), of_floats(given))
 
-    # Lifecycle of its rows.
+    # Modes of synchronisation, and the life cycle of rows.
 
     def tick(self, clock: int) -> None:
-        """mode=ssp: this worker's pushes of clocks below `clock` are acknowledged, and its pulls are of this
-        clock from now on. Say 0 first, to be waited for from the start."""
+        """Tells a table of mode ssp that this worker has done all pushes of earlier clocks, and pulls at clock `clock`
+        from now on. Call tick(0) first, so that other workers wait for this one from the start."""
         self._ask(lib.tug_tick, whole(clock, "clock", 0, LAST_KEY - 1))
 
     def batch(self, batch: int, part: int, parts: int) -> None:
-        """mode=sync: from now on this worker's pushes are this part (from 0) of `parts` of the batch, and its
-        pulls see all batches before it. A batch is applied when all parts are in, each by one push, of no keys
-        where it has none. The next one is stat().clock."""
+        """Tells a table of mode sync that this worker's next pushes are part `part` (from 0) of the `parts` of a batch;
+        its pulls return rows to which all earlier batches are applied. A batch is applied when all parts have arrived,
+        each as one push, which may have no keys. The next batch of a table is stat().clock."""
         self._ask(lib.tug_batch, whole(batch, "batch", 0, LAST_KEY), whole(part, "part", 0, 15),
                   whole(parts, "parts", 1, 16))
 
     def learning(self) -> TableLearning:
-        """Returns the table's learning settings, without waiting."""
+        """Returns the table's learning settings, without a request to the servers."""
         how = ffi.new("struct tug_table_learning *")
         self._ask(lib.tug_table_learning, how)
         return TableLearning(float(how.rate), bool(how.sync))
@@ -233,28 +234,28 @@ class Table:
         self._ask(lib.tug_rate_factor, real(factor, "factor", 0, 3e38))
 
     def finish(self) -> None:
-        """mode=ssp: tells that this worker has finished, so that no worker waits for it."""
+        """Tells a table of mode ssp that this worker has finished, so that no worker waits for it."""
         self._ask(lib.tug_tick, LAST_KEY)
 
     def shrink(self, threshold: Optional[float] = None) -> int:
-        """Decays shows and clicks, removes rows whose score is too low, and returns the number of removed rows.
-        threshold: in place of the table's delete-threshold. One worker calls it."""
+        """Decays shows and clicks, removes rows whose score is below `threshold` (None: the table's delete-threshold),
+        and returns the number of removed rows. Only one worker calls it."""
         removed = ffi.new("uint64_t *")
         below = math.nan if threshold is None else real(threshold, "threshold", -math.inf, math.inf)
         self._ask(lib.tug_shrink, below, removed)
         return int(removed[0])
 
     def day(self) -> None:
-        """Ends a day: rows count as unseen for one more day. One worker calls it."""
+        """Ends a day: each row is unseen for one more day. Only one worker calls it."""
         self._ask(lib.tug_day)
 
     def clear(self) -> None:
-        """Removes all rows. One worker calls it."""
+        """Removes all rows. Only one worker calls it."""
         self._ask(lib.tug_clear)
 
     def drop(self) -> None:
-        """Removes the table itself from all servers; its number and name are free again, and this object is of no use
-        any more. Requests of others that are in flight for it are refused."""
+        """Removes the table itself from all servers. Its number and name are free again, and this object can no longer
+        be used. Requests of other clients that are in flight for the table are refused."""
         self._ask(lib.tug_table_drop)
         self.client._forget(self.number)
 
@@ -265,47 +266,49 @@ class Table:
         return TableStats(*(int(getattr(s, name)) for name in TableStats._fields))
 
     def load(self, path: Path, name: Optional[str] = None) -> int:
-        """The rows of table `name` (None: this one's) of a save, or of the newest in a directory; the table
-        is cleared first. How many."""
+        """Clears the table, loads the rows of table `name` (None: this table's name) from a save, and returns their
+        number. path: a save, or a directory, whose newest save is loaded."""
         rows = ffi.new("uint64_t *")
         of = ffi.NULL if name is None else ffi.new("char[]", word(name, "name"))
         self._ask(lib.tug_load, word(path, "path"), of, rows)
         return int(rows[0])
 
     def dump(self, file: Path) -> None:
-        """Pulls the whole table and writes it here as text: a row a line, sorted by key, floats that read back as the
-        same bits. The file is there when it is complete."""
+        """Pulls the whole table and writes it to a text file on this machine: a line for each row, sorted by key, with
+        floats that are exact when they are read back. The file appears only when it is complete."""
         self._ask(lib.tug_dump, word(file, "file"))
 
     # Other uses of tables.
 
     def dense(self, variables: Mapping[str, Union[int, Sequence[int], Tuple[Any, ...]]]) -> "Dense":
-        """Returns variables that are stored in this table, from {name: shape} or {name: (shape, init)}; see
-        tug.Dense."""
+        """Returns a tug.Dense for variables that are stored in this table, given as {name: shape} or {name: (shape,
+        init)}."""
         from tug._dense import Dense
         return Dense(self, variables)
 
     def auc_add(self, probabilities: ArrayLike, labels: ArrayLike) -> None:
-        """Counts predictions, and labels of the same shape, in this table, of accessor counter and dim 2."""
+        """Counts predictions with their labels (arrays of one shape) in this table, for auc(). The table needs accessor
+        counter and dim 2."""
         p = array_of(probabilities, "probabilities")
         given = floats_of(p, p.shape, "probabilities")
         wanted = floats_of(labels, p.shape, "labels")
         self._ask(lib.tug_auc_add, of_floats(given), of_floats(wanted), given.size)
 
     def auc(self) -> Tuple[float, int]:
-        """Returns the AUC of all workers' predictions (NaN without both classes) and the number of predictions."""
+        """Returns the AUC of the predictions that all workers have counted (NaN if a class has none), and their
+        number."""
         value, n = ffi.new("double *"), ffi.new("uint64_t *")
         self._ask(lib.tug_auc, value, n)
         return float(value[0]), int(n[0])
 
 
 def count(pulled: Floats) -> npt.NDArray[np.float64]:
-    """The exact counts in what was pulled from a table of accessor counter: a new float64 array with half as many
-    columns."""
+    """Returns the exact counts in rows that were pulled from a table of accessor counter: a new float64 array with half
+    as many columns."""
     array = array_of(pulled, "pulled")
     if array.dtype.kind not in "fiu":
         raise ArgumentTypeError(f"pulled: must be floats, not {array.dtype}")
     exact: npt.NDArray[np.float64] = array.astype(np.float64)
     if exact.ndim == 0 or array.shape[-1] % 2 != 0:
-        raise UsageError(f"pulled: has the shape {array.shape}, and a counter is two floats")
+        raise UsageError(f"pulled: has the shape {array.shape}, but a counter is two floats: the last axis must be even")
     return exact[..., 0::2] * 16777216.0 + exact[..., 1::2]

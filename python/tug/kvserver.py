@@ -1,6 +1,6 @@
-"""Servers and schedulers of tug.kvstore: what a program of its own runs on them.
+"""Runs servers and schedulers of tug.kvstore with functions of the program.
 
-    # server.py, of a cluster whose workers import tug.kvstore
+    # server.py, for a cluster whose workers import tug.kvstore
     import tug.kvserver
 
     def update(key, recv, stored):
@@ -11,8 +11,8 @@
 
     tug.kvserver.run(updater=update, controller=control)
 
-Both run on the thread that calls run, one at a time. They get this server's part of an
-array. Importing this module runs nothing.
+Both functions are called on the thread that calls run, one at a time, and get this server's part of an array. Importing
+this module runs nothing.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -27,11 +27,12 @@ from tug._library import check, lib
 
 __all__ = ["KVStoreServer", "run"]
 
-LOOK_SECONDS = 0.2  # between two looks at signals
+LOOK_SECONDS = 0.2  # how often the server checks for signals
 
 
 class _Raised(List[BaseException]):
-    """The error of a function of the program; the worker that caused it gets it, and run goes on."""
+    """Exceptions of the program's functions. Those derived from Exception are reported to the worker that sent the push
+    or command, and run() continues; others, such as KeyboardInterrupt, end run()."""
 
 
 def _guarded(raised: _Raised, call: Callable[[], Any]) -> int:
@@ -47,14 +48,14 @@ def _guarded(raised: _Raised, call: Callable[[], Any]) -> int:
 
 
 def run(updater: Optional[Updater] = None, controller: Optional[Callable[[int, bytes], Any]] = None) -> None:
-    """Runs this process as the server or scheduler that DMLC_* says, until the workers have ended.
+    """Runs this process as a server or the scheduler, as DMLC_* in the environment says, until the workers have ended.
 
-    updater(key, recv, stored) changes `stored` in place, instead of optimizers of workers; controller(head, body)
-    gets what workers send by _send_command_to_servers. An exception of theirs fails the push or command, for the
-    worker that sent it."""
+    updater(key, recv, stored) changes `stored` in place, in place of the workers' optimizer. controller(head, body)
+    gets the commands that workers send with _send_command_to_servers. If one of them raises an exception, the push or
+    command fails at the worker that sent it."""
     for given, what in ((updater, "updater"), (controller, "controller")):
         if given is not None and not callable(given):
-            raise ArgumentTypeError(f"{what}: a function, not {type(given).__name__}")
+            raise ArgumentTypeError(f"{what}: must be a function, not {type(given).__name__}")
     raised = _Raised()
     o = ffi.new("struct tug_kvstore_server_options *")
     kept: List[Any] = []
@@ -88,12 +89,12 @@ def _serve(o: Any, raised: _Raised) -> None:
 
 
 class KVStoreServer:
-    """mxnet.kvstore_server.KVStoreServer: KVStoreServer(kv).run() is run(). A server has no store of its own, so that
-    kv may be None."""
+    """mxnet.kvstore_server.KVStoreServer: KVStoreServer(kv).run() does the same as run(). kv has no effect and may be
+    None."""
 
     def __init__(self, kvstore: Any = None) -> None:
         self.kvstore = kvstore
 
     def run(self, updater: Optional[Updater] = None, controller: Optional[Callable[[int, bytes], Any]] = None) -> None:
-        """Like the function run of this module."""
+        """Does the same as the function run of this module."""
         run(updater, controller)

@@ -2,13 +2,13 @@
 
     client = tug.local()                                    # or tug.connect()
     table = client.table("films", dim=16, rule="adam:lr=0.01", init=0.01)
-    films = tug.torch.EmbeddingBag(table, mode="mean")      # any 64-bit ids, as many as there are
-    optimizer = tug.torch.Optimizer(model)                  # of all such modules in a model
+    films = tug.torch.EmbeddingBag(table, mode="mean")      # ids are any 64-bit numbers
+    optimizer = tug.torch.Optimizer(model)                  # for all such modules in a model
 
-A forward pulls the distinct rows of its ids, once. A backward computes their gradients, and Optimizer.step pushes
-these, one for each distinct id; the table's rule, where the rows are, updates them. So gradients are what they are
-with torch.optim: those of several backwards before a step are added up, and between backward and step they may be
-scaled or clipped (Optimizer.gradients). docs/torch.md has it all.
+A forward pass pulls the row of each distinct id once. A backward pass computes the gradients, and Optimizer.step pushes
+one for each distinct id to the servers, where the table's rule updates the rows. As with torch.optim, gradients of
+several backward passes before a step are added up, and may be scaled or clipped before the step (Optimizer.gradients).
+docs/torch.md is the manual.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -43,14 +43,14 @@ from tug._pools import pooled
 
 __all__ = ["Embedding", "EmbeddingBag", "Optimizer", "dense_state_dict", "init_process_group", "load_dense_state_dict"]
 
-PREFETCHED_MAX = 16  # batches of a module; and steps after which one is too old
-LEAVES_MAX = 8  # gradients that wait to be put together
+PREFETCHED_MAX = 16  # the most prefetched batches of a module, and the most steps for which a batch is kept
+LEAVES_MAX = 8  # the number of gradient tensors at which they are merged
 _SAVED_FILE = re.compile(r"[\w.-]+(/[\w.-]+)*")
 
 
 class _Batch:
-    """The distinct keys of ids, which of them each id is, and their rows, when they have come. With padding
-    that id is the first of them, and its row is 0: it is neither pulled nor pushed."""
+    """A batch's ids: their distinct keys, for each id the index of its key, and the rows, once they have arrived. With
+    padding, the padding id comes first and its row is 0; it is neither pulled nor pushed."""
 
     def __init__(self, table: Table, ids: Keys, padding: Optional[int]) -> None:
         self.ids = ids
@@ -74,22 +74,24 @@ class _Batch:
 
 
 class _Gradients:
-    """A module's rows since the last step: tensors with a .grad, and the keys of their rows."""
+    """The gradients of a module since the last step: tensors whose .grad has the gradients of rows, and the rows'
+    keys."""
 
     def __init__(self) -> None:
-        self.leaves: List[Any] = []  # this very list is the parameter group's
+        self.leaves: List[Any] = []  # the parameter group of the optimizer has this same list object
         self._keys: List[Keys] = []
         self._lock = threading.Lock()
 
     def add(self, keys: Keys, gradient: Any) -> None:
-        """Adds one tensor of rows, with its distinct keys."""
+        """Adds a tensor with the gradients of rows, and the rows' distinct keys."""
         with self._lock:
             self._add(keys, gradient)
             if len(self.leaves) > LEAVES_MAX:
                 self._merge()
 
     def _add(self, keys: Keys, gradient: Any) -> None:
-        leaf = torch.zeros(()).expand(gradient.shape).requires_grad_()  # has a gradient; its weights are the table's
+        # only has a gradient: the weights are in the table
+        leaf = torch.zeros(()).expand(gradient.shape).requires_grad_()
         leaf.grad = gradient
         self.leaves.append(leaf)
         self._keys.append(keys)
@@ -105,7 +107,7 @@ class _Gradients:
             self._add(*one)
 
     def merged(self) -> Optional[Tuple[Keys, Any]]:
-        """Returns the keys and their gradients, or None if there are no gradients."""
+        """Merges all gradients to one for each key. Returns the keys and the gradients, or None if there are none."""
         with self._lock:
             self._merge()
             return (self._keys[0], self.leaves[0].grad) if self.leaves else None
@@ -122,11 +124,11 @@ class _Gradients:
 
 class _Prefetched(NamedTuple):
     batch: _Batch
-    steps: int  # of the module, when it was asked for
+    steps: int  # the module's number of steps when the batch was requested
 
 
 def _ids_of(given: Any, name: str) -> Keys:
-    """Returns ids as unsigned 64-bit keys: a negative id is a hash whose first bit is set."""
+    """Returns a tensor of ids as unsigned 64-bit keys: a negative id stands for the key with the same bits."""
     if not isinstance(given, torch.Tensor):
         raise ArgumentTypeError(f"{name}: must be a torch.Tensor of integers, not {type(given).__name__}")
     if given.dtype not in (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8):
@@ -139,13 +141,13 @@ def _ids_of(given: Any, name: str) -> Keys:
 
 
 class _Rows(nn.Module):
-    """The common base of Embedding and EmbeddingBag: a table, its rows of a batch, and their gradients."""
+    """The base of Embedding and EmbeddingBag: pulls the rows of a batch from a table, and pushes their gradients."""
 
     def __init__(self, table: Table, padding_idx: Optional[int], more: "_More") -> None:
         super().__init__()
         self.table = instance(table, Table, "table")
         if not table.pull_width == table.push_width == table.assign_width:
-            raise UsageError(f"table '{table.name}': its rows carry more than weights and gradients; make it with "
+            raise UsageError(f"table '{table.name}': its rows have more than weights and gradients; make it with "
                              "accessor plain")
         how = table.learning()
         if math.isnan(how.rate):
@@ -166,7 +168,7 @@ class _Rows(nn.Module):
         self._prefetched: List[_Prefetched] = []
         self._lock = threading.Lock()
         self._steps = 0
-        self._batch: Optional[int] = None  # mode sync: the one to push next
+        self._batch: Optional[int] = None  # in mode sync, the batch that the next push belongs to
         self._pushed: Optional[Request] = None
 
     def extra_repr(self) -> str:
@@ -180,9 +182,9 @@ class _Rows(nn.Module):
     # Forward.
 
     def prefetch(self, input: Any) -> None:  # noqa: A002
-        """Asks for the rows of the ids of a batch to come, without waiting: the forward of the same ids uses them. They
-        are as they were when they were asked for: steps in between are not in them. At most 16 batches are kept,
-        each for at most 16 steps, and the oldest are given up."""
+        """Requests the rows of a later batch without waiting; the forward pass with the same ids uses them. These rows
+        do not include steps made after the request. At most 16 batches are kept, each for at most 16 steps; older ones
+        are dropped."""
         ids = _ids_of(input, "input").copy()
         batch = _Batch(self.table, ids, self._padding)
         with self._lock:
@@ -207,7 +209,7 @@ class _Rows(nn.Module):
         return pooled(anchor, weights, self, batch, offsets, mode)
 
     def _shorten(self, batch: _Batch, learns: bool) -> None:
-        """Scales rows that are longer than max_norm, as torch does; if the module learns, also in the table."""
+        """Scales rows whose norm exceeds max_norm, as torch does; if the module is training, in the table, too."""
         rows = batch.rows[batch.padded:]
         norms = np.linalg.norm(rows.astype(np.float64), self.norm_type, axis=1)
         long = np.flatnonzero(norms > self.max_norm)
@@ -215,10 +217,10 @@ class _Rows(nn.Module):
         if learns and long.size > 0:
             self.table.assign(batch.keys[long], rows[long])
 
-    # Steps, for Optimizer.
+    # Steps, which Optimizer calls.
 
     def begin(self) -> None:
-        """Finds the next batch, in tables whose mode counts batches."""
+        """Asks a table of mode sync for its next batch, at the first call."""
         if self._sync and self._batch is None:
             self._enter(self.table.stat().clock)
 
@@ -228,7 +230,8 @@ class _Rows(nn.Module):
         self._batch = batch
 
     def send(self, lr: float, ranks: int) -> None:
-        """Sends the gradients, divided by the number of ranks, and discards them."""
+        """Pushes the gradients, divided by the number of ranks, with learning rate lr, without waiting, and discards
+        them."""
         self.flush()
         self.begin()
         self._steps += 1
@@ -263,7 +266,7 @@ class _Rows(nn.Module):
         self.table.client.save(directory, tables=[self.table])
 
     def get_extra_state(self) -> Any:
-        """Returns the table's rows with all state of their rule, for state_dict: the files of a save, as tensors."""
+        """Returns the table's rows and the state of their rule, for state_dict: the files of a save, as tensors."""
         if _keeping.dense_only:
             return None
         if not self.table.client.local:
@@ -277,7 +280,7 @@ class _Rows(nn.Module):
             for name, data in files.items()}}
 
     def set_extra_state(self, state: Any) -> None:
-        """Replaces all rows of the table by these."""
+        """Replaces all rows of the table by those of a state of get_extra_state."""
         files = _files_of(state)
         self.flush()
         directory = write_save(files)
@@ -304,7 +307,7 @@ def _files_of(state: Any) -> Dict[str, bytes]:
 
 
 class _More(NamedTuple):
-    """The arguments that both modules have, as the caller gave them."""
+    """The arguments that both modules have, unchecked."""
     max_norm: Optional[float]
     norm_type: float
     scale_grad_by_freq: bool
@@ -323,32 +326,32 @@ def _norm_of(table: Table, given: _More) -> Tuple[Optional[float], float]:
 
 
 class Embedding(_Rows):
-    """torch.nn.Embedding on a table: a row for each id, of any 64 bits (a negative one is key 2^64 + id).
+    """Like torch.nn.Embedding, with rows in a table. An id is any 64-bit number; a negative id is key 2^64 + id.
 
-    table: of accessor plain; its dim, rule, first values (`init`) and seed are the module's. A
-    row is made by its first push. padding_idx: an id whose row is 0, is not trained,
-    and is not in the table.
+    table: a table of accessor plain, whose settings dim, rule, init and seed determine the rows. A row is created by
+    its first push. padding_idx: an id whose row is always 0; it is not trained and not in the table.
 
-    Other arguments as in torch. max_norm, norm_type: a row of a batch whose norm (of
-    this type) is greater is scaled to max_norm, if the module trains in the table, too; with one worker.
-    scale_grad_by_freq: the gradient of an id is
-    divided by how often the batch has it. sparse: gradients always are, so True and False are the same."""
+    The other arguments are those of torch. max_norm, norm_type: a row of a batch whose norm of this type exceeds
+    max_norm is scaled to it, in training in the table, too; only with one worker. scale_grad_by_freq: divide the
+    gradient of an id by the number of its occurrences in the batch. sparse: has no effect, because gradients are always
+    sparse."""
 
     def __init__(self, table: Table, padding_idx: Optional[int] = None, *, max_norm: Optional[float] = None,
                  norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = True) -> None:
         super().__init__(table, padding_idx, _More(max_norm, norm_type, scale_grad_by_freq, sparse))
 
     def forward(self, input: Any) -> Any:  # noqa: A002
-        """Returns the rows of the ids, a tensor of integers on the CPU: float32 of input.shape + (embedding_dim,)."""
+        """Returns the rows of the ids, float32 of input.shape + (embedding_dim,). input: a tensor of integers on the
+        CPU."""
         ids = _ids_of(input, "input")
         return self._pool(ids, None, None, "sum").reshape((*input.shape, self.embedding_dim))
 
 
 class EmbeddingBag(_Rows):
-    """torch.nn.EmbeddingBag on a table: the sum, mean or greatest values of the rows of each bag of ids. As there,
-    input is 2-D, a bag a row, or 1-D with offsets; an empty bag is 0; entries of padding_idx count for nothing;
-    per_sample_weights go with mode sum, and get gradients. The other arguments are Embedding's; as in torch,
-    scale_grad_by_freq does not go with mode max."""
+    """Like torch.nn.EmbeddingBag, with rows in a table: returns the sum, mean or maximum of the rows of each bag of
+    ids. As in torch, input is 2-D with a bag in each row, or 1-D with offsets; an empty bag is 0; entries equal to
+    padding_idx are left out; per_sample_weights need mode "sum", and get gradients. The other arguments are those of
+    Embedding; as in torch, scale_grad_by_freq cannot be used with mode "max"."""
 
     def __init__(self, table: Table, mode: str = "mean", padding_idx: Optional[int] = None,
                  include_last_offset: bool = False, *, max_norm: Optional[float] = None, norm_type: float = 2.0,
@@ -397,19 +400,17 @@ def _world_size() -> int:
 
 
 class Optimizer(torch.optim.Optimizer):
-    """Pushes the gradients of tug.torch's modules: the counterpart of the optimizer of a model's dense parameters, and
-    used beside it.
+    """Pushes the gradients of a model's tug.torch modules. Use it beside an optimizer for the dense parameters.
 
-    modules: a model, or several: all Embeddings and EmbeddingBags in them. The rule is the table's.
-    param_groups has one group for each of them; its "lr" is that of the table's rule, and may be changed at any time,
-    also by torch.optim.lr_scheduler, for this worker's pushes.
+    modules: a model or a list of models, whose Embeddings and EmbeddingBags are pushed. The tables' rules update the
+    rows. param_groups has a group for each module; its "lr" begins with the lr of the table's rule, and may be changed
+    at any time, also by torch.optim.lr_scheduler, for this worker's pushes.
 
-    step() pushes the gradient of each distinct id since the last step (of several backwards: their sum), and returns
-    when they are applied. There are no gradients afterwards, so that zero_grad() is
-    needed only to drop some. ranks: the divisor of gradients; None: the world size of torch.distributed, where that is
-    initialized, else 1. DistributedDataParallel averages over ranks: all push 1/ranks
-    each, which adds up to the same mean. overlap: step() returns when pushes are on their way; the next one, or
-    flush(), waits."""
+    step() pushes the gradient of each distinct id since the last step (the sum over several backward passes), returns
+    when they are applied, and discards them; so zero_grad() is needed only to drop gradients without a step. ranks: the
+    divisor of gradients; None: the world size of torch.distributed if it is initialized, else 1. So the pushes of all
+    ranks add up to the mean, as with DistributedDataParallel. overlap: step() returns when the pushes are sent; the
+    next step or flush() waits for them."""
 
     def __init__(self, modules: Union[Any, Sequence[Any]], *, ranks: Optional[int] = None,
                  overlap: bool = False) -> None:
@@ -431,16 +432,17 @@ class Optimizer(torch.optim.Optimizer):
             module.begin()
 
     def gradients(self) -> List[Any]:
-        """Tensors whose .grad are the gradients since the last step, a row for each distinct id: a list to be
-        changed in place before step(), as by torch.nn.utils.clip_grad_norm_([*model.parameters(), *these], 1)."""
+        """Returns a list of tensors whose .grad has the gradients since the last step, a row for each distinct id. They
+        may be changed in place before step(), for example by torch.nn.utils.clip_grad_norm_([*model.parameters(),
+        *optimizer.gradients()], 1)."""
         for module in self.modules:
             module.gradients.merged()
         return [leaf for module in self.modules for leaf in module.gradients.leaves]
 
     @torch.no_grad()
     def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
-        """Pushes the gradients and returns the result of closure(). Errors of servers are
-        raised here, or with overlap by the next step or flush()."""
+        """Pushes the gradients, and returns the result of closure() or None. Errors of the pushes are raised here, or
+        with overlap by the next step or flush()."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -453,7 +455,7 @@ class Optimizer(torch.optim.Optimizer):
         return loss
 
     def flush(self) -> None:
-        """Waits until all pushes are applied; raises the error of the first that failed."""
+        """Waits until all pushes are applied, and raises the error of the first that failed."""
         failed = []
         for module in self.modules:
             try:
@@ -469,14 +471,14 @@ class Optimizer(torch.optim.Optimizer):
             module.gradients.clear()
 
     def state_dict(self) -> Dict[str, Any]:
-        """Returns the learning rates; the rules' state is saved with the rows."""
+        """Returns the learning rates. The state of the rules is saved with the rows."""
         return {"state": {}, "param_groups": [{k: v for k, v in g.items() if k != "params"} for g in self.param_groups]}
 
     def load_state_dict(self, state_dict: Dict[str, Any]) -> None:
-        """Sets the learning rates, of the same tables."""
+        """Sets the learning rates to those of a state_dict() for the same tables."""
         groups = state_dict["param_groups"]
         if [g.get("table") for g in groups] != [g["table"] for g in self.param_groups]:
-            raise UsageError("this state of an optimizer is one of other tables: "
+            raise UsageError("this state of an optimizer is for other tables: "
                              + ", ".join(str(g.get("table")) for g in groups))
         for group, saved in zip(self.param_groups, groups):
             group.update({k: v for k, v in saved.items() if k != "params"})
@@ -486,7 +488,7 @@ class Optimizer(torch.optim.Optimizer):
                          "state_dict()")
 
 
-# The dense part of a model.
+# States without the tables' rows.
 
 class _Keeping(threading.local):
     dense_only = False
@@ -509,7 +511,7 @@ def _ours(model: Any) -> List[str]:
 
 
 def dense_state_dict(model: Any) -> Dict[str, Any]:
-    """model.state_dict() without the tables' rows, which client.save saves."""
+    """Returns model.state_dict() without the tables' rows, which client.save saves."""
     with _dense_only():
         state = model.state_dict()
     for name in _ours(model):
@@ -518,27 +520,27 @@ def dense_state_dict(model: Any) -> Dict[str, Any]:
 
 
 def load_dense_state_dict(model: Any, state: Mapping[str, Any]) -> None:
-    """Loads the result of dense_state_dict into a model; tables are unchanged. UsageError: parameters are missing, or
-    unknown; DataError: a parameter has a value that is not finite, and nothing was loaded."""
+    """Loads a state of dense_state_dict into a model, and leaves the tables unchanged. Raises UsageError if parameters
+    are missing or unknown, and DataError, before anything is loaded, if a value is not finite."""
     for name in (name for name, _ in model.named_parameters() if name in state):
         if state[name].is_floating_point() and not bool(torch.isfinite(state[name]).all()):
             raise DataError(f"this state has a value of '{name}' that is not finite, so it is not loaded")
     told = model.load_state_dict(state, strict=False)
     missing = sorted(set(told.missing_keys) - set(_ours(model)))
     if missing or told.unexpected_keys:
-        raise UsageError("this state is one of another model: " + "; ".join(
+        raise UsageError("this state is for another model: " + "; ".join(
             ([f"without {', '.join(missing)}"] if missing else []) +
             ([f"with {', '.join(told.unexpected_keys)}"] if told.unexpected_keys else [])))
 
 
-# The dense part on a cluster.
+# Groups of torch.distributed on a cluster.
 
 ADDRESS_MAX = 255
 
 
 def _own_host() -> str:
-    """Returns the address at which others reach this host: from the launcher, or of the interface that leads to the
-    scheduler."""
+    """Returns the address at which other workers reach this host: the launcher's DMLC_NODE_HOST, or the address of the
+    interface that leads to the scheduler."""
     told = os.environ.get("DMLC_NODE_HOST")
     if told:
         return told
@@ -556,9 +558,9 @@ def _own_host() -> str:
 
 
 def init_process_group(client: Client, backend: str = "gloo") -> None:
-    """torch.distributed.init_process_group among the workers of a cluster, for DistributedDataParallel: with their
-    ranks, and an address that the worker of rank 0 tells the others through a table. All workers call it, at the
-    same place between the tables that they make."""
+    """Calls torch.distributed.init_process_group for the workers of a cluster, with their ranks, for
+    DistributedDataParallel. The worker of rank 0 passes its address to the others through a table, so all workers must
+    call this at the same point in the order in which they make tables."""
     rank, workers = instance(client, Client, "client").rank, client.workers
     table = client.table("torch_process_group", dim=ADDRESS_MAX + 1, rule="assign")
     store = None
@@ -573,7 +575,7 @@ def init_process_group(client: Client, backend: str = "gloo") -> None:
     if store is None:
         said = bytes(table.pull([0])[0].astype(np.uint8)).rstrip(b"\0")
         if not said:
-            raise SystemFailure("the worker of rank 0 has left before it told where torch.distributed meets")
+            raise SystemFailure("the worker of rank 0 has left before it gave its address for torch.distributed")
         host, port = said.decode("ascii").split()
         store = torch.distributed.TCPStore(host, int(port), workers, False)
     client.barrier()
