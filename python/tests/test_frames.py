@@ -235,11 +235,11 @@ def test_validated_by_the_other_kind(tmp_path):
 def test_labels_by_name():
     data = {"y": [0, 1] * 50, "x": [1.0, 2.0] * 50}
     with pytest.raises(tug.UsageError, match="label: the column of the label is an option of the model, and this model "
-                                             "has none: say tug.train.data, label='y'., or tug.Model.label='y'."):
+                                             "has none: use tug.train.data, label='y'. or tug.Model.label='y'."):
         tug.Model(**FIXED).train(data, label="y")
     with tug.train(data, label="y", valid=(data, "y"), **FIXED) as model:
         assert model.evaluate(data, label="y")["examples"] == model.train(data, label=["y"]).results["examples"] == 100
-        with pytest.raises(tug.UsageError, match="and that of this model is 'y': say tug.train.data, label='x'."):
+        with pytest.raises(tug.UsageError, match="and that of this model is 'y': use tug.train.data, label='x'."):
             model.evaluate(data, label="x")
         with pytest.raises(tug.UsageError, match="data: labels are missing: there are none beside the columns, and no "
                                                  "column 'y'"):

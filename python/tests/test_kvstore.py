@@ -417,7 +417,7 @@ def test_updater_that_raises_half_way(kv):
 def test_updater_that_returns_an_array(kv, returned):
     kv.init("w", np.ones(SHAPE, np.float32))
     kv.set_updater(lambda _key, recv, stored: returned(recv, stored))
-    with pytest.raises(tug.UsageError, match="'w': its updater returned an array, which is not looked at"):
+    with pytest.raises(tug.UsageError, match="'w': its updater returned an array, which has no effect"):
         kv.push("w", np.ones(SHAPE, np.float32))
     for fine in (lambda _key, recv, stored: stored.__iadd__(recv), lambda _key, recv, stored: np.add(
             stored, recv, out=stored)[1:], lambda _key, recv, stored: stored.__setitem__(slice(None), stored + recv)):

@@ -310,5 +310,5 @@ def count(pulled: Floats) -> npt.NDArray[np.float64]:
         raise ArgumentTypeError(f"pulled: must be floats, not {array.dtype}")
     exact: npt.NDArray[np.float64] = array.astype(np.float64)
     if exact.ndim == 0 or array.shape[-1] % 2 != 0:
-        raise UsageError(f"pulled: has the shape {array.shape}, but a counter is two floats: the last axis must be even")
+        raise UsageError(f"pulled: has the shape {array.shape}, but a counter is two floats")
     return exact[..., 0::2] * 16777216.0 + exact[..., 1::2]
