@@ -1,4 +1,4 @@
-"""Helpers of the tests of fleet's training: a net's slots, files of clicks and datasets of them.
+"""Helpers of the tests that train with tug.fleet: a net's slots, lines of clicks, and datasets.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -14,7 +14,7 @@ def slots():
 
 
 def lines_of(n, seed=0):
-    """Clicks that follow a, b and the first number."""
+    """Yields n lines whose click depends on slot a, slot b and the first number of slot x."""
     r = np.random.default_rng(seed)
     for _ in range(n):
         a, b, x = r.integers(0, 20), r.integers(0, 10, r.integers(1, 4)), r.normal(size=2)

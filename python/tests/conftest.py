@@ -1,4 +1,4 @@
-"""What the tests share: a client with a cluster of its own, and a deadline for every test.
+"""Fixtures that the tests share: a client with a cluster of its own, and a deadline for every test.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -14,7 +14,8 @@ faulthandler.enable()
 
 
 def pytest_sessionfinish(session, exitstatus):
-    """A file that skips itself as a whole has said why: for pytest that is an error, "no tests collected"."""
+    """Makes the run of a file that skips itself as a whole a success; pytest's exit code for it is "no tests
+    collected"."""
     if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and session.config.pluginmanager.get_plugin(
             "terminalreporter").stats.get("skipped"):
         session.exitstatus = pytest.ExitCode.OK
@@ -22,7 +23,7 @@ def pytest_sessionfinish(session, exitstatus):
 
 @pytest.fixture(autouse=True)
 def deadline():
-    """A test that hangs says where; ctest ends what is left."""
+    """Ends a test that hangs for 100 seconds, and prints where each thread is; ctest ends processes that are left."""
     faulthandler.dump_traceback_later(100, exit=True)
     yield
     faulthandler.cancel_dump_traceback_later()

@@ -1,4 +1,4 @@
-"""What the tests of tug.kvstore share, and the scripts that they run on a cluster.
+"""Helpers for the tests of tug.kvstore, and for the scripts that these tests run on a cluster.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -15,7 +15,8 @@ def pulled(store, key, shape=SHAPE, dtype=np.float32):
 
 
 def simulated(kind, threshold, g, left):
-    """What compression sends of g and of what was left, and what is left then."""
+    """Returns what gradient compression sends for the gradient g and the earlier remainder `left`, and the new
+    remainder."""
     left = left + g
     if kind == "1bit":
         sent = np.where(left > threshold, np.float32(1), np.float32(-1))

@@ -1,5 +1,5 @@
-"""What Python knows of the C interface is what a C compiler reads in the public headers, and what the
-library has.
+"""Compares Python's description of the C interface with the public headers, as a C compiler reads them, and with the
+library's symbols.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -26,7 +26,7 @@ def abi(source):
 
 
 def compiled(source, tmp_path, text):
-    """What a C program prints that is compiled with the public headers."""
+    """Compiles a C program with the public headers, runs it, and returns its output."""
     cc = shutil.which("cc") or shutil.which("gcc")
     file, program = tmp_path / "program.c", tmp_path / "program"
     file.write_text(text)
@@ -49,7 +49,7 @@ def test_structs_and_constants(abi, source, tmp_path):
     for name in structs:
         kind = ffi.typeof(f"struct {name}")
         if kind.fields is None:
-            continue  # opaque
+            continue # an opaque struct has no fields to compare
         lines.append(f'printf("{name} %zu\\n", sizeof(struct {name}));')
         expected.append(f"{name} {ffi.sizeof(kind)}")
         for field, of in kind.fields:
@@ -66,7 +66,7 @@ def test_structs_and_constants(abi, source, tmp_path):
 
 
 def test_signatures(abi, source, tmp_path):
-    """Declared again as cffi has them, a compiler finds no conflict with the headers."""
+    """A compiler accepts cffi's declarations in addition to the headers, so they do not conflict."""
     text = abi.definition(os.path.join(source, "include", "tug"))
     again = [f for f in re.findall(r"^[\w *]+?\b\*?tug_\w+\([^;{}]*\);", text, flags=re.M | re.S)
              if not f.startswith("typedef")]

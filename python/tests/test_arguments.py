@@ -1,4 +1,5 @@
-"""Wrong arguments and missing memory: an exception of tug's whose sentence names the argument, never one from inside.
+"""Wrong arguments and missing memory raise an exception of tug whose message names the argument, never an exception
+from inside the package.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -12,9 +13,9 @@ import pytest
 
 import tug
 
-TERA = 2 ** 39  # floats; two TiB, which the tests do not give
+TERA = 2 ** 39 # a number of floats that take two TiB, more than the tests allow
 
-WRONG = {  # a call with (client, table, dense, communicator): the exception, and words of its sentence
+WRONG = {  # by name: a call with (client, table, dense, communicator), its exception, and a pattern of the message
     "dense": (lambda c, t, d, k: t.dense(3), TypeError, "variables: must be a dictionary.*not int"),
     "dense-list": (lambda c, t, d, k: t.dense([]), TypeError, "variables: must be a dictionary.*not list"),
     "dense-name": (lambda c, t, d, k: t.dense({1: 2}), TypeError, "variables: a name must be a text, not int"),
@@ -71,7 +72,8 @@ def all_of_it():
 
 @pytest.fixture(autouse=True)
 def bounded():
-    """A machine that promises any amount of memory would give what is asked for, and then be out of it."""
+    """Limits the address space during a test: a system that overcommits would grant huge allocations, and fail
+    later."""
     before = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (2 ** 40, before[1]))
     yield
@@ -85,11 +87,11 @@ def test_wrong_arguments(all_of_it, name):
         call(*all_of_it)
     assert isinstance(raised.value, kind), repr(raised.value)
     assert "\n" not in str(raised.value)
-    np.testing.assert_array_equal(all_of_it[1].pull([1]).shape, (1, 2))  # what was open goes on
+    np.testing.assert_array_equal(all_of_it[1].pull([1]).shape, (1, 2))  # objects that were open still work
 
 
 def test_warnings_have_the_package_s_category():
-    """One category for filters; tug.Warning, a ResourceWarning, or scikit-learn's own."""
+    """Each warning of the package is a tug.Warning, a ResourceWarning, or one of scikit-learn's."""
     assert issubclass(tug.Warning, UserWarning)
     wrong = []
     for path in sorted(pathlib.Path(tug.__file__).parent.rglob("*.py")):

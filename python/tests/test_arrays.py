@@ -1,4 +1,4 @@
-"""What arrays may be: used where they lie, converted once, or refused by a sentence that names them.
+"""Arrays are used without a copy, converted once, or refused with an error that names the argument.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -147,7 +147,7 @@ def test_other_arguments(table, call, text):
 
 
 def test_large_keys_of_lists() -> None:
-    """Python's integers stay what they are, also where numpy would make floats of them."""
+    """Integers in lists keep their exact values, even where numpy would convert them to floats."""
     with tug.local() as client:
         table = client.table("t", dim=1, rule="sum")
         table.push([1, 2 ** 63, 2 ** 64 - 1], [[1], [2], [3]])

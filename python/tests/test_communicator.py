@@ -1,4 +1,5 @@
-"""Communicators of all modes, over tables of the program's own: alone, between threads, and their settings.
+"""Communicators of all modes on tables of the program's own: in one process, between threads, and between processes;
+and their settings.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -40,8 +41,8 @@ OF_MODES = "server_param { downpour_server_param { " + "".join(f"""
 
 
 def run_by_environment():
-    """A server or a worker, as Paddle's variables say: in each mode 20 steps of 1 on a row that both workers have, and
-    on one of its own."""
+    """Runs a server or a worker, as Paddle's variables say. In each mode a worker pushes 20 times 1 to a row that both
+    workers share, and to a row of its own."""
     role = fluid.PaddleCloudRoleMaker()
     hosts = [f"{endpoint}:{rank}" for rank, endpoint in enumerate(role.get_pserver_endpoints())]
     fleet = FleetWrapper.GetInstance()
@@ -61,14 +62,14 @@ def run_by_environment():
             one.send(f"{mode}@GRAD", [7, 100 + me], np.full((2, 2), 1 if mode == "GEO" else -1))
         one.stop()
         fleet.barrier(9, me)
-        # SYNC averages over the workers. GEO pushes half of what each has not pushed yet.
+        # SYNC averages over the two workers. GEO pushes half of each worker's changes.
         want = {"SYNC": [20, 10, 10], "GEO": [38, 19, 19]}.get(mode, [40, 20, 20])
         np.testing.assert_allclose(fleet.pull_sparse(table, [7, 100, 101])[:, 1], want, rtol=1e-5)
     fleet.stop_worker()
 
 
 def two_and_two(tables, work):
-    """Each of two workers, between threads, at two servers."""
+    """Calls work(worker, index) in two threads, each with a worker of a run of two servers."""
     def serve(hosts, i):
         with FleetWrapper(wait_seconds=PATIENCE) as server:
             server.init_server(tables, hosts, i, 2)
@@ -84,12 +85,12 @@ def two_and_two(tables, work):
 
 
 def test_processes():
-    """All modes, of two servers and two workers as they are written for Paddle's DistFleetWrapper."""
+    """All modes work in a run of two servers and two workers, whose script is written for Paddle's DistFleetWrapper."""
     by_hand([sys.executable, "-c", SCRIPT], 2, 2, {})
 
 
 class NaiveGeo:
-    """GEO as Paddle's formulas have it, of one key after another."""
+    """A model of GEO in Python, which computes Paddle's formulas key by key."""
 
     def __init__(self, workers):
         self.server = {}
@@ -125,7 +126,7 @@ class NaiveGeo:
 
 @pytest.mark.parametrize("ring", (_changes.RING, 1))
 def test_geo_is_the_formulas(monkeypatch, ring):
-    monkeypatch.setattr(_changes, "RING", ring)  # 1: nobody ever knows what has changed
+    monkeypatch.setattr(_changes, "RING", ring)  # with 1, readers always fall behind, and any row may have changed
     naive, turn = NaiveGeo(2), threading.Barrier(2)
 
     def work(worker, me):
@@ -136,7 +137,7 @@ def test_geo_is_the_formulas(monkeypatch, ring):
         for step in range(40):
             keys = draw.integers(0, 12, 5)
             values = np.repeat(draw.integers(-8, 8, (5, 1)), 2, axis=1).astype(np.float32)
-            if step % 2 == me:  # one after the other
+            if step % 2 == me:  # the workers take turns
                 one.send(0, keys, values)
                 naive.send(me, keys.tolist(), values[:, 0].tolist(), 3)
                 want = [naive.pull(me, key) for key in range(12)]
@@ -168,7 +169,7 @@ def test_geo_of_dense_variables():
         scope["w"] += 2 * (me + 1)
         turn.wait(PATIENCE)
         if me == 0:
-            one.send(0, [1], [[1, 1]])  # an exchange, of all
+            one.send(0, [1], [[1, 1]])  # the first table's exchange includes the dense variables
             assert (scope["w"] == 2).all()
         turn.wait(PATIENCE)
         if me == 1:
@@ -178,7 +179,7 @@ def test_geo_of_dense_variables():
         pulled = {}
         worker.pull_dense(pulled, 1)
         assert (pulled["w"] == 1 + 2).all()
-        with pytest.raises(tug.UsageError, match="its variables in the scope are what is exchanged"):
+        with pytest.raises(tug.UsageError, match="change its variables in the scope"):
             one.send(1, {"w": np.ones((2, 3))})
         one.stop()
 
@@ -217,13 +218,13 @@ def test_changes_beyond_the_ring(monkeypatch):
             worker.pull_geo_param(0)
         worker.push_sparse(0, [3], [[1, 1]])
         assert worker.pull_geo_param(0).keys.tolist() == [3]
-        worker.push_sparse(0, np.arange(1000), np.ones((1000, 2)))  # more than it remembers
+        worker.push_sparse(0, np.arange(1000), np.ones((1000, 2)))  # more than the ring holds
         with pytest.raises(tug.UsageError, match="call it more often"):
             worker.pull_geo_param(0)
         with pytest.raises(tug.UsageError, match="changed rows are known of tables with 'accessor = merge'"):
             worker.pull_geo_param(2)
         rows = worker.client.find(_changes.NAME)
-        for head in ([-1.0, 0], [0.5, 0], [65536.0, 0], [2.0, 1.0], [np.float32(3e38), 0]):  # what no worker says
+        for head in ([-1.0, 0], [0.5, 0], [65536.0, 0], [2.0, 1.0], [np.float32(3e38), 0]):  # damaged heads
             row = np.zeros((1, _changes.ROW), np.float32)
             row[0, [0, 4]] = head
             rows.assign([0], row)
@@ -233,7 +234,7 @@ def test_changes_beyond_the_ring(monkeypatch):
 
 def test_sync_waits_for_all_and_for_nobody_who_has_stopped():
     def work(worker, me):
-        for again in range(2):  # batches go on where they were
+        for again in range(2):  # the second communicator continues the count of batches
             one = Communicator("SYNC")
             one.init_with_ctx({"emb@GRAD": 0, "fc": fluid.core.CommContext("fc", table_id=1)}, {1: ["w"]}, worker, {})
             one.start()
@@ -241,7 +242,7 @@ def test_sync_waits_for_all_and_for_nobody_who_has_stopped():
                 one.send("emb@GRAD", [me, 2], np.full((2, 2), 2))
                 one.send("fc", {"w": np.ones((2, 3))})
                 if batch < 3:
-                    seen = one.pull(0, [2])[0, 0]  # waits for the other's part
+                    seen = one.pull(0, [2])[0, 0]  # waits for the other worker's part
                     assert seen == -(8 if again else 0) - 2 * (batch + 1)
             one.stop()
             rows = worker.pull_sparse(0, [0, 1, 2])[:, 0] / (again + 1)
@@ -255,7 +256,8 @@ def test_sync_waits_for_all_and_for_nobody_who_has_stopped():
 
 
 def test_sync_of_threads():
-    """A batch is of all threads of all workers, which end with different numbers of batches."""
+    """In mode SYNC all threads of all workers compute a batch together, even if workers have different numbers of
+    batches."""
     def work(worker, me):
         one = Communicator("SYNC", envs={"communicator_max_merge_var_num": 2})
         one.init_with_ctx([0, 1], {}, worker)
@@ -284,7 +286,7 @@ def test_sync_of_threads():
 
 
 def test_threads_of_a_batch():
-    """HALF_ASYNC: rows are as they were until all threads have sent their part."""
+    """In mode HALF_ASYNC rows do not change until all threads have sent their part."""
     failed = []
     with FleetWrapper(wait_seconds=PATIENCE) as worker:
         worker.init_worker(PLAIN)
@@ -308,7 +310,7 @@ def test_threads_of_a_batch():
         for t in threads:
             t.join(PATIENCE)
         assert not failed
-        one.send(0, [9], [[1, 1]])  # no thread is left to wait for
+        one.send(0, [9], [[1, 1]])  # one thread is left, so its push is sent at once
         assert worker.pull_sparse(0, [5, 6, 7, 8, 9])[:, 0].tolist() == [-10, -2, -4, -4, -1]
         one.stop()
 
@@ -326,7 +328,7 @@ def test_threads_that_wait_when_it_stops():
         one.stop()
         waiting.join(PATIENCE)
         assert not waiting.is_alive() and worker.pull_sparse(0, [1])[0, 0] == -1
-        one.start()  # again
+        one.start() # starts it again
         one.barrier_trigger_decrement()
         one.barrier_trigger_decrement()
         one.send(0, [1], [[1, 1]])
@@ -345,12 +347,12 @@ def test_an_end_of_a_batch_that_does_not_come():
         with pytest.raises(tug.UsageError, match="each of the 2 threads calls barrier"):
             for _ in range(1000):
                 one.send(0, [1], [[1, 1]])
-        worker.stop_worker()  # stops it: what was sent is pushed
+        worker.stop_worker()  # stops the communicator, which pushes what was sent
         assert not one.is_running()
 
 
 def test_five_arguments(monkeypatch):
-    """Paddle's init_with_ctx: the process's worker joins the run of a text."""
+    """With Paddle's five arguments of init_with_ctx, the process joins the run that the text describes as a worker."""
     text = """server_param { downpour_server_param { downpour_table_param { table_id: 0
       table_class: "MemorySparseGeoTable" accessor { embedx_dim: 2 } common { name: "sum" } } } }"""
     send_ctx = {"emb": fluid.CommContext("emb", [], [], [], [], 0, True, True, True, 0, False)}
@@ -366,7 +368,7 @@ def test_five_arguments(monkeypatch):
     assert worker.pull_sparse(0, [0, 1, 2]).tolist() == [[0, 1], [3, 4], [4, 5]] == one.pull("emb", [0, 1, 2]).tolist()
     assert one.is_running() and send_ctx["emb"].var_name() == "emb"
     two = Communicator(envs={"communicator_is_sgd_optimizer": 0, "communicator_send_queue_size": 8})
-    two.init_with_ctx([0], {}, text, [])  # the worker that there is
+    two.init_with_ctx([0], {}, text, [])  # uses the worker that is in the run already
     three = fluid.core.DistCommunicator("ASYNC", text, [], send_ctx, {}, scope, {})
     three.start()
     three.send("emb", [9], [[4, 4]])
@@ -380,7 +382,7 @@ def test_five_arguments(monkeypatch):
 
 
 def test_tables_of_a_client():
-    """Tables of fleet.client, or of any client: a program makes them by client.table()."""
+    """A communicator sends to tables that the program has made with client.table(), of fleet.client or any client."""
     alone = fluid.Fleet()
     alone.init(fluid.UserDefinedRoleMaker())
     alone.init_worker()
@@ -408,7 +410,7 @@ def test_tables_of_a_client():
                     (geo.get_client_info, "a FleetWrapper's")):
                 with pytest.raises(tug.UsageError, match=sentence):
                     make()
-        other.close()  # the communicators stop first
+        other.close()  # stops the communicators first
         assert not geo.is_running() and not half.is_running()
     alone.clear_model()
     assert alone.client.find("sums").stat().rows == 0 and alone.client.find(_changes.NAME).stat().rows > 0

@@ -1,4 +1,4 @@
-"""Files of csv as others write them: decimal commas, and bytes that are not UTF-8.
+"""csv files of other programs: decimal commas, and bytes that are not UTF-8.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -23,7 +23,8 @@ def written(path, decimal=",", encoding="utf-8"):
 
 
 def test_decimal_commas(tmp_path, capfd):
-    """--decimal , reads the numbers that a point reads; without it they are never silently words."""
+    """decimal="," reads the same numbers as a decimal point; without it, decimal commas are never silently taken as
+    words."""
     comma, point = written(tmp_path / "c"), written(tmp_path / "p", ".")
     for how in ("preis", "preis:log", "preis:bins:8"):
         with tug.train(comma, numeric=[how, "menge"], decimal=",", **FIXED) as a, \
@@ -36,7 +37,7 @@ def test_decimal_commas(tmp_path, capfd):
             with pytest.raises(tug.DataError, match=":2: .* of column .preis. has a decimal point, and numbers have"):
                 again.predict(point)
             assert np.array_equal(again.predict(point, decimal="."), wanted)
-            assert np.array_equal(again.predict(comma), wanted)  # one call's decimal is not the next one's
+            assert np.array_equal(again.predict(comma), wanted)  # the option of one call does not affect the next call
     with pytest.raises(tug.DataError, match="of column 'preis' has a decimal comma: give decimal ,"):
         tug.train(comma, numeric="preis", **FIXED)
     for wrong in ("", ";", ",."):
@@ -68,7 +69,8 @@ def test_labels_and_frames_with_decimal_commas(tmp_path):
 
 
 def test_bytes_that_are_not_utf8(tmp_path, capfd):
-    """Words are their bytes; they are shown escaped, everywhere alike, and the file is warned of once."""
+    """Words that are not UTF-8 are compared by their bytes and shown escaped in all places; one warning names the
+    file."""
     latin, utf = written(tmp_path / "l", ".", "latin-1"), written(tmp_path / "u", ".")
     with tug.train(utf, numeric="preis,menge", **FIXED):
         assert "UTF-8" not in capfd.readouterr().err

@@ -1,4 +1,4 @@
-"""The package removes and replaces its own files only, and links instead of their targets.
+"""The package removes and replaces only its own files, and it removes links, not their targets.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -14,7 +14,7 @@ from tug.fleet.io import save_over
 
 
 class Saves:
-    """A model, as far as save_over needs one."""
+    """Stands for a model: has only the method that save_over needs."""
 
     def save(self, directory):
         os.makedirs(os.path.join(directory, "save-000001"))
@@ -49,7 +49,7 @@ def test_saves_that_were_linked_in_stay(tmp_path):
     (tmp_path / "model" / "save-000002" / "sparse-0.rows").symlink_to("../../other/manifest.json")
     save_over(Saves(), tmp_path / "model")
     assert sorted(os.listdir(tmp_path / "model")) == ["save-000003", "save-000004"]
-    assert os.listdir(tmp_path / "model" / "save-000003") == ["notes.txt"]  # somebody else's
+    assert os.listdir(tmp_path / "model" / "save-000003") == ["notes.txt"]  # a file that is not part of a save
     assert (tmp_path / "other" / "manifest.json").read_text() == "mine"
 
 
@@ -107,8 +107,8 @@ def kinds_in(directory):
 
 
 def test_directories_of_killed_processes(tmp_path):
-    """kill -9 leaves all of them; the next process of the user removes them, but not those of one that lives, nor what
-    only looks like them."""
+    """kill -9 leaves a process's temporary directories. The user's next process removes them, but not the directories
+    of a running process, nor other directories with similar names."""
     write(tmp_path / "far" / "mine")
     env = {**os.environ, "TMPDIR": str(tmp_path)}
     dead, alive = (subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path / "far")], env=env, text=True,
@@ -138,7 +138,8 @@ def test_directories_of_killed_processes(tmp_path):
 
 
 def test_copies_of_processes_that_were_killed(tmp_path, monkeypatch):
-    """A worker of a Pool is ended by a signal, and leaves the copy of the model that it was sent."""
+    """A worker of a Pool is ended by a signal, and leaves its temporary copy of a model, which a later process
+    removes."""
     program = ("import multiprocessing as mp, numpy as np, os, tug\n"
                "X = np.eye(20)[np.random.default_rng(0).integers(0, 20, 200)]\n"
                "m = tug.train(X, X[:, 0], model='lr', epochs=1, threads=1, progress=False)\n"

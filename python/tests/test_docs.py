@@ -1,4 +1,4 @@
-"""Programs of the documentation run as they stand; tests/page_test.py runs its commands, and the examples.
+"""Runs the Python programs of the documentation unchanged; tests/page_test.py runs its commands and the examples.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -20,7 +20,7 @@ def programs():
             text = file.read()
         for match in re.finditer(r"((?:^    tug .*\n)*)\n*^```python\n(.*?)^```", text, flags=re.M | re.S):
             line = text[:match.start(2)].count(chr(10)) + 1
-            if not re.match(r"# [a-z_]+\.py\n", match.group(2)):  # files are run by tests/page_test.py
+            if not re.match(r"# [a-z_]+\.py\n", match.group(2)):  # tests/page_test.py runs the blocks that are files
                 yield pytest.param(match.group(1).split("\n"), match.group(2), id=f"{page}:{line}")
 
 
@@ -31,7 +31,8 @@ def test_program(commands, program, tmp_path):
     if "tug.torch" in program:
         pytest.importorskip("torch", reason="PyTorch is not there: python3-torch")
     env = {k: v for k, v in os.environ.items() if not k.startswith(("DMLC_", "TUG_SCHEDULER", "TRAINING_ROLE"))}
-    for command in commands if "tug.Scorer" in program else []:  # those that stand before it make what it reads
+    # The commands before such a program make the files that it reads.
+    for command in commands if "tug.Scorer" in program else []:
         words = [os.environ.get("TUG_BINARY", "tug"), *command.split()[1:]]
         assert not command or subprocess.run(words, cwd=tmp_path, env=env, timeout=90).returncode == 0
     run = subprocess.run([sys.executable, "-W", "error", "-c", program], cwd=tmp_path, env=env, capture_output=True,

@@ -1,4 +1,4 @@
-"""fleet's roles and life: from the environment, by hand, in one process, in real processes.
+"""The roles and the life cycle of fleet: from the environment, by hand, in one process, and in real processes.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -33,7 +33,7 @@ def without_roles():
 
 
 def free_ports(n):
-    """Finds ports below those that the system gives to outgoing connections."""
+    """Returns n free ports below the range that the system uses for outgoing connections."""
     held = {}
     while len(held) < n:
         port = random.randrange(10000, 32000)
@@ -45,7 +45,8 @@ def free_ports(n):
 
 
 def by_hand(words, servers, workers, env=(), cwd=None):
-    """One process a role, with Paddle's variables and nothing else; what the workers say."""
+    """Starts a process for each server and worker with only Paddle's variables, and returns the output of the
+    workers."""
     ends = ",".join(f"127.0.0.1:{p}" for p in free_ports(servers))
     base = {**without_roles(), "PADDLE_PSERVERS_IP_PORT_LIST": ends, "PADDLE_TRAINERS_NUM": str(workers),
             "TUG_WAIT_SECONDS": "60", **dict(env)}
@@ -226,7 +227,7 @@ def test_by_hand(script):
 
 
 def test_tug_launch(script):
-    """The command starts the script in all roles, the scheduler's, too."""
+    """`tug launch` starts the script in all roles, including the scheduler."""
     tug_command = os.path.join(os.path.dirname(tug._library.PATH), "..", "..", "tug")
     run = subprocess.run([tug_command, "launch", "--servers", "2", "--workers", "2", "--", *script],
                          env=without_roles(), capture_output=True, text=True, timeout=PATIENCE)
@@ -235,7 +236,7 @@ def test_tug_launch(script):
 
 
 def test_user_defined_processes(tmp_path):
-    """Roles without an environment."""
+    """UserDefinedRoleMaker needs no variables of the environment."""
     port = free_ports(1)[0]
     file = tmp_path / "run.py"
     file.write_text(textwrap.dedent(f"""

@@ -1,4 +1,4 @@
-"""fleet's data: lines of slots, datasets in memory and in queues, generators, shuffles.
+"""The data of fleet: lines of slots, both kinds of datasets, generators and shuffles.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -30,7 +30,7 @@ def test_lines_that_are_wrong(program, tmp_path, line):
 
 @pytest.mark.parametrize("shuffled", [False, True])
 def test_lines_in_memory_that_are_wrong(program, tmp_path, shuffled):
-    """A pass reads files of the dataset's own; messages name the user's."""
+    """A pass reads files that the dataset has made, but error messages name the user's file and line."""
     use = slots()
     for name in ("first", "data"):
         (tmp_path / name).write_text("1 3 1 4 2 1 2 1 0\n")
@@ -59,7 +59,7 @@ def test_lines_that_others_have_dealt(said):
 
 
 def test_origins(tmp_path):
-    """The list beside a file is used if it covers all lines of the file."""
+    """An origins file is used only if it covers all lines of its file."""
     path, said = str(tmp_path / "made"), tmp_path / ".made.origins"
     (tmp_path / "made").write_text("a\nb\nc")
     for text, want in (("F /x\nF y z\n1 7 1\n2 1 0\n", ["y z:7", "/x:1", "/x:2"]),
@@ -73,7 +73,8 @@ def test_origins(tmp_path):
 
 
 def test_datasets(program, tmp_path):
-    """Both kinds read the same; gzip, pipes; sizes."""
+    """Both kinds of datasets read the same examples, from gzip files and through pipe commands, and report their
+    sizes."""
     text = "".join(lines_of(300))
     (tmp_path / "plain").write_text(text)
     subprocess.run(["gzip", "-k", tmp_path / "plain"], check=True)
@@ -88,7 +89,7 @@ def test_datasets(program, tmp_path):
     memory.wait_preload_done()
     assert memory.get_memory_data_size() == 600 and memory.get_shuffle_data_size() == 0
     assert loss_of(exe, memory) == loss_of(exe, queue)
-    (tmp_path / "other").write_text(re.sub(r"(?m)^1 ", "1 1", text))  # ids of slot a get a 1 in front
+    (tmp_path / "other").write_text(re.sub(r"(?m)^1 ", "1 1", text))  # prefixes the ids of slot a with a 1
     memory.set_pipe_command("sed 's/^1 /1 1/'")
     memory.load_into_memory()
     queue.set_pipe_command("sed 's/^1 /1 1/'")
@@ -96,7 +97,7 @@ def test_datasets(program, tmp_path):
     assert loss_of(exe, memory) == loss_of(exe, queue) == piped
     memory.global_shuffle()
     assert memory.get_shuffle_data_size() == 600 and loss_of(exe, memory) == piped
-    exe.train_from_dataset(dataset=queue)  # another pipe command than that of the first pass
+    exe.train_from_dataset(dataset=queue)  # the pipe command differs from that of the first pass
     memory.release_memory()
     with pytest.raises(tug.UsageError, match="load_into_memory comes first"):
         memory.local_shuffle()
@@ -115,7 +116,7 @@ def test_datasets(program, tmp_path):
 
 
 def test_slots_shuffle(program, tmp_path):
-    """A model owes its AUC to a and x, and nothing to b's neighbour that says nothing."""
+    """Shuffling slots a and x lowers the AUC of a model much, shuffling slot b hardly at all."""
     (tmp_path / "data").write_text("".join(lines_of(2000)))
     use = slots()
     fluid.optimizer.Adagrad(0.2).minimize(fluid.net(use, {"model": "lr"})[0])
@@ -136,7 +137,7 @@ def test_slots_shuffle(program, tmp_path):
     whole = auc()
     data.slots_shuffle(["a"])
     without_a = auc()
-    data.slots_shuffle(["b"])  # of the examples as they were
+    data.slots_shuffle(["b"])  # starts from the unshuffled examples
     without_b = auc()
     data.slots_shuffle(["a", "x"])
     assert whole - without_a > 0.1 > whole - without_b and auc() < without_a
@@ -184,7 +185,8 @@ def test_generators_of_words_and_from_memory(capsys):
 
 
 def test_global_shuffle(tmp_path):
-    """Examples of all workers are dealt over them, and none is lost or there twice; also where a worker has none."""
+    """global_shuffle spreads all examples over all workers without losing or repeating one, even if a worker has
+    none."""
     (tmp_path / "0").write_text("".join(f"1 {i} 2 {i} 0.5 1 {i % 2}\n" for i in range(5000)))
     (tmp_path / "1").write_text("")
     (tmp_path / "2").write_text("".join(f"1 {i} 2 {i} 0.5 1 {i % 2}\n" for i in range(5000, 7000)))

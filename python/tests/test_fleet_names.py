@@ -1,5 +1,5 @@
-"""Paddle's names: import paths, settings that say what is so anyway, batches that a program feeds; and the table of
-what is refused, which every class and module answers by.
+"""Paddle's names: import paths, settings that describe what tug does anyway, batches that a program feeds, and the
+table of refused names, from which every class and module takes its errors.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -21,7 +21,7 @@ from tug.fleet.wrapper import _host
 
 
 class Setting(_names.Named):
-    """The names of arguments that dataset.init and similar calls take."""
+    """The names of the arguments of dataset.init and similar calls."""
 
     holders = ("a dataset's setting",)
 
@@ -135,7 +135,7 @@ def test_settings_that_are_so_anyway():
 
 
 def test_setters_of_datasets():
-    """Each of Paddle's, with an underscore as 2.x has it and without."""
+    """Datasets have each of Paddle's setters, with an underscore as in 2.x and without."""
     data = fluid.InMemoryDataset()
     for name, off, on, sentence in (
             ("parse_ins_id", False, True, "lines have no id"), ("parse_content", False, True, "lines have slots only"),
@@ -175,7 +175,7 @@ def test_fields_of_a_strategy_at_their_defaults():
         with pytest.raises(tug.UsageError, match=f"^strategy.{name}: "):
             setattr(strategy, name, asked)
     strategy.amp_configs = {"init_loss_scaling": 32768.0, "custom_white_list": []}
-    strategy.a_sync_configs = {"k_steps": -1}  # Paddle's own
+    strategy.a_sync_configs = {"k_steps": -1}  # Paddle's default
     assert strategy.mode == "async" and not strategy.amp and strategy.hybrid_configs["mp_degree"] == 1
     with pytest.raises(tug.UsageError, match="strategy.amp_configs: tug computes with 32-bit floats"):
         strategy.amp_configs = {"init_loss_scaling": 1.0}
@@ -281,7 +281,8 @@ def _examples(n, seed):
 
 
 def test_batches_that_a_program_feeds(tmp_path):
-    """A program learns from them as from a file of the same lines; another measures, and its AUC is of all batches."""
+    """A program with an optimizer trains on fed batches as on a file with the same lines. A program without one
+    evaluates them, and its AUC covers all batches."""
     exe, rows = fluid.Executor(fluid.CPUPlace()), list(_examples(200, 1))
     file, said = tmp_path / "lines", []
     file.write_text("".join(f"{len(ids)} {' '.join(map(str, ids))} 2 {float(x[0])!r} {float(x[1])!r} 1 {y[0]}\n"

@@ -1,5 +1,5 @@
-"""What fleet has beside the life of a run: shrinks, dense parameters as files, DataFeeder, and what is refused; alone
-and in real processes.
+"""Functions of fleet besides the life cycle of a run: shrinking, saving, DataFeeder, and calls that are refused, in one
+process and in real processes.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -39,7 +39,7 @@ def shrinks(fleet, root):
     users = fleet.client.table("users", number=7, accessor="ctr", dim=2, embedx_threshold=0)
     keys = np.arange(30, dtype=np.uint64)[fleet.worker_index()::fleet.worker_num()]
     rows = np.zeros((len(keys), users.push_width), np.float32)
-    rows[:, 3] = 1  # shows
+    rows[:, 3] = 1 # the column of shows
     users.push(keys, rows)
     fleet.barrier_worker()
     assert users.stat().rows == 30
@@ -62,7 +62,7 @@ def shrinks(fleet, root):
 
 
 def calls_that_differ(fleet):
-    """Each of them has its error at all workers, and the next call is as if it had not been."""
+    """If workers make different calls, all of them get the same error, and the next call works."""
     first = fleet.is_first_worker()
     with pytest.raises(tug.UsageError, match=r"different calls, all_reduce\(max\) and all_reduce\(sum\)"):
         fleet.util.all_reduce(1, "sum" if first else "max")
@@ -112,7 +112,8 @@ def test_processes(tmp_path):
     (">= 0", "{me}", "fleet.stop_worker()", "Warning: worker 1 asked for a save of table 7 by mode 0 into 'ROOT/1', "),
     (">= 0", "x", "fleet.stop_worker()", None)])
 def test_saves_that_the_first_worker_does_not_make(tmp_path, who, where, ends, sentence):
-    """The first one saves. What only another one asks for, or into another place, is told of; all may ask."""
+    """Only worker 0 saves. A save that only another worker asks for is an error, one into another place a warning; all
+    workers may ask for the same save."""
     script = tmp_path / "run.py"
     script.write_text(textwrap.dedent(f"""
         import os
@@ -147,8 +148,8 @@ def test_saves_that_the_first_worker_does_not_make(tmp_path, who, where, ends, s
     ("film", "nets differ: worker 0's has the slots ['click (ids)', 'movie (ids)', 'user (ids)'], worker 1's ['click"),
     ("movie", "datasets differ: worker 0's has the slots user:ids, movie:ids, click:label, worker 1's movie:ids")])
 def test_workers_whose_slots_differ(tmp_path, other, sentence):
-    """By other names they train other rows than those that the save is read by; in another order a layer takes one
-    slot for the other. An error of all, before the first example."""
+    """Workers whose slots have other names would train other rows, and those with another order of slots would mix up
+    the layers' inputs. Both are an error on all workers, before the first example."""
     (tmp_path / "data").write_text("1 3 1 4 1 1\n")
     script = tmp_path / "run.py"
     script.write_text(textwrap.dedent(f"""
@@ -178,7 +179,7 @@ def test_workers_whose_slots_differ(tmp_path, other, sentence):
 
 @pytest.mark.parametrize("loads", [False, True])
 def test_startup_again(tmp_path, loads):
-    """Alone the startup program begins again, as for the next of several folds: nothing learnt or loaded is left."""
+    """Without a fleet, a second run of the startup program discards the trained or loaded model."""
     (tmp_path / "data").write_text("".join(f"1 {i % 7} 1 {int(i % 7 < 3)}\n" for i in range(500)))
     with fluid.program_guard(fluid.Program()):
         use = [fluid.data("a", [1], "int64", lod_level=1), fluid.data("label", [1], "int64")]
@@ -207,7 +208,8 @@ def test_startup_again(tmp_path, loads):
 
 
 def test_startup_again_in_a_fleet(tmp_path):
-    """Rows are on the servers then, and the workers' second call is an error where it left them as they were."""
+    """In a fleet a second run of the startup program after training is an error, because the rows on the servers would
+    keep their values."""
     (tmp_path / "data").write_text("1 3 1 1\n1 4 1 0\n")
     with fluid.program_guard(fluid.Program()):
         use = [fluid.data("a", [1], "int64", lod_level=1), fluid.data("label", [1], "int64")]
@@ -234,8 +236,7 @@ def test_startup_again_in_a_fleet(tmp_path):
     ({"model": "lr"}, "model 'mlp', here it is 'lr'"),
     ({"model": "mlp", "dim": 4, "hidden": "8", "seed": 7}, None)])
 def test_saves_of_another_net(saved_mlp, params, sentence):
-    """A program that is built apart, to infer, says which net it has, and the save has to be of that one. The save
-    gives the settings that the program leaves out."""
+    """A program for inference accepts only a save of its own net; settings that it leaves out come from the save."""
     data, save = saved_mlp
     with fluid.program_guard(fluid.Program(), fluid.Program()):
         use, exe = clicks(params)
@@ -304,7 +305,7 @@ def test_data_feeder():
 
 @pytest.fixture
 def second():
-    """A worker that is not the first one, in no run."""
+    """A fleet with the role of worker 1, which has not joined a run."""
     fleet = Fleet()
     fleet.init(UserDefinedRoleMaker(1, Role.WORKER, 2, ["127.0.0.1:1"]))
     return fleet
@@ -312,7 +313,7 @@ def second():
 
 @pytest.mark.parametrize("said", ["/etc", "../x", "tug-fleet-a/../../x", "tug-fleet-", "x", None, 7, ["a"], ""])
 def test_home_is_a_name(second, said):
-    """What says where the model is comes from another process: of it a name is taken, and never a path."""
+    """Worker 0's directory is told by another process, so only a plain name is accepted, never a path."""
     with pytest.raises(tug.DataError, match="not the name of such a directory"):
         second._told_home(said)
 
@@ -334,7 +335,7 @@ def test_home_is_this_users(second, tmp_path, monkeypatch):
 
 
 def test_first_worker_keeps_to_its_home(monkeypatch):
-    """Whatever a row says, the first worker writes where it has made a directory."""
+    """Worker 0 writes into the directory that it has made itself, whatever other processes say."""
     monkeypatch.setattr("tug.fleet._exchange.Exchange.gather", lambda self, value, call="": ["/nosuch/place"])
     fleet = Fleet()
     fleet.init(UserDefinedRoleMaker(0, Role.WORKER, 1))
@@ -346,7 +347,7 @@ def test_first_worker_keeps_to_its_home(monkeypatch):
 
 
 def test_exchanged_values():
-    """What another process said is believed as far as it is a value."""
+    """Values of another process that are damaged or of a dangerous type are refused."""
     deep = b"[" * 100000
     for said in (b"{", b"\xff", deep, b'{"array": [1], "dtype": "O"}', b'{"array": [1], "dtype": "nosuch"}',
                  b'{"array": [[1], [1, 2]], "dtype": "<f8"}', b'{"array": ["a"], "dtype": "<i8"}',
@@ -358,11 +359,11 @@ def test_exchanged_values():
 
 
 def test_names_and_files_of_others():
-    """Another worker's files are absolute paths of this machine, and texts are written so that no terminal obeys."""
+    """Another worker's files must be absolute paths, and its texts are shown without control characters."""
     for said in (7, None, "ab", [7], [["a"]], {"a": 1}, ["\ud800"]):
         with pytest.raises(tug.DataError, match="the answer of worker 3 is not a list of names"):
             texts_of(said, "worker 3")
-    assert texts_of(["a\udcff", ""], "") == ["a\udcff", ""]  # a name on disk need not be text
+    assert texts_of(["a\udcff", ""], "") == ["a\udcff", ""]  # a file's name on disk need not be UTF-8
     for one in ("http://127.0.0.1/x", "../x", "x", "", "-", "/a\0b", "~/x"):
         with pytest.raises(tug.DataError, match="worker 3 names a file without an absolute path"):
             paths_of(["/a", one], "worker 3")
@@ -372,7 +373,7 @@ def test_names_and_files_of_others():
 
 @pytest.mark.parametrize("said", [7, None, [], ["a"], [7, 7], ["\x1b[31mred", None], {"0": 1}])
 def test_first_worker_says_anything(second, said):
-    """What worker 0 says of its work is an error in one line, whatever it is."""
+    """Any damaged answer of worker 0 becomes an error of one line."""
     second._client = SimpleNamespace(barrier=lambda: None)
     second._exchange = SimpleNamespace(gather=lambda value: [said, value])
     try:
@@ -409,7 +410,7 @@ def test_whole_sums_do_not_wrap():
 @pytest.mark.parametrize("size, text", [(1e9, b"[]"), (-1, b"[]"), (2.5, b"[]"), (2, b"[]"),
                                         (13, b'["relative",1]'), (12, b'["/a","../x"]'), (6, b'["/a"]')])
 def test_gate(client, size, text):
-    """What the run begins with is read within bounds, and has to be a path and tables of a net."""
+    """The note at the gate is refused if it is too long, or is not a path and tables of a net."""
     table = client.table("fleet_gate", number=3, accessor="plain", dim=1024, rule="sum")
     rows = np.zeros((2, 1024), np.float32)
     rows[0, :2] = 1, size
@@ -422,7 +423,7 @@ def test_gate(client, size, text):
 
 @pytest.mark.parametrize("size, text", [(1e9, b"[]"), (0, b""), (2, b"{["), (3, b"[1]"), (2, b"{}")])
 def test_notes_of_others(client, size, text):
-    """What a worker has left is read within bounds, and has to be texts."""
+    """A note that a worker has left is refused if it is too long, or is not a list of texts."""
     table = client.table("fleet_gate", number=3, accessor="plain", dim=1024, rule="sum")
     rows = np.zeros((2, 1024), np.float32)
     rows[0, :2] = 1, size
@@ -433,7 +434,7 @@ def test_notes_of_others(client, size, text):
 
 
 def test_dealt_rows_are_counted(client):
-    """global_shuffle pulls as many rows as there are, whatever workers say."""
+    """global_shuffle refuses counts of other workers that differ from the number of rows on the servers."""
     said = SimpleNamespace(client=client, worker_index=lambda: 0, worker_num=lambda: 2, barrier_worker=lambda: None,
                            util=SimpleNamespace(all_gather=lambda sizes: [sizes, [1 << 60, 1]]))
     with pytest.raises(tug.DataError, match="workers say that they have dealt"):
@@ -441,7 +442,7 @@ def test_dealt_rows_are_counted(client):
 
 
 class Saves:
-    """A model that saves a file."""
+    """Stands for a model: its save consists of one file."""
 
     def __init__(self, text):
         self.text = text
@@ -473,8 +474,8 @@ def test_save_over_keeps_the_older_one(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("killed", range(6))
 def test_save_over_that_is_killed(tmp_path, killed):
-    """Before or after each change to the directory: it has the older save or the new one all the time, and the next
-    save removes what the dead process has left."""
+    """A process is killed before or after each change to the directory. The older save or the new one is always there,
+    and the next save removes what the dead process has left."""
     save_over(Saves("old"), tmp_path / "model")
     pid = os.fork()
     if pid == 0:

@@ -1,4 +1,4 @@
-"""fleet's passes: programs, training in one process and on clusters, saves that another program measures.
+"""Passes of fleet: programs, training in one process and on clusters, and saves that another program evaluates.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -49,7 +49,7 @@ def test_alone(program, tmp_path, model, capsys):
     assert fluid.metrics.auc(*states) == pytest.approx(first, abs=1e-9)
     assert sum(np.asarray(fluid.global_scope().find_var(s.name)).sum() for s in states) == 1000
     fluid.io.save_persistables(exe, tmp_path / "model")
-    with tug.load(tmp_path / "model") as saved:  # what tug eval measures
+    with tug.load(tmp_path / "model") as saved:  # loads it as tug eval does
         assert saved.evaluate(tmp_path / "test")["auc"] == pytest.approx(first, abs=2e-3)
     exe.train_from_dataset(dataset=train)
     exe.infer_from_dataset(dataset=test)
@@ -58,7 +58,7 @@ def test_alone(program, tmp_path, model, capsys):
     zero()
     exe.infer_from_dataset(dataset=test, thread=2)
     assert value("auc") == first and value("loss") == pytest.approx(first_loss, abs=1e-9)
-    fluid.io.save_persistables(exe, tmp_path / "model")  # in place of the other
+    fluid.io.save_persistables(exe, tmp_path / "model")  # replaces the first save
     assert len(list((tmp_path / "model").iterdir())) == 1
 
 
@@ -111,8 +111,8 @@ def test_programs_that_are_wrong(program):
     ("AdamOptimizer", {"epsilon": 1}, 0.1 / (1 + 1000 ** 0.5 * 2)),
     ("Ftrl", {}, 0.1), ("Ftrl", {"l2": 2.5}, 0.075), ("Ftrl", {"l1": 0.5}, 0.05)])
 def test_optimizers(program, tmp_path, name, numbers, step):
-    """The first step of Paddle's formulas at a rate of 0.1, for the gradient -1/2 of a weight and of a bias, which has
-    no l1 and no l2."""
+    """The first step of each optimizer follows Paddle's formulas at a rate of 0.1, for a gradient of -1/2 of a weight
+    and of a bias; l1 and l2 do not apply to the bias."""
     (tmp_path / "one").write_text("1 3 1 1\n")
     use = [fluid.data("a", [1], "int64", 1), fluid.data("label", [1], "int64")]
     loss, _, _ = fluid.net(use, {"model": "lr"})
@@ -152,11 +152,12 @@ def inferred(source, test, model):
 
 @pytest.mark.parametrize("sync", [False, True])
 def test_by_hand(source, tmp_path, sync):
-    """Two servers, two workers whose files differ in size; and a second run that begins with what the first saved."""
+    """Two servers and two workers, whose files differ in size, train; a second run begins with the save of the
+    first."""
     files = [ratings(tmp_path / f"part-{i}", 1500 + 700 * i, i) for i in range(2)]
     test, model = ratings(tmp_path / "test", 1000, 9), tmp_path / "model"
     words = example(source, "fleet_ctr.py", "--train", *files, "--test", test, "--model", model, "--epochs", 3)
-    if sync:  # and the startup program before init_worker
+    if sync:  # also runs the startup program before init_worker
         with open(words[1]) as file:
             text = file.read()
         words[1] = str(tmp_path / "startup_first.py")
@@ -176,20 +177,21 @@ def test_by_hand(source, tmp_path, sync):
 
 
 def test_tables_that_cannot_be_loaded(source, tmp_path):
-    """Server 0 says why, and the others do not wait in vain."""
+    """Server 0 reports why the tables cannot be loaded, and the other processes end with an error instead of
+    waiting."""
     part = ratings(tmp_path / "part", 100, 0)
     words = example(source, "fleet_ctr.py", "--train", part, "--test", part, "--model", tmp_path / "m", "--begin",
                     tmp_path)
     with pytest.raises(AssertionError) as failed:
         by_hand(words, 2, 1)
     said = failed.value.args[0]
-    assert re.search(r"^tug\S*Error: .*no save", said, re.M), said  # server 0
-    assert re.search(r"^tug\S*: .*init_server: .*no save", said, re.M), said  # the others
+    assert re.search(r"^tug\S*Error: .*no save", said, re.M), said  # the error of server 0
+    assert re.search(r"^tug\S*: .*init_server: .*no save", said, re.M), said  # the error of the other processes
 
 
 @pytest.mark.skipif(not os.path.isdir(DATA), reason="no data set in TUG_SHARED (a folder 'shared' beside the checkout)")
 def test_movielens(source, tmp_path):
-    """The example on MovieLens-1M, started by tug launch."""
+    """The example with MovieLens-1M works under tug launch."""
     for name in ("train", "test"):
         with open(tmp_path / f"{name}.tsv", "wb") as file:
             subprocess.run(["zstd", "-dc", os.path.join(DATA, f"{name}.tsv.zst")], stdout=file, check=True)
@@ -201,13 +203,13 @@ def test_movielens(source, tmp_path):
                          env={**without_roles(), "TUG_SAVE_ROOT": str(tmp_path)}, capture_output=True, text=True,
                          timeout=PATIENCE)
     assert run.returncode == 0, run.stdout + run.stderr
-    assert float(auc_said(run.stdout)) > 0.793, run.stdout  # 0.797; with layers held back 0.790
+    assert float(auc_said(run.stdout)) > 0.793, run.stdout  # 0.797 is expected; without training the layers it is 0.790
     assert inferred(source, tmp_path / "test.tsv", tmp_path / "model") == auc_said(run.stdout)
 
 
 @pytest.mark.parametrize("startup_first", [True, False])
 def test_model_of_a_fleet(program, tmp_path, startup_first):
-    """One process; the startup program before init_worker and after it; saves and loads."""
+    """A fleet of one process trains, saves and loads; the startup program may run before or after init_worker."""
     (tmp_path / "data").write_text("".join(lines_of(500)))
     use = slots()
     fluid.fleet.init(fluid.UserDefinedRoleMaker())
@@ -256,7 +258,7 @@ def test_names_that_are_not_there():
 
 
 def test_names():
-    """What a script written for Paddle imports is there."""
+    """All names that a script for Paddle imports exist."""
     for name in textwrap.dedent("""
             role_maker Executor CPUPlace optimizer Program program_guard default_main_program default_startup_program
             unique_name global_scope io DatasetFactory InMemoryDataset QueueDataset MultiSlotDataGenerator fleet
@@ -301,11 +303,11 @@ def fleet_of_two(tmp_path, script):
 
 @pytest.mark.parametrize("stops", [True, False])
 def test_others_measure_when_the_first_worker_has_left(tmp_path, stops):
-    """Its saves are there until all have left, and nothing of them is there then; also without stop_worker."""
+    """Worker 0's saves exist until all workers have left, even without stop_worker, and are removed then."""
     said = fleet_of_two(tmp_path, f"""
         exe.train_from_dataset(dataset=data([f"part-{{me}}"]))
         if me == 1:
-            for _ in range(20):  # passes of its own, while the first one leaves
+            for _ in range(20):  # evaluates while worker 0 leaves
                 exe.infer_from_dataset(dataset=data(["part-0", "part-1"]))
                 time.sleep(0.05)
             print("batch", float(fluid.global_scope().find_var(batch_auc.name).get_tensor()))
@@ -316,7 +318,7 @@ def test_others_measure_when_the_first_worker_has_left(tmp_path, stops):
 
 
 def test_workers_without_files(tmp_path):
-    """They take part with nothing, in every call."""
+    """A worker without files can make every call."""
     said = fleet_of_two(tmp_path, """
         files = ["part-0"][me:]
         for kind in ("QueueDataset", "InMemoryDataset"):
@@ -344,7 +346,7 @@ def test_workers_without_files(tmp_path):
 
 
 def test_other_batches_and_pipes_in_a_fleet(tmp_path):
-    """The net goes on with what it has learnt."""
+    """The net keeps what it has learnt if the batch size or the pipe command changes."""
     said = fleet_of_two(tmp_path, """
         for batch, pipe in ((64, "cat"), (64, "cat"), (32, "cat"), (64, "head -n 300")):
             exe.train_from_dataset(dataset=data([f"part-{me}"], batch, pipe))
@@ -357,7 +359,8 @@ def test_other_batches_and_pipes_in_a_fleet(tmp_path):
 
 
 def test_other_batches_and_pipes_alone(program, tmp_path):
-    """The net goes on with what it has learnt; and a tensor is printed as its value."""
+    """The net keeps what it has learnt if the batch size or the pipe command changes; a tensor is printed as its
+    value."""
     (tmp_path / "data").write_text("".join(lines_of(300)))
     use, losses = slots(), []
     fluid.optimizer.SGD(0.1).minimize(fluid.net(use, {"model": "lr"})[0])

@@ -1,5 +1,5 @@
-"""Columns in memory: the same rows as text, in dictionaries, from pandas and through Arrow's C structs are the
-same model, bit for bit.
+"""Data frames: the same rows as a csv file, a dictionary, a pandas frame and Arrow data give the same model, bit for
+bit.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -25,7 +25,7 @@ def table():
     age = random.integers(18, 80, N)
     price = random.normal(size=N) * 100
     price[::5] = np.nan
-    price[1] = 1 + 2.0 ** -24  # between two floats, and its text is not
+    price[1] = 1 + 2.0 ** -24  # a double midway between two floats, whose text rounds differently
     premium = random.random(N) < 0.5
     tags = np.empty(N, object)
     tags[:] = [list(random.choice(["red", "green", "blue"], k)) for k in random.integers(0, 3, N)]
@@ -58,7 +58,7 @@ def write_csv(path, data):
 
 
 class Stream:
-    """A producer of Arrow's: a table as a stream of record batches, sliced and with offsets."""
+    """An Arrow producer: passes on a table as a stream of record batches, sliced and with offsets."""
 
     def __init__(self, data, cuts=(0, 700, 700, N), fails=False):
         self.columns = data
@@ -167,7 +167,7 @@ def test_columns_called_by_numbers():
 
 
 def test_ids_that_are_taken_as_numbers():
-    """Nobody means it, and the model is bad: said once, by the columns' names."""
+    """One warning names the columns with large numbers, which mostly are ids and make the model bad as numbers."""
     data = {"clicked": [0, 1] * 50, "zip": np.arange(10000, 10100), "age": np.arange(100) % 80, "n": np.full(100, 1e9)}
     kinds = [data]
     try:
@@ -218,7 +218,7 @@ def test_errors():
 
 
 def test_validated_by_the_other_kind(tmp_path):
-    """A file validates a frame as the frame that it is written of does, and the other way round."""
+    """A file gives the same validation as the frame it was written from, and vice versa."""
     data, held = table(), {k: v[:400] for k, v in table().items()}
     path, other = write_csv(tmp_path / "a.csv", data), write_csv(tmp_path / "b.csv", held)
     options = {"label": "clicked", "format": "csv", "numeric": "age,price", "lists": "tags", "drop": "user", **FIXED}
@@ -251,7 +251,8 @@ def test_labels_by_name():
 
 
 def test_a_run_that_begins_or_goes_on(tmp_path):
-    """resume="auto" needs no format, which rows in memory have: the same call begins, and goes on."""
+    """With resume="auto" the same call begins a training and continues it, also for data in memory, which has no
+    format."""
     data = table()
     matrix, labels = np.eye(40, 4, dtype=np.float32), np.arange(40) % 2
     for first, beside in ((data, "clicked"), (matrix, labels)):
@@ -265,7 +266,7 @@ def test_a_run_that_begins_or_goes_on(tmp_path):
 
 
 def test_tested_on_what_is_in_memory(tmp_path):
-    """test= takes what valid= takes, and finds what the option finds in a file."""
+    """test= accepts the same data as valid=, and data in memory gives the same metrics as a file."""
     frame = {name: column for name, column in table().items() if name in ("clicked", "age", "premium")}
     path = tmp_path / "t.csv"
     path.write_text("clicked,age,premium\n" + "".join(f"{c},{a},{p}\n" for c, a, p in zip(*frame.values())))
@@ -309,7 +310,7 @@ def test_explained_by_rows_and_a_column_without_a_name(tmp_path):
 
 
 def test_errors_about_columns_name_no_lines():
-    """A frame has no first line, and its rows are numbered from 0."""
+    """Errors about a frame name rows, counted from 0, and not lines."""
     frame = {"y": [0, 1] * 50, "x": [1.0, 2.0] * 50}
     for wrong, given, sentence in (
             (frame, {"label": "z"}, "^data: the header has no column 'z', which label names; it has 'y', 'x'"),

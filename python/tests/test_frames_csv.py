@@ -1,4 +1,5 @@
-"""A frame and the csv file that its own writer makes of it are the same data, for every type of column, both ways.
+"""A frame and the csv file that its library writes from it are the same data for tug, for every type of column: a model
+of either predicts the other.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -34,7 +35,7 @@ def chosen(values, which, dtype=object):
 
 
 def columns(pandas, which):
-    """By name, a pandas column of each type."""
+    """Returns a pandas column of each type, by name."""
     def of(values, dtype):
         return pandas.Series(chosen(values, which).tolist(), dtype=dtype)
 
@@ -99,7 +100,7 @@ def test_pandas_both_ways(tmp_path):
 
 
 def test_spellings(tmp_path):
-    """A model of a frame reads what other writers make of the same values."""
+    """A model trained on a frame reads other spellings of the same values."""
     pandas = pytest.importorskip("pandas", reason="pandas is not there: python3-pandas")
     which, noise = drawn()
     spellings = {
@@ -125,7 +126,7 @@ def test_spellings(tmp_path):
 
 
 class Arrow:
-    """A table as polars hands it over."""
+    """An Arrow table in the form in which polars exports it."""
 
     def __init__(self, columns, n):
         self.table = _frames._Column("", "+s", n, [None], columns)
@@ -142,7 +143,7 @@ class Arrow:
 
 
 def arrow_columns(which):
-    """By name, a column of Arrow and what polars' csv writer makes of it."""
+    """Returns Arrow columns by name, each with the text that polars' csv writer writes for it."""
     column = _frames._Column
     bits = _frames._bits(which % 2 == 1)
     seconds = np.array([0, 86399, 951782400, -1])[which]

@@ -1,5 +1,5 @@
-"""What programs hand over of pandas: a dictionary of its columns is its frame, lists of names are of any kind, and rows
-in another order are told.
+"""Data of pandas: a dictionary of a frame's columns equals the frame, names may be in lists of any type, and an index
+in another order is warned of.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -25,7 +25,7 @@ def drawn():
 
 
 def columns(which):
-    """By name, columns of types that only pandas has."""
+    """Returns columns of types that only pandas has, by name."""
     days = pandas.to_timedelta(which, "D")
     times = pandas.to_datetime("2020-01-01") + pandas.to_timedelta(which * 7, "H")
     return {
@@ -47,7 +47,7 @@ def columns(which):
 
 
 def test_dictionaries_of_columns(tmp_path):
-    """As `{name: column[part] for name, column in frame.items()}` makes them."""
+    """A dictionary such as `{name: column[part] for name, column in frame.items()}` equals the frame."""
     which, labels = drawn()
     for name, column in columns(which).items():
         frame = pandas.DataFrame({"c": column, "y": labels})
@@ -64,7 +64,8 @@ def test_dictionaries_of_columns(tmp_path):
 
 
 def test_rows_by_their_place():
-    """pandas would put Series together by their indexes, and rows are taken as they stand."""
+    """Rows are matched by position, while pandas would match Series by their indexes; a difference is an error or a
+    warning."""
     which, labels = drawn()
     frame = pandas.DataFrame({"a": which.astype(str), "b": (which * 7 % 5).astype(str)})
     mixed = frame.sample(frac=1, random_state=1)
@@ -120,7 +121,7 @@ def test_labels_beside():
 
 
 def test_large_numbers_of_a_model_that_learns_on(tmp_path):
-    """What a model has learnt says what its columns are: no warning takes its ids for numbers."""
+    """A model that continues its training knows its columns, so its ids are not warned of as large numbers."""
     which, labels = drawn()
     frame = pandas.DataFrame({"zip": which + 10000, "y": labels})
     with pytest.warns(UserWarning, match="the column 'zip' has large numbers, and is taken as numbers"):

@@ -1,5 +1,5 @@
-"""Weights beside data frames: an array, a series or a column's name give the bits of the csv file that has them, in all
-calls that take weights; what cannot be a weight is refused by its row.
+"""Weights of data frames: an array, a Series or a column's name give the same bits as a csv file with the weights, in
+all calls that take weights. An error about a wrong weight names its row.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -18,14 +18,14 @@ def table():
     data = {"y": random.integers(0, 2, N), "city": random.choice(["Oslo", "Bonn", "Rome"], N),
             "x": random.normal(size=N)}
     weight = random.random(N) * 3
-    weight[3] = 1 + 2.0 ** -24  # between two floats, and its text is not
+    weight[3] = 1 + 2.0 ** -24  # a double midway between two floats, whose text rounds differently
     weight[7] = 0
     return data, weight
 
 
 @pytest.fixture
 def written(tmp_path):
-    """The csv file of the frame and its weights; what is learnt of it, and how well it fits."""
+    """Writes the frame and its weights as a csv file; returns predictions and metrics of a model trained on it."""
     data, weight = table()
     path = str(tmp_path / "a.csv")
     with open(path, "w", encoding="utf-8") as file:
@@ -46,7 +46,8 @@ def kinds(data):
 
 
 def test_a_weight_of_0():
-    """Such an example is in no metric, table or count of an evaluation, in training and beside it."""
+    """An example of weight 0 is in no metric, table or count, neither in evaluate() nor in the validation of
+    train()."""
     data, weight = table()
     weight[::3] = 0
     with tug.train(data, label="y", weight=weight, valid=(data, "y", weight), **FIXED) as model:
@@ -90,7 +91,7 @@ def test_a_column(written):
                 model.evaluate(data)
             with pytest.raises(tug.UsageError, match="weights beside the columns, and the column 'w' has weights, too"):
                 model.evaluate(frame, weight=weight)
-        with tug.train(data, label="y", weight=weight, **FIXED) as model:  # which knows of no such column
+        with tug.train(data, label="y", weight=weight, **FIXED) as model:  # the model has no column of weights
             assert repr(model.evaluate(frame, weight="w")) == repr(metrics)
         with tug.Model(label="y", **FIXED) as model:
             assert np.array_equal(model.train(frame, weight="w").predict(data), wanted)

@@ -1,4 +1,5 @@
-"""docs/from-mxnet.md: MXNet's program and ours do the same, and its tables are what the library and Python have.
+"""Checks docs/from-mxnet.md: MXNet's program and tug's compute the same, and its tables match the library and the
+package.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -19,7 +20,7 @@ from tug.kvstore import lr_scheduler, optimizer
 SOURCE = os.environ.get("TUG_SOURCE") or os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 PATIENCE = 90
 
-# The part of mxnet that the page's program uses: arrays. Stores, optimizers and schedulers are ours.
+# Stands for mxnet in the page's program: arrays are modelled here; stores, optimizers and schedulers are tug's.
 MXNET = """
 import sys, types
 import numpy as np
@@ -110,7 +111,7 @@ def test_schedulers():
 
 
 def test_names():
-    """Each name of tug.kvstore on the page exists."""
+    """Each name of tug.kvstore that the page has exists."""
     for name in re.findall(r"`(?:tug\.)?kvstore\.([a-zA-Z_.]+)", page()):
         found = kvstore
         for part in name.rstrip(".").split("."):
@@ -118,11 +119,11 @@ def test_names():
             found = getattr(found, part)
 
 
-# Names of MXNet's suites: the form that programs write, and the result here. Clusters are in
+# Calls from MXNet's test suites, in the form in which programs write them, and their results. Calls on clusters are in
 # test_kvstore_cluster.py.
 
 def answer(call, *given):
-    """The value that a call returns, or the sentence that refuses it."""
+    """Returns the result of a call, or the message of its error."""
     try:
         return call(*given)
     except (tug.Error, AttributeError) as error:
@@ -161,7 +162,7 @@ class Plain(kvstore.KVStoreBase):
 
 MORE = ["adamw", "lamb", "lars", "ftml", "nadam", "adamax", "dcasgd", "sgld", "ccsgd", "signsgd"]
 
-# name, form, what it returns; a text that begins with ...: what a refusal says
+# A name, a call, and its result; a text that begins with "..." is a part of the error's message.
 ROWS = [
     ("Module.init_optimizer", as_module, 0.5),
     ("create", lambda: what_it_is("local"), ("local", 0, 1, False)),

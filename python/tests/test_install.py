@@ -1,6 +1,6 @@
-"""What people do: pip install from a checkout, into an empty environment, and use what it gave.
+"""Installs the package with pip from a checkout into an empty environment, as users do, and uses it.
 
-The library is built again, by CMake from setup.py, without optimization, because that is quicker.
+setup.py builds the library once more with CMake, without optimization, which is quicker.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -42,7 +42,7 @@ def run(*words, **more):
 
 @pytest.fixture(scope="module")
 def environment(source, tmp_path_factory):
-    """A Python with the package, from a copy of the checkout."""
+    """A virtual environment in which the package was installed from a copy of the checkout."""
     top = tmp_path_factory.mktemp("install")
     for name in COPIED:
         here, there = os.path.join(source, name), top / "checkout" / name
@@ -68,7 +68,7 @@ def test_it_is_used(environment):
 
 
 def test_the_readme(environment, source):
-    """As it stands, and without what is optional."""
+    """The program of the README runs unchanged, without optional packages."""
     top, env = environment
     optional = ["matplotlib", "pandas", "pyarrow", "scipy", "sklearn", "torch"]
     hidden = f"import sys; sys.modules.update(dict.fromkeys({optional}))"
@@ -113,7 +113,7 @@ if __name__ == "__main__":
 
 
 def test_a_python_without_packages(source):
-    """Before anything is built it is told which interpreter lacks what."""
+    """setup.py reports, before it builds anything, which packages the interpreter lacks."""
     done = subprocess.run([sys.executable, "-S", "-I", "setup.py", "--version"], cwd=os.path.join(source, "python"),
                           capture_output=True, text=True, timeout=60)
     assert done.returncode != 0 and done.stderr.count("\n") == 1, done.stderr

@@ -1,4 +1,4 @@
-"""Ctrl-C and other signals end every wait within a second, and leave everything usable.
+"""Ctrl-C and other signals end every wait soon, and all objects stay usable.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -13,11 +13,11 @@ import pytest
 
 import tug
 
-SOON = 0.3  # seconds until the signal
+SOON = 0.3  # the time in seconds until the signal is sent
 
 
 class Signal:
-    """Sends one to this process in a moment, and measures how long the call then took."""
+    """Sends a signal to this process after SOON seconds, and checks that the call in the block ends soon afterwards."""
 
     def __init__(self, number=signal.SIGINT):
         self.number = number
@@ -29,12 +29,13 @@ class Signal:
 
     def __exit__(self, *_):
         self.timer.join()
-        assert SOON <= time.monotonic() - self.begin < SOON + 30  # and not the minute of the wait
+        assert SOON <= time.monotonic() - self.begin < SOON + 30  # less than the 60 s that the wait would take
 
 
 @pytest.fixture
 def waits():
-    """A table of two workers of which one never moves: the other waits for it as long as it likes."""
+    """A table of mode ssp with two workers. The second worker stays at its first clock, so that pulls of the first
+    worker wait."""
     with tug.launch(servers=1, workers=2, wait_seconds=60) as cluster:
         other = []
         thread = threading.Thread(target=lambda: other.append(cluster.connect()))
@@ -78,7 +79,7 @@ def test_barriers_and_flushes(waits):
     communicator.close()
     theirs.finish()
     assert table.stat().pushes == 1
-    other.barrier()  # it was reached by both
+    other.barrier()  # both workers have called it
 
 
 def test_another_signal_raises_what_its_handler_does(waits):
@@ -98,7 +99,7 @@ def test_another_signal_raises_what_its_handler_does(waits):
             table.pull([1])
     finally:
         signal.signal(signal.SIGALRM, before)
-    before = signal.signal(signal.SIGALRM, lambda *_: None)  # one that goes on
+    before = signal.signal(signal.SIGALRM, lambda *_: None)  # a handler that does not raise, so that the wait continues
     try:
         with pytest.raises(KeyboardInterrupt), Signal():
             signal.setitimer(signal.ITIMER_REAL, 0.05)
@@ -132,12 +133,12 @@ def test_opening_and_serving():
 def test_waiting_for_a_save(tmp_path):
     with pytest.raises(KeyboardInterrupt), Signal():
         tug.Scorer(tmp_path, wait_seconds=60)
-    tug.local().close()  # and nothing comes afterwards
+    tug.local().close()  # no second KeyboardInterrupt follows
 
 
 @pytest.mark.parametrize("status", [0, -3])
 def test_when_the_request_has_just_ended(monkeypatch, status):
-    """Ctrl-C comes between the end of the library's wait and Python's next step."""
+    """Ctrl-C arrives between the return of the library's wait and Python's next instruction."""
     with tug.local() as client:
         table = client.table("w", dim=1, rule="sum")
         table.push([1], [[7]])
@@ -171,7 +172,7 @@ def test_waiting_for_processes():
 
 
 def test_threads_are_not_interrupted():
-    """Ctrl-C is the main thread's."""
+    """Ctrl-C interrupts the main thread only."""
     with tug.local(wait_seconds=3) as client:
         table = client.table("w", dim=1)
         communicator = client.communicator([table], queue=1)

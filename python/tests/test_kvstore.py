@@ -1,4 +1,4 @@
-"""Stores of tug.kvstore against numpy, in this process.
+"""Compares stores of tug.kvstore in this process with numpy.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -22,7 +22,7 @@ def kv():
         yield store
 
 
-# Names and forms.
+# The names of stores, and the forms of calls.
 
 @pytest.mark.parametrize("name", ["local", "device", "local_allreduce_cpu", "local_update_cpu",
                                   "local_allreduce_device", "LOCAL"])
@@ -94,14 +94,14 @@ def test_forms(kv):
     a, b, c = (np.zeros(SHAPE, np.float32) for _ in range(3))
     kv.pull([5, 7], out=[a, [b, c]])
     assert np.all(a == 1) and np.all(b == 2) and np.all(c == 2)
-    kv.push([5, 5], [ones, 4 * ones])  # one key twice: a sum
+    kv.push([5, 5], [ones, 4 * ones])  # values of a repeated key are added up
     assert np.all(pulled(kv, 5) == 5)
     kv.push((np.int64(5), np.int32(7)), [ones, ones], priority=-3)
     out = np.zeros(SHAPE, np.float32)
     kv.pushpull(5, 3 * ones, out=out)
     assert np.all(out == 3)
     value = 2 * ones
-    kv.pushpull(5, [value, 2 * ones])  # what was pushed is what is pulled into
+    kv.pushpull(5, [value, 2 * ones])  # without out=, the pushed array is pulled into
     assert np.all(value == 4)
     kv.broadcast(9, 8 * ones, out=[a, b])
     assert np.all(a == 8) and np.all(b == 8)
@@ -224,7 +224,7 @@ def test_tensors_in_all_calls(kv):
     torch = pytest.importorskip("torch", reason="PyTorch is not there: python3-torch")
     kv.init(["w", "e"], [torch.zeros(SHAPE), RowSparse(torch.tensor([0]), torch.ones(1, 3), SHAPE)])
     embedding = torch.nn.Embedding(4, 3, sparse=True)
-    embedding(torch.tensor([1, 1, 3])).sum().backward()  # a gradient of rows, one of them twice
+    embedding(torch.tensor([1, 1, 3])).sum().backward()  # a sparse gradient in which one row occurs twice
     kv.push(["w", "e"], [[embedding.weight.grad, torch.ones(SHAPE)], embedding.weight.grad])
     want = torch.tensor([[0.0], [2], [0], [1]]).expand(SHAPE)
     out, half, across = torch.zeros(SHAPE), torch.zeros(SHAPE, dtype=torch.half), torch.zeros(3, 4).T
@@ -234,7 +234,7 @@ def test_tensors_in_all_calls(kv):
     kv.pushpull("w", torch.full(SHAPE, -2.0), out=weight)
     assert bool((weight == -2).all()) and weight.requires_grad
     kv.pushpull("w", torch._neg_view(out), out=torch._neg_view(half))
-    assert bool((half == out).all())  # the negative of what lies there
+    assert bool((half == out).all())  # half is a view that negates its memory
     rows = RowSparse.zeros(SHAPE)
     kv.row_sparse_pull("e", out=rows, row_ids=torch.tensor([[3, 1], [1, 0]]))
     assert rows.indices.tolist() == [0, 1, 3] and np.array_equal(rows.data, want[[0, 1, 3]])
@@ -253,7 +253,7 @@ def test_tensor_of_another_device(kv):
     torch = pytest.importorskip("torch", reason="PyTorch is not there: python3-torch")
 
     class Elsewhere(torch.Tensor):
-        """As a GPU's: its numpy array is a copy."""
+        """Acts like a tensor of a GPU: its numpy array is a copy."""
 
         def cpu(self):
             return self.as_subclass(torch.Tensor).clone()
@@ -266,7 +266,7 @@ def test_tensor_of_another_device(kv):
 
 
 class Box:
-    """An array type of a program's own; `copies`: one that keeps no alias."""
+    """An array type of the program's own. With `copies`, unwrapping it returns a copy, not its memory."""
 
     def __init__(self, array):
         self.array = array
@@ -301,7 +301,7 @@ def test_registered(kv):
         _kvarrays._classes.pop(Box)
 
 
-# Sums, sparse and dense, against numpy.
+# Compares sums of sparse and dense arrays with numpy.
 
 def random_array(rng, shape):
     dense = rng.integers(-4, 5, shape).astype(np.float32)
@@ -339,7 +339,7 @@ def test_sums(kv, updates, sparse, names):
                 continue
             out = RowSparse([0], np.ones((1, 3), np.float32), SHAPE)
             kv.pull(key, out=out)
-            assert np.array_equal(out.dense()[0], [1, 1, 1])  # as it was
+            assert np.array_equal(out.dense()[0], [1, 1, 1])  # unchanged
             kv.pull(key, out=out, ignore_sparse=False)
             assert np.array_equal(out.dense(), stored[key])
             ids = rng.integers(0, 4, (2, 3)).astype(rng.choice(["f4", "i8", "f2"]))
@@ -443,7 +443,7 @@ def test_updater_of_another_shape(kv, monkeypatch):
 
 
 def test_updater_that_keeps():
-    shape = (3_000_000,)  # memory that is unmapped when it is freed
+    shape = (3_000_000,)  # large enough that its memory is unmapped when it is freed
     kept = []
 
     def update(_key, recv, stored):
@@ -461,7 +461,8 @@ def test_updater_that_keeps():
 
 
 def test_threads(kv):
-    """Calls of several are done one after another; an updater in one of them is nothing to the others."""
+    """Calls of several threads run one at a time; an updater that runs in one thread does not make calls of others
+    fail."""
     zeros, failed = np.zeros(20000, np.float32), []
     kv.init("w", zeros)
 
@@ -520,7 +521,7 @@ def test_multi_precision():
             store.set_optimizer(tug.optimizer.create("sgd", learning_rate=1, multi_precision=flag))
             for _ in range(100):
                 store.push("w", steps)
-        assert np.all(pulled(plain, "w") == 1)  # each step is lost in rounding
+        assert np.all(pulled(plain, "w") == 1)  # each step is smaller than half a unit of float16, so rounding drops it
         assert np.allclose(pulled(mixed, "w"), 0.99, atol=1e-3)
 
 
@@ -551,7 +552,7 @@ def test_optimizer_again_and_states(kv, tmp_path):
         kv.load_optimizer_states(tmp_path / "states")
 
 
-# Compression, against a simulation in numpy.
+# Compares gradient compression with a simulation in numpy.
 
 @pytest.mark.parametrize("kind,threshold", [("2bit", 0.5), ("2bit", 0.125), ("1bit", 0), ("1bit", -0.5)])
 def test_compression(kind, threshold):

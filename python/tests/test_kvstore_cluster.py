@@ -1,4 +1,4 @@
-"""Stores of tug.kvstore on clusters: one script in all roles, under `tug launch` and by hand, against numpy.
+"""Compares stores of tug.kvstore on clusters with numpy. One script runs in all roles, under `tug launch` and by hand.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -16,7 +16,7 @@ from test_fleet import free_ports
 
 PATIENCE = 90
 
-# The tests' folder behind what Python looks through, for `stores`.
+# Adds the tests' folder at the end of sys.path, for the module `stores`.
 PREAMBLE = f"""
 import os, sys, signal
 import numpy as np
@@ -111,7 +111,7 @@ def test_async(tmp_path):
 
 
 def test_other_calls(tmp_path):
-    """Those that the other scripts leave out, in the forms that lists have."""
+    """Makes the calls that the other scripts leave out, with lists."""
     launch(tmp_path, """
         kv = kvstore.create("dist_device_sync")
         me, n = kv.rank, kv.num_workers
@@ -169,7 +169,7 @@ def test_other_calls(tmp_path):
 
 
 def test_server_class(tmp_path):
-    """mxnet.kvstore_server.KVStoreServer, in servers that are told nothing else; MXNet's own commands are named."""
+    """Servers that only run mxnet.kvstore_server.KVStoreServer work; errors about MXNet's own commands name them."""
     launch(tmp_path, """
         kv = kvstore.create("dist_sync")
         kv.init("w", np.zeros(3, "f4"))
@@ -195,7 +195,7 @@ if os.environ["DMLC_ROLE"] != "worker":
 
 
 def test_slices(tmp_path):
-    """Stores of type p3, and others under its van, send arrays in slices."""
+    """Stores of type p3, and other stores with the p3 van, send arrays in slices."""
     launch(tmp_path, """
         os.environ["MXNET_KVSTORE_SLICE_THRESHOLD"] = "7"
         os.environ["DMLC_PS_VAN_TYPE"] = "p3"
@@ -237,7 +237,8 @@ def test_slices(tmp_path):
 
 
 def test_optimizers_of_servers(tmp_path):
-    """Multipliers, schedules, and norms over a whole array, which is not cut where the optimizer comes first."""
+    """Servers apply multipliers, schedules, and norms over a whole array, which is not split over servers if the
+    optimizer was set before."""
     launch(tmp_path, """
         kv = kvstore.create("dist_sync")
         start = np.linspace(1, 3, 600).astype("f4").reshape(300, 2)
@@ -246,7 +247,7 @@ def test_optimizers_of_servers(tmp_path):
         kv.set_optimizer(kvstore.optimizer.LARS(1, eta=1, rescale_grad=0.5, lr_scheduler=schedule))
         kv.init("w", start)
         for rate in (1, 0.5):
-            kv.push("w", start[::-1])  # the mean of two
+            kv.push("w", start[::-1])  # the mean of both workers' gradients
             ratio = np.linalg.norm(start) / (np.linalg.norm(start[::-1]) + 1e-8)
             start = start - np.float32(rate * ratio) * start[::-1]
             assert np.allclose(pulled(kv, "w", (300, 2)), start, rtol=1e-5, atol=1e-6)
@@ -332,7 +333,7 @@ def test_compressed_cluster(tmp_path):
 
 
 def test_ctrl_c(tmp_path):
-    """Ends a wait for others at once, and with it the store; closing it hangs nobody."""
+    """Ctrl-C ends a wait for other workers at once and makes the store unusable; closing it does not hang."""
     said = launch(tmp_path, """
         import threading, time
         kv = kvstore.create("dist_sync")
@@ -361,7 +362,7 @@ def test_ctrl_c(tmp_path):
 
 
 def test_failing_worker(tmp_path):
-    """The launcher ends with the sentence of the worker that failed, and nobody hangs."""
+    """The launcher ends with the error of the worker that failed, and no process hangs."""
     said = launch(tmp_path, """
         kv = kvstore.create("dist_sync")
         kv.init(3, np.zeros(3, "f4"))
@@ -374,7 +375,8 @@ def test_failing_worker(tmp_path):
 
 
 def test_restarted_worker(tmp_path):
-    """By hand: one of two workers is killed with -9 between rounds, and started again."""
+    """One of two workers, started by hand, is killed with SIGKILL between rounds, and a new process continues its
+    work."""
     script = tmp_path / "script.py"
     script.write_text(PREAMBLE + textwrap.dedent("""
         kv = kvstore.create("dist_sync")
@@ -427,7 +429,8 @@ def test_example(source):
 
 
 def test_unequal_batches(tmp_path):
-    """Who waits for a worker that has no more batches is told that it is a worker, and both end with a failure."""
+    """A worker that waits for one without further batches gets an error that names workers, and both end with a
+    failure."""
     script = tmp_path / "script.py"
     script.write_text(PREAMBLE + textwrap.dedent("""
         kv = kvstore.create("dist_sync")
@@ -444,7 +447,7 @@ def test_unequal_batches(tmp_path):
 
 
 def by_hand(script, more):
-    """A scheduler, a server and two workers: how each ended, and what it said."""
+    """Runs a scheduler, a server and two workers, and returns the exit code and the output of each."""
     env = {**os.environ, "DMLC_NUM_SERVER": "1", "DMLC_NUM_WORKER": "2", "DMLC_PS_ROOT_URI": "127.0.0.1",
            "DMLC_PS_ROOT_PORT": str(free_ports(1)[0]), **more}
     env.pop("TUG_SCHEDULER", None)
@@ -462,7 +465,7 @@ def by_hand(script, more):
 
 
 def test_push_that_failed_last(tmp_path):
-    """A program that does not ask what became of its last push ends with a failure all the same."""
+    """A program whose last push fails ends with a failure, even if nothing waits for that push."""
     said = launch(tmp_path, """
         kv = kvstore.create("dist_async")
         kv.init("w", np.zeros(3, "f4"))
@@ -477,7 +480,7 @@ def test_torch_example(source):
     done = subprocess.run([os.environ["TUG_BINARY"], "launch", "--servers", "2", "--workers", "2", "--", *words],
                           capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert float(done.stdout.split()[-1]) > 0.7, done.stdout  # 0.5 without training
+    assert float(done.stdout.split()[-1]) > 0.7, done.stdout  # an untrained model has 0.5
 
 
 def until_it_listens(port):
@@ -492,7 +495,7 @@ def until_it_listens(port):
 
 
 def test_interrupted_server(tmp_path):
-    """Ctrl-C ends a server that has nothing to do."""
+    """Ctrl-C ends an idle server."""
     script = tmp_path / "script.py"
     script.write_text(PREAMBLE)
     env = {**os.environ, "DMLC_NUM_SERVER": "1", "DMLC_NUM_WORKER": "1", "DMLC_PS_ROOT_URI": "127.0.0.1",

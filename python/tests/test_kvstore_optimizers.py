@@ -1,4 +1,5 @@
-"""Optimizers and schedulers of tug.kvstore against numpy models of MXNet's updates, step by step in double precision.
+"""Compares optimizers and schedulers of tug.kvstore with models of MXNet's updates in numpy, step by step, in double
+precision.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -19,7 +20,8 @@ from stores import SHAPE, pulled
 
 
 class Model:
-    """MXNet's optimizer on one array: prepared() is its gradient, step() its update."""
+    """A model of MXNet's optimizers for one array: prepared() scales and clips the gradient, step() applies the
+    update."""
 
     def __init__(self, weight, lr=0.01, wd=0.0, rescale_grad=1.0, clip_gradient=None, **own):
         self.w, self.lr, self.wd, self.rescale, self.clip = weight.copy(), lr, wd, rescale_grad, clip_gradient
@@ -179,7 +181,7 @@ def test_formulas(name, own, common):
 
 
 def test_defaults():
-    """Without a number, an optimizer's learning rate is MXNet's."""
+    """The default learning rates are those of MXNet."""
     rates = {"sgd": 0.1, "nag": 0.1, "adam": 1e-3, "adagrad": 0.01, "adadelta": 1.0, "rmsprop": 1e-3, "ftrl": 0.1,
              "signum": 0.01, "adamw": 1e-3, "lamb": 1e-3, "lars": 0.1, "ftml": 0.0025, "nadam": 1e-3, "adamax": 0.002,
              "dcasgd": 0.1, "sgld": 0.1}
@@ -192,7 +194,7 @@ def test_defaults():
 
 
 def test_zero_arrays():
-    """lamb and lars do not divide by the norm of an array, or gradient, of zeros."""
+    """lamb and lars do not divide by the norm if an array or a gradient is all zeros."""
     for name, start, g in (("lars", 0.0, 1.0), ("lars", 1.0, 0.0), ("lamb", 0.0, 1.0), ("lamb", 1.0, 0.0)):
         model = Model(np.full(SHAPE, start), lr=0.1, name=name)
         with kvstore.create() as kv:
@@ -204,7 +206,7 @@ def test_zero_arrays():
 
 
 def test_sgld():
-    """Steps of half the learning rate, and noise whose variance is the learning rate."""
+    """sgld makes steps of half the learning rate, and adds noise whose variance is the learning rate."""
     start, g = np.full(20000, 2.0), np.full(20000, 3.0)
     found = []
     for seed in (0, 0, 1):
@@ -217,7 +219,7 @@ def test_sgld():
     assert abs(found[0].mean()) < 5 * 0.5 / np.sqrt(20000) and abs(found[0].var() - 0.25) < 5 * 0.25 * 0.01
 
 
-# Schedulers, as MXNet's objects that change as they are asked.
+# Schedulers. Models of MXNet's schedulers, whose state changes with each call.
 
 def factor_rates(n, step, factor, stop, base):
     rates, count = [], 0
@@ -248,7 +250,7 @@ def test_scheduler_in_store():
     rng = np.random.default_rng(5)
     schedule = lr_scheduler.FactorScheduler(step=2, factor=0.5)
     made = optimizer.SGD(0.8, momentum=0.9, lr_scheduler=schedule, begin_num_update=1)
-    assert schedule(1) == 0.01 and made.learning_rate == 0.8  # learning_rate takes the place of base_lr
+    assert schedule(1) == 0.01 and made.learning_rate == 0.8  # learning_rate replaces base_lr
     start = rng.standard_normal(SHAPE)
     model = Model(start, name="sgd", momentum=0.9)
     with kvstore.create() as kv:
@@ -261,7 +263,7 @@ def test_scheduler_in_store():
             model.update(g)
         assert np.allclose(pulled(kv, "w", dtype=np.float64), model.w, rtol=1e-12)
         assert made.num_update == 8 and made.learning_rate == 0.1
-        kv.push("v", np.ones(SHAPE))  # the first of its key, while the other is at 8
+        kv.push("v", np.ones(SHAPE))  # the key's first update, while num_update of the other key is 8
         assert np.allclose(pulled(kv, "v", dtype=np.float64), start - 0.1)
     with pytest.raises(tug.Error, match="lr_scheduler"):
         made.set_learning_rate(0.5)
@@ -325,7 +327,7 @@ def test_multipliers(named):
 
 
 def test_names_of_lars():
-    """Arrays whose names end in gamma, beta or bias are not scaled, also where keys are numbers."""
+    """lars does not scale arrays whose names end in gamma, beta or bias, even if their keys are numbers."""
     made = optimizer.LARS(0.5, param_idx2name={0: "fc_weight", 1: "fc_bias"})
     with kvstore.create() as kv:
         kv.init([0, 1], [np.ones(SHAPE)] * 2)
@@ -334,10 +336,10 @@ def test_names_of_lars():
         assert np.allclose(pulled(kv, 0), 1 - 0.5 * 0.001) and np.all(pulled(kv, 1) == 0.5)
 
 
-# Tests the other names of mxnet.optimizer.
+# The other names of mxnet.optimizer.
 
 def test_lists():
-    """Python's attributes and the library's fields are the same, and each class is in the list."""
+    """The attributes in Python and the fields of the library are the same, and each class is in the library's list."""
     with kvstore.create() as kv:
         with pytest.raises(tug.Error) as error:
             kv.set_optimizer("nosuch")
@@ -373,7 +375,7 @@ def test_misuse():
 
 
 def test_changed_optimizer():
-    """A changed attribute of an optimizer counts from the next push on, as where the store has the object itself."""
+    """In a store of one process, a changed attribute of an optimizer takes effect at the next push."""
     made = optimizer.SGD(0.5)
     with kvstore.create() as kv:
         kv.init("w", np.ones(SHAPE))
@@ -404,7 +406,8 @@ def test_copies():
 
 
 def test_updater():
-    """get_updater's is the optimizer, for arrays that the program changes, too, and for a store's."""
+    """get_updater(optimizer) applies the optimizer, to arrays that the program changes itself and to those of a
+    store."""
     rng = np.random.default_rng(7)
     weight = rng.standard_normal(SHAPE)
     model = Model(weight, lr=0.1, name="adam")
@@ -439,7 +442,8 @@ def test_lazy_update(lazy):
 
 
 def test_init_optimizer():
-    """As Module's: the keys have the names of the arrays, and gradients are divided by the batch."""
+    """init_optimizer works like Module's: keys have the names of the arrays, and gradients are divided by the batch
+    size."""
     params = {"w": np.ones(SHAPE, np.float32), "b": np.zeros(3, np.float32)}
     with kvstore.init_optimizer("local", "sgd", {"learning_rate": 0.5, "momentum": 0.9}, params=params,
                                 batch_size=4) as kv:

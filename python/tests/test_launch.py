@@ -1,4 +1,4 @@
-"""Real processes: started, used, killed, and gone afterwards.
+"""Clusters of real processes are started, used and killed, and leave no process behind.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -97,7 +97,8 @@ def test_a_worker_that_raises(tmp_path):
 
 
 def test_a_server_that_is_killed(tmp_path):
-    """Rows have one home: the run ends everywhere within the deadline, by a sentence that names the server."""
+    """Rows are on one server only, so its death ends the run: every process ends within the deadline, with an error
+    that names the server."""
     words = script(tmp_path, """
         with tug.connect() as client:
             table = client.table("w", dim=4, rule="sum")
@@ -123,8 +124,8 @@ def test_a_server_that_is_killed(tmp_path):
 
 
 def test_a_dead_server_is_told_once():
-    """What a server's death ends with is raised by the first close; the next ones, and the launcher's, do nothing, and
-    an error that came before is the one that counts."""
+    """The first close after a server's death raises its error; later closes, and the launcher's end, do nothing. An
+    exception of the `with` block is not replaced."""
     with tug.launch(servers=2, dead_seconds=5, wait_seconds=30) as cluster:
         client = cluster.connect()
         table = client.table("w", dim=1, rule="sum")
@@ -207,7 +208,8 @@ def test_roles(monkeypatch):
 
 
 def test_guests_and_clients_that_only_find():
-    """Their first request opens their links, long after the texts of their options are gone."""
+    """A guest, or a client that only finds tables, connects at its first request, when the texts of its options were
+    freed."""
     with tug.launch(servers=1, workers=2, wait_seconds=PATIENCE) as cluster:
         other = []
         thread = threading.Thread(target=lambda: other.append(cluster.connect()))
@@ -218,14 +220,15 @@ def test_guests_and_clients_that_only_find():
         table = client.table("d", dim=4, rule="sum")
         for found in (other[0].find("d"), *(guest.find("d") for guest in guests)):
             assert found.stat().rows == 0
-        dense = guests[0].find("d").dense({"a": ((3,), "constant:5")})  # a guest's rank is 0, and no worker's
+        # guest 0 has rank 0, but must not set initial values like worker 0
+        dense = guests[0].find("d").dense({"a": ((3,), "constant:5")})
         assert table.stat().rows == 0 and dense.pull()["a"].tolist() == [0, 0, 0]
         for guest in guests:
             guest.close()
 
 
 def test_the_doctor_looks_at_who_is_there():
-    """No row of its findings names a process that has left."""
+    """The findings of tug doctor do not name a process that has left."""
     command = os.path.join(os.path.dirname(os.path.realpath(tug._library.PATH)), "tug")
     if not os.path.exists(command):
         pytest.skip("the command is not built beside the library")

@@ -1,4 +1,4 @@
-"""Closing, dropping, forking, threads, leaks: nothing crashes, nothing is left.
+"""Closing, dropping, forking, threads and leaks: no call crashes, and nothing is left behind.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -25,7 +25,7 @@ KEYS = np.arange(50, dtype=np.uint64)
 
 
 def test_library_stays():
-    # Else threads of a client that could not be closed run in no memory when the interpreter ends.
+    # The library must stay mapped: threads of a client that could not be closed run its code until the process ends.
     program = ("import _ctypes, ctypes, sys; _ctypes.dlclose(ctypes.CDLL(sys.argv[1])._handle); "
                "print('libtug' in open('/proc/self/maps').read())")
     done = subprocess.run([sys.executable, "-c", program, _library.PATH], capture_output=True, text=True, timeout=60,
@@ -79,7 +79,7 @@ def test_closing_ends_waits_of_other_threads():
             other = client.communicator([table], queue=1)
             other.send(table, [1], [[1]])
             heard.append("waits")
-            other.send(table, [1], [[1]])  # full, and nobody sends
+            other.send(table, [1], [[1]])  # waits, because the queue is full and the communicator was not started
         except tug.Error as error:
             heard.append(error)
 
@@ -90,7 +90,7 @@ def test_closing_ends_waits_of_other_threads():
     time.sleep(0.2)
     begin = time.monotonic()
     with pytest.raises(tug.UsageError, match="was not started"):
-        client.close()  # what could not be sent is told
+        client.close()  # raises an error for the push that could not be sent
     thread.join(60)
     assert time.monotonic() - begin < 40 and isinstance(heard[-1], tug.ClosedError)
 
@@ -121,7 +121,7 @@ def test_arrays_live_as_long_as_the_library_uses_them():
     with tug.local() as client:
         table = client.table("w", dim=64, rule="sum")
         keys = np.arange(20000, dtype=np.uint64)
-        for i in range(20):  # nobody keeps arrays or requests, and what is free is used again
+        for i in range(20):  # the program keeps neither arrays nor requests, and freed memory is reused
             table.push_async(keys.copy(), np.full((20000, 64), i, np.float32))
             table.pull_async(keys.copy())
         client.flush()
@@ -163,7 +163,8 @@ def test_a_client_that_is_forgotten_leaves_with_a_warning():
 
 
 def test_callbacks_of_the_program():
-    """Code that the library calls back while a thread waits in it may send; what waits is refused by C."""
+    """A callback of the library, called while a thread waits in it, may send requests; the library refuses calls that
+    wait."""
     with tug.local() as client:
         table = client.table("w", dim=1, rule="sum")
         heard = []
@@ -210,7 +211,7 @@ def test_fork():
         for call in (lambda: table.pull([1]), client.barrier, request.wait):
             with pytest.raises(tug.ForkedError, match=f"belongs to process {os.getppid()}"):
                 call()
-        client.close()  # nothing
+        client.close() # does nothing
         with tug.local() as own:
             own.table("w", dim=1, rule="sum").push([1], [[1]])
 
@@ -268,13 +269,13 @@ def test_clients_do_not_leak():
 
 
 def test_a_dropped_push_that_fails_fails_the_program():
-    """Nobody waited for it, and nobody closed the client: the exit code says that it does not count."""
+    """If a dropped push fails, the exit code is 1, whether the client was closed or not."""
     script = """
 import tug
 from tug._library import lib
 client = tug.local()
 table = client.table("w", dim=4)
-if {drops}:  # as another worker does, of which this table knows nothing
+if {drops}:  # as another worker would, without the knowledge of this Table object
     client._run(lib.tug_table_drop, table.number)
 table.push_async([1], [[1] * 4])
 print("done", flush=True)

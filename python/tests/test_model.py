@@ -1,4 +1,4 @@
-"""Models: what tug.train makes is what the command makes, of files and of matrices.
+"""Models: tug.train gives the same models as the command, from files and from matrices.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -26,7 +26,7 @@ FLAGS = ["--dim", "4", "--threads", "2", "--deterministic", "--data-in", "memory
 
 @pytest.fixture(scope="module")
 def data():
-    """A matrix of 2,000 rows with something to learn, mostly zeros, and labels."""
+    """Returns a sparse matrix of 2,000 rows, and labels that depend on it."""
     random = np.random.default_rng(1)
     matrix = np.where(random.random((2000, 30)) < 0.2, random.normal(size=(2000, 30)), 0).astype(np.float32)
     score = matrix @ random.normal(size=30) + 2 * matrix[:, 0] * matrix[:, 1]
@@ -81,7 +81,7 @@ def test_same_as_the_command(data, tmp_path):
 
 
 class Csr:
-    """As scipy's csr_matrix."""
+    """Acts like scipy's csr_matrix."""
 
     has_canonical_format = True
 
@@ -131,7 +131,7 @@ def test_weights(data, tmp_path):
 
 
 def test_another_width(data):
-    """Columns are features by their place: one more in front would be another matrix, silently."""
+    """Features are columns by position, so a matrix with another number of columns is refused."""
     matrix, labels = data
     with tug.train(matrix, labels, epochs=1, **FIXED) as model:
         for wrong in (matrix[:, 1:], np.hstack([np.ones((2000, 1), np.float32), matrix])):
@@ -154,7 +154,7 @@ def test_fields_and_passes_one_by_one(data, tmp_path):
         assert model.results["epochs"] == 3 and model.results["valid.auc"] > 0.8
         scores = model.predict(rows)
         model.save(tmp_path / "saved")
-    # What an option is about may come with the data, after the options.
+    # The validation data, which the option patience needs, may be given with the data instead of as an option.
     with tug.train(rows, labels, valid=(rows, labels), patience=1, model="ffm", epochs=3, **FIXED):
         pass
     with pytest.raises(tug.UsageError, match="^patience needs valid"):
@@ -189,14 +189,15 @@ def test_explain(data, tmp_path):
         assert len(found) == 20
     with pytest.raises(tug.UsageError, match="^raw is not supported in a program.*tug predict"):
         tug.load(tmp_path / "fm").explain(matrix, raw=True)
-    frame = {"city": ["a\u2028b", "c\x85"] * 20, "clicked": [0, 1] * 20}  # a line for Python's splitlines
+    # characters at which str.splitlines() breaks lines
+    frame = {"city": ["a\u2028b", "c\x85"] * 20, "clicked": [0, 1] * 20}
     with tug.train(frame, "clicked", model="lr", epochs=1, progress=False) as model:
         assert [one["features"][0]["word"] for one in model.explain(frame)] == ["a\u2028b", "c\x85"] * 20
 
 
 @pytest.fixture(scope="module")
 def clicks():
-    """A frame whose column `ad` says more of the label than `user`, and a model of it."""
+    """Returns a frame in which the label depends more on column `ad` than on `user`, and a model of it."""
     random = np.random.default_rng(7)
     frame = {"user": random.integers(0, 9, 4000).astype(str), "ad": random.integers(0, 5, 4000).astype(str)}
     frame["clicked"] = random.random(4000) < np.where(frame["ad"] == "1", 0.8, 0.2) + 0.1 * (frame["user"] == "3")
@@ -279,7 +280,7 @@ def test_cross_validation(clicks, data, tmp_path):
 
 
 def told(function, *args):
-    """The warnings of the call, located in this file."""
+    """Calls a function and returns its warnings as text; checks that they point to this file."""
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         function(*args)
@@ -288,7 +289,7 @@ def told(function, *args):
 
 
 def test_a_file_counts_from_one(data, tmp_path, capfd):
-    """And a matrix from zero: the same data of both is not the same."""
+    """A libsvm file counts features from 1 and a matrix from 0, so a mix of both is warned of."""
     matrix, labels = data
     shifted = np.hstack([np.zeros((len(matrix), 1), np.float32), matrix])
     one, zero = write_libsvm(tmp_path / "one.svm", shifted, labels), write_libsvm(tmp_path / "zero.svm", matrix, labels)
@@ -299,7 +300,7 @@ def test_a_file_counts_from_one(data, tmp_path, capfd):
         assert from_0 in told(model.predict, matrix)
         assert np.array_equal(model.predict(shifted), model.predict(one))
         assert told(model.predict, shifted) == told(model.predict, one) == ""
-        assert told(model.predict, matrix) == ""  # told once
+        assert told(model.predict, matrix) == ""  # each warning is given only once
         model.save(tmp_path / "one")
     for name, given, label in (("zero", zero, None), ("csr", Csr(matrix), labels), ("dense", matrix, labels)):
         with tug.train(given, label, **options) as model:
@@ -316,7 +317,7 @@ def test_a_file_counts_from_one(data, tmp_path, capfd):
 
 
 def test_widths_of_matrices(data, tmp_path):
-    """The save says how many columns the model learnt from."""
+    """A save has the number of columns that the model was trained on."""
     matrix, labels = data
     wide = np.hstack([matrix, matrix])
     with tug.train(Csr(matrix), labels, model="lr", epochs=1, progress=False, threads=1) as trained:
@@ -365,7 +366,7 @@ def test_errors(data, tmp_path):
         tug.Model(client=3)
     offsets = np.array([0, 1, 2], np.uint64)
     rows = tug.Rows(offsets, np.array([1, 2], np.uint64))
-    offsets[2] = 1000  # the array is used where it lies
+    offsets[2] = 1000  # Rows does not copy the array
     with pytest.raises(tug.UsageError, match="an offset is 1000, but there are 2 keys"):
         tug.train(rows, [0, 1])
     with pytest.raises(tug.DataError, match="none.txt"):
@@ -481,12 +482,12 @@ def test_interrupt(data, tmp_path, monkeypatch):
         tug.train(matrix, labels, epochs=10 ** 6, out=tmp_path / "out", **FIXED)
     timer.join()
     assert os.listdir(temporary) == []
-    with tug.load(tmp_path / "out") as model:  # what was done is saved
+    with tug.load(tmp_path / "out") as model:  # the finished passes are saved
         assert model.predict(matrix).shape == (2000,)
 
 
 def test_threads_share_a_model(data, tmp_path):
-    """What a call has found is its own thread's, whatever the others ask meanwhile."""
+    """Each thread gets the results of its own call, even if other threads call the same model meanwhile."""
     matrix, labels = data
     path = write_libsvm(tmp_path / "a.txt", matrix[:200], labels[:200])
     with tug.train(matrix, labels, epochs=1) as model:
@@ -513,7 +514,7 @@ def test_threads_share_a_model(data, tmp_path):
 
 
 def test_terminal(data, tmp_path):
-    """In a terminal a line is drawn; a pipe gets nothing."""
+    """Progress is drawn on a line in a terminal, and is not written to a pipe."""
     import pty
     path = write_libsvm(tmp_path / "a.txt", *data)
     program = f"import tug; tug.train({path!r}, format='libsvm', epochs=2).close()"
@@ -530,7 +531,8 @@ def test_terminal(data, tmp_path):
 
 
 def test_with_options_keeps_the_others(data, tmp_path):
-    """Options that the call leaves out stay, here rate and seed. An option set to None comes from the saved model."""
+    """with_options keeps the options that the call leaves out, here lr and seed. For an option set to None, the save's
+    value is used."""
     matrix, labels = data
     heard, passes = [], []
     options = {"model": "fm", "dim": 4, "lr": 0.3, "seed": 9, "l2": 0.01, "threads": 1}
@@ -543,16 +545,17 @@ def test_with_options_keeps_the_others(data, tmp_path):
         assert np.array_equal(whole.predict(matrix), wanted) and len(passes) == 3
         with pytest.raises(tug.UsageError, match="had lr 0.3, this one has 0.1"):
             model.with_options(epochs=1, lr=0.1).train(matrix, labels)
-        with model.with_options(epochs=1, progress=False, on_pass=None, lr=None) as unsaid:  # the save's rate
+        with model.with_options(epochs=1, progress=False, on_pass=None, lr=None) as unsaid:  # lr comes from the save
             assert np.array_equal(unsaid.train(matrix, labels).predict(matrix), wanted)
         before = os.listdir(tmp_path / "out")
         model.with_options(epochs=1).train(matrix, labels).close()
         assert any(p.pass_ == 3 for p in heard) and len(passes) == 4
-        assert os.listdir(tmp_path / "out") == before  # which is the first model's place
+        assert os.listdir(tmp_path / "out") == before  # the copy does not write to the directory of the first model
 
 
 def test_what_was_not_measured_is_none(data, tmp_path):
-    """NaN is not equal to itself, so that histories could not be compared."""
+    """Figures that were not measured are None: with NaN, which is not equal to itself, histories could not be
+    compared."""
     matrix, labels = data
     with tug.train(matrix, labels, model="lr", epochs=2, loss="squared", progress=False) as model:
         model.save(tmp_path / "saved")
@@ -573,7 +576,7 @@ def test_seconds_add_up(data, tmp_path):
 
 
 def test_warnings_name_keywords(capfd):
-    """As errors do: lr, and not --lr, which no program of Python can say."""
+    """Warnings name options as keywords, as errors do: lr, not --lr."""
     frame = {"y": [0, 1] * 200, "x": [300.0 * (i % 3) for i in range(400)]}
     with tug.train(frame, label="y", numeric="x", epochs=2, model="lr", optimizer="sgd", lr=1000, threads=1,
                    progress=False):

@@ -1,4 +1,4 @@
-"""tug.train in scripts that `tug launch` starts in all roles: workers that train together, nobody driving them.
+"""tug.train in scripts that `tug launch` starts in all roles: the workers train together, without a driver process.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -81,7 +81,7 @@ def said_by(run):
 @pytest.mark.parametrize("mode, model", [("async", "fm"), ("ssp:1", "fm"), ("half-async", "deepfm"), ("geo:4", "fm"),
                                          ("async", "deepfm")])
 def test_workers_share_the_files(data, mode, model):
-    """Each example once a pass; the first worker has the model, which the command measures alike."""
+    """Each example is trained on once a pass. Worker 0 has the model, and `tug eval` gives the same metrics for it."""
     first, other = said_by(launch(data, SCRIPT, mode, model))
     assert first["own"] + other["own"] == 40000 and other["own"] > 0
     assert first["passes"] == other["passes"]
@@ -92,7 +92,7 @@ def test_workers_share_the_files(data, mode, model):
 
 
 def test_sync_has_the_bits_of_one_process(data):
-    """Two calls of one pass by two workers are two passes of one process."""
+    """In mode sync, two calls of one pass by two workers give the same bits as two passes of one process."""
     first, other = said_by(launch(data, SCRIPT, "sync", "fm"))
     with tug.train(data / "train", format="multislot", slots=SLOTS, model="fm", epochs=2, deterministic=True, seed=3,
                    progress=False) as alone:
@@ -106,7 +106,8 @@ def test_sync_has_the_bits_of_one_process(data):
 
 
 def test_own_files(data):
-    """Each worker trains on what it names, and one has nothing; other files with each call."""
+    """With own_files each worker trains on the files that it names, which differ from call to call; one worker has
+    none."""
     script = f"""
         import json
         import tug
@@ -129,7 +130,7 @@ def test_own_files(data):
 
 
 def test_what_fails(data):
-    """A worker that cannot read its data ends the run for all; and what workers cannot do is said at once."""
+    """A worker that cannot read its data ends the run of all workers; calls that workers cannot make fail at once."""
     script = f"""
         import os
         import tug
@@ -149,7 +150,7 @@ def test_what_fails(data):
 
 @pytest.mark.parametrize("mode", ["async", "sync"])
 def test_a_worker_that_is_slow(data, mode):
-    """It may be: the others wait, and say for whom, at longer and longer intervals."""
+    """The others wait for a slow worker, and print at growing intervals which worker they wait for."""
     script = f"""
         import os, time
         import tug
@@ -174,7 +175,7 @@ def test_a_worker_that_is_slow(data, mode):
 
 @pytest.mark.parametrize("mode, when", [("async", "in a pass"), ("sync", "in a pass"), ("async", "between calls")])
 def test_a_worker_that_dies(data, mode, when):
-    """The others are told who it was: what they trained lacks its examples, and is no model."""
+    """If a worker dies, the others get an error that names it; the model, which lacks its examples, is not used."""
     script = f"""
         import os, signal
         import tug

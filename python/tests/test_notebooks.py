@@ -1,4 +1,4 @@
-"""The notebooks in examples are run as they stand, cell by cell; no Jupyter is needed. What they assert has to hold.
+"""Runs the notebooks of examples/ unchanged, cell by cell, without Jupyter; their assertions must hold.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -13,7 +13,8 @@ import pytest
 
 SOURCE = os.environ.get("TUG_SOURCE") or os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 NOTEBOOKS = sorted(glob.glob(os.path.join(SOURCE, "examples", "*.ipynb")))
-# A cell's lines have the notebook's name and its cell in a traceback. Pictures are drawn where nobody looks.
+# Cells are compiled under the notebook's name and the cell's number, for tracebacks. Figures are drawn without a
+# display.
 RUN = """
 import json, os, sys
 os.environ.setdefault("MPLBACKEND", "Agg")
@@ -37,12 +38,12 @@ def test_runs(path, tmp_path):
         pytest.importorskip("sklearn", reason="scikit-learn is not there: python3-sklearn")
     run = subprocess.run([sys.executable, "-c", RUN, path], cwd=tmp_path, capture_output=True, text=True, timeout=150)
     assert run.returncode == 0, run.stdout + run.stderr
-    assert os.listdir(tmp_path) == []  # nothing is left behind
+    assert os.listdir(tmp_path) == []  # the notebook leaves no files
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=name_of)
 def test_is_as_it_was_written(path):
-    """Without outputs, which would hold a machine's paths, and in Jupyter's format."""
+    """Notebooks are committed in Jupyter's format without outputs, which could contain paths of a machine."""
     with open(path, encoding="utf-8") as file:
         book = json.load(file)
     assert book["nbformat"] == 4 and book["metadata"]["kernelspec"]["language"] == "python"

@@ -1,4 +1,5 @@
-"""Under Paddle's names of rules and accessors, Paddle's numbers: the formulas once more, in double precision.
+"""Rules and accessors with Paddle's names give Paddle's numbers: compares them with Paddle's formulas in double
+precision.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -14,7 +15,7 @@ LR, DIM, PUSHES = 0.05, 3, 12
 
 
 class Naive:
-    """w -= lr g, whatever the shows."""
+    """w -= lr g; the number of shows has no effect."""
 
     def __init__(self, n):
         pass
@@ -24,7 +25,7 @@ class Naive:
 
 
 class AdaGrad:
-    """One sum of squares a vector, used before it grows."""
+    """AdaGrad with one sum of squares for the vector; a step uses the sum before the present gradient is added."""
 
     def __init__(self, n):
         self.n = 0.0
@@ -37,7 +38,7 @@ class AdaGrad:
 
 
 class StdAdaGrad:
-    """One a weight."""
+    """AdaGrad with a sum of squares for each weight."""
 
     def __init__(self, n):
         self.n = np.zeros(n)
@@ -50,7 +51,7 @@ class StdAdaGrad:
 
 
 class AdaGradV2:
-    """One a vector, which grows first."""
+    """AdaGrad with one sum of squares for the vector; the present gradient is added before the step."""
 
     def __init__(self, n):
         self.n = 0.0
@@ -62,7 +63,7 @@ class AdaGradV2:
 
 
 class Adam:
-    """All weights take part, those with a gradient of 0, too; shows do not."""
+    """Adam, which also updates weights with a gradient of 0; the number of shows has no effect."""
 
     shared = False
 
@@ -78,7 +79,7 @@ class Adam:
 
 
 class SharedAdam(Adam):
-    """One pair of moments a vector: means of what its weights make of it."""
+    """Adam with one pair of moments for the vector: the means over its weights."""
 
     shared = True
 
@@ -91,14 +92,14 @@ RULES = {"SparseNaiveSGDRule": Naive, "naive": Naive, "SparseAdaGradSGDRule": Ad
          "StdAdaGradSGDRule": StdAdaGrad, "std_adagrad": StdAdaGrad, "SparseAdaGradV2SGDRule": AdaGradV2,
          "adagrad_v2": AdaGradV2, "SparseAdamSGDRule": Adam, "SparseSharedAdamSGDRule": SharedAdam,
          "shared_adam": SharedAdam}
-# How many statistics a pull begins with, and whether gradients are divided by shows at all.
+# For each accessor, the number of statistics at the start of a pulled row, and whether gradients are divided by shows.
 ACCESSORS = {"SparseAccessor": (0, True), "DownpourSparseValueAccessor": (0, True), "CtrCommonAccessor": (2, True),
              "DownpourCtrAccessor": (2, True), "DownpourUnitAccessor": (2, False), "CtrDoubleAccessor": (2, True),
              "DownpourCtrDoubleAccessor": (2, True), "DownpourDoubleUnitAccessor": (2, False)}
 
 
 def pushes(seed):
-    """Gradients of embed and embedx, some of them 0, and shows, clicks and the slot."""
+    """Yields pushes: gradients of embed and embedx, some of them 0, the number of shows, and the number of clicks."""
     r = np.random.default_rng(seed)
     for i in range(PUSHES):
         g = r.normal(size=1 + DIM).astype(np.float32)
@@ -112,7 +113,8 @@ def pushes(seed):
 @pytest.mark.parametrize("accessor", ACCESSORS)
 @pytest.mark.parametrize("rule", RULES)
 def test_rules_of_accessors(rule, accessor):
-    """With embedx from the first push on, which does not count for it; and earned in the midst."""
+    """Rows have embedx from the first push (which does not train it) with threshold 0, or earn it later with threshold
+    6."""
     stats, scales = ACCESSORS[accessor]
     for threshold in (0, 6):
         with tug.local() as client:
@@ -136,7 +138,7 @@ def test_rules_of_accessors(rule, accessor):
 
 @pytest.mark.parametrize("rule", RULES)
 def test_rules_of_plain_rows(rule):
-    """Rows without shows."""
+    """Rows of accessor plain, which have no shows, follow the same formulas."""
     with tug.local() as client:
         table = client.table("t", dim=DIM, rule=f"{rule}:lr={LR}", init=0)
         mine, w = RULES[rule](DIM), np.zeros(DIM)
@@ -147,7 +149,8 @@ def test_rules_of_plain_rows(rule):
 
 
 def test_names_of_our_own_mean_what_they_did():
-    """Divided by shows, weights without a gradient left alone, and the push that earns embedx counts."""
+    """Rules with tug's own names keep tug's semantics: gradients are divided by shows, adam leaves weights with
+    gradient 0 unchanged, and the push that earns embedx trains it."""
     with tug.local() as client:
         table = client.table("t", accessor="ctr", dim=1, rule="sgd:lr=0.1", embedx_rule="sgd:lr=0.1", init=0,
                              embedx_init=0, embedx_threshold=0)

@@ -1,4 +1,5 @@
-"""Every name of tug's predecessors that the rows list: run, refused by a sentence, or explained on a page of docs/.
+"""Checks every name of tug's predecessors that the rows list: it works, is refused with an error, or a page of docs/
+explains it.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -23,12 +24,12 @@ import tug.fleet as fluid
 import tug.kvstore
 from tug.fleet import role_maker
 
-SYSTEMS = {  # and how many names its documents have
+SYSTEMS = {  # each system's rows, and the number of names in its documents
     "Paddle's one-process server": (one_ps.ROWS, 96), "Paddle's first version": (paddle_v0.ROWS, 52),
     "ps-lite": (ps_lite.ROWS, 49), "Fluid's transpiler": (transpiler.ROWS, 39), "MXNet's KVStore": (kvstore.ROWS, 41),
     "sources and suites": (sources.ROWS, 95),
 }
-# Rows that are being built: each leaves this list when it passes, and the list is empty in the end.
+# Names of rows that do not pass yet. The list must be empty.
 NOT_YET: FrozenSet[str] = frozenset()
 ALL = [(system, row) for system, (rows, _) in SYSTEMS.items() for row in rows]
 CXX_HEAD = """#include "ps/ps.h"
@@ -75,13 +76,13 @@ def raises(says, function, *args):
 
 
 def takes(function, *args):
-    """Whether a method has parameters for these, behind self."""
+    """Raises TypeError unless a method accepts these arguments after self."""
     import inspect
     inspect.signature(function).bind(None, *args)
 
 
 class Space(contextlib.ExitStack):
-    """The names that rows in Python may use."""
+    """The objects and helpers that the Python code of rows may use."""
 
     def __init__(self, tmp):
         super().__init__()
@@ -180,7 +181,7 @@ def compiler_says(source, text):
 
 @pytest.fixture(scope="module")
 def compiled(source):
-    """The compiler's errors by row: it compiles all at once, and each alone where that fails."""
+    """Returns the compiler's errors by row. All rows are compiled together; if that fails, each one alone."""
     def one(row):
         return row.name, compiler_says(source, f"void row() {{ {row.what} }}\n")
 
@@ -203,7 +204,7 @@ def check_cxx_refused(row, source):
 # ---------------------------------------------------------------- files
 
 def section_of(source, page):
-    """The text of a page, or of the part below the heading that an anchor names."""
+    """Returns the text of a page or, if it is given with an anchor, of the section with that heading."""
     path, _, anchor = page.partition("#")
     with open(os.path.join(source, path), encoding="utf-8") as file:
         text = file.read()

@@ -1,7 +1,7 @@
-"""The same rows, however a program has them, give the same model, bit for bit: what is saved is compared.
+"""The same rows, in whatever form a program has them, give the same model: the saves are compared bit for bit.
 
-A matrix is what libsvm says, a data frame what csv says: text, numpy and CSR are one family; text, dictionaries,
-pandas and Arrow the other one.
+A matrix equals a libsvm file, and a data frame a csv file. So libsvm text, numpy and CSR matrices form one group of
+forms, and csv text, dictionaries, pandas and Arrow the other.
 
 SPDX-License-Identifier: Apache-2.0
 """

@@ -1,4 +1,4 @@
-"""Scorers: predictions of many threads are those of Model.predict, and follow the saves of a model.
+"""Scorers: many threads get the predictions of Model.predict, and a scorer follows new saves of a model.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -62,7 +62,7 @@ def test_text_by_names(tmp_path):
         whole = model.predict(path)
         text = (tmp_path / "a.csv").read_text()
         assert np.array_equal(scorer.predict(text), whole)
-        # Other columns, in another order, without the label.
+        # The columns may come in another order, and without the label.
         rows = [line.split(",") for line in text.split()]
         other = "\n".join(",".join([r[4], r[2], r[1], r[3]]) for r in rows)
         assert np.array_equal(scorer.predict(other.encode()), whole)
@@ -106,7 +106,7 @@ def test_frames(options, tmp_path):
 
 
 def test_a_frame_of_one_column(tmp_path):
-    """A missing word is an example, too, though its line would be empty."""
+    """A row with a missing word is an example, although its csv line would be empty."""
     frame = {"city": ["Oslo", None] * 50, "clicked": [0, 1] * 50}
     with tug.train(frame, "clicked", progress=False, epochs=1, model="lr") as model:
         wanted = model.predict(frame)
@@ -119,7 +119,7 @@ def test_a_frame_of_one_column(tmp_path):
 
 
 def test_errors_name_no_options(tmp_path):
-    """A scorer has none of the command's."""
+    """Errors of a scorer do not name options of the commands, which it does not have."""
     frame = {"city": ["Oslo", "Bonn"] * 50, "age": [1.0, 2.0] * 50, "clicked": [0, 1] * 50}
     with tug.train(frame, "clicked", progress=False, epochs=1, model="lr") as model:
         with tug.Scorer(_save(model, tmp_path)) as scorer:
@@ -132,7 +132,8 @@ def test_errors_name_no_options(tmp_path):
 
 
 def test_a_matrix_for_a_model_of_words(tmp_path):
-    """Its columns' numbers are keys that such a model does not know: all predictions would be the bias."""
+    """A matrix is refused for a model of hashed words: it does not know column numbers, so each prediction would be the
+    bias."""
     frame = {"city": ["Oslo", "Bonn"] * 50, "clicked": [0, 1] * 50}
     with tug.train(frame, "clicked", progress=False, epochs=1, model="lr") as model:
         with tug.Scorer(_save(model, tmp_path)) as scorer:
@@ -146,7 +147,7 @@ def test_a_matrix_for_a_model_of_words(tmp_path):
 
 
 def test_frames_are_read_as_predict_reads_them(tmp_path):
-    """What cannot be read is refused, not taken for missing; a line break in a word is a part of it."""
+    """Values that cannot be read are refused, not taken as missing; a line break in a word is part of the word."""
     frame = {"city": ["Oslo", "Os\nlo", None] * 30, "clicked": [0, 1, 1] * 30}
     dates = {"city": np.array([1, 2], "timedelta64[s]")}
     with tug.train(frame, "clicked", progress=False, epochs=1, model="lr") as model:
@@ -199,7 +200,7 @@ def test_many_threads_follow(tmp_path):
             got, save = scorer.predict_with_save(rows)
             wrong.extend([save] if save in saved and not np.array_equal(got, saved[save]) else [])
 
-    # Each call of train saves before it returns, and nobody knows before how that save will score.
+    # Each call of train saves before it returns, so a scorer may use a save before its predictions are known here.
     with tug.Model(model="fm", dim=4, epochs=1, out=out, keep=2) as model:
         model.train(rows, labels)
         saved[1] = model.predict(rows)
@@ -223,7 +224,7 @@ def test_many_threads_follow(tmp_path):
 
 @pytest.mark.parametrize("options", [{"threads": 1024}, {"wait_seconds": -1}, {"wait_seconds": float("inf")}], ids=str)
 def test_options_that_cannot_be(options, tmp_path):
-    """In C, too, where nobody looks before."""
+    """The C function checks the options, too, since Python's checks are not in front of it."""
     ret = ffi.new("struct tug_scorer **")
     status = lib.tug_scorer_open(ret, os.fsencode(tmp_path), ffi.new("struct tug_scorer_options *", options))
     assert status == lib.TUG_EUSAGE and next(iter(options)) in text_of(lib.tug_last_error())

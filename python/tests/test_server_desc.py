@@ -1,5 +1,5 @@
-"""Paddle's server_desc and proto_txt: texts make tables, a setting that tug lacks is
-refused with its line, and a bad text is an error and nothing worse.
+"""Paddle's server_desc and proto_txt: texts make tables, a setting that tug lacks is refused with its line, and a
+damaged text only raises an error.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -88,7 +88,7 @@ def test_settings(said, settings):
     assert table.settings == settings
     if "cold" not in settings:
         with FleetWrapper() as worker:
-            worker.init_worker([table])  # they are settings
+            worker.init_worker([table])  # the text of settings is valid
 
 
 def test_a_worker_joins_by_a_text():

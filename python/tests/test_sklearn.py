@@ -1,4 +1,4 @@
-"""Estimators of scikit-learn: its own checks, all of them, and what they do not look at.
+"""Estimators for scikit-learn pass all of its checks, and tests of what these checks leave out.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -43,7 +43,7 @@ def name_of(estimator):
 
 @pytest.fixture(scope="module")
 def data():
-    """Numbers in five columns, of which two count together."""
+    """Returns five columns of numbers, of which two matter only by their product, the score, and classes."""
     random = np.random.default_rng(1)
     X = np.where(random.random((700, 5)) < 0.7, random.normal(size=(700, 5)), 0)
     score = X @ [1, -2, 0.5, 0, 0] + 2 * X[:, 3] * X[:, 4]
@@ -52,7 +52,7 @@ def data():
 
 @pytest.fixture(scope="module")
 def codes():
-    """Two columns of categories, which count together only, and what they say."""
+    """Returns two columns of categories, which matter only together, and the labels."""
     random = np.random.default_rng(2)
     X = np.stack([random.integers(0, 40, 4000), random.integers(100, 150, 4000)], axis=1)
     return X, (X[:, 0] % 4 == X[:, 1] % 4).astype(int)
@@ -60,7 +60,7 @@ def codes():
 
 @pytest.mark.parametrize("estimator", ALL, ids=name_of)
 def test_check_estimator(estimator):
-    """All checks of scikit-learn's, but for what it skips by itself where there is no pandas."""
+    """Every estimator passes all checks of scikit-learn, except those that it skips itself without pandas."""
     names, skipped = [], []
     for one, check in check_estimator(estimator, generate_only=True):
         names.append(getattr(check, "func", check).__name__)
@@ -73,7 +73,7 @@ def test_check_estimator(estimator):
                     raise AssertionError(f"{names[-1]}: {error}") from error
                 skipped.append(str(error))
     assert len(names) >= 40 and "check_estimators_pickle" in names and "check_fit_idempotent" in names
-    assert names.count("check_sample_weights_invariance") == 2  # weights of ones, and of zeros
+    assert names.count("check_sample_weights_invariance") == 2  # once for weights of 1, once for weights of 0
     assert all("pandas" in reason for reason in skipped)
 
 
@@ -90,7 +90,7 @@ def test_equal_seeds_equal_fits(estimator, data):
 
 @pytest.mark.parametrize("estimator", CLASSIFIERS, ids=name_of)
 def test_matrices(estimator, data):
-    """Sparse, read-only, of other types and strides: the same examples, the same model."""
+    """Matrices with the same examples (sparse, read-only, other types and strides) give the same model."""
     X, _, y = data
     X = X.astype(np.float32)
     wanted = clone(estimator).set_params(**SEEDED).fit(X, y).decision_function(X)
@@ -107,7 +107,7 @@ def test_matrices(estimator, data):
 
 @pytest.mark.parametrize("estimator", [*CLASSIFIERS, DeepClassifier(hidden=[70, 33], batch_norm=True)], ids=name_of)
 def test_a_score_is_its_examples(estimator, data):
-    """Whatever else is scored with it, in whatever order, by however many threads."""
+    """The score of an example does not depend on the other examples, their order or the number of threads."""
     X, _, y = data
     fitted = clone(estimator).set_params(**SEEDED).fit(X, y)
     wanted = fitted.decision_function(X)
@@ -146,14 +146,15 @@ def test_several_classes():
 
 def test_regression(data):
     X, score, _ = data
-    assert LRRegressor(random_state=0).fit(X, score).score(X, score) < 0.9  # two columns count by their product
+    # a linear model cannot learn the product of two columns
+    assert LRRegressor(random_state=0).fit(X, score).score(X, score) < 0.9
     by_pairs = dict(epochs=40, normalize=False, prior=0)
     for estimator in (FMRegressor(**by_pairs), FFMRegressor(**by_pairs), DeepRegressor(epochs=40, hidden=[32, 32])):
         assert estimator.set_params(random_state=0).fit(X, score).score(X, score) > 0.95
 
 
 def test_partial_fit_is_fit_in_parts(data):
-    """Three passes are three calls of one, also behind those of fit."""
+    """Three calls of partial_fit equal a fit of three passes, and partial_fit continues after fit."""
     X, _, y = data
     whole = FMClassifier(epochs=3, random_state=1).fit(X, y)
     parts = FMClassifier(random_state=1)
@@ -174,7 +175,7 @@ def test_partial_fit_is_fit_in_parts(data):
 
 
 def test_categories(codes):
-    """Whatever the type of their codes; those of other columns, and unknown ones, are others."""
+    """A category is the same whatever the type of its code; equal codes of other columns, and unknown codes, differ."""
     X, y = codes
     settings = dict(categorical="all", random_state=0, epochs=15)
     fitted = FMClassifier(**settings).fit(X, y)
@@ -200,7 +201,7 @@ def test_categories(codes):
 
 
 def test_fields(codes):
-    """Columns of one field, as a one-hot encoder makes them."""
+    """Several columns may share a field, as after one-hot encoding."""
     X, y = codes
     encoder = OneHotEncoder()
     hot = encoder.fit_transform(X)
@@ -231,7 +232,7 @@ def test_sample_weight(data):
         assert np.array_equal(ones.fit(X, target, sample_weight=np.ones(len(X))).predict(X), wanted)
         wanted = without.fit(X[100:], target[100:]).predict(X)
         assert np.array_equal(ones.fit(X, target, sample_weight=np.arange(len(X)) >= 100).predict(X), wanted)
-    # As a model by tug.train has it.
+    # Weighted fits do not depend on the order of the examples, and equal a model of tug.train.
     order = np.random.default_rng(0).permutation(len(X))
     dealt = clone(parts).fit(X[order], y[order], sample_weight=weight[order])
     assert np.array_equal(dealt.decision_function(X), whole.decision_function(X))
@@ -335,7 +336,7 @@ def test_eval_set(data):
 
 
 def test_nothing_is_left(data, tmp_path, monkeypatch):
-    """Models and copies live in $TMPDIR, and are gone with the estimator."""
+    """Temporary files of models and their copies are in $TMPDIR, and are removed with the estimator."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
     X, _, y = data
@@ -360,7 +361,7 @@ def test_without_scikit_learn():
 
 
 def test_names_of_others(data):
-    """Parameters and arguments as other libraries call them are errors that say what is meant."""
+    """Names of parameters and arguments of other libraries are errors that name tug's counterpart."""
     X, _, y = data
     for call, kind, why in ((lambda: FMClassifier(n_estimators=3), TypeError, "'n_estimators'; did you mean 'epochs'"),
                             (lambda: LRRegressor(learning_rate=3), TypeError, "did you mean 'lr'"),
@@ -393,7 +394,8 @@ def test_weighted_score(data, kind):
 
 
 def test_no_better_than_a_guess():
-    """Without verbose the library says nothing, and such a model is of no use."""
+    """A model that is no better than the mean is warned of, although without verbose the library's own warning is not
+    shown."""
     random = np.random.default_rng(4)
     X = random.normal(size=(400, 3))
     y = X @ [1.0, 2.0, -1.0] + random.normal(size=400) / 10
@@ -408,7 +410,7 @@ def test_no_better_than_a_guess():
 
 
 def test_values_of_another_type_are_warned_of():
-    """A category that was a number in fit and is a text in predict is another one, by column."""
+    """A column whose categories are numbers in fit and texts in predict is warned of: they are different categories."""
     pandas = pytest.importorskip("pandas", reason="pandas is not there: python3-pandas")
     code = np.arange(300) % 4
     frame = pandas.DataFrame({"code": code, "city": np.where(code > 1, "a", "b"), "x": code * 0.1})

@@ -1,4 +1,4 @@
-"""Tables against a dict of rows: random pushes, pulls, assigns in numpy; and the other calls once.
+"""Compares random pushes, pulls and assigns of tables with a dictionary of rows, and makes each other call once.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -14,7 +14,7 @@ DIM = 3
 
 
 class Naive:
-    """A table of rule sum, one key at a time."""
+    """A model of a table of rule sum, which handles one key at a time."""
 
     def __init__(self):
         self.rows = {}
@@ -40,7 +40,7 @@ def some_keys(rng, distinct):
 
 
 def some_values(rng, keys):
-    # Small integers: sums of floats are exact in any order.
+    # Small integers, whose sums are exact as floats in any order.
     values = rng.integers(-8, 8, keys.shape + (DIM,))
     return values.astype(rng.choice([np.float32, np.float64, np.int64, np.float16]))
 
@@ -114,7 +114,7 @@ def test_numbers_and_names(client):
     assert (a.number, b.number) == (0, 1)
     assert client.find("b").number == 1
     b.push([1], [[1]])
-    for settings in ({"dim": 1}, {"dim": 2}):  # not another one, which would be empty
+    for settings in ({"dim": 1}, {"dim": 2}):  # a second table of the same name is refused
         with pytest.raises(tug.UsageError, match="a table 'b' already"):
             client.table("b", **settings)
     assert client.table("b", number=1, dim=1).stat().rows == 1
@@ -141,12 +141,12 @@ def test_life(client):
     pushed = np.array([[0.5, 0, 0, 1, 1, 0], [0.5, 0, 0, 1, 0, 0]], np.float32)
     table.push([1, 2], pushed)
     np.testing.assert_array_equal(table.pull([1, 2])[:, :3], [[1, 1, -0.5], [1, 0, -0.5]])
-    assert table.shrink(0.5) == 1  # who was not clicked has the score 0.1
+    assert table.shrink(0.5) == 1  # the row without a click has the score 0.1
     table.day()
     assert table.stat().day == 1
     client.again(True)
     table.push([1], pushed[:1])
-    assert table.pull([1])[0, 0] == pytest.approx(0.98)  # counted once, and decayed
+    assert table.pull([1])[0, 0] == pytest.approx(0.98)  # the show was counted once, and has decayed
     client.again(False)
     table.clear()
     assert table.stat().rows == 0
@@ -195,7 +195,7 @@ def test_batches_of_dense_variables(client):
     dense = client.table("dense", dim=16, rule="sgd:lr=1").dense({"w": ((3, 7), "constant:2"), "b": 5})
     for step in (1, 2):
         dense.start_batch()
-        for name in ("b", "w"):  # as a backward comes to them
+        for name in ("b", "w"):  # in the order of a backward pass
             dense.update(name, np.full(dense.shapes[name], 0.5))
         with pytest.raises(tug.UsageError, match="variable 0 of table 0 has been updated in this batch"):
             dense.update("w", np.ones((3, 7)))
@@ -211,7 +211,7 @@ def test_batches_of_dense_variables(client):
 
 
 def test_operations_on_vectors(client):
-    """Conjugate gradients of a quadratic function, by operations only."""
+    """Minimizes a quadratic function by conjugate gradients, with operations only."""
     names = ("x", "r", "p", "q")
     x, r, p, q = (client.table(name, dim=4, rule="sum").dense({"v": 6}) for name in names)
     a = np.diag(np.arange(1, 7)).astype(np.float32)
@@ -258,7 +258,7 @@ def test_communicator(client):
     late.send(table, [1], [[1, 1]])
     with pytest.raises(tug.SystemFailure, match="was not started"):
         late.send(table, [1], [[1, 1]], timeout=0.05)
-    with pytest.raises(tug.SystemFailure, match="has been full"):  # 0 is no time at all, and not the longest wait
+    with pytest.raises(tug.SystemFailure, match="has been full"):  # timeout=0 does not wait; it is not the longest wait
         late.send(table, [1], [[1, 1]], timeout=0)
     late.start()
     late.close()
@@ -268,7 +268,8 @@ def test_communicator(client):
 
 
 def test_a_number_that_is_another_tables_now(client):
-    """Rows of the new table are wider than the arrays that the old one has."""
+    """A dropped table's number belongs to a table with wider rows now; calls of the old object are refused, since its
+    arrays are too small."""
     old = client.table("old", dim=1, rule="sum")
     dense = client.table("dense", dim=1, rule="sum").dense({"a": 3})
     old.drop()
@@ -310,7 +311,8 @@ def test_profile_and_barrier(client, tmp_path):
 
 @pytest.mark.parametrize("ends", [lambda t, *push: t.push(*push), lambda t, *push: t.push_async(*push).wait()])
 def test_an_update_that_is_left_out(ends):
-    """Only a rule's state cannot take it: the push is done, and is warned of by key, once."""
+    """An update is left out if the rule's state would become infinite: the push succeeds, and one warning names the
+    key."""
     with tug.local(wait_seconds=60) as c:
         t = c.table("wild", dim=2, rule="adagrad")
         ends(t, [5, 7], np.ones((2, 2), np.float32))

@@ -1,4 +1,4 @@
-"""Modules of PyTorch over tables: against torch's own, and what torch does not have.
+"""Compares PyTorch modules on tables with torch's own modules, and tests what torch does not have.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -21,7 +21,7 @@ from tug.torch import Embedding, EmbeddingBag, Optimizer  # noqa: E402
 
 torch.set_num_threads(1)
 IDS, DIM = 23, 5
-RULES = {  # the table's, and torch's optimizer
+RULES = {  # the table's rule, and torch's optimizer
     "sgd": ("sgd:lr=0.1", lambda p: torch.optim.SGD(p, lr=0.1)),
     "adagrad": ("adagrad:lr=0.1,beta=1e-10,n0=0", lambda p: torch.optim.Adagrad(p, lr=0.1)),
     "adam": ("adam:lr=0.01", lambda p: torch.optim.SparseAdam(p, lr=0.01)),
@@ -37,8 +37,9 @@ def weights_of(table, ids=IDS):
 
 
 def ragged(random, all_ids):
-    """Bags of ids that repeat, some empty; and the last has every id: SparseAdam corrects its bias by the steps of the
-    optimizer, a table's rule by the row's own."""
+    """Returns bags of ids that repeat, some of them empty. With all_ids the last bag has every id: SparseAdam corrects
+    its bias by the optimizer's steps, a table's rule by the row's own steps, and both are equal only if each step has
+    every row."""
     sizes = random.integers(0, 7, 11)
     ids = random.integers(0, IDS, sizes.sum())
     if all_ids:
@@ -80,10 +81,10 @@ def test_bags_are_those_of_torch(client, rule, kind):
                 torch.testing.assert_close(mine, wanted, rtol=1e-5, atol=1e-5)
     left = np.delete(np.arange(IDS), [] if padding is None else [padding])
     torch.testing.assert_close(weights_of(table)[left], theirs.weight.detach()[left], rtol=1e-5, atol=1e-5)
-    assert table.stat().rows <= len(left)  # padding has no row
+    assert table.stat().rows <= len(left)  # the padding id has no row
 
 
-MORE = {  # arguments of both, as torch has them
+MORE = {  # arguments that both modules have, with torch's names
     "max": {"mode": "max"},
     "max of padding": {"mode": "max", "padding_idx": 4},
     "max and max_norm": {"mode": "max", "max_norm": 0.9},
@@ -132,7 +133,7 @@ def test_other_arguments_of_an_embedding(client, more):
 
 @pytest.mark.parametrize("mode", ["sum", "mean"])
 def test_gradients_of_bags_by_frequency(client, mode):
-    """Against torch's Embedding: its EmbeddingBag (1.13) divides by the counts of other ids."""
+    """Compares with torch's Embedding, because EmbeddingBag of torch 1.13 divides by the counts of other ids."""
     table, random = table_of(client), np.random.default_rng(4)
     theirs = torch.nn.Embedding(IDS, DIM, scale_grad_by_freq=True, _weight=weights_of(table))
     bag = EmbeddingBag(table, mode=mode, scale_grad_by_freq=True)
@@ -204,10 +205,11 @@ def test_nothing_asked_for(client):
     assert table.stat().rows == 0
 
 
-# Gradients between backward and step.
+# Gradients between the backward pass and the step.
 
 def test_backwards_add_up(client):
-    """Two forwards before one backward, and two backwards before a step, are one push of the sum."""
+    """Two forward passes before one backward pass, and two backward passes before a step, lead to one push of the
+    sum."""
     moved = []
     for name, parts in (("whole", [[1, 2, 2, 7]]), ("parts", [[1, 2], [2, 7]])):
         bag = EmbeddingBag(table_of(client, name, RULES["adam"][0]), mode="sum")
@@ -220,7 +222,7 @@ def test_backwards_add_up(client):
                 for one in made:
                     one.backward()
             optimizer.step()
-        assert bag.table.stat().pushes <= 6  # of at most three partitions each
+        assert bag.table.stat().pushes <= 6  # two steps push to at most three partitions each
         moved.append(before - bag.table.pull([1, 2, 7]))
     assert np.allclose(moved[0], moved[1], atol=1e-6) and (moved[0] > 0.015).all()
 
@@ -228,17 +230,17 @@ def test_backwards_add_up(client):
 def test_gradients_may_be_changed(client):
     bag = EmbeddingBag(table_of(client), mode="sum")
     optimizer, before = Optimizer(bag), bag.table.pull([1, 2])
-    for ids in ([[1, 1, 2]], [[2, 2, 2]]):  # 2 and 4 times 3 and 4 times
+    for ids in ([[1, 1, 2]], [[2, 2, 2]]):  # together the gradients are 1024 times 2 and 4
         (bag(torch.tensor(ids)) * 1024).sum().backward()
     for leaf in optimizer.gradients():
-        leaf.grad /= 1024  # as GradScaler does
+        leaf.grad /= 1024  # as GradScaler unscales gradients
     norm = torch.nn.utils.clip_grad_norm_(optimizer.gradients(), 1.0)
     assert float(norm) == pytest.approx(np.sqrt(DIM * (2 ** 2 + 4 ** 2)), rel=1e-5)
     assert [len(g["params"]) for g in optimizer.param_groups] == [1]
     optimizer.step()
     moved = before - bag.table.pull([1, 2])
     assert np.allclose(moved, 0.1 * np.array([[2], [4]]) / float(norm), rtol=1e-3)
-    optimizer.step()  # nothing is left
+    optimizer.step() # pushes nothing, because no gradients are left
     assert np.allclose(before - moved, bag.table.pull([1, 2]))
 
 
@@ -262,7 +264,7 @@ def test_pulls_only(client):
     bag(torch.tensor([[1, 2]]), per_sample_weights=weights).sum().backward()
     assert weights.grad.shape == (1, 2)
     optimizer.step()
-    bag(torch.tensor([[1, 2]]))  # forwards without a backward are nothing
+    bag(torch.tensor([[1, 2]]))  # a forward pass without a backward pass leaves no gradients
     optimizer.step()
     assert table.stat().rows == 0
 
@@ -290,13 +292,14 @@ def test_a_rate_that_changes(client):
 
 
 def test_gradients_of_gradients(client):
-    """A penalty of the gradient by an embedding is right; the second derivative by weights is refused."""
+    """A penalty on the gradient with respect to an embedding is computed right; second derivatives with respect to
+    per_sample_weights are refused."""
     bag, layer = EmbeddingBag(table_of(client), mode="sum"), torch.nn.Linear(DIM, 1, bias=False)
     optimizer, before = Optimizer(bag), bag.table.pull([1])
     made = bag(torch.tensor([[1]]))
     (by,) = torch.autograd.grad((layer(made) ** 2).sum(), made, create_graph=True)  # 2 <w, x> w
     assert optimizer.gradients() == []
-    (by ** 2).sum().backward()  # 4 <w, x>^2 <w, w>, whose gradient by x is 8 <w, x> <w, w> w
+    (by ** 2).sum().backward()  # 4 <w, x>^2 <w, w>: its gradient in x is 8 <w, x> <w, w> w
     optimizer.step()
     w, x = layer.weight.detach().numpy()[0], before[0]
     assert np.allclose(before[0] - bag.table.pull([1])[0], 0.1 * 8 * (w @ x) * (w @ w) * w, atol=1e-6)
@@ -317,8 +320,8 @@ def test_prefetch(client):
     bag(first).sum().backward()
     optimizer.step()
     made = bag(second).detach().numpy()[0]
-    assert table.stat().pulled_keys == pulls + 2  # the second forward asked for nothing
-    assert np.allclose(made, old.sum(axis=0))  # and misses the step in between
+    assert table.stat().pulled_keys == pulls + 2  # the second forward pass pulled nothing
+    assert np.allclose(made, old.sum(axis=0))  # its rows do not include the step in between
     assert np.allclose(bag(second).detach().numpy(), same(second).detach().numpy().sum(axis=1))
     assert not np.allclose(bag(second).detach().numpy()[0], made)
 
@@ -337,7 +340,7 @@ def test_prefetched_rows_get_old(client):
     pulls = table.stat().pulled_keys
     bag(torch.tensor([[49]]))
     assert table.stat().pulled_keys == pulls
-    bag(torch.tensor([[0]]))  # was given up
+    bag(torch.tensor([[0]]))  # its prefetched batch was dropped, so it is pulled again
     assert table.stat().pulled_keys == pulls + 1
 
 
@@ -372,7 +375,7 @@ def test_a_checkpoint_goes_on_with_the_same_bits(client):
     with tug.local(1, wait_seconds=60) as elsewhere:
         other = model_of(elsewhere)
         others = optimizers_of(other)
-        train(other, others, np.random.default_rng(9), 3)  # is replaced
+        train(other, others, np.random.default_rng(9), 3)  # this training is overwritten by the saved state
         saved = torch.load(io.BytesIO(file.getvalue()))
         other.load_state_dict(saved["model"])
         for optimizer, state in zip(others, saved["optimizers"]):
@@ -417,7 +420,7 @@ def test_the_dense_part_alone(client):
     assert torch.equal(dict(model.named_parameters())[name].detach(), before)
 
 
-# What is refused, in one sentence.
+# Calls that are refused, each with an error of one sentence.
 
 def test_refused(client):
     table = table_of(client)
@@ -492,7 +495,7 @@ def test_after_a_fork(client):
 
 
 def test_threads(client):
-    """Backwards of several threads are all in one step."""
+    """A step includes the gradients of backward passes of several threads."""
     bag = EmbeddingBag(table_of(client), mode="sum")
     optimizer, before = Optimizer(bag), bag.table.pull(range(IDS))
     threads = [threading.Thread(target=lambda: [bag(torch.arange(IDS)[None]).sum().backward() for _ in range(25)])

@@ -1,4 +1,4 @@
-"""Modules of PyTorch on clusters: ranks, a fleet, a server that dies; and where there is no PyTorch.
+"""PyTorch modules on clusters: with ranks, in a fleet, with a server that dies; and tug without PyTorch.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -73,7 +73,8 @@ with tug.connect() as client:
 
 @pytest.mark.parametrize("workers", [2, 3])
 def test_ranks_are_one(workers):
-    """DistributedDataParallel on parts of each batch is one process on the whole, also with Adam on the servers."""
+    """DistributedDataParallel on parts of each batch equals one process on whole batches, also with Adam on the
+    servers."""
     with tug.launch([sys.executable, "-c", HALVES], servers=2, workers=workers,
                     wait_seconds=60, env={"PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}) as cluster:
         cluster.wait(90)
@@ -83,7 +84,7 @@ def test_ranks_are_one(workers):
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_deepfm(workers, source, tmp_path):
-    """The example, on the data that it makes itself."""
+    """The example torch_deepfm.py runs on the data that it generates itself."""
     example = [sys.executable, os.path.join(source, "examples", "torch_deepfm.py"), "--batch", "512", "--epochs", "2"]
     launcher = [os.environ.get("TUG_BINARY", "tug"), "launch", "--servers", "2", "--workers", str(workers), "--"]
     run = subprocess.run([*launcher, *example, "--prefetch"] if workers else example, cwd=tmp_path,
@@ -134,7 +135,7 @@ fleet.stop_worker()
 
 
 def test_in_a_fleet(tmp_path):
-    """A script of tug.fleet over a model of PyTorch: fleet.client has its tables."""
+    """A script of tug.fleet trains a PyTorch model, whose tables are those of fleet.client."""
     (tmp_path / "script.py").write_text(FLEET)
     run = subprocess.run([os.environ.get("TUG_BINARY", "tug"), "launch", "--servers", "1", "--workers", "2", "--",
                           sys.executable, "script.py", str(tmp_path / "saves")], cwd=tmp_path, capture_output=True,
@@ -145,7 +146,7 @@ def test_in_a_fleet(tmp_path):
 
 
 def test_a_server_dies():
-    """It fails with an error of tug's, at once."""
+    """If a server dies, training fails at once with an error of tug."""
     with tug.launch(servers=2, wait_seconds=60, dead_seconds=5) as cluster:
         client = cluster.connect()
         bag = EmbeddingBag(table_of(client))

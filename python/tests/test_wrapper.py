@@ -1,4 +1,4 @@
-"""FleetWrapper and Communicator: in one process, between threads, and between real processes.
+"""Tests FleetWrapper and Communicator in one process, between threads, and between real processes.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -46,7 +46,7 @@ def dense(w, n):
     w.barrier()
     mine = scope["w"]
     w.pull_dense_params(scope, 5, ["w"])
-    assert (mine == 2).all() and (scope["b"] == 0).all()  # in place, and only what was asked for
+    assert (mine == 2).all() and (scope["b"] == 0).all()  # only the requested variable was pulled, in place
     w.barrier()
     c = Communicator(envs={"communicator_send_queue_size": "4"})
     with pytest.raises(tug.UsageError, match="init_with_ctx comes first"):
@@ -116,7 +116,7 @@ def work(w, where):
 
 
 def run_by_environment(where):
-    """What each of the real processes does: Paddle's variables say who it is."""
+    """Runs a server or a worker in a real process; Paddle's variables give its role."""
     roles = PaddleCloudRoleMaker()
     w = FleetWrapper(wait_seconds=60)
     if roles.is_server():
@@ -197,7 +197,7 @@ def test_threads(tmp_path, monkeypatch):
         try:
             if i == 1:
                 w.stop_server()
-            w.barrier()  # worker 0 hears of it here, or that the other one has left
+            w.barrier()  # raises at worker 0 that the servers were stopped, or that worker 1 has left
             w.close()
         except tug.Error as error:
             assert "worker 1 stopped the servers" in str(error)
@@ -229,7 +229,7 @@ def test_arguments_that_cannot_be():
                 (lambda: Communicator().init_with_ctx([0], [5], w), "recv_ctx: must be {dense table"),
                 (lambda: Communicator().init_with_ctx([0], {5: "w"}, w), "recv_ctx: must be a list"),
                 (lambda: Communicator().init_with_ctx([0], {}, w, 3), "scope: must be a dict"),
-                (lambda: FleetWrapper().init_worker(TABLES, [3.5]), "hosts: has HOST:PORT, .* not a float")):
+                (lambda: FleetWrapper().init_worker(TABLES, [3.5]), "hosts: must have HOST:PORT, .* not a float")):
             with pytest.raises(tug.Error, match=sentence):
                 call()
         w.set_clients(w.get_client_info())

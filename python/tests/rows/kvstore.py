@@ -1,4 +1,4 @@
-"""MXNet's KVStore: Module, stores, servers and what lies below them.
+"""Rows of MXNet's KVStore: Module, stores, servers and the layers below.
 
 SPDX-License-Identifier: Apache-2.0
 """

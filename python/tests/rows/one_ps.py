@@ -1,4 +1,5 @@
-"""Paddle's parameter server of one process a role: a script's calls, DistFleetWrapper, servers, workers, datasets.
+"""Rows of Paddle's parameter server with one process for each role: calls of scripts, DistFleetWrapper, servers,
+workers, datasets.
 
 SPDX-License-Identifier: Apache-2.0
 """

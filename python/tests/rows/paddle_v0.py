@@ -1,4 +1,4 @@
-"""Paddle's first version: how it was tried, `paddle pserver`, `paddle train`, its servers and its trainer.
+"""Rows of Paddle's first version: its tutorial, `paddle pserver`, `paddle train`, its servers and its trainer.
 
 SPDX-License-Identifier: Apache-2.0
 """

@@ -1,4 +1,4 @@
-"""ps-lite: its concepts, classes and calls, as C++11 over ps/ps.h.
+"""Rows of ps-lite: its concepts, classes and calls, as C++11 code with ps/ps.h.
 
 SPDX-License-Identifier: Apache-2.0
 """

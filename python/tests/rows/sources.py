@@ -1,4 +1,4 @@
-"""Named by the sources and suites of these systems: what their users write next to the documents' names.
+"""Rows of names from the sources and test suites of the systems, which users write besides those of the documents.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -10,7 +10,7 @@ MAKER = "role = role_maker.UserDefinedRoleMaker()\n"
 
 
 def asked(name: str, holder: str, names: str, says: str) -> Row:
-    """Names that an object lacks: each is answered by the sentence."""
+    """A row of names that an object lacks; the error for each has the text `says`."""
     return runs_refused(name, f"answers({holder}, {names!r}, {says!r})")
 
 

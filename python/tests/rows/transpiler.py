@@ -1,4 +1,4 @@
-"""A CTR script of Fluid's transpiler, as docs/from-paddle.md has it and tests/page_test.py runs it.
+"""Rows of Fluid's transpiler: the CTR script of docs/from-paddle.md, which tests/page_test.py runs.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -17,7 +17,7 @@ def place(name: str, role: str, check: str) -> Row:
 
 
 def script(name: str, text: str) -> Row:
-    """A line of the page's script."""
+    """A row for a line of the page's script."""
     return tested(name, PAGE, text)
 
 
