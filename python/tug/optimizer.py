@@ -53,7 +53,7 @@ def _key_text(key: Any) -> str:
         return "'" + key.replace("'", "''") + "'"
     if isinstance(key, int) and not isinstance(key, bool):
         return str(key)
-    raise ArgumentTypeError(f"multipliers need keys that are int or str, not {type(key).__name__}")
+    raise ArgumentTypeError(f"the key of a multiplier must be an int or a str, not {type(key).__name__}")
 
 
 def _name_of(given: Any) -> str:
