@@ -1,5 +1,5 @@
-// Measures whether the cost of a push grows with the number of requests that are open.
-// One server loop as a thread, one float a push; N pushes are begun, then waited for.
+// Measures whether the cost of a push grows with the number of open requests. The server
+// is a thread with one loop. N pushes of one float are sent, then all are waited for.
 //
 //   build/bench/bench_calls [MOST]    N = 1, 16, 256, ... up to MOST (1,000,000)
 //
@@ -17,7 +17,7 @@ static int fail(void)
     return 1;
 }
 
-// Microseconds of a push, of which so many are open.
+// Sets *ret to the microseconds of a push while `open` pushes are open.
 static int measure(struct tug_client *c, uint64_t *requests, size_t open, double *ret)
 {
     static const float one = 1;

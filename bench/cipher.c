@@ -1,5 +1,5 @@
-// The cipher that TLS uses between vans, alone: without wide AES instructions (VAES) it,
-// and not the van, decides how fast a link with TLS is.
+// Measures the cipher of TLS alone. On a CPU without wide AES instructions (VAES), the
+// cipher, not the van, limits the rate of a link with TLS.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <openssl/evp.h>
@@ -15,7 +15,7 @@ struct records {
     unsigned char plain[RECORD], cipher[RECORD], tag[TAG];
 };
 
-// A record is one message under a nonce of its own, as in TLS.
+// Encrypts or decrypts one record, as TLS does: each record is a message of its own.
 static bool do_record(struct records *r, bool encrypt)
 {
     static const unsigned char nonce[12];

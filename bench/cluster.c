@@ -1,5 +1,5 @@
-// tug bench cluster: a scheduler, servers and workers as processes of this machine, one
-// command. The workers measure, into memory that all share.
+// tug bench cluster: runs a scheduler, servers and workers as processes of this machine.
+// The workers measure, and write their figures into memory that all processes share.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <signal.h>
@@ -22,7 +22,7 @@ struct net_bench {
     struct bench_shared *shared;
     pid_t pids[MAX_PROCESSES];
     uint32_t n_pids;
-    struct node node; // the scheduler's
+    struct node node; // the scheduler's node
     char token[TOKEN_TEXT_MAX];
     struct van *van;
     struct scheduler *scheduler;
@@ -33,12 +33,12 @@ struct net_bench {
 static int be(struct net_bench *b, enum wire_role role, struct err *e)
 {
     while (sem_wait(&b->shared->listening) != 0)
-        ; // a signal
+        ; // interrupted by a signal
     struct node n;
     struct node_options o = {
         .scheduler = b->shared->address, .spin_us = b->o->spin_us, .token = b->token};
     TRY(node_open(&n, &o, e));
-    // server_run has its own.
+    // A server's heartbeat is started by server_run.
     int rc = role == WIRE_SERVER ? 0 : node_heartbeat(&n, NULL, e);
     struct server_options so = {.node = &n, .loops = 1};
     struct bench_worker w = {b->o, &n, b->began, b->shared};
@@ -127,7 +127,8 @@ static int run_all(struct net_bench *b, struct err *e)
     return schedule(b, e);
 }
 
-// Processes that have not ended by then are ended.
+// Waits for all processes, and kills those that have not ended after END_SECONDS, or at
+// once with kill_now.
 static void wait_for_processes(struct net_bench *b, bool kill_now)
 {
     double until = clock_seconds() + (kill_now ? 0 : END_SECONDS);
@@ -153,8 +154,9 @@ static const char *text_of(const char *name)
            "{bytes_per_key:.1} bytes for a key\n";
 }
 
-// A measurement, which is the i-th and some later ones: the median of its turns. Workers
-// measure at the same time: their median rate counts for each of them.
+// Prints the medians of all figures from `first` to `end` that have the first one's name.
+// All workers measure at the same time, so the sum of their rates is the median rate
+// times the number of workers.
 static void print_figure(const struct net_bench *b, const struct bench_figure *first,
                          const struct bench_figure *end)
 {
@@ -211,7 +213,7 @@ int bench_cluster(struct bench *bench, struct err *e)
     TRY(share_memory(&b, e));
     int rc = run_all(&b, e);
     wait_for_processes(&b, rc != 0);
-    if (atomic_load(&b.shared->failed)) // it knows more than the scheduler
+    if (atomic_load(&b.shared->failed)) // its error tells more than the scheduler's
         rc = err_set(e, TUG_EIO, "%s", b.shared->error);
     if (rc == 0)
         print_figures(&b);

@@ -1,4 +1,4 @@
-// What `tug bench cluster` measures: its workers' script, and what comes of it.
+// The interface between `tug bench cluster` and its workers, which measure.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_BENCH_CLUSTER_H
@@ -10,23 +10,24 @@
 #include "bench/bench.h"
 #include "cluster/node.h"
 
-enum { BENCH_FIGURES = 8192 }; // those beyond are lost
+enum { BENCH_FIGURES = 8192 }; // figures beyond this number are dropped
 
-// A figure of one worker.
+// A figure that one worker has measured.
 struct bench_figure {
     char name[40];
-    double rate;     // keys, or requests, a second
-    double p50, p99; // seconds, from the call to the end of the wait
-    double bytes;    // sent and received for a key; 0: not counted
+    double rate;     // keys, or requests, per second
+    double p50, p99; // seconds from the call to the end of its wait
+    double bytes;    // bytes sent and received per key; 0: not counted
 };
 
 // Memory that all processes share.
 struct bench_shared {
-    sem_t listening; // the scheduler does, at `address`; for each process once
+    // Posted once for each process when the scheduler listens at `address`.
+    sem_t listening;
     char address[VAN_ADDRESS_MAX];
-    atomic_uint n; // figures
+    atomic_uint n; // number of figures that were added, also those dropped
     struct bench_figure figures[BENCH_FIGURES];
-    atomic_flag failing; // who sets it first says why
+    atomic_flag failing; // the process that sets it first writes `error`
     atomic_bool failed;
     char error[ERR_TEXT_MAX];
 };
@@ -38,7 +39,7 @@ struct bench_worker {
     struct bench_shared *shared;
 };
 
-// Runs all measurements; all workers do the same at the same time.
+// Runs all measurements. All workers call it at the same time.
 int bench_cluster_worker(const struct bench_worker *w, struct err *e);
 
 #endif

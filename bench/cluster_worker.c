@@ -1,6 +1,7 @@
-// A worker of `tug bench cluster`: it fills the tables with the others and measures.
+// A worker of `tug bench cluster`: fills the tables together with the other workers, and
+// measures.
 //
-// Its process has a client for each option of the client that is compared, all on the
+// The process has a client for each client option that is compared. All clients use the
 // same tables, so that they can take turns.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -13,20 +14,20 @@
 #include "client/client.h"
 #include "rule/rule.h"
 
-// Tables: 1 float, 16 floats, 1 float of small keys.
+// Tables with rows of 1 float, of 16 floats, and of 1 float under small keys.
 enum { NARROW = 1, WIDE, SMALL };
 enum { WIDE_FLOATS = 16, MAX_IN_FLIGHT = 8 };
 enum { FULL_BATCH = 100000, SMALL_BATCH = 10000, BATCHES = 20, MAX_TIMES = 1 << 20 };
-enum { ROUNDS = 3 }; // clients that are compared take turns
+enum { ROUNDS = 3 }; // turns of each client in a comparison
 
 enum { DEFAULT, BF16, PACKED, CACHED, CLIENTS };
 
 #define BARRIER_NS ((uint64_t)120000000000)
 #define READY_NS ((uint64_t)60000000000)
 
-// Batches of distinct keys in the order in which they travel.
+// Batches of distinct keys, each in the order in which the client sends keys.
 struct batches {
-    const uint64_t *keys; // n of them, `size` keys each
+    const uint64_t *keys; // n batches of `size` keys
     size_t n, size;
 };
 
@@ -35,13 +36,13 @@ struct worker {
     struct client *clients[CLIENTS];
     struct van *vans[CLIENTS];
     uint32_t rank;
-    float *values;                // of pushes
-    float *pulled[MAX_IN_FLIGHT]; // of each pull in flight
+    float *values;                // the values of all pushes
+    float *pulled[MAX_IN_FLIGHT]; // the values of each pull in flight
     double times[MAX_TIMES];
-    double bytes; // of a key in the last measurement
+    double bytes; // bytes per key in the last measurement
 };
 
-// What is done again and again.
+// A request that is repeated, with other batches in turn.
 struct load {
     struct client *client;
     uint32_t table;
@@ -51,7 +52,7 @@ struct load {
     double seconds;
 };
 
-// Sorts the first n times.
+// Adds a figure with the quantiles of the first n times, which it sorts.
 static void report(struct worker *w, const char *name, double rate, size_t n)
 {
     unsigned at = atomic_fetch_add(&w->w->shared->n, 1);
@@ -92,8 +93,8 @@ static int arrange(struct worker *w, uint32_t table, uint64_t *keys, size_t n,
     return 0;
 }
 
-// Uniform over the table's keys: one from each of `size` equal ranges, so that none comes
-// twice. They replace the batches before.
+// Makes n batches of `size` keys, uniformly over the table's keys: one key from each of
+// `size` equal ranges, so that keys are distinct. Earlier batches are overwritten.
 static int make_batches(struct worker *w, struct batches *b, uint32_t table, size_t size,
                         size_t n, struct err *e)
 {
@@ -138,7 +139,8 @@ static client_ts issue(const struct worker *w, const struct load *l, size_t turn
     return l->push ? client_push(l->client, &push, e) : client_pull(l->client, &pull, e);
 }
 
-// Keeps `in_flight` requests under way for so long. *ret_n times are left in w->times.
+// Keeps l->in_flight requests under way for l->seconds. Sets *ret_rate to the keys per
+// second and *ret_n to the number of times in w->times.
 static int pump(struct worker *w, const struct load *l, double *ret_rate, size_t *ret_n,
                 struct err *e)
 {
@@ -180,8 +182,8 @@ static double bytes_of(const struct load *l)
     return (double)(s.bytes_sent + s.bytes_received);
 }
 
-// A measurement of all workers at the same time. A first turn of it is not counted: links
-// open, memory is taken.
+// Measures a load on all workers at the same time. A first turn, in which links are
+// opened and memory is allocated, is not counted.
 static int measure(struct worker *w, const char *what, const struct load *l,
                    struct err *e)
 {
@@ -232,12 +234,12 @@ static int measure_sparse(struct worker *w, uint32_t table, size_t size, struct 
     return push_and_pull(w, what, l, e);
 }
 
-// Two clients on the same work, in turns.
+// A comparison of two clients, which do the same work in turns.
 struct comparison {
     const char *name;
-    int client; // beside the default one
+    int client; // compared with the client DEFAULT
     uint32_t table;
-    size_t batches; // 1: the same list of keys again and again
+    size_t batches; // 1: the same list of keys each time
 };
 
 static int compare_once(struct worker *w, const struct comparison *c, struct load l,
@@ -267,7 +269,7 @@ static int measure_barrier(struct worker *w, struct err *e)
 {
     size_t n = 0;
     double begin = clock_seconds(), now = begin;
-    // All must do the same number of them.
+    // All workers must make the same number of barriers.
     size_t all = (size_t)(w->w->o->seconds * 2000) + 1;
     for (; n < all && n < MAX_TIMES; n++) {
         double from = now;
@@ -314,7 +316,7 @@ static int make_table(struct worker *w, uint32_t table, uint32_t floats, const c
     return 0;
 }
 
-// This worker's share of all keys, a batch after the other.
+// Pushes to this worker's part of all keys, batch by batch.
 static int fill(struct worker *w, uint32_t table, struct err *e)
 {
     static uint64_t keys[FULL_BATCH];
@@ -334,7 +336,7 @@ static int fill(struct worker *w, uint32_t table, struct err *e)
     return barrier(w, e);
 }
 
-// The first push of the cluster has been acknowledged.
+// Reports the time from the start of the processes to the first acknowledged push.
 static int report_start(struct worker *w, struct err *e)
 {
     uint64_t key = key_of(NARROW, w->rank);
@@ -381,7 +383,8 @@ static int open_client(struct worker *w, int i, struct err *e)
     return 0;
 }
 
-// All must be polled until all have joined: the cluster waits for the last of them.
+// Opens all clients. They are polled in turn until all have joined, because the cluster
+// waits for the last one.
 static int open_clients(struct worker *w, struct err *e)
 {
     for (int i = 0; i < CLIENTS; i++)
@@ -389,7 +392,7 @@ static int open_clients(struct worker *w, struct err *e)
     double until = clock_seconds() + (double)READY_NS * 1e-9;
     for (int joined = 0; joined < CLIENTS;) {
         if (clock_seconds() >= until)
-            break; // client_wait_ready says what is missing
+            break; // client_wait_ready below returns the error
         joined = 0;
         for (int i = 0; i < CLIENTS; i++) {
             TRY(client_poll(w->clients[i], e));
@@ -402,7 +405,7 @@ static int open_clients(struct worker *w, struct err *e)
     return 0;
 }
 
-// What is pushed, and the places of pulls in flight.
+// The pushed values, and a buffer for each pull in flight.
 enum { VALUES = WIDE_FLOATS * FULL_BATCH, MEMORY = (1 + MAX_IN_FLIGHT) * VALUES };
 
 static int take_memory(struct worker *w, struct err *e)
@@ -427,7 +430,7 @@ int bench_cluster_worker(const struct bench_worker *bw, struct err *e)
     if (rc == 0)
         rc = run(&w, e);
     for (int i = 0; i < CLIENTS; i++) {
-        van_free(w.vans[i]); // first: what it gives back goes to the client
+        van_free(w.vans[i]); // before the client, which gets the van's buffers back
         client_close(w.clients[i]);
     }
     mem_unmap(w.values, MEMORY * sizeof(float));

@@ -1,6 +1,6 @@
-// Examples whose features are drawn uniformly from a given number of keys, as libsvm text
-// on standard output: what bench/growth trains on and bench_reader reads. Labels are
-// drawn, too: there is nothing to learn here but how fast rows are found.
+// Writes random examples as libsvm text to standard output, for bench/growth and
+// bench_reader. Features are drawn uniformly from a given number of keys. Labels are
+// random, too: the data measures how fast rows are found, not how well a model learns.
 //
 //   keys_gen KEYS ROWS FEATURES
 //

@@ -1,6 +1,6 @@
-// tug bench kvstore: what a kvstore (tug/kvstore.h, dist_sync) makes of the vans' rate. All
-// workers push a large array and pull the sum, again and again; the vans' and the store's
-// processes take turns.
+// tug bench kvstore: measures which part of the vans' rate a kvstore (tug/kvstore.h,
+// dist_sync) reaches. All workers repeatedly push a large array and pull the sum.
+// Processes with vans alone and processes with the store take turns.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/kvstore.h"
@@ -58,7 +58,7 @@ static int store_server(const struct bench_kv *b, struct err *e)
     return serve(b, TUG_GROUP_SERVERS, e);
 }
 
-// What was pulled is the sum of the workers' arrays.
+// Checks, for some elements, that the pulled array is the sum of the workers' arrays.
 static int check_sum(const float *got, size_t n, uint64_t workers, struct err *e)
 {
     for (size_t i = 0; i < n; i += 4099)
@@ -105,7 +105,7 @@ static int store_worker(const struct bench_kv *b, struct err *e)
     return said(tug_kvstore_close(s), e);
 }
 
-// A turn: processes that begin and end together.
+// A turn: processes that are started together, and run until all have ended.
 
 static pid_t start(const struct bench_kv *of, uint32_t rank, life_fn life)
 {
@@ -131,13 +131,13 @@ static void all_end(pid_t *pids, uint32_t n)
         for (uint32_t i = 0; i < n; i++) {
             if (pids[i] == pid)
                 pids[i] = 0;
-            else if (status != 0 && pids[i] > 0) // the others would wait for it
+            else if (status != 0 && pids[i] > 0) // others would wait for the failed one
                 (void)kill(pids[i], SIGKILL);
         }
     }
 }
 
-// Where nobody listens on this machine.
+// Chooses a free port of this machine for the scheduler.
 static int find_port(struct bench_kv_shared *s, struct err *e)
 {
     struct sockaddr_in a = {.sin_family = AF_INET,

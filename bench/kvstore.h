@@ -1,6 +1,6 @@
-// What `tug bench kvstore` compares: rounds of push and pull of one large array by all
-// workers, through a kvstore and, the same bytes between as many processes, through vans
-// alone.
+// The parts of `tug bench kvstore`, which compares rounds of push and pull of one large
+// array by all workers: through a kvstore and, with the same bytes and number of
+// processes, through vans alone.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_BENCH_KVSTORE_H
@@ -14,13 +14,14 @@
 
 enum { BENCH_KV_ROUNDS = 8, BENCH_KV_NODES = 64 };
 
-// Memory that a turn's processes share.
+// Memory that the processes of a turn share.
 struct bench_kv_shared {
-    char addresses[BENCH_KV_NODES][VAN_ADDRESS_MAX]; // of servers that are vans alone
-    char scheduler[VAN_ADDRESS_MAX];                 // of the kvstore
-    sem_t listening[BENCH_KV_NODES]; // each server does; posted for each worker
-    double seconds[BENCH_KV_NODES];  // that a worker's rounds took
-    char error[ERR_TEXT_MAX];        // of the first that failed
+    char addresses[BENCH_KV_NODES][VAN_ADDRESS_MAX]; // of the servers with vans alone
+    char scheduler[VAN_ADDRESS_MAX];                 // the kvstore's scheduler
+    // Posted by each server, once for each worker, when it listens.
+    sem_t listening[BENCH_KV_NODES];
+    double seconds[BENCH_KV_NODES]; // the time that each worker's rounds took
+    char error[ERR_TEXT_MAX];       // the error of the first process that failed
     atomic_flag failing;
     atomic_bool failed;
 };
@@ -31,7 +32,7 @@ struct bench_kv {
     uint32_t rank;
 };
 
-// Each is the whole life of a process; 0 or why it failed.
+// Each runs a process from its start to its end. Returns 0 or an error.
 int bench_kv_van_server(const struct bench_kv *b, struct err *e);
 int bench_kv_van_worker(const struct bench_kv *b, struct err *e);
 

@@ -1,5 +1,6 @@
-// The vans' side of `tug bench kvstore`: a server takes each worker's piece to a place of its
-// own and gives an array back, straight from memory; nobody looks at a byte.
+// The vans' side of `tug bench kvstore`: a server receives each worker's piece of the
+// array into a buffer for that worker, and sends a piece back straight from memory. No
+// process reads the bytes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -12,7 +13,7 @@
 
 struct server {
     struct van *van;
-    uint64_t bytes; // of a piece
+    uint64_t bytes; // size of a piece
     char *sinks[BENCH_KV_NODES], *source;
     van_link links[BENCH_KV_NODES];
     uint32_t n_links, n_closed;
@@ -46,7 +47,7 @@ static void *server_place(void *ctx, van_link link, uint16_t type, uint64_t requ
     return NULL;
 }
 
-// A piece is acknowledged; what has no body asks for one.
+// Acknowledges a piece; answers a message without a body with a piece.
 static void server_message(void *ctx, van_link link, struct van_message *m, uint64_t now)
 {
     struct server *s = ctx;
@@ -102,7 +103,7 @@ int bench_kv_van_server(const struct bench_kv *b, struct err *e)
 
 struct worker {
     struct van *van;
-    uint64_t bytes, servers; // of a piece
+    uint64_t bytes, servers; // size of a piece, and number of servers
     char *array;
     van_link links[BENCH_KV_NODES];
     uint64_t opened, answered;
@@ -149,7 +150,8 @@ static int await(struct worker *w, const uint64_t *count, uint64_t n, struct err
     return 0;
 }
 
-// To or from all servers; n 0: their pieces are asked for.
+// Sends pieces of n bytes to all servers, or with n 0 asks for their pieces, and waits
+// for all answers.
 static int ask(struct worker *w, uint64_t n, struct err *e)
 {
     uint64_t before = w->answered;
@@ -177,12 +179,12 @@ int bench_kv_van_worker(const struct bench_kv *b, struct err *e)
         return err_nomem(e, "an array");
     for (uint64_t i = 0; i < w.servers; i++)
         while (sem_wait(&b->shared->listening[i]) != 0)
-            ; // a signal
+            ; // interrupted by a signal
     TRY(tcp_van_open(&w.van, &o, &h, e));
     for (uint64_t i = 0; i < w.servers; i++)
         w.links[i] = van_connect(w.van, b->shared->addresses[i], TIMEOUT_NS);
     TRY(await(&w, &w.opened, w.servers, e));
-    TRY(ask(&w, sizeof(uint64_t), e)); // a peer's first message must be a short one
+    TRY(ask(&w, sizeof(uint64_t), e)); // a van accepts only a short first message
     double begin = 0;
     for (int i = -1; i < BENCH_KV_ROUNDS; i++) {
         if (i == 0)

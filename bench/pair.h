@@ -1,9 +1,9 @@
 // Two ends of one connection over loopback, each with a thread: a plain TCP socket, the
-// van, or the van with TLS. What `tug bench van` compares.
+// van, or the van with TLS. `tug bench van` compares them.
 //
-// This end sends messages, the other takes each to the same place in memory and
-// acknowledges it. All pairs set the same options of the socket (TCP_NODELAY, cubic, the
-// system's buffers) and look for as long before they sleep.
+// One end sends messages; the other end receives each into the same buffer and
+// acknowledges it. All pairs set the same socket options (TCP_NODELAY, cubic, the
+// system's buffer sizes) and poll equally long before they sleep.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_BENCH_PAIR_H
@@ -17,16 +17,17 @@ struct tls;
 
 struct bench_pair_options {
     struct tls *tls;
-    uint64_t max_bytes; // of a message
+    uint64_t max_bytes; // the most bytes of a message
     uint64_t spin_ns;
-    uint64_t timeout_ns; // for an answer
+    uint64_t timeout_ns; // the longest wait for an answer
 };
 
 struct bench_pair {
     void (*close)(struct bench_pair *p);
-    // A message of so many bytes, from memory that was written before.
+    // Sends a message of `bytes` bytes, without waiting for its answer.
     int (*send)(struct bench_pair *p, uint64_t bytes, struct err *e);
-    int (*await)(struct bench_pair *p, struct err *e); // the oldest answer
+    // Waits for the answer of the oldest message that has none yet.
+    int (*await)(struct bench_pair *p, struct err *e);
 };
 
 int bench_pair_socket(struct bench_pair **ret, const struct bench_pair_options *o,
@@ -34,8 +35,8 @@ int bench_pair_socket(struct bench_pair **ret, const struct bench_pair_options *
 int bench_pair_van(struct bench_pair **ret, const struct bench_pair_options *o,
                    struct err *e);
 
-// What TLS can reach at best on this CPU: AES-128-GCM of records by one core, each
-// direction's bytes a second.
+// Measures the rate that the cipher allows TLS on this CPU: the bytes per second of
+// records that one core encrypts, and decrypts, with AES-128-GCM.
 int bench_cipher(double seconds, json_t *figures, struct err *e);
 
 static inline void bench_pair_close(struct bench_pair *p)

@@ -1,5 +1,4 @@
-// A plain TCP socket as bench_pair.h wants it: what is the least that a
-// byte over loopback costs.
+// A pair (bench/pair.h) of plain TCP sockets: the least that a byte over loopback costs.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <arpa/inet.h>
@@ -18,7 +17,7 @@
 #include "bench/pair.h"
 #include "os/clock.h"
 
-// In front of each message; alone it is a ping, and the answer.
+// Stands before each message; a header without a message is a ping or an answer.
 struct header {
     uint64_t bytes;
     char padding[56];
@@ -33,7 +32,8 @@ struct socket_pair {
     bool started;
 };
 
-// Looks again and again before it sleeps, as a van does. 0: bytes, an end or an error.
+// Waits until the socket is readable: polls for a while before it sleeps, as a van does.
+// Returns 0 if there are bytes, the end of the stream or an error to read.
 static int wait_readable(int fd, const struct bench_pair_options *o)
 {
     char byte;

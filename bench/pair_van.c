@@ -1,5 +1,5 @@
-// Two tcp vans as bench_pair.h wants them: bodies are sent from the sender's memory and
-// placed straight into the receiver's.
+// A pair (bench/pair.h) of tcp vans: bodies are sent from the sender's memory and
+// received straight into the receiver's buffer.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <pthread.h>
@@ -21,9 +21,9 @@ struct van_pair {
     van_link link;
     bool opened;
     uint64_t sent, answered, awaited;
-    struct err why; // the link has closed
+    struct err why; // the reason, if the link has closed
 
-    struct van *there; // of the other thread, while that runs
+    struct van *there; // used only by the other thread while that runs
     pthread_t thread;
     bool started;
     atomic_bool over;
@@ -78,7 +78,7 @@ static void closed(void *ctx, van_link link, const struct err *why, uint64_t now
 
 static void keep_source(void *ctx)
 {
-    (void)ctx; // it stays as long as the pair
+    (void)ctx; // the memory lives as long as the pair
 }
 
 static int send_message(struct bench_pair *base, uint64_t bytes, struct err *e)
@@ -144,7 +144,7 @@ static int open_ends(struct van_pair *p, struct err *e)
     p->started = true;
     p->link = van_connect(p->here, address, p->o.timeout_ns);
     TRY(wait_until(p, false, e));
-    // A peer's first message must be a short one.
+    // A van accepts only a short first message.
     TRY(send_message(&p->base, sizeof(uint64_t), e));
     return await(&p->base, e);
 }

@@ -1,6 +1,7 @@
-// How fast text becomes packed examples: each reader alone over text in memory, and whole
-// loads (source, readers, packing) with one and two threads, with a resolver that does
-// nothing and with a real table. Prints MB/s of text and the memory that the data takes.
+// Measures how fast text becomes packed examples: a reader alone on text in memory, and
+// whole loads (source, readers, packing) with one and two threads, with a resolver that
+// does nothing and with a real table. Prints MB/s of text and the memory that the data
+// takes.
 //
 //   bench_reader --format F FILE...
 //
@@ -32,7 +33,7 @@ static int resolve_table(void *ctx, const uint64_t *keys, size_t n, uint32_t *re
 struct bench {
     struct source *source;
     struct reader *reader;
-    const struct reader_layout *layout; // of the first file
+    const struct reader_layout *layout; // the layout of the first file's columns
     uint64_t text_bytes;
 };
 
@@ -57,7 +58,7 @@ static int parse(struct bench *b, const struct chunk *c, struct examples *x,
     return 0;
 }
 
-// The text of the first chunk, parsed again and again by one thread.
+// Measures one thread that parses the text of the first chunk repeatedly.
 static int bench_lines(struct bench *b, struct err *e)
 {
     struct examples x = {0};
@@ -99,7 +100,8 @@ static int bench_source(struct bench *b, struct err *e)
     return 0;
 }
 
-// Loads with as many threads; *best_seconds goes down to what this took.
+// Loads the data with `threads` threads. Lowers *best_seconds to the time of this load if
+// that is less.
 static int load(struct bench *b, int threads, bool with_table, struct dataset **ret,
                 double *best_seconds, struct err *e)
 {
@@ -138,7 +140,7 @@ static int bench_load(struct bench *b, int threads, bool with_table, struct err 
     return 0;
 }
 
-// Random examples, one by one, prefetched eight ahead.
+// Measures gathering random examples one by one, each prefetched eight examples ahead.
 static int bench_gather(struct bench *b, struct err *e)
 {
     struct dataset *d;

@@ -1,8 +1,8 @@
-// How close applying gradients comes to the machine's limit: updates of random rows of a
-// large table by a rule, against the rate at which the same thread reads, changes and
-// writes random cache lines of the same memory, with prefetch. An update touches the
-// lines of the row. A whole push, from keys to updated rows, touches one of the index,
-// too, and is shown beside.
+// tug bench rules: measures how close applying gradients comes to the machine's limit.
+// Compares the rate of a rule's updates of random rows of a large table with the rate at
+// which the same thread changes random cache lines of the same memory, with prefetch. An
+// update touches the cache lines of its row; a whole push, from keys to updated rows,
+// also touches one line of the index.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -14,10 +14,10 @@
 
 enum {
     LINE_BYTES = 64,
-    AHEAD = 64, // lines on their way while one is changed
+    AHEAD = 64, // how many lines ahead of the present one are prefetched
     LINES = 200000,
     RUNS = 9,
-    PUSHES = 40, // a run
+    PUSHES = 40, // pushes of a run
 };
 
 static const char *const rules[] = {"adagrad", "adam", "ftrl"};
@@ -25,11 +25,11 @@ static const uint32_t dims[] = {1, 8, 16, 64};
 
 struct side {
     struct bench_rows t;
-    uint32_t row_bytes; // with its key
-    uint32_t zero;      // that the compiler does not know
-    const char **line;  // LINES + AHEAD
+    uint32_t row_bytes; // size of a row with its key
+    uint32_t zero;      // 0, but the compiler cannot know
+    const char **line;  // LINES + AHEAD addresses
     struct accessor_scratch scratch;
-    float **all; // rows
+    float **all; // the address of each row
     float *rows[BENCH_PUSH_KEYS];
 };
 
@@ -40,7 +40,8 @@ static double lines_of(const struct side *x, const char *row)
     return (double)(last - first + 1);
 }
 
-// Random lines of random rows; *ret_lines: how many a row has.
+// Chooses random lines of random rows. Sets *ret_lines to the mean number of lines of a
+// row.
 static void choose_lines(struct side *x, uint64_t seed, double *ret_lines)
 {
     double sum = 0;
@@ -55,7 +56,7 @@ static void choose_lines(struct side *x, uint64_t seed, double *ret_lines)
     *ret_lines = sum / (LINES + AHEAD);
 }
 
-// Changes nothing, but the processor does not know.
+// Returns the seconds of reading and writing all lines, whose values stay the same.
 static double time_lines(const struct side *x)
 {
     uint64_t begin = clock_ns();
@@ -66,7 +67,7 @@ static double time_lines(const struct side *x)
     return bench_since(begin);
 }
 
-// Where all rows are, so that choosing some does not touch them.
+// Stores the addresses of all rows, so that choosing rows later does not touch them.
 static int find_rows(struct side *x, struct err *e)
 {
     x->all = mem_array(x->t.n, sizeof(*x->all));
@@ -78,7 +79,7 @@ static int find_rows(struct side *x, struct err *e)
     return accessor_scratch_init(&x->scratch, store_accessor(x->t.s), kernels_get(), e);
 }
 
-// The gradients of a push, into random rows.
+// Returns the seconds in which the gradients of a push are applied to random rows.
 static double time_apply(struct side *x, uint64_t seed)
 {
     struct rule_params now[ACCESSOR_MAX_GROUPS];
@@ -99,7 +100,7 @@ static double time_apply(struct side *x, uint64_t seed)
 static int time_updates(struct side *x, uint32_t run, double *ret_updates,
                         double *ret_pushed, struct err *e)
 {
-    // Of other rows than the lines are: their seed is another one.
+    // Another seed than the lines' makes these other rows.
     struct bench_traffic even = {0, RUNS + run, PUSHES, BENCH_PUSH_KEYS};
     double apply = 0;
     TRY(bench_rows_draw(&x->t, &even, e));
@@ -110,7 +111,7 @@ static int time_updates(struct side *x, uint32_t run, double *ret_updates,
     return 0;
 }
 
-// Both in turn, so that what else the machine does hits both.
+// Measures both sides in turn, so that other work of the machine affects both.
 static int run_turns(struct side *x, json_t *f, struct err *e)
 {
     double updates[RUNS], pushed[RUNS], lines[RUNS], each = 0;

@@ -1,7 +1,7 @@
-// Saves of a table against what the disk does: a full one against writing as many
-// bytes of the same content, loading against reading a file that is in no cache, a
-// delta of one row in a hundred against a full save, and training while a save goes on
-// against training alone.
+// tug bench save: compares saves of a table with the disk's rate. A full save is compared
+// with writing the same bytes, a load with reading a file that is not in the page cache,
+// a delta of one row in a hundred with a full save, and training during a save with
+// training alone.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <errno.h>
@@ -17,10 +17,10 @@
 
 enum {
     RUNS = 3,
-    WRITE_SECONDS = 600, // at most, until the writer has room
+    WRITE_SECONDS = 600, // the longest wait until the writer has room
     WRITE_BYTES = 1 << 20,
-    BLOCK_BYTES = 256 << 10, // read out at a time while training goes on
-    SAVE_SHARE = 10,         // of the time of training, 1/10 is for reading out
+    BLOCK_BYTES = 256 << 10, // bytes that one call reads out during training
+    SAVE_SHARE = 10,         // reading out gets 1/10 of the time of training
     PUSHES = 2000,
 };
 
@@ -30,12 +30,12 @@ static const char settings[] = "name=bench; accessor=ctr; dim=8; embedx-threshol
 struct save_bench {
     json_t *f;
     char dir[FILE_PATH_MAX];
-    char path[FILE_PATH_MAX];  // of the last save
-    char file[FILE_PATH_MAX];  // its rows
-    char cut[FILE_PATH_MAX];   // what the server's thread writes
-    char plain[FILE_PATH_MAX]; // what is only written
+    char path[FILE_PATH_MAX];  // the directory of the last save
+    char file[FILE_PATH_MAX];  // the file with that save's rows
+    char cut[FILE_PATH_MAX];   // the file that the writer's thread writes
+    char plain[FILE_PATH_MAX]; // the file for plain writing and reading
     struct bench_rows t;
-    sem_t gate; // where who reads a cut out waits for the thread that writes it
+    sem_t gate; // posted by the writer's thread; the reader of a cut waits on it for room
 };
 
 static int save_once(struct save_bench *x, enum save_mode mode, double *ret_seconds,
@@ -50,14 +50,15 @@ static int save_once(struct save_bench *x, enum save_mode mode, double *ret_seco
     return file_join(x->file, x->path, name, e);
 }
 
-// A save as servers do it: one thread reads the cut out, another writes.
+// A save as servers make it: this thread reads the cut out, another thread writes it.
 
 static void open_gate(void *ctx)
 {
     (void)sem_post(ctx);
 }
 
-// It may have been opened for something earlier: who waits looks again.
+// Waits until the writer's thread opens the gate. An earlier event may have opened it, so
+// callers check their condition again.
 static int wait_for_writer(struct save_bench *x, struct err *e)
 {
     struct timespec deadline = clock_deadline(WRITE_SECONDS);
@@ -94,8 +95,8 @@ static int end_file(struct save_bench *x, struct save_writer *w, int rc, struct 
     return rc != 0 ? rc : ended;
 }
 
-// Reads out until that time is used up, unless the writer has enough. A call may take
-// longer than was left: the next ones have less then.
+// Reads the cut out until *ns nanoseconds are used up or the writer has no room, and
+// lowers *ns by the time taken. It may become negative; then the next call has less time.
 static int read_out(struct save_bench *x, struct save_writer *w, int64_t *ns,
                     bool *ret_end, struct err *e)
 {
@@ -150,7 +151,7 @@ static int write_all(int fd, const struct buf *b)
     return fdatasync(fd);
 }
 
-// Writes as a program does that has nothing else to do.
+// Writes the bytes to a file and syncs it, with nothing else to do.
 static int write_plain(const struct save_bench *x, const struct buf *b,
                        double *ret_seconds, struct err *e)
 {
@@ -208,8 +209,8 @@ static int load_once(struct save_bench *x, double *ret_seconds, struct err *e)
     return rc;
 }
 
-// What is saved, and beside it the bytes that this writes; what is loaded, and beside it
-// what reading takes: all four in turn.
+// Measures one turn: the seconds of a save, of plainly writing the same bytes, of a load,
+// and of plainly reading the file.
 static int disk_turn(struct save_bench *x, struct buf *content, double ret[4],
                      struct err *e)
 {
@@ -227,7 +228,7 @@ static int measure_disk(struct save_bench *x, struct err *e)
                                          "read_seconds"};
     double seconds[4], runs[4][RUNS];
     struct buf content = BUF_INIT(SIZE_MAX / 2);
-    TRY(save_once(x, SAVE_CHECKPOINT, &seconds[0], e)); // what loads load
+    TRY(save_once(x, SAVE_CHECKPOINT, &seconds[0], e)); // the save that load_once loads
     bench_set(x->f, "serial_seconds", seconds[0]);
     int rc = 0;
     for (uint32_t i = 0; i < RUNS && rc == 0; i++) {
@@ -245,7 +246,7 @@ static int measure_disk(struct save_bench *x, struct err *e)
     return rc;
 }
 
-// One row in a hundred is pushed to between two deltas.
+// Measures deltas. Between two of them, one row in a hundred is pushed to.
 static int measure_delta(struct save_bench *x, struct err *e)
 {
     double seconds[RUNS];
@@ -271,7 +272,7 @@ static int measure_delta(struct save_bench *x, struct err *e)
 
 // Training.
 
-// Pushes, with a tenth of their time for the save, until its file is written.
+// Pushes until the save's file is written; the save gets a tenth of the pushes' time.
 static int train_meanwhile(struct save_bench *x, struct save_writer *w, struct err *e)
 {
     struct rows_info info;

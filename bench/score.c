@@ -1,7 +1,7 @@
-// Scoring by a served model: fm of 8 dimensions, examples of 39 random features of
-// all rows. How many examples one thread scores in a second, and how long a batch
-// of 100 takes while deltas are published and followed; against the rate at which
-// rows are found alone.
+// tug bench score: scoring by a served model, an fm of 8 dimensions, with examples of 39
+// random features. Measures how many examples one thread scores per second, compared with
+// the rate at which rows are found alone, and how long a batch of 100 takes while deltas
+// are published and followed.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <pthread.h>
@@ -18,7 +18,7 @@
 enum {
     FIELDS = 39,
     BATCH = 100,
-    BATCHES = 2000, // of keys that are made before
+    BATCHES = 2000, // batches of keys that are made beforehand
     RUNS = 5,
     CHUNK = 1 << 16,
     DELTA_ROWS = 10000,
@@ -38,7 +38,7 @@ struct score_bench {
     uint64_t *keys, offsets[BATCH + 1];
     double *times;
     atomic_bool stop;
-    // Of the thread that publishes:
+    // Used only by the thread that publishes:
     struct err failure;
     uint32_t deltas;
     double visible[64]; // seconds from the commit of a delta until it is served
@@ -150,8 +150,7 @@ static int score_batch(struct score_bench *x, size_t i, struct err *e)
     return score_rows(x->served, &rows, false, ret, NULL, e);
 }
 
-// The processor's time of this thread: on a machine that others use, too, it
-// says more than the clock.
+// Returns this thread's CPU time. On a shared machine it tells more than wall time.
 static double cpu_seconds(void)
 {
     struct timespec t;
@@ -187,7 +186,7 @@ static void measure_finds(struct score_bench *x)
               (double)BATCHES * BATCH / (cpu_seconds() - begin));
 }
 
-// Waits until the save that was committed last is served.
+// Waits until save `number` is served, at most SETTLE_MS; returns the seconds.
 static double until_served(struct score_bench *x, uint32_t number)
 {
     uint64_t begin = clock_ns();

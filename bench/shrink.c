@@ -1,6 +1,6 @@
-// What a shrink of a large table takes on one core, and how long pushes that come
-// meanwhile have to wait: behind a slice of the shrink, and for the partitions of their
-// keys.
+// tug bench shrink: measures the time of a shrink of a large table on one core, and how
+// long pushes that arrive meanwhile wait: for the present slice of the shrink, and for
+// the partitions of their keys.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -10,7 +10,7 @@
 
 enum {
     PUSH_KEYS = 64,
-    PUSHES = 4096, // drawn beforehand; used again and again
+    PUSHES = 4096, // pushes that are drawn beforehand and repeated
     SLICE_NS = 1000000,
     LATE_MS = 10,
 };
@@ -25,7 +25,7 @@ static int shrink_whole(const struct bench_rows *x, json_t *f, struct err *e)
     return 0;
 }
 
-// A push arrives at some moment of each slice, and is applied behind it.
+// Shrinks in slices. A push arrives at the start of each slice, and is applied after it.
 static int shrink_sliced(const struct bench_rows *x, json_t *f, struct err *e)
 {
     uint64_t begin = clock_ns(), pushes = 0, late = 0;

@@ -1,4 +1,4 @@
-// See store.h.
+// Tables and traffic for benchmarks; see store.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/store.h"
@@ -191,7 +191,8 @@ int bench_rows_draw(struct bench_rows *x, const struct bench_traffic *t, struct 
     for (size_t i = 0; i < t->pushes; i++)
         x->begin[i + 1] = x->begin[i] +
                           bench_draw_keys(&d, t->draws, x->keys + x->begin[i]);
-    for (size_t i = 0; i < floats; i++) // small gradients; shows and clicks alike
+    // Small gradients; shows and clicks get such values, too.
+    for (size_t i = 0; i < floats; i++)
         x->values[i] = (float)(1 + i % 7) * 0.1F;
     bench_draw_close(&d);
     return 0;

@@ -1,10 +1,10 @@
-// How close a table comes to the machine's limits:
+// tug bench table: measures how close a table comes to the machine's limits:
 //
-//   read    find random keys of a large table and read their rows, against the rate at
-//           which the same thread reads random cache lines with prefetch; index plus row are
-//           two lines, so a half would be perfect
-//   grow    insert keys in batches: the mean and the worst batch
-//   memory  bytes per key over a doubling
+//   read    finds random keys of a large table and reads their rows, compared with the
+//   rate at which the same thread reads random cache lines with prefetch. Index and row
+//   are two lines, so a ratio of 0.5 would be perfect.
+//   grow    inserts keys in batches: the time of the mean and the worst batch
+//   memory  the bytes per key while the number of keys doubles
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -18,19 +18,19 @@
 
 enum {
     GROW_BATCH = 10000,
-    CEILING_MS = 5, // of a batch
-    READS = 100000, // a run; each run takes other keys, else they would stay in the cache
+    CEILING_MS = 5, // ceiling for the time of a batch
+    READS = 100000, // keys of a run; each run has other keys, which are not in the cache
     RUNS = 80,
-    TURN = 10,        // runs of one side before the other side has its turn
-    READ_BATCH = 512, // keys per table_find, as a trainer's batches have
-    ROW_FLOATS = 14,  // with its key a row is one cache line
+    TURN = 10,        // runs of one side before the next side's turn
+    READ_BATCH = 512, // keys per table_find, as in a trainer's batches
+    ROW_FLOATS = 14,  // so that a row with its key is one cache line
     LINE_BYTES = 64,
 };
 
-static volatile float sink; // so that reads are not optimised away
+static volatile float sink; // written so that the compiler keeps the reads
 
-// How far ahead the other side asks for lines, and into which cache: 3 is all, 2
-// leaves out the first.
+// How many lines ahead time_lines prefetches. Locality 3 loads a line into all caches, 2
+// not into the first.
 enum { AHEAD = 64 };
 
 static double time_lines(const char *lines, const uint32_t *order, bool l2)
@@ -75,7 +75,7 @@ static double time_reads(struct table *t, const uint64_t *keys)
     return bench_since(begin);
 }
 
-// The keys of the ranks from `at` on, in batches of at most GROW_BATCH.
+// Returns the keys of the n ranks from `at` on; n is at most GROW_BATCH.
 static const uint64_t *keys_from(uint64_t at, uint32_t n)
 {
     static uint64_t keys[GROW_BATCH];
@@ -115,9 +115,9 @@ static double run_side(const struct reads *x, uint64_t seed, uint32_t side)
                         : time_lines(x->lines, order, side == L2_LINES);
 }
 
-// All sides in turn, so that what else the machine does hits all; each for
-// several runs, so that the page tables of its memory are as near as in a program
-// that does nothing else.
+// Measures all sides in turn, so that other work of the machine affects all. A side's
+// turn has several runs, so that the page tables of its memory are in the cache, as in a
+// program that does nothing else.
 static void run_reads(const struct reads *x, json_t *f)
 {
     static const char *const names[SIDES] = {"lines_per_second", "l2_lines_per_second",
@@ -150,9 +150,9 @@ static int measure_reads(struct bench *b, struct err *e)
     return rc;
 }
 
-// Touches as much memory as the table will take and gives it back; returns what the
-// slowest first touch of 2 MiB took. In a virtual machine it is a page fault of the
-// host, too, and some hosts take free pages back within seconds.
+// Touches as much memory as the table will take, frees it, and returns the seconds of the
+// slowest first touch of 2 MiB. In a virtual machine a first touch is also a page fault
+// of the host, and some hosts reclaim free pages within seconds.
 static double warm_memory(uint64_t bytes)
 {
     const size_t step = 2 << 20;
@@ -168,11 +168,11 @@ static double warm_memory(uint64_t bytes)
 }
 
 struct growth {
-    double *ms; // of each batch
+    double *ms; // the milliseconds of each batch
     double sum_ms, worst_ms, worst_cpu_ms;
     uint64_t late; // batches over CEILING_MS
     double bytes_sum, bytes_worst;
-    uint64_t samples; // of bytes
+    uint64_t samples; // how often the bytes per key were measured
 };
 
 static double cpu_ms(void)
@@ -182,8 +182,9 @@ static double cpu_ms(void)
     return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
 }
 
-// Both the clock's time and the thread's own: on a shared machine the worst batch of
-// thousands by the clock is one in which another process ran.
+// Inserts a batch, and measures both wall time and the thread's CPU time: on a shared
+// machine, the worst of thousands of batches by wall time is one during which another
+// process ran.
 static int grow_batch(struct table *t, uint64_t at, struct growth *g)
 {
     static uint32_t handles[GROW_BATCH];

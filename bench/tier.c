@@ -1,9 +1,10 @@
-// A table of which a tenth is in memory and the rest on disk, under traffic by Zipf's
-// law, against two other ways to the same:
+// tug bench tier: a table with a tenth of its rows in memory and the others on disk, with
+// traffic by Zipf's law, compared with two other designs:
 //
-//   computed   what the traffic costs with all rows in memory, and what RocksDB takes for
-//              getting and putting, in batches, those keys that are not there
-//   straight   all rows in RocksDB, got and put for each push
+//   computed   the computed rate of a table with all rows in memory, plus the time that
+//   RocksDB takes to get and put, in batches, the keys that a tiered table does not have
+//   in memory
+//   straight   all rows in RocksDB, which gets and puts them for each push
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -17,7 +18,7 @@ enum {
     WARM_PUSHES = 500,
     PUSHES = 300,
     STRAIGHT_PUSHES = 30,
-    DISK_KEYS = 1024, // of a batch that is got and put
+    DISK_KEYS = 1024, // keys of a batch that RocksDB gets and puts
     DISK_BATCHES = 60,
 };
 
@@ -35,7 +36,7 @@ struct tier_bench {
     const void *rows[BENCH_PUSH_KEYS];
 };
 
-// Pulls and pushes, as training does.
+// Pulls and pushes the batches `from` to `to`, as training does.
 static int traffic(const struct bench_rows *x, float *values, size_t from, size_t to,
                    struct err *e)
 {
@@ -43,7 +44,7 @@ static int traffic(const struct bench_rows *x, float *values, size_t from, size_
         const uint64_t *keys = x->keys + x->begin[i];
         TRY(store_pull(x->s, keys, bench_push_keys(x, i), values, NULL, e));
         TRY(bench_push(x, i, e));
-        while (store_work(x->s, 0)) // what goes out, too
+        while (store_work(x->s, 0)) // includes rows that move to disk
             ;
     }
     return 0;
@@ -129,7 +130,8 @@ static int fill_disk(struct tier_bench *x, struct err *e)
     return tier_flush(x->tier, e);
 }
 
-// Gets and puts so many batches; what a key takes of each.
+// Gets and puts `batches` batches. Sets ret_ns to the nanoseconds per key of a get and of
+// a put.
 static int get_and_put(struct tier_bench *x, struct bench_draw *d, uint32_t batches,
                        size_t draws, double ret_ns[2], struct err *e)
 {
@@ -160,8 +162,9 @@ static int measure_disk(struct tier_bench *x, double exponent, uint32_t batches,
     return rc;
 }
 
-// Some keys, evenly: those that are not in memory are hardly more frequent than others.
-// Then by Zipf's law and as many as a push has, as a table straight on RocksDB would.
+// Measures RocksDB twice. First with uniform draws, for "computed": the keys that are not
+// in memory are almost equally frequent. Then with draws by Zipf's law and as many keys
+// as a push has, for "straight".
 static int measure_rocksdb(struct tier_bench *x, struct err *e)
 {
     double ns[2];

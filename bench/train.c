@@ -1,4 +1,5 @@
-// tug bench train: each model on synthetic rows, with one thread and with several.
+// tug bench train: trains each model without layers on synthetic rows, with one thread
+// and with several.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -75,7 +76,7 @@ static int measure(const struct bench *b, const char *dir, struct err *e)
                 "{epochs} passes over {rows} synthetic rows of 39 features, {bytes:.0M} "
                 "MB of text\n");
     const struct model_ops *ops;
-    // Those with layers are bench/deep's: they take minutes.
+    // Models with layers take minutes; bench/deep measures them.
     for (size_t i = 0; (ops = model_at(i)) != NULL; i++)
         if (ops->dense == NULL)
             TRY(measure_model(b, path, (double)made.bytes, ops, e));

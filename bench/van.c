@@ -1,4 +1,5 @@
-// tug bench van: the van beside a plain TCP socket, with and without TLS, in turns.
+// tug bench van: compares the van, with and without TLS, with a plain TCP socket, in
+// turns.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -13,7 +14,7 @@ enum {
     PLAIN,
     SECURE,
     KINDS,
-    ROUNDS = 3, // the kinds take turns
+    ROUNDS = 3, // turns of each kind
     MAX_PINGS = 1 << 20,
     PEM_MAX = 64 << 10,
     SIZES = 3,
@@ -28,8 +29,9 @@ struct van_bench {
     const struct bench *b;
     struct tls *tls;
     struct bench_pair *pairs[KINDS];
-    uint64_t max_bytes; // of a message
-    double cipher;      // bytes a second of its slower direction
+    uint64_t max_bytes; // the most bytes of a message
+    // Bytes per second that the cipher encrypts or decrypts, whichever is slower.
+    double cipher;
 };
 
 // Measuring.
@@ -89,8 +91,8 @@ static int measure_latency(struct van_bench *x, struct err *e)
     return 0;
 }
 
-// What TLS would reach if the slower of its two ends did nothing but what it does without
-// TLS, and its cipher.
+// Returns the rate that TLS would reach if each end spent only the time that it takes
+// without TLS, plus that of the cipher.
 static double tls_limit(const struct van_bench *x, double plain)
 {
     return 1 / (1 / plain + 1 / x->cipher);
@@ -133,7 +135,7 @@ static int measure(struct van_bench *x, struct err *e)
     return 0;
 }
 
-// A cluster's keys, for this run.
+// Makes the keys and certificates of a cluster for this run.
 
 static int make_keys(struct tls **ret, struct err *e)
 {

@@ -1,11 +1,12 @@
-// What the C++ layer (ps/ps.h) costs over C (tug/kvapp.h): the same pushes and pulls of the
-// same node, keys and servers, by ps::KVWorker and by tug_kv_send, in turns.
+// Measures the cost of the C++ layer (ps/ps.h) over C (tug/kvapp.h): ps::KVWorker and
+// tug_kv_send make the same pushes and pulls with the same node, keys and servers, in
+// turns.
 //
 //   layer [--keys N] [--dim N] [--seconds S]
 //
-// Runs a scheduler, two servers and a worker as processes of this machine. Prints medians of
-// the turns' rates, in keys a second, and the median of C++'s rate over C's in the same turn:
-// what else the machine does changes more slowly than turns.
+// Runs a scheduler, two servers and a worker as processes of this machine. Prints the
+// medians of the turns' rates, in keys per second, and the median ratio of C++'s rate to
+// C's in the same turn, because other work of the machine changes more slowly than turns.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <sys/wait.h>

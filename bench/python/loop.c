@@ -1,5 +1,5 @@
-// The C side of bench/python/rate: the same pushes and pulls of the same client and arrays
-// as Python's loop, without Python.
+// The C side of bench/python/rate: makes the same pushes and pulls as Python's loop, with
+// the same client and arrays.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "tug/tug.h"
