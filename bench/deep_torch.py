@@ -1,7 +1,6 @@
-"""The peer of bench/deep and bench/deep_tuned: trains DeepFM or Wide & Deep with PyTorch on train.ffm,
-tests it on test.ffm, and prints a report with the names that `tug train --json` has. Whatever is not
-training is spared it: its batches are tensors before the clock starts, and a pass shuffles batches,
-not examples, unless --each-pass tests the model after each of them.
+"""The peer of bench/deep and bench/deep_tuned: trains DeepFM or Wide & Deep with PyTorch on train.ffm, tests it on
+test.ffm, and prints a report with the names of `tug train --json`. Only training is timed: batches are tensors before
+the clock starts, and a pass shuffles batches instead of examples, unless --each-pass is given.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -15,25 +14,26 @@ import torch
 import trainers
 from torch import nn
 
-CHUNK = 64 << 20  # bytes of text read at a time
+CHUNK = 64 << 20  # bytes of text that are read at a time
 
 
 def chunks(path):
-    """Whole lines, about CHUNK bytes at a time."""
+    """Yields the text of a file in parts of whole lines, about CHUNK bytes each."""
     with open(path, "rb") as f:
         while text := f.read(CHUNK) + f.readline():
             yield text if text.endswith(b"\n") else text + b"\n"
 
 
 def read(path):
-    """libffm's text: labels, and field, key and value of all features, n of each example."""
+    """Reads libffm text. Returns the labels, the number n of features of each example, and the field, key and value of
+    each feature."""
     parts = []
     for text in chunks(path):
         symbols = np.frombuffer(text, np.uint8)
         colons = np.cumsum(symbols == ord(":"))[symbols == ord("\n")]
         n = np.diff(colons, prepend=0) // 2
         numbers = np.fromstring(text.replace(b":", b" "), sep=" ")
-        at = np.cumsum(3 * n + 1) - 3 * n - 1  # of labels
+        at = np.cumsum(3 * n + 1) - 3 * n - 1  # the positions of the labels
         assert len(numbers) == 3 * n.sum() + len(n), f"{path} is not libffm's text"
         field, key, value = np.delete(numbers, at).reshape(-1, 3).T
         parts.append(((numbers[at] > 0).astype(np.float32), n, field.astype(np.int16),
@@ -42,8 +42,8 @@ def read(path):
 
 
 def batches_of(data, keys, fields, size):
-    """(labels, rows of embeddings, where each field of each example begins, values) of each batch.
-    A key that training has not seen is row 0, which stays 0. Values that are all 1: None."""
+    """Yields for each batch its labels, rows of embeddings, the offset of each field of each example, and values (None
+    if all are 1). A key that is not in the training data has row 0, which stays 0."""
     labels, n, field, key, value = data
     row = np.minimum(np.searchsorted(keys, key), len(keys) - 1)
     row = np.where(keys[row] == key, row + 1, 0).astype(np.int32)
@@ -60,7 +60,8 @@ def batches_of(data, keys, fields, size):
 
 
 class Model(nn.Module):
-    """w of a feature is the last float of its row: one lookup does for both."""
+    """DeepFM (pairs) or Wide & Deep. The last float of a feature's row is its linear weight, so that one lookup gives
+    vector and weight."""
 
     def __init__(self, pairs, rows, fields, dim, hidden, sparse):
         super().__init__()
@@ -79,14 +80,14 @@ class Model(nn.Module):
         e = e.view(-1, self.fields, self.dim + 1)
         v = e[:, :, :self.dim]
         score = self.layers(v.flatten(1)).squeeze(1) + e[:, :, self.dim].sum(1)
-        if self.pairs:  # half of the sum's square without the fields' own
+        if self.pairs:  # half of the square of the sum, less the sum of squares
             pairs = (v.sum(1).square().sum(1) - v.square().sum((1, 2))) / 2
-            score = score + pairs / self.fields  # as tug's
+            score = score + pairs / self.fields  # scaled as in tug
         return score
 
 
 def order_of(data, examples):
-    """The data with its examples in another order."""
+    """Returns the data with its examples in the order `examples`."""
     labels, n, *features = data
     first = (np.cumsum(n) - n)[examples]
     n = n[examples]
@@ -102,7 +103,7 @@ def steps_of(model, o):
 
 
 def train(model, batches, steps):
-    """A pass."""
+    """Trains for one pass over the batches."""
     loss = nn.BCEWithLogitsLoss()
     for i in torch.randperm(len(batches)).tolist():
         label, *features = batches[i]
@@ -122,13 +123,13 @@ def auc_of(model, batches):
 def options_of():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("model", choices=("deepfm", "wide_deep"))
-    parser.add_argument("rule", choices=("sparse", "dense"), help="Adam of embeddings")
+    parser.add_argument("rule", choices=("sparse", "dense"), help="the kind of Adam for the embeddings")
     for name, default in (("passes", 1), ("threads", 2), ("dim", 16), ("batch", 2048), ("seed", 1)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--hidden", type=lambda x: [int(n) for n in x.split(",")],
                         default=[400, 400, 400])
     parser.add_argument("--lr", type=float, default=0.001)
-    parser.add_argument("--decay", type=float, default=0, help="L2 of embeddings, rule dense")
+    parser.add_argument("--decay", type=float, default=0, help="L2 penalty of the embeddings, for the rule dense")
     parser.add_argument("--each-pass", action="store_true",
                         help="shuffle examples before each pass, and test after it")
     return parser.parse_args()

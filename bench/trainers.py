@@ -1,8 +1,8 @@
-"""How tug and its peers are run and measured: what bench/peers, growth, deep and cluster share.
+"""Runs and measures tug and its peers, for bench/peers, growth, deep and cluster.
 
-A trainer is a function (job) -> (training command, test command or None). Commands are run by
-sh in an empty folder with links to the data, so that what the peers leave there (binary copies
-of the data, caches) is never found by the next run.
+A trainer has a function run(job), which returns its training command and its test command or None. sh runs a command in
+an empty folder with links to the data, so that files which peers leave there (binary copies of the data, caches) do not
+help the next run.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -21,10 +21,10 @@ from itertools import groupby
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
-# model: lr, fm or ffm; ext: of the files, libsvm or ffm.
+# A training. model: lr, fm or ffm; ext: the files' extension, libsvm or ffm.
 Job = namedtuple("Job", "model ext epochs threads")
 
-# name: for tables; models: those it has; run: Job -> commands.
+# A trainer. name: its name in tables; models: the models it has; run: the function that returns a job's commands.
 Trainer = namedtuple("Trainer", "name models run")
 
 DIM = {"lr": 0, "fm": 8, "ffm": 4}
@@ -42,7 +42,8 @@ def tug(binary):
 
 
 def xlearn(folder):
-    """Stops with an error when USER is not set. --no-bin: leaves no copy of the training data."""
+    """Returns the trainer xLearn. It fails without the variable USER. --no-bin: it leaves no binary copy of the
+    training data."""
     def run(job):
         model = {"lr": "-s 0", "fm": "-s 1 -k 8", "ffm": "-s 2 -k 4"}[job.model]
         return (f"{folder}/xlearn_train train.{job.ext} {model} -p adagrad -e {job.epochs}"
@@ -60,7 +61,8 @@ def libffm(folder):
 
 
 def alphafm(folder):
-    """Reads its data from a pipe, once a pass. With -core 2 fm_predict mixes up the lines."""
+    """Returns the trainer alphaFM, which reads its data from a pipe, once for each pass. fm_predict gets -core 1, since
+    -core 2 mixes up the lines."""
     def run(job):
         dim = DIM[job.model]
         return (f"cat {'train.libsvm ' * job.epochs}| {folder}/fm_train -core {job.threads}"
@@ -70,7 +72,8 @@ def alphafm(folder):
 
 
 def vw(binary):
-    """Reads a text of its own; always has a parser thread besides its learner."""
+    """Returns the trainer Vowpal Wabbit, which reads its own text format, and always has a parser thread besides the
+    learner."""
     def run(job):
         passes = f" --passes {job.epochs} -c -k --cache_file c --holdout_off"
         return (f"{binary} -d train.vw --loss_function logistic -b 24"
@@ -80,12 +83,12 @@ def vw(binary):
 
 
 def add_output(parser):
-    """--tug, and where the figures go; show() prints them."""
-    parser.add_argument("--json", metavar="FILE", help="where all figures are kept")
+    """Adds the options --tug, --json and --markdown; save() and show() use the last two."""
+    parser.add_argument("--json", metavar="FILE", help="a file for all figures")
     parser.add_argument("--markdown", metavar="FILE",
-                        help="put the tables between the markers in that page")
+                        help="a page that gets the tables, between its markers")
     parser.add_argument("--tug", default=os.path.join(HERE, "../build/tug"), metavar="FILE",
-                        help="the command (default: build/tug)")
+                        help="the command tug (default: build/tug)")
 
 
 def add_peers(parser):
@@ -98,7 +101,7 @@ def add_peers(parser):
 
 
 def peers_of(options):
-    """The peers that are there; says which are not."""
+    """Returns the installed peers, and prints which are missing."""
     found = []
     for make, path, program in ((xlearn, options.xlearn, "xlearn_train"),
                                 (libffm, options.libffm, "ffm-train"),
@@ -117,7 +120,7 @@ def peers_of(options):
 def path_of_tug(options):
     path = os.path.abspath(options.tug)
     if not os.access(path, os.X_OK):
-        sys.exit(f"there is no {path}: run make, or say where with --tug FILE")
+        sys.exit(f"there is no {path}: run make, or name the command with --tug FILE")
     return path
 
 
@@ -126,7 +129,7 @@ def tug_of(options):
 
 
 def make_vw_text(folder):
-    """VW's text of the libsvm files, beside them; a value of 1 is left out."""
+    """Writes VW's text of the libsvm files into their folder; values of 1 are left out."""
     for part in ("train", "test"):
         to = f"{folder}/{part}.vw"
         if os.path.exists(to):
@@ -143,7 +146,7 @@ def make_vw_text(folder):
 
 
 def busy_by_core():
-    """Seconds that each core was at work since the machine started."""
+    """Returns for each core the seconds that it has worked since the machine started."""
     cores = {}
     with open("/proc/stat") as f:
         for line in f:
@@ -164,11 +167,13 @@ def idlest_cores(n):
 
 
 class Outcome(dict):
-    """wall, cpu: seconds; peak_bytes: resident memory; other: cores that other processes took."""
+    """The figures of a run. wall, cpu: seconds; peak_bytes: the most resident memory; other: the cores that other
+    processes used."""
 
 
 def run_command(command, folder, cores):
-    """Runs it on that many cores, so that a reading thread besides the trainers is not free."""
+    """Runs a command on this many cores, so that a trainer's additional threads get no core of their own. Returns its
+    Outcome and output."""
     keep = idlest_cores(cores)
     output = tempfile.TemporaryFile("w+")
     busy, begin = sum(busy_by_core().values()), time.monotonic()
@@ -189,8 +194,8 @@ def run_command(command, folder, cores):
 
 
 def auc(labels, scores):
-    """Exact area under the ROC curve, ties one half. Won pairs are counted twice, so that all is
-    whole numbers."""
+    """Returns the exact area under the ROC curve; ties count one half. Won pairs are counted twice, so that all counts
+    are integers."""
     wins = below = 0
     positives = sum(y > 0 for y in labels)
     for _, group in groupby(sorted(zip(scores, labels)), key=lambda pair: pair[0]):
@@ -206,8 +211,9 @@ def words(path, place):
 
 
 def auc_of(folder, ext):
-    """Labels are the first words of test's lines, scores the last ones of out's. In a process of
-    its own: the peak memory of a child begins at its parent's size."""
+    """Returns the AUC of a run: labels are the first words of the lines of the test file, scores the last words of
+    those of `out`. Another process computes it, because the peak memory of later children begins with the size of this
+    process."""
     code = (f"import trainers as t; labels = t.words('test.{ext}', 0); scores = t.words('out', -1);"
             " assert len(labels) == len(scores); print(t.auc(labels, scores))")
     run = subprocess.run([sys.executable, "-B", "-c", code], cwd=folder, check=True,
@@ -216,14 +222,14 @@ def auc_of(folder, ext):
 
 
 def reading_seconds(text):
-    """What xLearn and libffm print as the time of reading; None for others."""
+    """Returns the time of reading that xLearn and libffm print; None for other trainers."""
     found = (re.search(r"reading problem: ([\d.]+)", text)
              or re.search(r"binary file \(([\d.]+) sec", text))
     return float(found.group(1)) if found else None
 
 
 def run_job(trainer, job, data):
-    """Trains and tests once, cold of what trainers keep beside the data."""
+    """Trains and tests once, without files that earlier runs have left beside the data."""
     folder = tempfile.mkdtemp(prefix="bench-")
     try:
         for part in ("train", "test"):
@@ -273,7 +279,7 @@ def save(options, **figures):
 
 
 def show(options, name, text):
-    """Prints the text, or puts it between the markers of that name in --markdown."""
+    """Prints the text, or puts it between the markers of `name` in the page --markdown."""
     if options.markdown:
         replace_part(options.markdown, name, text)
     else:
@@ -300,7 +306,8 @@ def machine():
 
 
 def noise(others, limit, warning):
-    """others: cores that other processes took, of each run."""
+    """Returns the line about the machine, with a warning if it was not quiet. others: for each run, the cores that
+    other processes used."""
     text = f"Machine: {machine()}."
     if others:
         text += (f" Other processes took {statistics.median(others):.2f} cores in the median run,"
