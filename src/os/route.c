@@ -204,8 +204,12 @@ bool route_is_own(const char *host)
     bool own = false;
     if (resolve(host, SOCK_STREAM, &all, NULL) != 0)
         return false;
-    for (struct addrinfo *a = all; a != NULL && !own; a = a->ai_next)
-        own = bind_any(a, &port) == 0; // only an address of this machine can be bound
+    for (struct addrinfo *a = all; a != NULL && !own; a = a->ai_next) {
+        int s = bind_any(a, &port); // only an address of this machine can be bound
+        own = s >= 0;
+        if (own)
+            close(s);
+    }
     freeaddrinfo(all);
     return own;
 }
