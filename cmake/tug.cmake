@@ -8,6 +8,7 @@ pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
 pkg_check_modules(LZ4 REQUIRED IMPORTED_TARGET liblz4)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
+pkg_check_modules(EXPAT REQUIRED IMPORTED_TARGET expat)
 pkg_check_modules(YAML REQUIRED IMPORTED_TARGET yaml-0.1)
 pkg_check_modules(UV REQUIRED IMPORTED_TARGET libuv)
 pkg_check_modules(OPENSSL REQUIRED IMPORTED_TARGET openssl)
@@ -44,8 +45,8 @@ if(TUG_SANITIZERS)
 endif()
 target_link_libraries(
   tug_flags INTERFACE Threads::Threads PkgConfig::ZLIB PkgConfig::ZSTD PkgConfig::LZ4
-                      PkgConfig::XXHASH PkgConfig::JANSSON PkgConfig::YAML PkgConfig::UV
-                      PkgConfig::OPENSSL m)
+                      PkgConfig::XXHASH PkgConfig::JANSSON PkgConfig::EXPAT PkgConfig::YAML
+                      PkgConfig::UV PkgConfig::OPENSSL m)
 
 # The programs of tests are built by these targets and not by `all`: who wants the command waits for no test.
 add_custom_target(unit_tests)
