@@ -138,6 +138,17 @@ static bool is_of_stores(uint8_t what)
     return what == WIRE_CLEAR || what == WIRE_SHRINK || what == WIRE_DAY;
 }
 
+// Returns whether an operation that writes into another table must wait for the end of a
+// save or of an operation there.
+static bool target_is_busy(const struct shard *s, const struct msg_table_do *m)
+{
+    bool writes = m->what == WIRE_COPY || m->what == WIRE_MEAN;
+    const struct shard_table *to = writes && m->other < SPEC_MAX_TABLES
+                                       ? s->tables[m->other]
+                                       : NULL;
+    return to != NULL && !background_free(to);
+}
+
 // Does or begins an admin operation. *ret_begun is set if the operation has begun, and
 // its request waits for the end.
 static enum outcome order(struct shard *s, const struct request *q, bool *ret_begun,
@@ -151,7 +162,7 @@ static enum outcome order(struct shard *s, const struct request *q, bool *ret_be
     }
     if (is_of_stores(m->what))
         return order_store(s, t, m, q->peer->session, ret_begun, e);
-    if (!background_free(t)) // a save still needs this table
+    if (!background_free(t) || target_is_busy(s, m)) // a save still needs the table
         return WANTS_TURN;
     tables_obey(s, m, e);
     return ANSWERED;

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/rows/tables.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -259,9 +260,7 @@ static int copy(struct shard *s, struct shard_table *t, uint32_t other, struct e
         return err_set(e, TUG_EUSAGE, "table '%s' has rows on disk and cannot be copied",
                        t->spec.config.name);
     TRY(copy_into(s, &t->spec, other, &to, e));
-    if (!background_free(to))
-        return err_set(e, TUG_EUSAGE, "table '%s' is being saved or cleared",
-                       to->spec.config.name);
+    assert(background_free(to)); // the order has waited for that
     TRY(open_store(s, to, &rows, e));
     int rc = store_copy(rows, t->store, e);
     if (rc != 0) {
@@ -290,9 +289,7 @@ static int mean(struct shard *s, struct shard_table *t, const struct msg_table_d
     if (to == NULL || m->threshold == 1) // NOLINT: exact
         return copy(s, t, m->other, e);
     TRY(copy_into(s, &t->spec, m->other, &to, e));
-    if (!background_free(to))
-        return err_set(e, TUG_EUSAGE, "table '%s' is being saved or cleared",
-                       to->spec.config.name);
+    assert(background_free(to));
     int rc = store_mean(to->store, t->store, m->threshold, e);
     tables_touch_all(s, to);
     tables_measure(s, to);

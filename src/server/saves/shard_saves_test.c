@@ -531,6 +531,41 @@ static void test_end_without_memory(void **state)
     }
 }
 
+// A copy, or a mean, into a table that is being saved waits for the save's end: a run of
+// --average would otherwise end when somebody saves the averaged table.
+static void test_copies_wait_for_their_target(void **state)
+{
+    (void)state;
+    enum { COPY = 6 };
+    struct lone *w = saving_open_loop(0, 1, saving_users);
+    push_all(&w, 1, 1);
+    struct msg_table_do m = {
+        .table = T, .what = WIRE_COPY, .other = COPY, .number = 1, .low = 1};
+    lone_deliver(w, WORKER_LINK, MSG_TABLE_DO, 9001, &m);
+    lone_expect_ok(w);
+    struct saving x = saving_begin(SAVE_CHECKPOINT);
+    struct msg_save save = {.save = x.id,
+                            .mode = SAVE_CHECKPOINT,
+                            .path = wire_text(saving_rest(x.path)),
+                            .tables = {"\6\0\0\0", 4}};
+    lone_deliver(w, WORKER_LINK, MSG_SAVE, ++w->next_request, &save);
+    saving_finish(w, &x);
+    m.number = 2;
+    lone_deliver(w, WORKER_LINK, MSG_TABLE_DO, 9002, &m);
+    m.number = 3;
+    m.what = WIRE_MEAN;
+    m.threshold = 1;
+    lone_deliver(w, WORKER_LINK, MSG_TABLE_DO, 9003, &m);
+    lone_pass_time(w, SECOND_NS);
+    assert_null(w->sent);
+    saving_end(w, x.id, false);
+    for (int i = 0; i < 3; i++) // the save's end, and both operations
+        lone_expect_ok(w);
+    assert_int_equal(lone_figures(w, COPY).rows, lone_figures(w, T).rows);
+    saving_forget(&x);
+    lone_close(w);
+}
+
 // A table that a save waits for is dropped, and another is made with its number.
 static void test_table_changes(void **state)
 {
@@ -781,6 +816,7 @@ int main(void)
         cmocka_unit_test(test_roster_of_a_save),
         cmocka_unit_test(test_deadlines),
         cmocka_unit_test(test_orders_wait),
+        cmocka_unit_test(test_copies_wait_for_their_target),
         cmocka_unit_test(test_save_behind_a_save),
         cmocka_unit_test(test_clock),
         cmocka_unit_test(test_refusals),
