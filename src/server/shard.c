@@ -335,7 +335,8 @@ static void serve_message(struct shard *s, struct peer *p, struct van_message *m
     else if (is_request(m->type))
         serve_fresh(s, p, m);
     else if (m->type == MSG_APP &&
-             (refused_for_role(s, p, m) || refused_for_flags(s, &q)))
+             (refused_for_role(s, p, m) || refused_for_flags(s, &q) ||
+              (p->ended && refused_for_session(s, &q))))
         return;
     else if (m->type == MSG_APP && s->o.app != NULL)
         s->o.app(s->o.app_ctx, p->link, p->node, m);

@@ -344,6 +344,9 @@ static void test_sessions(void **state)
     lone_send_push(w, 0, &m);
     lone_expect_refusal(w, TUG_EIO,
                         "push of worker 0 (host:110), whose session has ended");
+    lone_deliver(w, WORKER_LINK, MSG_APP, 8, &(struct msg_app){0});
+    lone_expect_refusal(w, TUG_EIO,
+                        "app of worker 0 (host:110), whose session has ended");
     w->h.closed(w->h.ctx, WORKER_LINK, &(struct err){0}, w->now);
     w->h.opened(w->h.ctx, WORKER_LINK + 5, true, w->now);
     struct msg_hello hello = {.cluster = 77, .node = WORKER, .session = 1000};

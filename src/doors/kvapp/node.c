@@ -231,17 +231,33 @@ static void forget_guest(struct tug_node *n, van_link link)
     mem_free(g);
 }
 
+// Refuses a request of a node that counts as dead: another node may do the same work
+// already.
+static void refuse_dead(struct tug_node *n, const struct guest *g, uint64_t request)
+{
+    struct err why;
+    char name[ROSTER_NAME_MAX];
+    err_set(&why, TUG_EIO,
+            "a request of %s, whose session has ended because it counted as dead",
+            kv_node_name(n, g->node, name));
+    struct msg_error e = {.code = why.code, .what = wire_text(why.text)};
+    (void)van_send(n->van, (van_link)g->by_link.key, MSG_ERROR, request, &e, NULL);
+}
+
 static void from_guest(struct tug_node *n, struct guest *g, struct van_message *m)
 {
-    uint64_t session;
     van_link link = (van_link)g->by_link.key;
-    if (!g->greeted && member_greeted(n->member, link, m, &g->node, &session, NULL))
+    if (!g->greeted && member_greeted(n->member, link, m, &g->node, &g->session, NULL))
         forget_guest(n, link); // it got the error, and the link is closed
     else if (!g->greeted)
         g->greeted = true;
     else if (m->type == MSG_PING)
         (void)van_send(n->van, link, MSG_OK, m->request, &(struct msg_ok){0}, NULL);
-    else if (m->type == MSG_APP && wire_may(m->type, van_trust(n->van, link).role))
+    else if (m->type != MSG_APP || !wire_may(m->type, van_trust(n->van, link).role))
+        return;
+    else if (roster_session_over(member_roster(n->member), g->session))
+        refuse_dead(n, g, m->request);
+    else
         kv_received_app(n, link, g->node, m);
 }
 

@@ -87,6 +87,7 @@ struct guest {
     struct chained by_link; // must be the first member
     bool greeted;
     uint32_t node;
+    uint64_t session;
 };
 
 // The part of a request for one node.
