@@ -10,6 +10,7 @@
 #include "cli/launch_refit.h"
 #include "cli/node_options.h"
 #include "cli/roles.h"
+#include "launch/argv.h"
 #include "launch/launch.h"
 #include "os/file.h"
 #include "os/log.h"
@@ -104,8 +105,8 @@ const struct option_table cli_launch_options = {
         "is printed in the same way. Ctrl-C saves the model and stops.\n"
         "If the first word after -- is not a command of tug, it is a program. It runs "
         "once in every role, with the variables of ps-lite (DMLC_ROLE, ...) and Paddle "
-        "(TRAINING_ROLE, ...). Its ports are chosen before it starts, so another "
-        "program may take one of them in the meantime; --port fixes the scheduler's.",
+        "(TRAINING_ROLE, ...), and gets the options of launch that concern its nodes as "
+        "variables (TUG_DEAD_SECONDS, TUG_WAIT_SECONDS, TUG_SAVE_ROOT, TUG_CA, ...).",
     .examples =
         "tug launch --servers 2 --workers 2 -- train --data day.tsv --format criteo\n"
         "tug launch --hosts hosts --servers 4 --workers 8 -- train --data /data/day.tsv "
@@ -242,14 +243,70 @@ static int check_training(int argc, char *const *argv, struct err *e)
     return rc;
 }
 
+// The options that the nodes of a program get as variables, since launch does not write
+// their command lines.
+static int add_variables(const struct launch_values *v, const struct options *given,
+                         struct argv *to)
+{
+    struct buf roots = BUF_INIT(1 << 20);
+    const struct {
+        const char *option, *variable, *text;
+    } texts[] = {
+        {"save-root", "TUG_SAVE_ROOT", v->save_root},
+        {"cold-root", "TUG_COLD_ROOT", v->cold_root},
+        {"ca", "TUG_CA", v->node.ca},
+        {"cert", "TUG_CERT", v->node.cert},
+        {"key", "TUG_KEY", v->node.key},
+        {"insecure", "TUG_INSECURE", v->node.insecure ? "1" : NULL},
+    };
+    for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
+        if (texts[i].text != NULL && options_given(given, texts[i].option))
+            TRY(argv_set(to, "%s=%s", texts[i].variable, texts[i].text));
+    for (size_t i = 0; i < v->load_roots.n; i++)
+        TRY(buf_printf(&roots, "%s%s", i > 0 ? "," : "", v->load_roots.items[i]));
+    int rc = roots.len > 0 ? argv_set(to, "TUG_LOAD_ROOT=%s", buf_str(&roots)) : 0;
+    buf_free(&roots);
+    TRY(rc);
+    if (options_given(given, "gather-timeout"))
+        TRY(argv_set(to, "TUG_WAIT_SECONDS=%g", v->gather_timeout));
+    if (options_given(given, "dead-timeout"))
+        TRY(argv_set(to, "TUG_DEAD_SECONDS=%g", v->dead_timeout));
+    return 0;
+}
+
+// Makes the environment that is set for all processes; --env comes last, so it wins.
+static int environment_of(const struct launch_values *v, const struct options *given,
+                          bool program, struct argv *ret, struct err *e)
+{
+    static const char *const of_train[] = {"loops", "sparse-loops", "connect-timeout",
+                                           "advertise"};
+    for (size_t i = 0; i < sizeof(of_train) / sizeof(*of_train) && program; i++)
+        if (options_given(given, of_train[i]))
+            return err_set(
+                e, TUG_EUSAGE,
+                "--%s is for 'tug launch ... -- train': a program chooses that "
+                "itself",
+                of_train[i]);
+    int rc = program ? add_variables(v, given, ret) : 0;
+    for (size_t i = 0; i < v->env.n && rc == 0; i++)
+        rc = argv_set(ret, "%s", v->env.items[i]);
+    return rc == 0 ? 0 : err_nomem(e, "the environment of a run");
+}
+
 static int run_launch(const struct launch_values *v, const struct options *given,
                       const char *tug, int argc, char *const *argv, struct err *e)
 {
     static const char *const levels[] = {"error", "warn", "info", "debug"};
     bool program = cli_find(argv[0]) == NULL;
     struct launch_roots roots = {0};
+    struct argv env = {0};
     if (!program && v->hosts == NULL)
         TRY(check_training(argc, argv, e));
+    int rc = environment_of(v, given, program, &env, e);
+    if (rc != 0) {
+        argv_free(&env);
+        return rc;
+    }
     if (!program)
         roots_of_training(&roots, argc, argv);
     int level = v->node.log_level;
@@ -282,7 +339,7 @@ static int run_launch(const struct launch_values *v, const struct options *given
         .sync = v->sync,
         .force = v->force,
         .wraps = {v->wraps.items, v->wraps.n},
-        .env = {v->env.items, v->env.n},
+        .env = {env.at, env.n},
         .log_dir = v->log_dir,
         .advertise = v->node.advertise,
         .sockets = v->node.transport == NODE_TRANSPORT_UNIX,
@@ -290,8 +347,9 @@ static int run_launch(const struct launch_values *v, const struct options *given
     if (v->load_roots.n > 0)
         o.load_roots = (struct launch_list){v->load_roots.items, v->load_roots.n};
     log_set_level((enum log_level)level);
-    int rc = roots.refit ? launch_refit(&o, e) : launch_run(&o, e);
+    rc = roots.refit ? launch_refit(&o, e) : launch_run(&o, e);
     roots_free(&roots);
+    argv_free(&env);
     return rc;
 }
 

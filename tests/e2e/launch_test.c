@@ -120,6 +120,23 @@ static void programs_get_their_roles(void **state)
             fail_msg("'%s' is not in: %s", wanted[i], e2e_out);
 }
 
+// Options that a role of tug would get on its command line reach a program as variables;
+// one that has no variable is refused.
+static void programs_get_the_options_of_launch(void **state)
+{
+    (void)state;
+    tug_ends(0, "launch --gather-timeout 7 --dead-timeout 3 --save-root s --load-root a "
+                "--load-root b --env TUG_DEAD_SECONDS=4 -- env");
+    assert_non_null(strstr(e2e_out, "[worker 0] TUG_WAIT_SECONDS=7\n"));
+    assert_non_null(strstr(e2e_out, "[scheduler] TUG_DEAD_SECONDS=4\n"));
+    assert_non_null(strstr(e2e_out, "[server 0] TUG_SAVE_ROOT=s\n"));
+    assert_non_null(strstr(e2e_out, "[server 0] TUG_LOAD_ROOT=a,b\n"));
+    tug_ends(0, "launch -- env");
+    assert_null(strstr(e2e_out, "TUG_WAIT_SECONDS"));
+    tug_ends(2, "launch --loops 2 -- env");
+    e2e_says("--loops is for 'tug launch ... -- train'");
+}
+
 static void a_program_that_fails_ends_all(void **state)
 {
     (void)state;
@@ -463,6 +480,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(programs_get_their_roles),
+        cmocka_unit_test(programs_get_the_options_of_launch),
         cmocka_unit_test(a_program_that_fails_ends_all),
         cmocka_unit_test(no_program_no_run),
         cmocka_unit_test(nothing_outlives_the_launcher),
