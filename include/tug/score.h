@@ -81,7 +81,8 @@ TUG_API int tug_scorer_predict(struct tug_scorer *s, const struct tug_rows *rows
 // end with a newline or a 0. *ret_n becomes the number of predictions, also if there was
 // too little room (TUG_EUSAGE). TUG_EDATA if a line is wrong; the sentence names it. If
 // the model knows less than 5 % of the values of a column, a warning on standard error
-// names the column and three of the values, once; likewise for columns in memory.
+// (or, if the program has called tug_keep_warnings, in tug_last_warning) names the column
+// and three of the values, once; likewise for columns in memory.
 TUG_API int tug_scorer_predict_text(struct tug_scorer *s, const char *text, size_t bytes,
                                     bool raw, float *ret, size_t room, size_t *ret_n,
                                     uint32_t *ret_save);

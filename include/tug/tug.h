@@ -49,11 +49,12 @@ TUG_API const char *tug_status_text(int status);
 // failed, where and why. The text is valid until the thread's next call.
 TUG_API const char *tug_last_error(void);
 
-// Returns the warning of this thread's last call that scored data (tug/train.h,
-// tug/score.h), or "" if it had none or had given the same warning before. Such a call
-// warns if the keys of its data seem to count from 0 where those of the training data
-// counted from 1, or the other way round, or if a matrix has another width than the
-// training matrix. The text is valid until the thread's next call that scores data.
+// Returns the warnings of this thread's last call that scored data (tug/train.h,
+// tug/score.h), one a line, or "" if it had none. Such a call warns, for example, if the
+// model knows few of the data's features or of the values of a column, if the keys of the
+// data seem to count from 0 where those of the training data counted from 1, or the other
+// way round (once for each difference), or if a matrix has another width than the training
+// matrix. The text is valid until the thread's next call that scores data.
 TUG_API const char *tug_last_warning(void);
 // If `keep` is true, the warnings that tug_last_warning returns are no longer written to
 // standard error. If it is false, the initial state, they are also written there.

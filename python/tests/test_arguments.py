@@ -7,6 +7,7 @@ SPDX-License-Identifier: Apache-2.0
 import ast
 import pathlib
 import resource
+import warnings
 
 import numpy as np
 import pytest
@@ -101,3 +102,24 @@ def test_warnings_have_the_package_s_category():
                 if category not in ("_errors.Warning", "ResourceWarning", "ConvergenceWarning"):
                     wrong.append(f"{path.name}:{call.lineno}: {category}")
     assert wrong == []
+
+
+def test_scoring_warns(tmp_path, capfd):
+    """What the library warns of in a call that scores is a tug.Warning, so filters apply, and nothing is printed."""
+    y = [i % 2 for i in range(400)]
+    model = tug.train({"y": y, "c": [f"w{i % 7}" for i in range(400)]}, label="y", model="lr", epochs=1, progress=False)
+    model.save(tmp_path / "m")
+    other = {"y": y, "c": [f"v{i % 7}" for i in range(400)]}
+    words = "the model knows 0.0 % of the values of column 'c' .*'v0', 'v1', 'v2'"
+    scorer = tug.Scorer(tmp_path / "m")
+    for score in (model.predict, model.evaluate, model.importance, model.calibration, scorer.predict):
+        with pytest.warns(tug.Warning, match=words):
+            score(other)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", tug.Warning)
+            score(other)
+    assert "knows" not in capfd.readouterr().err
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", tug.Warning)
+        with pytest.raises(tug.Warning):
+            model.predict(other)

@@ -91,9 +91,9 @@ def last_error() -> str:
 
 
 def warn_after_call(stacklevel: int) -> None:
-    """Issues the library's warning about this thread's last call as a Python warning, if there is one. It is called
-    after a call that scored data has returned."""
-    if text := text_of(lib.tug_last_warning()):
+    """Issues the library's warnings about this thread's last call, a line each, as Python warnings. It is called after
+    a call that scored data has returned."""
+    for text in text_of(lib.tug_last_warning()).splitlines():
         warnings.warn(text, _errors.Warning, stacklevel=stacklevel + 1)
 
 

@@ -25,6 +25,7 @@ static const char *const level_prefixes[] = {"error: ", "warning: ", "", "debug:
 static atomic_int max_level = LOG_INFO;
 static atomic_int wanted[LOG_DEBUG + 1]; // per level, the number of calls of log_want
 static void (*_Atomic rewrite_by)(char *text);
+static _Thread_local bool (*take_warning)(const char *text);
 static pthread_mutex_t file_lock = PTHREAD_MUTEX_INITIALIZER;
 // file_lock guards the following variables.
 static int file_fd = -1;
@@ -72,6 +73,11 @@ int log_set_file(const char *path, struct err *e)
 void log_rewrite_by(void (*rewrite)(char *text))
 {
     atomic_store(&rewrite_by, rewrite);
+}
+
+void log_take_warnings(bool (*take)(const char *text))
+{
+    take_warning = take;
 }
 
 int log_check_file(struct err *e)
@@ -135,7 +141,9 @@ void log_write(enum log_level level, const char *fmt, ...)
     if (rewrite != NULL)
         rewrite(said);
     (void)printable_copy(text, sizeof(text), said, strlen(said));
-    write_stderr(level, text);
+    bool taken = level == LOG_WARN && take_warning != NULL && take_warning(text);
+    if (!taken)
+        write_stderr(level, text);
     pthread_mutex_lock(&file_lock);
     if (file_fd >= 0 && !write_file(file_fd, level, text)) {
         write_stderr(LOG_WARN, file_error.text);

@@ -28,6 +28,11 @@ int log_check_file(struct err *e);
 // NULL: no function.
 void log_rewrite_by(void (*rewrite)(char *text));
 
+// Sets a function that gets this thread's warnings, made printable, before they are
+// written to standard error; it returns whether they need not be written there. NULL: no
+// function.
+void log_take_warnings(bool (*take)(const char *text));
+
 // Writes a line, after making it printable (base/printable.h), since it may contain names
 // from outside.
 void log_write(enum log_level level, const char *fmt, ...) PRINTF_LIKE(2, 3);

@@ -3,13 +3,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/last_error.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 
-#include "data/source/numbering.h"
 #include "os/descriptors.h"
+#include "os/log.h"
 
 static _Thread_local struct err last;
-static _Thread_local char warning[NUMBERING_TEXT];
+static _Thread_local char warning[WARNINGS_TEXT];
 static atomic_bool kept; // whether the program reads warnings itself (tug_keep_warnings)
 
 // Runs when the library is loaded, before the program opens a file; every public function
@@ -33,6 +35,26 @@ int last_error_is(const struct err *why)
 const char *tug_last_error(void)
 {
     return last.text;
+}
+
+// Appends a line, and returns whether the program reads it itself.
+static bool take(const char *text)
+{
+    size_t n = strlen(warning);
+    if (n + strlen(text) + 1 < sizeof(warning))
+        snprintf(warning + n, sizeof(warning) - n, "%s%s", n > 0 ? "\n" : "", text);
+    return atomic_load(&kept);
+}
+
+void last_warning_begin(void)
+{
+    warning[0] = '\0';
+    log_take_warnings(take);
+}
+
+void last_warning_end(void)
+{
+    log_take_warnings(NULL);
 }
 
 void last_warning_set(const char *text)

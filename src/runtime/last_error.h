@@ -11,8 +11,14 @@
 // Returns this thread's error, for err_set and similar functions to fill.
 struct err *last_error(void);
 
-// Sets this thread's warning for tug_last_warning, and writes it to standard error unless
-// the program has called tug_keep_warnings (last_warning_kept).
+enum { WARNINGS_TEXT = 4096 }; // bytes of all warnings of a call
+
+// From last_warning_begin to last_warning_end this thread's log_warn adds lines to the
+// text of tug_last_warning, which is empty at first; they are not written to standard
+// error if the program has called tug_keep_warnings (last_warning_kept).
+void last_warning_begin(void);
+void last_warning_end(void);
+// Sets the text, to that of another thread that has worked for this one.
 void last_warning_set(const char *text);
 bool last_warning_kept(void);
 

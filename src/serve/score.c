@@ -248,10 +248,7 @@ static void compare(struct served *s, struct scratch *x, const struct served_cop
     if (!numbering_differs(&c->p.known, &x->numbering, "data", text) ||
         atomic_exchange(&s->differs, true))
         return;
-    if (s->warn != NULL)
-        s->warn(text);
-    else
-        log_warn("%s", text);
+    log_warn("%s", text);
 }
 
 int score_by(struct served *s, struct served_reader *r, const struct score_rows *rows,

@@ -355,7 +355,6 @@ int served_open(struct served **ret, const char *from, const struct served_optio
     pthread_mutex_init(&s->lock, NULL);
     thread_condition(&s->changed);
     s->poll_ms = o->poll_ms > 0 ? o->poll_ms : POLL_MS;
-    s->warn = o->warn;
     int rc = open_served(s, from, o, e);
     if (rc == 0)
         *ret = s;

@@ -59,9 +59,6 @@ struct served {
     struct model model;  // the model for rows without rules' states
     bool numbered;       // whether keys are numbers from the data
     atomic_bool differs; // the warning that data is numbered differently was given
-    void (*warn)(
-        const char
-            *text); // gets warnings, on the scoring thread; NULL: the log gets them
     _Atomic(const struct served_copy *) current;
     struct served_copy copies[2];
     struct served_reader readers[SERVED_READERS];
@@ -89,7 +86,6 @@ struct served_options {
     uint32_t poll_ms;    // milliseconds between two checks for a new save; 0: 200
     double wait_seconds; // the longest wait for the first save
     const atomic_bool *interrupted; // when it becomes true, served_open ends; may be NULL
-    void (*warn)(const char *text); // gets warnings about the numbering of data
 };
 
 // Opens the newest save in the directory `from`, or the save `from`. TUG_EDATA if there

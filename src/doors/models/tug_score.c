@@ -33,7 +33,7 @@ struct scoring {
     float *to;
     size_t room, n;
     struct buf text; // the explanations, as lines of JSON
-    char warning[NUMBERING_TEXT];
+    char warning[WARNINGS_TEXT];
     struct eval_tables tables;
 };
 
@@ -130,9 +130,7 @@ static void hear(void *ctx, const char *text)
     if (strcmp(s->m->warned, text) == 0)
         return;
     snprintf(s->m->warned, sizeof(s->m->warned), "%s", text);
-    snprintf(s->warning, sizeof(s->warning), "%s", text);
-    if (!last_warning_kept())
-        log_warn("%s", text);
+    log_warn("%s", text);
 }
 
 static int evaluate_all(struct scoring *s, struct err *e)
@@ -238,6 +236,7 @@ static int work(void *ctx, struct err *e)
 {
     struct scoring *s = ctx;
     log_want(LOG_WARN);
+    last_warning_begin();
     int rc = open_model(s, e);
     if (rc == 0) {
         s->m->opened->warn = hear;
@@ -246,6 +245,8 @@ static int work(void *ctx, struct err *e)
              : s->what == PREDICTS ? predict_all(s, e)
                                    : explain_all(s, e);
     }
+    last_warning_end();
+    snprintf(s->warning, sizeof(s->warning), "%s", tug_last_warning());
     log_unwant(LOG_WARN);
     if (rc != 0)
         model_forget_opened(s->m); // its rows may be loaded in part

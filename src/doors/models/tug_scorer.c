@@ -9,7 +9,6 @@
 
 #include "base/alloc.h"
 #include "doors/models/given_rows.h"
-#include "os/log.h"
 #include "runtime/job.h"
 #include "runtime/last_error.h"
 #include "serve/score.h"
@@ -46,13 +45,6 @@ static int open_served(void *ctx, struct err *e)
     return served_open(&x->served, x->path, &x->o, e);
 }
 
-static void hear(const char *text)
-{
-    last_warning_set(text);
-    if (!last_warning_kept())
-        log_warn("%s", text);
-}
-
 int tug_scorer_open(struct tug_scorer **ret, const char *path,
                     const struct tug_scorer_options *o)
 {
@@ -67,7 +59,6 @@ int tug_scorer_open(struct tug_scorer **ret, const char *path,
                                       .wait_seconds = o->wait_seconds};
     }
     x.o.interrupted = &x.stop;
-    x.o.warn = hear;
     struct tug_scorer *s = mem_zalloc(sizeof(*s));
     if (s == NULL)
         return err_nomem(e, "a scorer");
@@ -109,7 +100,10 @@ int tug_scorer_predict(struct tug_scorer *s, const struct tug_rows *rows, bool r
         return err_set(last_error(), TUG_EUSAGE,
                        "there are %zu predictions, and room for %zu", rows->n * labels,
                        room);
-    return score_rows(s->served, &x, raw, ret, ret_save, last_error());
+    last_warning_begin();
+    int rc = score_rows(s->served, &x, raw, ret, ret_save, last_error());
+    last_warning_end();
+    return rc;
 }
 
 int tug_scorer_predict_text(struct tug_scorer *s, const char *text, size_t bytes,
@@ -117,9 +111,10 @@ int tug_scorer_predict_text(struct tug_scorer *s, const char *text, size_t bytes
                             uint32_t *ret_save)
 {
     size_t n;
-    last_warning_set("");
+    last_warning_begin();
     int rc = score_text(s->served, text, bytes, raw, ret, room, &n, ret_save,
                         last_error());
+    last_warning_end();
     *ret_n = n * s->served->model.options.tasks;
     return rc;
 }
@@ -148,8 +143,9 @@ int tug_scorer_predict_columns(struct tug_scorer *s, const struct tug_columns *c
 {
     const struct tug_data data = {.columns = columns};
     *ret_n = 0;
-    last_warning_set("");
+    last_warning_begin();
     int rc = predict_columns(s, &data, raw, ret, room, ret_n, ret_save, last_error());
+    last_warning_end();
     *ret_n *= s->served->model.options.tasks;
     given_rows_forget(&data);
     return rc;
