@@ -99,8 +99,8 @@ static int check_rule(const struct accessor *a, uint32_t group, struct err *e)
                        g->n_state, rule_info(r->kind)->name, rule_state(r, g->n));
     if (r->prior != 0 && a->count == ACCESSOR_NO_COUNT)
         return err_set(e, TUG_EDATA,
-                       "group %u has a prior, which needs a column that counts the "
-                       "row's updates, and there is none",
+                       "group %u has a prior, which needs a column that counts the row's "
+                       "updates, but the row lacks it",
                        group);
     return 0;
 }
@@ -165,8 +165,9 @@ static int check_life(const struct accessor *a, struct err *e)
     bool any = a->n_stats != 0 || a->pulled_stats != 0 || a->pushed_stats != 0 ||
                a->extra_width != 0;
     if (a->class == NULL && any)
-        return err_set(e, TUG_EDATA,
-                       "the row has statistics, and nothing that knows what they mean");
+        return err_set(
+            e, TUG_EDATA,
+            "the row has statistics, but belongs to no accessor that uses them");
     if (a->class != NULL && a->count != ACCESSOR_NO_COUNT)
         return err_set(e, TUG_EDATA, "a row of accessor %s can't have a count",
                        a->class->name);
@@ -174,7 +175,7 @@ static int check_life(const struct accessor *a, struct err *e)
         a->pushed_stats > ACCESSOR_MAX_STATS)
         return err_set(e, TUG_EDATA,
                        "the row has %u statistics, of which %u are pulled and %u pushed; "
-                       "there can be %d",
+                       "at most %d are possible",
                        a->n_stats, a->pulled_stats, a->pushed_stats, ACCESSOR_MAX_STATS);
     if (a->extra_width > TABLE_MAX_WIDTH)
         return err_set(e, TUG_EDATA,
@@ -205,8 +206,8 @@ int accessor_check(const struct accessor *a, struct err *e)
              push = n + a->pushed_stats + (a->count != ACCESSOR_NO_COUNT ? 2 : 0);
     if (a->pull_width != pull || a->push_width != push)
         return err_set(e, TUG_EDATA,
-                       "a key's values are said to be %u and %u floats wide, but the "
-                       "row's groups make %u and %u",
+                       "the layout gives a key %u floats in a pull and %u in a push, but "
+                       "its groups and statistics make %u and %u",
                        a->pull_width, a->push_width, pull, push);
     return 0;
 }

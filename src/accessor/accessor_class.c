@@ -231,7 +231,7 @@ int accessor_make(struct accessor *ret, const struct accessor_options *options,
     struct accessor_options o = *options;
     struct err why;
     if (strnlen(o.name, sizeof(o.name)) == sizeof(o.name))
-        return err_set(e, TUG_EUSAGE, "the name of an accessor does not end");
+        return err_set(e, TUG_EUSAGE, "the name of an accessor is too long");
     TRY(accessor_choose(&o, options->name, e));
     if (make(ret, &o, &why) == 0)
         return 0;

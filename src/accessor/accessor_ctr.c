@@ -295,7 +295,7 @@ static int layout_ctr_double(const struct accessor_options *o, struct accessor *
 
 const struct accessor_class accessor_sparse = {
     .name = "sparse",
-    .about = "embed and embedx with a life: a plain embedding that grows and fades",
+    .about = "embed and embedx with a lifecycle: embeddings that are earned and removed",
     .layout = layout_sparse,
     .kept_stats = KEPT,
     .life = {begin, seen, earned, score, unseen, shrink, saved, published, NULL},
@@ -303,7 +303,7 @@ const struct accessor_class accessor_sparse = {
 
 const struct accessor_class accessor_ctr = {
     .name = "ctr",
-    .about = "the same, and pulls return shows and clicks: for click-through models",
+    .about = "as sparse, and pulls return shows and clicks: for click-through models",
     .layout = layout_ctr,
     .kept_stats = KEPT,
     .life = {begin, seen, earned, score, unseen, shrink, saved, published, stats},

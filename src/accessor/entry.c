@@ -163,7 +163,7 @@ int entry_check(const struct entry_options *o, struct err *e)
 {
     const struct entry_class *c;
     if (strnlen(o->policy, ENTRY_NAME_MAX) == ENTRY_NAME_MAX)
-        return err_set(e, TUG_EUSAGE, "the name of an entry policy does not end");
+        return err_set(e, TUG_EUSAGE, "the name of an entry policy is too long");
     TRY(find(o->policy, &c, e));
     for (size_t i = 0; i < N_NUMBERS; i++)
         if (is_of(c, numbers[i].of))
@@ -171,8 +171,8 @@ int entry_check(const struct entry_options *o, struct err *e)
     double most = c == &entry_bloom ? ENTRY_BLOOM_COUNTS : ENTRY_SKETCH_COUNTS;
     if ((c == &entry_bloom || c == &entry_sketch) && (double)o->threshold > most)
         return err_set(e, TUG_EUSAGE,
-                       "entry policy '%s' counts to %.0f and not to %g; take %s", c->name,
-                       most, (double)o->threshold,
+                       "entry policy '%s' counts up to %.0f, and not to %g; use %s",
+                       c->name, most, (double)o->threshold,
                        c == &entry_bloom ? "sketch or count" : "count");
     return 0;
 }
@@ -232,8 +232,8 @@ static int parse_word(const struct entry_class *c, char *word, struct entry_opti
                            c->name, word, value);
         return number_set(&numbers[i], o, x, e);
     }
-    return err_set(e, TUG_EUSAGE, "entry policy '%s' has nothing called '%s'", c->name,
-                   word);
+    return err_set(e, TUG_EUSAGE, "entry policy '%s' does not have an option '%s'",
+                   c->name, word);
 }
 
 // Returns the option that a number directly behind a policy's name sets ("count:10").
@@ -274,8 +274,8 @@ static int parse_paddle(struct words *w, const char **name, struct err *e)
             continue;
         if (w->n != all[i].words || *w->word[1] == '\0' || *w->word[w->n - 1] == '\0' ||
             (w->n == 2 && !is_number(w->word[1], &x)))
-            return err_set(e, TUG_EUSAGE, "'%s' wants %s behind it, after ':'",
-                           w->word[0], all[i].wants);
+            return err_set(e, TUG_EUSAGE, "'%s' needs %s, after a ':'", w->word[0],
+                           all[i].wants);
         *name = all[i].ours;
         w->n = w->n == 3 ? 1 : w->n;
     }
@@ -287,8 +287,8 @@ int entry_parse(const char *text, struct entry_options *ret, struct err *e)
     struct words w;
     const struct entry_class *c;
     if (!cut(text, &w))
-        return err_set(e, TUG_EUSAGE, "this is too long for an entry policy: '%.40s...'",
-                       text);
+        return err_set(e, TUG_EUSAGE,
+                       "the text of an entry policy is too long: '%.40s...'", text);
     const char *name = w.word[0];
     TRY(parse_paddle(&w, &name, e));
     TRY(find(name, &c, e));

@@ -194,15 +194,15 @@ static int shared_load(void *state, const void *bytes, size_t n, struct err *e)
 {
     struct shared *s = state;
     if (n != sizeof(s->shape) + s->size)
-        return err_set(e, TUG_EDATA,
-                       "saved counters of keys without rows are %zu bytes and not %zu; "
-                       "use the policy that they were saved with",
-                       n, sizeof(s->shape) + s->size);
-    if (memcmp(bytes, &s->shape, sizeof(s->shape)) != 0)
         return err_set(
             e, TUG_EDATA,
-            "saved counters of keys without rows are of another size or seed, "
-            "or count another thing; use the policy that they were saved with");
+            "saved counters of keys without rows have %zu bytes instead of %zu; "
+            "use the policy that they were saved with",
+            n, sizeof(s->shape) + s->size);
+    if (memcmp(bytes, &s->shape, sizeof(s->shape)) != 0)
+        return err_set(e, TUG_EDATA,
+                       "saved counters of keys without rows have another size, seed or "
+                       "unit; use the policy with which they were saved");
     memcpy(s->counters, (const char *)bytes + sizeof(s->shape), s->size);
     return 0;
 }

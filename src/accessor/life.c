@@ -37,7 +37,7 @@ int save_mode_find(const char *name, enum save_mode *ret, struct err *e)
     char near[OPTION_NAME_MAX];
     options_nearest(name, "checkpoint base delta day", near);
     return err_set(e, TUG_EUSAGE,
-                   "there is no way to save called '%.100s'; choose from checkpoint, "
+                   "there is no save mode '%.100s'; choose from checkpoint, "
                    "base, delta, day%s%s%s",
                    name, *near ? "; did you mean '" : "", near, *near ? "'?" : "");
 }

@@ -167,11 +167,12 @@ static int check_kept(struct tier *t, struct err *e)
     if (t->home.scratch)
         return tier_home_keep(&t->home, sequence, e);
     if (sequence < t->home.sequence)
-        return err_set(e, TUG_EDATA,
-                       "the rows in '%s' are damaged: changes that were written are "
-                       "missing (%" PRIu64 " of %" PRIu64 " are there); load a save and "
-                       "remove it",
-                       t->home.dir, sequence, t->home.sequence);
+        return err_set(
+            e, TUG_EDATA,
+            "the rows in '%s' are damaged: written changes are missing (%" PRIu64
+            " of %" PRIu64 " are there); load a save and "
+            "remove it",
+            t->home.dir, sequence, t->home.sequence);
     return 0;
 }
 

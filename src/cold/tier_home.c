@@ -103,8 +103,8 @@ static int check_marker(struct tier_home *h, bool durable, struct err *e)
         rc = damaged(h, e);
     else if (rc == 0 && !m.scratch && !durable)
         rc = err_set(e, TUG_EUSAGE,
-                     "'%s' holds rows that are to be kept, of \"%s\": give the scratch "
-                     "tier another directory",
+                     "'%s' holds rows of \"%s\" that must be kept: give the scratch tier "
+                     "another directory",
                      h->dir, m.about);
     else if (rc == 0 && !m.scratch)
         rc = check_durable(h, &m, e);

@@ -211,8 +211,7 @@ static int find_feature(const struct served *s, struct scratch *x, const char *n
     if (!reader_hashes(x->reader))
         return err_set(
             e, TUG_EUSAGE,
-            "'%.200s': features of %s data are numbers and have no names: give "
-            "their keys",
+            "'%.200s': features of %s data are numbers and have no names: use their keys",
             name, s->run->schema.format);
     int rc = reader_find_slot(x->reader, name, (size_t)(equals - name),
                               reader_slots(x->reader), ret_field, e);

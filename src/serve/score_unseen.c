@@ -121,7 +121,7 @@ static void tell(const struct served_copy *c, const struct scratch *x, uint32_t 
     }
     const char *told = buf_str(&w.told);
     if (column != NULL)
-        log_warn("the model knows %.1f %% of the values of column '%s' in what was scored"
+        log_warn("the model knows %.1f %% of the values of column '%s' in the scored data"
                  "%s: were they written another way in the data that it was trained on?",
                  100 * (double)u->known / (double)u->features, column,
                  told != NULL ? told : "");

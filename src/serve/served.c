@@ -222,8 +222,7 @@ static void refuse(struct served *s, const char *save, bool again, const struct 
     uint32_t number = s->status.number;
     pthread_mutex_unlock(&s->lock);
     if (!again)
-        log_warn("%s is not served, and save %u stays in use: %s", save, number,
-                 why->text);
+        log_warn("%s is refused, and save %u stays in use: %s", save, number, why->text);
 }
 
 int served_refresh(struct served *s, bool *ret_taken, struct err *e)
@@ -331,8 +330,8 @@ static int open_served(struct served *s, const char *from, const struct served_o
     s->from[strlen(from)] = '\0'; // removes the slash that file_join has added
     if (o->follow && save_find(from, save, NULL) == 0 && strcmp(save, from) == 0)
         return err_set(e, TUG_EUSAGE,
-                       "'%s' is one save, behind which none will come: to follow a model "
-                       "give the directory that its saves lie in",
+                       "'%s' is one save, and no others follow it: to follow a model, "
+                       "give the directory of its saves",
                        from);
     TRY(team_open(&s->team, threads_of(o->threads), e));
     TRY(await_first(s, o, e));

@@ -52,11 +52,10 @@ static int compare_run(struct served *s, const char *save, const struct save_man
     TRY(parse_run(save, m, &run, e));
     int rc = 0;
     if (!same_model(s->run, run))
-        rc = err_set(
-            e, TUG_EDATA,
-            "%s is of another model than the one that is served (another kind, size "
-            "or schema): open it anew",
-            save);
+        rc = err_set(e, TUG_EDATA,
+                     "%s is a save of another model than the served one (another kind, "
+                     "size or schema): open a new scorer for it",
+                     save);
     saved_run_free(run);
     mem_free(run);
     return rc;

@@ -88,7 +88,7 @@ int address_parse(struct address *ret, const char *text, struct err *e)
                        s->host_is, s->name);
     for (const char *p = ret->host; *p != '\0'; p++)
         if (*p <= ' ' || *p >= 0x7f || strchr("\\%\"<>^`{|}", *p) != NULL)
-            return err_set(e, TUG_EUSAGE, "'%s' has a '%c' where a host is named",
+            return err_set(e, TUG_EUSAGE, "'%s' has a '%c' in the name of the host",
                            ret->name, *p > ' ' && *p < 0x7f ? *p : '?');
     return 0;
 }

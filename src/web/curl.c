@@ -19,7 +19,7 @@ static int begin(struct err *e)
 }
 
 static struct library library = {.file = "libcurl.so.4",
-                                 .need = "data that lies elsewhere needs libcurl",
+                                 .need = "remote data needs libcurl",
                                  .package = "libcurl4",
                                  .other = "older than 7.85",
                                  .functions = functions,

@@ -207,11 +207,10 @@ static int check_rate(struct http *h, struct err *e)
     }
     h->may_pass = !h->slow;
     h->slow = true;
-    return err_set(
-        e, TUG_EIO,
-        "only %zu bytes came from the server in %.3g s (TUG_WEB_SECONDS is how long "
-        "%d may take)",
-        came, waited, HTTP_ENOUGH_BYTES);
+    return err_set(e, TUG_EIO,
+                   "the server sent only %zu bytes in %.3g s (TUG_WEB_SECONDS sets the "
+                   "time limit for %d bytes)",
+                   came, waited, HTTP_ENOUGH_BYTES);
 }
 
 // Waits for a short time until bytes arrive, and checks time limits and interrupts.

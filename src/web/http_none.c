@@ -7,7 +7,7 @@
 static int none(struct err *e)
 {
     return err_set(e, TUG_EUSAGE,
-                   "data that lies elsewhere needs libcurl, without which tug was built: "
+                   "remote data needs libcurl, without which tug was built: "
                    "install libcurl4-openssl-dev and build again");
 }
 

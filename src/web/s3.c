@@ -59,12 +59,11 @@ static int take_keys(struct account *a, struct err *e)
                        "aws_secret_access_key",
                        p->name);
     if (p->other[0] != '\0' && (role || p->key_id[0] == '\0'))
-        return err_set(
-            e, TUG_EUSAGE,
-            "the profile '%s' of %s gets its keys by %s, which is not done here: 'aws "
-            "configure export-credentials --profile %s --format env' says them for the "
-            "environment",
-            p->name, p->file, p->other, p->name);
+        return err_set(e, TUG_EUSAGE,
+                       "the profile '%s' in %s gets its keys by %s, which tug does not "
+                       "support: set the environment variables that 'aws configure "
+                       "export-credentials --profile %s --format env' prints",
+                       p->name, p->file, p->other, p->name);
     if (p->key_id[0] == '\0')
         return 0;
     a->key_id = p->key_id;
@@ -320,8 +319,8 @@ static int s3_refused(const struct address *a, const struct http_answer *answer,
         return read_account(&who, &ignored) == 0 && who.key_id == NULL
                    ? err_set(
                          e, TUG_EIO,
-                         "the server refuses '%s' (%d%s), which was asked for without "
-                         "a signature, for no keys were found: set AWS_ACCESS_KEY_ID "
+                         "the server refuses '%s' (%d%s), which was requested without a "
+                         "signature, because no keys were found: set AWS_ACCESS_KEY_ID "
                          "and AWS_SECRET_ACCESS_KEY, or give them to the profile "
                          "'%s' in AWS's file of credentials",
                          a->name, answer->status, reason, who.profile.name)

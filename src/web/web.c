@@ -225,8 +225,7 @@ static int check_answer(struct web *r, const struct http_answer *a, struct err *
     r->known = true;
     return ranged && a->from != r->from
                ? err_set(e, TUG_EDATA,
-                         "'%s': the server answers with other bytes than those it was "
-                         "asked for",
+                         "'%s': the server sends other bytes than the requested ones",
                          r->a.name)
                : 0;
 }
@@ -340,7 +339,7 @@ int web_session(struct web **ret, const struct address *a, const struct interrup
 {
     struct web *r = mem_zalloc(sizeof *r);
     if (r == NULL)
-        return err_nomem(e, "a file that lies elsewhere");
+        return err_nomem(e, "a remote file");
     r->a = *a;
     r->interrupt = *i;
     int rc = http_open(&r->http, &r->interrupt, e);

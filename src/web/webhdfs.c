@@ -168,12 +168,13 @@ static int list_place(const struct place *p, struct err *e)
     struct buf body = BUF_INIT(LIST_TEXT_MAX - l->held);
     int status = 0;
     if (p->depth == DEPTH_MAX)
-        return err_set(e, TUG_EDATA, "'%s' has directories in directories %d deep",
+        return err_set(e, TUG_EDATA,
+                       "'%s' has directories nested %d deep, which is too deep",
                        l->a->name, DEPTH_MAX);
     if (l->directories++ == web_directories_max)
         return err_set(e, TUG_EDATA,
-                       "'%s' has more than %zu directories below it, each of which is "
-                       "asked for by itself: name some of them, with several --data",
+                       "'%s' has more than %zu directories below it, and each needs a "
+                       "request of its own: give some of them, with several --data",
                        l->a->name, web_directories_max);
     int rc = web_get(l->session, list_request, p, &body, &status, e);
     l->held += body.len;
