@@ -131,7 +131,7 @@ static void not_made(void **state)
     NOT_MADE("ctr", o.extra.kind = (enum rule_kind)99, "update rule number");
     NOT_MADE("ctr", o.rule.prior = 1, "prior");
     NOT_MADE("ctr", o.extra.block = 3, "block");
-    NOT_MADE("ctr", memset(o.name, 'x', sizeof(o.name)), "does not end");
+    NOT_MADE("ctr", memset(o.name, 'x', sizeof(o.name)), "is too long");
     NOT_MADE("ctrl", (void)0, "did you mean 'ctr'");
     NOT_MADE("CtrComonAccessor", (void)0, "did you mean 'CtrCommonAccessor'");
     NOT_MADE("", (void)0, "choose from plain, merge, sparse, ctr, ctr_double");
@@ -287,7 +287,7 @@ static void own_accessors(void **state)
 static void refused_lives(void **state)
 {
     (void)state;
-    LIFE_REFUSED(a.class = NULL, "nothing that knows");
+    LIFE_REFUSED(a.class = NULL, "belongs to no accessor");
     LIFE_REFUSED(a.count = 1, "can't have a count");
     LIFE_REFUSED(a.n_stats = UINT32_MAX, "statistics");
     LIFE_REFUSED(a.pulled_stats = 1 << 20, "statistics");

@@ -29,7 +29,7 @@ struct doctor_values {
 static const struct option options[] = {
     {TOOL_SCHEDULER_OPTION},
     NODE_REACH_OPTIONS("5"),
-    {"json", .group = "Output", FLAG_AT(json), "one JSON object"},
+    {"json", .group = "Output", FLAG_AT(json), "print one JSON object"},
 };
 
 const struct option_table cli_doctor_options = {

@@ -108,7 +108,8 @@ enum { NODE_TRANSPORT_TCP, NODE_TRANSPORT_UNIX };
 // members of the struct itself.
 #define CLUSTER_DEAD_OPTION                                                              \
     "dead-timeout", F64_AT(dead_timeout, "SECONDS", "10", 2, 86400),                     \
-        "a process that is silent for so long counts as dead; each process sends a "     \
+        "time without a message after which a process counts as dead; each process "     \
+        "sends a "                                                                       \
         "heartbeat every second"
 
 #define CLUSTER_GATHER_OPTION(and_then)                                                  \

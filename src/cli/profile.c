@@ -25,8 +25,8 @@ static const struct option options[] = {
      "start: record each request from now on; stop: end the recording and write the "
      "file"},
     {"out", .fallback = "profile.json", STRING_AT(out, "FILE"),
-     "stop: trace events, for https://ui.perfetto.dev or chrome://tracing; there when "
-     "complete"},
+     "stop: trace events, for https://ui.perfetto.dev or chrome://tracing; the file "
+     "appears when it is complete"},
     {"memory", SIZE_AT(memory, "BYTES", "64M", 4096, 1 << 30),
      "start: memory for the recording of each loop; a request takes 56 bytes, and the "
      "oldest are dropped first"},
@@ -40,8 +40,9 @@ const struct option_table cli_profile_options = {
     .usage = "start|stop [--scheduler HOST:PORT] [options]",
     .about = "start turns recording on in every loop of every server. stop turns it off, "
              "prints how many requests of each kind there were and how long serving them "
-             "took, and writes them all into one file, on one clock: a server is a "
-             "process there, a loop a thread. Requests that waited (for other workers, "
+             "took, and writes them all into one file, with times on one clock; the file "
+             "shows a server as a process and a loop as a thread. Requests that waited "
+             "(for other workers, "
              "in ssp and sync) are shown as such, apart from the time that serving them "
              "took. While recording is off it costs nothing.",
     .examples = "tug profile start\n"

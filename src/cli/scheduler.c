@@ -39,13 +39,13 @@ static const struct option options[] = {
     {CLUSTER_GATHER_OPTION("; then the run ends and names those that did not come")},
     {NODE_HOST_OPTION("address of this machine, by default loopback")},
     {NODE_INTERFACE_OPTION},
-    {NODE_PORT_OPTION(NULL, "0: any")},
+    {NODE_PORT_OPTION(NULL, "port to listen at; 0: any free one")},
     {NODE_ADVERTISE_OPTION},
     {NODE_TRANSPORT_OPTION("tcp", "unix: also on a Unix socket in the user's runtime "
                                   "directory; nodes that are told its address "
                                   "(unix://...) then do the same")},
     {"announce", FLAG_AT(announce),
-     "write the address to descriptor 3 once it listens, as tug launch wants it"},
+     "write the address to descriptor 3 when it listens, for tug launch"},
     {NODE_SPIN_OPTION},
     {NODE_LOG_LEVEL_OPTION},
 };
@@ -55,8 +55,9 @@ const struct option_table cli_scheduler_options = {
     .summary = "run the scheduler of a cluster",
     .usage = "--servers S --workers W [options] [-- train ...]",
     .about =
-        "Waits for all servers and workers, tells each the others' addresses, notices "
-        "when one dies, and ends all of them when the run is over. With `-- train` and "
+        "Waits for all servers and workers, tells each process the addresses of all "
+        "others, notices when a process dies, and ends all of them when the run is over. "
+        "With `-- train` and "
         "the options of `tug train` it also drives the training and prints its result; "
         "give the same words to the workers.\n"
         "Options may come from the environment: DMLC_NUM_SERVER, DMLC_NUM_WORKER, "

@@ -14,7 +14,7 @@ struct version_values {
 #define AT(field) .offset = offsetof(struct version_values, field)
 
 static const struct option options[] = {
-    {"json", .group = "Output", FLAG_AT(json), "one JSON object"},
+    {"json", .group = "Output", FLAG_AT(json), "print one JSON object"},
 };
 
 const struct option_table cli_version_options = {

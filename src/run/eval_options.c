@@ -29,11 +29,11 @@ static const struct option options[] = {
      "logloss if every example gets this column's features from another, random "
      "example. The data is kept in memory"},
     {"only", STRING_AT(only, "COLUMN,..."),
-     "with --importance: only these columns; a,b+c takes b and c together"},
+     "with --importance: only these columns; b+c in the list measures b and c together"},
     {"calibration", FLAG_AT(calibration),
      "also print the mean prediction and the share of positives of each tenth of the "
      "examples, from the lowest predictions to the highest"},
-    {"quiet", FLAG_AT(quiet), "print results and warnings only, no notices"},
+    {"quiet", FLAG_AT(quiet), "print only results and warnings, no notices"},
     {"json", FLAG_AT(json), "the last line of standard output is one JSON object"},
 };
 

@@ -30,31 +30,32 @@ struct model_values {
      "in it"},                                                                           \
         {"data", .required = true, LIST_AT(model.data, "PATH"), data_help},              \
         {"format", CHOICE_AT(model.format, MODEL_FORMATS, "trained"),                    \
-         "format of the data; by default the one that the model was trained on"},        \
+         "format of the data; by default that of the training data"},                    \
         {"drop", STRING_AT(model.drop, "COLUMN,..."),                                    \
-         "csv: columns to ignore, with which the model was not trained"},                \
+         "csv: columns to ignore, which the model does not know"},                       \
         {"columns", STRING_AT(model.columns, "NAME,..."),                                \
-         "csv: names of the columns of files that have no header, where they are not "   \
-         "those that the model was trained on"},                                         \
+         "csv: names of the columns of files without a header, if they differ from "     \
+         "those of the training data"},                                                  \
         {"separator", STRING_AT(model.separator, "C"),                                   \
-         "csv: separator of columns, where it is not that of the data that the model "   \
-         "was trained on: one character, or tab"},                                       \
+         "csv: separator of columns, if it differs from that of the training data: one " \
+         "character, or tab"},                                                           \
         {"decimal", STRING_AT(model.decimal, ",|."),                                     \
-         "csv: decimal mark of numbers, where it is not that of the data that the "      \
-         "model was trained on"},                                                        \
+         "csv: decimal mark of numbers, if it differs from that of the training data"},  \
         {"allow-missing", FLAG_AT(model.allow_missing),                                  \
          "csv, multislot: feature columns of the model may be missing; they count as "   \
          "empty"},                                                                       \
         {"slots", STRING_AT(model.slots, "TEXT|FILE"),                                   \
-         "multislot: the slots of a line, where they are not those that the model was "  \
-         "trained on (see tug train)"},                                                  \
+         "multislot: the slots of a line, if they differ from those of the training "    \
+         "data (see tug train)"},                                                        \
         {"pipe-command", STRING_AT(model.pipe_command, "COMMAND"),                       \
-         "'sh -c COMMAND' reads each file, and tug reads its output in its place"},      \
+         "'sh -c COMMAND' reads each file, and tug reads the command's output instead "  \
+         "of the file"},                                                                 \
         {"web-any-host", FLAG_AT(model.web_any_host),                                    \
          "for remote data (http, s3, webhdfs): allow a server to redirect to an "        \
          "address of this machine or of its network link"},                              \
     {                                                                                    \
-        "threads", U64_AT(model.threads, "N", "0", 0, 1024), "0: one per core"           \
+        "threads", U64_AT(model.threads, "N", "0", 0, 1024),                             \
+            "number of threads; 0: one per core"                                         \
     }
 
 struct opened_model {

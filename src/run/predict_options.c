@@ -29,7 +29,7 @@ static const struct option options[] = {
      "for it"},
     {"json", FLAG_AT(json),
      "each line is a JSON object: \"prediction\", and the columns of --keep"},
-    {"quiet", FLAG_AT(quiet), "print predictions and warnings only, no notices"},
+    {"quiet", FLAG_AT(quiet), "print only predictions and warnings, no notices"},
     {"explain", FLAG_AT(explain),
      "explain each prediction: print the bias, and for each feature its linear term, "
      "the sum of its pairs, and the change of the layers' output without it (these "

@@ -180,7 +180,8 @@ static const struct option options[] = {
      "examples in a batch: with --deterministic their gradients are added for each key "
      "and applied once; otherwise a thread takes this many examples at a time. On a "
      "cluster the default is 1024, with layers 512, except in sync mode"},
-    {"threads", .own = true, U64_AT(threads, "N", "0", 0, 1024), "0: one per core"},
+    {"threads", .own = true, U64_AT(threads, "N", "0", 0, 1024),
+     "number of threads; 0: one per core"},
     // JSON's integers are signed, so the maximum is below 2^63.
     {"seed", U64_AT(seed, "N", "1", 0, 1e18),
      "seed of the initial weights and the shuffles"},
@@ -294,7 +295,7 @@ static const struct option options[] = {
     {"log-level", .own = true, CHOICE_AT(log_level, TRAIN_LOG_LEVELS, "info"),
      "print messages of this level and of more urgent ones"},
     {"quiet", .own = true, FLAG_AT(quiet),
-     "print results and warnings only, no progress"},
+     "print only results and warnings, no progress"},
 };
 
 const struct option_table cli_train_options = {

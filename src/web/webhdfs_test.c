@@ -123,7 +123,7 @@ static void test_directories(void **state)
     assert_refused(4, 31, "there is no such file or directory, or nothing is in it");
     assert_refused(5, 31, "has more than 31 directories below it");
     web_directories_max = 100000;
-    assert_refused(1000, 64, "has directories in directories 64 deep");
+    assert_refused(1000, 64, "has directories nested 64 deep");
 }
 
 int main(void)

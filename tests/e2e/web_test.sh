@@ -100,7 +100,7 @@ grep -c '^206 /cut/all.csv bytes=[1-9]' log >/dev/null || fail "reading did not 
 
 # tug also gives up on a server that sends a byte now and then, after it has asked once
 # more.
-TUG_WEB_SECONDS=0.5 refused 4 'came from the server' "http://$at/trickle/all.csv"
+TUG_WEB_SECONDS=0.5 refused 4 'the server sent only' "http://$at/trickle/all.csv"
 
 # A server may not redirect to an address of this machine, unless an option allows it.
 refused 4 'redirects to 127.0.0.2' "http://$at/near/all.csv"
@@ -172,7 +172,7 @@ refused 3 'the server has none (404)' "http://$at/fine/nothing.csv?hidden=1"
 refused 4 'the server refuses' "http://$at/forbidden/all.csv"
 refused 4 'redirects too often' "http://$at/circle/all.csv"
 refused 3 'changed since the run began' "http://$at/changes/all.csv"
-refused 3 'answers with other bytes' "http://$at/other/all.csv"
+refused 3 'sends other bytes' "http://$at/other/all.csv"
 refused 3 'does not say how long it is' "http://$at/unknown/all.csv"
 refused 3 'is empty' "http://$at/fine/empty.csv"
 refused 2 'a name or a password' "http://me:hidden=@$at/fine/all.csv"
