@@ -255,7 +255,7 @@ static void own_accessors(void **state)
     accessor_gather_life(&a, rows, NULL, 1, ret);
     assert_true(ret[0] == 10 && ret[1] == 1 && ret[2] == 2);
     NOT_MADE("hits", o.dim = 3, "three is too much");
-    NOT_MADE("hits", o.dim = 4, "floats wide");
+    NOT_MADE("hits", o.dim = 4, "the layout gives a key");
     struct err e = {0};
     assert_int_equal(accessor_register(&hits, &e), TUG_EUSAGE);
     assert_non_null(strstr(e.text, "already"));
@@ -292,7 +292,7 @@ static void refused_lives(void **state)
     LIFE_REFUSED(a.n_stats = UINT32_MAX, "statistics");
     LIFE_REFUSED(a.pulled_stats = 1 << 20, "statistics");
     LIFE_REFUSED(a.pushed_stats = 1 << 20, "statistics");
-    LIFE_REFUSED(a.pushed_stats--, "floats wide");
+    LIFE_REFUSED(a.pushed_stats--, "the layout gives a key");
     LIFE_REFUSED(a.extra_width = UINT32_MAX, "too wide");
     LIFE_REFUSED(a.extra_width--, "extra row");
     LIFE_REFUSED(a.extra_width = 0, "overlap");

@@ -287,8 +287,8 @@ static void refused(void **state)
     REFUSED(a.count = a.width, "do not fit");
     REFUSED(a.width--, "do not fit");
     REFUSED(a.count = ACCESSOR_NO_COUNT, "prior");
-    REFUSED(a.pull_width++, "floats wide");
-    REFUSED(a.push_width--, "floats wide");
+    REFUSED(a.pull_width++, "the layout gives a key");
+    REFUSED(a.push_width--, "the layout gives a key");
 }
 
 // Accessors with a lifecycle.

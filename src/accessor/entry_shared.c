@@ -197,7 +197,7 @@ static int shared_load(void *state, const void *bytes, size_t n, struct err *e)
         return err_set(
             e, TUG_EDATA,
             "saved counters of keys without rows have %zu bytes instead of %zu; "
-            "use the policy that they were saved with",
+            "use the policy with which they were saved",
             n, sizeof(s->shape) + s->size);
     if (memcmp(bytes, &s->shape, sizeof(s->shape)) != 0)
         return err_set(e, TUG_EDATA,

@@ -418,7 +418,7 @@ static void other_shapes(void **state)
         other.threshold = i == 2 ? 2 : o.threshold;
         other.by_shows = i == 2;
         x = open_options(&other);
-        refuse(x, b.data, b.len, "policy that they were saved with");
+        refuse(x, b.data, b.len, "policy with which they were saved");
         entry_close(x);
     }
     buf_free(&b);
@@ -468,19 +468,19 @@ static void bad_texts(void **state)
         const char *text, *says;
     } bad[] = {
         {"often", "no entry policy 'often'; choose from none, count, probability, bloom"},
-        {"none:3", "nothing called '3'"},
-        {"none:shows", "nothing called 'shows'"},
-        {"count:", "nothing called ''"},
-        {"count:x", "nothing called 'x'"},
-        {"count:3:4", "nothing called '4'"},
-        {"count:-3", "nothing called '-3'"},
-        {"count:nan", "nothing called 'nan'"},
+        {"none:3", "does not have an option '3'"},
+        {"none:shows", "does not have an option 'shows'"},
+        {"count:", "does not have an option ''"},
+        {"count:x", "does not have an option 'x'"},
+        {"count:3:4", "does not have an option '4'"},
+        {"count:-3", "does not have an option '-3'"},
+        {"count:nan", "does not have an option 'nan'"},
         {"count:1e99", "threshold is 1e+99; it must be 0 to"},
-        {"count:capacity=3", "nothing called 'capacity'"},
-        {"count:3 ", "nothing called '3 '"},
+        {"count:capacity=3", "does not have an option 'capacity'"},
+        {"count:3 ", "does not have an option '3 '"},
         {"probability:0", "probability is 0; it must be 1e-09 to 1"},
         {"probability:1.5", "probability is 1.5"},
-        {"probability:0.5:shows", "nothing called 'shows'"},
+        {"probability:0.5:shows", "does not have an option 'shows'"},
         {"bloom:16", "counts up to 15, and not to 16; use sketch or count"},
         {"bloom:capacity=0", "capacity is 0; it must be a whole number, 1 to"},
         {"bloom:capacity=1.5", "must be a whole number"},
@@ -488,10 +488,10 @@ static void bad_texts(void **state)
         {"bloom:capacity=1e12", "capacity is 1e+12"},
         {"bloom:error=0.9", "error is 0.9"},
         {"sketch:5e9", "counts up to 4294967295, and not to 5e+09; use count"},
-        {"count_filter_entry", "wants one number"},
-        {"count_filter_entry:", "wants one number"},
-        {"count_filter_entry:1:2", "wants one number"},
-        {"probability_entry:x", "wants one number"},
+        {"count_filter_entry", "needs one number"},
+        {"count_filter_entry:", "needs one number"},
+        {"count_filter_entry:1:2", "needs one number"},
+        {"probability_entry:x", "needs one number"},
         {"show_click_entry:a", "names of two variables"},
         {"show_click_entry:a:", "names of two variables"},
         {"1:2:3:4:5:6:7:8:9", "too long"},

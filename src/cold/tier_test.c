@@ -442,7 +442,7 @@ static void test_about(void **state)
     check_refused(&o, TUG_EUSAGE, "another table");
     // A scratch tier is not opened over rows of a durable tier.
     o = options(path, false);
-    check_refused(&o, TUG_EUSAGE, "to be kept");
+    check_refused(&o, TUG_EUSAGE, "must be kept");
     tier_close(open_tier(path, true));
     remove_tier(path);
 }
