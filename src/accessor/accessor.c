@@ -70,7 +70,7 @@ static bool in_extra(const struct accessor *a, uint32_t group)
     return group > 0 && a->extra_width > 0;
 }
 
-// Checks of layouts that come from outside.
+// The following functions check layouts that come from outside.
 
 static int check_rule(const struct accessor *a, uint32_t group, struct err *e)
 {
@@ -212,7 +212,7 @@ int accessor_check(const struct accessor *a, struct err *e)
     return 0;
 }
 
-// Pulls.
+// Pulls: copying columns out of rows.
 
 static inline void prefetch_weights(const struct accessor *a, const float *row)
 {
@@ -331,7 +331,7 @@ void accessor_first_extra(const struct accessor *a, const struct table *t, uint6
         ret[x->state + i] = x->rule.n0;
 }
 
-// Updates.
+// Updates of rows by gradients.
 
 int accessor_scratch_init(struct accessor_scratch *s, const struct accessor *a,
                           const struct kernels *k, struct err *e)

@@ -175,9 +175,8 @@ struct accessor_update {
     const float *const *gradients[ACCESSOR_MAX_GROUPS];
     // These two are not read if rows do not have a count; both are then 1 for every row.
     const float *occurrences; // number of occurrences of each row in the batch
-    const float *
-        // The sum of u^2 over each row's occurrences, u being the feature's value.
-        squares;
+    // The sum of u^2 over each row's occurrences, u being the feature's value.
+    const float *squares;
 };
 void accessor_apply(struct accessor_scratch *s, const struct accessor_update *u);
 
@@ -219,7 +218,8 @@ static inline bool accessor_has_lifecycle(const struct accessor *a)
            a->pushed_stats > 0 || a->pulled_stats > 0;
 }
 
-static inline uint32_t accessor_weights(const struct accessor *a) // weights of all groups
+// Returns the number of weights of all groups.
+static inline uint32_t accessor_weights(const struct accessor *a)
 {
     uint32_t n = 0;
     for (uint32_t g = 0; g < a->n_groups; g++)

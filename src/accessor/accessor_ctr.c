@@ -251,7 +251,7 @@ static void stats_wide(const struct accessor *a, const float *row, float *ret)
     ret[1] = (float)get_wide(a, row, WIDE_CLICK);
 }
 
-// Layouts.
+// The layouts and classes of the accessors.
 
 static void layout(const struct accessor_options *o, uint32_t n_stats, uint32_t pulled,
                    struct accessor *ret)

@@ -62,7 +62,7 @@ int entry_register(const struct entry_class *c, struct err *e)
     return 0;
 }
 
-// Options.
+// Options of policies: their names, ranges and checks.
 
 struct entry_options entry_defaults(const char *policy)
 {
@@ -177,7 +177,7 @@ int entry_check(const struct entry_options *o, struct err *e)
     return 0;
 }
 
-// Texts: words with colons between them.
+// Options as text: words with colons between them.
 
 enum { TEXT_MAX = 256, MAX_WORDS = 8 };
 
@@ -320,7 +320,7 @@ int entry_print(const struct entry_options *o, struct buf *to)
     return 0;
 }
 
-// Policies without state.
+// Policies that need no state.
 
 static bool none_admit(void *state, const struct entry_options *o, uint64_t key,
                        float show, float click)
@@ -345,7 +345,7 @@ const struct entry_class entry_probability = {
     .admit = probability_admit,
 };
 
-// State of a partition.
+// The state of a policy for one partition.
 
 struct entry {
     const struct entry_class *class;

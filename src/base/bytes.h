@@ -64,7 +64,7 @@ BYTES_INLINE void *bytes_search(const void *key, const void *at, size_t n, size_
 
 #undef BYTES_INLINE
 
-// The macros have arguments, so that a compound literal can be one.
+// The macros take `...`, so that an argument may be a compound literal with commas.
 #define memcpy(...) bytes_copy(__VA_ARGS__)
 #define memmove(...) bytes_move(__VA_ARGS__)
 #define memset(...) bytes_set(__VA_ARGS__)

@@ -26,8 +26,8 @@ static inline double maths_exp(double x)
         return 0;
     if (x > 708)
         x = 708;
-    // x = k ln 2 + r, |r| <= ln 2 / 2: e^x = 2^k e^r. Adding and subtracting 1.5 * 2^52
-    // rounds.
+    // With x = k ln 2 + r and |r| <= ln 2 / 2, e^x is 2^k e^r. Adding and subtracting
+    // 1.5 * 2^52 rounds to an integer.
     const double ln2_high = 0x1.62e42fee00000p-1, ln2_low = 0x1.a39ef35793c76p-33;
     double k = (x * 0x1.71547652b82fep0 + 0x1.8p52) - 0x1.8p52;
     double r = (x - k * ln2_high) - k * ln2_low;

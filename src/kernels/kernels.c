@@ -36,9 +36,8 @@ static const struct kernels *choose(void)
 
 const struct kernels *kernels_get(void)
 {
-    static const struct kernels *
-        // The chosen kernels; set without a lock, as every thread chooses the same.
-        chosen;
+    // The chosen kernels; set without a lock, as every thread chooses the same.
+    static const struct kernels *chosen;
     const struct kernels *k = __atomic_load_n(&chosen, __ATOMIC_RELAXED);
     if (k == NULL) {
         k = choose();

@@ -92,8 +92,8 @@ static bool first_interface(int family, char ret[ROUTE_ADDRESS_MAX])
 
 bool route_own(bool six, char ret[ROUTE_ADDRESS_MAX])
 {
-    // Addresses reserved for examples: they are behind the default route, and nothing is
-    // sent to them.
+    // These addresses are reserved for documentation, so the default route leads to them;
+    // nothing is sent.
     struct err e;
     if (route_address(six ? "2001:db8::1" : "192.0.2.1", ret, &e) == 0 &&
         strchr(ret, '%') == NULL)

@@ -124,7 +124,7 @@ bool rule_same(const struct rule_params *a, const struct rule_params *b)
            a->unscaled == b->unscaled && a->bounded == b->bounded;
 }
 
-// Reading.
+// Parsing the text of a rule.
 
 static int unknown(enum rule_kind kind, const char *name, struct err *e)
 {
@@ -203,7 +203,7 @@ static int read_word(char *word, struct rule_params *p, struct err *e)
     return read_number(word, value, p, e);
 }
 
-// Reads words separated by commas; NULL: none. Changes `words`.
+// Reads words separated by commas, which it changes; NULL: there are no words.
 static int read_words(char *words, struct rule_params *p, struct err *e)
 {
     while (words != NULL) {
@@ -250,7 +250,7 @@ int rule_adjust(const char *text, struct rule_params *p, struct err *e)
     return 0;
 }
 
-// Writing.
+// Printing a rule.
 
 struct writer {
     char *text;

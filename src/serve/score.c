@@ -178,7 +178,7 @@ static int take_piece(const struct served *s, struct scratch *x,
     return view_values(&x->view, &s->model) == 0 ? 0 : err_nomem(e, "a batch");
 }
 
-// Scores.
+// Scoring.
 
 // Finds the rows of the keys that the model knows, which also brings them into the cache.
 static void find_rows(struct scratch *x, const struct served_copy *c,

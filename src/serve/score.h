@@ -15,8 +15,8 @@ struct score_rows { // members have the meaning of struct tug_rows (tug/train.h)
     size_t n;
     const uint64_t *offsets; // n + 1 offsets
     const uint64_t *keys;
-    const uint32_t *fields; // or NULL
-    const float *values;    // or NULL
+    const uint32_t *fields; // one for each feature; NULL: not given
+    const float *values;    // one for each feature; NULL: all are 1
     uint64_t columns; // number of columns of the matrix with these rows; 0: not a matrix
 };
 

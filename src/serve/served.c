@@ -35,7 +35,7 @@ static bool pause_ms(struct served *s, double ms)
     return !stop;
 }
 
-// Readers.
+// The places of readers.
 
 struct served_reader *served_enter(struct served *s)
 {
@@ -78,7 +78,7 @@ static struct served_copy *idle_copy(struct served *s)
     return c;
 }
 
-// Copies.
+// The two copies of the model.
 
 static void empty_copy(struct served_copy *c)
 {
@@ -152,7 +152,7 @@ static int bring(struct served *s, struct served_copy *c, const char *save, stru
     return rc;
 }
 
-// New saves.
+// Finding and loading new saves.
 
 static bool look_at(const char *save, struct served_file *ret)
 {
@@ -281,7 +281,7 @@ struct served_status served_status(struct served *s)
     return ret;
 }
 
-// Opening.
+// Opening and closing a served model.
 
 static int threads_of(int wanted)
 {

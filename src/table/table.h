@@ -88,9 +88,8 @@ size_t table_erase(struct table *t, const uint64_t *keys, size_t n);
 // The part of a table that table_row needs, declared here so that table_row can be
 // inlined. It is the first member of every table.
 struct table_slabs {
-    char *const *
-        // Addresses of the slabs; set before the first handle into a slab is given out.
-        slab;
+    // Addresses of the slabs; set before the first handle into a slab is given out.
+    char *const *slab;
     uint32_t shift;  // handle >> shift = number of the slab
     uint32_t mask;   // handle & mask = row in the slab
     uint32_t stride; // bytes from one row to the next

@@ -43,8 +43,8 @@ static bool range_find(const struct range *r, uint64_t key, uint32_t *ret)
     return *ret < r->n;
 }
 
-// Adds an entry for every live row of the range; at[p] is the place of the next entry of
-// partition p.
+// Writes an entry for every live row of the range to `ret`; at[p] is the position of the
+// next entry of partition p. If `ret` is NULL, only counts the rows of partition p in at[p].
 static void fill(const struct table *t, const struct range *r, uint64_t *at,
                  struct table_entry *ret)
 {
