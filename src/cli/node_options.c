@@ -178,7 +178,8 @@ int node_values_open(struct opened_node *ret, const struct node_values *v,
         .wish = role == WIRE_SCHEDULER || v->rank < 0 ? 0 : (uint32_t)v->rank + 1,
     };
     *ret = (struct opened_node){0};
-    signal(SIGPIPE, SIG_IGN); // from sockets that peers have closed
+    // Writes to a socket that the peer has closed must not end the process.
+    signal(SIGPIPE, SIG_IGN);
     descriptors_raise(); // the usual limit of 1024 is meant for programs that use select
     log_set_level((enum log_level)v->log_level);
     if (v->pem_stdin)

@@ -19,7 +19,7 @@ struct result {
     uint64_t examples;      // train: examples of a pass; eval: examples scored
     uint64_t held_out;      // train: examples held out for validation
     uint32_t epochs;        // finished passes of the run
-    uint32_t epochs_before; // of these, the passes before the run was resumed
+    uint32_t epochs_before; // passes before the run was resumed, which `epochs` includes
     bool tested;
     // The number of labels of an example, and their names.
     uint32_t labels;
@@ -34,7 +34,8 @@ struct result {
     uint32_t best_epoch;
     double read_seconds, train_seconds, valid_seconds, save_seconds, test_seconds,
         total_seconds;
-    double wait_seconds; // on a cluster: a part of train_seconds
+    // On a cluster: the part of train_seconds spent waiting for servers.
+    double wait_seconds;
     double examples_per_second;
     uint64_t keys;
     double bytes_per_key;
@@ -46,8 +47,8 @@ struct result {
     uint64_t seed;
     const char *out; // "" if nothing was saved
     uint64_t skipped_lines;
-    const struct eval_tables *tables; // from eval; NULL: none
-    const struct history *history;    // from train
+    const struct eval_tables *tables; // tables that `tug eval` prints; NULL: none
+    const struct history *history;    // the passes of `tug train`; NULL: none
 };
 
 void result_name_labels(struct result *r, const struct schema *s);

@@ -213,7 +213,7 @@ static int finish(struct process *p, const struct scheduler_values *v,
 {
     const struct err *end = why;
     if (p->drives && p->driver_rc == TUG_EINTERRUPTED)
-        end = &p->driver_error; // it names the checkpoint
+        end = &p->driver_error; // the driver's error names the checkpoint
     else if (p->drives && why->code == 0)
         end = &p->driver_error;
     int rc = p->drives && p->driver_rc == 0

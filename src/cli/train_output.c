@@ -104,7 +104,7 @@ static void print_text(const struct result *r)
                  PLURAL_S(r->servers), r->workers, PLURAL_S(r->workers));
     else
         snprintf(who, sizeof(who), "%d thread%s", r->threads, PLURAL_S(r->threads));
-    if (isfinite(r->examples_per_second)) // else there was nothing left to train
+    if (isfinite(r->examples_per_second)) // otherwise the run had nothing left to train
         snprintf(rate, sizeof(rate), " at %.0f examples/s", r->examples_per_second);
     if (r->workers > 0 && rate[0] != '\0')
         snprintf(rate + strlen(rate), sizeof(rate) - strlen(rate),

@@ -225,7 +225,7 @@ static int text(char **ret, const char *value, struct err *e)
 
 struct place {
     bool local, local_given,
-        others; // others: a flag was given that needs other processes
+        others; // whether a flag was given that needs other processes
 };
 
 static int take_place(struct v0_words *w, struct place *p, const struct flag *f,

@@ -85,7 +85,7 @@ struct client_push {
     size_t n;
     const float *values; // n x spec_value_width of op
     enum wire_op op;
-    float rate, pass; // as in msg_push
+    float rate, pass; // the learning rate's factor and the pass, as in msg_push
     bool again;       // the examples were pushed in an earlier pass (WIRE_AGAIN)
     // For tables of mode sync: the batch and the part of it. The push is sent to all
     // loops, also to those without its keys, unless `fixed_keys` says that every part of
@@ -94,7 +94,8 @@ struct client_push {
     uint8_t micro, micros;
     bool fixed_keys;
     uint64_t id_pass, id_piece; // identity of the push across sessions; id_pass 0: none
-    uint32_t id_group, id_low;  // as in msg_push
+    // The group of the push and the low-water mark, as in msg_push.
+    uint32_t id_group, id_low;
     // Number of examples. async, ssp: the first key's loop counts them; sync: each loop.
     uint64_t examples;
     float *pulled; // gets the rows after the push, n x pull width; NULL: only pushes

@@ -12,7 +12,7 @@
 struct client_merge {
     size_t n, distinct, room;
     uint64_t *keys;  // the distinct keys
-    uint32_t *which; // for each key of the batch its index in `keys`
+    uint32_t *which; // the index in `keys` of each key of the batch
     struct key_set set;
 };
 

@@ -128,7 +128,8 @@ struct request {
     struct client *client;
     const struct table_spec *spec;
     uint16_t type, answer; // types of its messages and of their answers
-    const void *message;   // what all slices send; NULL: each slice makes its own
+    // The message that all slices send; NULL: each slice makes its own.
+    const void *message;
     union {
         struct client_push push;
         struct client_pull pull;
@@ -176,15 +177,16 @@ struct slice {
     uint32_t slot;
     struct request *request;
     struct peer *peer;
-    struct slice *before, *behind; // in the peer's list, in the order of the requests
-    struct slice *next;            // in the request's list or the free list
+    // Neighbours in the peer's list, which has the order of the requests.
+    struct slice *before, *behind;
+    struct slice *next; // next slice in the request's list or in the free list
     size_t begin;
     uint32_t n;
     uint32_t tries;
     bool sent;
     bool all_keys;  // the loop does not know the list of keys
     bool no_room;   // the loop had no room for it at the last try
-    bool placing;   // its answer is being received into the caller's array
+    bool placing;   // the slice's answer is being received into the caller's array
     uint64_t epoch; // epoch of the placement under which it was sent
     uint64_t due;   // time at which it is sent, or sent again; 0: as soon as possible
     uint64_t list;  // signature of its list of keys
@@ -248,7 +250,7 @@ struct client {
     struct client_options o;
     struct member *member;
     struct van *van;
-    struct session_side side; // what the sessions with all peers share
+    struct session_side side; // the settings that the sessions with all peers share
     const atomic_bool *interrupted;
     struct asking asking;
     struct client_stats stats;
@@ -349,10 +351,12 @@ void placement_arrange(struct client *c, const struct placement *p, enum wire_sp
                        const uint64_t *keys, size_t n, uint32_t *ret_order);
 // Cut a request into slices. On TUG_ENOMEM the request has none.
 int slice_cut(struct request *r);
-int slice_cut_all(struct request *r);   // a slice without keys for each loop of the space
-int slice_cut_first(struct request *r); // one for the loop with the least number
-int slice_cut_everywhere(struct request *r); // one for each loop of any space
-int slice_cut_partition(struct request *r);  // one for the loop of a walk's partition
+int slice_cut_all(struct request *r); // a slice without keys for each loop of the space
+// Makes one slice, for the loop with the lowest number.
+int slice_cut_first(struct request *r);
+int slice_cut_everywhere(struct request *r); // makes a slice for each loop of any space
+// Makes one slice, for the loop that owns the walk's partition.
+int slice_cut_partition(struct request *r);
 void slice_drop(struct slice *s);
 // If the placement has moved keys of the slice, replaces it by new slices. Returns true
 // if the slice does not exist any more.

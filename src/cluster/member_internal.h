@@ -40,15 +40,16 @@ struct member_barrier {
 };
 
 struct member {
-    struct member_options o; // its strings are the copies below
+    struct member_options o; // the options; their strings are the copies below
     char scheduler[VAN_ADDRESS_MAX], address[VAN_ADDRESS_MAX], host[64];
 
-    struct session_who who; // its id and number are 0 before the node has joined
+    // This node's identity; id and number are 0 before it has joined.
+    struct session_who who;
     struct session_side side;
     struct session s; // the session with the scheduler
     van_link here; // the link over which the node has joined; 0 if it has not joined over
                    // the current link
-    uint64_t lost_at; // when the link to the scheduler was lost
+    uint64_t lost_at; // time at which the link to the scheduler was lost
 
     uint32_t rank;
     bool has_key; // whether `key` is set; only servers get it (cluster/proof.h)

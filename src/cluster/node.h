@@ -40,7 +40,7 @@ struct node_options {
     uint16_t port; // port of the first loop; the other loops use the ports after it. 0:
                    // any free ports
     const char *ca, *cert, *key; // PEM files; all NULL: no TLS
-    const char *pem; // or certificate authority, certificate and key in one text
+    const char *pem; // instead of the three files: CA, certificate and key in one text
     uint32_t wish;   // 1 + the rank that the node asks for; 0: any rank
     bool insecure;   // allows links off loopback without TLS, and on loopback without a
                      // token
@@ -51,8 +51,8 @@ struct node_options {
     // The role with which the node opens links. It limits the node's rights, whatever
     // certificate or token the node has. WIRE_NOBODY: an operator.
     enum wire_role role;
-    double spin_us; // how long vans poll before they sleep, in microseconds
-    double scheduler_timeout_seconds; // how long to try to reach the scheduler; 0: 60
+    double spin_us;                   // microseconds that vans poll before they sleep
+    double scheduler_timeout_seconds; // time limit for reaching the scheduler; 0: 60
 };
 
 enum { NODE_CLUSTER_MAX = 256 }; // longest name of a cluster in bytes, with its final 0

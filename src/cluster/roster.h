@@ -21,8 +21,9 @@ enum {
 };
 
 struct roster_node {
-    uint32_t id; // as in ps-lite: the scheduler has 1; server loops and workers have
-                 // numbers from 8 on
+    // The node's id, as in ps-lite: 1 for the scheduler, from 8 on for server loops and
+    // workers.
+    uint32_t id;
     enum wire_role role;
     enum wire_tables tables;
     bool alive;
@@ -35,8 +36,8 @@ struct roster_node {
 };
 
 struct roster {
-    uint64_t
-        epoch; // 0: not all servers and workers that the cluster was made for are here
+    // 0: not all servers and workers that the cluster was made for are here.
+    uint64_t epoch;
     uint64_t version; // grows with every change of any kind
     uint64_t newest;  // newest session so far; a session up to it that no node has is
                       // over, and forgotten

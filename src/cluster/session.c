@@ -139,8 +139,8 @@ enum session_news session_message(struct session *s, van_link link,
 {
     if (link != s->link || link == 0)
         return SESSION_NOT_ITS;
-    struct err why; // only its code is cleared: clearing the text for every message would
-                    // cost too much
+    // Only the code is cleared, since clearing the text for every message costs too much.
+    struct err why;
     why.code = 0;
     bool greets = m->type == MSG_WELCOME && s->state == SESSION_GREETING;
     if (m->type == MSG_ERROR && m->request == 0) // number 0: it refuses the link itself

@@ -28,7 +28,7 @@ struct session_who {
     enum wire_role role;
     uint32_t id;
     uint64_t number;
-    bool has_secret; // see cluster/proof.h
+    bool has_secret; // whether `secret` is set (cluster/proof.h)
     uint8_t secret[MAC_BYTES];
 };
 
@@ -53,10 +53,10 @@ struct session {
     enum wire_role role; // role that the other end must have; WIRE_NOBODY: any
     enum session_state state;
     van_link link;     // 0 if the session is closed
-    uint64_t due;      // when to connect again, if the session is closed
+    uint64_t due;      // time of the next attempt to connect, if the session is closed
     uint64_t wait;     // the last delay before connecting again
-    uint64_t heard_at; // when the last sign of life arrived, which is an answer
-    uint64_t asked_at; // when HELLO, PING or another question was sent last
+    uint64_t heard_at; // time of the last sign of life that was an answer
+    uint64_t asked_at; // time at which HELLO, PING or another question was last sent
     struct err why;    // why the session closed the last time
 };
 

@@ -58,7 +58,7 @@ int table_find_saves(const char *from, char ret[FILE_PATH_MAX], const char **ret
                      struct err *e);
 // The keys behind "get", and which of them were found.
 struct table_keys {
-    const char *const *text; // as given
+    const char *const *text; // the words as the user typed them
     uint64_t *key;
     bool *found;
     size_t n;

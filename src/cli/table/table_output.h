@@ -14,7 +14,8 @@
 struct table_pick {
     const uint64_t *keys;
     size_t n;
-    bool *found;               // per key; the caller owns it and sets all to false
+    // Whether each key was found; the caller owns the array and sets it to false.
+    bool *found;
     uint64_t key;              // the key of the current line
     bool in_key;               // the key of the current line is not complete
     bool wanted;               // the rest of the line is written

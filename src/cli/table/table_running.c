@@ -253,7 +253,7 @@ static int get(struct running *r, struct err *e)
 
 struct ranked {
     struct table_top *top;
-    struct err *e; // for errors that are not the client's
+    struct err *e; // gets errors that do not come from the client
     int rc;
 };
 

@@ -119,7 +119,7 @@ int leases_pass(struct leases *l, const struct msg_pass *m, struct err *e)
     l->examples = by_piece(l) ? m->examples : 0;
     l->all_finished = false;
     if (by_piece(l))
-        (void)leases_prepare(l); // if it fails, it is tried again at the next request
+        (void)leases_prepare(l); // on failure, the next request tries again
     else
         leases_divide(l);
     return 0;

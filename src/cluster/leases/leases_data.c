@@ -93,7 +93,7 @@ static int believe_schema(struct leases *l, const char *who, struct wire_text sc
 int leases_schema(struct leases *l, const struct msg_schema *m, struct err *e)
 {
     if (l->schema_told)
-        return 0; // the same message was sent again
+        return 0; // the member has repeated the same message
     TRY(believe_schema(l, "the driver", m->schema, e));
     if (l->options.len == 0 && buf_add(&l->options, m->options.data, m->options.n) != 0)
         return err_nomem(e, "the options of a run");

@@ -110,7 +110,7 @@ struct leases {
 
     uint64_t view;  // number of the newest division of batches into shares
     uint32_t slots; // the number of shares in this division
-    uint32_t views; // how many divisions this pass has had
+    uint32_t views; // number of divisions of the data in this pass so far
     bool all_finished;
 
     struct buf reports; // each report is its length (u32), then its bytes

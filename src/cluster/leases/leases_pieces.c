@@ -338,7 +338,7 @@ static void look_if_dealt(struct leases *l)
         return;
     l->dealt = true;
     l->prepared = false;
-    (void)leases_prepare(l); // if it fails, it is tried again at the next request
+    (void)leases_prepare(l); // on failure, the next request tries again
 }
 
 bool leases_piece_done(struct leases *l, struct leases_worker *w,

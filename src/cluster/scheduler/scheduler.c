@@ -13,8 +13,9 @@
 #include "base/alloc.h"
 #include "cluster/scheduler/scheduler_internal.h"
 
-enum { QUEUED_MAX = 64 << 20 };   // limit of bytes that are queued for one peer
-#define IDLE_NS (300 * SECOND_NS) // how long a peer that is not a node may be silent
+enum { QUEUED_MAX = 64 << 20 }; // limit of bytes that are queued for one peer
+// A peer that is not a node may be silent for this time.
+#define IDLE_NS (300 * SECOND_NS)
 #define IDLE_LOOK_NS (60 * SECOND_NS)
 
 static int check_options(const struct scheduler_options *o, struct err *e)
@@ -258,8 +259,8 @@ void scheduler_stop_serve(struct scheduler *s, struct link *l, uint64_t request,
 {
     char why[ERR_TEXT_MAX];
     wire_words(m->why, why, sizeof(why));
-    if (s->phase != SCHEDULER_ENDING) // if the cluster was ending already, this order has
-                                      // not ended it
+    // If the cluster was ending already, another reason ends it.
+    if (s->phase != SCHEDULER_ENDING)
         note_order(s, "a tool", l->role, van_peer(s->van, l->link), "stop");
     scheduler_send(s, l->link, MSG_OK, request, &(struct msg_ok){0});
     scheduler_end(s, wire_code(m->code), why);

@@ -170,7 +170,7 @@ static void links_hold(const struct scheduler *s)
     }
     for (uint32_t i = 0; i < s->n_nodes; i++)
         linked += s->nodes[i].link != 0;
-    assert(of_nodes == linked); // so each node's link is in the list exactly once
+    assert(of_nodes == linked); // each node's link is in the list exactly once
 }
 
 // The links are sorted by the time at which they were opened, which decides which link

@@ -13,7 +13,7 @@ enum { PARTITIONS_NAMED = 80 }; // longest list of lost partitions, in character
 
 void scheduler_stop_node(struct scheduler *s, struct node *n)
 {
-    assert(s->phase == SCHEDULER_ENDING); // also for a node that has left and asks again
+    assert(s->phase == SCHEDULER_ENDING); // holds also if a node that has left asks again
     struct msg_stop msg = {.code = s->end.code, .why = wire_text(s->end.text)};
     n->stop_at = s->now > 0 ? s->now : 1;
     scheduler_send(s, n->link, MSG_STOP, 0, &msg);

@@ -20,7 +20,7 @@ enum { SCHEDULER_GROUPS = 8 };
 struct link {
     van_link link; // 0 if the link is gone; the next tick then removes this entry
     bool greeted;
-    uint64_t heard;      // when the last message arrived
+    uint64_t heard;      // time of the link's last message
     enum wire_role role; // role that the peer was let in with
     uint32_t node;  // index of the node that joined over this link, or SCHEDULER_NOBODY
     uint32_t beats; // index of the process whose heartbeats arrive on this link, or
@@ -38,10 +38,11 @@ struct process {
     uint16_t loops, here; // number of its loops, and of those that have joined
     bool late;            // whether it joined a cluster that was running
     bool beats;           // whether it has ever sent a heartbeat
-    uint64_t silent_at;   // when the link of its heartbeats closed; 0: that link is open
-    uint64_t sign_at;     // when its last sign of life arrived
-    int64_t skew_ns;      // its clock minus the scheduler's, at its last heartbeat
-    bool asked;           // whether a signal has asked it to end
+    // Time at which the link of its heartbeats closed; 0: the link is open.
+    uint64_t silent_at;
+    uint64_t sign_at; // time of its last sign of life
+    int64_t skew_ns;  // its clock minus the scheduler's clock, at its last heartbeat
+    bool asked;       // whether a signal has asked it to end
     // Barriers. The generations of a process start at 1, which is generation `base` of
     // the group.
     bool known[SCHEDULER_GROUPS]; // whether the group waits for this process
@@ -55,18 +56,19 @@ struct node {
     uint32_t process; // index of its process
     van_link link;    // 0: not connected
     uint64_t closed_at, gone_at;
-    uint64_t pinged_at; // when it was asked for a sign of life, as its process seemed
-                        // silent
-    bool left; // it has left by LEAVE; a node that has neither left nor is alive is dead
-    bool lost; // it died while the cluster ran
+    // Time at which it was asked for a sign of life, because its process seemed silent.
+    uint64_t pinged_at;
+    // The node has sent LEAVE; a node that has not left and is not alive is dead.
+    bool left;
+    bool lost;                        // the node died while the cluster ran
     uint64_t roster_version;          // version of the roster that it has acknowledged
     uint64_t sent_version, roster_at; // version that it was sent last, and when
-    uint64_t stop_at;                 // when STOP was sent to it; 0: not yet
+    uint64_t stop_at;       // time at which STOP was sent to the node; 0: not sent
     uint64_t cut_request;   // request number of the newest CUT that was answered
     uint64_t state_request; // request number of the newest request that was answered by
                             // PASS_STATE
-    bool drives; // it is the driver that has opened a pass; other nodes of its role are
-                 // guests
+    // The node is the driver that has opened a pass; other nodes of its role are guests.
+    bool drives;
 };
 
 struct group {
@@ -105,12 +107,13 @@ struct scheduler {
     char host[64], address[VAN_ADDRESS_MAX];
     struct van *van;
     uint64_t now, served_at;
-    uint64_t due;       // when the next tick is due
-    uint64_t idle_look; // when to look for silent tools again
+    uint64_t due;       // time at which the next tick is due
+    uint64_t idle_look; // time of the next check for silent tools
 
     struct link *links;
     uint32_t n_links, cap_links;
-    struct node *nodes; // in the order of joining, except that guests reuse free entries
+    // The nodes in the order of joining, except that guests reuse free entries.
+    struct node *nodes;
     uint32_t n_nodes, cap_nodes, used_nodes;
     struct process *processes;
     uint32_t n_processes, cap_processes;
@@ -139,7 +142,7 @@ struct scheduler {
     struct forget *forgets;
     uint32_t n_forgets, cap_forgets;
     struct cut_of cut;
-    uint64_t views_at; // when views were sent last; 0: none are due
+    uint64_t views_at; // time at which views were sent last; 0: no views are due
 
     enum scheduler_phase phase;
     uint64_t phase_at;

@@ -10,7 +10,9 @@
 #include "cluster/scheduler/scheduler_internal.h"
 
 enum {
-    FIRST_ID = 8, // as in ps-lite: servers have even ids, workers odd ones
+    // The lowest id of servers and workers; as in ps-lite, servers have even ids, workers
+    // odd ones.
+    FIRST_ID = 8,
     FIRST_GUEST_ID = 1000000,
     MAX_LOOPS = 1024,
     MAX_GUESTS = ROSTER_MAX_NODES / 8, // limit of guests, so that workers still find room

@@ -58,7 +58,7 @@ void scheduler_data_wanted_serve(struct scheduler *s, struct node *n, uint64_t r
         return;
     if (leases_data_is(s->leases, m, &is, &files) == 0)
         scheduler_send(s, n->link, MSG_DATA_IS, request, &is);
-    buf_free(&files); // if memory was out, the worker asks again
+    buf_free(&files); // if memory is short, the worker asks again later
 }
 
 void scheduler_lease_serve(struct scheduler *s, struct node *n, uint64_t request,

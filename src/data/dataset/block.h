@@ -34,9 +34,9 @@ struct block {
     uint32_t record_bytes;
     uint8_t id_bytes;
     uint8_t feature_bytes; // bytes of id, slot and value together
-    uint8_t mask_bytes; // with BLOCK_SLOTS_MASK, 0 says that all examples have the slots
-                        // of `mask`
-    uint8_t slots;      // enum block_slots
+    // Bytes of the mask; 0 with BLOCK_SLOTS_MASK: all examples have the slots in `mask`.
+    uint8_t mask_bytes;
+    uint8_t slots; // enum block_slots
     bool has_values;
     uint16_t n_codes;   // number of `codes`
     const float *codes; // the different values; NULL: records hold floats
@@ -53,8 +53,8 @@ struct block {
     uint64_t line;
     const uint32_t *gaps; // the examples that follow a line without an example, ascending
     uint32_t n_gaps;
-    const char
-        *kept; // texts of the kept columns, those of example i at kept_at[i]; NULL: none
+    // Texts of the kept columns, those of example i at kept_at[i]; NULL: none.
+    const char *kept;
     const uint32_t *kept_at;
 };
 
@@ -63,7 +63,8 @@ enum { BLOCK_CODES = 256 };
 struct block_codes {
     uint32_t n;
     float value[BLOCK_CODES];
-    uint16_t place[4 * BLOCK_CODES]; // by hash of the value: 0 if free, or a number + 1
+    // A hash table of values: a number + 1, or 0 for a free place.
+    uint16_t place[4 * BLOCK_CODES];
 };
 
 // The layout for block_pack, computed from the examples and their ids.

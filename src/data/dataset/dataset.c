@@ -130,7 +130,7 @@ static int batch_room_n(struct batch *b, size_t n, bool weights)
         return 0;
     if (!grow(&b->start, cap + 1, sizeof *b->start))
         return TUG_ENOMEM;
-    if (!weights) { // its size is no longer known
+    if (!weights) { // memory of the old size would not fit cap_n
         mem_free(b->weight_memory);
         b->weight_memory = NULL;
     }

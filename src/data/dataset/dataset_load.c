@@ -59,7 +59,7 @@ struct loader {
     const struct dataset_options *o;
     struct intake *in;
     struct dataset *d;
-    struct scratch *scratch; // one per member
+    struct scratch *scratch; // the scratch memory of each member of the team
 
     pthread_mutex_t take_lock; // protects the intake and `taken`
     size_t taken;

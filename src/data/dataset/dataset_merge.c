@@ -30,7 +30,7 @@ struct merging {
     size_t n_groups;
     uint64_t *orders; // the examples of the current group
     struct batch batch;
-    uint64_t *owner; // per slot: the last example that had it, plus 1
+    uint64_t *owner; // for each slot, the last example that had it, plus 1
     // The block that is being built:
     struct examples x;
     uint32_t *ids;

@@ -9,7 +9,7 @@
 
 // Counts of merged and dropped lines.
 struct dataset_merged {
-    uint64_t lines, examples; // before and after merging
+    uint64_t lines, examples; // number of lines before merging, and of examples after it
     uint64_t groups;          // groups that are left out because they have another size
     uint64_t group_lines;     // lines in these groups
     // Groups that are left out because two lines have the same slot, or different labels

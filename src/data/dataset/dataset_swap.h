@@ -9,7 +9,7 @@
 
 struct swap {
     struct shuffle partners; // the permutation that selects the other example
-    const bool *slots;       // per slot of the data set: whether its features are swapped
+    const bool *slots; // for each slot of the data set, whether its features are swapped
 };
 
 // The memory of one thread; a zeroed struct is empty.

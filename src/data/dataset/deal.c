@@ -18,7 +18,7 @@ enum { LEAST_BUCKETS = 16, CELL_BYTES = 2 << 10 };
 struct deal {
     struct deal_options o;
     struct piece piece;
-    struct buf *cells; // one per bucket
+    struct buf *cells; // the text of the piece's cell for each bucket
     // Used with deal_options.by: a line is parsed before its columns are read.
     struct examples x;
     struct kept columns; // the texts of the columns in deal_options.by
@@ -80,7 +80,7 @@ void deal_close(struct deal *d)
 // A line of the piece that is being dealt.
 struct line {
     const char *text;
-    size_t len;      // without its newline
+    size_t len;      // length of the line without its newline
     uint64_t number; // line number in the piece, from 0
     uint32_t bucket;
 };

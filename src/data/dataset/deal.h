@@ -18,7 +18,7 @@
 struct deal;
 
 struct deal_options {
-    uint32_t buckets; // at least 1
+    uint32_t buckets; // number of buckets, at least 1
     uint64_t seed;
     struct reader *reader;
     const char *by;     // columns "a,b"; NULL: deals by line number
@@ -47,7 +47,7 @@ const char *deal_cell(const struct deal *d, uint32_t bucket, size_t *ret_len);
 struct dealt_cell {
     uint32_t file;
     uint64_t index;
-    size_t at; // its offset in the text
+    size_t at; // offset of the cell in the text
 };
 struct dealt {
     struct deal *deal;

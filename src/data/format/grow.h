@@ -14,7 +14,8 @@
 static inline bool grow(void *array, size_t n, size_t bytes)
 {
     void *old;
-    memcpy(&old, array, sizeof old); // only the caller knows its type
+    // memcpy is used because only the caller knows the type of the array.
+    memcpy(&old, array, sizeof old);
     void *grown = mem_realloc_array(old, n, bytes);
     if (grown != NULL)
         memcpy(array, &grown, sizeof grown);

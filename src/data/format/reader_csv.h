@@ -35,7 +35,7 @@ struct column {
 
 struct reader_layout {
     struct reader_layout *next;
-    char *header; // with padding behind it
+    char *header; // the text of the header, followed by padding
     size_t header_len;
     struct column *column;
     size_t columns;
@@ -67,9 +67,8 @@ struct cross {
 struct csv_odd {
     atomic_bool told_of_bytes;
     atomic_uint lines; // lines that were checked for decimal commas
-    atomic_uint *cells,
-        *commas; // by slot: number of cells in these lines, and of those with a decimal
-                 // comma
+    // For each slot: number of cells in these lines, and of cells with a decimal comma.
+    atomic_uint *cells, *commas;
 };
 
 struct csv {
@@ -91,9 +90,9 @@ struct csv {
     bool old_cells;        // the schema has no SCHEMA_WRITTEN
     struct column *column; // columns of the schema; NULL: not decided yet
     size_t columns;
-    struct bins *bin; // of the columns that have bins
+    struct bins *bin; // the bins of the columns that have bins
     size_t binned;
-    float *edges;        // of all bins
+    float *edges;        // the edges of the bins of all columns
     bool looking;        // the first lines are being read, and bins are not needed yet
     struct cross *cross; // crosses of the schema, whose columns follow the others
     size_t crosses;

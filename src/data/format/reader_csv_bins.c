@@ -73,7 +73,7 @@ static void count(const struct schema *s, size_t *ret_columns, size_t *ret_texts
     for (size_t at = 0; schema_next(s, &at, &column);)
         *ret_columns += column.use == SCHEMA_BINS;
     for (size_t at = 0; schema_next_setting(s, SCHEMA_EDGES, &at, &text); ++*ret_texts)
-        *ret_edges += strlen(text) / 2 + 1; // each edge follows a blank
+        *ret_edges += strlen(text) / 2 + 1; // there is at most one edge for each blank
 }
 
 static int take_all(struct csv *c, struct err *e)
@@ -131,7 +131,7 @@ struct sample {
 
 struct look {
     struct csv *c;
-    struct sample *sample; // one per column with bins
+    struct sample *sample; // a sample of the numbers of each column with bins
     struct examples x;     // the example of one line
     uint64_t lines;
     struct err bad; // error of the first line that is not an example; code 0: none

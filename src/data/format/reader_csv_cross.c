@@ -127,7 +127,7 @@ static size_t count_all(const struct combinations *k)
 {
     size_t all = 1;
     for (size_t p = 0; p < k->parts && all <= WORDS_MAX; p++)
-        all *= k->n[p]; // below 2^42: a line is shorter than 2^32
+        all *= k->n[p]; // stays below 2^42, because a line is shorter than 2^32
     for (size_t p = 0; p < k->parts; p++)
         all = k->n[p] == 0 ? 0 : all;
     return all;
@@ -224,7 +224,7 @@ bool csv_cross_word(const struct csv *c, const struct column *column, const char
 // The words in a part's cell, without words that could not be found again in the text of
 // the cross.
 struct words {
-    struct buf text; // each word ends with a NUL
+    struct buf text; // the words, each followed by a NUL
     size_t n;
 };
 

@@ -18,7 +18,7 @@
 enum fold { FOLD_NOT, FOLD_BOOL, FOLD_WHOLE, FOLD_REAL, FOLD_TIME };
 
 static const struct cells {
-    const char *name; // as column_cells (columns.h) returns it
+    const char *name; // name of the column's type, as column_cells (columns.h) returns it
     enum fold fold;
     bool arrow, single, is_date; // written as polars writes it; has 4 bytes; is a date
                                  // without a time

@@ -82,7 +82,8 @@ static void look_at_commas(struct csv *c, const struct reader_layout *l, const c
 void csv_look_at_line(const struct csv *c, const struct reader_layout *l,
                       const char *line, size_t len)
 {
-    struct csv *looking = (struct csv *)(uintptr_t)c; // only atomic fields are written
+    // Casts away const: only atomic fields are written.
+    struct csv *looking = (struct csv *)(uintptr_t)c;
     struct csv_odd *o = &looking->odd;
     if (!atomic_load_explicit(&o->told_of_bytes, memory_order_relaxed) &&
         has_high_byte(line, len)) {

@@ -34,7 +34,7 @@ static void index_column(struct csv *c, size_t i)
     const char *name = c->column[i].name;
     size_t len = strlen(name), at = hash_name(name, len) & c->index_mask;
     if (csv_schema_column(c, name, len) != NULL)
-        return; // it is named twice in --drop
+        return; // --drop names the column twice
     while (c->index[at] != 0)
         at = (at + 1) & c->index_mask;
     c->index[at] = (uint32_t)i + 1;

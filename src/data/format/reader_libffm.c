@@ -8,7 +8,7 @@
 
 struct libffm {
     struct reader base;
-    uint32_t fields; // as given; 0: unknown
+    uint32_t fields; // the number of fields in the options; 0: unknown
     uint32_t bound;  // all fields must be below it
 };
 

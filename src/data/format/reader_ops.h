@@ -21,7 +21,7 @@ struct reader_ops {
     // Uses r->schema as a model's schema if it has columns; else fills it in. Not called
     // for a format that needs a header first. NULL: the format has no columns.
     int (*adopt)(struct reader *r, struct err *e);
-    void (*close)(struct reader *r); // also for a reader that was opened in part
+    void (*close)(struct reader *r); // closes the reader, also after a failed open
     uint32_t (*slots)(const struct reader *r);
     int (*read_header)(struct reader *r, const char *line, size_t len,
                        const struct reader_layout **ret, struct err *e);
@@ -70,7 +70,7 @@ struct reader {
     bool headless;     // the format has headers, but the current files do not
     char between;      // separates the words of a column's text
     struct schema *schema;
-    const struct rows *rows; // see reader_see_rows
+    const struct rows *rows; // the rows that reader_see_rows has set
     atomic_uint negatives;   // the negative labels seen: 1: 0, 2: -1
 };
 

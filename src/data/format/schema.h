@@ -37,8 +37,9 @@ enum schema_use {
     // Settings of csv. They are not columns; the name of an entry is the setting's text.
     SCHEMA_MISSING,        // a word that means an empty cell
     SCHEMA_LIST_SEPARATOR, // the character between the words of a cell
-    SCHEMA_HEADER,         // for files without a header: the names, separated by commas
-    SCHEMA_QUOTE,          // "none": quotes are ordinary text
+    // Of files without a header: the names of the columns, separated by commas.
+    SCHEMA_HEADER,
+    SCHEMA_QUOTE, // "none": quotes are ordinary text
     SCHEMA_EDGES, // the bins of a column, one entry for each SCHEMA_BINS, in their order:
                   // the number that was asked for, and the edges
     SCHEMA_WRITTEN, // Present if words of a data frame's cells are written as csv writers
@@ -58,7 +59,8 @@ struct schema {
     char separator;   // csv only
     uint32_t columns; // csv and multislot only
     uint32_t text_len;
-    char text[SCHEMA_TEXT_MAX]; // for each column: a letter for its use, its name, a NUL
+    // For each column a letter for its use, then its name and a NUL.
+    char text[SCHEMA_TEXT_MAX];
 };
 
 struct schema_column {

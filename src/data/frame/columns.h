@@ -49,7 +49,7 @@ struct column_type {
     uint8_t bytes;
     bool is_signed;
     uint8_t digits;
-    bool has_zone; // with COLUMN_TIME: `zone` is added to the time
+    bool has_zone; // of COLUMN_TIME: `zone` is added to the time
     int32_t zone;  // seconds
     enum cell_style style;
     char stated[COLUMN_STATED]; // the type of texts that the metadata (tug.type) states;
@@ -65,8 +65,8 @@ struct column_span {
     const uint8_t *valid; // bits of the values that are not null; NULL: all
     int64_t offset, length;
     const void *values;       // numbers, offsets, views or indices
-    const char *text;         // with COLUMN_TEXT
-    const void *const *texts; // with COLUMN_VIEW
+    const char *text;         // the text of COLUMN_TEXT
+    const void *const *texts; // the texts of COLUMN_VIEW
     struct column_span *of;
 };
 
@@ -120,11 +120,11 @@ enum { CELL_OWN = 64 };
 
 struct cell {
     enum cell_kind kind;
-    const char *text; // with CELL_TEXT; with CELL_NUMBER once cell_write was called
+    const char *text; // the text of CELL_TEXT, and of CELL_NUMBER after cell_write
     size_t len;
     double number; // the nearest double
     enum cell_style style;
-    bool is_bool; // with CELL_TEXT: it is a bool
+    bool is_bool; // of CELL_TEXT: whether it is a bool
     bool single;  // `number` comes from a 32-bit float
     bool is_real; // the column has floats
     bool is_whole, negative;

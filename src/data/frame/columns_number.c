@@ -15,7 +15,7 @@
 enum { DIGITS_MOST = 17 };
 
 struct decimal {
-    char digits[DIGITS_MOST + 1]; // without trailing zeros, but at least "0"
+    char digits[DIGITS_MOST + 1]; // the digits without trailing zeros, but at least "0"
     int n, point; // number of digits; the point comes behind digit `point`
 };
 

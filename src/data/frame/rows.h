@@ -42,9 +42,9 @@ struct rows {
     const char *name;   // used in messages
     const char *format; // format whose reader makes examples: libsvm, libffm, csv
     uint64_t n;
-    const float *labels;  // one per row; NULL: none
-    const float *weights; // one per row; NULL: all are 1. The text of rows does not
-                          // contain them
+    const float *labels; // the label of each row; NULL: no labels
+    // The weight of each row, which the text of rows does not contain; NULL: all are 1.
+    const float *weights;
     // Exactly one of these is set.
     const struct sparse_rows *sparse;
     const struct dense_rows *dense;

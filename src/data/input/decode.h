@@ -36,7 +36,7 @@ extern const struct decode_ops decode_plain, decode_gzip, decode_zstd, decode_lz
 // One open file. Compressions read in[] through decoder_fill.
 struct decoder {
     const struct decode_ops *ops;
-    const char *name; // for messages; the caller owns it
+    const char *name; // name of the file in messages; the caller owns it
     struct input *input;
     bool at_end; // the file has no bytes behind those in in[]
     char *in;

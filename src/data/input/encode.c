@@ -27,7 +27,8 @@ struct encode_ops {
     int (*open)(struct encoder *c); // returns 0 or TUG_ENOMEM
     int (*write)(struct encoder *c, const char *bytes, size_t n, // n <= BLOCK
                  bool last, struct err *e);
-    void (*close)(struct encoder *c); // also called after a failed open
+    // Frees the encoder's state, also after a failed open.
+    void (*close)(struct encoder *c);
 };
 
 struct encoder {

@@ -29,7 +29,7 @@ struct input_ops {
 // The first member of each kind of input.
 struct input {
     const struct input_ops *ops;
-    const char *name; // for messages; the caller owns it
+    const char *name; // name of the file in messages; the caller owns it
     int fd;           // descriptor of a file on this machine; -1: the file is remote
 };
 

@@ -18,7 +18,7 @@ struct data_files;
 // Zeroed: no feature was seen.
 struct numbering {
     atomic_uint_least64_t last, first_inverted; // the greatest key, and the greatest ~key
-    uint64_t columns;                           // of a matrix; 0: unknown
+    uint64_t columns; // number of columns of a matrix; 0: unknown
 };
 
 // numbering_add may be called by several threads at the same time.

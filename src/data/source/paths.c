@@ -134,7 +134,8 @@ static int pass_empty(struct data_files *f, struct err *e)
 
 static int add_file(struct data_files *f, const char *path, struct err *e)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // it may have become a pipe
+    // O_NONBLOCK, because the file may have become a pipe.
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return open_failed(path, e);
     struct data_file file = {0};
@@ -261,7 +262,8 @@ static int add_path(struct data_files *f, const char *path, struct err *e)
 static int add_glob(struct data_files *f, const char *pattern, struct err *e)
 {
     glob_t g = {0};
-    int rc = glob(pattern, GLOB_NOSORT, NULL, &g); // it would sort by the locale
+    // GLOB_NOSORT, because glob would sort by the locale.
+    int rc = glob(pattern, GLOB_NOSORT, NULL, &g);
     if (rc == GLOB_NOMATCH)
         rc = err_set(e, TUG_EDATA, "no data at '%s': the pattern matches nothing",
                      pattern);
@@ -388,7 +390,7 @@ bool data_files_repeated(const struct data_files *f, size_t from, size_t to,
     bool found = false;
     const struct data_file **sorted = mem_array(to - from + 1, sizeof *sorted);
     if (sorted == NULL)
-        return false; // only a warning needs the result
+        return false; // on failure only a warning is missing
     for (size_t i = from; i < to; i++)
         if (has_identity(&f->file[i]))
             sorted[n++] = &f->file[i];

@@ -16,10 +16,10 @@ struct reader_layout;
 struct rows;
 
 struct data_file {
-    char *name;       // as messages show it; "(standard input)" for "-"
+    char *name;       // the name in messages; "(standard input)" for "-"
     char *address;    // address by which a remote file is opened; NULL: opened by name
     uint64_t version; // version of a remote file (web/web.h)
-    uint64_t device, inode;  // of a local file that has a name; else 0
+    uint64_t device, inode;  // identity of a local file that has a name; else 0
     const struct rows *rows; // rows in memory; `bytes` is then their address, which
                              // distinguishes data; NULL: a file
     bool is_stdin, compressed;
@@ -27,8 +27,8 @@ struct data_file {
     // The command that its bytes pass through (data/input/filter.h), so that its text is known
     // only when it is read; NULL: none. With a command, `compressed` is true.
     const char *command;
-    bool packed;                        // it is compressed, with or without a command
-    const struct reader_layout *layout; // see source_layout
+    bool packed; // whether the file is compressed, also if a command reads it
+    const struct reader_layout *layout; // the layout that source_layout returns
     uint64_t bytes;                     // bytes on disk
     uint64_t text_bytes; // exact for plain files, an estimate for compressed ones
 };
@@ -38,7 +38,7 @@ struct data_files {
     size_t n, cap;
     size_t empty; // number of files without text, which are skipped
     char *first_empty;
-    const char *command;            // for the files that are added; the caller owns it
+    const char *command; // the command for the files that are added; the caller owns it
     const atomic_bool *interrupted; // ends the listing of remote files; NULL: never
 };
 

@@ -24,8 +24,8 @@ enum { READ_BYTES = 64 << 10, GROW_BYTES = 1 << 20 };
 struct stream {
     bool open;
     uint32_t file;
-    struct input *in;       // with a plain file
-    struct decoder *d;      // with a compressed file
+    struct input *in;       // reads a plain file; else NULL
+    struct decoder *d;      // reads a compressed file; else NULL
     uint64_t offset;        // offset of the next byte
     uint64_t from;          // a piece that begins before this byte needs a new start
     uint64_t line;          // number of the line with the byte at `offset`; 0: unknown
@@ -36,7 +36,7 @@ struct stream {
 
 struct pieces {
     struct data_files files;
-    bool *exact; // per file: whether its text_bytes is exact
+    bool *exact; // whether text_bytes of each file is exact
     uint64_t piece_bytes;
     size_t max_line_bytes;
     const atomic_bool *interrupted;

@@ -30,12 +30,12 @@ struct rows;
 enum { PIECE_BYTES_MAX = 1 << 30 }; // a piece is held in memory while it is parsed
 
 struct pieces_options {
-    const char *const *paths; // as for source_open, and in its order; TUG_EUSAGE for
-                              // pipes
+    // The paths, in the order of source_open; TUG_EUSAGE if one is a pipe.
+    const char *const *paths;
     size_t n_paths;
-    const char *command;            // as for source_open
-    uint64_t piece_bytes;           // 1 .. PIECE_BYTES_MAX
-    size_t max_line_bytes;          // 0 means 64 MiB
+    const char *command;   // the command through which files are read, as for source_open
+    uint64_t piece_bytes;  // 1 .. PIECE_BYTES_MAX
+    size_t max_line_bytes; // 0 means 64 MiB
     const atomic_bool *interrupted; // ends reading with TUG_EINTERRUPTED; NULL: never
 };
 

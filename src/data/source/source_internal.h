@@ -25,7 +25,7 @@ struct box {
     struct chunk chunk;
     struct box *next;
     char *text;
-    size_t cap; // without the padding
+    size_t cap; // room for bytes, without the padding
 };
 
 struct source {
@@ -35,7 +35,7 @@ struct source {
     const atomic_bool *interrupted;
     int wake_fd; // ends the wait for a pipe
 
-    struct source_place from; // where the thread begins
+    struct source_place from; // the place at which the thread begins
     bool started; // the thread exists and is not joined yet; used by consumers
     pthread_t thread;
 
@@ -48,7 +48,7 @@ struct source {
     size_t queued_bytes,
         wanted_bytes; // bytes in the queue; bytes that are wanted whatever its length
     bool stop, ended, taken;
-    struct source_place end; // where the thread has ended
+    struct source_place end; // the place at which the thread has ended
     struct err failure;      // code 0: none
 };
 
