@@ -25,19 +25,19 @@ enum launch_role { LAUNCH_SCHEDULER, LAUNCH_SERVER, LAUNCH_WORKER };
 struct launch_exit {
     enum launch_role role;
     uint32_t rank;
-    int code, signal; // from wait
+    int code, signal; // exit code and signal, as wait returns them
     const char *said; // the last line of its standard error, or ""
     int pid;          // 0: the process has a supervisor, whose id says nothing
 };
 
 enum exit_policy_next {
     EXIT_POLICY_GO_ON,
-    EXIT_POLICY_SETTLE, // it cannot go on: the scheduler will notice and report what is
-                        // lost
-    EXIT_POLICY_TOLD,   // like SETTLE, but the scheduler has been told, if it could be
-                        // reached
-    EXIT_POLICY_LEAVE,  // the scheduler has ended and told the other processes to leave
-    EXIT_POLICY_END,    // end the other processes now
+    // The process cannot continue: the scheduler will notice and report the loss.
+    EXIT_POLICY_SETTLE,
+    EXIT_POLICY_TOLD,  // like SETTLE, but the scheduler has been told, if it could be
+                       // reached
+    EXIT_POLICY_LEAVE, // the scheduler has ended and told the other processes to leave
+    EXIT_POLICY_END,   // end the other processes now
 };
 
 struct exit_policy {
@@ -46,7 +46,7 @@ struct exit_policy {
     uint32_t workers_ended, workers_done; // workers_done: those with exit code 0
     bool scheduler_ended;
     bool killed;    // `end` says that a process was killed
-    struct err end; // how the run ended, as far as known; code 0: without an error
+    struct err end; // how the run ended, as far as known; code 0: no error
 };
 
 void exit_policy_open(struct exit_policy *v, bool program, uint32_t workers);

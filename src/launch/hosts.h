@@ -11,7 +11,7 @@
 enum { HOSTS_MAX = 4096, HOST_NAME_MAX_BYTES = 256, HOST_SLOTS_MAX = 4096 };
 
 struct host {
-    char name[HOST_NAME_MAX_BYTES]; // as ssh takes it: "user@host"
+    char name[HOST_NAME_MAX_BYTES]; // the host as ssh takes it: "user@host"
     uint16_t port;                  // port of ssh; 0: as ssh is configured
     uint32_t slots;
 };

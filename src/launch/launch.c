@@ -44,7 +44,7 @@ struct run {
     enum stage stage;
     bool interrupted, announced;
     struct err start_error;
-    struct buf told; // one line each: why processes have ended without ending the run
+    struct buf told; // lines that say why processes ended without ending the run
     char address_file[FILE_PATH_MAX]; // "": not written
 };
 
@@ -171,7 +171,7 @@ static void on_ended(void *ctx, uint32_t member, int pid, int code, int number,
         x.code = 0;
     }
     if (r->interrupted && member != 0)
-        return; // they were asked to end
+        return; // the processes were asked to end
     char text[EXIT_POLICY_TEXT_MAX];
     switch (exit_policy_exit(&r->policy, &x)) {
     case EXIT_POLICY_GO_ON:

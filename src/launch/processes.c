@@ -98,7 +98,8 @@ int processes_open(struct processes **ret, const struct processes_handler *h,
             uv_signal_start(&c->signals[i], on_signal, numbers[i]);
         uv_unref((uv_handle_t *)&c->signals[i]);
     }
-    signal(SIGPIPE, SIG_IGN); // for processes that do not read their input
+    // Writes to a process that does not read its input must not end this process.
+    signal(SIGPIPE, SIG_IGN);
     *ret = c;
     return 0;
 }
@@ -217,7 +218,7 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
         bool out = s == (uv_stream_t *)&m->pipes[OUT];
         rc = lines_add(out ? &m->out : &m->err, b->base, (size_t)n);
     }
-    if (rc != 0) // without memory, drop the output and continue the run
+    if (rc != 0) // if memory is short, the output is dropped and the run continues
         uv_close((uv_handle_t *)s, on_pipe_closed);
 }
 

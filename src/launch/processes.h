@@ -33,7 +33,7 @@ struct processes_handler {
 enum { PROCESSES_ANNOUNCE_FD = 3 };
 
 enum processes_output {
-    PROCESSES_LINES,    // both outputs line by line, with the prefix
+    PROCESSES_LINES,    // both outputs are passed on line by line, with the prefix
     PROCESSES_RAW,      // standard output unchanged, since it is a result
     PROCESSES_TERMINAL, // uses the launcher's standard input, output and error: a
                         // debugger
@@ -44,16 +44,17 @@ struct processes_process {
     const char *const *argv; // ends with NULL
     const char *const *env;  // the whole environment; ends with NULL
     enum processes_output output;
-    bool
-        lines_to_stdout; // of its standard output, with PROCESSES_LINES; else to standard error
+    // Where standard output goes with PROCESSES_LINES: true: standard output; false:
+    // standard error.
+    bool lines_to_stdout;
     bool announces;
     // Written to its standard input, which then stays open as long as the launcher lives.
     // NULL: /dev/null.
     const char *input;
     size_t n_input;
     const char *log; // file for all its output; NULL: none
-    bool (*holds)(const char *line,
-                  size_t n); // of its standard error: see lines.h; or NULL
+    // Gets the lines of standard error (lines.h); NULL: not called.
+    bool (*holds)(const char *line, size_t n);
 };
 
 int processes_open(struct processes **ret, const struct processes_handler *h,
@@ -65,8 +66,8 @@ void processes_close(struct processes *c);
 // that *p points to is copied.
 int processes_start(struct processes *c, const struct processes_process *p,
                     struct err *e);
-void processes_signal(struct processes *c, uint32_t member,
-                      int number); // if it still lives
+// Sends a signal to the process if it still lives.
+void processes_signal(struct processes *c, uint32_t member, int number);
 void processes_signal_all(struct processes *c, int number);
 // Functions on the held lines of a process (lines.h).
 bool processes_has(const struct processes *c, uint32_t member);
@@ -75,8 +76,8 @@ void processes_say_held(struct processes *c, uint32_t member,
 // Kills all processes; does not wait for others that hold their outputs open.
 void processes_kill_all(struct processes *c);
 
-void processes_timer(struct processes *c,
-                     double seconds); // one timer: the last call counts
+// Sets the only timer: a later call replaces the time.
+void processes_timer(struct processes *c, double seconds);
 
 // Runs until all processes have ended.
 int processes_run(struct processes *c, struct err *e);

@@ -15,8 +15,9 @@
 
 struct secrets {
     bool used;
-    struct buf ca_key, ca_cert; // of the CA made for this run
-    struct buf given;           // or the user's files, the same for all roles
+    // Key and certificate of the CA that was made for this run.
+    struct buf ca_key, ca_cert;
+    struct buf given; // instead of these: the user's files, the same for all roles
 };
 
 // Reads the user's three files; if all are NULL, makes a CA.

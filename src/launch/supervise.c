@@ -161,7 +161,7 @@ static int start(struct supervised *s, char *const *argv, struct err *e)
     s->to = in[1];
     if (s->pid < 0)
         return err_sys(e, TUG_EIO, "cannot start '%.300s'", argv[0]);
-    setpgid(s->pid, s->pid); // both processes do this, whichever is first
+    setpgid(s->pid, s->pid); // both processes make this call, since either may be first
     fcntl(s->to, F_SETFL, O_NONBLOCK);
     return 0;
 }

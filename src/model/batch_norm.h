@@ -19,10 +19,11 @@
 #include "model/matrix.h"
 
 struct batch_norm {
-    const float *scale, *shift; // of each unit
+    const float *scale, *shift; // the scale and shift of each unit
     const float *summary;       // batch_norm_summaries floats
     bool training;
-    float share; // in training: the part's share of the examples of the whole batch
+    // In training: the share of the whole batch's examples that are in this part.
+    float share;
     float *mean, *variance; // of each unit; batch_norm_forward sets them for
                             // batch_norm_backward,
     float *by_z;            // which also needs one more float for each unit

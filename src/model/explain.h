@@ -18,9 +18,9 @@ struct model_pair {
 };
 
 struct model_explained_feature {
-    double linear; // its linear term
+    double linear; // the feature's linear term
     double pairs;  // sum of the pairs that contain it
-    double layers; // see above
+    double layers; // the change of the layers' output without the feature
 };
 
 // The result. The caller provides the arrays: `feature` with an element for each feature,

@@ -28,14 +28,15 @@ struct metrics {
     double rmse;    // root of the mean (prediction - label)^2
     double base;    // mean loss if the mean label were predicted for all
     double mean;    // mean of the labels
-    uint64_t features, known; // for an evaluation: number of all features, and of those
-                              // that the model knows
+    // In an evaluation: number of all features, and of the features that the model knows.
+    uint64_t features, known;
     // For gauc: the number of groups that count, of groups with a single class, which do
     // not count, and of examples without a group.
     uint64_t groups, one_class, without_group;
-    uint64_t without_weight; // for an evaluation: examples of weight 0, which are not in
-                             // `examples`
-    bool weightless;         // there are examples, but all weights are 0
+    // In an evaluation: number of examples with weight 0, which `examples` does not
+    // count.
+    uint64_t without_weight;
+    bool weightless; // there are examples, but all weights are 0
 };
 
 // A metric in results and saves, with its name there.
@@ -57,8 +58,8 @@ double metrics_base(enum loss loss, double weight, double observed, double squar
 
 // Score, label and weight of an example in an evaluation, kept to be sorted.
 struct scored {
-    float score;  // before the sigmoid, as it is more precise near probabilities of 0 and
-                  // 1
+    // The score before the sigmoid, which is more precise near probabilities of 0 and 1.
+    float score;
     float weight; // negative if the label is 0
 };
 

@@ -385,7 +385,7 @@ int model_reserve(struct model_work *w, size_t n)
     w->l2 = w->share + padded;
     w->features = ok && w->share != NULL ? cap : 0;
     for (size_t i = 0; i < w->features; i++)
-        w->share[i] = 1; // it stays 1 if rows do not count their updates
+        w->share[i] = 1; // stays 1 if rows do not count their updates
     return w->features != 0 ? 0 : TUG_ENOMEM;
 }
 

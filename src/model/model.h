@@ -57,7 +57,7 @@
 
 enum {
     MODEL_MAX_DIM = 1024,
-    MODEL_AT_ONCE_MAX = 256, // see model_ops.at_once
+    MODEL_AT_ONCE_MAX = 256, // the largest model_ops.at_once
     MODEL_MAX_HIDDEN = 8,    // most layers
     MODEL_MAX_UNITS = 8192,  // most units of a layer
     MODEL_MAX_CROSS = 8,
@@ -110,8 +110,8 @@ struct model_options {
 struct model {
     struct model_options options;
     const struct kernels *kernels;
-    struct accessor_options layout; // settings of a feature's row,
-    struct accessor accessor;       // and the layout that follows from them
+    struct accessor_options layout; // settings of a feature's row
+    struct accessor accessor;       // the layout of rows, which follows from the options
     struct accessor dense;          // layout of a block of dense parameters
     size_t blocks;                  // number of these blocks
     size_t summaries;    // the first float that no rule trains; 0: there are no summaries
@@ -126,7 +126,8 @@ struct model {
 // extra rows, which not every feature has: `latent` lists the features that have one.
 // Otherwise latent.start is NULL, and both groups are in `rows`.
 struct model_latent {
-    const uint32_t *start; // as model_batch.start, for these arrays
+    // The first feature of each example, as in model_batch, for these arrays.
+    const uint32_t *start;
     float *const *rows;
     const float *u;
     const uint16_t *slot;
@@ -144,8 +145,8 @@ struct model_batch {
     // that dropout keeps; NULL keeps all units, as in scoring.
     const uint64_t *draw;
     bool training; // scores are for gradients, and use the statistics of the batch itself
-    float share;   // in training: the share of the whole batch's examples that this part
-                   // has
+    // In training: the share of the whole batch's examples that are in this part.
+    float share;
     struct model_latent latent;
 };
 
@@ -153,9 +154,9 @@ struct model_batch {
 struct model_training {
     enum loss loss;
     const struct rule_params *rules; // rules of the groups, with the current rate
-    float pass;                      // as for rule_params.prior
-    struct metrics_stream
-        *stream; // for each task: counts examples, scored before they are trained on
+    float pass;                      // number of the pass, as in rule_params.prior
+    // For each task: counts examples, which are scored before they are trained on.
+    struct metrics_stream *stream;
     float *dense_gradient; // the gradient of the dense parameters is added here
     uint32_t batch; // number of examples of the whole batch that this is a part of; 0:
                     // this is all
@@ -181,20 +182,19 @@ struct model_work {
     const struct kernels *kernels; // kernels for the step of an example: see `repeats` in
                                    // kernels.h
     size_t features;               // there is room for so many features
-    float *gradients[ACCESSOR_MAX_GROUPS]; // for each group: its n floats for each
-                                           // feature
-    float *share, *l2;                     // for steps: a float for each feature
-    float *kept;                           // see model_ops.kept
-    size_t stride;                         // floats of `kept` for an example
+    // For each group: its gradients, n floats for each feature.
+    float *gradients[ACCESSOR_MAX_GROUPS];
+    float *share, *l2;   // of steps: a float for each feature
+    float *kept;         // values that forward keeps for backward (model_ops.kept)
+    size_t stride;       // floats of `kept` for an example
     size_t room;         // number of examples for which there is room in `kept`,
-    float *scores, *err; // and in these
+    float *scores, *err; // the score of each example, and its d loss / d score
     const struct model_flow *flow; // NULL: no callbacks
     struct model_data_norm {       // state of data_norm
         size_t n, cap;             // count of numbers; features for which there is room
-        uint32_t *first, *end; // for each field the range of its numbers, from 1 on; 0 if
-                               // it has none
-        struct model_sums {    // for each number its sums before the batch, then those of
-                               // the batch
+        // For each field the range of its numbers, counted from 1; 0 if it has none.
+        uint32_t *first, *end;
+        struct model_sums {
             double size, sum, squares;
         } * sums;
         float *values;

@@ -80,7 +80,7 @@ static void list_add(struct key_lists *l, uint64_t signature, const uint64_t *ke
         for (size_t k = 0; k < KEYS_LISTS; k++)
             if (l->list[k].signature != 0 && (old == NULL || l->list[k].used < old->used))
                 old = &l->list[k];
-        assert(old != NULL); // as the limit is exceeded, a list exists
+        assert(old != NULL); // the limit is exceeded, so a list exists
         list_drop(l, old);
     }
     assert(x->signature == 0 && l->bytes + bytes <= KEYS_LISTS_BYTES);

@@ -54,7 +54,7 @@ struct keys {
 // Memory that keys_read reuses from one request to the next.
 struct keys_scratch {
     uint32_t bits;        // there are 2^bits partitions
-    struct key_run *runs; // one for each partition and one more
+    struct key_run *runs; // the runs of keys: one for each partition and one more
     uint64_t *unpacked;
     size_t max_unpacked;
     struct key_set seen;
@@ -64,7 +64,7 @@ void keys_scratch_fini(struct keys_scratch *s); // a zeroed one is fine
 
 // Keys as a push or pull has them.
 struct keys_wire {
-    uint8_t flags; // of enum wire_flags
+    uint8_t flags; // flags of enum wire_flags
     uint32_t n;
     uint64_t list;
     struct wire_span span;

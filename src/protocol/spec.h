@@ -16,7 +16,7 @@ enum { SPEC_MAX_TABLES = 4096 };
 struct table_spec {
     uint32_t id; // number of the table in the cluster
     struct table_config config;
-    struct accessor accessor; // this and the next members follow from the config
+    struct accessor accessor; // this member and the following ones follow from the config
     enum wire_space space;
     enum wire_mode mode;
 };

@@ -19,9 +19,9 @@ struct train_setup {
     struct train_cluster cluster; // config.cluster points here or is NULL
     struct table_config table;    // config.table points here or is NULL
     bool json, refit;
-    uint32_t folds;            // of --cv; 0: not given
-    enum refit_stage stage;    // on a cluster
-    struct history history;    // of the run, if the caller wants it
+    uint32_t folds;            // number of folds of --cv; 0: not given
+    enum refit_stage stage;    // the stage of --refit on a cluster
+    struct history history;    // gets the passes of the run, if the caller wants them
     struct train_result found; // result of the first run of --refit, for the second run
     const char *found_file;    // file to which the first run writes its result
     // The options of a resumed run, completed by those of its save (train_resumed.h); or

@@ -13,7 +13,7 @@ struct cv_score {
 };
 
 struct cv_pass {
-    struct cv_score loss, auc; // of validation, for the first label
+    struct cv_score loss, auc; // loss and AUC of validation, for the first label
 };
 
 // A zeroed struct is empty.

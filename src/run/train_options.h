@@ -62,7 +62,7 @@ struct train_options {
     int loss;
     double init;
     const char *hidden, *tower,
-        *task_weights; // these and the next seven: models with layers
+        *task_weights; // this member and the next seven are for models with layers
     uint64_t cross;
     double dropout, dense_lr;
     bool data_norm, batch_norm;
@@ -71,8 +71,8 @@ struct train_options {
     // Training:
     uint64_t epochs, batch, threads, seed;
     const char *optimizer;
-    double lr, latent_lr, l1, l2, prior; // if not given, the optimizer's own; ask
-                                         // options_given
+    // Valid only if options_given says so; else the optimizer's own values are used.
+    double lr, latent_lr, l1, l2, prior;
     int schedule;
     double schedule_a, schedule_b;
     const char *mode;

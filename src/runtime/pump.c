@@ -322,7 +322,7 @@ static bool follow(struct pump *p, struct waiter *w)
 {
     while (!w->ended && p->leader != NULL)
         pthread_cond_wait(&w->told, &p->mutex);
-    if (w->ended) { // if this thread was also chosen to lead, the next one does instead
+    if (w->ended) { // if this thread was also chosen to lead, the next one leads instead
         if (p->leader == NULL && p->first != NULL)
             pthread_cond_signal(&p->first->told);
         return false;
@@ -497,7 +497,8 @@ int pump_open(struct pump **ret, struct van *v, struct err *e)
     thread_condition(&p->free);
     thread_condition(&p->stopped);
     thread_condition(&p->relieved);
-    *ret = p; // before the thread starts, as the van's handlers, which it calls, use *ret
+    // Set before the thread starts, since the van's handlers, which it calls, use *ret.
+    *ret = p;
     if (pthread_create(&p->thread, NULL, look_after, p) != 0) {
         *ret = NULL;
         pump_close(p);

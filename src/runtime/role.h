@@ -29,7 +29,7 @@ enum role_scheme { ROLE_NONE, ROLE_DMLC, ROLE_PADDLE };
 struct role {
     enum role_scheme scheme;
     enum wire_role role;  // WIRE_SCHEDULER, WIRE_SERVER or WIRE_WORKER
-    bool hosts_scheduler; // this process is the first server of Paddle's list
+    bool hosts_scheduler; // whether this process is the first server of Paddle's list
     uint32_t servers, workers;
     bool has_rank;
     uint32_t rank;

@@ -112,7 +112,8 @@ int tool_open(struct tool *t, struct node *n, const char *address, double second
         .s = {.side = &t->side},
     };
     TRY(node_address(address, t->address, e));
-    if (strcmp(t->address, n->scheduler) == 0) // only the scheduler may answer there
+    // Only the scheduler may answer at this address.
+    if (strcmp(t->address, n->scheduler) == 0)
         t->s.role = WIRE_SCHEDULER;
     TRY(node_van(n, &t->side.van, &h, false, e));
     if (!session_dial(&t->s, t->address, (uint64_t)(seconds * 1e9), van_now(t->side.van)))

@@ -31,7 +31,7 @@ struct tool {
     // The answer:
     uint16_t type;
     struct err why;         // the error of an answer of type ERROR
-    struct msg_trace trace; // its events are in `text`
+    struct msg_trace trace; // the header of the events in `text`
     struct buf text;        // JSON of STATUS_IS
     bool too_long;          // the text was longer than `text` may be
 };

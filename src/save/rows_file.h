@@ -44,7 +44,7 @@ struct rows_shape {
     uint32_t day; // day of the table: the latest one of its partitions
 };
 
-struct rows_info { // what a manifest records about a file of rows
+struct rows_info { // the facts about a file of rows that a manifest records
     uint64_t rows, extras, gone, bytes;
     uint64_t checksum; // the trailer's checksum
 };

@@ -33,7 +33,8 @@ struct rows_header {
 
 struct rows_block_header {
     uint32_t kind, partition, n, width;
-    uint64_t bytes, stored; // if equal, the block is not compressed
+    // Bytes before compression, and as stored; equal if the block is not compressed.
+    uint64_t bytes, stored;
     uint64_t checksum;
 };
 

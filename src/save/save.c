@@ -151,7 +151,8 @@ void save_remove(const char *dir, uint32_t number)
 // One of the saves in a directory.
 struct old_save {
     uint32_t number;
-    bool complete, readable; // it has a manifest; that was read and is valid
+    // Whether it has a manifest, and whether that was read and is valid.
+    bool complete, readable;
     bool is_delta;
     uint32_t parent;
 };

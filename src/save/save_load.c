@@ -426,8 +426,8 @@ int save_load(const struct save_chain *c, const char *table, struct store *s,
     for (size_t i = 0; i < c->n && rc == 0; i++) {
         const struct save_table *t = save_find_table(&c->saves[i], table);
         if (i == c->n - 1)
-            store_set_day(s,
-                          day); // of other loops' partitions, too: status shows the day
+            // Also sets the day of partitions of other loops, as status shows the day.
+            store_set_day(s, day);
         if (t != NULL)
             rc = load_save(&l, c, i, t, e);
     }

@@ -28,8 +28,9 @@ struct item {
 struct text_import {
     struct store *s;
     bool paddle;
-    struct text_columns columns, weights; // for lines with state, and for those without
-    bool state;                           // whether the lines of this file have state
+    // The columns of lines with state, and of lines without.
+    struct text_columns columns, weights;
+    bool state; // whether the lines of this file have state
     uint32_t day;
     char *name; // name of the file
     uint64_t line, rows;

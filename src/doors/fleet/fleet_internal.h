@@ -52,7 +52,7 @@ struct tug_fleet {
     uint32_t local_loops;
     struct fleet_load *loads;
     size_t n_loads;
-    struct tug_client *client; // while the worker is in the run; else NULL
+    struct tug_client *client; // the client while the worker is in the run; else NULL
     struct tug_client *lent;   // the program's client, to be used as `client`; NULL: none
     uint32_t round;            // number of the exchange's last round, from 1
     struct tug_communicator *communicator;

@@ -75,7 +75,8 @@ static bool saves(struct tug_fleet *f, char ret_path[TUG_PATH_MAX])
     if (ret_path != NULL)
         ret_path[0] = '\0';
     return f->client == NULL ||
-           tug_fleet_is_first_worker(f); // without a client all workers return an error
+           tug_fleet_is_first_worker(f); // if there is no client, all workers return an
+                                         // error
 }
 
 int tug_fleet_save_persistables(struct tug_fleet *f, const char *dirname,

@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "doors/kvapp/node.h"
 
-static struct kept home_closed; // as value of kv_home.released: the node was closed
+static struct kept home_closed; // the value of kv_home.released after the node was closed
 
 static void home_let_go(struct kv_home *h)
 {
@@ -40,7 +40,8 @@ void *tug_app_keep(struct tug_app *a, uint64_t ticket)
 {
     struct received *mine = kv_handled();
     if (mine != NULL && mine->node == a->node && mine->ticket == ticket)
-        return keep(mine); // without the van, as the request stays while its handler runs
+        return keep(mine); // needs no lock of the van, as the request stays while its
+                           // handler runs
     pump_enter(a->node->pump);
     struct received *q = kv_received_by_ticket(a->node, ticket);
     struct kept *k = q != NULL ? keep(q) : NULL;

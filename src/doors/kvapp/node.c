@@ -248,7 +248,7 @@ static void from_guest(struct tug_node *n, struct guest *g, struct van_message *
 {
     van_link link = (van_link)g->by_link.key;
     if (!g->greeted && member_greeted(n->member, link, m, &g->node, &g->session, NULL))
-        forget_guest(n, link); // it got the error, and the link is closed
+        forget_guest(n, link); // the guest has got the error, and its link is closed
     else if (!g->greeted)
         g->greeted = true;
     else if (m->type == MSG_PING)

@@ -63,7 +63,8 @@ struct kv_peer {
     struct kv_peer_link {
         struct chained by_link; // must be the first member
         struct kv_peer *peer;
-    } links[2]; // of `s`, and of a second link tried while `s` is silent; key 0: none
+    } links[2]; // the links of `s` and of a second session that is tried while `s` is
+                // silent; key 0: none
     uint32_t node;
     struct session s;
     // Watches whether `s` is silent while requests wait for answers.
@@ -92,7 +93,7 @@ struct guest {
 
 // The part of a request for one node.
 struct kv_part {
-    struct kv_lined in_line; // in the peer's line
+    struct kv_lined in_line; // the part's place in the line of its peer
     struct kv_request *request;
     uint32_t node;
     size_t first_key;     // index of the part's first key among the request's keys
@@ -101,8 +102,8 @@ struct kv_part {
     struct msg_app *copy;
     bool sent, queued, answered;
     struct kv_peer *peer; // the peer that it is sent to; NULL: not sent yet
-    uint64_t number;      // its number among the parts sent to this peer; 0: not sent yet
-    uint64_t bytes;       // bytes of its message that the van got
+    uint64_t number; // the part's number among those sent to this peer; 0: not sent yet
+    uint64_t bytes;  // bytes of its message that the van got
     // The answer to a pull until its values are copied to the program's array; `kept` is
     // the message's memory.
     void *kept;
@@ -144,29 +145,32 @@ struct kept {
 
 struct kv_home {
     _Atomic(struct kept *)
-        released;     // list of released memory; &home_closed: no node (kept.c)
-    atomic_uint refs; // one for the node, and one for each struct kept
+        released; // list of released memory; &home_closed: no node (kept.c)
+    // Number of references: one for the node, and one for each struct kept.
+    atomic_uint refs;
     void (*drop)(void *body);
 };
 
 // A request of another node, until it is answered and no longer used.
 struct received {
-    struct kv_lined in_line; // in the node's line `waiting`
+    struct kv_lined in_line; // the request's place in the node's line `waiting`
     struct pump_work work;
-    struct received *before, *behind; // in the list `held` of requests without a customer
+    // Neighbours in the list `held` of requests without a customer.
+    struct received *before, *behind;
     struct tug_node *node;
     struct tug_app *app;
     van_link link;
     uint64_t request; // the request number in its frame, for the answer
     uint64_t ticket;
     struct asker *asker;   // the node that numbered it; NULL: it has no number
-    struct received *next; // in the list `reached` of barriers that are not complete
+    struct received *next; // next in the list `reached` of barriers that are not complete
     uint64_t give_up;      // time at which a held request, or a barrier, is given up
     struct msg_app m;
     void *body;       // the message's memory (van_keep)
     uint64_t counted; // bytes taken from the budget of the process
     bool answered;
-    bool is_response; // it is an answer to a request of this node, which gets no answer
+    // Whether it is an answer to a request of this node; it gets no answer itself.
+    bool is_response;
     atomic_uint refs;
     struct kv_home *home;
     atomic_uint keeps; // number of structs kept for programs, and one for the node
@@ -182,7 +186,7 @@ struct kv_responses {
 };
 
 struct tug_app {
-    struct chained by_ids, by_app; // see app.c
+    struct chained by_ids, by_app; // entries in the tables of customers (app.c)
     struct tug_app *before, *next;
     struct tug_node *node;
     uint32_t app, customer;
@@ -192,10 +196,11 @@ struct tug_app {
     uint32_t n_open_requests;
     atomic_uint n_waiting; // threads in kv_app_wait
     uint32_t next_timestamp;
-    struct kv_request *
-        *open; // open and failed requests, at index timestamp & (n_open - 1)
+    // Open and failed requests, at index timestamp & (n_open - 1).
+    struct kv_request **open;
     uint32_t n_open;
-    struct kv_responses done[KV_DONE]; // at index timestamp & (KV_DONE - 1)
+    // The last requests that are done, at index timestamp & (KV_DONE - 1).
+    struct kv_responses done[KV_DONE];
 };
 
 struct exit_callback {
@@ -210,18 +215,19 @@ struct tug_node {
     char root[VAN_ADDRESS_MAX]; // the host in the scheduler's address
     enum wire_role role;
     struct node process;
-    bool hosts;        // this process runs the scheduler
+    bool hosts;        // whether this process runs the scheduler
     struct host *host; // the scheduler, if `hosts`
     struct van *van;
     struct pump *pump;
     struct shard *shard;        // a server's tables; else NULL
     struct roots *roots;        // a server's directories; else NULL
     struct van_handler beneath; // the shard's handlers of the van's events
-    struct member *own_member;  // of a node that is not a server
+    struct member *own_member;  // the member of a node that is not a server
     struct member *member;
-    bool over;         // the member has ended; all requests were given up
-    bool one_too_many; // this worker has no place; the cluster continues without it
-    bool ending;       // tug_node_finalize: new customers, requests and calls are refused
+    bool over; // the member has ended; all requests were given up
+    // Whether this worker has no place; the cluster continues without it.
+    bool one_too_many;
+    bool ending; // tug_node_finalize: new customers, requests and calls are refused
     struct err why;
 
     uint64_t version; // version of the roster from which the next members are
@@ -230,28 +236,29 @@ struct tug_node {
     uint64_t *last_keys; // last key of each server's range
     bool placed;
 
-    struct session_side side; // this node's side of sessions with peers
+    struct session_side side; // this node's settings for sessions with its peers
     struct kv_peer *peers;
     struct chains peers_by_node, peers_by_link, guests;
     struct tug_app *apps;
     struct chains apps_by_ids, apps_by_app;
-    struct tug_app *barriers;  // see barrier.c
+    struct tug_app *barriers;  // the customer that serves barriers (barrier.c)
     struct pump_work handling; // handles the requests in `waiting`
     bool handling_queued;
     uint64_t handler_ns; // average time that recent handlers took
     struct kv_line waiting;
-    struct asker *askers; // see numbers.c
+    struct asker *askers; // the nodes that send numbered requests to this one (numbers.c)
     struct chains askers_by_id;
 
     struct kv_request *first, *last; // list of requests in flight
-    uint32_t n_in_flight;            // their number
+    uint32_t n_in_flight;            // number of requests in flight
     struct kv_request *free_requests;
-    struct kv_request **requests; // by the slot in the id
+    struct kv_request **requests; // requests by the slot in their ids
     uint32_t n_requests, cap_requests;
     uint64_t count; // number of ids given so far
 
     struct kv_home *home;
-    struct received **received; // by the slot in the ticket; NULL: the slot is free
+    // Received requests by the slot in their tickets; NULL: the slot is free.
+    struct received **received;
     uint32_t n_received, cap_received;
     uint32_t *free_received; // the free slots
     uint32_t n_free_received;
@@ -280,7 +287,8 @@ int kv_node_wait_ready(struct tug_node *n);
 uint64_t kv_node_deadline(const struct tug_node *n);
 // Ends the node with this error: all its requests fail, and waits return it.
 void kv_node_give_up(struct tug_node *n, const struct err *why);
-uint64_t kv_node_spin_ns(const struct tug_node *n); // for pump_set_spin
+// Returns the polling time in nanoseconds, for pump_set_spin.
+uint64_t kv_node_spin_ns(const struct tug_node *n);
 // Returns the name of a node for messages: "server 0 (host:pid)", or "node 12" if the
 // roster does not have it.
 const char *kv_node_name(const struct tug_node *n, uint32_t id, char to[ROSTER_NAME_MAX]);

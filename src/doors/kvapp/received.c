@@ -94,7 +94,7 @@ static struct received *received_new(struct tug_node *n, van_link link,
         .ticket = ++n->tickets << SLOT_BITS | slot,
         .m = m->m->app,
     };
-    atomic_init(&q->refs, 1); // for the thread that runs the handler
+    atomic_init(&q->refs, 1); // a reference for the thread that runs the handler
     atomic_init(&q->keeps, 1);
     q->home = n->home;
     // Answers to this node's own requests (link 0) are taken even if the budget is full.
@@ -210,7 +210,8 @@ int kv_received_answer(struct tug_node *n, struct received *q, struct msg_app *m
     uint64_t request = q->request;
     uint32_t asker = q->m.sender;
     van_link link = q->link;
-    bool numbered = q->asker != NULL; // its node sends it again if the link has broken
+    // The sending node repeats a numbered request if the link has broken.
+    bool numbered = q->asker != NULL;
     kv_numbers_answered(q, 0, m->body.data, m->body.n, m->values.n > 0);
     close_request(q);
     int rc = van_send(n->van, link, MSG_APP, request, m, release);
@@ -380,8 +381,9 @@ void kv_received_app(struct tug_node *n, van_link link, uint32_t from,
             close_unseen(q);
         return;
     }
-    q->m.sender = from; // as the node greeted, not as the message says
-    if (pull_only)      // its push was handled when it arrived first
+    // The sender is the node that greeted, not the one that the message names.
+    q->m.sender = from;
+    if (pull_only) // the push was handled when the request arrived first
         q->m.flags &= (uint8_t)~WIRE_APP_PUSH;
     take(n, q);
 }

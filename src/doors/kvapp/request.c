@@ -12,7 +12,8 @@
 // The id of a request is count << SLOT_BITS | slot: the slot finds it without a search,
 // and the count makes the id unique.
 enum { SLOT_BITS = 20, SLOTS_MAX = 1 << SLOT_BITS, FIRST_OPEN = 64 };
-enum { MANY = 8 }; // with so many requests in flight, messages are sent in larger batches
+// From this many requests in flight on, messages are sent in larger batches.
+enum { MANY = 8 };
 
 // Timestamps.
 
@@ -150,7 +151,7 @@ struct kv_request *kv_request_new(struct tug_app *a, uint32_t n_parts)
         .id = ++n->count << SLOT_BITS | slot,
         .timestamp = a->next_timestamp++,
         .state = KV_OPEN,
-        .open = n_parts + 1, // one more, which kv_request_start removes
+        .open = n_parts + 1, // one more than the parts; kv_request_start removes it
         .n_parts = n_parts,
         .cap_parts = cap,
         .parts = parts,

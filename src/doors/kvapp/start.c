@@ -182,12 +182,13 @@ static void free_node(struct tug_node *n, bool wait, struct err *e)
     pump_close(n->pump);
     kv_numbers_forget(n, true);
     kv_received_free(n);
-    shard_close(n->shard); // before the van, as it holds memory of messages
+    // Closed before the van, because the shard holds memory of messages.
+    shard_close(n->shard);
     van_free(n->van);
     if (n->barriers != NULL)
         mem_free(n->barriers->open);
     mem_free(n->barriers);
-    kv_requests_free(n); // after the van, which uses their memory
+    kv_requests_free(n); // freed after the van, which uses their memory
     kv_apps_free(n);
     kv_peers_free(n);
     roots_close(n->roots);

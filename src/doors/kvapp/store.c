@@ -26,7 +26,7 @@ struct array {
 struct tug_kv_default {
     uint32_t width;      // values of a key in the table; 0: the table does not exist yet
     struct table *table; // a row has the sums of a key
-    struct table *index; // for keys with arrays: a row has the number of the array
+    struct table *index; // finds keys with arrays: a row has the number of the array
     struct array *arrays;
     uint32_t n_arrays, cap_arrays;
     double most; // an upper bound of the absolute value of all sums
@@ -232,7 +232,7 @@ static int check_sums(struct tug_kv_default *s, const struct tug_kv_data *d,
                     (unsigned long long)d->keys[i], j);
         values += n;
     }
-    s->most = (double)FLT_MAX; // from now on the sums are read in each push
+    s->most = (double)FLT_MAX; // from now on each push reads all sums
     return 0;
 }
 
@@ -267,7 +267,7 @@ static int push(struct tug_kv_default *s, const struct tug_kv_data *d, struct er
     if (each == 0 && d->lengths == NULL) // the keys have no values
         return check_known(s, d, e);
     if (d->lengths != NULL || each != s->width || s->n_arrays > 0)
-        TRY(check_known(s, d, e)); // before check_sums, which needs equal lengths
+        TRY(check_known(s, d, e)); // checked before check_sums, which needs equal lengths
     TRY(check_sums(s, d, e));
     if (d->lengths == NULL && s->width == 0 && each > 0 && each <= ROW_MAX) {
         TRY(open_table(&s->table, (uint32_t)each, e));

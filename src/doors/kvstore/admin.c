@@ -108,7 +108,7 @@ static int optimizer(struct tug_kvstore_server *s, struct kvs_job *j, struct err
     char *text = mem_alloc(j->n_bytes + 1);
     if (text == NULL)
         return err_nomem(e, "an optimizer's text");
-    if (j->n_bytes > 0) // else the address may be NULL
+    if (j->n_bytes > 0) // without bytes the address may be NULL
         memcpy(text, j->bytes, j->n_bytes);
     text[j->n_bytes] = 0;
     int rc = kvs_optimizer_parse(&o, text, e);

@@ -8,10 +8,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-void *kvs_block_new(size_t bytes); // not zeroed, aligned for vectors; NULL: no memory
+// Returns memory that is not zeroed and is aligned for vectors; NULL: memory is short.
+void *kvs_block_new(size_t bytes);
 void kvs_block_hold(void *block);
 bool kvs_block_is_held(const void *block); // whether there is more than one holder
-void kvs_block_release(void *block); // from any thread; the last one frees; NULL is fine
+// Any thread may call it; the last release frees the block; NULL is fine.
+void kvs_block_release(void *block);
 
 // Makes *block at least `bytes` long; if it is too short or has another holder, replaces
 // it by a new block, without its contents.

@@ -16,8 +16,8 @@ enum { KVS_TEXT_MAX = KVS_NAME_MAX + 16 };
 
 // A key with a copy of its name.
 struct kvs_key {
-    uint64_t id;    // below 2^48
-    uint64_t whole; // for a slice the id of its key, else equal to `id`
+    uint64_t id;    // id of the array or slice, below 2^48
+    uint64_t whole; // of a slice: id of the key's array; else equal to `id`
     uint32_t slice; // number of the slice in its key, from 0
     bool named;
     int64_t number;

@@ -19,7 +19,7 @@ static void on_response(void *ctx, struct tug_app *a, const struct tug_simple *q
     (void)a;
     struct kvs_reply *r = mem_alloc(sizeof(*r) + q->body_bytes);
     if (r == NULL)
-        return; // without memory kvs_dist_reply finds no answer
+        return; // if memory is short, kvs_dist_reply finds no answer
     r->timestamp = q->timestamp;
     r->sender = q->sender;
     r->n = q->body_bytes;

@@ -15,8 +15,9 @@ enum { CHUNK = 256, STATES_MAX = 3 };
 
 // The other arguments of the formulas, besides weights and gradients.
 struct step {
-    const struct kvs_optimizer *o; // with the learning_rate and wd of this key and update
-    uint64_t t;                    // the number of this update of the key, from 1 on
+    // The optimizer, with the learning_rate and wd for this key and update.
+    const struct kvs_optimizer *o;
+    uint64_t t;                     // the number of this update of the key, from 1 on
     double momentum, next, product; // nadam: of this update, of the next, product of all
     uint64_t at;                    // index in the array of the first weight
     uint64_t noise;                 // the stream of random numbers of this update
@@ -101,7 +102,8 @@ static int begin(struct kvs_state *s, const struct kvs_optimizer *o,
         }
         kvs_cast(TUG_FLOAT32, s->master, a->dtype, a->data, elements);
     }
-    if (o->kind == KVS_DCASGD) // its first state is the weights before the first update
+    // The first state of DCASGD is the weights before the first update.
+    if (o->kind == KVS_DCASGD)
         kvs_cast(s->real == sizeof(double) ? TUG_FLOAT64 : TUG_FLOAT32, s->arrays,
                  a->dtype, a->data, elements);
     s->product = 1;

@@ -70,7 +70,8 @@ struct kvs_state {
     uint64_t updates; // number of updates so far
     double product;   // nadam: product of the momenta of all updates so far
     char *arrays;     // the n state arrays, one after the other
-    float *master; // with multi_precision the 32-bit weights of a 16-bit array; else NULL
+    // With multi_precision: the 32-bit weights of a 16-bit array; else NULL.
+    float *master;
 };
 
 int kvs_optimizer_parse(struct kvs_optimizer *ret, const char *text, struct err *e);

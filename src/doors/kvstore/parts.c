@@ -382,7 +382,7 @@ int kvs_parts_send(struct tug_kvstore *s, struct kvs_entry *x, int priority)
 struct pull {
     struct kvs_entry *x;
     uint64_t *keys;       // the pieces' keys, which the requests use
-    uint32_t *timestamps; // of the requests that were sent
+    uint32_t *timestamps; // timestamps of the requests that were sent
     uint32_t n_sent, n_waited;
     char *to;     // receives all elements, in the key's dtype
     void *bounce; // memory for `to`; NULL: `to` is the caller's array

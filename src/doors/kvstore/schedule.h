@@ -47,6 +47,7 @@ int kvs_schedule_check(const struct kvs_schedule *s, struct err *e);
 double kvs_schedule_rate(const struct kvs_schedule *s, uint64_t num_update);
 
 const char *kvs_schedule_name(const struct kvs_schedule *s);
-const char *kvs_schedule_takes(const struct kvs_schedule *s); // its fields, for messages
+// Returns the names of its fields, for messages.
+const char *kvs_schedule_takes(const struct kvs_schedule *s);
 
 #endif

@@ -315,7 +315,7 @@ static bool is_second(const struct tug_kvstore_server *s, const struct kvs_round
                       const struct kvs_job *j)
 {
     bool of_two = s->workers > 1 &&
-                  j->rank < 2; // with one worker there is no second rank
+                  j->rank < 2; // a cluster of one worker has no second rank
     const struct kvs_job *first = of_two ? r->of[1 - j->rank] : NULL;
     return r->added == 0 && j->cmd == KVS_PUSH && first != NULL &&
            first->cmd == KVS_PUSH && r->of[j->rank] == NULL;
@@ -338,7 +338,7 @@ static int add_second(struct tug_kvstore_server *s, struct kvs_value *v,
                          e)); // the sum of two does not depend on their order
     if (!fits)
         TRY(kvs_array_finite(&b, v->key.text, e));
-    if (!fits) // both are finite, so only the sum is out of range
+    if (!fits) // both arrays are finite, so only the sum is out of range
         (void)kvs_sum_beyond(b.dtype, &r->beyond);
     kvs_job_release(first);
     kvs_job_release(j);

@@ -28,7 +28,7 @@ struct kvs_job {
     uint64_t key;
     const char *bytes; // the request's bytes, in the memory `kept`
     size_t n_bytes;
-    void *kept; // from tug_app_keep; NULL: the bytes were released
+    void *kept; // the memory that tug_app_keep returned; NULL: it was released
 };
 
 // A synchronous key's pushes until there is one of every rank. They are added up in the
@@ -37,8 +37,8 @@ struct kvs_round {
     struct kvs_rows sum;
     uint32_t arrived, added; // numbers of ranks that have pushed, and that are in the sum
     struct err beyond;       // the error if the sum is out of the dtype's range
-    struct kvs_job *
-        *of; // pushes by rank, each followed by those of its worker's replacements
+    // Pushes by rank, each followed by those of its worker's replacements.
+    struct kvs_job **of;
 };
 
 struct tug_kvstore_server {
@@ -52,14 +52,15 @@ struct tug_kvstore_server {
     pthread_cond_t more;
     struct kvs_job *first, *last;
 
-    bool stopped; // this and the next members belong to the serving thread
+    bool stopped; // this member and the following ones belong to the serving thread
     bool greeted, async;
-    bool *known; // by rank: the worker has sent KVS_HELLO
+    bool *known; // for each rank: whether the worker has sent KVS_HELLO
     struct kvs_values values;
     struct kvs_rule rule;
-    struct kvs_job **barrier; // by rank: the request that waits at the barrier
-    struct kvs_job *wanted;   // requests that wait for a key to be made
-    struct kvs_rows decoded;  // the values of a compressed push
+    // For each rank: the request that waits at the barrier; NULL: none.
+    struct kvs_job **barrier;
+    struct kvs_job *wanted;  // requests that wait for a key to be made
+    struct kvs_rows decoded; // the values of a compressed push
 };
 
 // Opens the customer of a server whose `node` and `workers` are set, and allocates its

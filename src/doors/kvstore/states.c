@@ -73,7 +73,8 @@ int tug_kvstore_set_updater(struct tug_kvstore *s, tug_updater_fn fn, void *ctx)
                        "a store of type %s is updated by its servers: their program "
                        "registers an updater (tug_kvstore_serve), or set an optimizer",
                        s->type);
-    s->rule.optimizes = false; // its counts stay, in case the same optimizer is set again
+    // The counts of updates stay, in case the same optimizer is set again.
+    s->rule.optimizes = false;
     s->rule.updater = fn;
     s->rule.ctx = ctx;
     return 0;

@@ -43,7 +43,9 @@ struct tug_model {
     double *positive, *negative; // the histograms of tug_model_spread; NULL: none yet
     struct temp_home home;       // the directory of saves without the option "out"
     char from[FILE_PATH_MAX];    // path of the newest save; "": not trained yet
-    bool own; // this model wrote the save `from`, so training continues in its directory
+    // Whether this model wrote the save `from`, so that training continues in its
+    // directory.
+    bool own;
     struct opened_model *opened; // the model in `from`; NULL: not opened yet
     struct model_value *value;   // results of the last training or evaluation
     size_t n_values, cap_values;

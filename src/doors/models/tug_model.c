@@ -107,7 +107,7 @@ int model_parse(struct options **ret, const struct option_table *t, char *const 
                 size_t n, const char *not_here, void *values, struct err *e)
 {
     *ret = NULL;
-    if (options_family == NULL) // else a command has set its own list
+    if (options_family == NULL) // otherwise a command has set its own list
         options_family = family;
     TRY(options_parse(ret, t, (int)n, words, values, OPTIONS_INCOMPLETE, e));
     if (options_help_wanted(*ret))
@@ -154,7 +154,7 @@ void model_add(struct tug_model *m, double value, const char *format, ...)
         size_t cap = m->cap_values * 2 + 32;
         struct model_value *more = mem_realloc_array(m->value, cap, sizeof(*more));
         if (more == NULL)
-            return; // without memory the result is left out
+            return; // if memory is short, the result is left out
         m->value = more;
         m->cap_values = cap;
     }

@@ -249,7 +249,7 @@ static int work(void *ctx, struct err *e)
     snprintf(s->warning, sizeof(s->warning), "%s", tug_last_warning());
     log_unwant(LOG_WARN);
     if (rc != 0)
-        model_forget_opened(s->m); // its rows may be loaded in part
+        model_forget_opened(s->m); // the model's rows may be loaded in part
     return rc;
 }
 

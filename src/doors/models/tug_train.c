@@ -118,7 +118,8 @@ static int check(struct training *t, struct err *e)
 {
     TRY(parse(t, NULL, e));
     bool from_save = t->m->from[0] != '\0' || t->values.resume == TRAIN_RESUME ||
-                     t->values.init_from != NULL; // with resume=auto there may be no save
+                     t->values.init_from != NULL; // with resume=auto the save may not
+                                                  // exist
     if (!options_given(t->options, "format") && !from_save) {
         const struct train_options *o = &t->parsed;
         bool names = o->label != NULL || o->drop != NULL || o->numeric != NULL ||
@@ -454,7 +455,7 @@ static int train(struct training *t, struct err *e)
 {
     struct tug_model *m = t->m;
     TRY(prepare(t, e));
-    model_forget_opened(m); // so that the rows are not in memory twice
+    model_forget_opened(m); // freed, so that the rows are not in memory twice
     bool counts = m->client == NULL || model_cluster_first(m);
     t->before = counts ? 0 : m->passes;
     uint32_t before = t->before;

@@ -271,7 +271,7 @@ static client_ts start(struct call *k, const struct wanted *w, struct err *e)
         .micro = terms->micro,
         .micros = terms->micros,
         .examples = terms->micros >
-                    0, // in batches reduce = mean divides by the number of parts
+                    0, // 1 for each part of a batch: reduce = mean divides by their sum
         .done = end,
         .ctx = k,
     };

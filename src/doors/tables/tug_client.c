@@ -67,7 +67,7 @@ static int read_environment(struct tug_client *c, struct err *e)
     struct tug_node_options o = {
         .role = TUG_GROUP_WORKERS,
         .servers = c->o.scheduler !=
-                   NULL, // with an address the numbers need not be known
+                   NULL, // the numbers of nodes are not needed if the address is given
         .workers = c->o.scheduler != NULL,
         .scheduler = c->o.scheduler,
         .cluster = c->o.cluster,

@@ -64,7 +64,8 @@ struct call_terms {
 struct tug_client {
     struct tug_client_options o;
     struct role environment;
-    struct embedded *embedded; // this process's own cluster; NULL: the client joined one
+    // The cluster within this process; NULL: the client has joined another cluster.
+    struct embedded *embedded;
     struct node node;
     struct van *van;
     struct pump *pump;

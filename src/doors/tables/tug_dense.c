@@ -201,7 +201,7 @@ int tug_dense_push(struct tug_dense *d, const float *gradients)
 
 int tug_dense_assign(struct tug_dense *d, const float *values)
 {
-    if (!d->in_batch) // else requests in flight use the rows
+    if (!d->in_batch) // in a batch, requests in flight still use the rows
         pack(d, values);
     return dense_assign_rows(d);
 }

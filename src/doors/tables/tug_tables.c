@@ -279,7 +279,7 @@ int tug_table_drop(struct tug_client *c, uint32_t table)
     TRY(order(c, table, WIRE_DROP));
     pump_enter(c->pump);
     c->terms[table] = (struct call_terms){
-        .rate = 1}; // for the next table with this number
+        .rate = 1}; // the initial state for the next table with this number
     pump_leave(c->pump);
     return 0;
 }
