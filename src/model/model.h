@@ -194,6 +194,7 @@ struct model_work {
         size_t n, cap;             // count of numbers; features for which there is room
         // For each field the range of its numbers, counted from 1; 0 if it has none.
         uint32_t *first, *end;
+        // Sums for each number: those before the batch, then those of the batch.
         struct model_sums {
             double size, sum, squares;
         } * sums;

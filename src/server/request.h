@@ -15,13 +15,13 @@ struct peer {
     enum wire_role role; // role that the peer was let in with
     uint32_t node;       // id of the peer's node; 0 if it is a tool, which has not joined
     uint64_t session;
-    bool ended; // its session has ended
+    bool ended; // the link's session has ended
     uint64_t greet_by;
-    uint64_t heard; // when the last message arrived
+    uint64_t heard; // time of the link's last message
     struct key_lists lists;
-    uint32_t n_pending;         // the number of its requests that wait,
-    uint32_t n_draining;        // those of them that wait for room,
-    uint32_t n_draining_pushes; // and the pushes among them
+    uint32_t n_pending;         // number of waiting requests of the link
+    uint32_t n_draining;        // waiting requests of the link that wait for room
+    uint32_t n_draining_pushes; // those of these requests that are pushes
     uint32_t n_stopped_pushes;  // pushes that wait for a save; later pushes must wait
                                 // behind them
     uint64_t blocked; // value of shard.retries in the last round of retries in which one
@@ -36,8 +36,9 @@ struct request {
     struct van_message *fresh; // NULL if the request has waited, so that only its body is
                                // kept
     void *kept;                // the body, if the request has waited
-    bool silent;               // it was answered before (acknowledge_before_apply)
-    uint64_t room;             // bytes of the answer that waits for room (WANTS_DRAIN)
+    // The request was answered before (acknowledge_before_apply), so it gets no answer.
+    bool silent;
+    uint64_t room; // bytes of the answer that waits for room (WANTS_DRAIN)
 };
 
 // The result of serving a request. A request that waits has had no effect yet.

@@ -36,7 +36,7 @@ enum outcome room_for(struct shard *s, struct request *q, uint64_t bytes, struct
     if (!behind && room_now(s, p, bytes))
         return ANSWERED;
     if (q->fresh != NULL && budget_fits(b, BUDGET_QUEUED, bytes + small))
-        budget_delayed(b); // its own link is full, not the process
+        budget_delayed(b); // the peer's own link is full, not the process
     else if (q->fresh != NULL)
         budget_refused(b);
     p->blocked = s->retries;

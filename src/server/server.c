@@ -53,8 +53,8 @@ static int open_loop(struct loop *l, struct err *e)
 
 static void close_loop(struct loop *l)
 {
-    shard_close(l->shard); // before the van is freed, as the shard keeps message bodies
-                           // of it
+    // Closed before the van, as the shard keeps message bodies of it.
+    shard_close(l->shard);
     van_free(l->van);
 }
 

@@ -21,9 +21,9 @@ struct server_options {
     // see shard_options; it is called by the thread of each loop
     void (*log)(void *ctx, const char *line);
     void *log_ctx;
-    const struct roots *roots; // see server/saves/roots.h; NULL: no directories
+    const struct roots *roots; // directories for files (server/saves/roots.h); NULL: none
     void (*app)(void *ctx, van_link link, uint32_t node, struct van_message *m);
-    void *app_ctx;                  // see shard_options
+    void *app_ctx; // the first argument of the application's functions (shard_options)
     const atomic_bool *interrupted; // ends the server when set; NULL: never
     // Ends the server in order when set: if the run can make a save first, the server
     // serves until then. NULL: never.

@@ -214,7 +214,7 @@ static enum outcome serve(struct shard *s, struct request *q)
         return name##_serve(s, q);
 #include "wire/messages.def"
     default:
-        return ANSWERED; // other types are refused before: see is_request
+        return ANSWERED; // is_request has refused all other types before
     }
 }
 

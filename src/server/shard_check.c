@@ -40,7 +40,8 @@ static void check_peers(const struct shard *s, struct counts *c)
             c->draining_pushes += p->n_draining_pushes;
             c->stopped_pushes += p->n_stopped_pushes;
         }
-    assert(c->strangers == s->n_strangers); // they are closed in time by this count
+    // Links of strangers are closed in time by this count.
+    assert(c->strangers == s->n_strangers);
     assert(c->held == s->n_pending);
     assert(c->draining == s->n_draining);
 }

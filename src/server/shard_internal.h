@@ -61,9 +61,9 @@ struct shard {
     uint64_t pending_bytes;
     uint32_t n_pending;
     uint64_t pending_due; // no waiting request has an earlier deadline
-    uint64_t idle_look;   // when to look for silent tools again
+    uint64_t idle_look;   // time of the next check for silent tools
     uint32_t n_draining;  // the number of requests that wait for room
-    uint64_t drain_look;  // when they are tried again
+    uint64_t drain_look;  // time at which requests that wait for room are tried again
     uint64_t retries;     // number of rounds in which waiting requests were tried
     uint32_t woken;       // a bit for each enum outcome that pending_wake was called with
     struct shard_table *tables[SPEC_MAX_TABLES];
@@ -74,9 +74,9 @@ struct shard {
     struct admin admin;
     struct step_clock steps;
     struct saves saves;
-    uint64_t work_due;   // when the next slice of admin operations and saves is due
+    uint64_t work_due;   // time of the next slice of admin operations and saves
     uint64_t rest_until; // no slice begins before this time
-    uint64_t served_at;  // when the last request arrived
+    uint64_t served_at;  // time of the last request
     struct keys_scratch keys;
     struct pool *pool;
     float *strip;

@@ -190,9 +190,8 @@ int cold_admin(struct store *s, uint32_t p, struct err *e)
     struct store_stats stats = s->stats;
     uint32_t gone = part->gone.n;
     struct order o = {.s = s, .p = p, .t = store_admin_time(s, p)};
-    TRY(cold_write_waiting(s->cold,
-                           e)); // so that the batch then has the changes of this
-                                // operation only
+    // So that afterwards the batch has only the changes of this operation.
+    TRY(cold_write_waiting(s->cold, e));
     int rc = 0;
     o.fades = s->config.deltas && s->life->saved != NULL && s->accessor.life.decay != 1;
     if (s->order == STORE_SHRINK && s->life->shrink != NULL)

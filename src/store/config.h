@@ -89,8 +89,9 @@ enum setting_of {
 };
 struct table_setting {
     const char *name, *metavar, *fallback; // fallback is the default, as text
-    const char *help;   // one line: its meaning, and the reason for its default
-    enum setting_of of; // accessors that it applies to
+    // One line: the meaning of the setting, and the reason for its default.
+    const char *help;
+    enum setting_of of;              // accessors that it applies to
     const struct setting_kind *kind; // parses and prints it
     size_t offset;                   // offset of its field in table_config
 };

@@ -33,7 +33,7 @@ struct cut_part {
     // delta; and the rows in memory that were written.
     struct handle_list changed, kept, published;
     struct key_list gone;
-    bool gone_lost; // as in store_part
+    bool gone_lost; // the list of removed rows is incomplete, as in store_part
 };
 
 // The kind of block of the current partition that comes next.

@@ -128,7 +128,7 @@ static int copy_changed(void *ctx, uint64_t key, const float *row, const float *
     const struct key_list *gone = &part->gone;
     int rc;
     if (!is_saved(s, x->p, row, SAVE_BASE))
-        rc = 0; // its key is written as that of a removed row
+        rc = 0; // the row's key is written as that of a removed row
     else if (is_saved(s, x->p, row, SAVE_DELTA) ||
              (gone->n > 0 &&
               bsearch(&key, gone->at, gone->n, KEY_BYTES, compare_u64) != NULL))

@@ -85,7 +85,7 @@ void cut_sort(struct table_entry *x, size_t n)
     }
     if (to != NULL && at != NULL)
         sort_by_place(&p, x, n, at, to);
-    else // for few entries, or if memory is out
+    else // used for few entries, or if memory is short
         table_sort_by_key(x, n);
     mem_free(to);
     mem_free(at);

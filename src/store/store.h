@@ -31,10 +31,10 @@ struct store_options {
     const struct table_config *config; // copied by store_open
     uint32_t id; // id of the table, from which its random numbers are derived
     uint32_t partition_bits;
-    uint64_t
-        max_bytes; // limit of rows, sketches and index; a push beyond it fails; 0: none
-    const char
-        *cold_dir; // this owner's directory; NULL: no tier, whatever the config says
+    // Limit of rows, sketches and index; a push beyond it fails; 0: none.
+    uint64_t max_bytes;
+    // This owner's directory for cold rows; NULL: no tier, whatever the config says.
+    const char *cold_dir;
 };
 
 struct store;
@@ -128,9 +128,10 @@ struct store_stats {
     uint64_t made, refused; // rows made; pushed keys that the policy refused
     // rows removed, by reason
     uint64_t evicted_score, evicted_age, evicted_ttl, evicted_budget;
-    uint64_t hot_hits, promoted, demoted; // with a cold tier: uses of rows in memory,
-                                          // rows promoted, rows demoted
-    uint64_t changed;                     // rows that have changed since the last delta
+    // With a cold tier: numbers of uses of rows in memory, of rows promoted, of rows
+    // demoted.
+    uint64_t hot_hits, promoted, demoted;
+    uint64_t changed;  // rows that have changed since the last delta
     uint64_t left_out; // updates that were left out, since a state of their rule would
                        // have become infinite
     uint32_t day;
@@ -192,7 +193,7 @@ int store_put_rows(struct store *s, const uint64_t *keys, size_t n, const float 
                    struct err *e); // n x width values; handles of extra rows in them are
                                    // ignored
 int store_put_extras(struct store *s, const uint64_t *keys, size_t n, const float *extras,
-                     struct err *e); // each key must have a row
+                     struct err *e); // each of the keys must have a row
 // store_copy copies all rows of a store into an empty one with the same settings.
 // store_move moves a partition, with its rows, counters and sketches, to a store in which
 // it is empty. Neither store may have an operation or a cut under way. On failure copied

@@ -208,7 +208,7 @@ static int admit(struct store *s, const struct store_push *push, struct store_ru
     const struct accessor *a = &s->accessor;
     struct store_scratch *x = &s->batch;
     assert(push->op ==
-           STORE_GRADIENT); // other operations have no statistics to decide by
+           STORE_GRADIENT); // other operations carry no statistics by which to decide
     TRY(begin_entry(s, run.partition, e));
     struct entry *entry = s->parts[run.partition].entry;
     size_t stats = a->push_width - a->pushed_stats;

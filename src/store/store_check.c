@@ -27,7 +27,7 @@ static void rows_are_counted(const struct store *s)
     }
     assert(s->stats.rows == live);
     assert(s->entry_bytes == entries);
-    assert(s->cold != NULL || cold == 0); // only a tier has cold rows
+    assert(s->cold != NULL || cold == 0); // without a tier no rows are cold
 }
 
 // An admin operation is done partition by partition, and earlier in a partition that a
@@ -132,6 +132,6 @@ void store_check_rows(struct store *s)
 }
 
 #else
-typedef int store_check_is_empty; // for C files without other declarations, which C
-                                  // forbids
+// This build has no checks, and C forbids a file without declarations.
+typedef int store_check_is_empty;
 #endif

@@ -86,8 +86,8 @@ struct store_scratch {
     struct store_run runs[STORE_BATCH];
 };
 
-struct cut;  // in cut_internal.h
-struct cold; // in cold.h
+struct cut;  // declared in cut_internal.h
+struct cold; // declared in cold.h
 
 struct store {
     struct table_config config;
@@ -106,13 +106,14 @@ struct store {
     struct handle_list walk;    // scratch of store_life.c
     struct store_scratch batch; // scratch of store_batch.c and store_push.c
 
-    const struct life_class *life; // of the accessor; never NULL
-    bool lives;                    // pushes have statistics, or rows have extra rows
-    bool begins_whole;             // new rows get their extra row at once
-    struct entry_options entry;    // with the table's seed
-    bool admits;                   // whether the entry policy may refuse keys
-    uint64_t entry_bytes;          // bytes of the policies' states in all partitions
-    float *first;                  // scratch for a row and an extra row
+    // The accessor's functions of the lifecycle; never NULL.
+    const struct life_class *life;
+    bool lives;                 // pushes have statistics, or rows have extra rows
+    bool begins_whole;          // new rows get their extra row at once
+    struct entry_options entry; // options of the entry policy, with the table's seed
+    bool admits;                // whether the entry policy may refuse keys
+    uint64_t entry_bytes;       // bytes of the policies' states in all partitions
+    float *first;               // scratch for a row and an extra row
 
     // Extra rows: each is a key and floats, as rows in a table are, but without an index.
     struct slabs extras;
@@ -123,7 +124,8 @@ struct store {
     uint64_t n_extras;
 
     uint64_t step;
-    uint64_t published_by; // see store_published_by
+    // Number of the last operation "published" (store_published_by).
+    uint64_t published_by;
 
     // The current admin operation. Partitions whose `order` is not order_number have not
     // done it.
@@ -401,8 +403,9 @@ int cold_each_changed(struct store *s, uint32_t p, store_row_fn fn, void *ctx,
 // Notes that the row was written.
 int cold_cut_published(struct store *s, uint32_t p, uint64_t key);
 int cold_cut_kept(struct store *s, uint32_t p,
-                  uint64_t key);                   // keeps the row for the next delta
-int cold_cut_end(struct store *s, bool committed); // on TUG_ENOMEM, call it again
-void cold_loaded(struct store *s);                 // no row counts as changed any more
+                  uint64_t key); // keeps the row for the next delta
+// After TUG_ENOMEM, it must be called again.
+int cold_cut_end(struct store *s, bool committed);
+void cold_loaded(struct store *s); // no row counts as changed any more
 
 #endif

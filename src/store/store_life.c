@@ -66,7 +66,7 @@ static uint32_t decay(struct store *s, struct life_time t)
 {
     uint32_t *at = s->walk.at, n = s->walk.n, stay = 0, gone = 0;
     uint32_t *going = at + n;
-    assert(s->walk.cap - n >= n); // for the removed ones
+    assert(s->walk.cap - n >= n); // room for the removed rows
     for (uint32_t i = 0; i < n && i < AHEAD; i++)
         prefetch_row(s, at[i]);
     for (uint32_t i = 0; i < n; i++) {
@@ -269,7 +269,7 @@ bool store_work(struct store *s, uint64_t ns)
     bool more = true;
     do {
         if (step(s, &more, NULL) != 0)
-            return true; // it is tried again later; store_finish returns the error
+            return true; // the row is tried again later; store_finish returns the error
     } while (more && clock_ns() < end);
     return more;
 }
@@ -316,7 +316,7 @@ static void select_first(struct candidate *x, uint32_t n, uint32_t k)
             x[j] = swap;
         }
         if (k <= j + 1) {
-            n = j + 1; // these all belong to the first k
+            n = j + 1; // all of these rows belong to the first k
         } else {
             x += j + 1;
             n -= j + 1;

@@ -370,7 +370,7 @@ static int mean_row(void *ctx, uint64_t key, const float *row, const float *extr
             uint32_t at = a->groups[g].weights + i;
             to[at] = mean[at] + m->share * (row[at] - mean[at]);
         }
-    (void)extra; // only rows with a lifecycle have extra rows
+    (void)extra; // rows without a lifecycle have no extra rows
     m->copy.keys[m->copy.n++] = key;
     return m->copy.n == COPY_ROWS ? copy_flush(&m->copy, e) : 0;
 }

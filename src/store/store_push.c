@@ -249,7 +249,7 @@ int store_push(struct store *s, const struct store_push *p, size_t *ret_keys,
                      "rows of table %s have a lifecycle, so they cannot be set whole",
                      s->config.name);
     accessor_rules(&s->accessor, p->rate * rate_factor(&s->config.rate, s->step), rules);
-    bool known = !s->wild && s->cold == NULL; // else no push is tame
+    bool known = !s->wild && s->cold == NULL; // otherwise no push counts as tame
     float most = checked && known ? largest_of(s, p) : 0;
     bool tame = checked && store_push_is_tame(s, p, rules, most);
     s->foreign |= p->op == STORE_DELTA;

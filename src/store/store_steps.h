@@ -51,7 +51,7 @@ struct store_arrival {
 struct store_arriving {
     uint32_t partition;
     uint64_t step; // the table's current global step
-    bool again;    // as in store_push
+    bool again; // whether the examples were counted in an earlier pass, as in store_push
 };
 
 // Take and release the partition's lock, which must be held from reading the handles of

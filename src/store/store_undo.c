@@ -146,7 +146,7 @@ int store_undo_check(struct store *s, struct store_batch *b, bool gradients,
         return 0;
     uint64_t key = b->keys[bad];
     if (b->quiet && store_batch_runs(s, b, NULL) != 0)
-        b->n_runs = 0; // if keys are not sorted there is only one partition
+        b->n_runs = 0; // keys are not sorted only if there is one partition
     b->quiet = false;
     uint32_t r = 0;
     while (r < b->n_runs && s->batch.runs[r].end <= bad)

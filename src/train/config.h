@@ -63,7 +63,7 @@ struct train_cluster {
     // In async mode, with dense_bounded: the staleness bound of layers, as in ssp.
     uint32_t dense_staleness;
     bool dense_bounded;
-    bool bf16, pack_keys, cache_keys; // see client_options
+    bool bf16, pack_keys, cache_keys; // options of the client (client_options)
     bool workers_score; // workers score --valid and --test; else the driver does
     // The number of nodes that options ask for, and the names of these options; 0: none
     // asks.
@@ -111,19 +111,19 @@ struct train_config {
     struct held_out valid_part; // the share of the training data used for validation
                                 // instead
     const char *group;          // evaluation_options.group for `test` and `valid`
-    const char *
-        merge; // "COLUMN:N" (train/merge.h), for training and test data; NULL: merges no lines
+    // "COLUMN:N" (train/merge.h), for training and test data; NULL: merges no lines.
+    const char *merge;
     struct reader_options reader;
     struct model_options model;
-    const char
-        *dims; // "COLUMN=N,...": fields_dims sets model.dims from it; NULL: not given
+    // "COLUMN=N,...": fields_dims sets model.dims from it; NULL: not given.
+    const char *dims;
     struct schedule schedule;
     uint32_t epochs;
     uint32_t batch;
     int threads;
     bool deterministic;
-    uint64_t
-        average; // window of the parameters' mean in batches (averaging.h); 0: no mean
+    // Window of the parameters' mean in batches (averaging.h); 0: no mean.
+    uint64_t average;
     bool reduce_mean; // synchronous batches take the mean of the gradients instead of
                       // their sum
     enum data_in data_in;
@@ -139,7 +139,7 @@ struct train_config {
                              // TRAIN_RESUME_AUTO ignores it when it resumes
     const char *init_tables; // "sparse", "dense" or both, separated by ','; NULL: both
     uint32_t save_passes;    // save after every so many passes; 0: only after the last
-    uint64_t save_batches;   // and every so many batches
+    uint64_t save_batches;   // also save after every so many batches; 0: never
     uint64_t log_batches;    // print a progress line every so many batches; 0: by time
     uint64_t dot_batches;    // print a dot every so many batches; 0: never
     // Reports between batches, every fetch_batches batches (train/look.h): `fetch` lists
@@ -173,9 +173,10 @@ struct train_result {
     uint32_t epochs;        // finished passes, including those before the run was resumed
     uint32_t epochs_before; // finished passes before this run was resumed
     bool tested;
-    uint32_t labels;                         // number of labels of an example
-    char label[LABELS_MAX][TRAIN_LABEL_MAX]; // their names; "" if a label has no name
-    union {                                  // of the first label, and of every label
+    uint32_t labels; // number of labels of an example
+    // The names of the labels; "" for a label without a name.
+    char label[LABELS_MAX][TRAIN_LABEL_MAX];
+    union { // of the first label, and of every label
         struct metrics test, tests[LABELS_MAX];
     };
     bool validated;

@@ -29,9 +29,9 @@ enum kind { FETCH_LOSS, FETCH_AUC, FETCH_LAYER, FETCH_LAYERS, FETCH_ROW };
 
 struct fetched {
     enum kind kind;
-    const char *name; // as in the option
+    const char *name; // the name as the user gave it
     int len;
-    uint64_t key; // with FETCH_ROW
+    uint64_t key; // of FETCH_ROW: the key
 };
 
 struct look {
@@ -40,8 +40,8 @@ struct look {
     size_t n;
     FILE *file;
     struct buf line, keep;
-    size_t skip, columns; // of the kept texts: the number of those for --group, and of
-                          // those to dump
+    // Numbers of kept texts: those for --group, which are skipped, and those to dump.
+    size_t skip, columns;
     float *dense;
     struct model_work work;
     struct view view;

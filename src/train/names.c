@@ -28,10 +28,11 @@ static const char magic[8] = "tugnames";
 
 struct names {
     struct key_texts words; // the words by key
-    uint64_t *examples;     // per word: the examples that have it
-    uint64_t *last; // per word: the last example that had it, from 1; so each example
-                    // counts once
-    size_t cap;     // room for words in both arrays
+    uint64_t *examples;     // for each word: the number of examples that have it
+    // For each word: the last example that had it, from 1, so that an example counts
+    // once.
+    uint64_t *last;
+    size_t cap;             // room for words in both arrays
     uint64_t max, left_out; // words that may be kept; occurrences of words that were not
                             // kept
 };

@@ -23,7 +23,8 @@ struct progress {
     bool terminal;        // draws each line over the last one
     const struct train_listener *listener;
     uint64_t start_ns, next_ns;
-    uint64_t last_ns, last_examples; // at the previous line, for the rate
+    // Time and examples at the previous line, for the rate.
+    uint64_t last_ns, last_examples;
     uint32_t last_epoch;
     double share_at_start;
     unsigned calls;
@@ -32,7 +33,7 @@ struct progress {
     struct metrics_stream *before, *since;
     uint32_t before_epoch;
     uint32_t labels;
-    bool warned;                       // of labels that no example has
+    bool warned; // whether the warning about labels without examples was given
     char name[LABELS_MAX][LABEL_TEXT]; // names of several labels, each followed by a
                                        // blank; else ""
 };

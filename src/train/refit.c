@@ -18,7 +18,8 @@ struct train_config refit_search(const struct train_config *c)
     search.save_passes = 0;
     search.save_batches = search.keep_names = 0;
     search.test = (struct path_list){0};
-    search.dump = search.history_file = NULL; // these are for the final model
+    // The search writes no such files; the final training does.
+    search.dump = search.history_file = NULL;
     return search;
 }
 

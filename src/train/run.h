@@ -25,7 +25,7 @@ struct history;
 struct look;
 struct driver;
 struct averaging;
-struct run_start; // see checkpoint.c
+struct run_start; // defined in checkpoint.c
 struct living_rows;
 struct living_steps;
 
@@ -51,13 +51,14 @@ struct worker {
     struct dense dense;
     uint64_t examples; // examples in the gradient
     struct rule_params dense_rule[ACCESSOR_MAX_GROUPS];
-    struct hot_copies hot;   // with hogwild and several threads
+    struct hot_copies hot;   // copies of hot rows, with hogwild and several threads
     uint64_t unmerged;       // examples since the last merge of `hot`
     struct order_block hand; // the part of the order that this worker deals from
-    struct metrics_stream
-        *stream; // per label: sums over examples, taken before training on them
+    // For each label: sums over examples, taken before training on them.
+    struct metrics_stream *stream;
     struct synchronous *synchronous;
-    struct living_steps *steps; // with rows_living, during a stretch
+    // With rows_living, during a stretch: the state of its steps.
+    struct living_steps *steps;
     int rc; // TUG_ENOMEM; or TUG_EDATA: the score of example `bad` is not finite
     uint64_t bad;
     _Alignas(64) char apart; // keeps workers on separate cache lines
@@ -74,33 +75,36 @@ struct run {
     const struct train_config *config; // points to `own`
     struct train_config own; // a copy of the caller's, completed by what is known of the
                              // data
-    struct reader_options given;    // the reading options as the user gave them
-    bool resumes;                   // by --resume, or because --out holds a run
+    struct reader_options given; // the reading options as the user gave them
+    // Whether the run continues a save, by --resume or because --out holds a run.
+    bool resumes;
     struct run_start *start;        // the save of --resume or --init-from; NULL: none
     struct identity *data_identity; // identity of the files of --data
     uint64_t columns; // columns of the widest matrix in the data; 0: the data is files
     const struct course *course; // does the passes
     const struct run_rows *rows; // holds the rows
-    struct driver *driver;       // with course_cluster (remote)
+    struct driver *driver;       // with course_cluster (remote): the driver
     int out_lock;                // the lock on --out; -1: none
     struct team *team;
-    const struct updater *updater; // with course_local
+    const struct updater *updater; // with course_local: the updater
     struct parameters parameters;
     // With --init-from and rows_own: how the save's features are numbered, until the
     // training data was compared with it.
     struct numbering before;
-    struct averaging *averaging; // with rows_own; NULL: no mean is made
-    struct living_rows *living; // with rows_living, instead of the tables in `parameters`
-    const struct model *model;  // the model on the rows that are trained
-    float **blocks;             // the rows of the dense parameters in it
-    struct run_row row;         // the form of a feature's row
+    // With rows_own: the mean of the parameters; NULL: no mean is kept.
+    struct averaging *averaging;
+    // With rows_living: the rows, instead of the tables in `parameters`.
+    struct living_rows *living;
+    const struct model *model; // the model on the rows that are trained
+    float **blocks;            // the rows of the dense parameters in it
+    struct run_row row;        // the form of a feature's row
     struct reader *reader;
     struct source *source;
     struct dataset *data; // all of the data, or the current window
     bool streaming;
     struct position at;
     struct worker *workers;
-    struct metrics_stream *seen; // with course_local: sums of all workers, per label
+    struct metrics_stream *seen; // with course_local: sums of all threads, for each label
     uint64_t bad_lines;          // lines skipped in the pass
     struct err unrecorded; // the reason why a pass is missing in --history; "": none is
     struct metrics last_pass; // metrics of the first label over the last pass, taken
@@ -114,7 +118,7 @@ struct run {
 
     // The stretch of batches that the team is working on.
     struct order order;
-    struct hot_rows hot; // of the data set or window
+    struct hot_rows hot; // the hot rows of the data set or window
     atomic_uint_fast64_t next_batch;
     uint64_t last_batch;
     atomic_bool stop; // set when a worker failed or was interrupted, or a line is due
@@ -129,7 +133,7 @@ struct run {
     };
 
     struct names *names; // words for --keep-names; NULL: none
-    struct look *look;   // for --fetch and --dump; NULL: none
+    struct look *look;   // the state of --fetch and --dump; NULL: neither is given
     struct progress *progress;
     struct history *history; // config.history, or one of its own
 };

@@ -17,7 +17,7 @@ struct ssp_worker {
     uint64_t clock;   // SSP_FINISHED: delays no other worker
     uint64_t request; // request number of its newest tick
     bool living;
-    bool ticked; // it counts, as it has sent a tick
+    bool ticked; // whether the worker counts, because it has sent a tick
 };
 
 struct ssp_clock {

@@ -15,7 +15,7 @@ struct contribution {
     uint32_t n, n_runs, longest;
     uint64_t *keys;
     struct key_run *runs; // n_runs + 1 runs; the last one marks the end
-    const float *values;  // in the message body, or converted from bf16
+    const float *values;  // the values in the message body, or converted from bf16
     float *converted;
     void *kept;       // the message body
     uint64_t counted; // bytes that it takes from the budget

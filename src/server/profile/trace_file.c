@@ -112,7 +112,7 @@ static const char *table_name(const struct trace_loop *l, uint32_t table)
 struct writer {
     struct file_writer *file;
     struct buf line;
-    uint64_t begin_ns; // when the earliest event begins
+    uint64_t begin_ns; // time at which the earliest event begins
     uint64_t waits;    // the number of waiting requests written so far, for their ids
     const char *comma; // the separator before the next event
     int rc;            // the first error

@@ -27,7 +27,7 @@ static size_t home_of(const struct marks *m, uint64_t session)
 static void put(struct marks *m, const struct save_mark *mark)
 {
     size_t at = home_of(m, mark->session);
-    assert(2 * m->n <= m->n_places); // so that a search ends at a free entry
+    assert(2 * m->n <= m->n_places); // so that every search ends at a free entry
     while (m->places[at].session != 0)
         at = (at + 1) & (m->n_places - 1);
     m->places[at] = *mark;

@@ -19,7 +19,7 @@ struct answer {
     bool before; // use the rows as they were before the last batch
     bool whole, bf16;
     uint32_t width; // floats per key
-    char *values;   // where the next key's values go
+    char *values;   // the place for the next key's values
     uint64_t *found;
     float *strip; // values that are converted to bf16
     size_t max_strip;

@@ -30,7 +30,7 @@ struct shard_table {
     uint32_t n_applied;     // partitions of that batch below this one were applied
     bool again;             // batches are to be tried again
     uint64_t version;       // the number of applied pushes and admin operations
-    uint64_t *changed_at;   // for each partition, the version at which it changed last
+    uint64_t *changed_at;   // for each partition: the version at which it last changed
     uint64_t bytes;         // bytes of rows and index, when last measured
     struct ssp_clock ssp;   // used in mode WIRE_SSP
     struct sync_clock sync; // used in mode WIRE_SYNC

@@ -50,7 +50,7 @@ enum save_state {
 
 struct save_run_table {
     uint32_t id;
-    bool cut; // its cut is under way
+    bool cut; // whether the table's cut is under way
     char file[SAVE_FILE_MAX];
 };
 
@@ -65,7 +65,7 @@ struct save_run {
     uint64_t looked_roster;
     uint32_t looked;
     uint64_t clock, step;
-    uint64_t roster, newest; // see msg_save
+    uint64_t roster, newest; // versions of the roster, as in msg_save
     // The parent of a delta (save_check_parent), and the save that published the tables
     // before.
     uint64_t parent, parent_published, published;

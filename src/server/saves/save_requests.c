@@ -76,7 +76,7 @@ static int take_turn(struct shard *s, const struct request *q, uint64_t save,
         return err_nomem(e, "a save");
     assert(s->saves.run == NULL || s->saves.run->state == SAVE_FAILED);
     int rc = 0;
-    if (s->saves.run != NULL) // it has failed, and its client has not sent SAVE_END
+    if (s->saves.run != NULL) // the save has failed, and its client has not sent SAVE_END
         rc = save_end_cuts(s, s->saves.run, false, e);
     if (rc != 0) {
         mem_free(r);

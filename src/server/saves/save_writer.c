@@ -16,9 +16,9 @@ struct item {
     struct item *next;
     enum what what;
     size_t bytes;
-    struct rows_shape shape; // for BEGIN
-    int root;                // for BEGIN
-    struct rows_block block; // for BLOCK; its payload follows in `data`
+    struct rows_shape shape; // of BEGIN: the layout of the file
+    int root;                // of BEGIN: the directory below which the file lies
+    struct rows_block block; // of BLOCK; its payload follows in `data`
     _Alignas(8) char data[]; // the payload or the path
 };
 
@@ -26,7 +26,7 @@ struct save_writer {
     struct save_writer_options o;
     pthread_t thread;
     bool started;
-    struct rows_writer *file; // only the thread uses it
+    struct rows_writer *file; // the open file, which only the writing thread uses
 
     pthread_mutex_t lock; // protects all fields below
     pthread_cond_t more;

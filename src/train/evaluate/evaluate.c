@@ -28,7 +28,7 @@ enum {
 
 struct evaluation {
     const struct evaluation_options *o;
-    struct view *views; // one per thread
+    struct view *views; // a view of the data for each thread
     struct swap_scratch *swapped;
     struct model_work *works;
     float *dense; // the dense parameters, shared by all threads
@@ -38,14 +38,14 @@ struct evaluation {
     struct groups slices;  // groups for the table of --by
     struct buf keep;       // the columns of --group and --by
     uint64_t position;     // the position of the window's first example in the text
-    struct evaluated_sums *sums; // one per thread and task
-    struct unseen *unseen;       // one per thread
+    struct evaluated_sums *sums; // sums of each thread and task
+    struct unseen *unseen;       // unknown values seen by each thread
     struct numbering numbering;
     // The window that is being scored:
     const struct dataset *data;
     struct dataset *loaded; // the window if it was loaded here; NULL if the caller gave
                             // the data
-    float *predictions;     // for `each`: the window's predictions for all tasks
+    float *predictions;     // for `each`: the predictions of the window, for all tasks
     atomic_size_t next_stretch;
     atomic_int rc;
 };
@@ -425,7 +425,7 @@ static int metrics_of(const struct evaluation_options *o, struct evaluated *all,
                       struct metrics *ret, struct err *e)
 {
     TRY(evaluated_metrics(all, o->loss, o->loss == LOSS_LOGISTIC && !o->predict, ret, e));
-    if (o->predict) // of the metrics, keep only the share of known features
+    if (o->predict) // of all metrics, only the share of known features is kept
         *ret = (struct metrics){
             .examples = ret->examples, .features = ret->features, .known = ret->known};
     return 0;

@@ -64,15 +64,16 @@ struct evaluation_options {
     struct group_table *table;
     // If set, receives the calibration of the first label; needs the logistic loss.
     struct calibration *calibration;
-    const char
-        *merge; // "COLUMN:N" (train/merge.h); NULL: merges no lines. Not with groups
+    // "COLUMN:N" (train/merge.h); NULL: merges no lines. Not with groups.
+    const char *merge;
     // For a caller that needs predictions but no metrics, except for the share of known
     // features: holds nothing of an example once it was predicted.
     bool predict;
     bool raw;         // predictions are raw scores instead of probabilities
     bool eager;       // takes each chunk of the source as a window and scores it at once
     bool hold_places; // gives skipped lines a place, as dataset_options.hold_places does
-    const char *keep, *keep_option; // as in struct dataset_options
+    // Columns whose texts are kept, as in struct dataset_options.
+    const char *keep, *keep_option;
 };
 
 // Loads the next data of o->source for scoring, at most max_chunks chunks of it (0, or

@@ -24,7 +24,7 @@ struct evaluated {
     struct groups users; // the groups of these examples; empty without groups
     uint64_t places;     // examples in the data, those that do not count included
     uint64_t bad_lines;
-    struct numbering keys; // that a worker found in its part; else none
+    struct numbering keys; // the numbering of keys in the worker's part; else empty
 };
 
 void evaluated_free(struct evaluated *x); // a zeroed struct is fine

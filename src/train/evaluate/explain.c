@@ -197,7 +197,8 @@ static void fill_feature(struct explanation *x, size_t j)
     struct view *v = &x->view;
     uint64_t key = x->keys.key[v->batch.id[j]];
     uint32_t id;
-    (void)parameters_resolve_seen((void *)(uintptr_t)x->p, &key, 1, &id); // only read
+    // Casts away const: the parameters are only read.
+    (void)parameters_resolve_seen((void *)(uintptr_t)x->p, &key, 1, &id);
     v->rows[j] = parameters_row(x->p, table_slabs(x->p->sparse), id);
     x->feature[j] = (struct explained_feature){
         .key = key,

@@ -11,7 +11,7 @@
 struct groups {
     size_t skip, columns; // number of an example's kept texts before those of the groups,
                           // and of those of the groups
-    struct graded *graded; // one per example; NULL: there are no groups
+    struct graded *graded; // the score of each example; NULL: there are no groups
     size_t cap;
 };
 

@@ -17,9 +17,10 @@ struct measuring {
     struct evaluation_options o;
     const struct dataset *data;
     uint32_t slots;
-    bool *present; // per slot: some example has a feature in it
-    bool *swapped; // per slot: it is swapped in the current evaluation
-    struct metrics all[MODEL_MAX_TASKS]; // of all tasks; only the first one is used
+    bool *present; // for each slot: whether an example has a feature in it
+    bool *swapped; // for each slot: whether it is swapped in the current evaluation
+    // The metrics of all tasks, of which only the first is used.
+    struct metrics all[MODEL_MAX_TASKS];
     struct importance *lines;
 };
 

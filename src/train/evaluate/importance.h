@@ -21,7 +21,7 @@ struct importance_line {
 struct importance {
     struct importance_line *line; // the most important first
     size_t n;
-    struct buf names; // each name ends with a NUL
+    struct buf names; // the names of the columns, each followed by a NUL
 };
 void importance_free(struct importance *m);
 

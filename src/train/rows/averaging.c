@@ -22,7 +22,7 @@ struct means {
 struct averaging {
     struct team *team;
     uint64_t window;    // batches that the mean covers
-    struct means of[2]; // of the sparse and of the dense table
+    struct means of[2]; // the means of the sparse and of the dense table
     // The operation that the team runs on each row and its mean: a sample or a swap.
     void (*each)(const struct means *m, float *row, float *mean, float share);
     float share;

@@ -93,7 +93,7 @@ void hogwild_deal(struct worker *w, size_t size, uint64_t number,
         left = left < end - first ? left : end - first;
         size_t n = left < size ? (size_t)left : size;
         size_t picked = run_pick(w, first, n, order);
-        if (picked > 0) // if all are held out, a step would still decay the bias
+        if (picked > 0) // if all examples are held out, a step would still decay the bias
             each(w, order, picked);
         first += n;
     }
@@ -111,9 +111,9 @@ static void care_for_hot_rows(struct worker *w, uint64_t b)
     const struct run *r = w->run;
     uint64_t batch = r->config->batch, workers = (uint64_t)team_size(r->team);
     uint64_t seen = (r->at.batches - r->at.batch + b) *
-                    batch; // by all workers of the run
+                    batch; // examples that all workers have seen
     if (r->hot.n == 0)
-        return; // for example with one thread
+        return; // not needed, for example, with one thread
     w->unmerged += batch;
     if (!w->hot.begun && seen >= workers * HOT_BEGIN_EXAMPLES) {
         hot_begin(&w->hot);

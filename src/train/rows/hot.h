@@ -32,8 +32,8 @@ enum {
 struct hot_rows {
     uint32_t n;
     uint32_t id[HOT_MAX];
-    uint16_t map[1 << HOT_MAP_BITS]; // from the hash of an id to its index in id[], or
-                                     // HOT_NONE
+    // The index in id[] by the hash of an id, or HOT_NONE.
+    uint16_t map[1 << HOT_MAP_BITS];
     atomic_flag merging[HOT_MAX];
 };
 

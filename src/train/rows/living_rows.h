@@ -42,12 +42,12 @@ struct living_rows {
     struct store_steps *steps;
     struct store_views views;
     uint64_t steps_before; // the table's step minus the run's batches
-    struct table *ids;     // from the keys of the data in memory to ids; its rows have no
-                           // columns
+    // Maps the keys of the data in memory to ids; its rows have no columns.
+    struct table *ids;
     struct numbering known; // keys that this process has trained on
     struct living_links links;
-    float *zeros; // as long as a row and an extra row; read in place of a row that does
-                  // not exist
+    // Zeros, as many as a row and an extra row have, which stand for a missing row.
+    float *zeros;
     // Rows that evaluations have looked up.
     struct parameters cache;
     pthread_mutex_t lock; // protects the cache

@@ -26,11 +26,12 @@ struct living_steps {
     // The distinct keys of the batch in the order they occur; for each id, its index
     // here.
     struct living_count *counts;
-    struct store_arrival *arrivals; // the same keys, sorted by partition
+    struct store_arrival *arrivals; // the keys of the batch, sorted by partition
     size_t n, cap;
     uint32_t *places;
     size_t n_places;
-    uint32_t *begins; // the first arrival of each partition, and the end of the last
+    // The first arrival of each partition; begins[n_parts] is the end of the last one.
+    uint32_t *begins;
     uint32_t n_parts;
     uint32_t first_part; // partition at which this worker begins; other workers begin at
                          // others

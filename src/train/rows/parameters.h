@@ -11,8 +11,8 @@
 
 struct parameters {
     struct model model;
-    struct table *sparse; // one row per feature
-    struct table *dense;  // one row per block of dense parameters
+    struct table *sparse; // has a row for each feature
+    struct table *dense;  // has a row for each block of dense parameters
     float **blocks;       // the rows of `dense`
     float *zeros;         // a row of zeros, for features without a row
     // The keys from training or from a save, if keys are numbers in the data.

@@ -24,10 +24,11 @@
 
 // The gradient of a row from one micro-batch, or from several that the tree has joined.
 struct sum {
-    union {        // of each group of weights
-        float one; // for a group of one float, so that threads write to no common cache
-                   // line
-        float *at; // for others: points into the memory of the first gradient
+    // The gradient of each group of weights.
+    union {
+        // Of a group of one float: kept here, so that threads share no cache line.
+        float one;
+        float *at; // of a larger group: in the memory of the first gradient
     } of[ACCESSOR_MAX_GROUPS];
     float occurrences, squares; // squares: the sum of u squared
     uint32_t micro;             // the first micro-batch in the sum
@@ -48,12 +49,12 @@ struct entry {
 // The memory of one thread for a batch.
 struct synchronous {
     uint64_t *order; // the examples of the thread's slice
-    float *err;      // their d loss / d score, one per task
+    float *err;      // d loss / d score of the slice's examples, for each task
     size_t n;
-    size_t micro_end[SYNC_MICROS]; // for each micro-batch, the end of its examples in the
-                                   // slice
-    size_t cap;                    // features that the arrays have room for
-    float *gradients[ACCESSOR_MAX_GROUPS]; // of the features in the slice
+    // For each micro-batch, the end of its examples in the slice.
+    size_t micro_end[SYNC_MICROS];
+    size_t cap;                            // features that the arrays have room for
+    float *gradients[ACCESSOR_MAX_GROUPS]; // gradients of the features in the slice
     size_t width[ACCESSOR_MAX_GROUPS]; // floats of a gradient; 0: the model does not have
                                        // the group
     struct entry *entries;             // hash table of the rows that the thread owns
@@ -63,8 +64,8 @@ struct synchronous {
     struct sum *sums; // sums of earlier micro-batches, not yet joined
     uint32_t n_sums, free_sum;
     struct accessor_scratch scratch;
-    struct dense_sums dense; // for models with layers: gradients of the micro-batches in
-                             // the slice
+    // Of models with layers: gradients of the micro-batches in the slice.
+    struct dense_sums dense;
     bool go_on; // rank 0 writes it before the last barrier of a batch; all read it after
                 // that
 };
@@ -499,8 +500,8 @@ static void batch(struct worker *w, int rank)
         size_t examples = examples_of_batch(r);
         float scale = r->config->reduce_mean && examples > 0 ? 1 / (float)examples : 1;
         int rc = apply_owned_rows(w, scale);
-        if (rank == 0 && examples > 0) // if all examples are held out, a step would still
-                                       // decay the layers
+        // If all examples are held out, a step would still decay the layers.
+        if (rank == 0 && examples > 0)
             step_dense(w, scale, examples);
         team_barrier(r->team);
         w->rc = rc;

@@ -277,8 +277,9 @@ static json_t *defaults_of(const json_t *options)
 }
 
 struct side {
-    const json_t *root;     // all options of this side
-    json_t *all, *defaults; // one object of them, or a value
+    const json_t *root; // all options of this side
+    // The compared part of the options, an object or a value, and its default.
+    json_t *all, *defaults;
 };
 
 static struct side side_of(const struct side *s, const char *name)

@@ -83,7 +83,7 @@ struct files_job {
     uint32_t done;
     atomic_uint next;
     atomic_bool failed;
-    struct err error; // of the first file that failed
+    struct err error; // the error of the first file that failed
     atomic_flag error_taken;
 };
 

@@ -39,7 +39,7 @@ struct saved_rows {
     // the trained rows (struct run_rows). May be NULL.
     int (*swap)(void *ctx, struct err *e);
     void *ctx;
-    bool best; // for fetch and count: of the best pass
+    bool best; // whether fetch and count read the rows of the best pass
     // Returns a table with the rows of partitions [first, first + n), which the caller
     // closes. All members of the team call it.
     int (*fetch)(void *ctx, bool dense, bool best, uint32_t first, uint32_t n,

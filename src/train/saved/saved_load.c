@@ -149,7 +149,7 @@ struct loading {
     uint32_t n;
     atomic_uint next; // the next file to load
     atomic_bool failed;
-    struct err error; // of the first file that failed
+    struct err error; // the error of the first file that failed
     atomic_flag error_taken;
 };
 

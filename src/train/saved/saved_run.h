@@ -36,7 +36,7 @@ struct saved_options {
 // A run's description. The struct is too large for the stack.
 struct saved_run {
     struct saved_options options;
-    struct schema schema; // of the data
+    struct schema schema; // the schema of the data
     struct identity data;
     uint64_t columns; // columns of the widest matrix in the data; 0: the data was files
     uint64_t examples;
