@@ -52,7 +52,7 @@ struct deal_rows {
     struct pieces *pieces;
     uint32_t buckets;
     struct deal *deal;
-    struct request requests[2]; // while one is pushed, the other is filled
+    struct request requests[2]; // one request is filled while the other is pushed
     uint32_t filled;            // index of the request that is being filled
     uint8_t *found;
     // The bucket that is being loaded.

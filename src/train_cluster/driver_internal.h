@@ -38,12 +38,12 @@ static inline uint64_t driver_ahead(uint64_t ahead, bool passed)
 // The position of the readers in the middle of a pass.
 struct driver_position {
     uint64_t pass;     // 0: not in the middle of a pass
-    uint64_t first;    // for shares: number of the next batch
-    uint64_t examples; // for pieces: examples of the pieces that are done
+    uint64_t first;    // with shares: number of the next batch
+    uint64_t examples; // with pieces: number of examples in the finished pieces
     uint64_t data;     // id of the data, as in msg_pass_state
-    struct buf done;   // for pieces: FILE_DONE records of the pieces that are done
+    struct buf done;   // with pieces: FILE_DONE records of the finished pieces
     // For the save in progress:
-    uint64_t clock; // for shares: clock of the save's moment
+    uint64_t clock; // with shares: clock of the moment of the save
     uint64_t roster, newest;
     bool known, torn, lost;
 };
@@ -52,38 +52,38 @@ struct driver_position {
 struct driver_published {
     char below[FILE_PATH_MAX]; // the servers' name of the directory of --publish
     int lock;        // lock of that directory, so that no other run publishes there
-    double due;      // when the next save is due, by clock_seconds
+    double due;      // time (clock_seconds) at which the next save is due
     bool based;      // a delta can follow, as the newest save there is of this run
     uint32_t deltas; // deltas since the last base
 };
 
 struct driver {
     struct remote remote;
-    struct remote_worker
-        *worker; // for a peer (peer.c): its worker, whose client is its own; otherwise
-                 // NULL
-    uint32_t first_epoch;          // for a peer: pass at which its run began
-    uint64_t sharing[SYNC_MICROS]; // for a peer: sessions of the peers that share the
-                                   // pass's batches
-    struct run *run;               // for a peer: the run
-    struct waiting waiting;        // for a peer: the wait for shares of others
+    // Of a peer (peer.c): its worker, which has a client of its own; else NULL.
+    struct remote_worker *worker;
+    uint32_t first_epoch; // of a peer: the pass with which its run began
+    // Of a peer: sessions of the peers that share the pass's batches.
+    uint64_t sharing[SYNC_MICROS];
+    struct run *run;        // of a peer: the run
+    struct waiting waiting; // of a peer: the wait for shares of other peers
     struct remote_data *data;
     bool opened;
     uint32_t workers, servers;
     uint32_t labels;
-    struct metrics_stream *stream;     // for each label, over the pass
+    struct metrics_stream *stream;     // for each label: sums over the pass
     double read_seconds, wait_seconds; // sums over all workers, in the pass
     uint64_t examples;  // examples of the previous pass; 0: this is the first
     uint64_t bad_lines; // bad lines that were read in the pass
-    bool all_read_all;  // for shares: every worker reads all of the data
+    bool all_read_all;  // with shares: every worker reads all of the data
     uint64_t data_bytes;
     struct numbering known; // numbers of the features that workers have trained on since
                             // this process began
-    uint64_t looks;         // how often --fetch and --dump were written in the run
+    uint64_t looks;         // number of outputs of --fetch and --dump in the run so far
     bool looks_into;        // an evaluation for --fetch or --dump is under way
     bool shows_mean; // evaluate the mean of the parameters (--average) instead of the
                      // current ones (run_rows.swap)
-    double shuffle_begun; // when dealing the examples began; 0: they are not being dealt
+    // Time at which dealing the examples began; 0: they are not being dealt.
+    double shuffle_begun;
     pthread_mutex_t lock; // protects the client, which threads of an evaluation or a save
                           // share
     struct remote_rows rows; // rows of an evaluation
@@ -92,16 +92,15 @@ struct driver {
     char out[FILE_PATH_MAX], out_below[FILE_PATH_MAX];
     struct driver_position cut, resumed;
     struct driver_published published;
-    uint64_t
-        batches_before; // batches of the run before this pass, including those before a
-                        // resume
+    // Batches of the run before this pass, including those before a resume.
+    uint64_t batches_before;
     uint64_t saved_batches; // batches of the pass at the last save in it
-    uint64_t ahead; // for shares: how many batches ahead the moment of a save is chosen
+    uint64_t ahead; // with shares: the moment of a save is chosen this many batches ahead
 };
 
-extern const struct run_rows rows_driver; // in driver_rows.c
+extern const struct run_rows rows_driver; // defined in driver_rows.c
 
-int driver_begin_layers(struct run *r, struct err *e); // in driver_rows.c
+int driver_begin_layers(struct run *r, struct err *e); // defined in driver_rows.c
 
 // Lets workers score the examples of --valid or --test; in driver_score.c.
 int driver_score(struct run *r, bool test, bool best, struct metrics *ret, struct err *e);

@@ -53,8 +53,9 @@ struct exchange_local {
     bool weights;
     // which states are private, so that no worker pushes them
     bool state[ACCESSOR_MAX_GROUPS], dense_state;
-    struct table *rows; // by key: the row, then 1 if it was trained; NULL: none
-    float *dense;       // all blocks; NULL: none
+    // By key: the worker's own row, then 1 if it was trained; NULL: none.
+    struct table *rows;
+    float *dense; // all blocks; NULL: none
     bool dense_known;
 };
 // Opens it; it stays empty if it needs neither weights nor states. Returns 0 or
@@ -87,8 +88,8 @@ enum {
 struct exchange {
     bool steps;
     float fraction;               // fraction of a change that is pushed; 1 unless set
-    struct exchange_local *local; // by steps: the private state; NULL: none
-    uint32_t *local_row;          // by steps: handle of each key's row in local->rows
+    struct exchange_local *local; // with `steps`: the private state; NULL: none
+    uint32_t *local_row;          // with `steps`: handle of each key's row in local->rows
     bool lives;                   // pushes carry show, click and slot (accessor/life.h)
     struct model model;           // model for rows as they are pulled
     uint32_t width;               // floats of a pulled row
@@ -98,7 +99,7 @@ struct exchange {
 
     struct view view; // the examples, in the form that the model reads
     uint32_t *place;  // position of each feature's key
-    float **to;       // where the gradients of each feature are added
+    float **to;       // the place to which the gradients of each feature are added
     size_t cap_places;
 
     // The distinct keys of the batch, in the order in which they are sent.
@@ -106,8 +107,8 @@ struct exchange {
     uint64_t *key;
     uint32_t *order; // scratch
     float *values;   // values as pulled; if `steps`, the worker changes them
-    float
-        *gradients; // if `steps`: first the values as they were pulled, later the changes
+    // With `steps`: first the pulled values, later the changes; else gradients.
+    float *gradients;
     // The same for the blocks of dense parameters: whole rows if `steps`, otherwise the
     // model's floats one after the other.
     size_t dense_floats;
@@ -192,7 +193,7 @@ struct exchange_push {
     uint64_t clock; // used in sync mode
     uint8_t micro, micros;
     uint64_t id_pass, id_piece; // used in async mode
-    uint32_t id_group, id_low;  // of batches: see msg_push
+    uint32_t id_group, id_low;  // group and low-water mark of the batches, as in msg_push
     uint64_t examples;
     float dense_scale; // factor of the gradients of dense parameters; 0 means 1
 };

@@ -33,7 +33,7 @@ static int say_of(const struct run *r, uint32_t passes, float ret[WIDTH], struct
 {
     char *text = NULL;
     struct train_config c = *r->config;
-    c.epochs = 0; // this differs: the first worker counts passes from its save on
+    c.epochs = 0; // not compared, because the first worker counts passes from its save on
     TRY(run_options_print(&c, &text, e));
     uint64_t hash = hash_bytes(text, strlen(text), 0);
     mem_free(text);

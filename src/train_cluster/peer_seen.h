@@ -14,7 +14,7 @@ struct client;
 struct peer_seen {
     uint64_t pass; // number of the pass among all that these workers do
     uint32_t labels;
-    struct metrics_stream *stream; // for each label
+    struct metrics_stream *stream; // for each label: sums over examples
     uint64_t examples, bad_lines;
     bool all_read_all; // sync: every worker counts all examples and bad lines
 };

@@ -62,8 +62,8 @@ int remote_open(struct remote *r, const struct train_config *c,
 
 void remote_close(struct remote *r)
 {
-    van_free(r->van); // before the client is closed, since the van gives buffers back to
-                      // it
+    // Freed before the client is closed, since the van returns buffers to the client.
+    van_free(r->van);
     client_close(r->client);
     *r = (struct remote){0};
 }

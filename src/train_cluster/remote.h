@@ -120,19 +120,20 @@ struct share {
     uint64_t first, batches;
     bool begun;
     uint64_t last; // number of the last batch whose share was pushed
-    uint32_t done; // its micro-batches that were pushed, as bits
+    uint32_t done; // its micro-batches that were pushed, a bit each
     uint64_t view; // number of the division that gave these micro-batches to this worker
     uint64_t reports; // number of reports sent in the pass
 };
 
 // The memory of one of the threads that compute a batch.
 struct remote_thread {
-    struct model_work work;        // for the packed model
-    struct metrics_stream *stream; // for each label
+    struct model_work work;        // memory for computing by the packed model
+    struct metrics_stream *stream; // for each label: sums over examples
     struct dense dense;
-    float *sums; // by gradients: sums over the thread's examples; the first thread's are
-                 // those of the batch
-    size_t cap;  // floats of `sums`
+    // By gradients: sums over the thread's examples; the first thread's become those of
+    // the batch.
+    float *sums;
+    size_t cap; // floats of `sums`
     int rc;
     _Alignas(64) char apart; // keeps data of different threads in different cache lines
 };
@@ -148,8 +149,8 @@ struct remote_worker {
     struct exchange_keys keys;
     struct exchange_local local; // used in geo and elastic mode
     struct exchange slots[REMOTE_SLOTS];
-    struct remote_thread *threads; // one, or all threads of a team that computes each
-                                   // batch together
+    // One thread, or all threads of a team that computes each batch together.
+    struct remote_thread *threads;
     int n_threads;
     struct reader *reader;
     struct team *team;
@@ -170,7 +171,7 @@ struct remote_worker {
     struct held_piece *held; // pieces that are kept in memory
     size_t n_held, cap_held;
     uint64_t pending_bytes, may_hold;
-    uint64_t clock;  // its clock in ssp mode
+    uint64_t clock;  // in ssp mode: its clock
     bool paused;     // in ssp mode: no worker waits for this one
     uint64_t marked; // number of the save that it marked last
 
@@ -179,7 +180,7 @@ struct remote_worker {
     struct share share;
     struct msg_view view; // the newest division of batches that has arrived
 
-    struct remote_score *score; // for scoring; NULL: the driver scores
+    struct remote_score *score; // state of scoring; NULL: the driver scores
 
     // Without a driver: sums for a report, and a callback after each batch.
     uint64_t reported; // number of examples reported so far

@@ -214,7 +214,7 @@ static int open_model(struct remote_worker *w, struct err *e)
     m.tasks = schema_labels(reader_schema(w->reader));
     TRY(model_init(&w->model, &m, e));
     TRY(remote_tables(&w->remote, c, &w->model, e));
-    struct model rows = w->model; // for rows as the servers have them
+    struct model rows = w->model; // the model of the rows as the servers have them
     if (c->table != NULL)
         TRY(lifecycle_model(&client_spec(w->remote.client, EXCHANGE_SPARSE)->config,
                             &w->model, &rows, e));

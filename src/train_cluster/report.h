@@ -10,8 +10,8 @@
 #include "model/metrics.h"
 
 struct report {
-    struct metrics_stream *stream; // for each label: sums over examples, scored before
-                                   // they were trained on
+    // For each label: sums over examples, scored before they were trained on.
+    struct metrics_stream *stream;
     uint32_t labels;
     double read_seconds;    // time spent on reading and parsing
     double wait_seconds;    // time spent on waiting for servers

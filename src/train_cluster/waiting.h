@@ -10,7 +10,8 @@
 #include "os/clock.h"
 
 struct waiting {
-    double began, due; // in seconds of clock_seconds
+    // Times (clock_seconds) of the beginning of the wait and of its next report.
+    double began, due;
 };
 
 static inline struct waiting waiting_begin(double patience)

@@ -18,7 +18,8 @@ struct frame_block;
 struct frame_pool {
     struct frame_block *unused[FRAME_POOL_CLASSES];
     uint64_t unused_bytes;
-    struct budget *budget; // of the process; NULL: no limit. Set before the first take
+    // The process's budget, set before the first take; NULL: no limit.
+    struct budget *budget;
 };
 
 // Returns at least `bytes` bytes, aligned to 64; NULL if memory is out.

@@ -35,10 +35,11 @@ struct prover {
 // What the van knows of the link without a handshake.
 struct handshake_link {
     bool believed;                  // TLS, or a Unix socket of the same user
-    enum wire_role role;            // if believed: the highest role of the peer
+    enum wire_role role;            // the highest role of the peer, if it is believed
     uint8_t certificate[MAC_BYTES]; // fingerprint of the peer's certificate; zeros: none
-    uint8_t channel[MAC_BYTES];    // with TLS: the same at both ends and on no other link
-    char address[VAN_ADDRESS_MAX]; // of the listening socket, numeric
+    // Of a TLS link: a value that both ends share and no other link has.
+    uint8_t channel[MAC_BYTES];
+    char address[VAN_ADDRESS_MAX]; // numeric address of the listening socket
     // The address that was dialled. On an accepted link: an address by which others know
     // the listener besides its own (a proxy, NAT); empty: none.
     char name[VAN_ADDRESS_MAX];
@@ -47,10 +48,10 @@ struct handshake_link {
 struct handshake {
     const struct prover *prover;
     struct handshake_link link;
-    bool token; // this link proves the token
+    bool token; // whether this link proves the token
     enum wire_role role;
     uint8_t key[MAC_BYTES], dialler[MAC_BYTES], listener[MAC_BYTES]; // the nonces
-    char address[VAN_ADDRESS_MAX], name[VAN_ADDRESS_MAX];            // as in KNOCK
+    char address[VAN_ADDRESS_MAX], name[VAN_ADDRESS_MAX]; // addresses as in KNOCK
     // The reason why the node has no token; code 0: it has one or needs none.
     struct err lacks;
     uint8_t answer[MAC_BYTES]; // the proof that CHALLENGE or PROOF points at

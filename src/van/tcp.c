@@ -62,7 +62,7 @@ static void tell_ended(struct tcp_van *v)
             h->closed(h->ctx, l->number, &l->why, v->now);
         else if (failed && !known && h->refused != NULL && !v->freeing &&
                  (l->why.code != 0 ||
-                  l->knocked)) // else the peer has only probed the port
+                  l->knocked)) // otherwise the peer has only probed the port
             h->refused(h->ctx, &l->why, v->now);
         tcp_link_free(l);
     }

@@ -46,7 +46,7 @@
 
 struct budget;
 struct tls;    // the keys of a node: van/tls.h
-struct prover; // how a node proves itself without keys: van/handshake.h
+struct prover; // proves a node that has no keys (van/handshake.h)
 
 struct tcp_options {
     struct tls *tls; // NULL: plain; belongs to the caller, may be shared by vans
@@ -69,9 +69,10 @@ struct tcp_options {
     // A node that has no valid token dials again for this time, as the scheduler may be
     // about to write a new one; 0: 3 s.
     uint64_t token_timeout_ns;
-    uint32_t max_links;     // accepted links at a time; 0: as descriptors allow
-    uint32_t max_strangers; // of these, links that have sent no message yet; 0: 1024
-    struct budget *budget;  // limits the memory of the process; NULL: no limit
+    uint32_t max_links; // accepted links at a time; 0: as descriptors allow
+    // The most of these links that have sent no message yet; 0: 1024.
+    uint32_t max_strangers;
+    struct budget *budget; // limits the memory of the process; NULL: no limit
 };
 
 int tcp_van_open(struct van **ret, const struct tcp_options *o,

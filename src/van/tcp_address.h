@@ -14,7 +14,7 @@
 
 struct tcp_address {
     bool is_unix;
-    char host[VAN_ADDRESS_MAX]; // without [ ]; for a Unix socket: the path
+    char host[VAN_ADDRESS_MAX]; // the host without [ ]; of a Unix socket: the path
     uint16_t port;
 };
 

@@ -47,7 +47,7 @@ enum tcp_state {
     LINK_SHAKING,    // the TLS handshake
     LINK_PROVING,    // the token, or only nonces: see handshake.h
     LINK_OPEN,
-    LINK_CLOSING, // after van_close_link: sends the queued bytes
+    LINK_CLOSING, // van_close_link was called: the link sends its queued bytes
     LINK_FAILED,  // `closed` has still to be called
     LINK_DEAD,
 };
@@ -81,11 +81,12 @@ struct tcp_segment {
 
 // The state of a link that is connecting.
 struct tcp_dial {
-    char list[VAN_ADDRESS_MAX]; // as given to van_connect: addresses with commas
+    char list[VAN_ADDRESS_MAX]; // the addresses given to van_connect, with commas
     const char *rest;           // the addresses of `list` not tried in this round
     struct tcp_address address; // the address that is being tried
     uint64_t began, deadline;
-    uint64_t unproven_since;   // when the handshake first failed; 0: never
+    // Time at which the handshake first failed; 0: it has not failed.
+    uint64_t unproven_since;
     const char *unproven_rest; // `rest` at that time
     uint32_t tries;
     uint32_t n_found, next; // number of addresses of the host; index of the next one
@@ -101,7 +102,7 @@ struct tcp_pace {
 
 enum tcp_room {
     TCP_ROOM,
-    TCP_TRIAL,   // on trial until its role is known: tcp_limits_admit
+    TCP_TRIAL,   // the link is on trial until its role is known (tcp_limits_admit)
     TCP_FULL,    // no room; the peer is told
     TCP_NO_WORD, // no descriptor left even to tell the peer: closed at once
 };
@@ -112,7 +113,7 @@ struct tcp_link {
     enum tcp_state state;
     bool accepted;
     bool known; // a whole message has arrived
-    bool local; // both ends are on this machine
+    bool local; // whether both ends are on this machine
     enum van_kind kind;
     bool writing;             // libuv has bytes to write and will call back
     bool dirty;               // flushed at the end of the round
@@ -134,7 +135,7 @@ struct tcp_link {
     struct tcp_link *older, *newer;
     uint64_t counted; // bytes taken from the budget for the link itself
     struct tcp_pace in, out;
-    uint64_t due; // when tcp_link_due is to be called; VAN_NEVER
+    uint64_t due; // time at which tcp_link_due must be called; VAN_NEVER: never
     struct tcp_segment *first, *last;
     uint64_t queued;
     size_t in_flight; // bytes of the queue or of `cipher` that libuv is sending
@@ -165,7 +166,8 @@ struct tcp_van {
     uv_async_t wake;
     uv_timer_t timer;
     struct tcp_listener *listeners;
-    char known_as[VAN_ADDRESS_MAX]; // by peers behind a proxy or NAT; empty: none
+    // The address by which peers behind a proxy or NAT know it; "": none.
+    char known_as[VAN_ADDRESS_MAX];
     struct links links;
     uint32_t n_accepted, n_strangers, n_trials;
     struct tcp_link *oldest, *newest; // strangers
@@ -177,7 +179,7 @@ struct tcp_van {
     struct frame_reader *reading; // the reader whose message the handler is in
     uint64_t now;
     uint64_t next_due;   // no link is due before this
-    uint64_t accept_due; // when waiting listeners try again
+    uint64_t accept_due; // time at which waiting listeners try again
     uint64_t tick_due;
     uint32_t events; // number of events in this round
     uint64_t rounds; // number of rounds before this one
@@ -229,8 +231,8 @@ int tcp_plain_allowed(const struct tcp_van *v, const struct sockaddr_storage *s,
 struct tcp_link *tcp_link_new(struct tcp_van *v, bool accepted);
 struct tcp_stream *tcp_stream_new(struct tcp_van *v, bool is_unix);
 void tcp_stream_close(struct tcp_stream *s);
-void tcp_link_connected(struct tcp_link *l); // its socket is connected
-void tcp_link_open(struct tcp_link *l);      // from now on messages can be sent
+void tcp_link_connected(struct tcp_link *l); // called when the link's socket is connected
+void tcp_link_open(struct tcp_link *l); // called when messages can be sent over the link
 // From now on the link reads frames of at most max_bytes.
 void tcp_link_begin_frames(struct tcp_link *l, uint64_t max_bytes);
 void tcp_link_due_at(struct tcp_link *l, uint64_t when);
@@ -244,7 +246,7 @@ void tcp_link_free(struct tcp_link *l);
 void tcp_close_link(struct van *base, van_link number);
 
 // tcp_prove.c
-void tcp_prove_begin(struct tcp_link *l); // after connecting and the TLS handshake
+void tcp_prove_begin(struct tcp_link *l); // called after connecting and the TLS handshake
 void tcp_prove_message(struct tcp_link *l, const struct van_message *m);
 void tcp_prove_free(struct tcp_link *l);
 

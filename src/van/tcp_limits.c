@@ -22,7 +22,7 @@ enum {
     RELIEF_FROM = 64 << 10, // links with fewer unread bytes are not closed for relief
     SLOWEST =
         64 << 10, // a link must move so many bytes a second while others find no room,
-    SLOWEST_WHOLE_S = 60, // and all that it holds within so many seconds
+    SLOWEST_WHOLE_S = 60, // seconds within which a link must move all bytes that it holds
 };
 #define SLOW_TIMEOUT (5 * SECOND_NS)
 
@@ -250,7 +250,8 @@ static bool is_over(const struct tcp_van *v, const struct tcp_link *l)
 int tcp_limits_admit(struct tcp_link *l, enum wire_role role, bool proven, struct err *e)
 {
     struct tcp_van *v = l->van;
-    if (!l->trial || !is_over(v, l)) // other links may have ended meanwhile
+    // Other links may have ended meanwhile, so that the limit is kept again.
+    if (!l->trial || !is_over(v, l))
         return 0;
     struct tcp_link *first = first_to_go(v, l, wire_right(role));
     if (first == NULL) {

@@ -10,7 +10,8 @@
 
 enum {
     STRANGER_BYTES = 16 << 10, // the longest first message of an accepted peer
-    LINGER_NS = 1000000000,    // how long a closed link may take to send what is queued
+    // Nanoseconds that a closed link may take to send queued bytes.
+    LINGER_NS = 1000000000,
     KEEPALIVE_S = 30,
     // A link breaks if the peer's system has not acknowledged sent bytes for this long;
     // by default the kernel tries for a quarter of an hour. A stopped process must not

@@ -379,7 +379,7 @@ void tcp_out_flush(struct tcp_link *l)
 struct piece {
     const char *data;
     size_t n;
-    bool pointed; // not copied: the memory stays valid until the release
+    bool pointed; // the bytes are not copied: their memory stays valid until the release
 };
 
 static unsigned pieces_of(const struct wire_out *o, bool stays,

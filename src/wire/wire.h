@@ -119,7 +119,7 @@ struct wire_text {
     uint32_t n;
 };
 struct wire_span {
-    const void *data; // when decoded: 8-byte aligned
+    const void *data; // decoded data is aligned to 8 bytes
     uint64_t n;       // number of bytes
 };
 
