@@ -33,7 +33,7 @@ struct node_values {
 #define NODE_SCHEDULER_OPTION(help)                                                      \
     "scheduler", .group = "The cluster", STRING_AT(node.scheduler, "HOST:PORT"), help
 
-// For commands that ask a cluster from outside:
+// Options of commands that ask a cluster from outside.
 #define TOOL_SCHEDULER_OPTION                                                            \
     NODE_SCHEDULER_OPTION("address of the scheduler (default: that of the run of tug "   \
                           "launch on this machine)")
@@ -104,8 +104,8 @@ enum { NODE_TRANSPORT_TCP, NODE_TRANSPORT_UNIX };
     "log-level", CHOICE_AT(node.log_level, NODE_LOG_LEVELS, "info"),                     \
         "print messages of this level and of more urgent ones"
 
-// For launch and the scheduler, which wait for the other processes; the fields are
-// members of the struct itself.
+// Options of launch and the scheduler, which wait for the other processes; their fields
+// are members of the struct itself.
 #define CLUSTER_DEAD_OPTION                                                              \
     "dead-timeout", F64_AT(dead_timeout, "SECONDS", "10", 2, 86400),                     \
         "time without a message after which a process counts as dead; each process "     \

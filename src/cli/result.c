@@ -39,8 +39,8 @@ static void add_metrics(json_t *o, const struct metrics *m)
                                       (json_int_t)values.without_group));
 }
 
-// With several labels, adds the metrics of each by name. The members outside are those of
-// the first label.
+// Adds, for several labels, the metrics of each label under its name. The members outside
+// are those of the first label.
 static void add_labels(json_t *o, const struct result *r, const struct metrics *m)
 {
     json_t *all = r->labels > 1 ? json_object() : NULL;

@@ -121,7 +121,8 @@ extern const struct request_kind request_push, request_pull, request_table, requ
 
 struct request {
     client_ts ts;
-    // In the client's list; `behind` also in the list of ended requests.
+    // Neighbours in the client's list; `behind` is also the next in the list of ended
+    // requests.
     struct request *before, *behind;
     const struct request_kind *kind;
     enum request_state state;

@@ -68,8 +68,8 @@ static void on_closed(void *ctx, van_link link, const struct err *why, uint64_t 
         h->next = now + SECOND_NS;
 }
 
-// After a signal to end: asks the scheduler whether the process may, and sets *n->leave if
-// the scheduler has been silent for too long to wait for its answer.
+// Called after a signal to end: asks the scheduler whether the process may end, and sets
+// *n->leave if the scheduler has been silent for too long to wait for its answer.
 static void look_at_signals(struct heartbeat *h, uint64_t now)
 {
     const struct node *n = h->node;

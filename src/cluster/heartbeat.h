@@ -31,9 +31,9 @@ int heartbeat_start(struct heartbeat **ret, struct node *n, atomic_bool *lost,
                     struct err *e);
 void heartbeat_stop(struct heartbeat *h); // NULL is fine; waits for the thread
 
-// The same without a thread, for tests. It uses three fields of the node: scheduler,
-// cluster and process. After heartbeat_serve the van calls the handler; heartbeat_stop
-// frees everything except the van.
+// Opens heartbeats without a thread, for tests. It uses three fields of the node:
+// scheduler, cluster and process. After heartbeat_serve the van calls the handler;
+// heartbeat_stop frees everything except the van.
 int heartbeat_open(struct heartbeat **ret, const struct node *n, atomic_bool *lost,
                    struct err *e);
 struct van_handler heartbeat_handler(struct heartbeat *h);

@@ -72,7 +72,8 @@ bool roster_session_over(const struct roster *r, uint64_t session);
 // Writes "worker 1 (host:pid)" for messages. Returns `to`.
 enum { ROSTER_NAME_MAX = 128 };
 const char *roster_name(const struct roster_node *n, char to[ROSTER_NAME_MAX]);
-// The same for a node id; "node 12" if the roster does not have it. Returns `to`.
+// Writes the name of the node with this id, or "node 12" if the roster does not have it.
+// Returns `to`.
 const char *roster_name_of(const struct roster *r, uint32_t id, char to[ROSTER_NAME_MAX]);
 
 // Returns the partition of a key: by the key itself if partitions are ranges, otherwise

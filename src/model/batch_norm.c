@@ -7,8 +7,8 @@
 #include <string.h>
 
 static const float epsilon = 1e-5f;
-// By how much one batch moves a summary. Workers add up their changes of the same
-// summaries: with PyTorch's 0.1, the changes of ten or more workers would make them
+// The fraction by which one batch moves a summary. Workers add up their changes of the
+// same summaries: with PyTorch's 0.1, the changes of ten or more workers would make them
 // oscillate.
 static const float momentum = 0.01f;
 

@@ -141,7 +141,7 @@ static struct tower tower(const struct model_options *o, uint32_t task)
     return t;
 }
 
-// Where the last task's parameters end.
+// Returns the tower of the last task, whose parameters are the last.
 static struct tower end(const struct model_options *o)
 {
     return tower(o, o->tasks);

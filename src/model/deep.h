@@ -37,7 +37,7 @@ size_t deep_kept(const struct model *m);
 // and the gradients of the layers.
 void deep_forward(struct deep *d, const struct model_work *w, const struct model_batch *b,
                   float *ret_scores);
-// For model_ops.layers: computes the towers' scores only.
+// Computes only the towers' scores; used as model_ops.layers.
 void deep_layers(struct model_work *w, const struct model_batch *b, float *ret_scores);
 void deep_backward(struct deep *d, const struct model_work *w,
                    const struct model_batch *b, const float *err, float *dense);

@@ -357,7 +357,8 @@ void model_packed(struct model *ret, const struct model *m);
 
 // Returns whether rows of one model can be used by the other.
 bool model_same_rows(const struct model *a, const struct model *b);
-// The same for the dense parameters: returns whether the layers are equal.
+// Returns whether dense parameters of one model can be used by the other, because the
+// layers are equal.
 bool model_same_dense(const struct model *a, const struct model *b);
 
 // The options of the tables for the model's rows: sparse features (id 0) and dense

@@ -79,8 +79,8 @@ struct opened_model {
 // Opens a model and data to score. `labels`: each line must have a label.
 int model_open(struct opened_model *m, const struct model_values *v, bool labels,
                struct err *e);
-// The same in three steps: read the description; open data, in place of earlier data;
-// load the rows.
+// Do what model_open does, in three steps: model_read reads the description;
+// model_open_data opens data, in place of earlier data; model_load loads the rows.
 int model_read(struct opened_model *m, const char *from, uint64_t threads, struct err *e);
 int model_open_data(struct opened_model *m, const struct model_values *v, bool labels,
                     struct err *e);
@@ -98,7 +98,7 @@ int model_threads(uint64_t wanted);
     "Columns of csv by their names (also dropped ones), of criteo I1 to I13 and C1 to "  \
     "C26, of libffm a field's number, of multislot a slot's name"
 
-// The same for columns of features.
+// Explains the names of columns of features.
 #define FEATURE_COLUMNS                                                                  \
     "Columns of csv by their names, of criteo I1 to I13 and C1 to C26, of libffm a "     \
     "field's number, of multislot a slot's name"

@@ -84,7 +84,8 @@ int save_add_file(struct save_table *t, const char *name, const struct rows_info
 // fills in the step, its JSON, tables and files.
 int save_begin(const char *dir, enum save_mode mode, struct save_manifest *ret,
                char ret_path[FILE_PATH_MAX], struct err *e);
-// The same for a caller that has locked `dir` (file_lock_dir) and keeps the lock.
+// Does what save_begin does, for a caller that has locked `dir` (file_lock_dir) and keeps
+// the lock.
 int save_begin_locked(const char *dir, enum save_mode mode, struct save_manifest *ret,
                       char ret_path[FILE_PATH_MAX], struct err *e);
 // Checks that a delta on that parent has all changes of the store. The store must have
@@ -132,9 +133,9 @@ int save_chain_open(struct save_chain *ret, const char *from, struct err *e);
 // Opens the chain that ends with the save at `path`, below the open directory `root`.
 int save_chain_open_below(struct save_chain *ret, int root, const char *path,
                           struct err *e);
-// The same for a reader that has loaded the save whose manifest has the checksum `known`
-// (0: none). *ret has only the saves after it, if the first of them is a delta of it;
-// otherwise all of the chain.
+// Opens the chain as save_chain_open_below does, for a reader that has loaded the save
+// whose manifest has the checksum `known` (0: none). *ret has only the saves after it, if
+// the first of them is a delta of it; otherwise all of the chain.
 int save_chain_open_behind(struct save_chain *ret, int root, const char *path,
                            uint64_t known, struct err *e);
 void save_chain_close(struct save_chain *c);
@@ -171,8 +172,8 @@ struct rows_shape save_cut_shape(const struct store *s);
 int save_stores(const char *dir, enum save_mode mode, struct store *const *stores,
                 size_t n, const char *about, int zstd_level, uint32_t keep,
                 char ret_path[FILE_PATH_MAX], struct err *e);
-// The same into the directory `path` of a checkpoint that has begun; the caller commits
-// it.
+// Does what save_stores does, into the directory `path` of a checkpoint that has begun;
+// the caller commits it.
 int save_add_stores(struct save_manifest *m, const char *path,
                     struct store *const *stores, size_t n, int zstd_level, struct err *e);
 // Writes rows of partitions [first, first + n) of a table that has no store into a file

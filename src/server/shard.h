@@ -65,8 +65,8 @@ struct shard_options {
     // Is called with log lines about refused peers. May be NULL.
     void (*log)(void *ctx, const char *line);
     void *log_ctx;
-    const struct roots
-        *roots; // the directories for files (server/saves/roots.h); NULL: none
+    // The directories for files (server/saves/roots.h); NULL: none.
+    const struct roots *roots;
     // Is called for APP messages (tug/kvapp.h), and sends the answer, if any. May be
     // NULL.
     void (*app)(void *ctx, van_link link, uint32_t node, struct van_message *m);
@@ -95,8 +95,8 @@ struct member *shard_member(struct shard *s);
 // ret_why->code is 0 if the run ended well.
 bool shard_finished(const struct shard *s, struct err *ret_why);
 
-// For tests and for moving partitions: moves all rows of a partition, and the record of
-// pushes to it, to another shard.
+// Moves all rows of a partition, and the record of pushes to it, to another shard; used
+// by tests and by moves of partitions.
 int shard_move(struct shard *from, struct shard *to, uint32_t partition,
                enum wire_space space, struct err *e);
 

@@ -56,7 +56,7 @@ struct cold_part {
     uint32_t day;   // day of the record on disk
     bool recorded;  // whether the disk has a record of this partition
 
-    // For deltas: see cold_delta.c.
+    // The following members serve deltas (cold_delta.c).
     uint32_t shrunk; // day of the last shrink
     struct key_list out;
     struct key_list cut_out, cut_published, cut_kept; // used during a cut
@@ -127,11 +127,11 @@ void cold_note_out(struct store *s, uint32_t p, uint64_t key);
 int cold_publish(struct store *s, uint32_t p, struct err *e);
 void cold_free_lists(struct cold_part *part);
 
-// For durable tiers: writes all rows, including those in memory, so that they are found
+// Writes all rows of a durable tier, including those in memory, so that they are found
 // when the tier is opened again.
 int cold_keep(struct store *s, struct err *e);
 
-// For durable tiers that are opened: counts the rows on disk.
+// Counts the rows on disk when a durable tier is opened.
 int cold_find_again(struct store *s, struct err *e);
 
 #endif

@@ -84,7 +84,7 @@ bool store_has_whole_rows(const struct store *s);
 // set to 1 for keys with a row.
 int store_pull(struct store *s, const uint64_t *keys, size_t n, float *values,
                uint8_t *found, struct err *e);
-// The same for whole rows: n x width values.
+// Pulls whole rows, n x width values, as store_pull does.
 int store_pull_rows(struct store *s, const uint64_t *keys, size_t n, float *rows,
                     uint8_t *found, struct err *e);
 
@@ -169,7 +169,7 @@ typedef int (*store_row_fn)(void *ctx, uint64_t key, const float *row, const flo
                             struct err *e);
 int store_each(struct store *s, uint32_t partition, store_row_fn fn, void *ctx,
                struct err *e);
-// The same for keys from `from` on.
+// Calls `fn` as store_each does, for keys from `from` on.
 int store_each_from(struct store *s, uint32_t partition, uint64_t from, store_row_fn fn,
                     void *ctx, struct err *e);
 

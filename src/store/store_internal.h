@@ -163,7 +163,7 @@ struct store {
     struct store_stats stats; // the figures that are counted, not computed
 };
 
-// The same as store_partition, but inline for loops over keys.
+// Returns what store_partition returns; inline, for loops over keys.
 static inline uint32_t store_partition_of(const struct store *s, uint64_t key)
 {
     uint64_t spread = s->config.place == CONFIG_RANGE ? key : mix64(key);
@@ -214,10 +214,11 @@ static inline void handle_bit_clear(struct handle_bits *b, uint32_t h)
 // or TUG_ENOMEM.
 int store_add_rows(struct store *s, uint32_t p, const uint64_t *keys, size_t n,
                    uint32_t *ret_handles, struct err *e);
-// The same for keys that have no row on disk either; they are noted for deltas.
+// Adds rows as store_add_rows does, for keys that have no row on disk, either, and notes
+// the keys for deltas.
 int store_add_new_rows(struct store *s, uint32_t p, const uint64_t *keys, size_t n,
                        uint32_t *ret_handles, struct err *e);
-// The same with initial values.
+// Adds rows as store_add_new_rows does, with initial values.
 int store_make_rows(struct store *s, uint32_t p, const uint64_t *keys, size_t n,
                     uint32_t *ret_handles, struct err *e);
 // Drops rows of partition p from memory, with their extra rows. The caller must have told
@@ -397,7 +398,7 @@ void cold_stats(const struct store *s, struct store_stats *x);
 // cold_delta.c. For cuts of bases and deltas, in tables with config.deltas.
 void cold_cut_begin(struct store *s);
 void cold_cut_open(struct store *s, uint32_t p); // call it before p is read out
-// In a delta: walks over the rows on disk that had changed when the cut began.
+// Walks, for a delta, over the rows on disk that had changed when the cut began.
 int cold_each_changed(struct store *s, uint32_t p, store_row_fn fn, void *ctx,
                       struct err *e);
 // Notes that the row was written.

@@ -96,7 +96,8 @@ static void apply_block(struct store *s, const struct store_push *push,
     }
 }
 
-// The same, and then checks the rows, if needed, while they are in the cache.
+// Does what apply_block does, and then checks the rows, if needed, while they are in the
+// cache.
 static void apply_some(struct store *s, const struct store_push *push,
                        const struct rule_params *rules, const float *values, size_t i,
                        size_t n)

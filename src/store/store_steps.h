@@ -71,8 +71,8 @@ void store_arrived(struct store_stepper *t, uint32_t partition);
 int store_steps_find(struct store_steps *x, const uint64_t *keys, size_t n,
                      uint32_t *ret_handles, uint32_t *ret_extras, struct err *e);
 
-// For an empty store whose policy admits every key: tells that about keys[p] keys will
-// come to partition p, so that the index need not grow in steps.
+// Tells an empty store, whose policy admits every key, that about keys[p] keys will come
+// to partition p, so that its index need not grow in steps.
 void store_steps_expect(struct store_steps *x, const uint64_t *keys);
 
 // Returns the row of a key, for a caller that knows it will not be removed (rows never

@@ -30,8 +30,8 @@ struct course {
     int (*score)(struct run *r, bool test, bool best, struct metrics *ret, struct err *e);
     // Returns the sums over the pass so far, for each label, and resets them.
     struct metrics_stream *(*streams)(struct run *r);
-    // After a pass: returns the sums over the examples of all processes, if those of
-    // `streams` are of this process only. NULL: `streams` are of all processes.
+    // Returns, after a pass, the sums over the examples of all processes. NULL: `streams`
+    // already has the sums of all processes, not only of this one.
     const struct metrics_stream *(*seen_by_all)(struct run *r);
     void (*clear_streams)(struct run *r);
 };

@@ -28,8 +28,8 @@ struct history_pass {
     double seconds;    // time of reading, training and validation, without saves
     bool validated;
     bool best; // validation was better than after all earlier passes
-    // One per label: the examples scored before the run trained on them; the validation
-    // data.
+    // For each label: scores of the training examples, taken before the run trained on
+    // them, and of the validation data.
     struct history_score seen[LABELS_MAX], valid[LABELS_MAX];
 };
 

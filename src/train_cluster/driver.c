@@ -105,7 +105,8 @@ static int open_driver(struct run *r, struct err *e)
     d->cut.done = d->resumed.done = BUF_INIT(WIRE_BYTES_MAX);
     d->ahead = DRIVER_AHEAD;
     d->opened = true;
-    // From here on signals are checked only where the run can end in order.
+    // From this call on, signals are checked only at places where the run can end in
+    // order.
     client_set_interrupt(d->remote.client, NULL);
     TRY(tell_schema(r, e));
     TRY(remote_tables(&d->remote, r->config, &r->parameters.model, e));
@@ -325,9 +326,9 @@ static int look_into(struct run *r, uint64_t batches, struct err *e)
     return look_now(r->look, r, &seen, e);
 }
 
-// The same within a pass. It leaves out the last batch, which is written at the end of
-// the pass: when the clock says that this batch is done, the workers still have to report
-// the loss.
+// Does what look_into does, within a pass. It leaves out the last batch, which is written
+// at the end of the pass: when the clock says that this batch is done, the workers still
+// have to report the loss.
 static int look_within(struct run *r, uint64_t pass, uint64_t first,
                        const struct msg_pass_state *p, struct err *e)
 {

@@ -162,8 +162,9 @@ static int follow_marks(struct driver *d, uint64_t save, struct err *e)
                    MARKS_SECONDS);
 }
 
-// For passes by shares. The pass may end before the moment of the save, since the number
-// of batches is not known until the first pass has ended.
+// Follows the clock until the moment of a save in a pass by shares. The pass may end
+// before that moment, since the number of batches is not known until the first pass has
+// ended.
 static int follow_clock(struct driver *d, client_ts ts, struct err *e)
 {
     int rc;

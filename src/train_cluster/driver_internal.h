@@ -42,7 +42,7 @@ struct driver_position {
     uint64_t examples; // with pieces: number of examples in the finished pieces
     uint64_t data;     // id of the data, as in msg_pass_state
     struct buf done;   // with pieces: FILE_DONE records of the finished pieces
-    // For the save in progress:
+    // The following members belong to the save in progress.
     uint64_t clock; // with shares: clock of the moment of the save
     uint64_t roster, newest;
     bool known, torn, lost;
@@ -108,7 +108,7 @@ int driver_score(struct run *r, bool test, bool best, struct metrics *ret, struc
 // Gets whether the pass is over, and the smallest clock of the servers.
 int driver_is_over(struct driver *d, uint64_t pass, bool *ret, uint64_t *ret_clock,
                    struct err *e);
-// For --average: takes a sample after this number of batches of the run, if one is due or
+// Takes a sample for --average after this number of batches of the run, if one is due or
 // the pass is over.
 int driver_sample(struct run *r, uint64_t batches, bool over, struct err *e);
 // Sets the clock of the next batch, in sync mode.

@@ -75,7 +75,8 @@ static int check(const struct run *r, const char *option, const struct parts *p,
                    (unsigned long long)r->config->max_bad_lines);
 }
 
-// As one process does, once of --valid and once of --test.
+// Compares how the data is numbered, as one process does, once for --valid and once for
+// --test.
 static void compare_numbering(const struct run *r, bool test,
                               const struct numbering *found)
 {

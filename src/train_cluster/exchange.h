@@ -109,7 +109,7 @@ struct exchange {
     float *values;   // values as pulled; if `steps`, the worker changes them
     // With `steps`: first the pulled values, later the changes; else gradients.
     float *gradients;
-    // The same for the blocks of dense parameters: whole rows if `steps`, otherwise the
+    // The values of the blocks of dense parameters: whole rows if `steps`, otherwise the
     // model's floats one after the other.
     size_t dense_floats;
     uint64_t *dense_keys;
@@ -123,7 +123,8 @@ struct exchange {
     } parts[EXCHANGE_PARTS];
     uint32_t n_parts;
 
-    // By steps: the keys that the previous batch has, too, with their positions in both.
+    // With `steps`: the keys that the previous batch also has, with their positions in
+    // both batches.
     struct exchange *before;
     uint32_t number; // number of the batch
     struct overlap {

@@ -182,7 +182,8 @@ struct remote_worker {
 
     struct remote_score *score; // state of scoring; NULL: the driver scores
 
-    // Without a driver: sums for a report, and a callback after each batch.
+    // The following members are used without a driver: sums for a report, and a callback
+    // after each batch.
     uint64_t reported; // number of examples reported so far
     bool at_end;       // the last piece was at the end of its file
     int (*batch_done)(void *ctx, struct err *e); // may be NULL
@@ -254,12 +255,12 @@ static inline size_t remote_at_once(const struct remote_worker *w)
 // Sets the error for TUG_ENOMEM, or for TUG_EDATA: a score of the pass was not finite.
 // Returns rc.
 int remote_failed(struct remote_worker *w, int rc, uint64_t pass, struct err *e);
-// For a batch of this data that failed with `rc`: if a score or an update was not finite,
-// sets the error that names the column and the first line.
+// Handles a batch of this data that failed with `rc`: if a score or an update was not
+// finite, sets the error that names the column and the first line.
 int remote_diverged(struct remote_worker *w, const struct exchange *x,
                     const struct dataset *d, uint64_t pass, int rc, struct err *e);
-// The same for a server's error about a key, whichever worker has pushed it. Returns rc
-// for any other error.
+// Does what remote_diverged does, for a server's error about a key, whichever worker has
+// pushed it. Returns rc for any other error.
 int remote_name_key(const struct remote_worker *w, const struct dataset *d, int rc,
                     struct err *e);
 // remote_tell_left_out warns once about an update of this data that a server has left

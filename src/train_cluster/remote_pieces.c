@@ -260,8 +260,9 @@ static int train_batches(struct remote_worker *w, struct batches *s, struct err 
     return pass_clock(w, s, s->n, e);
 }
 
-// For ssp. A pass has its own clocks. A worker that begins later than others starts with
-// the clock of the slowest one, so that the others do not wait until it has done as much.
+// Begins a pass in mode ssp. Each pass has its own clocks. A worker that begins later
+// than others starts with the clock of the slowest one, so that the others do not wait
+// until it has done as much.
 static int begin_pass(struct remote_worker *w, uint64_t pass, struct err *e)
 {
     const struct train_cluster *k = w->config->cluster;

@@ -100,7 +100,8 @@ static size_t distinct(uint64_t *keys, size_t n)
     return kept;
 }
 
-// For dataset_load, which several threads call: one at a time asks the servers.
+// Gets the ids of keys for dataset_load. Several threads call it; one at a time asks the
+// servers.
 int remote_rows_resolve(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret_ids)
 {
     struct remote_rows *r = ctx;

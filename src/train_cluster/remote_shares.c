@@ -206,7 +206,8 @@ static int push_share(struct share *s, struct exchange *x, uint64_t b, uint32_t 
     return 0;
 }
 
-// After a new division, computes what this worker now has to do of the last batch.
+// Computes, after a new division, the part of the last batch that this worker now has to
+// do.
 static int redo(struct share *s, struct err *e)
 {
     return s->begun

@@ -21,7 +21,7 @@
 #include "van/mac.h"
 #include "van/van.h"
 
-// What a node proves to others and asks of them.
+// The proofs that a node gives to other nodes and asks of them.
 struct prover {
     enum wire_role role; // the role it claims
     bool insecure;       // peers without a token are accepted, too
@@ -32,7 +32,7 @@ struct prover {
     void *ctx;
 };
 
-// What the van knows of the link without a handshake.
+// The facts that the van knows about a link without a handshake.
 struct handshake_link {
     bool believed;                  // TLS, or a Unix socket of the same user
     enum wire_role role;            // the highest role of the peer, if it is believed

@@ -40,8 +40,8 @@ typedef uint32_t van_link; // 0: none
 enum { VAN_ADDRESS_MAX = 256 };
 #define VAN_NEVER UINT64_MAX
 
-// How far a link's kind alone vouches for the peer, before the peer has sent anything. A
-// higher value vouches for more.
+// The kinds of links, by how much a kind alone proves about the peer before the peer has
+// sent anything. A higher value proves more.
 enum van_kind {
     VAN_OPEN, // any process that reaches the address; also returned for an unknown link
     VAN_LOOPBACK, // plain TCP over loopback: a process of any user of this machine

@@ -55,7 +55,7 @@ bool pack_pays(const uint64_t *keys, size_t n)
     return bits_of((most - least) / n) + SPREAD <= WORTH;
 }
 
-// How a block is packed.
+// The form in which a block is packed.
 struct block {
     bool differences;
     unsigned bits;

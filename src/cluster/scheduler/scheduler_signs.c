@@ -7,17 +7,18 @@
 
 #include "cluster/scheduler/scheduler_internal.h"
 
-// How long a node has to connect again if its link closes after STOP was sent: it has
-// most likely ended.
+// The time in which a node may connect again if its link closes after STOP was sent. It
+// is short, because the node has most likely ended.
 static const uint64_t stopped_grace_ns = 1000000000;
-// The same after the heartbeats' link has closed; heartbeats come every second.
+// The time in which a node may connect again after the link of its heartbeats has closed.
+// Heartbeats come every second.
 static const uint64_t silent_grace_ns = 3000000000;
 // The additional time if heartbeats still arrive: the process is alive, but its node may
 // need several attempts to connect, each of which may hang.
 static const uint64_t beating_grace_ns = 30000000000;
 
-// How long a guest that has left is remembered, so that it can repeat LEAVE if the answer
-// was lost.
+// The time for which a guest that has left is remembered, so that it can repeat LEAVE if
+// the answer was lost.
 static const uint64_t guest_memory_ns = 10000000000;
 
 static void close_beats(struct scheduler *s, struct link *l)

@@ -23,7 +23,7 @@
 // same time.
 typedef int (*dataset_resolve_fn)(void *ctx, const uint64_t *keys, size_t n,
                                   uint32_t *ret_ids);
-// For callers that need no ids: sets all to 0.
+// Sets all ids to 0, for callers that need none.
 int dataset_resolve_nothing(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret_ids);
 
 struct dataset_options {
@@ -38,14 +38,14 @@ struct dataset_options {
     bool eager;
     uint64_t max_bad_lines; // bad lines that a run may have
     uint64_t *bad_lines;    // counts the bad lines of the run; not NULL
-    // For predictions, which every line needs: a skipped line becomes an example without
-    // features whose labels are NaN.
+    // true: a skipped line becomes an example without features, whose labels are NaN.
+    // Predictions need this, since every line needs one.
     bool hold_places;
     // The columns whose texts are kept with the examples ("a,b"; NULL: none), and the
     // option that asks for them, for messages.
     const char *keep, *keep_option;
-    // For a source that is loaded to its end: merges this many examples with equal kept
-    // texts into one (dataset_merge.h); 0: merges none. The texts of `keep` are not kept
+    // Merges this many examples with equal kept texts into one (dataset_merge.h), in a
+    // source that is loaded to its end; 0: merges none. The texts of `keep` are not kept
     // then.
     uint32_t merge;
     struct dataset_merged *merged;

@@ -85,7 +85,7 @@ struct line {
     uint32_t bucket;
 };
 
-// With `by`: assigns lines with equal texts to the same bucket. A line that cannot be
+// Assigns, with `by`, lines with equal texts to the same bucket. A line that cannot be
 // read gets its bucket by number, and loading that bucket reports the reason.
 static int bucket_by(struct deal *d, const struct reader_layout *layout, struct line *l,
                      struct err *e)

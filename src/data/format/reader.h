@@ -61,16 +61,16 @@ struct reader_options {
     bool labels; // false (for predict): a label may be missing if the format allows it
     uint32_t fields; // libffm: the bound of fields; 0: no bound but 65,535
     // The rest, except allow_missing, is for csv only; NULL means not given.
-    const char
-        *label_column;   // "a,b": several labels, in this order; NULL: the first column
+    // "a,b": several labels, in this order; NULL: the first column.
+    const char *label_column;
     const char *drop;    // "a,b,c"; with a schema also columns that the schema does not
                          // contain. "" names the column without a name
     const char *numeric; // "a,b:log,c:bins:64": columns whose texts are numbers
     const char *lists;   // "a,b": columns with several words in a cell
     char list_separator; // separator of these words; 0: not given, so '|'
     const char *missing; // "NA,null": words that mean an empty cell
-    const char
-        *quote; // "none": quotes are text; "double": cells may be quoted; NULL: not given
+    // "none": quotes are text; "double": cells may be quoted; NULL: not given.
+    const char *quote;
     const char *decimal;       // "," or ".": the decimal mark of numbers
     const char *columns;       // "a,b": the columns of files without a header
     const char *cross_columns; // "a*b,a*c*d": combinations of columns' words that are
@@ -130,8 +130,8 @@ int reader_find_columns(const struct reader *r, const struct reader_layout *layo
                         const char *names, const char *option, size_t max, size_t *ret,
                         size_t *ret_n, struct err *e);
 
-// After reading with allow_missing: lists the feature columns that some file did not
-// have, as "'a', 'b' and 3 more", for a message; "" if there were none.
+// Lists the feature columns that some file lacked in reading with allow_missing, as "'a',
+// 'b' and 3 more", for a message; "" if none was missing.
 enum { READER_NAMES_MAX = 320 };
 void reader_absent_columns(const struct reader *r, char text[READER_NAMES_MAX]);
 
@@ -185,14 +185,15 @@ int reader_header_names(const char *line, size_t len, char separator, bool quote
 // if *list is NULL. Each name between commas counts, even an empty one.
 bool reader_next_name(const char **list, const char **ret, size_t *ret_len);
 
-// The same for --numeric, where ":log" or ":bins:64" may follow a name.
+// An entry of --numeric, where ":log" or ":bins:64" may follow a name.
+// reader_next_numeric returns the next entry, as reader_next_name does.
 struct reader_numeric {
     const char *name;
     size_t len;
     enum schema_use use;
     uint32_t bins; // the greatest number of bins, with SCHEMA_BINS
 };
-// number of bins if none is given; the maximum
+// The number of bins if --numeric gives none, and the largest number.
 enum { READER_BINS = 32, READER_BINS_MAX = 1024 };
 bool reader_next_numeric(const char **list, struct reader_numeric *ret);
 

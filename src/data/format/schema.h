@@ -70,7 +70,7 @@ struct schema_column {
 
 // Gets the next column; *at begins as 0. Returns false at the end.
 bool schema_next(const struct schema *s, size_t *at, struct schema_column *ret);
-// The same for the settings of one kind.
+// Gets the next setting of one kind, as schema_next gets the next column.
 bool schema_next_setting(const struct schema *s, enum schema_use kind, size_t *at,
                          const char **ret);
 
@@ -110,7 +110,7 @@ bool schema_has_text(const struct schema *s);
 json_t *schema_to_json(const struct schema *s);
 void schema_from_json(struct schema *ret, const json_t *o, struct json_fields *f);
 
-// For messages between processes.
+// Write the schema to a message between processes, and read it from one.
 int schema_write(const struct schema *s, struct buf *b);
 int schema_read(struct schema *ret, const char *bytes, size_t n);
 

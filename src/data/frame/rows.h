@@ -49,8 +49,9 @@ struct rows {
     const struct sparse_rows *sparse;
     const struct dense_rows *dense;
     const struct columns *columns;
-    // For columns. Their text is csv with these separators, and `labels` are its first
-    // column. In columns named in `categorical`, numbers are words.
+    // The following members are for columns, whose text is csv with these separators and
+    // with `labels` as the first column. In columns named in `categorical`, numbers are
+    // words.
     char separator, list_separator;
     const char *label_name;
     const char *const *categorical;
@@ -84,7 +85,7 @@ int rows_first_lines(const struct rows *r, size_t lines, size_t most, struct buf
 // negative or not finite.
 int rows_weight(const struct rows *r, uint64_t i, float *ret, struct err *e);
 
-// For columns: append a row, or the header with their names, as csv.
+// Append a row of columns as csv, or the header with the names of the columns.
 int columns_text(const struct rows *r, uint64_t i, struct buf *to);
 int columns_header(const struct rows *r, struct buf *to);
 

@@ -49,7 +49,8 @@ struct decoder {
 // readable.
 int decoder_open(struct decoder **ret, int fd, const char *name, int wake_fd,
                  struct err *e);
-// The same for any input; takes ownership of `in`.
+// Opens a decoder for any input, as decoder_open does for a file. Takes ownership of
+// `in`.
 int decoder_open_input(struct decoder **ret, struct input *in, const char *name,
                        struct err *e);
 void decoder_close(struct decoder *d); // `d` may be NULL
@@ -76,11 +77,11 @@ const struct decode_ops *decoder_detect(const char *bytes, size_t n);
 // cannot be read: Parquet, bzip2, xz and others.
 int decoder_refuse(const char *bytes, size_t n, const char *name, struct err *e);
 
-// For compressions: makes in[] non-empty unless the file is at its end.
+// Makes in[] non-empty unless the file is at its end. Only compressions call it.
 int decoder_fill(struct decoder *d, struct err *e);
-// For compressions: returns the error of a file that ends before its stream.
+// Returns the error for a file that ends before its stream. Only compressions call it.
 int decoder_truncated(const struct decoder *d, struct err *e);
-// For compressions: reads directly from the file.
+// Reads directly from the file. Only compressions call it.
 int decoder_read_input(struct decoder *d, char *out, size_t cap, size_t *ret_n,
                        struct err *e);
 

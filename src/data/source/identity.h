@@ -19,7 +19,8 @@ struct identity {
     uint64_t hash; // hash over all files
     uint32_t files;
     uint32_t text_len;
-    // For messages: "HASH BYTES NAME" of the first files, each ended by a NUL.
+    // Texts for messages: "HASH BYTES NAME" of each of the first files, each ended by a
+    // NUL.
     char text[IDENTITY_TEXT_MAX];
 };
 

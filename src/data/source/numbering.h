@@ -56,7 +56,8 @@ enum { NUMBERING_TEXT = 400 };
 // trains next, so that it learns features that it does not know yet.
 bool numbering_shifted(const struct numbering *model, const struct numbering *data,
                        const char *what, char text[NUMBERING_TEXT]);
-// The same for data to score; also returns true if `data` has another width.
+// Does what numbering_shifted does, for data to score. Also returns true if `data` has
+// another width.
 bool numbering_differs(const struct numbering *model, const struct numbering *data,
                        const char *what, char text[NUMBERING_TEXT]);
 

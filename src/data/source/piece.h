@@ -75,7 +75,8 @@ struct piece {
     uint64_t line;   // number of the first line, from 1; 0: unknown (plain files), see
                      // pieces_line
     bool at_end;     // no later piece has a line
-    // For rows in memory: the rows, from row `offset` on, instead of text. NULL: text.
+    // Of rows in memory: the rows, which are read from row `offset` on instead of text.
+    // NULL: the piece is text.
     const struct rows *rows;
     uint64_t n_rows;
     char *memory; // contains the text

@@ -28,9 +28,8 @@ struct source_options {
     // pipes, "-". The files of each are sorted; the order of the paths is kept.
     const char *const *paths;
     size_t n_paths;
-    const char
-        *command; // the command that each file passes through (data/input/filter.h);
-                  // NULL: none
+    // The command that each file passes through (data/input/filter.h); NULL: none.
+    const char *command;
     size_t chunk_bytes;    // 0 means 1 MiB; a longer line makes a longer chunk
     size_t max_line_bytes; // 0 means 64 MiB
     size_t queue_chunks;   // chunks that are read ahead; 0 means 16
@@ -93,7 +92,7 @@ struct source_place source_place(struct source *s);
 // bytes are kept and returned again as data.
 int source_first_lines(struct source *s, uint32_t file, size_t lines, size_t most,
                        struct buf *b, struct err *e);
-// The same for the first line only.
+// Appends the first line of a file, as source_first_lines does.
 int source_first_line(struct source *s, uint32_t file, struct buf *b, struct err *e);
 
 // Appends the beginning of a file that is not a pipe to *b, at most `most` bytes of text.

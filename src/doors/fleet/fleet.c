@@ -152,7 +152,7 @@ void tug_fleet_close(struct tug_fleet *f)
     mem_free(f);
 }
 
-// Who.
+// The role and the place of this process.
 
 static enum wire_role role_of(const struct tug_fleet *f)
 {

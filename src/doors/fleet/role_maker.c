@@ -116,7 +116,7 @@ static int endpoints_of(struct endpoints *ret, const char *const *list, size_t n
     return rc;
 }
 
-// From the environment.
+// Roles that the environment gives.
 
 static const char *get(void *ctx, const char *name)
 {
@@ -247,7 +247,7 @@ int tug_role_maker_cloud(struct tug_role_maker **ret, const char *const *environ
                   read_environment(m, (void *)(uintptr_t)environment, last_error()));
 }
 
-// From the program's options.
+// Roles that the program's options give.
 
 static int take_user(struct tug_role_maker *m, const struct tug_role_maker_options *o,
                      struct err *e)

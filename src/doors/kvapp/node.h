@@ -79,7 +79,8 @@ struct kv_peer {
     uint64_t in_van;      // bytes given to the van that it has not sent yet
     uint64_t last_number; // the number of the part that was sent last
     uint64_t acked;       // all numbers below are answered
-    // For the numbers from `acked` on, bit number % KV_WINDOW says that the part was answered.
+    // Bit number % KV_WINDOW says whether the part with this number was answered, for
+    // numbers from `acked` on.
     uint64_t answered[KV_WINDOW / 64];
 };
 
@@ -98,7 +99,7 @@ struct kv_part {
     uint32_t node;
     size_t first_key;     // index of the part's first key among the request's keys
     struct tug_kv_data d; // the keys and values that are sent or asked for
-    // For a request by hand: its message (tug_message_send).
+    // The message of a request that the program sends by itself (tug_message_send).
     struct msg_app *copy;
     bool sent, queued, answered;
     struct kv_peer *peer; // the peer that it is sent to; NULL: not sent yet

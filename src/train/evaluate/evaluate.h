@@ -66,8 +66,8 @@ struct evaluation_options {
     struct calibration *calibration;
     // "COLUMN:N" (train/merge.h); NULL: merges no lines. Not with groups.
     const char *merge;
-    // For a caller that needs predictions but no metrics, except for the share of known
-    // features: holds nothing of an example once it was predicted.
+    // true: the caller needs predictions, and of the metrics only the share of known
+    // features. Then nothing of an example is kept after it was predicted.
     bool predict;
     bool raw;         // predictions are raw scores instead of probabilities
     bool eager;       // takes each chunk of the source as a window and scores it at once

@@ -31,7 +31,8 @@ void averaging_close(struct averaging *a); // `a` may be NULL
 // sample was taken after `at` batches; 0 if there was none. If the window is longer than
 // the run, its samples begin with the run.
 uint64_t averaging_next(const struct averaging *a, uint64_t at);
-// The same for a window of `window` batches, without a struct averaging.
+// Returns what averaging_next returns, for a window of `window` batches, without a struct
+// averaging.
 uint64_t averaging_due(uint64_t window, uint64_t at);
 float averaging_share(uint64_t window, uint64_t batches, uint64_t at);
 

@@ -374,8 +374,8 @@ static size_t find(const _Atomic uint32_t *handles, struct table_slabs slabs,
     return missing;
 }
 
-// The same where the worker has copies of some rows; it does not read the shared rows of
-// these.
+// Does what `find` does, for a worker that has copies of some rows. Does not read the
+// shared rows of which it has copies.
 static size_t find_copies(const _Atomic uint32_t *handles, struct table_slabs slabs,
                           size_t bytes, const struct hot_copies *hot, bool second,
                           const uint32_t *ids, size_t n, float **ret)

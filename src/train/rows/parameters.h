@@ -20,8 +20,8 @@ struct parameters {
 };
 
 int parameters_open(struct parameters *p, const struct model_options *o, struct err *e);
-// The same for scoring only: rows of features hold only weights (model_packed), lie in as
-// few cache lines as possible, and begin as zeros.
+// Opens tables for scoring only, as parameters_open does: rows of features hold only
+// weights (model_packed), lie in as few cache lines as possible, and begin as zeros.
 int parameters_open_packed(struct parameters *p, const struct model_options *o,
                            struct err *e);
 void parameters_close(struct parameters *p);
@@ -29,13 +29,14 @@ void parameters_close(struct parameters *p);
 // Opens *ret as a copy of all rows (for the best pass).
 int parameters_clone(struct parameters *ret, const struct parameters *p, struct err *e);
 
-// For dataset_load, with ctx a struct parameters: makes a row for each new key. An id is
-// the handle of a row.
+// Gets the ids of keys for dataset_load; ctx is a struct parameters. Makes a row for each
+// new key. An id is the handle of a row.
 int parameters_resolve_new(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret_ids);
 
-// The same for reading without training: makes no rows. A key that training never updated
-// gets the id PARAMETERS_UNSEEN, whose row is all zeros, so that an unknown feature adds
-// nothing. (The initial values of a row are noise that breaks the symmetry of training.)
+// Gets the ids of keys, as parameters_resolve_new does, but makes no rows; for reading
+// without training. A key that training never updated gets the id PARAMETERS_UNSEEN,
+// whose row is all zeros, so that an unknown feature adds nothing. (The initial values of
+// a row are noise that breaks the symmetry of training.)
 int parameters_resolve_seen(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret_ids);
 
 // The largest id that a row can have, plus one: ids have 31 bits.

@@ -27,10 +27,10 @@ int view_values(struct view *v, const struct model *m);
 // `hot` (or NULL) has.
 int view_take(struct view *v, const struct dataset *d, const uint64_t *order, size_t n,
               const struct parameters *p, const struct hot_copies *hot);
-// The same for the examples that v->batch already holds.
+// Does what view_take does, for the examples that v->batch already holds.
 int view_rows(struct view *v, const struct parameters *p, const struct hot_copies *hot);
-// For training with dropout: draws which units stay for each example. Each `pass` draws
-// others.
+// Draws, for training with dropout, the units that stay for each example. Each `pass`
+// draws other units.
 int view_draw(struct view *v, const struct model *m, uint64_t pass, const uint64_t *order,
               size_t n);
 struct model_batch view_batch(const struct view *v);

@@ -73,7 +73,7 @@ int saved_check_whole(const char *dir, struct err *e); // makes the same checks 
 // Reads the description of the run that wrote the save in `dir`. The caller frees *ret.
 int saved_read(struct saved_run *ret, const char *dir, struct err *e);
 
-// Finds the newest save under `out` and reads it likewise.
+// Finds the newest save under `out`, and reads its description as saved_read does.
 int saved_read_newest(struct saved_run *ret, char ret_dir[FILE_PATH_MAX], const char *out,
                       struct err *e);
 
