@@ -141,7 +141,8 @@ static struct tower tower(const struct model_options *o, uint32_t task)
     return t;
 }
 
-// Returns the tower of the last task, whose parameters are the last.
+// Returns the tower that would follow that of the last task: its parameters begin where
+// those of the last task end.
 static struct tower end(const struct model_options *o)
 {
     return tower(o, o->tasks);
