@@ -163,7 +163,8 @@ int accessor_scratch_init(struct accessor_scratch *s, const struct accessor *a,
                           const struct kernels *k, struct err *e);
 void accessor_scratch_fini(struct accessor_scratch *s); // a zeroed scratch is fine
 
-// One update of each of n distinct rows, with gradients that were added up over a batch.
+// An update of n distinct rows, once each, with gradients that were added up over a
+// batch.
 struct accessor_update {
     // The rule of each group, at the current learning rate.
     const struct rule_params *rules;

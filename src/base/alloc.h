@@ -40,8 +40,9 @@ bool mem_commit(void *p, size_t old_bytes, size_t new_bytes);
 // has read files for a while, caches fill nearly all memory.)
 uint64_t mem_available(void);
 
-// For tests. mem_fault_after(n) makes the (n+1)-th allocation from now on fail, and only
-// that one; n < 0 cancels this. mem_faulted returns whether that allocation has failed.
+// Functions for tests. mem_fault_after(n) makes the (n+1)-th allocation from now on fail,
+// and only that one; n < 0 cancels this. mem_faulted returns whether that allocation has
+// failed.
 void mem_fault_after(long n);
 bool mem_faulted(void);
 size_t mem_live(void); // number of allocations and mappings not freed yet

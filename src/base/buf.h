@@ -32,8 +32,8 @@ int buf_json_number(struct buf *b, int digits, double x); // null if x is not fi
 const char *buf_str(struct buf *b); // the data, ended by a NUL; "" if empty; NULL if
                                     // memory is short
 void buf_clear(struct buf *b);      // empties the buffer but keeps the memory
-// After a failed call: sets *e to "WHAT: too long, more than N bytes" (TUG_EDATA), or to
-// an out-of-memory error.
+// Sets *e, after a failed call, to "WHAT: too long, more than N bytes" (TUG_EDATA), or to
+// an error that memory is short.
 int buf_error(const struct buf *b, const char *what, struct err *e);
 void buf_free(struct buf *b);
 

@@ -88,8 +88,8 @@ void tower_backward(const struct tower *t, const struct model_work *w,
 // come after the layers.
 void tower_layer_name(const struct tower *t, size_t at, char ret[MODEL_LAYER_NAME_MAX]);
 
-// One unit, which computes a score from a layer: scores += y w; dw += y' err; dy = err w,
-// or dy += err w. The scores (and err) of two examples are `tasks` floats apart.
+// A unit, which computes a score from a layer's output y: scores += y w; dw += y' err; dy
+// = err w, or dy += err w. The scores (and err) of two examples are `tasks` floats apart.
 void unit_first(size_t in, uint64_t seed, size_t number, float *ret);
 void unit_forward(const struct kernels *exact, struct matrix y, const float *w,
                   size_t tasks, float *scores);

@@ -81,7 +81,7 @@ struct model_options {
     // Rule of the first group, and of the bias of models without layers.
     struct rule_params linear;
     struct rule_params latent; // rule of the other groups; model_init sets its block
-    // For models with layers:
+    // The following members are for models with layers.
     struct rule_params dense; // rule of the dense parameters
     // The units of each layer, from the input on; 0 ends the list.
     uint32_t hidden[MODEL_MAX_HIDDEN];
@@ -209,7 +209,7 @@ struct model_work {
     struct model_span { // position of a field's vector in the layers' input
         uint32_t at, n;
     } * spans; // NULL: all vectors have options.dim floats
-    // For models without `step`:
+    // The following members are for models without `step`.
     struct accessor_scratch apply;
     struct model_rows { // the distinct rows of a part, with room for `features`
         struct key_set set;
@@ -334,7 +334,8 @@ void model_weights_print(const float weights[MODEL_MAX_TASKS],
 void model_defaults(struct model_options *o, const struct model_ops *ops,
                     enum rule_kind rule);
 
-// For --dims: returns TUG_EUSAGE if vectors of the model may not differ in length.
+// Returns TUG_EUSAGE if --dims cannot be used, because all vectors of the model must have
+// one length.
 int model_check_dims_by_field(const struct model_ops *ops, struct err *e);
 
 int model_init(struct model *m, const struct model_options *o, struct err *e);

@@ -56,8 +56,8 @@ struct option {
                      // spaces
     const char *group; // heading in the help; NULL: that of the previous option
     bool required;
-    // For commands that run as several processes: each process may have its own value.
-    // All other options must agree.
+    // true: if the command runs as several processes, each may have a value of its own;
+    // all other options must agree.
     bool own;
 };
 

@@ -36,7 +36,7 @@ const char *below_rest(const char *root, const char *path);
 // given. Returns TUG_EUSAGE if it is too long, or has a ".." behind its existing part.
 int below_absolute(const char *path, char ret[FILE_PATH_MAX], struct err *e);
 
-// For tests: behave as on kernels without openat2.
+// Makes these functions behave as on kernels without openat2, for tests.
 void below_without_openat2(bool without);
 
 // Writes the path below the root as users know it, for messages: preceded by the path of

@@ -13,8 +13,8 @@
 
 struct library {
     const char *file; // file name, as the linker knows it
-    // For messages: "WHAT needs LIBRARY", the package that contains the library, and the
-    // library or version that this probably is if a function is missing.
+    // Texts for messages: "WHAT needs LIBRARY"; the package that contains the library;
+    // and the other library or version that was probably found if a function is missing.
     const char *need, *package, *other;
     const struct library_function {
         const char *name;

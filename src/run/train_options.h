@@ -80,7 +80,7 @@ struct train_options {
     bool deterministic, refit;
     uint64_t average, patience;
     const char *table; // settings of a table with a feature lifecycle
-    // On a cluster:
+    // Options of training on a cluster.
     int rules, values, shuffle;
     uint64_t in_flight, dense_staleness;
     const char *shuffle_by;

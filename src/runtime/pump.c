@@ -43,7 +43,8 @@ struct pump {
     bool asleep;
     bool stop;
     uint32_t blocked; // threads that wait on `free`
-    // Of these, calls that only send, which get the van before pollers.
+    // The number of these calls that only send; they get the van before callers that
+    // poll.
     atomic_uint callers;
     struct waiter *leader;
     // The waits of all threads, in the order of their beginning.
@@ -280,7 +281,8 @@ static void sleep_in_van(struct pump *p)
     pthread_mutex_unlock(&p->mutex);
 }
 
-// One round of the thread that has the van: takes messages, does work, wakes waiters.
+// Does one round of the thread that has the van: takes messages, does work, wakes
+// waiters.
 static void pump_round(struct pump *p, const struct waiter *me, bool spins)
 {
     if (!spins || !spin(p))

@@ -148,7 +148,7 @@ void save_remove(const char *dir, uint32_t number)
     (void)disk_remove(path);
 }
 
-// One of the saves in a directory.
+// A save that was found in a directory.
 struct old_save {
     uint32_t number;
     // Whether it has a manifest, and whether that was read and is valid.

@@ -8,8 +8,8 @@
 #include "save/text.h"
 #include "store/store.h"
 
-// How a row stores a number: as a float, as a double in two floats, as bits, or as a day,
-// which is written as the number of days since then.
+// The form in which a row stores a number: a float, a double in two floats, bits, or a
+// day, which is written as the number of days since that day.
 enum text_kind { TEXT_FLOAT, TEXT_DOUBLE, TEXT_BITS, TEXT_DAY };
 
 struct text_column {

@@ -67,12 +67,13 @@ struct shard_options {
     void *log_ctx;
     // The directories for files (server/saves/roots.h); NULL: none.
     const struct roots *roots;
-    // Is called for APP messages (tug/kvapp.h), and sends the answer, if any. May be
+    // Handles APP messages (tug/kvapp.h), and sends the answer, if there is one. May be
     // NULL.
     void (*app)(void *ctx, van_link link, uint32_t node, struct van_message *m);
     void *app_ctx;
-    // For tests: the loop writes files itself. The other options leave out a safeguard,
-    // so that the simulator can show that it finds the defect.
+    // The following options are for tests. With this one, the loop itself writes files.
+    // All others leave out a safeguard, so that the simulator can show that it finds the
+    // defect.
     bool without_threads;
     bool without_repeat_check, without_epoch_check, acknowledge_before_apply;
     bool without_session_check; // serves requests without a session, or of a session that

@@ -89,8 +89,9 @@ static void check_batches(const struct sync_clock *c)
     }
 }
 
-// With a bounded delay requests wait for the slowest worker: if its clock here were too
-// low they would wait for ever, and if too high not long enough.
+// Checks the clocks of a table with bounded delay, where requests wait for the slowest
+// worker: if its clock in the shard were too low, they would wait for ever, and if too
+// high, not long enough.
 static void check_delay(const struct ssp_clock *c)
 {
     uint64_t slowest = SSP_FINISHED;

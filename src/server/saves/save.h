@@ -60,8 +60,8 @@ struct save_run {
     enum save_mode mode;
     int level;
     bool marked, all; // workers mark the save; it holds all tables
-    // How many nodes of roster version looked_roster need not be waited for: see
-    // marks_missing.
+    // The number of nodes in roster version looked_roster for which the save need not
+    // wait (marks_missing).
     uint64_t looked_roster;
     uint32_t looked;
     uint64_t clock, step;
@@ -74,8 +74,8 @@ struct save_run {
     char path[FILE_PATH_MAX];
     enum save_state state;
     struct err why; // why the save has failed (SAVE_FAILED)
-    // When it began, when its client was last connected, when it last made progress, and
-    // when to check again.
+    // The times at which the save began, at which its client was last connected, at which
+    // it last made progress, and at which to check again.
     uint64_t since, seen, moved, due;
     uint32_t n, at; // number of tables, and the index of the one that is read out
     bool open;      // the file of this table has begun
@@ -110,7 +110,7 @@ void saves_slice(struct shard *s, uint64_t ns); // reads out for about `ns`
 uint64_t saves_expire(struct shard *s);         // returns when to call it again
 void saves_close(struct shard *s);
 
-// For save_requests.c, which serves the requests about saves.
+// Functions for save_requests.c, which serves the requests about saves.
 
 struct shard_table *save_table_at(const struct shard *s, const struct save_run *r,
                                   uint32_t i);
