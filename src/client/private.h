@@ -41,7 +41,7 @@ enum request_state {
     REQUEST_FREE,
     REQUEST_QUEUED, // waits behind a push for which the window has no room
     REQUEST_OPEN,   // slices are in flight
-    REQUEST_ENDING, // the result is known; the van still uses its memory
+    REQUEST_ENDING, // the result is known, but the van still uses the request's memory
     REQUEST_ENDED,  // the callback has still to be called
     REQUEST_DONE,   // client_done has not been called yet
 };
@@ -85,7 +85,7 @@ struct below_wanted {
 // calls.
 struct request_kind {
     const char *says; // the kind in messages, such as "a push to"
-    uint16_t type;    // the type of its messages
+    uint16_t type;    // the type of the request's messages
     uint16_t answer;  // the type of a loop's answer
     // Cuts the request into slices. On TUG_ENOMEM the request has none.
     int (*begin)(struct request *r);
@@ -98,10 +98,13 @@ struct request_kind {
     // Called when all slices are answered; may cut new ones. Not 0: fails, see its `why`.
     int (*answered)(struct request *r);
     void (*free)(void *own);
-    size_t numbers;  // offset in struct client of the numbers that it uses; 0: none
-    bool takes_long; // the time that it takes grows with the rows
-    bool blocks; // a loop does nothing else meanwhile, so that its silence does not count
-    bool stands_alone; // waits for all earlier pushes, and later pushes wait for it
+    // Offset in struct client of the numbers that requests of this kind use; 0: none.
+    size_t numbers;
+    bool takes_long; // the time of the request grows with the number of rows
+    // The loop does nothing else meanwhile, so that its silence does not count.
+    bool blocks;
+    // The request waits for all earlier pushes, and later pushes wait for it.
+    bool stands_alone;
     // A loop's refusal does not end it, as another loop may know the answer.
     bool anyone_knows;
     bool of_partition; // is about a partition, not keys (slice_cut_partition)
@@ -128,7 +131,7 @@ struct request {
     enum request_state state;
     struct client *client;
     const struct table_spec *spec;
-    uint16_t type, answer; // types of its messages and of their answers
+    uint16_t type, answer; // types of the request's messages and of their answers
     // The message that all slices send; NULL: each slice makes its own.
     const void *message;
     union {
@@ -144,7 +147,7 @@ struct request {
         struct stat_wanted stat;
         struct rows_wanted rows;
     } u;
-    void *own; // the kind's own data, freed by its `free`
+    void *own; // data of the request's kind, which its function `free` frees
     client_done_fn done;
     void *ctx;
     bool forget; // the caller does not ask for the result
@@ -158,7 +161,7 @@ struct request {
     size_t value_bytes;
     float *answers; // values of a pull, answer_width for each key
     uint32_t answer_width;
-    bool all_loops; // is also sent to loops without its keys
+    bool all_loops; // the request is also sent to loops without its keys
     struct staging *stagings;
 
     uint64_t number; // number of the push or admin operation; 0: not started
@@ -174,7 +177,7 @@ struct request {
 
 // A run of a request's keys for one loop.
 struct slice {
-    uint64_t id; // request number of its messages; 0: the slice is free
+    uint64_t id; // request number of the slice's messages; 0: the slice is free
     uint32_t slot;
     struct request *request;
     struct peer *peer;
@@ -186,11 +189,12 @@ struct slice {
     uint32_t tries;
     bool sent;
     bool all_keys;  // the loop does not know the list of keys
-    bool no_room;   // the loop had no room for it at the last try
+    bool no_room;   // the loop had no room for the slice at the last try
     bool placing;   // the slice's answer is being received into the caller's array
-    uint64_t epoch; // epoch of the placement under which it was sent
-    uint64_t due;   // time at which it is sent, or sent again; 0: as soon as possible
-    uint64_t list;  // signature of its list of keys
+    uint64_t epoch; // epoch of the placement under which the slice was sent
+    // Time at which the slice is sent, or sent again; 0: as soon as possible.
+    uint64_t due;
+    uint64_t list; // signature of the slice's list of keys
     bool pack_tried;
     // The packed keys, in the request's memory; empty: not packed.
     struct wire_span packed;
@@ -218,7 +222,8 @@ struct peer {
         size_t bytes;
     } lists[KEYS_LISTS];
     size_t list_room;
-    uint32_t list_misses; // times that the loop did not have a list that it should have
+    // Number of times that the loop did not have a list that it should have.
+    uint32_t list_misses;
 };
 
 // The owners of a space's partitions. Keys are sent in the order of `place`: by loop,

@@ -66,8 +66,8 @@ int member_open(struct member **ret, const struct member_options *o, struct err 
 
 int member_set_address(struct member *m, const char *address, struct err *e)
 {
-    assert(m->side.van == NULL); // the address must be set before the van is, since JOIN
-                                 // carries it
+    // The address must be set before the van, since JOIN contains it.
+    assert(m->side.van == NULL);
     return keep_text(m->address, sizeof(m->address), "the address", address, e);
 }
 
@@ -246,7 +246,7 @@ static void new_roster(struct member *m, const struct msg_roster *msg, uint64_t 
         struct err e = {0};
         int rc = roster_decode(&r, msg, &e);
         if (rc == TUG_ENOMEM)
-            return; // the scheduler sends it again
+            return; // the scheduler repeats the message
         if (rc == 0 && (rc = roster_check_next(&m->roster, &r, &e)) != 0)
             roster_free(&r);
         if (rc != 0) {

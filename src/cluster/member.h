@@ -30,8 +30,8 @@ struct member_options {
     uint64_t ticket, process; // random numbers: the ticket identifies the node, `process`
                               // its process
     uint16_t loop, loops;
-    uint32_t wish; // 1 + the rank that the node asks for; it gets that rank if it is
-                   // free. 0: any rank
+    // 1 + the rank that the node asks for and gets if it is free; 0: any rank.
+    uint32_t wish;
     uint32_t pid;
     const char *host;
     const char *address; // address at which the node listens; "" if it does not listen
@@ -80,13 +80,15 @@ const struct session_who *member_who(const struct member *m);
 int member_greeted(struct member *m, van_link link, const struct van_message *msg,
                    uint32_t *ret_node, uint64_t *ret_session, struct err *e);
 
-uint32_t member_id(const struct member *m);      // 0 if it has not joined yet
-uint64_t member_session(const struct member *m); // 0 if it has not joined yet
+// Returns the node's id; 0 if it has not joined yet.
+uint32_t member_id(const struct member *m);
+// Returns the node's session; 0 if it has not joined yet.
+uint64_t member_session(const struct member *m);
 uint32_t member_rank(const struct member *m);
 // Epoch 0 before the cluster is ready.
 const struct roster *member_roster(const struct member *m);
-bool member_ready(const struct member *m); // whether it has joined and the cluster is
-                                           // ready
+// Returns whether the node has joined and the cluster is ready.
+bool member_ready(const struct member *m);
 // Ret_why->code is 0 if the run ended well.
 bool member_ended(const struct member *m, struct err *ret_why);
 // Returns 0 if the member has not ended, otherwise why it has. For callers to which any

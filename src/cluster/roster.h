@@ -27,7 +27,7 @@ struct roster_node {
     enum wire_role role;
     enum wire_tables tables;
     bool alive;
-    uint32_t rank; // rank of the process among those of its role
+    uint32_t rank; // rank of the process among the processes of its role
     uint64_t session, process;
     uint16_t loop;
     uint32_t pid;

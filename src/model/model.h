@@ -181,7 +181,7 @@ struct model_work {
                         // floats
     const struct kernels *kernels; // kernels for the step of an example: see `repeats` in
                                    // kernels.h
-    size_t features;               // there is room for so many features
+    size_t features;               // number of features for which there is room
     // For each group: its gradients, n floats for each feature.
     float *gradients[ACCESSOR_MAX_GROUPS];
     float *share, *l2;   // of steps: a float for each feature

@@ -21,7 +21,8 @@
 #define IDLE_NS (1 * MS)
 #define LOOK_MAX_NS (4 * MS)
 #define SLEEP_NS (1000 * MS)
-enum { RELIEF_MS = 20 }; // the relief polls the van at least so often, for its timers
+// The longest time between two polls by the relief, for the van's timers.
+enum { RELIEF_MS = 20 };
 
 struct waiter {
     struct waiter *before, *behind;

@@ -10,7 +10,7 @@
 #include "store/cut_internal.h"
 
 enum {
-    PLACE_ENTRIES = 4, // about so many entries per bucket
+    PLACE_ENTRIES = 4, // the number of entries that a bucket has on average
     PLACE_MANY = 32,
 };
 

@@ -138,10 +138,13 @@ struct train_config {
     const char *init_from;   // directory of the model to begin with; NULL: none.
                              // TRAIN_RESUME_AUTO ignores it when it resumes
     const char *init_tables; // "sparse", "dense" or both, separated by ','; NULL: both
-    uint32_t save_passes;    // save after every so many passes; 0: only after the last
-    uint64_t save_batches;   // also save after every so many batches; 0: never
-    uint64_t log_batches;    // print a progress line every so many batches; 0: by time
-    uint64_t dot_batches;    // print a dot every so many batches; 0: never
+    // Number of passes between two saves; 0: saves only after the last pass.
+    uint32_t save_passes;
+    // Number of batches between two saves; 0: saves only after passes.
+    uint64_t save_batches;
+    // Number of batches between two progress lines; 0: lines by time.
+    uint64_t log_batches;
+    uint64_t dot_batches; // number of batches between two dots; 0: no dots
     // Reports between batches, every fetch_batches batches (train/look.h): `fetch` lists
     // values to print ("a,b"), `dump` is a file for parameters and examples,
     // `dump_fields` lists columns to write beside these. NULL: none.

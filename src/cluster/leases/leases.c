@@ -114,8 +114,8 @@ int leases_pass(struct leases *l, const struct msg_pass *m, struct err *e)
                                           // this call
     l->prepared = false;
     for (uint32_t i = 0; i < l->n_workers; i++)
-        l->workers[i].holds = false; // the piece is one behind the end of a file, which
-                                     // nobody has to finish
+        l->workers[i].holds = false; // this piece is behind the end of a file, and no
+                                     // worker has to finish it
     l->examples = by_piece(l) ? m->examples : 0;
     l->all_finished = false;
     if (by_piece(l))
@@ -179,8 +179,8 @@ bool leases_done(struct leases *l, uint32_t id, const struct msg_piece_done *m)
         if (by_piece(l))
             l->examples += m->examples < UINT32_MAX ? m->examples : UINT32_MAX;
         else if (m->examples > l->examples)
-            l->examples = m->examples; // every worker reports the count of the whole
-                                       // batch, so it is not added up
+            l->examples = m->examples; // not added up, because every worker reports the
+                                       // count of the whole batch
         keep_report(l, m->report);
     }
     return news;

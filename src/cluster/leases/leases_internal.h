@@ -26,9 +26,10 @@ struct piece {
     uint32_t had; // index of the worker that did this piece in the previous pass, or
                   // LEASES_NOBODY
     uint8_t state;
-    bool held;   // the worker `had` keeps the piece in memory
-    bool left;   // a worker died in this pass while it held the piece, perhaps having
-                 // pushed a part of it
+    bool held; // the worker `had` keeps the piece in memory
+    // A worker died in this pass while it held the piece, and may have pushed a part of
+    // it.
+    bool left;
     bool before; // the piece was done when the pass was opened
     bool in_cut;
     uint32_t examples; // the number of examples that were trained on; 0 until the piece
@@ -42,8 +43,7 @@ struct file {
     uint8_t use;  // enum file_use
     bool in_pass; // the current pass is over files of this use
     char *name;
-    uint64_t count;     // the number of pieces, as far as it is known by now, or
-                        // LEASES_UNKNOWN
+    uint64_t count;     // the number of pieces as far as it is known, or LEASES_UNKNOWN
     struct piece *p;    // `made` pieces
     uint64_t made, cap; // length and capacity of p; made > count if workers looked behind
                         // the end
@@ -70,8 +70,9 @@ struct leases_worker {
     bool knows_file;
     uint64_t reserved; // the number of free pieces that the worker had in the previous
                        // pass
-    size_t cursor; // position in `order`; no free piece that is reserved for the worker
-                   // lies before it
+    // Position in `order`; all free pieces that are reserved for the worker lie behind
+    // it.
+    size_t cursor;
     // Used in passes of shares.
     bool taking_part, finished, view_due;
     uint32_t slot;
@@ -93,8 +94,9 @@ struct leases {
     struct file *files; // in this order: files to train on, the buckets (as one file),
                         // files to score
     uint32_t n_files;
-    uint32_t scored;  // the number of files to score, the last ones of `files`
-    uint32_t valid;   // the number of files of --valid, the first ones of those to score
+    uint32_t scored; // the number of files to score, the last ones of `files`
+    // The number of files of --valid, which come first among the files to score.
+    uint32_t valid;
     uint32_t buckets; // 0 if workers train on the pieces themselves
     bool dealt;       // all pieces have been dealt into the buckets
 
@@ -105,7 +107,7 @@ struct leases {
     size_t n_order;
     uint64_t unreserved; // the number of free pieces in `order` that no living worker had
                          // before
-    size_t cursor;       // position in `order`; no unreserved free piece lies before it
+    size_t cursor;       // position in `order`; all unreserved free pieces lie behind it
     uint64_t examples;
 
     uint64_t view;  // number of the newest division of batches into shares
@@ -174,7 +176,7 @@ int leases_keep_done(struct leases *l, const struct msg_pass *m, struct err *e);
 struct wire_text leases_done_of(const struct leases *l, uint32_t file);
 
 // Shares: leases_shares.c.
-void leases_divide(struct leases *l); // call it for each new pass of shares
+void leases_divide(struct leases *l); // called for each new pass of shares
 void leases_ask_share(struct leases *l, struct leases_worker *w,
                       const struct msg_lease *m, struct msg_leased *ret);
 bool leases_share_done(struct leases *l, struct leases_worker *w,

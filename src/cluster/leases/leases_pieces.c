@@ -400,8 +400,8 @@ void leases_return_pieces(struct leases *l, struct leases_worker *w)
 {
     if (w->holds)
         give_back(l, w);
-    l->unreserved += w->reserved; // the workers that had these pieces are dead, so the
-                                  // pieces are reserved for nobody
+    // The workers for which these pieces were reserved are dead.
+    l->unreserved += w->reserved;
     order_again(l);
     w->reserved = 0;
 }

@@ -72,7 +72,7 @@ void leases_divide_without(struct leases *l, struct leases_worker *w)
     }
     give_slots(l);
     if (l->slots == 0)
-        take_all(l); // workers that joined during the pass do it from its start
+        take_all(l); // workers that joined during the pass repeat it from its beginning
     tell_all(l);
 }
 

@@ -36,8 +36,8 @@ struct scheduler_options {
                                 // which names the missing ones
     uint64_t dead_timeout_ns;   // time without a sign of life after which a node is dead
     uint64_t leave_timeout_ns;  // limit of time for all nodes to leave at the end
-    uint64_t session_base;      // session numbers start above it: the start time in ns
-    uint8_t session_key[32];    // random key of sessions: see cluster/proof.h
+    uint64_t session_base;   // session numbers start above this one: the start time in ns
+    uint8_t session_key[32]; // random key of sessions: see cluster/proof.h
     uint32_t pid;
     const char *host;
     // Whether the scheduler's process drives the run and, when scheduler_asked returns
@@ -47,8 +47,9 @@ struct scheduler_options {
     bool without_late_marks; // tests: see leases_forget_late_marks
     bool without_signs; // tests: a node without heartbeats is declared dead without being
                         // asked for a sign of life
-    bool without_forgiving; // tests: time during which the scheduler was stopped counts
-                            // as silence of the others
+    // Tests: the time during which the scheduler was stopped counts as silence of all
+    // peers.
+    bool without_forgiving;
     // called with lines about joins, deaths and the end; may be NULL
     void (*log)(void *ctx, const char *line);
     void *log_ctx;

@@ -132,7 +132,7 @@ void scheduler_lost(struct scheduler *s, struct node *n)
 {
     assert(!n->n.alive);
     if (s->phase == SCHEDULER_GATHERING && n->n.role != WIRE_DRIVER)
-        return; // another worker may take over its rank
+        return; // another worker may take over the dead worker's rank
     if (s->phase == SCHEDULER_RUNNING && n->n.role == WIRE_SERVER)
         server_lost(s, n);
     if (n->drives && s->phase < SCHEDULER_OVER)

@@ -25,8 +25,8 @@ struct link {
     uint32_t node;  // index of the node that joined over this link, or SCHEDULER_NOBODY
     uint32_t beats; // index of the process whose heartbeats arrive on this link, or
                     // SCHEDULER_NOBODY
-    uint64_t beats_of; // number of that process, since heartbeats may arrive before it
-                       // joins; 0: none
+    // Number of that process, which may send heartbeats before it joins; 0: none.
+    uint64_t beats_of;
 };
 
 // A process, with all its loops, which have the same role.
@@ -35,14 +35,15 @@ struct process {
     uint64_t process;
     enum wire_role role;
     uint32_t rank;
-    uint16_t loops, here; // number of its loops, and of those that have joined
-    bool late;            // whether it joined a cluster that was running
-    bool beats;           // whether it has ever sent a heartbeat
+    uint16_t loops, here; // number of the process's loops, and of those that have joined
+    bool late;            // whether the process joined a cluster that was running
+    bool beats;           // whether the process has ever sent a heartbeat
     // Time at which the link of its heartbeats closed; 0: the link is open.
     uint64_t silent_at;
-    uint64_t sign_at; // time of its last sign of life
-    int64_t skew_ns;  // its clock minus the scheduler's clock, at its last heartbeat
-    bool asked;       // whether a signal has asked it to end
+    uint64_t sign_at; // time of the process's last sign of life
+    // The process's clock minus the scheduler's clock, at the last heartbeat.
+    int64_t skew_ns;
+    bool asked; // whether a signal has asked the process to end
     // Barriers. The generations of a process start at 1, which is generation `base` of
     // the group.
     bool known[SCHEDULER_GROUPS]; // whether the group waits for this process
@@ -53,16 +54,17 @@ struct node {
     bool used; // false if this entry is free
     struct roster_node n;
     uint64_t ticket;
-    uint32_t process; // index of its process
+    uint32_t process; // index of the node's process
     van_link link;    // 0: not connected
     uint64_t closed_at, gone_at;
     // Time at which it was asked for a sign of life, because its process seemed silent.
     uint64_t pinged_at;
     // The node has sent LEAVE; a node that has not left and is not alive is dead.
     bool left;
-    bool lost;                        // the node died while the cluster ran
-    uint64_t roster_version;          // version of the roster that it has acknowledged
-    uint64_t sent_version, roster_at; // version that it was sent last, and when
+    bool lost;               // the node died while the cluster ran
+    uint64_t roster_version; // version of the roster that the node has acknowledged
+    // The version last sent to the node, and the time at which it was sent.
+    uint64_t sent_version, roster_at;
     uint64_t stop_at;       // time at which STOP was sent to the node; 0: not sent
     uint64_t cut_request;   // request number of the newest CUT that was answered
     uint64_t state_request; // request number of the newest request that was answered by
@@ -117,9 +119,9 @@ struct scheduler {
     uint32_t n_nodes, cap_nodes, used_nodes;
     struct process *processes;
     uint32_t n_processes, cap_processes;
-    uint32_t n_servers, n_workers; // number of servers and workers that ever joined; the
-                                   // next id depends on it
-    uint32_t n_guests;             // number of drivers that ever joined
+    // Number of servers and workers that ever joined, on which the next id depends.
+    uint32_t n_servers, n_workers;
+    uint32_t n_guests; // number of drivers that ever joined
     uint64_t session;
     struct refusals refusals;
 
@@ -133,9 +135,9 @@ struct scheduler {
     struct group groups[SCHEDULER_GROUPS];
 
     struct leases *leases;
-    bool driven;                 // a driver has opened a pass
-    struct msg_pass_state state; // the last answer to a driver, which is repeated if it
-                                 // was lost
+    bool driven; // a driver has opened a pass
+    // The last answer to a driver, for repeating it if it was lost.
+    struct msg_pass_state state;
     struct buf reports;
     uint32_t state_of; // node id of that driver
     uint64_t state_request;
@@ -191,7 +193,7 @@ uint32_t scheduler_alive(const struct scheduler *s, enum wire_role role);
 // Life and death of processes: scheduler_signs.c. scheduler_gone records that n is no
 // longer alive.
 void scheduler_gone(struct scheduler *s, struct node *n, bool left);
-uint64_t scheduler_find_dead(struct scheduler *s); // returns when to call it again
+uint64_t scheduler_find_dead(struct scheduler *s); // returns the time of the next call
 // Forgets guests some time after they have gone. Returns when to call it again.
 uint64_t scheduler_forget_guests(struct scheduler *s);
 // Frees the entry of a process, and detaches it from all links with its heartbeats, so
@@ -206,7 +208,7 @@ void scheduler_drop_roster(void *encoded); // drops one use; NULL is fine
 uint64_t scheduler_spread_roster(struct scheduler *s);
 
 // Barriers: scheduler_barrier.c.
-void scheduler_barriers_again(struct scheduler *s); // call it when a node has gone
+void scheduler_barriers_again(struct scheduler *s); // called when a node has gone
 // Returns the names of the nodes that the group waits for; empty if there are none.
 const char *scheduler_missing(const struct scheduler *s, uint8_t group, char *to,
                               size_t cap);

@@ -395,7 +395,7 @@ void scheduler_join_serve(struct scheduler *s, struct link *l, uint64_t request,
     if (why == NULL && n == NULL) {
         n = new_node(s, m, &why, text);
     } else if (why == NULL && missed_the_end(s, n)) {
-        n->left = true; // STOP says why the cluster ended; its LEAVE is answered
+        n->left = true; // STOP says why the cluster ended; the node's LEAVE is answered
     } else if (why == NULL && !n->n.alive && !n->left) {
         snprintf(text, sizeof(text),
                  "%s counts as dead: it gave no sign of life for %" PRIu64 " s",

@@ -84,7 +84,7 @@ void scheduler_piece_done_serve(struct scheduler *s, struct node *n, uint64_t re
     struct forget *f = scheduler_grow(&s->forgets, &s->n_forgets, &s->cap_forgets,
                                       sizeof(*f));
     if (f == NULL)
-        return; // the worker reports it again
+        return; // the worker repeats its report
     f->msg.pass = m->pass;
     f->msg.piece = (uint64_t)m->file << 40 | m->index;
     f->version = s->roster.version + s->changed;

@@ -420,7 +420,7 @@ static void find_label(const struct multislot *m, const struct slot *label,
                           show(label->name, label->name_len).text);
 }
 
-enum { NAMED_MISSING = 5 }; // READER_NAMES_MAX has room for so many quoted names
+enum { NAMED_MISSING = 5 }; // READER_NAMES_MAX has room for this many quoted names
 
 static void find_missing(const struct multislot *m, const struct slots *model,
                          const struct slot **lines, char text[ERR_TEXT_MAX])

@@ -10,7 +10,7 @@
 #include "kernels/kernels.h"
 #include "runtime/last_error.h"
 
-enum { AHEAD = 8 }; // a row is prefetched so many entries before it is used
+enum { AHEAD = 8 }; // number of entries by which a row's prefetch precedes its use
 
 int tug_distinct(const uint64_t *keys, size_t n, uint64_t *ret_distinct,
                  uint32_t *ret_which, size_t *ret_n)

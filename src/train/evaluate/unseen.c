@@ -13,8 +13,8 @@
 enum {
     COLUMNS_TOLD = 4, // columns that are named in warnings
     WORDS_TOLD = 3,   // words that are named of each column
-    FEW = 20, // a column is reported if fewer than one in so many of its features is
-              // known
+    // A column is reported if the model knows fewer than one in FEW of its features.
+    FEW = 20,
     LOOK_CHUNKS = 64,
     TEXT_BYTES = 1 << 12,
 };

@@ -13,7 +13,7 @@
 enum {
     SAMPLE = 16384,
     PIECE = 256, // examples of the sample that are gathered at a time
-    TIMES = 8,   // an id is hot if it occurs so often in the sample
+    TIMES = 8,   // number of occurrences in the sample from which an id is hot
     LONG_EXAMPLE = 256,
     COUNTS = 1 << 17,
 };
