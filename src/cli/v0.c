@@ -15,8 +15,10 @@
 #include "os/route.h"
 
 enum fate {
-    IS, // becomes option `to`; nothing if the value is empty or one of `so`
-    SO, // the value must be one of `so`, which is how tug works; else `say` gives advice
+    IS, // becomes option `to`; has no effect if the value is empty or one of `so`
+    // Tug always works as the values in `so` say; another value is refused, and `say` gives
+    // advice.
+    SO,
     NONE,   // has no effect
     PLACE,  // describes the other processes of the run
     WRONG,  // refused; `say` gives advice

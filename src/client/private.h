@@ -95,7 +95,8 @@ struct request_kind {
     // Takes an answer of the right type. Returns false if it does not fit; the request's
     // `why` may say more.
     bool (*take)(struct slice *s, const struct van_message *m);
-    // Called when all slices are answered; may cut new ones. Not 0: fails, see its `why`.
+    // Called when all slices are answered; may cut new ones. Not 0: the
+    // request fails with its `why`.
     int (*answered)(struct request *r);
     void (*free)(void *own);
     // Offset in struct client of the numbers that requests of this kind use; 0: none.
@@ -105,7 +106,7 @@ struct request_kind {
     bool blocks;
     // The request waits for all earlier pushes, and later pushes wait for it.
     bool stands_alone;
-    // A loop's refusal does not end it, as another loop may know the answer.
+    // A loop's refusal does not end the request, because another loop may know the answer.
     bool anyone_knows;
     bool of_partition; // is about a partition, not keys (slice_cut_partition)
 };
@@ -382,7 +383,7 @@ void peers_message(struct client *c, van_link link, const struct van_message *m,
 void peer_break(struct peer *p, const struct err *why, uint64_t now);
 // Does the peer's timed work. Returns when to call it again.
 uint64_t peer_tick(struct peer *p, uint64_t now);
-// Returns whether the loop can remember a list of so many bytes.
+// Returns whether the loop can remember a list of `bytes` bytes.
 bool peer_has_room(const struct peer *p, size_t bytes);
 // Returns whether the loop has the list, and notes that it will have it after the message
 // that is sent now.

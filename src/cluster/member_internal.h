@@ -8,8 +8,8 @@
 #include "cluster/session.h"
 #include "os/clock.h"
 
-#define MEMBER_SILENCE_NS                                                                \
-    (10 * SECOND_NS)                   // a link that is silent for so long is replaced
+// A link that is silent for MEMBER_SILENCE_NS is replaced.
+#define MEMBER_SILENCE_NS (10 * SECOND_NS)
 #define MEMBER_TRY_NS (10 * SECOND_NS) // time limit of one attempt to connect
 
 enum {

@@ -1,7 +1,7 @@
 // Keys of a run over ssh: a CA that exists as long as the run, and keys that each role
 // gets on its standard input.
 //
-// The input is "PEM <bytes>\n", followed by so many bytes: CA, certificate and key, as
+// The input is "PEM <bytes>\n", followed by that number of bytes: CA, certificate and key, as
 // tls_open_text takes them. Standard input stays open behind it.
 //
 // SPDX-License-Identifier: Apache-2.0

@@ -22,7 +22,7 @@ struct blas {
 // TUG_EUSAGE if it is not installed, TUG_ENOMEM if there is too little address space for
 // it.
 int blas_load(struct err *e);
-// Returns its functions, after a successful blas_load.
+// Returns the functions of the BLAS library, after a successful blas_load.
 const struct blas *blas(void);
 
 #endif

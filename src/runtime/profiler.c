@@ -14,7 +14,8 @@
 
 enum {
     LOOP_SECONDS = 10,
-    // Loops that cannot be reached take at most the time limit of so many loops, all together.
+    // All loops that cannot be reached take together at most the time limit of this many
+    // loops.
     LOST_LOOPS = 3,
 };
 

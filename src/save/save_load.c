@@ -218,8 +218,8 @@ int save_each_block(const struct save_chain *c, const struct save_table *t, size
     return rc == TUG_EDATA ? in_file(c, c->n - 1, t, file, e) : rc;
 }
 
-// Rows that are put together: so few that they stay in the cache while the store makes
-// and fills them.
+// The number of rows that are put in one call. It is small, so that the rows stay in the
+// cache while the store makes and fills them.
 enum { PUT_ROWS = 512 };
 
 struct load {

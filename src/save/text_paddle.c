@@ -92,10 +92,9 @@ static void set_stat(const struct accessor *a, struct text_row *r, uint32_t stat
         c.kind = TEXT_DOUBLE;
         c.at = a->stats + LIFE_SHOW + 2 * (stat - LIFE_SHOW);
     }
+    // The row was last seen on day 0, which is longer ago than any setting refers to.
     if (c.kind == TEXT_DAY && x >= (double)r->day)
-        x = (double)
-                r->day; // last seen on day 0, which is longer ago than any setting refers
-                        // to
+        x = (double)r->day;
     text_set(r->row, c, x, r->day);
 }
 

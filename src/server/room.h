@@ -8,7 +8,7 @@
 
 struct shard;
 
-// Returns ANSWERED if an answer of so many bytes can be sent now, or WANTS_DRAIN if it
+// Returns ANSWERED if an answer of `bytes` bytes can be sent now, or WANTS_DRAIN if it
 // must wait. Sets *e if the answer is too large to be ever sent.
 enum outcome room_for(struct shard *s, struct request *q, uint64_t bytes, struct err *e);
 bool room_now(const struct shard *s, const struct peer *p, uint64_t bytes);

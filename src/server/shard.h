@@ -60,8 +60,9 @@ struct shard_options {
     struct budget *budget; // budget of the process's buffers; NULL: no limit
     uint64_t slice_ns;     // length of one slice of admin operations and saves between
                            // requests; 0: 2 ms
-    uint64_t save_timeout_ns; // a save is given up if its client, or its marks, have been
-                              // missing for so long; 0: 1 minute
+    // Time after which a save is given up if its client or its marks are missing; 0: 1
+    // minute.
+    uint64_t save_timeout_ns;
     // Is called with log lines about refused peers. May be NULL.
     void (*log)(void *ctx, const char *line);
     void *log_ctx;

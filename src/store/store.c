@@ -68,8 +68,7 @@ int handle_bits_reserve(struct handle_bits *b, uint32_t handles)
     size_t words = ((size_t)handles + 63) / 64;
     if (words <= b->n_words)
         return 0;
-    size_t more = b->n_words + b->n_words / 2 +
-                  64; // larger than the contents by so many bytes, so that a copy fits
+    size_t more = b->n_words + b->n_words / 2 + 64;
     words = words > more ? words : more;
     uint64_t *larger = mem_realloc_array(b->words, words, sizeof(*larger));
     if (larger == NULL)

@@ -17,8 +17,9 @@
 enum {
     PACK_SLACK = 64,
     GONE_SLACK = 1024,
-    GONE_MOST = 4, // the list of removed keys has at most so many keys for each row, and
-                   // GONE_SLACK more
+    // The list of removed keys has at most GONE_MOST keys for each row, and GONE_SLACK
+    // more.
+    GONE_MOST = 4,
     AHEAD = 16,
     INDEX_ROW_BYTES = 6,
 };

@@ -18,7 +18,7 @@ struct progress;
 
 // log_batches != 0: prints plain lines when the trainer asks for them; 0: prints by the
 // clock. `listener` (NULL: none) is called instead of printing. dot_batches != 0: also
-// prints a dot every so many batches.
+// prints a dot each time that this number of batches has been trained.
 int progress_open(struct progress **ret, uint32_t epochs, uint64_t log_batches,
                   uint64_t dot_batches, const struct train_listener *listener,
                   struct err *e);

@@ -273,7 +273,7 @@ static int look_at_clock(struct run *r, uint64_t pass, uint64_t *ret_examples,
     return 0;
 }
 
-// Returns the number of batches in a pass over so many examples, as one process counts
+// Returns the number of batches in a pass over `examples` examples, as one process counts
 // them.
 static uint64_t batches_of(const struct run *r, uint64_t examples)
 {

@@ -59,7 +59,7 @@ struct driver_published {
 
 struct driver {
     struct remote remote;
-    // Of a peer (peer.c): its worker, which has a client of its own; else NULL.
+    // The worker of a peer (peer.c), which has a client of its own; NULL: not a peer.
     struct remote_worker *worker;
     uint32_t first_epoch; // of a peer: the pass with which its run began
     // Of a peer: sessions of the peers that share the pass's batches.

@@ -20,8 +20,8 @@ enum {
     TRIALS = RESERVE_MIN / 2,
     TLS_BYTES = 64 << 10,   // memory of a TLS session in OpenSSL
     RELIEF_FROM = 64 << 10, // links with fewer unread bytes are not closed for relief
-    SLOWEST =
-        64 << 10, // a link must move so many bytes a second while others find no room,
+    // Bytes per second that a link must move while other links find no room.
+    SLOWEST = 64 << 10,
     SLOWEST_WHOLE_S = 60, // seconds within which a link must move all bytes that it holds
 };
 #define SLOW_TIMEOUT (5 * SECOND_NS)

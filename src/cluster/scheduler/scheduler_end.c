@@ -172,7 +172,8 @@ static bool may_leave(struct scheduler *s, uint32_t process)
     return false;
 }
 
-// A sender that knows a process's number is that process: see scheduler_heartbeat_serve.
+// Takes the sender for the process whose number the message has: only that process knows
+// the number. See scheduler_heartbeat_serve.
 void scheduler_may_leave_serve(struct scheduler *s, struct link *l, uint64_t request,
                                const struct msg_may_leave *m)
 {

@@ -29,9 +29,9 @@ int deal_open(struct deal **ret, const struct deal_options *o, struct err *e);
 void deal_close(struct deal *d); // `d` may be NULL
 
 // Returns how many buckets to use; all processes that see the same files get the same
-// number. It is the number of pieces, as far as known, but at most so many that a cell
-// has 2 KiB on average (though not fewer than 16 for this reason), and at most
-// DEAL_MAX_BUCKETS.
+// number. It is the number of pieces as far as known, with two limits: a cell must have at
+// least 2 KiB on average (this limit never gives fewer than 16 buckets), and there are at
+// most DEAL_MAX_BUCKETS.
 enum { DEAL_MAX_BUCKETS = 1024 };
 uint32_t deal_buckets(const struct pieces *p, uint64_t text_bytes);
 

@@ -41,8 +41,8 @@
 
 #define SECOND ((uint64_t)1000000000)
 
-// A barrier of customers waits so much longer than the node that answers it, so that the
-// answer, which names the missing nodes, arrives in time.
+// Time by which a node waits longer for a barrier of customers than the node that answers
+// the barrier, so that the answer, which names the missing nodes, arrives in time.
 #define KV_LONGER (5 * SECOND)
 
 enum { FIRST_SERVER = 8, FIRST_WORKER = 9 }; // node ids of rank 0; each next rank adds 2
@@ -52,8 +52,8 @@ enum { FIRST_SERVER = 8, FIRST_WORKER = 9 }; // node ids of rank 0; each next ra
 
 struct kv_part;
 
-// A node sends another at most so many requests, counted from the oldest one without an
-// answer; further ones wait here.
+// The largest number of requests that a node sends to another node, counted from the
+// oldest request without an answer. Further requests wait here.
 enum { KV_WINDOW = 4096 };
 
 // A link to another node, for requests of this one.

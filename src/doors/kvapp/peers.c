@@ -133,8 +133,8 @@ bool kv_peer_is_full(const struct kv_peer *p)
     return p->last_number + 1 - p->acked >= KV_WINDOW;
 }
 
-// The van sends messages in the order in which it gets them. So it gets only so many
-// bytes at a time, and a part with a high priority can still overtake the rest here.
+// The van sends messages in the order in which it gets them. So it gets only about this
+// many bytes at a time, and a part with a high priority can still overtake the rest here.
 enum { IN_VAN = 1 << 20 };
 
 static bool may_go(const struct kv_peer *p)

@@ -39,7 +39,8 @@ int sync_clock_check_number(uint64_t clock, struct err *e);
 // Checks that a contribution can stand for these micro-batches of this batch. Returns 0 or
 // TUG_EUSAGE.
 int sync_clock_check(uint64_t clock, uint8_t micro, uint8_t micros, struct err *e);
-// Returns whether so many earlier batches are open that this one cannot be opened yet.
+// Returns whether this batch cannot be opened yet because too many earlier batches are
+// open.
 bool sync_clock_is_ahead(const struct sync_clock *c, uint64_t clock);
 
 // Returns whether all micro-batches of a contribution have arrived already.

@@ -20,8 +20,8 @@
 // before they ask the others, so that no two ever wait for each other.
 //
 // Every wait has a limit. A save is given up, with all its cuts, when its client is gone or
-// has been disconnected for `save_timeout_ns`; when SAVE does not arrive for so long after
-// its turn has come, or the marks do not; and when its files do not grow, or SAVE_END does
+// has been disconnected for `save_timeout_ns`; when SAVE or the marks do not arrive within
+// this time after the save's turn has come; and when its files do not grow, or SAVE_END does
 // not arrive, for ten minutes. A saver waits at most ten minutes for the end of another save.
 //
 // SPDX-License-Identifier: Apache-2.0

@@ -45,7 +45,8 @@ int evaluated_metrics(struct evaluated *x, enum loss loss, bool ranked,
                       struct metrics *ret, struct err *e);
 
 // Appends the results as bytes in native order; all nodes of a cluster have the same byte
-// order (wire.c). Fails as buf_add does; TUG_EDATA if *b may not hold so many bytes.
+// order (wire.c). Fails as buf_add does; TUG_EDATA if the results are larger than *b
+// may become.
 int evaluated_write(const struct evaluated *x, struct buf *b);
 // Removes the first part from *bytes and adds it to *x, and its groups to x->users if
 // that has columns. Returns 1, 0 at the end of the bytes, TUG_EDATA or TUG_ENOMEM.

@@ -4,8 +4,8 @@
 // own copies of hot rows and regularly adds its changes to the shared rows.
 //
 // A worker sees its own updates at once, and those of others some thousand examples
-// later. Copies begin only when the run has seen so many examples that the steps of all
-// workers between two merges change a row little. No change is lost: a worker merges a
+// later. Copies begin only when the run has seen many examples: from then on the steps of
+// all workers between two merges change a row little. No change is lost: a worker merges a
 // row under a flag, and merges it the next time if another worker has the flag.
 //
 // SPDX-License-Identifier: Apache-2.0

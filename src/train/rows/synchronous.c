@@ -26,9 +26,10 @@
 struct sum {
     // The gradient of each group of weights.
     union {
-        // Of a group of one float: kept here, so that threads share no cache line.
+        // The gradient of a group of one float, kept here so that threads share no cache
+        // line.
         float one;
-        float *at; // of a larger group: in the memory of the first gradient
+        float *at; // the gradient of a larger group, in the memory of the first gradient
     } of[ACCESSOR_MAX_GROUPS];
     float occurrences, squares; // squares: the sum of u squared
     uint32_t micro;             // the first micro-batch in the sum
@@ -64,10 +65,10 @@ struct synchronous {
     struct sum *sums; // sums of earlier micro-batches, not yet joined
     uint32_t n_sums, free_sum;
     struct accessor_scratch scratch;
-    // Of models with layers: gradients of the micro-batches in the slice.
+    // Gradients of the layers for the micro-batches in the slice.
     struct dense_sums dense;
-    bool go_on; // rank 0 writes it before the last barrier of a batch; all read it after
-                // that
+    // Rank 0 writes this field before the last barrier of a batch; all read it after that.
+    bool go_on;
 };
 
 static int synchronous_open(struct run *r, struct err *e)
