@@ -89,14 +89,14 @@ struct request_kind {
     uint16_t answer;  // the type of a loop's answer
     // Cuts the request into slices. On TUG_ENOMEM the request has none.
     int (*begin)(struct request *r);
-    // The following may be NULL. Sends a slice; NULL: sends the request's message as it
-    // is.
+    // This function and the following ones may be NULL. Sends a slice; NULL: the request's
+    // message is sent as it is.
     int (*send)(struct slice *s);
     // Takes an answer of the right type. Returns false if it does not fit; the request's
     // `why` may say more.
     bool (*take)(struct slice *s, const struct van_message *m);
-    // Called when all slices are answered; may cut new ones. Not 0: the
-    // request fails with its `why`.
+    // Called when all slices are answered; may cut new ones. Not 0: the request
+    // fails with its `why`.
     int (*answered)(struct request *r);
     void (*free)(void *own);
     // Offset in struct client of the numbers that requests of this kind use; 0: none.
@@ -108,7 +108,7 @@ struct request_kind {
     bool stands_alone;
     // A loop's refusal does not end the request, because another loop may know the answer.
     bool anyone_knows;
-    bool of_partition; // is about a partition, not keys (slice_cut_partition)
+    bool of_partition; // the request is about a partition, not keys (slice_cut_partition)
 };
 
 // The arguments before the dots are required for each kind.
