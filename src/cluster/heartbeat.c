@@ -22,7 +22,7 @@ struct heartbeat {
     struct session_side side;
     struct session s;
     uint64_t next;     // time at which the next heartbeat is due
-    uint64_t heard_at; // time of the scheduler's last answer; 0: it has not answered yet
+    uint64_t heard_at; // time of the scheduler's last answer; 0: no answer yet
     uint64_t asked_at; // time at which a signal was first seen; 0: none yet
     atomic_bool *lost;
     bool threaded;

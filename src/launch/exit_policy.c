@@ -106,7 +106,7 @@ static enum exit_policy_next scheduler_exit(struct exit_policy *v,
     bool told_by_us = status_of(x) == TUG_EINTERRUPTED && v->end.code != 0 &&
                       v->end.code != TUG_EINTERRUPTED;
     if (told_by_us)
-        return EXIT_POLICY_LEAVE; // the error that ended it is known already
+        return EXIT_POLICY_LEAVE; // the error that ended the run is known already
     if (x->signal != 0 || why == x->said) {
         note(v, x);
         return x->signal != 0 ? EXIT_POLICY_END : EXIT_POLICY_LEAVE;

@@ -26,7 +26,7 @@ struct launch_exit {
     enum launch_role role;
     uint32_t rank;
     int code, signal; // exit code and signal, as wait returns them
-    const char *said; // the last line of its standard error, or ""
+    const char *said; // the last line of the process's standard error, or ""
     int pid;          // 0: the process has a supervisor, whose id says nothing
 };
 

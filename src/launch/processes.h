@@ -52,7 +52,7 @@ struct processes_process {
     // NULL: /dev/null.
     const char *input;
     size_t n_input;
-    const char *log; // file for all its output; NULL: none
+    const char *log; // file for all output of the process; NULL: none
     // Gets the lines of standard error (lines.h); NULL: not called.
     bool (*holds)(const char *line, size_t n);
 };

@@ -36,11 +36,11 @@ int launch_child_of(uint64_t parent, char *const *argv, struct err *e)
 
 struct supervised {
     pid_t pid; // the child, which leads a process group
-    int to;    // pipe to its standard input; -1: closed
+    int to;    // pipe to the child's standard input; -1: closed
     int signals;
     struct wish wish;  // the request that the child end
     bool leash;        // standard input of this process is still open
-    uint64_t kill_at;  // 0: it need not be killed yet
+    uint64_t kill_at;  // time at which to kill the child; 0: not decided yet
     char bytes[4096];  // read from standard input and not yet passed on
     size_t have, done; // bytes in `bytes`, and bytes passed on
 };
@@ -259,7 +259,7 @@ int launch_supervise(char *const *argv, const char *lock, bool force, int *ret_c
         TRY(lock_job(lock, force, e));
     TRY(start(&s, argv, e));
     int status = watch(&s);
-    kill(-s.pid, SIGKILL); // kill the processes that it left behind
+    kill(-s.pid, SIGKILL); // kill the processes that the child left behind
     close_input(&s);
     close(s.signals);
     *ret_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);

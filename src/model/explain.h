@@ -19,7 +19,7 @@ struct model_pair {
 
 struct model_explained_feature {
     double linear; // the feature's linear term
-    double pairs;  // sum of the pairs that contain it
+    double pairs;  // sum of the pairs that contain the feature
     double layers; // the change of the layers' output without the feature
 };
 

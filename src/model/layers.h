@@ -56,9 +56,9 @@ struct tower {
     // Position of the layer's first parameter, counted from the end of the biases.
     size_t parameters;
     size_t summaries; // position of the layer's first summary
-    size_t number;    // number of its first layer, which selects its random numbers
-    size_t tasks;     // number of an example's scores; a tower with a unit computes score
-                      // `task`
+    size_t number; // number of the tower's first layer, which selects its random numbers
+    size_t tasks;  // number of an example's scores; a tower with a unit computes score
+                   // `task`
     size_t task;
 };
 // Returns the layers of --hidden, whose parameters and summaries are the model's first

@@ -80,7 +80,8 @@ struct model_options {
                 // (-init, init)
     // Rule of the first group, and of the bias of models without layers.
     struct rule_params linear;
-    struct rule_params latent; // rule of the other groups; model_init sets its block
+    // Rule of the other groups; model_init sets the rule's block.
+    struct rule_params latent;
     // The following members are for models with layers.
     struct rule_params dense; // rule of the dense parameters
     // The units of each layer, from the input on; 0 ends the list.

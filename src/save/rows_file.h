@@ -41,7 +41,7 @@ struct rows_shape {
     uint32_t width, extra_width, partition_bits;
     bool by_range;
     enum save_mode mode;
-    uint32_t day; // day of the table: the latest one of its partitions
+    uint32_t day; // day of the table: the latest day of its partitions
 };
 
 struct rows_info { // the facts about a file of rows that a manifest records

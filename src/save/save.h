@@ -99,7 +99,7 @@ int save_check_parent(const struct store *s, const struct save_manifest *m,
 // their deltas) do not need. In their directories it removes only files of saves. On
 // failure the save is aborted.
 int save_commit(const char *dir, struct save_manifest *m, uint32_t keep, struct err *e);
-void save_abort(const char *dir, struct save_manifest *m); // removes its directory
+void save_abort(const char *dir, struct save_manifest *m); // removes the save's directory
 
 // Removes the files of a save. If the save or a file is a symbolic link, only the link is
 // removed. Other files stay, and with them the directory.

@@ -34,7 +34,8 @@ struct text_row {
 // The lifecycle of rows as text distinguishes it. LIFE_OTHER: that of a program, or none.
 enum text_life { LIFE_OTHER, LIFE_SINGLE, LIFE_WIDE };
 enum text_life text_life(const struct accessor *a);
-const char *text_accessor(const struct store *s); // the usual name of its accessor
+// Returns the usual name of the store's accessor.
+const char *text_accessor(const struct store *s);
 
 void text_set(float *row, struct text_column c, double x, uint32_t day);
 

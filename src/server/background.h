@@ -20,7 +20,7 @@ void background_wake(struct shard *s); // there is work to do
 void background_demote(struct shard *s, struct shard_table *t);
 // Tries the waiting batches of a table again soon.
 void background_again(struct shard *s, uint32_t table);
-uint64_t background_tick(struct shard *s); // does what is due; returns when to call it
-                                           // again
+// Does what is due; returns the time of the next call.
+uint64_t background_tick(struct shard *s);
 
 #endif

@@ -21,7 +21,7 @@ struct peer {
     struct key_lists lists;
     uint32_t n_pending;         // number of waiting requests of the link
     uint32_t n_draining;        // waiting requests of the link that wait for room
-    uint32_t n_draining_pushes; // those of these requests that are pushes
+    uint32_t n_draining_pushes; // number of pushes among these requests
     uint32_t n_stopped_pushes;  // pushes that wait for a save; later pushes must wait
                                 // behind them
     uint64_t blocked; // value of shard.retries in the last round of retries in which one

@@ -12,6 +12,6 @@ struct shard;
 // must wait. Sets *e if the answer is too large to be ever sent.
 enum outcome room_for(struct shard *s, struct request *q, uint64_t bytes, struct err *e);
 bool room_now(const struct shard *s, const struct peer *p, uint64_t bytes);
-uint64_t room_look(struct shard *s); // returns when to call it again
+uint64_t room_look(struct shard *s); // returns the time of the next call
 
 #endif

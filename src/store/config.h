@@ -91,9 +91,9 @@ struct table_setting {
     const char *name, *metavar, *fallback; // fallback is the default, as text
     // One line: the meaning of the setting, and the reason for its default.
     const char *help;
-    enum setting_of of;              // accessors that it applies to
-    const struct setting_kind *kind; // parses and prints it
-    size_t offset;                   // offset of its field in table_config
+    enum setting_of of;              // accessors to which the setting applies
+    const struct setting_kind *kind; // parses and prints the setting's value
+    size_t offset;                   // offset of the setting's field in table_config
 };
 const struct table_setting *table_settings(size_t *ret_n);
 

@@ -22,7 +22,7 @@
 struct cut_part {
     uint32_t n_rows; // length of the partition's list of rows when the cut began
     uint32_t day;    // day of the partition when the cut began
-    uint32_t copies; // first slot of the list of its copies
+    uint32_t copies; // first slot of the list of the partition's copies
     bool admitted; // whether `state` is set: the partition's state before the first push
                    // since the cut began
     struct buf state;

@@ -43,7 +43,7 @@ void store_close(struct store *s); // NULL is fine
 
 const struct accessor *store_accessor(const struct store *s);
 const struct table_config *store_config(const struct store *s);
-uint32_t store_id(const struct store *s); // the id of its table
+uint32_t store_id(const struct store *s); // the id of the store's table
 uint32_t store_partition_bits(const struct store *s);
 uint32_t store_partition(const struct store *s, uint64_t key); // the partition of a key
 

@@ -79,7 +79,7 @@ struct store_scratch {
     float **rows, **extras;
     uint64_t *keys; // scratch for some of the keys, as are some[] and which[]
     uint32_t *handles, *some, *which;
-    uint32_t *found; // handles as they were before rows were made
+    uint32_t *found; // handles from the time before rows were made
     float *divisors;
     float *kept; // copies of rows before a push, each followed by its extra row
     size_t kept_max;
@@ -132,13 +132,14 @@ struct store {
     uint32_t order_number; // number of the last operation
     enum store_admin order;
     float admin_threshold;
-    uint32_t order_at; // all partitions before it have done the operation; n_parts: it is
-                       // finished
+    // All partitions before this one have done the operation; n_parts: it is finished.
+    uint32_t order_at;
     // An operation uses the time at which it was begun, also in partitions that do it
     // later.
     uint32_t admin_days; // number of days that have ended since then
     uint64_t order_step;
-    uint32_t demote_at; // partitions before it were checked for rows to demote today
+    // Partitions before this one were checked for rows to demote today.
+    uint32_t demote_at;
 
     struct cut *cut;   // NULL: no cut is under way
     struct cold *cold; // NULL: no tier

@@ -171,7 +171,7 @@ struct train_config {
 };
 
 struct train_result {
-    uint64_t examples;      // examples in the data, those held out included
+    uint64_t examples;      // examples in the data, including those held out
     uint64_t held_out;      // examples that --valid FRACTION has held out
     uint32_t epochs;        // finished passes, including those before the run was resumed
     uint32_t epochs_before; // finished passes before this run was resumed

@@ -96,7 +96,7 @@ struct run {
     // With rows_living: the rows, instead of the tables in `parameters`.
     struct living_rows *living;
     const struct model *model; // the model on the rows that are trained
-    float **blocks;            // the rows of the dense parameters in it
+    float **blocks;            // the rows of the model's dense parameters
     struct run_row row;        // the form of a feature's row
     struct reader *reader;
     struct source *source;
@@ -135,7 +135,7 @@ struct run {
     struct names *names; // words for --keep-names; NULL: none
     struct look *look;   // the state of --fetch and --dump; NULL: neither is given
     struct progress *progress;
-    struct history *history; // config.history, or one of its own
+    struct history *history; // config.history, or the run's own history
 };
 
 // The interface between loop.c and the code that trains the team on the current data set,

@@ -61,7 +61,7 @@ struct driver {
     struct remote remote;
     // The worker of a peer (peer.c), which has a client of its own; NULL: not a peer.
     struct remote_worker *worker;
-    uint32_t first_epoch; // of a peer: the pass with which its run began
+    uint32_t first_epoch; // the pass with which a peer's run began
     // Of a peer: sessions of the peers that share the pass's batches.
     uint64_t sharing[SYNC_MICROS];
     struct run *run;        // of a peer: the run
@@ -94,7 +94,7 @@ struct driver {
     struct driver_published published;
     // Batches of the run before this pass, including those before a resume.
     uint64_t batches_before;
-    uint64_t saved_batches; // batches of the pass at the last save in it
+    uint64_t saved_batches; // batches of the pass at the last save in this pass
     uint64_t ahead; // with shares: the moment of a save is chosen this many batches ahead
 };
 

@@ -34,7 +34,7 @@ struct exchange_keys {
     struct table *table;
     struct mark {
         uint32_t batch; // the last batch that had the id
-        uint32_t place; // position of its key in that batch
+        uint32_t place; // position of the id's key in that batch
     } * marks;
     size_t cap; // number of marks
     uint32_t batch;
@@ -118,7 +118,7 @@ struct exchange {
     struct exchange_part {
         size_t block, n, first, end; // first block and number of blocks; range of floats
                                      // in the gradient
-        size_t missing; // number of its floats whose gradient is not complete
+        size_t missing; // number of the part's floats whose gradient is not complete
         bool pushed;
     } parts[EXCHANGE_PARTS];
     uint32_t n_parts;

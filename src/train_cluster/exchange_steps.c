@@ -12,7 +12,7 @@
 struct layout {
     const struct accessor *a;
     bool weights;
-    const bool *state; // for each group, whether its state is private
+    const bool *state; // for each group, whether the group's state is private
 };
 
 static struct layout sparse_layout(const struct exchange *x)

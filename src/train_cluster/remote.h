@@ -120,7 +120,7 @@ struct share {
     uint64_t first, batches;
     bool begun;
     uint64_t last; // number of the last batch whose share was pushed
-    uint32_t done; // its micro-batches that were pushed, a bit each
+    uint32_t done; // micro-batches of this batch that were pushed, a bit each
     uint64_t view; // number of the division that gave these micro-batches to this worker
     uint64_t reports; // number of reports sent in the pass
 };
@@ -171,9 +171,9 @@ struct remote_worker {
     struct held_piece *held; // pieces that are kept in memory
     size_t n_held, cap_held;
     uint64_t pending_bytes, may_hold;
-    uint64_t clock;  // in ssp mode: its clock
+    uint64_t clock;  // in ssp mode: the worker's clock
     bool paused;     // in ssp mode: no worker waits for this one
-    uint64_t marked; // number of the save that it marked last
+    uint64_t marked; // number of the save that the worker marked last
 
     // used in sync mode
     struct dataset *all;

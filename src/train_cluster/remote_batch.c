@@ -96,7 +96,7 @@ struct job {
     struct exchange *x;
     struct model_batch batch;
     const struct exchange_push *push;
-    bool last; // its last part is being computed, by this thread only
+    bool last; // the last part of the batch is being computed, by this thread only
     int rc;    // the result of the client's calls, which the first thread makes
     struct err *e;
 };

@@ -28,6 +28,6 @@ void frame_pool_give(struct frame_pool *p, void *memory); // NULL is fine
 uint64_t frame_pool_size(
     const void *memory); // the bytes that frame_pool_take was asked for
 void frame_pool_close(struct frame_pool *p);
-void frame_pool_drop(void *memory); // frees it after its pool was closed
+void frame_pool_drop(void *memory); // frees memory whose pool was closed
 
 #endif

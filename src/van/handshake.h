@@ -23,7 +23,7 @@
 
 // The proofs that a node gives to other nodes and asks of them.
 struct prover {
-    enum wire_role role; // the role it claims
+    enum wire_role role; // the role that the peer claims
     bool insecure;       // peers without a token are accepted, too
     // Gets the newest token of `*role`, or, if the node has only the token of a lesser
     // role, that one, and sets *role to it. TUG_EIO if no token was found.

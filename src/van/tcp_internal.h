@@ -74,9 +74,10 @@ struct tcp_segment {
     size_t n;
     // The block of the van's pool with the bytes; NULL: they are the sender's.
     char *block;
-    bool offered;               // libuv knows its size: no bytes may be added
-    uint64_t counted;           // bytes taken from the budget
-    struct van_release release; // called when it was sent; .release NULL: nothing to call
+    bool offered;     // libuv knows the block's size: no bytes may be added
+    uint64_t counted; // bytes taken from the budget
+    // Called when the message was sent; .release NULL: nothing to call.
+    struct van_release release;
 };
 
 // The state of a link that is connecting.

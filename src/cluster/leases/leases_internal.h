@@ -120,7 +120,7 @@ struct leases {
 
     struct buf done; // FILE_DONE records: the pieces that were done when the pass was
                      // opened
-    uint64_t save;   // number of the save that asks for its pieces; 0: no save does
+    uint64_t save;   // number of the save that asks for its pieces; 0: no save asks
     uint32_t save_workers; // the number of workers that were known when the save began
     bool without_late_marks;
     bool save_known, save_torn;

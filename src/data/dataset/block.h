@@ -41,7 +41,7 @@ struct block {
     uint16_t n_codes;   // number of `codes`
     const float *codes; // the different values; NULL: records hold floats
     uint64_t mask;
-    uint64_t first;            // index of its first example in the data set
+    uint64_t first;            // index of the block's first example in the data set
     uint8_t labels;            // number of labels of an example
     bool label_gaps;           // some labels are missing
     const uint8_t *label_bits; // NULL: label_values has the labels

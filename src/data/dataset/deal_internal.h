@@ -10,7 +10,7 @@ struct deal_place {
     uint32_t file;
     uint64_t index;
     uint32_t bucket;
-    uint64_t nth; // line in its cell, from 0
+    uint64_t nth; // number of the line in its cell, from 0
 };
 
 // Finds the number of that line in its file, from 1; 0 if the file has changed.

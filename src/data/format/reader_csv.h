@@ -85,7 +85,7 @@ struct csv {
     struct empty_word *empty; // words that mean an empty cell
     size_t empties;
     const struct reader_layout *only; // the layout of all files without a header
-    uint64_t name_bits[4]; // a set of the first letters and lengths of its names
+    uint64_t name_bits[4]; // a set of the first letters and lengths of the columns' names
     bool given;            // the schema comes from a model
     bool old_cells;        // the schema has no SCHEMA_WRITTEN
     struct column *column; // columns of the schema; NULL: not decided yet

@@ -20,9 +20,10 @@ enum fold { FOLD_NOT, FOLD_BOOL, FOLD_WHOLE, FOLD_REAL, FOLD_TIME };
 static const struct cells {
     const char *name; // name of the column's type, as column_cells (columns.h) returns it
     enum fold fold;
-    bool arrow, single, is_date; // written as polars writes it; has 4 bytes; is a date
-                                 // without a time
-    int digits;                  // digits of a second's fraction
+    // `arrow`: the text is as polars writes it; `single`: a value has 4 bytes; `is_date`:
+    // a date without a time.
+    bool arrow, single, is_date;
+    int digits; // digits of a second's fraction
 } known[] = {
     {"", .fold = FOLD_NOT},
     {"bool", .fold = FOLD_BOOL},

@@ -16,7 +16,7 @@
 struct slot {
     enum schema_use use;
     bool ids;       // whether the slot has ids or keys
-    uint16_t field; // field of its features
+    uint16_t field; // field of the slot's features
     uint32_t dense; // count of numbers in the slot
     uint64_t seed;  // seed of the hashes of the slot's keys
     const char *column, *name;

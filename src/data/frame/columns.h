@@ -72,7 +72,7 @@ struct column_span {
 
 struct columns_batch {
     struct ArrowArray array;
-    uint64_t first; // number of its first row
+    uint64_t first; // number of the batch's first row
     struct column_span *span;
 };
 

@@ -30,8 +30,8 @@ struct filter {
     struct input base;
     const struct data_file *file;
     struct interrupt interrupt;
-    struct command *command; // NULL: it has ended
-    double last;             // time of its last output
+    struct command *command; // NULL: the command has ended
+    double last;             // time of the command's last output
     bool mentioned, ended;
 
     // Used by the thread that feeds the command.

@@ -441,7 +441,7 @@ int data_paths_check_output(const char *const *paths, size_t n, const char *opti
     char dir[FILE_PATH_MAX], to[FILE_PATH_MAX];
     struct stat s;
     if (out == NULL || below_absolute(out, to, NULL) != 0)
-        return 0; // writing it reports why it cannot be written
+        return 0; // writing the file reports why it cannot be written
     for (size_t i = 0; i < n; i++) {
         if (stat(paths[i], &s) != 0 || !S_ISDIR(s.st_mode) ||
             below_absolute(paths[i], dir, NULL) != 0)

@@ -29,7 +29,7 @@ struct stream {
     uint64_t offset;        // offset of the next byte
     uint64_t from;          // a piece that begins before this byte needs a new start
     uint64_t line;          // number of the line with the byte at `offset`; 0: unknown
-    bool ended;             // the decoder is at its end
+    bool ended;             // the decoder has reached the end of its input
     char ahead[READ_BYTES]; // the decompressed bytes from `offset` on are ahead[at .. n)
     size_t at, n;
 };

@@ -102,9 +102,9 @@ struct kv_part {
     // The message of a request that the program sends by itself (tug_message_send).
     struct msg_app *copy;
     bool sent, queued, answered;
-    struct kv_peer *peer; // the peer that it is sent to; NULL: not sent yet
+    struct kv_peer *peer; // the peer to which the part is sent; NULL: not sent yet
     uint64_t number; // the part's number among those sent to this peer; 0: not sent yet
-    uint64_t bytes;  // bytes of its message that the van got
+    uint64_t bytes;  // bytes of the part's message that the van got
     // The answer to a pull until its values are copied to the program's array; `kept` is
     // the message's memory.
     void *kept;
@@ -120,7 +120,7 @@ struct kv_request {
     struct pump_work work; // ends the request if callbacks must be called
     struct kv_request *before, *behind;
     struct tug_app *app;
-    uint64_t id; // the request number in the frames of its messages
+    uint64_t id; // the request number in the frames of this request's messages
     uint32_t timestamp;
     enum kv_state state;
     enum kv_kind kind;
@@ -161,9 +161,10 @@ struct received {
     struct tug_node *node;
     struct tug_app *app;
     van_link link;
-    uint64_t request; // the request number in its frame, for the answer
+    uint64_t request; // the request number in the frame, for the answer
     uint64_t ticket;
-    struct asker *asker;   // the node that numbered it; NULL: it has no number
+    // The node that numbered the request; NULL: the request has no number.
+    struct asker *asker;
     struct received *next; // next in the list `reached` of barriers that are not complete
     uint64_t give_up;      // time at which a held request, or a barrier, is given up
     struct msg_app m;
@@ -431,7 +432,8 @@ void kv_received_let_go(struct received *q);
 void kv_received_response(struct tug_app *a, uint32_t from, struct van_message *m);
 
 // handle.c
-void kv_handle_request(struct received *q, struct tug_app *a); // queues it by priority
+// Queues the request by priority.
+void kv_handle_request(struct received *q, struct tug_app *a);
 void kv_handle_response(struct received *q);
 // Handles requests that wait until other nodes have read answers, if they have. Returns
 // the time at which to call it again.

@@ -53,7 +53,8 @@ int kvs_array_gives(const struct tug_array *a, enum tug_dtype into, const char *
 // A sum of arrays while they are added. Zeroed, it is empty; kvs_rows_free frees its
 // memory.
 struct kvs_rows {
-    struct tug_array a; // the sum so far; owns its data, a block of block.h, and its ids
+    // The sum so far; the struct owns the sum's data, a block of block.h, and its ids.
+    struct tug_array a;
     size_t cap_bytes, cap_ids;
     void *spare; // memory for the union of two sparse arrays
     int64_t *spare_ids;

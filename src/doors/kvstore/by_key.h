@@ -18,7 +18,7 @@ enum { KVS_TEXT_MAX = KVS_NAME_MAX + 16 };
 struct kvs_key {
     uint64_t id;    // id of the array or slice, below 2^48
     uint64_t whole; // of a slice: id of the key's array; else equal to `id`
-    uint32_t slice; // number of the slice in its key, from 0
+    uint32_t slice; // number of the slice in the key, from 0
     bool named;
     int64_t number;
     char name[KVS_NAME_MAX];

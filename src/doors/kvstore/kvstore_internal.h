@@ -27,9 +27,9 @@
 struct kvs_piece {
     uint32_t server;
     uint64_t first, rows; // first row and number of rows, in units of the entry's cut
-    uint32_t slice;       // number of the slice in its key; 0 if the key is not sliced
-    uint64_t id;          // id of the key, or of the slice
-    char *send;           // key and words of a push that is written or in flight
+    uint32_t slice; // number of the slice in the slice's key; 0 if the key is not sliced
+    uint64_t id;    // id of the key, or of the slice
+    char *send;     // key and words of a push that is written or in flight
     size_t cap_send, send_bytes;
     enum kvs_cmd cmd; // the kind of request in `send`
     bool pending;

@@ -40,7 +40,7 @@ struct kvs_head {
     uint32_t sparse, named;
     float threshold;
     uint32_t round; // of a push: low 32 bits of the number of the rank's earlier pushes
-    uint32_t slice; // of KVS_INIT: number of the slice in its key, from 0
+    uint32_t slice; // of KVS_INIT: number of the slice in the key, from 0
     uint32_t unused;
 };
 

@@ -105,7 +105,8 @@ int tug_register_entry(const struct tug_entry_policy *p)
 // Accessors. Their rows have weights with one rule, and then statistics.
 
 struct own {
-    struct accessor_class class; // must be the first member, as tables point at it
+    // Must be the first member, because tables point at the class.
+    struct accessor_class class;
     struct tug_accessor is;
 };
 static struct own accessors[PLACES];

@@ -29,7 +29,7 @@ int pending_add(struct shard *s, struct request *q, enum outcome wants, struct e
 void pending_wake(struct shard *s, enum outcome wants);
 void pending_settle(struct shard *s);
 void pending_drop_peer(struct shard *s, const struct peer *p);
-uint64_t pending_expire(struct shard *s); // returns when to call it again
+uint64_t pending_expire(struct shard *s); // returns the time of the next call
 uint32_t pending_count(const struct shard *s, uint32_t table);
 // Returns what an earlier push of the same link to the same table waits for; q must then
 // wait for it, too. Returns ANSWERED if no earlier push waits.

@@ -18,7 +18,7 @@ struct contribution {
     const float *values;  // the values in the message body, or converted from bf16
     float *converted;
     void *kept;       // the message body
-    uint64_t counted; // bytes that it takes from the budget
+    uint64_t counted; // bytes that the contribution takes from the budget
     uint64_t examples;
     float rate, pass;
     bool again; // the flag WIRE_AGAIN

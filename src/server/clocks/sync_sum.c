@@ -119,7 +119,7 @@ struct merge {
     struct shard_table *t;
     const struct sync_batch *batch;
     uint32_t run[SHARD_MICROS]; // index of the next run of each contribution
-    float scale;                // factor of gradients, if they are averaged over examples
+    float scale;  // factor of gradients, if gradients are averaged over examples
     bool by_rows; // the factor is passed to the rows, which scale gradients and l2 by it
 };
 

@@ -24,7 +24,7 @@ struct trace_loop {
     char process[128];   // "server 0 (host:pid)"
     struct trace_table *tables;
     size_t n_tables;
-    int64_t ahead_ns;  // how far its clock is ahead of this process's clock
+    int64_t ahead_ns;  // time by which the loop's clock is ahead of this process's clock
     uint64_t doubt_ns; // the error of ahead_ns, in both directions
     struct wire_event *events;
     size_t n, max;

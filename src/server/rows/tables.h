@@ -17,7 +17,7 @@ struct turn {
     bool on;
     uint64_t session, number; // the session and number of the operation; 0 if no client
                               // waits for it
-    uint64_t before;          // rows that had been removed when it began
+    uint64_t before;          // rows that had been removed when the clear began
     uint64_t rows;            // rows that a clear removes
 };
 
@@ -42,7 +42,7 @@ int tables_obey(struct shard *s, const struct msg_table_do *m, struct err *e);
 // Returns the table with this number, or NULL with an error.
 struct shard_table *tables_find(const struct shard *s, uint32_t id, struct err *e);
 void tables_close(struct shard *s);
-void tables_living(struct shard *s); // call it when workers have come or gone
+void tables_living(struct shard *s); // called when workers have come or gone
 void tables_measure(struct shard *s, struct shard_table *t); // updates t->bytes
 // Lets the rows of this table have the memory that other tables leave of max_bytes.
 void tables_limit(struct shard *s, struct shard_table *t);

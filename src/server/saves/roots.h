@@ -21,7 +21,7 @@
 enum { ROOTS_MAX_LOAD = 16 };
 
 struct roots_options {
-    const char *save, *cold; // NULL: none. They are made if they are missing
+    const char *save, *cold; // NULL: none. The directories are made if they are missing
     const char *const *load; // directories for loading, which must exist
     size_t n_load;
 };

@@ -59,7 +59,7 @@ struct save_run {
     uint64_t id, asker; // id of the save, and session of the client
     enum save_mode mode;
     int level;
-    bool marked, all; // workers mark the save; it holds all tables
+    bool marked, all; // `marked`: workers mark the save; `all`: the save holds all tables
     // The number of nodes in roster version looked_roster for which the save need not
     // wait (marks_missing).
     uint64_t looked_roster;
@@ -99,7 +99,7 @@ struct saves {
 struct shard;
 struct shard_table;
 
-void saves_look(struct shard *s); // call it when the save may have what it waits for
+void saves_look(struct shard *s); // called when the save may have what it waits for
 // Returns whether the session has marked the save, so that its pushes to the table must
 // wait until the save's cuts have begun.
 bool saves_hold(const struct shard *s, const struct shard_table *t, uint64_t session);
@@ -107,7 +107,7 @@ bool saves_hold(const struct shard *s, const struct shard_table *t, uint64_t ses
 bool saves_stop_batch(const struct shard *s, const struct shard_table *t);
 bool saves_work(const struct shard *s);         // whether there are rows to read out
 void saves_slice(struct shard *s, uint64_t ns); // reads out for about `ns`
-uint64_t saves_expire(struct shard *s);         // returns when to call it again
+uint64_t saves_expire(struct shard *s);         // returns the time of the next call
 void saves_close(struct shard *s);
 
 // Functions for save_requests.c, which serves the requests about saves.

@@ -22,7 +22,7 @@ struct evaluated {
     struct scored *scored; // scores; those without a weight do not count
     size_t n, cap;
     struct groups users; // the groups of these examples; empty without groups
-    uint64_t places;     // examples in the data, those that do not count included
+    uint64_t places;     // examples in the data, including those that do not count
     uint64_t bad_lines;
     struct numbering keys; // the numbering of keys in the worker's part; else empty
 };

@@ -9,7 +9,7 @@ struct table_config run_living_defaults(const struct model_options *o)
 {
     struct table_config t = table_config_defaults();
     (void)table_config_set(&t, "accessor", "sparse",
-                           NULL); // sets its other settings, too
+                           NULL); // sets the accessor's other settings, too
     t.accessor.rule = o->linear;
     t.accessor.extra = o->latent;
     // The prior needs a count of updates, which rows with a lifecycle do not have.
