@@ -167,7 +167,7 @@ static uint64_t away_since(struct peer *p, uint64_t now)
 
 // Returns whether a slice of a request that may take long waits for a loop that cannot be
 // reached, so that the request fails before its long deadline. During a load the loop's
-// silence does not count, as it does nothing else then.
+// silence does not count, because the loop does nothing else then.
 static bool is_in_vain(const struct slice *s)
 {
     const struct request_kind *kind = s->request->kind;

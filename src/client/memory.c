@@ -8,7 +8,8 @@
 #include "base/alloc.h"
 #include "client/private.h"
 
-// Makes room for one more pointer in an array of them.
+// Makes room for one more pointer in an array of pointers. Returns false if memory is
+// out.
 static bool grow(void *array, size_t n, size_t *max)
 {
     if (n < *max)

@@ -333,7 +333,7 @@ int request_table_room(struct client *c, struct err *e);
 bool request_learn(struct client *c, struct table_spec *spec);
 struct numbers *request_numbers(const struct request *r); // NULL: the kind has no numbers
 int request_send(struct slice *s, const void *message);
-// Adds an answer's value to the request's sum.
+// Adds an answer's value to the request's sum. Returns true.
 bool request_add(struct slice *s, const struct van_message *m);
 void request_send_slices(struct request *r, uint64_t now);
 // Returns the request's table for messages, such as " table 3 (x)", or "".

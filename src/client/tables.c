@@ -221,8 +221,8 @@ client_ts client_step(struct client *c, uint64_t steps, uint64_t *ret_global,
     return request_begin(r, &r->u.step.message);
 }
 
-// Takes the greatest of the loops' global steps, as loops get the steps of workers at
-// different times.
+// Takes the greatest of the loops' global steps, because loops get the steps of workers
+// at different times. Returns true.
 static bool take_step(struct slice *s, const struct van_message *m)
 {
     uint64_t *global = s->request->u.step.global, value = m->m->ok.value;
@@ -327,8 +327,8 @@ static int send_rows(struct slice *s)
     return request_send(s, m);
 }
 
-// Checks an answer to a walk. Keys must ascend, so that the walk ends, and a page that is
-// not the last must be full, so that it ends soon.
+// Returns whether an answer to a walk is valid. Keys must ascend, so that the walk ends,
+// and a page that is not the last must be full, so that the walk ends soon.
 static bool is_page(const struct slice *s, const struct msg_rows_are *m)
 {
     const struct msg_rows *asked = &s->request->u.rows.message;

@@ -85,11 +85,11 @@ uint32_t member_id(const struct member *m);
 // Returns the node's session; 0 if it has not joined yet.
 uint64_t member_session(const struct member *m);
 uint32_t member_rank(const struct member *m);
-// Epoch 0 before the cluster is ready.
+// Returns the roster, whose epoch is 0 before the cluster is ready.
 const struct roster *member_roster(const struct member *m);
 // Returns whether the node has joined and the cluster is ready.
 bool member_ready(const struct member *m);
-// Ret_why->code is 0 if the run ended well.
+// Returns whether the member has ended. Then ret_why->code is 0 if the run ended well.
 bool member_ended(const struct member *m, struct err *ret_why);
 // Returns 0 if the member has not ended, otherwise why it has. For callers to which any
 // end is a failure: returns TUG_EIO if the run ended well.

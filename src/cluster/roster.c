@@ -80,8 +80,8 @@ int roster_encode(const struct roster *r, struct buf *nodes, struct buf *owners,
     return 0;
 }
 
-// Checks length and characters: names and addresses are printed, so they may not hold
-// control characters.
+// Returns whether a name or address is short enough and has no control characters, which
+// must not be printed.
 static bool text_fits(struct wire_text t, size_t cap)
 {
     return t.n < cap && printable_check(t.data, t.n);

@@ -27,7 +27,8 @@ static bool take_number(const char *text, size_t n, uint32_t max, uint32_t *ret)
     return n > 0 && value > 0;
 }
 
-// Reads "host:port". An IPv6 address has more than one colon, and no port.
+// Reads "host:port" or "host". An IPv6 address has more than one colon, and no port.
+// Returns false if the name or the port is not valid.
 static bool take_name(struct host *h, const char *word, size_t n)
 {
     const char *colon = memchr(word, ':', n);

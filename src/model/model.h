@@ -178,8 +178,8 @@ struct model_flow {
 // The memory of one thread that scores or trains.
 struct model_work {
     const struct model *model;
-    const float *dense; // the dense parameters, in the caller's memory: model_dense
-                        // floats
+    // The dense parameters, in the caller's memory; model_dense returns their number.
+    const float *dense;
     const struct kernels *kernels; // kernels for the step of an example: see `repeats` in
                                    // kernels.h
     size_t features;               // number of features for which there is room

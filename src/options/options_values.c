@@ -68,7 +68,7 @@ static bool in_bounds(const struct option *opt, double x)
     return (opt->min == 0 && opt->max == 0) || (x >= opt->min && x <= opt->max);
 }
 
-// Reads digits, or an integer written as 1e6.
+// Reads digits, or an integer written as 1e6. Returns false if there is no such integer.
 static bool read_u64(const char *text, uint64_t *ret, const char **ret_rest)
 {
     if (!isdigit((unsigned char)*text))

@@ -68,6 +68,7 @@ static bool is_bridge(const char *name)
 }
 
 // Gets the address of the first interface that is up and is not loopback or a bridge.
+// Returns false if there is none.
 static bool first_interface(int family, char ret[ROUTE_ADDRESS_MAX])
 {
     struct ifaddrs *all;

@@ -329,7 +329,8 @@ const struct option_table cli_train_options = {
 // The default rate of --mode elastic, called beta by Zhang, Choromanska & LeCun 2015.
 static const double elastic_rate = 0.9;
 
-// Reads an integer at *text, and moves *text behind it.
+// Reads an integer at *text, and moves *text behind it. Returns false if there is none,
+// or it is too large.
 static bool take_number(const char **text, uint64_t *ret)
 {
     uint64_t n = 0;
@@ -345,7 +346,8 @@ static bool take_number(const char **text, uint64_t *ret)
     return any;
 }
 
-// Reads ":0.5" at *text, or nothing, and moves *text behind it.
+// Reads ":0.5" at *text, or nothing, and moves *text behind it. Returns false if the
+// number is not above 0 and at most 1.
 static bool take_rate(const char **text, double *ret)
 {
     char *end;
@@ -389,7 +391,7 @@ static int parse_mode(const char *text, struct train_settings *ret, struct err *
         text);
 }
 
-// Parses "2/5".
+// Parses "2/5". Returns false if the text is not a part of this form.
 static bool parse_part(const char *text, struct held_out *ret)
 {
     unsigned part, parts;

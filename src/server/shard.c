@@ -257,7 +257,8 @@ static bool is_request(uint16_t type)
     }
 }
 
-// Refuses a message that the role of the peer may not send.
+// Refuses a message that the role of the peer may not send. Returns whether it has
+// refused the message.
 static bool refused_for_role(struct shard *s, struct peer *p, const struct van_message *m)
 {
     struct err e = {0};

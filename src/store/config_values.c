@@ -14,7 +14,8 @@
 #include "rule/rule.h"
 #include "store/config_internal.h"
 
-// Reads a number. Turns -0 into 0, since the two print differently.
+// Reads a number. Turns -0 into 0, because the two print differently. Returns false if
+// the text is not a number.
 static bool read_float(const char *value, float *ret)
 {
     bool good = decimal_parse(value, ret);
@@ -225,7 +226,7 @@ static int set_seed(struct table_config *c, void *at, const char *value, struct 
     return 0;
 }
 
-// Reads "LOW..HIGH", or "X" for -X..X.
+// Reads "LOW..HIGH", or "X" for -X..X. Returns false if the text is not a range.
 static bool read_range(const char *value, float *ret_low, float *ret_high)
 {
     char low[64];

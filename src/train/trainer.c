@@ -38,7 +38,8 @@ bool run_saves_when_interrupted(const struct run *r)
     return r->config->out != NULL && !r->config->all_or_nothing;
 }
 
-// Without a place to save to, an interrupted run gains nothing from finishing the pass.
+// If there is no place to save to, an interrupted run gains nothing from finishing the
+// pass.
 bool run_leaves_pass(const struct run *r)
 {
     return run_interrupted(r) &&

@@ -16,7 +16,8 @@
 #include "train/evaluate/diverged.h"
 #include "train_cluster/remote.h"
 
-// Finds the first example of the data with this key, and the key's slot.
+// Finds the first example of the data with this key, and the key's slot. Returns false if
+// there is none.
 static bool find_example(const struct remote_worker *w, const struct dataset *d,
                          uint64_t key, uint64_t *ret_example, uint32_t *ret_slot)
 {
@@ -81,7 +82,7 @@ static bool find_worst(const struct exchange *x, uint64_t *ret_key, double *ret_
 }
 
 // Gets the key of a server's error about the model's features, which may be the answer to
-// this worker or to another one.
+// this worker or to another one. Returns false if the error is not of this kind.
 static bool key_of_server(const struct err *e, uint64_t *ret)
 {
     static const char *const table = " of table sparse would become infinite";

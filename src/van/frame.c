@@ -53,7 +53,8 @@ static int read_header(struct frame_reader *r, const void *header, struct err *e
     return 0;
 }
 
-// Counts n more bytes of a message that arrives in parts.
+// Counts n more bytes of a message that arrives in parts. Returns false if the budget has
+// no room for them.
 static bool count(struct frame_reader *r, uint64_t n)
 {
     if (r->budget == NULL)

@@ -13,7 +13,7 @@ static struct wire_text bytes_of(const uint8_t bytes[MAC_BYTES])
     return (struct wire_text){(const char *)bytes, MAC_BYTES};
 }
 
-// Computes the proof of the end that `what` names.
+// Computes the proof of the end that `what` names. Returns false if mac fails.
 static bool prove(const struct handshake *h, const char *what, uint8_t ret[MAC_BYTES])
 {
     const uint8_t role = (uint8_t)h->role, token = h->token;

@@ -22,7 +22,8 @@ struct mac_part {
 bool mac(uint8_t ret[MAC_BYTES], const uint8_t key[MAC_BYTES], const char *what,
          const struct mac_part *parts, unsigned n);
 
-// Compares in a time that does not depend on where the codes differ.
+// Returns whether two codes are equal. The time of the comparison does not depend on
+// where they differ.
 bool mac_same(const void *a, size_t n, const uint8_t b[MAC_BYTES]);
 
 // Fills *ret with random bytes of the system; false if the system gives none.

@@ -165,8 +165,9 @@ static enum wire_from rank(const struct tcp_link *l)
     return l->joined ? WIRE_FROM_ORDER : wire_right(l->trust.role);
 }
 
-// A link that has not joined and has been silent for a while, less than a new peer keeps
-// trying, is closed for any other. A new worker is about to join, and others could have
+// Returns whether a link is closed to make room for a peer with `right`. A link that has
+// not joined and has been silent for a while, less than a new peer keeps trying, is
+// closed for any peer: a new worker is about to join, and the silent peer could have
 // joined already. New strangers may be about to prove their role.
 static bool goes_for(const struct tcp_link *l, enum wire_from right)
 {
@@ -192,7 +193,8 @@ static struct tcp_link *first_to_go(const struct tcp_van *v,
     return first;
 }
 
-// Closes the descriptor of a link that is still closing, since another peer needs it.
+// Closes the descriptor of a link that is still closing, because another peer needs it.
+// Returns false if no link is closing.
 static bool end_closing(struct tcp_van *v)
 {
     struct tcp_link *first = NULL;

@@ -400,7 +400,7 @@ static unsigned pieces_of(const struct wire_out *o, bool stays,
 }
 
 // Queues the bytes behind the first `skip`. Sets *ret_last to the last segment that
-// points at the sender's memory, NULL if none does.
+// points at the sender's memory; NULL: no segment does. Returns false if memory is out.
 static bool queue_pieces(struct tcp_link *l, const struct piece *p, unsigned n,
                          size_t skip, struct tcp_segment **ret_last)
 {

@@ -152,8 +152,9 @@ static int check(const struct material *m, struct err *e)
 
 // The context.
 
-// Sessions are never resumed. One ticket is sent to say that the client's certificate was
-// accepted: the protocol has no other message for that.
+// Sets up a context; returns false if OpenSSL fails. Sessions are never resumed. One
+// ticket is sent to say that the client's certificate was accepted: the protocol has no
+// other message for that.
 static bool set_up(SSL_CTX *c, const struct material *m)
 {
     static const unsigned char id[] = "tug";

@@ -53,7 +53,8 @@ static bool add_role(X509_NAME *subject, const char *role)
                                       (const unsigned char *)text, -1, -1, 0) == 1;
 }
 
-// Fills a certificate, except its extensions and signature.
+// Fills a certificate, except its extensions and signature. Returns false if OpenSSL
+// fails.
 static bool fill(X509 *x, EVP_PKEY *key, const struct naming *who, X509 *issuer,
                  uint32_t days)
 {

@@ -107,7 +107,7 @@ void leases_over(struct leases *l); // ends the run: from now on every worker th
 // Asserts what must hold between two calls: leases_check.c.
 #ifndef NDEBUG
 void leases_check(struct leases *l);
-// Whether this worker is known and alive.
+// Returns whether this worker is known and alive.
 bool leases_has_worker(const struct leases *l, uint32_t worker);
 #else
 static inline void leases_check(struct leases *l)

@@ -166,9 +166,11 @@ void leases_return_pieces(struct leases *l, struct leases_worker *w);
 // if that of no file is. Both pointers may be NULL.
 bool leases_pieces_done(const struct leases *l, uint64_t *ret_done, uint64_t *ret_pieces);
 
-// Cuts: leases_cut.c.
+// The functions for cuts are in leases_cut.c.
+
+// Returns whether w must mark the current save before it gets a piece.
 bool leases_must_mark(const struct leases *l, const struct leases_worker *w);
-// Whether some worker has not marked the save yet.
+// Returns whether some worker has not marked the save yet.
 bool leases_marking(const struct leases *l);
 void leases_marked(struct leases *l, struct leases_worker *w, uint64_t save);
 int leases_keep_done(struct leases *l, const struct msg_pass *m, struct err *e);

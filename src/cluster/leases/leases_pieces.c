@@ -229,9 +229,9 @@ static bool take_from_file(struct leases *l, struct leases_worker *w, uint32_t f
 }
 
 // Gives worker w a piece that is reserved for `rich`. If w must read a compressed file
-// for it, it gets the pieces in file order, although `rich`, which holds them in memory,
+// for it, w gets the pieces in file order, although `rich`, which holds them in memory,
 // takes them in a random order: a piece that lies before the previous one would make w
-// decompress the file from its start again.
+// decompress the file from its beginning again. Returns false if no piece is left.
 static bool take_of(struct leases *l, struct leases_worker *w, struct leases_worker *rich)
 {
     const struct file *f = &l->files[w->file];

@@ -230,7 +230,7 @@ static bool may_end_all(const struct scheduler *s, const struct node *n)
 }
 
 // Refuses a code that is neither 0 nor one of tug/tug.h: it would have no meaning for the
-// other nodes.
+// other nodes. Returns whether it has refused the code.
 static bool refused_for_code(struct scheduler *s, const struct node *n, uint64_t request,
                              int32_t code)
 {

@@ -95,7 +95,7 @@ static uint32_t rank_for(const struct scheduler *s, const struct msg_join *m)
     return free_rank(s, m->role);
 }
 
-// Names are printed, so they may not hold control characters.
+// Returns whether a name has no control characters, which must not be printed.
 static bool is_printable(struct wire_text t)
 {
     return printable_check(t.data, t.n);
@@ -372,8 +372,8 @@ static void tell_joined(struct scheduler *s, const struct node *n, uint64_t requ
     scheduler_send(s, n->link, MSG_JOINED, request, &joined);
 }
 
-// The node lived when the cluster ended, and STOP did not reach it in time. The end, and not
-// its own silence, is the reason why it cannot go on.
+// Returns whether the node lived when the cluster ended, and STOP did not reach it in
+// time. Then the end, and not its own silence, is the reason why the node cannot go on.
 static bool missed_the_end(const struct scheduler *s, const struct node *n)
 {
     return s->phase == SCHEDULER_ENDING && !n->n.alive && !n->left && n->stop_at != 0;

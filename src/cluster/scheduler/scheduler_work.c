@@ -16,7 +16,7 @@ static void answer(struct scheduler *s, const struct node *n, uint64_t request, 
 }
 
 // Refuses a request that only nodes of another role may send: drivers open passes,
-// workers ask for leases.
+// workers ask for leases. Returns whether it has refused the request.
 static bool refused_for_part(struct scheduler *s, const struct node *n, uint64_t request,
                              uint16_t type, enum wire_role role)
 {
@@ -108,7 +108,8 @@ static void pass_state(struct scheduler *s, struct node *n, uint64_t request,
     scheduler_send(s, n->link, MSG_PASS_STATE, request, &s->state);
 }
 
-// Refuses requests of drivers other than the one that drives the run.
+// Refuses requests of drivers other than the one that drives the run. Returns whether it
+// has refused the request.
 static bool refused_for_driver(struct scheduler *s, const struct node *n,
                                uint64_t request, uint16_t type)
 {

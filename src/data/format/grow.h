@@ -9,8 +9,8 @@
 
 #include "base/alloc.h"
 
-// Gives *array, a pointer to elements of `bytes` bytes, room for n elements; on failure
-// it is unchanged.
+// Gives *array, a pointer to elements of `bytes` bytes, room for n elements. Returns
+// false if memory is out; the array is then unchanged.
 static inline bool grow(void *array, size_t n, size_t bytes)
 {
     void *old;

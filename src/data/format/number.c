@@ -69,8 +69,9 @@ static bool is_word(const char *text, size_t len, const char *word)
     return len == strlen(word) && strncasecmp(text, word, len) == 0;
 }
 
-// Divides two exact doubles and rounds the result to float. That is right unless the
-// double lies exactly between two floats.
+// Divides two exact doubles and rounds the result to float. Returns false if the rounding
+// may be wrong: the double lies exactly between two floats, is very small, or the numbers
+// are not exact.
 static bool by_division(const struct decimal *d, float *ret)
 {
     static const double pow10[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,

@@ -55,7 +55,7 @@ static bool grow_examples(struct examples *x, size_t n)
     return ok;
 }
 
-// Makes room for the labels of n examples.
+// Makes room for the labels of n examples. Returns false if memory is out.
 static bool grow_labels(struct examples *x, size_t n)
 {
     if (n <= x->cap_labels)

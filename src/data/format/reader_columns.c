@@ -115,7 +115,8 @@ static int no_slot(const struct schema *s, const char *name, size_t len, uint32_
                    near[0] != '\0' ? "'?" : "");
 }
 
-// Finds a column in a format whose schema has columns.
+// Finds a column in a format whose schema has columns. Returns false if there is no such
+// column.
 static bool find_column(const struct schema *s, const char *name, size_t len,
                         uint32_t *ret)
 {

@@ -98,7 +98,7 @@ int csv_take_types(struct csv *c, struct err *e)
 enum { NUMBER_MOST = 48 }; // longer texts are not changed
 
 // Reads a number in the form of csv: the whole text, without blanks, names and
-// hexadecimals.
+// hexadecimals. Returns false if the text is no such number.
 static bool is_number(const char *text, size_t len, double *ret)
 {
     char copy[NUMBER_MOST + 1], *end;

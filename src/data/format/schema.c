@@ -14,7 +14,7 @@ static const char *const words[] = {"words",          "numbers", "label",   "wei
                                     "list-separator", "header",  "quote",   "edges",
                                     "written",        "type",    "decimal"};
 
-// Gets the next column or setting.
+// Gets the next column or setting. Returns false at the end.
 static bool next_entry(const struct schema *s, size_t *at, struct schema_column *ret)
 {
     if (*at >= s->text_len)

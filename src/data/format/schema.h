@@ -70,7 +70,8 @@ struct schema_column {
 
 // Gets the next column; *at begins as 0. Returns false at the end.
 bool schema_next(const struct schema *s, size_t *at, struct schema_column *ret);
-// Gets the next setting of one kind, as schema_next gets the next column.
+// Gets the next setting of one kind, as schema_next gets the next column. Returns false
+// at the end.
 bool schema_next_setting(const struct schema *s, enum schema_use kind, size_t *at,
                          const char **ret);
 

@@ -18,7 +18,8 @@ static int malformed(const struct ArrowSchema *s, const char *why, struct err *e
                    show(name, strlen(name)).text, why);
 }
 
-// Finds the kind of a simple format, such as "i" or "vu".
+// Finds the kind of a simple format, such as "i" or "vu". Returns false for other
+// formats.
 static bool find_plain(const char *format, struct column_type *ret)
 {
     static const struct {
@@ -51,8 +52,8 @@ static bool find_plain(const char *format, struct column_type *ret)
     return false;
 }
 
-// Reads the zones "", "UTC" and "+02:00". Named zones are not supported: their offset
-// depends on the date.
+// Reads the zones "", "UTC" and "+02:00". Returns false for other zones: the offset of a
+// named zone depends on the date.
 static bool take_zone(const char *zone, struct column_type *ret)
 {
     static const char *const utc[] = {"UTC", "Etc/UTC", "Z"};
@@ -72,7 +73,7 @@ static bool take_zone(const char *zone, struct column_type *ret)
 }
 
 // Reads tdD, tdm, tts, ttm, ttu, ttn, tss:, tsm:, tsu: and tsn:, the last four followed
-// by a zone.
+// by a zone. Returns false for other formats.
 static bool find_time(const char *format, struct column_type *ret)
 {
     static const char units[] = "smun";
@@ -96,7 +97,7 @@ static bool find_time(const char *format, struct column_type *ret)
     return format[3] == '\0';
 }
 
-// Reads d:PRECISION,SCALE and d:PRECISION,SCALE,BITS.
+// Reads d:PRECISION,SCALE and d:PRECISION,SCALE,BITS. Returns false for other formats.
 static bool find_decimal(const char *format, struct column_type *ret)
 {
     enum { MOST = 38 };

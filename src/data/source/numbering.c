@@ -109,7 +109,8 @@ static bool matrix_differs(const struct numbering *model, uint64_t columns,
                      what, columns, then);
 }
 
-// Compares a file with the model; files do not state how many features there are.
+// Compares a file with the model, because files do not state their number of features.
+// Returns whether they differ, and puts the warning in `text`.
 static bool file_differs(const struct numbering *model, const struct numbering *data,
                          const char *what, char text[NUMBERING_TEXT])
 {

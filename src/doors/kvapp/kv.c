@@ -409,7 +409,8 @@ void *kv_place(struct kv_request *r, const struct kv_part *p, const struct msg_a
     return place_of(r, p);
 }
 
-// A handler may have answered with nothing; an array of no values wants none.
+// Returns whether an answer lacks values that the request pulls. A handler may have
+// answered with nothing; an array without values needs none.
 static bool lacks_values(const struct kv_part *p, const struct msg_app *m)
 {
     const struct kv_request *r = p->request;

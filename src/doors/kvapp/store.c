@@ -236,7 +236,7 @@ static int check_sums(struct tug_kv_default *s, const struct tug_kv_data *d,
     return 0;
 }
 
-// Adds a push key by key, for keys with arrays of their own.
+// Adds a push key by key; each key has an array of its own.
 static int push_keys(struct tug_kv_default *s, const struct tug_kv_data *d, struct err *e)
 {
     const float *values = d->values;

@@ -32,13 +32,14 @@ size_t kvs_bytes(const struct tug_array *a, uint64_t n_rows);
 // wrong.
 int kvs_array_check(const struct tug_array *a, const char *key, struct err *e);
 
-// Check that the float elements of an array, for sparse arrays of their rows, are finite,
-// since one that is not would make every later sum invalid. TUG_EUSAGE names `key`.
-bool kvs_array_is_finite(const struct tug_array *a,
-                         uint64_t *ret_bad); // index of the first that is not
+// These functions check that the float elements of an array, or of the rows of a sparse
+// array, are finite: an element that is not finite would make every later sum invalid.
+// *ret_bad is the index of the first such element. TUG_EUSAGE names `key`.
+bool kvs_array_is_finite(const struct tug_array *a, uint64_t *ret_bad);
 int kvs_array_finite(const struct tug_array *a, const char *key, struct err *e);
-bool kvs_all_finite(enum tug_dtype t, const void *at, size_t n); // integers are
-// A copy of n elements; false: of floats not all are finite.
+// Returns whether n elements are finite; integers always are.
+bool kvs_all_finite(enum tug_dtype t, const void *at, size_t n);
+// Copies n elements. Returns false if some float is not finite.
 bool kvs_copy_finite(enum tug_dtype t, void *to, const void *from, size_t n);
 
 // Checks that pushed elements are in the range of the dtype that they are cast to.
@@ -46,7 +47,8 @@ bool kvs_copy_finite(enum tug_dtype t, void *to, const void *from, size_t n);
 int kvs_array_fits(const struct tug_array *a, enum tug_dtype into, const char *key,
                    struct err *e);
 
-// Checks the same for a dense array that is pulled into an array of dtype `into`.
+// Checks that the elements of a dense array are in the range of the dtype `into`, into
+// which the array is pulled. TUG_EUSAGE names `key`.
 int kvs_array_gives(const struct tug_array *a, enum tug_dtype into, const char *key,
                     struct err *e);
 

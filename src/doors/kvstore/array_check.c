@@ -62,7 +62,8 @@ int kvs_array_finite(const struct tug_array *a, const char *key, struct err *e)
                    key, (unsigned long long)bad);
 }
 
-// A cast of a finite number gives the number, rounded or truncated.
+// Returns whether x, a finite number, fits the type: a cast gives the number, rounded or
+// truncated.
 static bool fits(enum tug_dtype t, double x)
 {
     switch (t) {

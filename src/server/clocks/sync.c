@@ -82,6 +82,7 @@ static int keep_keys(struct contribution *c, const struct keys *k, struct err *e
 
 // Takes memory from the budget. Contributions to later batches leave half of it to the
 // next batch: otherwise there might be no room for the part that all others wait for.
+// Returns false if there is no room.
 static bool take_room(struct budget *b, uint64_t bytes, bool early)
 {
     if (early &&

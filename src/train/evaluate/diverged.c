@@ -157,7 +157,8 @@ static const float *find_bad_row(const struct table *t)
     return NULL;
 }
 
-// Finds the first example of the data in memory that has this row's key.
+// Finds the first example of the data in memory that has this row's key. Returns false if
+// there is none.
 static bool find_example(const struct run *r, const float *row, uint64_t *ret_example,
                          uint32_t *ret_slot)
 {

@@ -68,7 +68,7 @@ struct run_rows {
     // rows that `hot` (or NULL) has. May return TUG_ENOMEM.
     int (*take)(struct worker *w, const uint64_t *order, size_t n,
                 const struct hot_copies *hot);
-    hot_find_fn find; // ctx is the run; finds the pieces of a row that workers copy
+    hot_find_fn find; // finds the pieces of a row that workers copy; ctx is the run
 };
 
 // Rows in this process.

@@ -194,7 +194,8 @@ struct differences {
     unsigned left; // options that `text` has no room for
 };
 
-// Shortens two long lists to the parts from the first difference on.
+// Shortens two long lists to the parts from the first difference on. Returns false if the
+// lists are short or differ from the beginning.
 static bool cut_lists(const json_t *then, const json_t *now, json_t *ret[2])
 {
     enum { LONG = 40 };
