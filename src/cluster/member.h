@@ -62,8 +62,8 @@ int member_set_address(struct member *m, const char *address, struct err *e);
 // Gives the member its van, once that is open; the member starts to connect at once.
 void member_serve(struct member *m, struct van *v, uint64_t now);
 
-// The node's van handler calls these. They return true if the event belonged to the
-// member.
+// The node's van handler calls these functions. They return true if the event belonged to
+// the member.
 bool member_opened(struct member *m, van_link link, bool accepted, uint64_t now);
 bool member_message(struct member *m, van_link link, const struct van_message *msg,
                     uint64_t now);

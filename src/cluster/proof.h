@@ -25,7 +25,7 @@ struct proof_of {
     uint8_t role; // enum wire_role with which the node joined
 };
 
-// Each of the following functions returns false if memory is short.
+// Each of the following functions returns false if memory is out.
 bool proof_secret(uint8_t ret[MAC_BYTES], const uint8_t key[MAC_BYTES],
                   const struct proof_of *whose, const uint8_t certificate[MAC_BYTES]);
 bool proof_hello(uint8_t ret[MAC_BYTES], const uint8_t secret[MAC_BYTES],

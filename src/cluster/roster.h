@@ -62,7 +62,7 @@ int roster_decode(struct roster *ret, const struct msg_roster *m, struct err *e)
 // of partitions must be the same, and the epoch may not be smaller.
 int roster_check_next(const struct roster *before, const struct roster *r, struct err *e);
 
-// NULL if not found.
+// Returns the node with this id; NULL if there is none.
 const struct roster_node *roster_find(const struct roster *r, uint32_t id);
 
 // Returns whether the session is over. A session that is newer than the roster is not,

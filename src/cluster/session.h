@@ -73,8 +73,8 @@ enum session_news {
 bool session_dial(struct session *s, const char *address, uint64_t timeout_ns,
                   uint64_t now);
 
-// The van's handler calls these. They return false or SESSION_NOT_ITS if the link is not
-// the session's.
+// The van's handler calls these functions. They return false or SESSION_NOT_ITS if the
+// link does not belong to the session.
 bool session_opened(struct session *s, van_link link, uint64_t now);
 bool session_closed(struct session *s, van_link link, const struct err *why,
                     uint64_t now);
@@ -94,8 +94,8 @@ static inline bool session_is_asked(const struct session *s)
 void session_break(struct session *s, const struct err *why, uint64_t now);
 void session_end(struct session *s); // closes the session for good
 
-// The greetings without a session: sends HELLO; checks that WELCOME is from a node of
-// `role`.
+// These functions serve greetings without a session: session_greet sends HELLO, and
+// session_believes checks that WELCOME is from a node of `role`.
 void session_greet(struct van *v, van_link link, const struct session_who *who);
 bool session_believes(struct van *v, van_link link, const struct session_who *who,
                       enum wire_role role, const struct msg_welcome *w, struct err *e);

@@ -29,7 +29,7 @@ struct lines {
 void lines_open(struct lines *l, const char *prefix, FILE *to, FILE *log,
                 const char *log_path);
 int lines_add(struct lines *l, const char *bytes, size_t n); // returns 0 or TUG_ENOMEM
-// Also writes a last line that lacks its line end; keeps `held`.
+// Ends the lines: also writes a last line that lacks its line end. Keeps `held`.
 void lines_close(struct lines *l);
 // Writes the held lines except those for which `said` returns true, and removes all.
 void lines_say_held(struct lines *l, bool (*said)(void *ctx, const char *line),

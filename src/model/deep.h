@@ -15,8 +15,8 @@ void deep_defaults(struct model_options *o);
 int deep_check(const struct model_options *o, struct err *e);
 void deep_layout(const struct model_options *o, struct accessor_options *ret);
 
-// The dense parameters of the layers that the tasks share, and of each task's tower with
-// its unit. With a single task that tower has no layers.
+// Returns the number of dense parameters: those of the layers that the tasks share, and
+// of each task's tower with its unit. With a single task that tower has no layers.
 size_t deep_dense(const struct model_options *o);
 void deep_first(const struct model_options *o, float *ret);
 size_t deep_summaries(const struct model_options *o);
@@ -51,9 +51,10 @@ void deep_backward(struct deep *d, const struct model_work *w,
     .at_once = MODEL_AT_ONCE_MAX, .by_layer = true, .forward = forward,                  \
     .backward = backward, .layers = deep_layers, .layer_name = deep_layer_name
 
-// The linear part, with a weight of a feature for each task (deep_wide_layout).
-// deep_linear adds it to the scores. deep_linear_gradients computes its gradients: zeros
-// if the model has no linear part, whose rows then have one weight.
+// These functions serve the linear part, in which each feature has a weight for each task
+// (deep_wide_layout). deep_linear adds the linear part to the scores.
+// deep_linear_gradients computes its gradients: zeros if the model has no linear part,
+// whose rows then have one weight.
 void deep_wide_layout(const struct model_options *o, struct accessor_options *ret);
 void deep_linear(const struct model_work *w, const struct model_batch *b, float *scores);
 void deep_linear_gradients(const struct model_work *w, const struct model_batch *b,

@@ -363,8 +363,8 @@ bool model_same_rows(const struct model *a, const struct model *b);
 // layers are equal.
 bool model_same_dense(const struct model *a, const struct model *b);
 
-// The options of the tables for the model's rows: sparse features (id 0) and dense
-// parameters (id 1).
+// Return the options of the tables for the model's rows: of the sparse features (table 0)
+// and of the dense parameters (table 1).
 struct table_options model_table(const struct model *m);
 struct table_options model_dense_table(const struct model *m);
 

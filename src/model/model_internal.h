@@ -45,7 +45,8 @@ static inline void model_has(const struct model_work *w, size_t at, size_t n)
         w->flow->has(w->flow->ctx, w->model->options.tasks + at, n);
 }
 
-// The summaries, and where their gradients are added, given the gradients of the layers.
+// Return the summaries, and the memory to which their gradients are added (in the
+// gradients of the layers).
 static inline const float *model_summaries(const struct model_work *w)
 {
     return w->dense + w->model->summaries;

@@ -6,8 +6,9 @@
 
 #include <stdint.h>
 
-// For our programs, at their start: raises the soft limit (often 1024, for select) to the
-// hard limit. The library does not change the limit of a program that uses it.
+// Raises the soft limit of descriptors (often 1024, for select) to the hard limit. Tug's
+// programs call this at their start. The library does not change the limit of a program
+// that uses it.
 void descriptors_raise(void);
 
 // Opens those of the descriptors 0 to 2 that are closed. Otherwise the next file or link

@@ -118,7 +118,8 @@ int save_check_output(const char *option, const char *path, struct err *e);
 // TUG_EDATA if there is none.
 int save_find(const char *from, char ret_path[FILE_PATH_MAX], struct err *e);
 int save_read(const char *path, struct save_manifest *ret, struct err *e);
-// `root` is FILE_ANYWHERE, or a directory that `path` is below (os/file.h).
+// Reads the manifest of a save. `root` is FILE_ANYWHERE, or a directory that contains
+// `path` (os/file.h).
 int save_read_in(int root, const char *path, struct save_manifest *ret, struct err *e);
 
 // The saves that must be loaded to restore one, oldest first. They were checked to follow
@@ -156,10 +157,11 @@ int save_load(const struct save_chain *c, const char *table, struct store *s,
 // clear the store first.
 int save_check(const struct save_chain *c, const char *table, struct store *s,
                struct err *e);
-// Without a store. save_open_table returns the table with this name in the newest save,
-// after checking that all its files exist and are those that the manifest names.
-// save_each_block passes the blocks of one of them to `fn`, each after checking it. They
-// do not include rows of the saves that the newest one builds on.
+// These functions need no store. save_open_table returns the table with this name in the
+// newest save, after checking that all its files exist and are those that the manifest
+// names. save_each_block passes the blocks of one of these files to `fn`, each after
+// checking it. The blocks do not include rows of the saves on which the newest save
+// builds.
 int save_open_table(const struct save_chain *c, const char *table,
                     const struct save_table **ret, struct err *e);
 int save_each_block(const struct save_chain *c, const struct save_table *t, size_t file,

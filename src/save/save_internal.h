@@ -13,7 +13,8 @@ enum { SAVE_MAX_NUMBER = 999999999 };
 
 // Writes the manifest, and sets m->checksum.
 int save_write_manifest(struct save_manifest *m, const char *path, struct err *e);
-// `root` is FILE_ANYWHERE, or a directory that `path` is below (os/file.h).
+// Reads the manifest of a save. `root` is FILE_ANYWHERE, or a directory that contains
+// `path` (os/file.h).
 int save_read_manifest(int root, const char *path, struct save_manifest *ret,
                        struct err *e);
 

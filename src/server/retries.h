@@ -27,7 +27,7 @@ enum { RETRIES_MAX_IDENTITIES = 1 << 21 };
 
 struct retries;
 
-// `b`, which may be NULL, counts the memory.
+// Makes the records. `b`, which may be NULL, counts their memory.
 int retries_open(struct retries **ret, uint32_t partition_bits, struct budget *b,
                  struct err *e);
 void retries_close(struct retries *r); // NULL is fine
@@ -83,7 +83,7 @@ static inline void retries_note(const struct retries_push *p, uint32_t partition
 void retries_end_session(struct retries *r, uint64_t session);
 void retries_forget(struct retries *r, uint64_t pass, uint64_t piece);
 
-// The sessions that have records.
+// Returns the sessions that have records.
 const struct sessions *retries_sessions(const struct retries *r);
 
 // Moves the records of a partition to another shard. On TUG_ENOMEM both have the same

@@ -24,7 +24,7 @@ void *sessions_find(const struct sessions *a, uint64_t session);
 // Returns the record of a session, and makes a zeroed one if it has none. Returns NULL if
 // memory is out.
 void *sessions_make(struct sessions *a, size_t size, uint64_t session);
-// `one` is a record of the array, or NULL.
+// Removes a record. `one` is a record of the array, or NULL.
 void sessions_remove(struct sessions *a, void *one);
 
 uint64_t sessions_at(const struct sessions *a, size_t i); // the session of record i

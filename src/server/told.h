@@ -9,7 +9,7 @@
 struct request;
 struct shard;
 
-// The operation is done, or has begun if it takes time.
+// Records that the operation is done, or has begun if it takes time.
 void told_done(struct shard *s, const struct request *q);
 void told_refused(struct shard *s, const struct request *q, const struct err *why);
 

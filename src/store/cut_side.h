@@ -34,9 +34,9 @@ int side_add(struct side *d, uint64_t key, const float *row, const float *extra,
 // Frees the slots of a list that come before `until` (TABLE_NONE: all).
 void side_free(struct side *d, uint32_t list, uint32_t until);
 
-// The row's key comes before its floats.
+// Returns the floats of a copied row; its key comes before them.
 const float *side_row(const struct side *d, uint32_t slot);
-// NULL if the row has no extra row.
+// Returns the copy of the extra row; NULL if the row has no extra row.
 const float *side_extra(const struct side *d, uint32_t slot);
 uint32_t side_next(const struct side *d, uint32_t slot); // TABLE_NONE after the last slot
 

@@ -406,7 +406,7 @@ int cold_each_changed(struct store *s, uint32_t p, store_row_fn fn, void *ctx,
 int cold_cut_published(struct store *s, uint32_t p, uint64_t key);
 int cold_cut_kept(struct store *s, uint32_t p,
                   uint64_t key); // keeps the row for the next delta
-// After TUG_ENOMEM, it must be called again.
+// Ends the cut. After TUG_ENOMEM, this function must be called again.
 int cold_cut_end(struct store *s, bool committed);
 void cold_loaded(struct store *s); // no row counts as changed any more
 

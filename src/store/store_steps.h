@@ -34,7 +34,7 @@ void store_steps_close(struct store_steps *x); // NULL is fine
 // The part of it that belongs to one thread.
 struct store_stepper;
 int store_stepper_open(struct store_stepper **ret, struct store_steps *x, struct err *e);
-// NULL is fine; the thread must be unpinned.
+// Frees a stepper, which may be NULL; the thread must be unpinned.
 void store_stepper_close(struct store_stepper *t);
 void store_stepper_pin(struct store_stepper *t);
 void store_stepper_unpin(struct store_stepper *t);

@@ -97,8 +97,8 @@ bool leases_views_again(struct leases *l);
 void leases_state(struct leases *l, uint64_t pass, struct msg_pass_state *ret,
                   struct buf *reports);
 
-// For tests: a worker that joins when the pieces of a save are known does not have to
-// mark the save.
+// A function for tests: afterwards a worker that joins when the pieces of a save are
+// known does not have to mark the save.
 void leases_forget_late_marks(struct leases *l);
 
 void leases_over(struct leases *l); // ends the run: from now on every worker that asks

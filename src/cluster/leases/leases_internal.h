@@ -174,7 +174,7 @@ bool leases_must_mark(const struct leases *l, const struct leases_worker *w);
 bool leases_marking(const struct leases *l);
 void leases_marked(struct leases *l, struct leases_worker *w, uint64_t save);
 int leases_keep_done(struct leases *l, const struct msg_pass *m, struct err *e);
-// One bit for each piece.
+// Returns the finished pieces of a file as bytes with one bit for each piece.
 struct wire_text leases_done_of(const struct leases *l, uint32_t file);
 
 // Shares: leases_shares.c.

@@ -36,9 +36,9 @@ struct dataset {
     size_t regions;
 };
 
-// Used while a data set is made. dataset_room returns memory of the data set (NULL: there
-// is none), for one caller at a time. dataset_add_block adds a block, for which `block`
-// must have room. dataset_make_finder is called last.
+// These functions are used while a data set is made. dataset_room returns memory of the
+// data set (NULL: there is none), for one caller at a time. dataset_add_block adds a
+// block, for which `block` must have room. dataset_make_finder is called last.
 void *dataset_room(struct dataset *d, size_t bytes);
 void dataset_add_block(struct dataset *d, const struct block *b);
 int dataset_make_finder(struct dataset *d);

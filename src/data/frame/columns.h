@@ -86,9 +86,9 @@ struct columns {
     uint64_t rows;
 };
 
-// Both take ownership of their arguments, even on failure: columns_close, or the failing
-// call, releases them. Return TUG_EDATA if the producer failed, or naming the column
-// whose array is malformed.
+// Both functions take ownership of their arguments, even on failure: columns_close, or
+// the failing call, releases them. They return TUG_EDATA if the producer failed or an
+// array is malformed; the error then names the column.
 int columns_open_stream(struct columns **ret, struct ArrowArrayStream *s, struct err *e);
 int columns_open_array(struct columns **ret, struct ArrowSchema *s, struct ArrowArray *a,
                        struct err *e);

@@ -322,7 +322,7 @@ struct tug_app *kv_app_for(const struct tug_node *n, uint32_t app, uint32_t cust
 int kv_host_start(struct host **ret, struct tug_node *n, struct err *e);
 // Returns the address at which the node of this process reaches the scheduler.
 const char *kv_host_address(const struct host *h);
-// Listens at the scheduler's public address.
+// Listens on the scheduler's public address.
 int kv_host_open_doors(struct host *h, struct err *e);
 // Ends the cluster with this error.
 void kv_host_end(struct host *h, const struct err *why);
@@ -446,7 +446,8 @@ uint64_t kv_answer_most(const struct tug_node *n);
 // kept.c
 int kv_kept_init(struct tug_node *n, struct err *e);
 void kv_kept_drain(struct tug_node *n); // takes memory that programs have released
-// Separates the node from memory that programs still keep; their releases then free it.
+// Separates the node from memory that programs still keep. The memory is freed when they
+// release it.
 void kv_kept_close(struct tug_node *n);
 
 #endif

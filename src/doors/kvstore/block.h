@@ -12,7 +12,8 @@
 void *kvs_block_new(size_t bytes);
 void kvs_block_hold(void *block);
 bool kvs_block_is_held(const void *block); // whether there is more than one holder
-// Any thread may call it; the last release frees the block; NULL is fine.
+// Releases a block; the last release frees it. Any thread may call this function. NULL is
+// fine.
 void kvs_block_release(void *block);
 
 // Makes *block at least `bytes` long; if it is too short or has another holder, replaces
