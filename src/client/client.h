@@ -124,9 +124,9 @@ struct client_pull {
 client_ts client_push(struct client *c, const struct client_push *p, struct err *e);
 client_ts client_pull(struct client *c, const struct client_pull *p, struct err *e);
 
-// Other requests. client_tick sets this worker's clock for a table of mode ssp
-// (UINT64_MAX: it has finished). client_admin does an admin operation. client_stat adds
-// up statistics over all loops (of clocks it takes the least).
+// These functions make other requests. client_tick sets this worker's clock for a table
+// of mode ssp (UINT64_MAX: it has finished). client_admin does an admin operation.
+// client_stat adds up statistics over all loops (of clocks it takes the least).
 client_ts client_tick(struct client *c, uint32_t table, uint64_t clock, struct err *e);
 client_ts client_admin(struct client *c, uint32_t table, enum wire_order what,
                        uint32_t other, struct err *e);
@@ -224,8 +224,8 @@ size_t client_in_flight(const struct client *c);
 // until then.
 void client_abandon(struct client *c, const struct err *why);
 
-// In wait.c. Polls until the request ends and returns its result; TUG_EINTERRUPTED if
-// *interrupted of client_set_interrupt is true.
+// Polls until the request ends and returns its result; TUG_EINTERRUPTED if *interrupted
+// of client_set_interrupt is true. This function and the following ones are in wait.c.
 int client_wait(struct client *c, client_ts ts, struct err *e);
 int client_wait_ready(struct client *c, uint64_t timeout_ns, struct err *e);
 // Sends a question to the scheduler and waits for the answer, which is passed to

@@ -124,10 +124,10 @@ int driver_find_position(struct driver *d, const struct saved_run *run, const ch
 int driver_save_within(struct run *r, uint64_t pass, uint64_t examples,
                        struct train_result *result, struct err *e);
 
-// For --publish. driver_publish_open checks that publishing is possible.
-// driver_publish_due makes a save after this number of batches of the run if one is due;
-// its failure is only an error if the cluster has ended. The last function makes the last
-// save.
+// These functions serve --publish. driver_publish_open checks that publishing is
+// possible. driver_publish_due makes a save after this number of batches of the run if
+// one is due; its failure is only an error if the cluster has ended. The last function
+// makes the last save.
 int driver_publish_open(struct run *r, struct err *e);
 int driver_publish_due(struct run *r, uint64_t batches, const struct train_result *result,
                        struct err *e);

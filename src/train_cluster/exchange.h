@@ -165,9 +165,9 @@ int exchange_pulled(struct exchange *x, struct err *e);
 int exchange_pulled_rows(struct exchange *x, struct err *e);
 int exchange_pulled_dense(struct exchange *x, size_t first, size_t n, struct err *e);
 
-// By steps. exchange_catch_up, after exchange_pulled, adds the changes of the previous
-// batch that the pulled rows lack. exchange_finish, after the last step, computes from
-// the changed rows what is pushed.
+// These functions serve updates by steps. exchange_catch_up, after exchange_pulled, adds
+// the changes of the previous batch that the pulled rows lack. exchange_finish, after the
+// last step, computes from the changed rows what is pushed.
 void exchange_catch_up(struct exchange *x);
 void exchange_finish(struct exchange *x);
 

@@ -42,7 +42,8 @@ struct frame_reader {
     bool kept; // the handler has taken the body over
 };
 
-// If `counts`, messages that arrive in parts are counted in the pool's budget.
+// Makes a reader of frames. If `counts`, messages that arrive in parts are counted in the
+// pool's budget.
 void frame_open(struct frame_reader *r, struct frame_pool *pool,
                 const struct frame_calls *calls, uint64_t max_bytes, bool counts);
 void frame_close(struct frame_reader *r);
@@ -63,8 +64,8 @@ int frame_came(struct frame_reader *r, size_t n, struct err *e);
 // Returns whether the stream is at the end of a message, not in the middle of one.
 bool frame_at_end(const struct frame_reader *r);
 
-// Inside `message`: the caller owns the body until frame_pool_give. Returns NULL if the
-// message has no body or it was placed.
+// Keeps the body of a message; called inside `message`. The caller owns the body until
+// frame_pool_give. Returns NULL if the message has no body or the body was placed.
 void *frame_keep(struct frame_reader *r);
 
 #endif

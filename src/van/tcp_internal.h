@@ -219,9 +219,10 @@ void tcp_accept_due(struct tcp_van *v);
 // tcp_dial.c
 van_link tcp_connect(struct van *base, const char *address, uint64_t timeout_ns);
 void tcp_dial_due(struct tcp_link *l);
-// An attempt has failed: schedules the next one or, if `final`, gives up.
+// Schedules the next attempt to connect after one has failed, or, if `final`, gives up.
 void tcp_dial_failed(struct tcp_link *l, const struct err *why, bool final);
-// An attempt has failed because the token was wrong: tries for token_timeout_ns longer.
+// Tries for token_timeout_ns longer after an attempt has failed because the token was
+// wrong.
 void tcp_dial_unproven(struct tcp_link *l, struct err *why);
 void tcp_dial_free(struct tcp_link *l);
 // Returns 0 if plain TCP with that address is allowed, else TUG_EUSAGE and a sentence.
@@ -234,7 +235,7 @@ struct tcp_stream *tcp_stream_new(struct tcp_van *v, bool is_unix);
 void tcp_stream_close(struct tcp_stream *s);
 void tcp_link_connected(struct tcp_link *l); // called when the link's socket is connected
 void tcp_link_open(struct tcp_link *l); // called when messages can be sent over the link
-// From now on the link reads frames of at most max_bytes.
+// Makes the link read frames of at most max_bytes from now on.
 void tcp_link_begin_frames(struct tcp_link *l, uint64_t max_bytes);
 void tcp_link_due_at(struct tcp_link *l, uint64_t when);
 void tcp_link_due(struct tcp_link *l); // called at the time of tcp_link_due_at

@@ -20,7 +20,7 @@ enum {
     TLS_RECORD_MAX = 16384, // bytes of the stream in a record
 };
 
-// `t` must outlive the session. The pool gives memory for the bytes to be sent.
+// Opens a session. `t` must outlive it. The pool gives memory for the bytes to be sent.
 int tls_session_open(struct tls_session **ret, struct tls *t, bool server,
                      struct frame_pool *pool, struct err *e);
 void tls_session_close(struct tls_session *s); // NULL is fine
@@ -33,9 +33,9 @@ void tls_session_feed(struct tls_session *s, const void *bytes, size_t n);
 // TLS_MORE; or TUG_EDATA, saying what is wrong.
 int tls_session_shake(struct tls_session *s, struct err *e);
 
-// After the handshake: the role that the peer's certificate names (WIRE_OPERATOR if it
-// names none), its fingerprint (SHA-256), and a number that both ends share with no other
-// session. TUG_EDATA if the role is not one of tug's.
+// Gets, after the handshake, the role that the peer's certificate names (WIRE_OPERATOR if
+// it names none), its fingerprint (SHA-256), and a number that both ends share with no
+// other session. Returns TUG_EDATA if the role is not one of tug's.
 int tls_session_peer(struct tls_session *s, enum wire_role *ret_role,
                      uint8_t ret_certificate[32], uint8_t ret_channel[32], struct err *e);
 

@@ -231,8 +231,8 @@ static inline uint64_t van_heard(const struct van *v, van_link link)
     return v->ops->heard(v, link);
 }
 
-// Inside `message`: keeps the body (unless it was placed) until the returned pointer is
-// given to van_unkeep. Returns NULL if memory is out or there is no body.
+// Keeps the body (unless it was placed) until the returned pointer is given to
+// van_unkeep; called inside `message`. Returns NULL if memory is out or there is no body.
 static inline void *van_keep(struct van *v, struct van_message *m)
 {
     return v->ops->keep(v, m);
@@ -256,9 +256,8 @@ static inline uint64_t van_now(const struct van *v)
     return v->ops->now(v);
 }
 
-// From now on small messages wait for the next van_poll and leave together, which is
-// cheaper for a caller that sends several before it polls. Large ones still leave at
-// once.
+// Makes small messages wait for the next van_poll and leave together, which is cheaper
+// for a caller that sends several before it polls. Large messages still leave at once.
 static inline void van_hold(struct van *v)
 {
     if (v->ops->hold != NULL)
@@ -279,8 +278,9 @@ static inline bool van_unsettled(const struct van *v)
     return v->ops->unsettled != NULL && v->ops->unsettled(v);
 }
 
-// While it is on, bodies with a `release` are sent in the next van_poll, which another
-// thread calls soon, so that the sending thread need not wait.
+// Switches deferring on or off. While it is on, bodies with a `release` are sent in the
+// next van_poll, which another thread calls soon, so that the sending thread need not
+// wait.
 static inline void van_defer(struct van *v, bool on)
 {
     if (v->ops->defer != NULL)

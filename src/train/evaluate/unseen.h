@@ -20,7 +20,7 @@ struct unseen {
 
 // Makes room for `slots` slots; existing counts stay. May return TUG_ENOMEM.
 int unseen_reserve(struct unseen *u, size_t slots);
-// `from` must not have more slots than `to`
+// Adds the counts of `from` to `to`. `from` must not have more slots than `to`.
 void unseen_add(struct unseen *to, const struct unseen *from);
 void unseen_free(struct unseen *u); // a zeroed struct is fine
 

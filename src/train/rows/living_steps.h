@@ -17,8 +17,8 @@
 
 #include "train/run.h"
 
-// The functions of a worker in struct run_rows (train/rows/run_rows.h). The view is valid
-// until the batch ends.
+// These are the functions of a worker in struct run_rows (train/rows/run_rows.h). The
+// view is valid until the batch ends.
 int living_steps_open(struct worker *w);
 void living_steps_close(struct worker *w); // fine for a worker that was not opened
 void living_steps_batch(struct worker *w, size_t size, uint64_t number);
