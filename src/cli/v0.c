@@ -278,8 +278,8 @@ static int take_flag(struct v0_words *w, struct place *p, const struct flag *f,
     return err_set(e, TUG_EUSAGE, "--%s: %s", f->name, f->say);
 }
 
-// --local=0 makes the trainer join a run; without it, flags about other processes have no
-// effect.
+// Decides whether the trainer joins a run. --local=0 makes it join; without --local=0,
+// flags about other processes have no effect.
 static int settle(struct v0_words *w, const struct place *p, struct err *e)
 {
     w->cluster = p->local_given && !p->local;

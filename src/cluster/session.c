@@ -11,7 +11,7 @@
 // The request number of PING; users of a session never use it.
 #define PING_REQUEST UINT64_MAX
 
-// Only tools tell their clock in HELLO; members tell theirs with heartbeats.
+// Sends HELLO. Only tools state their clock in HELLO; members state theirs in heartbeats.
 void session_greet(struct van *v, van_link link, const struct session_who *who)
 {
     const struct van_trust trust = van_trust(v, link);

@@ -39,8 +39,8 @@ static int find_host(struct plan *p, struct err *e)
                                  "missing: give --host");
 }
 
-// Another process that asked for any port could take one of these before a role listens
-// there: they are held until the run has ended.
+// Chooses a port and holds it until the run has ended. Otherwise another process that
+// asks for any port could take it before a role listens there.
 static int hold_port(struct plan *p, uint16_t *ret, struct err *e)
 {
     TRY(route_hold_port(p->host, ret, &p->held[p->n_held], e));

@@ -25,8 +25,8 @@ static int check(const struct model_options *o, struct err *e)
     return deep_check(o, e);
 }
 
-// Dense parameters are, in this order, those of the towers, the cross layers, and each
-// task's c.
+// Returns the position of cross layer l among the dense parameters. These are, in this
+// order, those of the towers, the cross layers, and each task's c.
 static size_t cross_at(const struct model_options *o, size_t l)
 {
     size_t in = fields_floats(o);

@@ -8,7 +8,7 @@
 
 #include "rule/rule.h"
 
-// Values found by a search on MovieLens-1M (docs/models.md).
+// Sets values found by a search on MovieLens-1M (docs/models.md).
 void deep_defaults(struct model_options *o)
 {
     for (size_t l = 0; l < 3; l++)
@@ -120,14 +120,14 @@ void deep_wide_layout(const struct model_options *o, struct accessor_options *re
     ret->embed = o->tasks;
 }
 
-// The shared layers, whose input is all fields' vectors.
+// Returns the shared layers, whose input is all fields' vectors.
 static struct tower shared(const struct model_options *o)
 {
     return tower_of(o, fields_floats(o));
 }
 
-// The tower of a task, on the shared layers. Its parameters come after those of earlier
-// tasks. The number of its first layer follows the number of its unit.
+// Returns the tower of a task, on the shared layers. Its parameters come after those of
+// earlier tasks. The number of its first layer follows the number of its unit.
 static struct tower tower(const struct model_options *o, uint32_t task)
 {
     struct tower bottom = shared(o), t = bottom;

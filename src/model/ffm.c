@@ -7,7 +7,7 @@
 
 enum { MAX_SUMS = 1 << 24 }; // limit of the floats of sums: 64 MiB per thread
 
-// Values found by a search on MovieLens-1M and on data from a planted model
+// Sets values found by a search on MovieLens-1M and on data from a planted model
 // (docs/models.md).
 static void defaults(struct model_options *o)
 {

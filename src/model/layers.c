@@ -66,7 +66,7 @@ void layer_forward(const struct kernels *exact, struct matrix x, const float *pa
     product_add(exact, x, parameters, y);
 }
 
-// Products x w without biases, and their gradients.
+// These functions compute products x w without biases, and their gradients.
 static void product_forward(const struct kernels *exact, struct matrix x, const float *w,
                             struct matrix y)
 {
@@ -208,7 +208,7 @@ static struct matrix delta(const struct tower *t, size_t l, struct matrix x, flo
     return kept_of(t, DELTA, l, x, kept);
 }
 
-// The batch normalisation of layer l, with its parameters and statistics.
+// Returns the batch normalisation of layer l, with its parameters and statistics.
 static struct batch_norm norm_of(const struct tower *t, const struct model_work *w,
                                  const struct model_batch *b, size_t l,
                                  const float *parameters, struct matrix x, float *kept)

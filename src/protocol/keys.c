@@ -62,8 +62,8 @@ static struct key_list *list_oldest(struct key_lists *l)
     return oldest;
 }
 
-// Remembers a list. Without memory it does not, and a later request with this list is
-// refused as KEYS_LIST_UNKNOWN.
+// Remembers a list. If memory is out, it does not remember the list, and a later request
+// with this list is refused as KEYS_LIST_UNKNOWN.
 static void list_add(struct key_lists *l, uint64_t signature, const uint64_t *keys,
                      uint32_t n)
 {

@@ -29,7 +29,8 @@ static void close_data(struct opened_model *m)
     m->bad_lines = 0;
 }
 
-// The schema of csv that another program wrote than the one that wrote the training data.
+// Adapts the schema to a csv file whose separator or decimal point differs from the
+// training data, because another program wrote it.
 static int rewritten(struct schema *ret, const struct model_values *v, const char *format,
                      struct err *e)
 {

@@ -110,7 +110,8 @@ static int set_table(struct train_setup *setup, const struct train_options *t,
     return 0;
 }
 
-// `again`: the option that makes the data be read again; NULL: none.
+// Checks that files exist and can be read as often as needed. `again` is the option that
+// makes the data be read again; NULL: none.
 static int check_paths(const struct train_config *c, const struct path_list *l,
                        const char *again, struct problems *problems, struct err *e)
 {
@@ -126,7 +127,8 @@ static int check_paths(const struct train_config *c, const struct path_list *l,
     return rc;
 }
 
-// The worker and the driver of a cluster see different files, and open them themselves.
+// Checks the files of a run in this process. The worker and the driver of a cluster see
+// different files, and open them themselves.
 int train_check_data(const struct train_config *c, const char *again, struct err *e)
 {
     struct problems problems = PROBLEMS_INIT;

@@ -152,8 +152,8 @@ static int check_cluster(const struct train_config *c, const struct train_option
     return 0;
 }
 
-// --deterministic implies sync, the only mode in which the result does not depend on
-// workers.
+// Sets the mode of a run on a cluster. --deterministic implies sync, the only mode in
+// which the result does not depend on workers.
 static int set_mode_cluster(struct train_setup *setup, const struct train_options *t,
                             const struct options *o, const struct train_settings *s,
                             struct err *e)
@@ -188,8 +188,8 @@ static int set_mode_cluster(struct train_setup *setup, const struct train_option
     return check_cluster(c, t, o, s, e);
 }
 
-// Workers score the files of --valid and --test in parts. A share of the training data is
-// cut into other parts, so they cannot score that.
+// Sets who scores. Workers score the files of --valid and --test in parts. A share of the
+// training data is cut into other parts, so they cannot score that.
 static int set_scoring(struct train_cluster *k, const struct train_options *t,
                        const struct train_settings *s, struct err *e)
 {

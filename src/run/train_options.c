@@ -456,7 +456,7 @@ int train_parse_separator(const char *text, char *ret, struct err *e)
     return 0;
 }
 
-// The separator must be one character, because words are searched for it.
+// Parses --list-separator, which must be one character because words are searched for it.
 static int parse_list_separator(const char *text, char *ret, struct err *e)
 {
     *ret = text != NULL ? text[0] : (char)0;

@@ -141,7 +141,8 @@ static void fill_valid(struct filling *f, struct held_out h)
     fill(f, "valid", "%.0f/%.0f", round(h.from * parts) + 1, parts);
 }
 
-// `t`: what the user gave. A call of a program may have data for --valid.
+// Fills in the options of training. `t` is what the user gave. A program that calls the
+// library may have data for --valid.
 static void fill_training(struct filling *f, const struct saved_options *s,
                           const struct train_options *t, bool cluster)
 {

@@ -36,7 +36,8 @@ static int reserve(struct store *s, size_t n)
     return 0;
 }
 
-// The copy of a row that was made for the push has its initial values.
+// Keeps copies of the rows of a batch. The copy of a row that was made for the push has
+// its initial values.
 int store_undo_keep(struct store *s, const struct store_batch *b, struct err *e)
 {
     struct store_scratch *x = &s->batch;

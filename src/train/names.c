@@ -192,7 +192,8 @@ static void next_column(const char **at, char name[WORD_MAX])
     *at += len + ((*at)[len] == ',');
 }
 
-// `examples`: the number of examples before this window.
+// Reads the names in a window of the data. `examples` is the number of examples before
+// the window.
 static int read_window(struct names *n, const struct named_columns *c,
                        const struct reader *r, const struct dataset *d, uint64_t examples)
 {

@@ -138,7 +138,7 @@ static void format_metrics(const struct progress *p, char to[PART_BYTES],
     }
 }
 
-// "12 s", "3 min", "2 h 05 min"
+// Writes a time as "12 s", "3 min" or "2 h 05 min".
 static void format_seconds(char *to, size_t size, double s)
 {
     if (s < 100)

@@ -65,7 +65,7 @@ int run_check_examples(const struct run *r, uint64_t examples, struct err *e)
         (unsigned long long)examples, (unsigned long long)r->resumed_examples);
 }
 
-// Every pass holds out the same examples.
+// Returns the number of held-out examples. Every pass holds out the same examples.
 uint64_t run_held_out(struct run *r, uint64_t examples)
 {
     const struct train_config *c = r->config;
@@ -181,7 +181,8 @@ static int nothing_left(const struct held_out *h, uint64_t examples, const char 
                    h->share, (unsigned long long)examples, to);
 }
 
-// `examples`: the examples of a pass, held-out ones included.
+// Validates after a pass. `examples` is the number of examples of a pass, including
+// held-out ones.
 static int validate(struct run *r, uint64_t examples, struct metrics *ret, struct err *e)
 {
     const struct train_config *c = r->config;
@@ -263,7 +264,7 @@ static int record_pass(struct run *r, const struct metrics *seen,
     return 0;
 }
 
-// `began`: the time when the pass began, on a clock that excludes saves.
+// Ends a pass. `began` is the time when the pass began, on a clock that excludes saves.
 static int finish_pass(struct run *r, double began, struct train_result *result,
                        struct err *e)
 {

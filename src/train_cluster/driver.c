@@ -421,7 +421,8 @@ static uint32_t readers(struct driver *d)
     return n > 0 ? n : 1;
 }
 
-// Reading and training overlap, so the mean reading time is subtracted.
+// Adds the times of a pass to the result. Reading and training overlap, so the mean
+// reading time is subtracted.
 static void count_time(struct driver *d, double seconds, struct train_result *result)
 {
     uint32_t n = readers(d);

@@ -250,7 +250,7 @@ static int send_blocks(struct sending *s, const struct parameters *p, struct err
     return send_rows(s, e);
 }
 
-// Layers have initial values, which the process that begins the run sets on the servers.
+// Sets the layers' initial values on the servers, in the process that begins the run.
 int driver_begin_layers(struct run *r, struct err *e)
 {
     const struct model *m = &r->parameters.model;

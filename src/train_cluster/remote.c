@@ -235,9 +235,9 @@ bool remote_steps(const struct train_config *c)
                                               rule_changes_add_up(c->model.latent.kind));
 }
 
-// Sixteen pieces for each of sixteen workers. It does not depend on the number of
-// workers: a run that was saved in the middle of a pass may be resumed with more or
-// fewer.
+// Returns the size of a piece: sixteen pieces for each of sixteen workers. The size does
+// not depend on the number of workers: a run that was saved in the middle of a pass may
+// be resumed with more or fewer.
 uint64_t remote_piece_bytes(uint64_t text_bytes)
 {
     enum { PIECES = 256 };

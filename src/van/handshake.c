@@ -134,9 +134,10 @@ static int check_knock(struct handshake *h, const struct msg_knock *m, struct er
     return 0;
 }
 
-// A proof for another address was meant for another listener; accepting it would let a
-// stranger between the two pass for both. The addresses that this node gives to others
-// are its own, whether they were dialled by name or by number.
+// Returns whether the proof is for this node's address. A proof for another address was
+// meant for another listener; accepting it would let a stranger between the two pass for
+// both. The addresses that this node gives to others are its own, whether they were
+// dialled by name or by number.
 static bool is_address(const struct handshake *h)
 {
     const char *told = h->link.name;

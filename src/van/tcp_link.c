@@ -195,8 +195,8 @@ static bool is_talking(const struct tcp_link *l)
     return l->state == LINK_OPEN || l->state == LINK_PROVING;
 }
 
-// Decrypts the received bytes, large bodies straight to where they belong. Returns
-// TLS_MORE when all is read or the handler wants no more.
+// Decrypts the received bytes, and puts large bodies directly into their final memory.
+// Returns TLS_MORE when all is read or the handler wants no more.
 static int read_session(struct tcp_link *l, struct err *e)
 {
     char *plain = l->van->plain;

@@ -173,7 +173,7 @@ static void lost(struct tcp_link *l, int status)
     tcp_link_fail(l, &why);
 }
 
-// libuv has sent all bytes that it was given.
+// Is called when libuv has sent all bytes that it was given.
 static void flight_landed(struct tcp_link *l)
 {
     size_t n = l->in_flight;

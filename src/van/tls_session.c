@@ -168,8 +168,8 @@ static bool is_alert_about_certificate(int reason)
     }
 }
 
-// OpenSSL does not answer a peer that does not speak TLS. This alert tells a node without
-// certificates that TLS is needed.
+// Sends an alert to a peer that does not speak TLS, which OpenSSL does not answer. The
+// alert tells a node without certificates that TLS is needed.
 static void say_tls(struct tls_session *s)
 {
     static const char alert[] = {0x15, 3, 3, 0, 2, 2, SSL_AD_PROTOCOL_VERSION};
@@ -222,8 +222,9 @@ static int result(struct tls_session *s, int rc, struct err *e)
     }
 }
 
-// A client's handshake is done when it has sent its certificate. Whether the server
-// accepts it shows in the next record: a ticket or other data, or an alert.
+// Waits until the server has accepted the client's certificate. A client's handshake is
+// done when it has sent its certificate; the next record (a ticket or other data, or an
+// alert) shows whether the server accepts it.
 static int wait_for_acceptance(struct tls_session *s, struct err *e)
 {
     char byte;

@@ -154,8 +154,8 @@ static bool others_work(const struct scheduler *s, uint32_t process)
     return false;
 }
 
-// A signal asks this process to end. Returns true if the run does not need the process,
-// or has no driver that could end the run in order.
+// Records that a signal asks this process to end. Returns true if the run does not need
+// the process, or has no driver that could end the run in order.
 static bool may_leave(struct scheduler *s, uint32_t process)
 {
     struct process *p = &s->processes[process];

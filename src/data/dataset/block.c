@@ -398,7 +398,8 @@ static const unsigned char *unpack_ids(const unsigned char *p, uint32_t k, uint8
     return p + (size_t)k * bytes;
 }
 
-// The usual mask has all slots from 0 on; then the slots count up.
+// Lists the slots of a mask. The usual mask has all slots from 0 on; then the slots count
+// up.
 static void unpack_mask(uint64_t mask, uint32_t k, uint16_t *ret)
 {
     if ((mask & (mask + 1)) == 0) {

@@ -9,7 +9,7 @@
 #include "data/format/reader_csv.h"
 #include "data/frame/rows.h"
 
-// Blanks around a name do not belong to it: people write them behind commas.
+// Adds a name without the blanks around it, which people write behind commas.
 static int add_name(struct schema *to, const char *name, size_t len, struct err *e)
 {
     csv_trim(&name, &len);

@@ -486,7 +486,8 @@ static int multislot_column(const struct reader *r, const struct reader_layout *
     return 0;
 }
 
-// In a slot of numbers, each place is a feature, and the words are the places from 0.
+// Gets the key of a word. In a slot of numbers, each place is a feature, and the words
+// are the places from 0.
 static int multislot_word(const struct reader *r, uint32_t field, const char *text,
                           size_t len, struct reader_word *ret, struct err *e)
 {

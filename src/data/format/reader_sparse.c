@@ -38,7 +38,8 @@ int sparse_label(const struct reader *r, const char **p, const char *end, float 
     return feature ? 0 : reader_label(r, token, len, ret, e);
 }
 
-// Hashed indices have up to 20 digits.
+// Parses an index of any length; a hashed index has up to 20 digits. Returns the byte
+// behind its colon; NULL: not an index.
 const char *sparse_index_long(const char *p, const char *end, uint64_t *ret)
 {
     const char *q = number_whole(p, ret);

@@ -152,7 +152,7 @@ static int fill_magic(struct decoder *d, struct err *e)
     return 0;
 }
 
-// Detects the compression.
+// Detects the compression from the first bytes.
 static int begin(struct decoder *d, struct err *e)
 {
     d->in = mem_alloc(IN_BYTES);

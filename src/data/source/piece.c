@@ -398,7 +398,7 @@ static uint64_t plus(uint64_t a, uint64_t b)
     return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
 }
 
-// Rows in memory are cut into pieces by their number.
+// Gets piece `index` of rows in memory, which are cut into pieces by their number.
 static void read_rows(const struct pieces *p, const struct rows *r, uint64_t index,
                       struct piece *ret)
 {

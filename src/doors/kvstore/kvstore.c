@@ -96,7 +96,7 @@ bool tug_kvstore_recovers(const struct tug_kvstore *s)
 
 // Keys.
 
-// A store's keys are all numbers or all names.
+// Checks that a key is of the store's kind: a store's keys are all numbers or all names.
 static int check_kind(const struct tug_kvstore *s, const struct tug_kvstore_key *key,
                       struct err *e)
 {

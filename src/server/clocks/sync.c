@@ -208,8 +208,9 @@ static int take(struct shard *s, struct request *q, struct shard_table *t,
     return 0;
 }
 
-// A push of a worker that is faster than others waits until its batch can be opened. Such
-// pushes leave half of the room to the batches before theirs, as take_room does.
+// Checks that there is room for a push that must wait. A push of a worker that is faster
+// than others waits until its batch can be opened. Such pushes leave half of the room to
+// the batches before theirs, as take_room does.
 static int may_wait(struct shard *s, const struct request *q, struct err *e)
 {
     struct budget *b = s->o.budget;

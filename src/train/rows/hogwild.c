@@ -104,8 +104,8 @@ void hogwild_batch(struct worker *w, size_t size, uint64_t number)
     hogwild_deal(w, size, number, hogwild_step);
 }
 
-// After batch b: begins copies of hot rows once the run has seen enough examples, and
-// merges them regularly.
+// Is called after batch b: begins copies of hot rows once the run has seen enough
+// examples, and merges them regularly.
 static void care_for_hot_rows(struct worker *w, uint64_t b)
 {
     const struct run *r = w->run;

@@ -49,7 +49,8 @@ static void scale(struct view *v)
     }
 }
 
-// Values of 1 that are left from earlier batches are not written again.
+// Sets the features' values. Values of 1 that are left from earlier batches are not
+// written again.
 int view_values(struct view *v, const struct model *m)
 {
     const struct batch *b = &v->batch;
