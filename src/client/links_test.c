@@ -114,7 +114,7 @@ static void close_and_give(struct van *v, van_link link)
 // When the first link breaks, its requests leave the list that client_cancel walks over.
 // The other links must be broken, too: otherwise the caller's memory would still be in
 // use after client_cancel.
-static void test_nothing_is_held_by_what_was_given_up(void **state)
+static void test_given_up_request_holds_no_memory(void **state)
 {
     (void)state;
     enum { MANY = 6000 }; // keys for each loop, enough that bodies are not copied
@@ -158,7 +158,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lists_as_a_loop_keeps_them),
         cmocka_unit_test(test_lists_that_are_forgotten),
-        cmocka_unit_test(test_nothing_is_held_by_what_was_given_up),
+        cmocka_unit_test(test_given_up_request_holds_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -163,7 +163,7 @@ static bool be_another(struct server *s, van_link link, const struct van_message
     return true;
 }
 
-static void test_another(void **state)
+static void test_another_process_at_the_port(void **state)
 {
     (void)state;
     for (int when = 0; when < 2; when++) {
@@ -247,9 +247,12 @@ static void test_idle(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_replaced), cmocka_unit_test(test_replaced_again),
-        cmocka_unit_test(test_busy),     cmocka_unit_test(test_held),
-        cmocka_unit_test(test_idle),     cmocka_unit_test(test_another),
+        cmocka_unit_test(test_replaced),
+        cmocka_unit_test(test_replaced_again),
+        cmocka_unit_test(test_busy),
+        cmocka_unit_test(test_held),
+        cmocka_unit_test(test_idle),
+        cmocka_unit_test(test_another_process_at_the_port),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

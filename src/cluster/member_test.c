@@ -443,7 +443,7 @@ static void test_given_up_question(void **state)
 }
 
 // A member that has left has no requests under way.
-static void test_questions_of_who_has_left(void **state)
+static void test_requests_after_leaving(void **state)
 {
     (void)state;
     open_world(1, 1);
@@ -475,7 +475,7 @@ int main(void)
         cmocka_unit_test(test_roster_that_changes_its_shape),
         cmocka_unit_test(test_answer_of_another_kind),
         cmocka_unit_test(test_given_up_question),
-        cmocka_unit_test(test_questions_of_who_has_left),
+        cmocka_unit_test(test_requests_after_leaving),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -177,7 +177,7 @@ static void test_a_server_without_proof(struct vans *w)
     expect_refused(w, TUG_EIO, "cannot prove that it is a server of the cluster");
 }
 
-static void test_whoever_it_is(struct vans *w)
+static void test_any_role_is_accepted(struct vans *w)
 {
     far.says = WIRE_SERVER;
     near.s.role = WIRE_NOBODY;
@@ -312,7 +312,7 @@ TEST(greeted)
 TEST(refused)
 TEST(another_role)
 TEST(a_server_without_proof)
-TEST(whoever_it_is)
+TEST(any_role_is_accepted)
 TEST(heard_before_it_greets)
 TEST(nobody_greets)
 TEST(silent)
@@ -365,7 +365,7 @@ int main(void)
         cmocka_unit_test(test_refused_everywhere),
         cmocka_unit_test(test_another_role_everywhere),
         cmocka_unit_test(test_a_server_without_proof_everywhere),
-        cmocka_unit_test(test_whoever_it_is_everywhere),
+        cmocka_unit_test(test_any_role_is_accepted_everywhere),
         cmocka_unit_test(test_heard_before_it_greets_everywhere),
         cmocka_unit_test(test_nobody_greets_everywhere),
         cmocka_unit_test(test_silent_everywhere),

@@ -605,7 +605,7 @@ static int child_hold(const char *path)
 
 // The directory is locked by another process; after that process is killed, its rows are
 // removed.
-static void test_locked_there(void **state)
+static void test_locked_by_another_process(void **state)
 {
     (void)state;
     const char *path = files_in("held");
@@ -955,14 +955,22 @@ int main(int argc, char **argv)
         return 0;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_scratch),  cmocka_unit_test(test_random_durable),
-        cmocka_unit_test(test_many_rows),       cmocka_unit_test(test_long_rows),
-        cmocka_unit_test(test_no_memory),       cmocka_unit_test(test_foreign_directory),
-        cmocka_unit_test(test_about),           cmocka_unit_test(test_locked_here),
-        cmocka_unit_test(test_locked_there),    cmocka_unit_test(test_kill),
-        cmocka_unit_test(test_few_descriptors), cmocka_unit_test(test_full_disk),
-        cmocka_unit_test(test_read_only),       cmocka_unit_test(test_damage),
-        cmocka_unit_test(test_damaged_marker),  cmocka_unit_test(test_links),
+        cmocka_unit_test(test_random_scratch),
+        cmocka_unit_test(test_random_durable),
+        cmocka_unit_test(test_many_rows),
+        cmocka_unit_test(test_long_rows),
+        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_foreign_directory),
+        cmocka_unit_test(test_about),
+        cmocka_unit_test(test_locked_here),
+        cmocka_unit_test(test_locked_by_another_process),
+        cmocka_unit_test(test_kill),
+        cmocka_unit_test(test_few_descriptors),
+        cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(test_read_only),
+        cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_damaged_marker),
+        cmocka_unit_test(test_links),
     };
     return cmocka_run_group_tests(tests, files_begin, files_end);
 }

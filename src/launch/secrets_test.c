@@ -45,7 +45,7 @@ static void keys_arrive(void **state)
     assert_int_equal(mem_live(), 0);
 }
 
-static void what_is_no_keys_is_refused(void **state)
+static void wrong_keys_are_refused(void **state)
 {
     (void)state;
     static const char *const bad[] = {
@@ -155,7 +155,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keys_arrive),
-        cmocka_unit_test(what_is_no_keys_is_refused),
+        cmocka_unit_test(wrong_keys_are_refused),
         cmocka_unit_test(files_come_in_threes),
         cmocka_unit_test(addresses_are_split),
         cmocka_unit_test(this_machine_has_addresses),

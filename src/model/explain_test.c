@@ -95,7 +95,7 @@ static void assert_near(double a, double b)
     assert_true(fabs(a - b) < 1e-5);
 }
 
-static void parts_are_what_they_change(void **state)
+static void parts_equal_score_changes(void **state)
 {
     (void)state;
     static const char *const names[] = {"lr",        "fm",     "ffm", "mlp",
@@ -157,7 +157,7 @@ static void large_numbers_are_rounded(void **state)
     model_work_close(&t.w);
 }
 
-static void what_is_not_told_is_found_out(void **state)
+static void unreported_parts_are_detected(void **state)
 {
     (void)state;
     struct model_explained_feature feature[FEATURES];
@@ -173,10 +173,10 @@ static void what_is_not_told_is_found_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parts_are_what_they_change),
+        cmocka_unit_test(parts_equal_score_changes),
         cmocka_unit_test(largest_pairs_come_first),
         cmocka_unit_test(large_numbers_are_rounded),
-        cmocka_unit_test(what_is_not_told_is_found_out),
+        cmocka_unit_test(unreported_parts_are_detected),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -137,7 +137,7 @@ static void test_make_dir(void **state)
     assert_false(file_exists(in_base("dir")));
 }
 
-static void test_rest(void **state)
+static void test_path_below_root(void **state)
 {
     (void)state;
     assert_string_equal(below_rest("/a/b", "/a/b/c/d"), "c/d");
@@ -191,7 +191,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_open),     cmocka_unit_test(test_parent),
-        cmocka_unit_test(test_make_dir), cmocka_unit_test(test_rest),
+        cmocka_unit_test(test_make_dir), cmocka_unit_test(test_path_below_root),
         cmocka_unit_test(test_absolute), cmocka_unit_test(test_name),
     };
     return cmocka_run_group_tests(tests, make_tree, NULL);

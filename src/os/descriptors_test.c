@@ -24,7 +24,7 @@ static void raised_to_the_hard_limit(void **state)
     assert_int_equal(descriptors_limit(), most);
 }
 
-static void what_is_open_is_not_left(void **state)
+static void open_descriptors_are_counted(void **state)
 {
     int ends[2];
     (void)state;
@@ -69,7 +69,7 @@ static void standard_ones_are_held(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(raised_to_the_hard_limit),
-                                       cmocka_unit_test(what_is_open_is_not_left),
+                                       cmocka_unit_test(open_descriptors_are_counted),
                                        cmocka_unit_test(standard_ones_are_held)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

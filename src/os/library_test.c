@@ -31,7 +31,7 @@ static void functions_are_found_once(void **state)
 }
 
 // A second call reports the same error.
-static void what_is_missing_is_said(void **state)
+static void missing_library_is_named(void **state)
 {
     (void)state;
     static const struct library_function functions[] = {{"no_cos", &cosine}};
@@ -59,7 +59,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(functions_are_found_once),
-        cmocka_unit_test(what_is_missing_is_said),
+        cmocka_unit_test(missing_library_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -105,7 +105,7 @@ static void test_killed(void **state)
 
 // A path with only the right name or only the mode, a link, or another kind of file is
 // not ours.
-static void test_of_others(void **state)
+static void test_foreign_paths(void **state)
 {
     (void)state;
     static const struct {
@@ -151,7 +151,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_killed),
-        cmocka_unit_test(test_of_others),
+        cmocka_unit_test(test_foreign_paths),
         cmocka_unit_test(test_errors),
     };
     return cmocka_run_group_tests(tests, begin, finish);

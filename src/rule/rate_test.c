@@ -140,7 +140,7 @@ static void check_text(const struct rate *r)
     buf_free(&b);
 }
 
-static void texts_return(void **state)
+static void texts_round_trip(void **state)
 {
     (void)state;
     static const char *const forms[] = {
@@ -238,7 +238,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(formulas),  cmocka_unit_test(noam),
-        cmocka_unit_test(far_steps), cmocka_unit_test(texts_return),
+        cmocka_unit_test(far_steps), cmocka_unit_test(texts_round_trip),
         cmocka_unit_test(refused),   cmocka_unit_test(no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -92,7 +92,7 @@ static void texts(void **state)
 }
 
 // A rule with any numbers is the same after it was printed and parsed.
-static void texts_return(void **state)
+static void texts_round_trip(void **state)
 {
     (void)state;
     for (int kind = 0; kind < RULE_KINDS; kind++)
@@ -228,8 +228,10 @@ static void own_rules(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names),        cmocka_unit_test(texts),
-        cmocka_unit_test(texts_return), cmocka_unit_test(refused),
+        cmocka_unit_test(names),
+        cmocka_unit_test(texts),
+        cmocka_unit_test(texts_round_trip),
+        cmocka_unit_test(refused),
         cmocka_unit_test(own_rules),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -90,7 +90,7 @@ static void test_round_trip(void **state)
     }
 }
 
-static void test_looks_like_this(void **state)
+static void test_example(void **state)
 {
     (void)state;
     struct store *s = stores_open(CTR, 3);
@@ -360,7 +360,7 @@ static void test_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip),   cmocka_unit_test(test_looks_like_this),
+        cmocka_unit_test(test_round_trip),   cmocka_unit_test(test_example),
         cmocka_unit_test(test_counts),       cmocka_unit_test(test_twice),
         cmocka_unit_test(test_paddle_ctr),   cmocka_unit_test(test_paddle_double),
         cmocka_unit_test(test_paddle_block), cmocka_unit_test(test_refused),

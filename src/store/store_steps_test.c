@@ -213,7 +213,7 @@ static void as_pushes_do(const char *text)
     store_close(pushed);
 }
 
-static void test_one_does_what_pushes_do(void **state)
+static void test_one_thread_equals_pushes(void **state)
 {
     (void)state;
     static const char *const all[] = {
@@ -350,7 +350,7 @@ static void test_rows_are_kept_from_reuse(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_does_what_pushes_do),
+        cmocka_unit_test(test_one_thread_equals_pushes),
         cmocka_unit_test(test_counters_are_exact),
         cmocka_unit_test(test_rows_are_kept_from_reuse),
     };

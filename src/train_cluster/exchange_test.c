@@ -378,7 +378,7 @@ static void copies_stay_apart(void **state)
 // A worker repeats the piece of a dead worker, and pushes batches that the servers have
 // already. Nothing changes, whatever the worker computed, and the worker continues with
 // later batches.
-static void again(void **state)
+static void repeated_piece(void **state)
 {
     (void)state;
     static struct party dead, heir;
@@ -540,7 +540,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(interrupted),          cmocka_unit_test(equal_workers),
         cmocka_unit_test(workers_in_any_order), cmocka_unit_test(states_stay),
-        cmocka_unit_test(copies_stay_apart),    cmocka_unit_test(again),
+        cmocka_unit_test(copies_stay_apart),    cmocka_unit_test(repeated_piece),
         cmocka_unit_test(parts_leave),
     };
     return cmocka_run_group_tests(tests, files_begin, files_end);

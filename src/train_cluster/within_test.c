@@ -397,7 +397,7 @@ static void test_few_rows(void **state)
 }
 
 // The settings with which a run needs a server.
-static void test_who_steps(void **state)
+static void test_runs_that_need_a_server(void **state)
 {
     (void)state;
     struct train_config c = config_of("fm", "entry=count:3", 2);
@@ -465,7 +465,7 @@ int main(void)
         cmocka_unit_test(test_windows),
         cmocka_unit_test(test_budget),
         cmocka_unit_test(test_few_rows),
-        cmocka_unit_test(test_who_steps),
+        cmocka_unit_test(test_runs_that_need_a_server),
         cmocka_unit_test(test_interrupted),
         cmocka_unit_test(test_diverges),
         cmocka_unit_test(test_no_memory),

@@ -616,7 +616,7 @@ static void join_and_answer(struct node *n, van_link link, struct van_message *m
 
 // A refused peer that does not close its link keeps a descriptor until other refused
 // peers need it; these get the reason, too.
-static void test_refused_and_there(void **state)
+static void test_refused_peer_stays(void **state)
 {
     (void)state;
     struct rlimit was, few;
@@ -648,7 +648,7 @@ int main(void)
         cmocka_unit_test(test_descriptors),    cmocka_unit_test(test_crawling),
         cmocka_unit_test(test_roles),          cmocka_unit_test(test_silent),
         cmocka_unit_test(test_two_at_once),    cmocka_unit_test(test_full_for_long),
-        cmocka_unit_test(test_room_meanwhile), cmocka_unit_test(test_refused_and_there),
+        cmocka_unit_test(test_room_meanwhile), cmocka_unit_test(test_refused_peer_stays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -56,7 +56,7 @@ static void s3_lists(void **state)
     assert_false(page.truncated);
 }
 
-static void s3_lists_that_are_none(void **state)
+static void wrong_s3_lists(void **state)
 {
     (void)state;
     static const char *const bad[] = {
@@ -184,7 +184,7 @@ static void addresses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(s3_lists),      cmocka_unit_test(s3_lists_that_are_none),
+        cmocka_unit_test(s3_lists),      cmocka_unit_test(wrong_s3_lists),
         cmocka_unit_test(webhdfs_lists), cmocka_unit_test(without_memory),
         cmocka_unit_test(addresses),
     };

@@ -153,7 +153,7 @@ static void json_without_test(void **state)
 
 // Without --json, the result is text on standard output, and progress goes to standard
 // error.
-static void words(void **state)
+static void results_as_text(void **state)
 {
     (void)state;
     tug_ends(
@@ -568,7 +568,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(json_of_train_and_eval),
         cmocka_unit_test(json_without_test),
-        cmocka_unit_test(words),
+        cmocka_unit_test(results_as_text),
         cmocka_unit_test(predictions),
         cmocka_unit_test(predictions_without_labels),
         cmocka_unit_test(unseen_features),

@@ -568,7 +568,7 @@ static void pull_and_meet(struct tug_fleet *f, struct tug_client *c)
 }
 
 // The fleet uses a client that the program owns, and leaves it open.
-static void lent(void **state)
+static void client_of_the_program(void **state)
 {
     (void)state;
     struct tug_role_maker *m;
@@ -682,8 +682,11 @@ static int begin(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(alone),   cmocka_unit_test(options),   cmocka_unit_test(lent),
-        cmocka_unit_test(threads), cmocka_unit_test(processes),
+        cmocka_unit_test(alone),
+        cmocka_unit_test(options),
+        cmocka_unit_test(client_of_the_program),
+        cmocka_unit_test(threads),
+        cmocka_unit_test(processes),
     };
     return cmocka_run_group_tests(tests, begin, e2e_end);
 }

@@ -100,7 +100,7 @@ static void far_from_zero(void **state)
 
 // A test file that is also in --data is found by any of its names; another file with the
 // same bytes is not.
-static void tested_on_what_it_learned(void **state)
+static void test_data_that_was_trained_on(void **state)
 {
     (void)state;
     const char *says = "is in --data, and in --valid or --test too";
@@ -580,7 +580,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(worse_than_a_guess),
         cmocka_unit_test(far_from_zero),
-        cmocka_unit_test(tested_on_what_it_learned),
+        cmocka_unit_test(test_data_that_was_trained_on),
         cmocka_unit_test(trained_on_twice),
         cmocka_unit_test(unknown_columns),
         cmocka_unit_test(three_labels),

@@ -353,7 +353,7 @@ static int work(const char *scheduler)
     return tug_node_finalize(n, true);
 }
 
-static void all_of_it(void **state)
+static void whole_cluster(void **state)
 {
     int status[PROCESSES];
     (void)state;
@@ -488,7 +488,7 @@ static void clients(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_of_it),
+        cmocka_unit_test(whole_cluster),
         cmocka_unit_test(dead_server),
         cmocka_unit_test(clients),
     };

@@ -255,7 +255,7 @@ static void falls_silent(void **state)
 
 // The scheduler only greets: tools get no answer, and processes cannot join. All end when
 // their time is over.
-static void says_who_it_is(void **state)
+static void only_greets(void **state)
 {
     (void)state;
     open_rogue(WELCOMES);
@@ -288,7 +288,7 @@ static void says_strange_things(void **state)
     close_rogue();
 }
 
-static void leases_what_is_not_there(void **state)
+static void leases_missing_file(void **state)
 {
     const uint32_t files[] = {1, 1000, 100000000, UINT32_MAX};
     struct e2e_data data = {.path = "data", .rows = 200, .seed = 1};
@@ -366,7 +366,7 @@ static void *drip(void *arg)
     return NULL;
 }
 
-static void drips(void **state)
+static void answers_byte_by_byte(void **state)
 {
     struct sockaddr_in at = {.sin_family = AF_INET,
                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -392,13 +392,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cluster_test(falls_silent),
-        cluster_test(says_who_it_is),
+        cluster_test(only_greets),
         cluster_test(talks_nonsense),
         cluster_test(says_strange_things),
-        cluster_test(leases_what_is_not_there),
+        cluster_test(leases_missing_file),
         cluster_test(has_always_more),
         cluster_test(names_many_who_are_silent),
-        cluster_test(drips),
+        cluster_test(answers_byte_by_byte),
     };
     return cmocka_run_group_tests(tests, cluster_begin, cluster_end);
 }

@@ -124,7 +124,7 @@ static void too_long_a_path(void **state)
 
 // All processes of a killed launcher die without removing their files: the next run
 // removes them.
-static void what_the_killed_leave(void **state)
+static void files_of_killed_processes(void **state)
 {
     (void)state;
     launch("run", "--cluster left");
@@ -370,9 +370,9 @@ static void advertised_with_a_token(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cluster_test(sockets_and_tcp),         cluster_test(tcp_alone),
-        cluster_test(two_of_one_name),         cluster_test(too_long_a_path),
-        cluster_test(what_the_killed_leave),   cluster_test(silent_connections),
+        cluster_test(sockets_and_tcp),           cluster_test(tcp_alone),
+        cluster_test(two_of_one_name),           cluster_test(too_long_a_path),
+        cluster_test(files_of_killed_processes), cluster_test(silent_connections),
         cluster_test(advertised_with_a_token),
     };
     return cmocka_run_group_tests(tests, begin, cluster_end);

@@ -253,7 +253,7 @@ static void text_and_back(void **state)
     tables_stop();
 }
 
-static void text_that_is_none(void **state)
+static void wrong_text(void **state)
 {
     (void)state;
     files_write("good.txt", "5 1 0 0.5 1 2 3 4\n");
@@ -527,7 +527,7 @@ int main(void)
         cluster_test(roots_of_servers), cluster_test(two_saves_at_once),
         cluster_test(made_and_found),   cluster_test(bad_words),
         cluster_test(admin_operations), cluster_test(other_numbers_of_servers),
-        cluster_test(text_and_back),    cluster_test(text_that_is_none),
+        cluster_test(text_and_back),    cluster_test(wrong_text),
         cluster_test(text_of_paddle),   cluster_test(a_month),
         cluster_test(beside_training),
     };

@@ -252,7 +252,7 @@ static void held_out_of_standard_input(void **state)
     assert_true(fabs(valid_number("logloss") - loss) < 1e-9);
 }
 
-static void shares_that_are_none(void **state)
+static void wrong_shares(void **state)
 {
     (void)state;
     static const char *const wrong[] = {"0", "1", "1.5", "-0.1", "nan"};
@@ -567,7 +567,7 @@ int main(void)
         cmocka_unit_test(refit),
         cmocka_unit_test(held_out),
         cmocka_unit_test(held_out_of_standard_input),
-        cmocka_unit_test(shares_that_are_none),
+        cmocka_unit_test(wrong_shares),
         cmocka_unit_test(wrong_combinations),
         cmocka_unit_test(divergence),
         cmocka_unit_test(divergence_at_the_end),

@@ -42,7 +42,7 @@ static size_t dots(void)
 }
 
 // The flags are those of Paddle's documents, except the file that describes the network.
-static void two_lines(void **state)
+static void paddle_command_lines(void **state)
 {
     (void)state;
     unsigned port = cluster_free_port();
@@ -175,10 +175,8 @@ static int begin(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cluster_test(two_lines),
-        cluster_test(two_hosts),
-        cluster_test(sizes_differ),
-        cluster_test(sentences),
+        cluster_test(paddle_command_lines), cluster_test(two_hosts),
+        cluster_test(sizes_differ),         cluster_test(sentences),
         cluster_test(flags_of_one_process),
     };
     return cmocka_run_group_tests(tests, begin, cluster_end);

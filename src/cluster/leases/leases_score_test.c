@@ -150,7 +150,7 @@ static void test_passes(void **state)
 }
 
 // A run whose training passes are all done already only scores the test data.
-static void test_only(void **state)
+static void test_run_that_only_scores(void **state)
 {
     (void)state;
     begin(BUCKETS);
@@ -242,7 +242,7 @@ static void test_no_room(void **state)
     fail_msg("there was always room");
 }
 
-static void test_told(void **state)
+static void test_workers_agree_on_data(void **state)
 {
     (void)state;
     begin(0);
@@ -261,9 +261,12 @@ static void test_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_passes),        cmocka_unit_test(test_only),
-        cmocka_unit_test(test_beside_shares), cmocka_unit_test(test_death),
-        cmocka_unit_test(test_no_room),       cmocka_unit_test(test_told),
+        cmocka_unit_test(test_passes),
+        cmocka_unit_test(test_run_that_only_scores),
+        cmocka_unit_test(test_beside_shares),
+        cmocka_unit_test(test_death),
+        cmocka_unit_test(test_no_room),
+        cmocka_unit_test(test_workers_agree_on_data),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,7 +49,7 @@ static void test_idle_tool(void **state)
 
 // A node gets the rank that it asks for if the rank is free and the cluster expects that
 // many nodes.
-static void test_wishes(void **state)
+static void test_wanted_ranks(void **state)
 {
     (void)state;
     static const uint32_t wishes[] = {3, 1, 1, 9}, ranks[] = {2, 0, 1, 3};
@@ -305,7 +305,7 @@ static void test_stopped_from_inside(void **state)
 }
 
 // The scheduler waits for nodes to leave only for a limited time.
-static void test_who_does_not_leave(void **state)
+static void test_node_does_not_leave(void **state)
 {
     (void)state;
     guest_open_world(1, 1);
@@ -768,7 +768,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_idle_tool),
-        cmocka_unit_test(test_wishes),
+        cmocka_unit_test(test_wanted_ranks),
         cmocka_unit_test(test_ids_and_ranks),
         cmocka_unit_test(test_missing_worker),
         cmocka_unit_test(test_missing_loops),
@@ -784,7 +784,7 @@ int main(void)
         cmocka_unit_test(test_driver_dies),
         cmocka_unit_test(test_guests_come_and_go),
         cmocka_unit_test(test_stopped_from_inside),
-        cmocka_unit_test(test_who_does_not_leave),
+        cmocka_unit_test(test_node_does_not_leave),
         cmocka_unit_test(test_late_ones),
         cmocka_unit_test(test_link_breaks),
         cmocka_unit_test(test_given_up),

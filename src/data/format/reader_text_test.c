@@ -64,7 +64,7 @@ static void assert_read(size_t format, const char *before, const char *behind)
     reader_close(r);
 }
 
-static void marks_and_returns_are_no_part_of_a_line(void **state)
+static void marks_and_returns_are_removed(void **state)
 {
     (void)state;
     for (size_t i = 0; i < FORMATS; i++) {
@@ -234,7 +234,7 @@ static void quotes_are_text(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(marks_and_returns_are_no_part_of_a_line),
+        cmocka_unit_test(marks_and_returns_are_removed),
         cmocka_unit_test(other_texts_are_named),
         cmocka_unit_test(empty_lines),
         cmocka_unit_test(returns_between_quotes),

@@ -85,7 +85,7 @@ static void words_have_the_keys_of_lines(void **state)
     }
 }
 
-static void what_is_no_word_is_refused(void **state)
+static void wrong_words_are_refused(void **state)
 {
     (void)state;
     struct reader *r;
@@ -117,7 +117,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(words_have_the_keys_of_lines),
-        cmocka_unit_test(what_is_no_word_is_refused),
+        cmocka_unit_test(wrong_words_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

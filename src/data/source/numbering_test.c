@@ -37,7 +37,7 @@ static void test_added(void **state)
 
 // Each case has a model and data, given by their first key, last key and columns, and the
 // expected warning; "" if none is expected.
-static void test_said(void **state)
+static void test_warnings(void **state)
 {
     (void)state;
     static const struct {
@@ -108,7 +108,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_added),
-        cmocka_unit_test(test_said),
+        cmocka_unit_test(test_warnings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -263,7 +263,7 @@ static void dtypes(void **state)
 }
 
 // A push with a value out of the range of the key's dtype is refused.
-static void beyond(void **state)
+static void out_of_range(void **state)
 {
     static const struct {
         enum tug_dtype from, key;
@@ -480,7 +480,7 @@ int main(void)
         cmocka_unit_test(halves),        cmocka_unit_test(casts),
         cmocka_unit_test(coding),        cmocka_unit_test(sums),
         cmocka_unit_test(rows),          cmocka_unit_test(dtypes),
-        cmocka_unit_test(beyond),        cmocka_unit_test(compressed),
+        cmocka_unit_test(out_of_range),  cmocka_unit_test(compressed),
         cmocka_unit_test(misuse),        cmocka_unit_test(wrong_roles),
         cmocka_unit_test(out_of_memory),
     };

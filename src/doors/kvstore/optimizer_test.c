@@ -510,7 +510,7 @@ static void kinds_of_keys(void **state)
 
 // A push that makes weights infinite in lamb's second pass leaves weights and states
 // unchanged.
-static void undone(void **state)
+static void overflow_is_undone(void **state)
 {
     float w[N], g[N], got[N];
     struct tug_array a = dense(w), b = dense(g), to = dense(got);
@@ -660,7 +660,7 @@ int main(void)
         cmocka_unit_test(optimizers),       cmocka_unit_test(noise),
         cmocka_unit_test(wrong_optimizers), cmocka_unit_test(lists),
         cmocka_unit_test(schedules),        cmocka_unit_test(keys),
-        cmocka_unit_test(kinds_of_keys),    cmocka_unit_test(undone),
+        cmocka_unit_test(kinds_of_keys),    cmocka_unit_test(overflow_is_undone),
         cmocka_unit_test(states),           cmocka_unit_test(all_states),
         cmocka_unit_test(out_of_memory),
     };

@@ -47,7 +47,7 @@ static int add_ones(void *ctx, const struct tug_kvstore_key *key,
 
 // Changes an array by an updater, by assignment and by a sum that becomes the array, with
 // and without another holder of its memory.
-static void held(void **state)
+static void array_in_use(void **state)
 {
     (void)state;
     float ones[N];
@@ -140,7 +140,7 @@ static void two_at_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(held),
+        cmocka_unit_test(array_in_use),
         cmocka_unit_test(no_memory),
         cmocka_unit_test(two_at_once),
     };

@@ -192,7 +192,7 @@ static void merged(void **state)
 
 // When pushes are merged, gradients are averaged, shows and clicks are added up, and the
 // last slot stays.
-static void what_counts_is_added(void **state)
+static void counts_are_added(void **state)
 {
     (void)state;
     enum { DIM = 2 };
@@ -248,7 +248,7 @@ static void full(void **state)
 
 // Failures.
 
-static void told_once(void **state)
+static void failures_are_returned_once(void **state)
 {
     (void)state;
     const uint64_t key = 1;
@@ -419,10 +419,14 @@ static void refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sums),      cmocka_unit_test(merged),
-        cmocka_unit_test(full),      cmocka_unit_test(what_counts_is_added),
-        cmocka_unit_test(told_once), cmocka_unit_test(stopped_by_two),
-        cmocka_unit_test(refusals),  cmocka_unit_test(in_a_callback),
+        cmocka_unit_test(sums),
+        cmocka_unit_test(merged),
+        cmocka_unit_test(full),
+        cmocka_unit_test(counts_are_added),
+        cmocka_unit_test(failures_are_returned_once),
+        cmocka_unit_test(stopped_by_two),
+        cmocka_unit_test(refusals),
+        cmocka_unit_test(in_a_callback),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

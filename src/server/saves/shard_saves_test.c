@@ -694,7 +694,7 @@ static void test_paths_that_lead_out(void **state)
 }
 
 // A save does not overwrite existing files.
-static void test_save_that_is_there(void **state)
+static void test_existing_save(void **state)
 {
     (void)state;
     struct lone *w = saving_open_loop(0, 1, saving_users);
@@ -807,7 +807,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_paths_that_lead_out),
-        cmocka_unit_test(test_save_that_is_there),
+        cmocka_unit_test(test_existing_save),
         cmocka_unit_test(test_turns),
         cmocka_unit_test(test_end_that_does_not_come),
         cmocka_unit_test(test_while_pushes_go_on),

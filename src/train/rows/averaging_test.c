@@ -184,7 +184,7 @@ static void by_the_formula(void **state)
 }
 
 // Averaging does not change the trained parameters.
-static void training_is_as_without(void **state)
+static void averaging_does_not_change_training(void **state)
 {
     (void)state;
     static struct saved_run m;
@@ -298,7 +298,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(by_the_formula),
-        cmocka_unit_test(training_is_as_without),
+        cmocka_unit_test(averaging_does_not_change_training),
         cmocka_unit_test(swapping),
         cmocka_unit_test(better_than_the_last),
         cmocka_unit_test(failing_allocations),

@@ -4,7 +4,7 @@
 #include "kit/test.h"
 #include "train/rows/micro.h"
 
-static void they_cover_the_batch(void **state)
+static void micro_batches_cover_the_batch(void **state)
 {
     (void)state;
     static const uint64_t sizes[] = {1, 2, 15, 16, 17, 256, 1000, 1 << 20};
@@ -25,7 +25,7 @@ static void they_cover_the_batch(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(they_cover_the_batch),
+        cmocka_unit_test(micro_batches_cover_the_batch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

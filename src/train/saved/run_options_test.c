@@ -98,7 +98,7 @@ static void fill(void)
     X("--pipe-command nothing, this process 'zcat':", c.data.command = "zcat")           \
     X("--publish off, this process on:", c.publish = "served")
 
-static void each_is_named(void **state)
+static void each_difference_is_named(void **state)
 {
     (void)state;
     char *text;
@@ -159,7 +159,7 @@ static void memory_fails(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_is_named),
+        cmocka_unit_test(each_difference_is_named),
         cmocka_unit_test(damaged),
         cmocka_unit_test(memory_fails),
     };
