@@ -293,7 +293,7 @@ static void refused(void **state)
 
 // Accessors with a lifecycle.
 
-// The update of one row with a lifecycle.
+// Updates one row with a lifecycle.
 static void naive_life(const struct accessor *a, float *row, float *extra,
                        const float *push, float factor)
 {

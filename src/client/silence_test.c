@@ -26,7 +26,7 @@ static bool die_once(struct server *s, van_link link, const struct van_message *
     return false;
 }
 
-// Answers everything except pulls.
+// Answers every request except pulls.
 static bool hold_pulls(struct server *s, van_link link, const struct van_message *m)
 {
     (void)s, (void)link;

@@ -87,7 +87,7 @@ static const struct option_case {
     {"publish", CSV " --out=o", "o/p"},
 };
 
-// A process with such arguments.
+// A process, given by its command line.
 struct process {
     char text[256], last[128];
     char *words[WORDS_MAX];

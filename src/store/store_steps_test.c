@@ -16,7 +16,7 @@
 
 enum { BITS = 3, THREADS = 4, BATCHES = 200, BATCH = 40 };
 
-// A caller with a record of each key.
+// A caller of store_steps, which records each key.
 struct keeper {
     struct store *store;
     struct store_steps *steps;

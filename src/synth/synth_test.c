@@ -214,7 +214,7 @@ static void test_words(void **state)
     mem_free(words);
 }
 
-// ---------------------------------------------------------------- the plant
+// ---------------------------------------------------------------- planted effects
 
 static void test_plant(void **state)
 {

@@ -296,7 +296,7 @@ static void test_replays(void **state)
     expect(&w, PROVEN, NULL);
 }
 
-// ---------------------------------------------------------------- for another
+// ---------------------------------------------------------------- relayed handshakes
 
 static void ask_more(struct world *w)
 {
@@ -406,7 +406,7 @@ static void test_no_role(void **state)
     expect(&w, KNOCKED, "which does not exist");
 }
 
-// ---------------------------------------------------------------- believed without
+// ---------------------------------------------------------------- ends that need no token
 
 static void test_believed(void **state)
 {

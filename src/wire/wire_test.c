@@ -66,7 +66,7 @@ static void frame_of(struct frame *ret, uint16_t type, uint64_t request, const v
     buf_free(&o.head);
 }
 
-// Decodes as a van does.
+// Decodes a frame as a van does.
 static int decode(const struct frame *f, struct wire_frame *ret_frame,
                   union wire_any *ret, struct err *e)
 {

@@ -58,7 +58,7 @@ static void refused(const char *format, const char *where, const char *why)
     assert_string_equal(e2e_out, "");
 }
 
-// ---------------------------------------------------------------- files
+// ---------------------------------------------------------------- broken files
 
 static void compress(const char *path, const char *text)
 {
@@ -167,7 +167,7 @@ static void truncated_files(void **state)
     mem_free(text);
 }
 
-// ---------------------------------------------------------------- lines that are fine
+// ---------------------------------------------------------------- valid lines
 
 static void fine(const char *format, const char *text, double examples)
 {
@@ -220,7 +220,7 @@ static void long_lines(void **state)
     mem_free(text);
 }
 
-// ---------------------------------------------------------------- lines that are not
+// ---------------------------------------------------------------- broken lines
 
 static const struct bad_line {
     const char *format, *good, *line, *why;

@@ -23,7 +23,7 @@ struct message {
     size_t n;
 };
 
-// ---------------------------------------------------------------- what is sent
+// ---------------------------------------------------------------- the messages that are sent
 
 static void encode(struct message *m, uint16_t type, const void *msg)
 {

@@ -116,7 +116,7 @@ static void port_taken(void **state)
     close(fd);
 }
 
-// ---------------------------------------------------------------- who is let in
+// ---------------------------------------------------------------- nodes that are refused
 
 static void too_few(void **state)
 {
@@ -219,7 +219,7 @@ static void driver_that_differs(void **state)
     cluster_wait("server", ENDS_WITHIN);
 }
 
-// ---------------------------------------------------------------- what is to be trained
+// ---------------------------------------------------------------- wrong options and data
 
 static void bad_words(void **state)
 {

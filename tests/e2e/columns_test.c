@@ -246,7 +246,7 @@ static void begun_from(void **state)
     e2e_says("--format is missing");
 }
 
-// ---------------------------------------------------------------- going on
+// ---------------------------------------------------------------- resuming a run
 
 static void resumed(void **state)
 {
@@ -311,7 +311,7 @@ static void resumed_if_there(void **state)
     e2e_says("no yes auto");
 }
 
-// ---------------------------------------------------------------- a cluster
+// ---------------------------------------------------------------- on a cluster
 
 static void launch(int code, const char *words)
 {

@@ -414,7 +414,7 @@ static void init_from(void **state)
     e2e_says("nowhere");
 }
 
-// ---------------------------------------------------------------- where data comes from
+// ---------------------------------------------------------------- sources of data
 
 static void train_to(const char *out, const char *data)
 {

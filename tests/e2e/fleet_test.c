@@ -105,7 +105,7 @@ static int run(const struct part *p)
     return 0;
 }
 
-// The whole run.
+// Running all processes of a fleet.
 
 static void make_parts(struct part parts[PROCESSES], const struct part *like)
 {
@@ -165,7 +165,7 @@ static void as_threads(void (*server)(struct tug_fleet *),
     as_threads_like(&(struct part){.server = server, .worker = worker});
 }
 
-// A server.
+// The functions of a server.
 
 static void serve(struct tug_fleet *f)
 {

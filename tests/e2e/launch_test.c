@@ -30,7 +30,7 @@ static int begin(void **state)
     return 0;
 }
 
-// ---------------------------------------------------------------- looking on
+// ---------------------------------------------------------------- watching processes
 
 static bool said(const char *path, const char *text)
 {
@@ -397,7 +397,7 @@ static void all_are_asked_to_end(void **state)
     assert_true(files_exists(e2e_newest("all")));
 }
 
-// ---------------------------------------------------------------- looking in
+// ---------------------------------------------------------------- tools that watch a run
 
 static void tools_watch_a_run(void **state)
 {

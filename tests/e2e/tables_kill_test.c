@@ -24,7 +24,7 @@ enum { MOST_US = 60000, MOST_SAVES = 512 };
 
 static uint64_t seed;
 
-// ---------------------------------------------------------------- who saves
+// ---------------------------------------------------------------- the saving process
 
 static int set_version(struct tug_client *c, uint32_t table, uint64_t version)
 {
@@ -88,7 +88,7 @@ static pid_t start_saver(uint64_t version, bool loaded, int *ret_from)
     return pid;
 }
 
-// ---------------------------------------------------------------- what was saved
+// ---------------------------------------------------------------- checking the saved state
 
 // Returns the version of the exported table; fails the test if the rows are not of one
 // version.

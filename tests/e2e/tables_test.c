@@ -410,7 +410,7 @@ static void beside_training(void **state)
     tug_ends(0, "table stat --from model");
 }
 
-// ---------------------------------------------------------------- where servers write
+// ---------------------------------------------------------------- roots of servers
 
 // Servers refuse paths outside their roots before they make any file, and a server
 // without roots names the missing option.

@@ -54,7 +54,7 @@ static struct draw draw_round(void)
     return d;
 }
 
-// ---------------------------------------------------------------- who has a token
+// ---------------------------------------------------------------- peers with a token
 
 struct attacker {
     struct van *van;
@@ -254,7 +254,7 @@ static void attack_as_stranger(const char *address)
     draw_free(&d);
 }
 
-// ---------------------------------------------------------------- who means well
+// ---------------------------------------------------------------- honest peers
 
 static void check_tool(const char *address)
 {

@@ -140,7 +140,7 @@ static void answer(struct peer *p)
     }
 }
 
-// The caller.
+// The caller of the client.
 
 static struct open *free_one(void)
 {

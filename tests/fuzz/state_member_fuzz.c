@@ -45,7 +45,7 @@ static void view(void *ctx, const struct msg_view *v)
     (void)ctx, (void)v;
 }
 
-// What the member tells its node.
+// The van's handlers, which pass everything to the member.
 
 static void opened(void *ctx, van_link link, bool accepted, uint64_t now)
 {

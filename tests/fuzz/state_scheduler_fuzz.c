@@ -96,7 +96,7 @@ static void step(void)
     }
 }
 
-// A tool that means well.
+// Checks that an honest tool gets an answer.
 static void ask_status(const struct scheduler *s)
 {
     struct peer *p = &w.peers[0];

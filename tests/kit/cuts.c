@@ -81,7 +81,7 @@ int batch_push(struct store *s, struct batch *b, struct rng *d, struct err *e)
     return store_push(s, &p, NULL, e);
 }
 
-// Images.
+// Images of a store.
 
 struct image *image_make(void)
 {

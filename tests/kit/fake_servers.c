@@ -264,7 +264,7 @@ static void server_on_message(void *ctx, van_link link, struct van_message *m,
     }
 }
 
-// The cluster.
+// Opening, running and closing the cluster.
 
 bool fake_run_until(struct cluster *c, bool (*over)(struct cluster *c), uint64_t ns)
 {

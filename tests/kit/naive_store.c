@@ -42,7 +42,7 @@ void naive_close(struct naive *m)
         entry_close(m->oracle[p]);
 }
 
-// Rules.
+// Update rules.
 
 static double square_mean(const double *g, uint32_t n)
 {
@@ -109,7 +109,7 @@ static void naive_first(const struct naive *m, uint64_t key, uint32_t column, ui
     }
 }
 
-// Life.
+// The lifecycle of rows.
 
 static double score_of(const struct naive *m, double show, double click)
 {
@@ -363,7 +363,7 @@ void naive_clear(struct naive *m)
     }
 }
 
-// Comparing.
+// Comparing the naive store with the real one.
 
 void naive_assert_near(uint64_t key, const char *what, double x, double y)
 {

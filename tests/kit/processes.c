@@ -43,7 +43,7 @@ static void moment(void)
     poll(NULL, 0, MOMENT_MS);
 }
 
-// ---------------------------------------------------------------- failing
+// ---------------------------------------------------------------- failing a test
 
 static void kill_all(void)
 {

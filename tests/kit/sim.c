@@ -72,7 +72,7 @@ void sim_trace(struct sim *s, void (*line)(void *ctx, const char *text), void *c
     s->line_ctx = ctx;
 }
 
-// Chance.
+// Random numbers.
 
 static bool happens(struct sim *s, double probability)
 {

@@ -169,7 +169,7 @@ int stage_open_strangers(struct stage *s, const struct sim_seen *seen, struct er
     return sim_strangers_open(&s->strangers, s->sim, s->o->seed, seen, e);
 }
 
-// Time.
+// Letting time pass.
 
 void stage_settle(struct stage *s, uint64_t ns)
 {
@@ -295,7 +295,7 @@ bool stage_step(struct stage *s, uint64_t until)
     return true;
 }
 
-// Invariants.
+// Checking invariants.
 
 void stage_failed(struct stage *s, const char *format, ...)
 {

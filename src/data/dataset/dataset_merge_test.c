@@ -104,7 +104,7 @@ static int load(const char *path, int threads, uint32_t size, struct dataset **r
                       size, ret, told);
 }
 
-// Lists the lines of an id, ascending.
+// Lists the lines of an id in ascending order; returns their number.
 static size_t lines_of(unsigned id, unsigned ret[LINES])
 {
     static unsigned of[IDS][64], n[IDS];

@@ -306,7 +306,7 @@ static void test_words(void **state)
     reader_close(r);
 }
 
-// ---------------------------------------------------------------- what goes wrong
+// ---------------------------------------------------------------- errors
 
 static void assert_undecided(const char *numeric, const char *text, const char *want)
 {

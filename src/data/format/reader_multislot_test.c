@@ -284,7 +284,7 @@ static void test_bad_slots(void **state)
     assert_refuses(o, "--label works only with csv data");
 }
 
-// ---------------------------------------------------------------- lines of a model
+// ---------------------------------------------------------------- lines for a model's slots
 
 static void parse(const struct reader *r, const char *line, struct examples *x)
 {

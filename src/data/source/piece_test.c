@@ -217,7 +217,7 @@ static void test_several_files(void **state)
     buf_free(&b);
 }
 
-// ---------------------------------------------------------------- descriptions
+// ---------------------------------------------------------------- descriptions of files
 
 static uint64_t described(const char *path)
 {
@@ -262,7 +262,7 @@ static void test_description(void **state)
     buf_free(&text);
 }
 
-// ---------------------------------------------------------------- what can be wrong
+// ---------------------------------------------------------------- errors
 
 static void assert_unopened(const char *path, uint64_t bytes, int code,
                             const char *reason)

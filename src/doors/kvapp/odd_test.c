@@ -42,7 +42,7 @@ static void check(int rc)
         fail_msg("%s", tug_last_error());
 }
 
-// Processes.
+// The processes of the cluster.
 
 static pid_t start(int role, double dead_seconds)
 {
@@ -104,7 +104,7 @@ static int teardown(void **state)
     return mem_live() == 0 ? 0 : -1;
 }
 
-// Returns a client of a new cluster.
+// Opening a client of a new cluster.
 
 static struct tug_client *client_of(double dead_seconds)
 {

@@ -72,7 +72,7 @@ static struct tug_communicator_stats stats_of(struct tug_communicator *m)
     return s;
 }
 
-// Sums.
+// Sums of all pushes.
 
 enum { SENDERS = 3, SENDS = 300 };
 
@@ -214,7 +214,7 @@ static void counts_are_added(void **state)
     check(tug_table_drop(client, 22));
 }
 
-// The end of a queue.
+// Full queues, and stopping.
 
 static void full(void **state)
 {
