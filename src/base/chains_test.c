@@ -12,7 +12,7 @@
 enum { THINGS = 600, ROUNDS = 6000, KEYS = 200 };
 
 static struct chained things[THINGS];
-static struct chained *in[THINGS]; // in the order in which they were put
+static struct chained *in[THINGS]; // all things, in the order in which they were put
 static uint64_t keys[THINGS];      // the keys of `in`
 static size_t n_in;
 

@@ -21,7 +21,8 @@ static float float_of(uint32_t bits)
 // Rounds to nearest, ties to even, by arithmetic: nextafterf gives the neighbours.
 static bool rounds_to_finite(float x)
 {
-    const float most = float_of(0x7f7f0000), step = float_of(0x7b800000); // of bf16
+    // The largest bf16, and the distance to the bf16 below it.
+    const float most = float_of(0x7f7f0000), step = float_of(0x7b800000);
     return isfinite(x) && (double)fabsf(x) < (double)most + (double)step / 2 && step > 0;
 }
 

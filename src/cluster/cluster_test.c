@@ -136,7 +136,7 @@ static void say_anything(struct van *v, van_link link, uint64_t i)
     const uint64_t k = 100 * i;
     struct wire_text text = wire_text("\x05\xff nonsense");
     union wire_any m = {0};
-    // a type of message that the scheduler accepts.
+    // A type of message that the scheduler accepts.
     uint16_t type = (uint16_t)(10 + draw(k, 30));
     if (type == MSG_JOIN)
         m.join = (struct msg_join){(uint8_t)some(k + 1),

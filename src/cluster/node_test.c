@@ -58,7 +58,8 @@ static void test_advertised(void **state)
     o.advertise = "[2001:db8::7]:9";
     assert_int_equal(told(&o, address, &e), 0);
     assert_string_equal(address, "tcp://[2001:db8::7]:10");
-    o.advertise = "gate.example"; // without a port, so that the node's own port is told
+    // The address has no port, so the node tells its own port.
+    o.advertise = "gate.example";
     assert_int_equal(told(&o, address, &e), 0);
     assert_int_equal(strncmp(address, "tcp://gate.example:", 19), 0);
     assert_int_not_equal(strtol(address + 19, NULL, 10), 0);
@@ -105,7 +106,7 @@ static void test_sockets(void **state)
     char name[100] = {0};
     memset(name, 'n', 90);
     o.cluster = name;
-    // the path is too long for a socket, so the node tells only its TCP address
+    // The path is too long for a socket, so the node tells only its TCP address.
     assert_int_equal(told(&o, address, &e), 0);
     assert_int_equal(strncmp(address, "tcp://", 6), 0);
 }

@@ -242,7 +242,7 @@ static void test_rogue_server(void **state)
     assert_non_null(strstr(e.text, "cannot prove that it is a server"));
     uint8_t proof[MAC_BYTES];
     struct van_trust link = van_trust(guest.v, guest.link);
-    // the member proves its own secret, not the server's
+    // The member proves its own secret, not the server's.
     assert_true(proof_welcome(proof, w.actors[2].m->who.secret, &link));
     w0.proof = (struct wire_text){(const char *)proof, MAC_BYTES};
     assert_false(

@@ -39,7 +39,7 @@ static void a_worker_can_be_lost_but_not_all(void **state)
     assert_string_equal(v.end.text, "worker 1 was killed by signal 9 (Killed)");
     exit_policy_open(&v, false, 2);
     assert_int_equal(ended(LAUNCH_WORKER, 1, 0, 0, ""), EXIT_POLICY_GO_ON);
-    // worker 1 had finished before
+    // Worker 1 had finished before.
     assert_int_equal(ended(LAUNCH_WORKER, 0, 0, 9, ""), EXIT_POLICY_GO_ON);
     char text[EXIT_POLICY_TEXT_MAX];
     struct launch_exit x = {LAUNCH_SERVER, 3, 0, 9, "", 77};

@@ -863,7 +863,8 @@ static void test_first(void **state)
         for (size_t i = bias + in * 7; i < bias + in * 7 + 7; i++)
             assert_true(a[i] == 0);
         size_t shared = bias + in * 7 + 7 + 7 * 5 + 5, tower = shapes[k].tower;
-        size_t own = tower > 0 ? 5 * tower + tower + tower : 5; // with the unit
+        // Weights of a task's own part, with its unit.
+        size_t own = tower > 0 ? 5 * tower + tower + tower : 5;
         if (bias > 1)
             assert_memory_not_equal(a + shared, a + shared + own, own * sizeof(float));
         model_first_dense(&t->m, b);

@@ -62,7 +62,8 @@ static void fill_batch(struct example *e, const struct model *m, size_t examples
         for (uint32_t c = 0; c < m->accessor.width; c++)
             e->data[i][c] = random_f32(seed, i, c) - 0.5f;
     for (size_t j = 0; j < examples * n; j++) {
-        e->rows[j] = e->data[(j * 7 + j / n) % n]; // in a different order in each example
+        // Each example has the rows in a different order.
+        e->rows[j] = e->data[(j * 7 + j / n) % n];
         e->x[j] = random_f32(seed, 1000, j) + 0.5f;
         e->u[j] = random_f32(seed, 1001, j) + 0.5f;
         e->slot[j] = (uint16_t)random_below(seed, 2000, j, fields);

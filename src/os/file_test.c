@@ -367,7 +367,8 @@ static void test_lock_dir(void **state)
     assert_non_null(strstr(e.text, "in use by another process"));
     char who[32];
     snprintf(who, sizeof(who), "process, %d", (int)getpid());
-    if (strstr(e.text, "process,") != NULL) // only if the system knows the owner
+    // The error names the owner only if the system knows it.
+    if (strstr(e.text, "process,") != NULL)
         assert_non_null(strstr(e.text, who));
     file_unlock_dir(first);
     assert_int_equal(file_lock_dir(files_dir, &first, &e), 0);

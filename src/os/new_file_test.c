@@ -102,7 +102,7 @@ static void test_planted_links(void **state)
     assert_text(in_dir("out"), "text");
     assert_false(is_link(in_dir("out")));
     assert_true(is_link(in_dir("out.tmp")));
-    // this is not a file of ours, so it stays
+    // This is not a file of ours, so it stays.
     assert_true(is_link(in_dir("out.0123456789abcdef.tmp")));
 }
 
@@ -374,7 +374,7 @@ static void test_below(void **state)
     assert_false(file_exists(in_dir("outside/x")));
     assert_false(file_exists(in_dir("x")));
     assert_int_equal(mkfifo(in_dir("root/pipe"), 0600), 0);
-    // opening the pipe does not wait for a reader
+    // Opening the pipe does not wait for a reader.
     assert_int_equal(put(root, "pipe", "x", &e), TUG_EIO);
     close(root);
 }

@@ -50,7 +50,7 @@ static pid_t start(const char *link_to, char ret[FILE_PATH_MAX])
             file_join(link, path, "link", NULL) != 0 || symlink(link_to, link) != 0 ||
             write(said[1], h.path, sizeof(h.path)) != sizeof(h.path))
             _exit(1);
-        alarm(60); // in case the test fails
+        alarm(60); // ends this process in case the test fails
         for (;;)
             pause();
     }

@@ -224,7 +224,7 @@ static void test_bf16(void **state)
     float back = bf16_to(bf16_from(nan));
     assert_true(back != back);
     assert_true(bf16_to(bf16_from(1 + 0x1p-8f)) == 1); // a tie is rounded to even
-    // a tie is rounded to even.
+    // A tie is rounded to even.
     assert_true(bf16_to(bf16_from(1 + 3 * 0x1p-8f)) == 1 + 0x1p-6f);
     assert_true(bf16_to(bf16_from(1 + 0x1p-8f + 0x1p-20f)) ==
                 1 + 0x1p-7f); // rounded to the nearest

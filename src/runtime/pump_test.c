@@ -294,7 +294,8 @@ static void a_long_wait_holds_nobody_up(void **state)
     e.hops = 20; // enough for the message to arrive while both threads wait
     pump_set_spin(e.pump, LONG);
     struct long_wait l = {.echo = &e, .never = {&e, WAITS + 1}};
-    pump_enter(e.pump); // so that l.thread is set before the van's handler reads it
+    // Keeps the van until l.thread is set, which the van's handler reads.
+    pump_enter(e.pump);
     assert_int_equal(0, pthread_create(&l.thread, NULL, wait_long, &l));
     pump_leave(e.pump);
     await_leader(&l);

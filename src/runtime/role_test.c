@@ -153,7 +153,8 @@ static void the_command_may_tell_the_role(void **state)
 {
     (void)state;
     static const char *const none[] = {"DMLC_ROLE=worker", NULL};
-    assert_int_equal(read_known(WIRE_SERVER, none), 0); // no address, so no cluster
+    // Without an address, the process is in no cluster.
+    assert_int_equal(read_known(WIRE_SERVER, none), 0);
     assert_int_equal(role.scheme, ROLE_NONE);
     static const char *const address[] = {"DMLC_PS_ROOT_URI=a", "DMLC_NUM_WORKER=1",
                                           "DMLC_NUM_SERVER=1", "DMLC_PS_ROOT_PORT=9",

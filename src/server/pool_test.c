@@ -19,7 +19,7 @@ static void test_pool(void **state)
     assert_int_equal((uintptr_t)x % 64, 0);
     memset(x, 1, 5000);
     a.release(a.ctx);
-    assert_ptr_equal(pool_take(p, 4097, &a), x); // from the same size class
+    assert_ptr_equal(pool_take(p, 4097, &a), x); // x has the same size class
     void *y = pool_take(p, 4097, &b);
     assert_ptr_not_equal(y, x);
     assert_non_null(pool_take(p, 1, &big));

@@ -60,7 +60,7 @@ static void test_no_memory(void **state)
     mem_fault_after(0);
     assert_int_equal(sessions_reserve(&a, sizeof(struct known), 1), TUG_ENOMEM);
     mem_fault_after(0);
-    // the record exists, so finding it needs no memory
+    // The record exists, so finding it needs no memory.
     assert_non_null(sessions_make(&a, sizeof(struct known), 2));
     mem_fault_after(-1);
     assert_int_equal(a.n, 8);

@@ -121,7 +121,7 @@ static void test_order(void **state)
     pull(&r, 0);
     assign(&r, 0, 3, WIRE_ALSO_PULL);
     expect_silence(w);
-    pull(&r, 1); // from another link
+    pull(&r, 1); // a pull from another link
     expect_rows(w, 1, first + 4, 0);
     lone_pass_time(w, SECOND_NS);
     expect_rows(w, 0, first, 1);

@@ -130,7 +130,8 @@ static void contribute(struct lone *w, uint64_t clock, uint32_t worker, uint32_t
 static void run_sync(struct lone *w, uint32_t workers)
 {
     for (uint64_t clock = 0; clock < 6; clock++) {
-        for (uint32_t i = 0; i < workers; i++) // in a different order each time
+        // The workers push in a different order each time.
+        for (uint32_t i = 0; i < workers; i++)
             contribute(w, clock, (i + (uint32_t)clock) % workers, workers);
         assert_int_equal(loop_table(w)->sync.next, clock + 1);
         if (clock == 3)

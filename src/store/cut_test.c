@@ -285,8 +285,8 @@ static void check_cap(const char *settings, uint64_t cap)
     while (block.kind != ROWS_END) {
         batch_draw(b, &d, 30);
         bool room = cut_has_room(s, b->keys, b->n);
-        int rc = batch_push(s, b, &d, &e); // if there is no room, some partitions may be
-                                           // done
+        // If room is short, some partitions may have been pushed.
+        int rc = batch_push(s, b, &d, &e);
         assert_true(rc == 0 || (!room && rc == TUG_EUSAGE));
         pushes += room;
         waits += !room;
@@ -353,7 +353,7 @@ static void test_usage(void **state)
     assert_int_equal(cut_begin(s, &(struct cut_options){.mode = SAVE_BASE}, &e),
                      TUG_EUSAGE);
     assert_int_equal(store_admin(s, STORE_SHRINK, NAN, &e), TUG_EUSAGE);
-    assert_int_equal(cut_end(s, true, &e), TUG_EUSAGE); // not read out yet
+    assert_int_equal(cut_end(s, true, &e), TUG_EUSAGE); // the cut is not read out yet
     assert_true(cut_going(s));
     store_close(s); // while a cut is under way
 }

@@ -99,7 +99,7 @@ static void test_month(void **state)
     assert_true(x.evicted_score > 0 && x.evicted_age > 0 && x.refused > 0);
     assert_int_equal(x.made, x.rows + x.evicted_score + x.evicted_age);
     assert_true(keys > 2 * rows[DAYS - 1]); // rows were removed
-    assert_true(rows[DAYS - 1] > SPAN / 4); // but not all
+    assert_true(rows[DAYS - 1] > SPAN / 4); // not all rows were removed
     for (uint32_t day = DAYS / 2; day < DAYS; day++) {
         assert_true(rows[day] < rows[DAYS / 2 - 1] * 11 / 10);
         assert_true(most[day] < most[DAYS / 2 - 1] * 11 / 10);

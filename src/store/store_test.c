@@ -398,7 +398,8 @@ static void test_whole_rows(void **state)
     for (uint32_t i = 0; i < N * WIDTH; i++)
         assert_true(got[i] == (i < 2 * WIDTH ? 2 * whole[i] : first[i] + whole[i]));
     assert_true(found[0] && found[1] && found[2]);
-    // The pass tells rows with a count how much of the prior is due.
+    // In rows with a count, the number of the pass decides the share of the prior that is
+    // applied.
     const float gradients[N * 5] = {
         [3] = 1, [4] = 1, [8] = 1, [9] = 1, [13] = 1, [14] = 1};
     p = (struct store_push){.keys = keys, .n = N, .values = gradients, .pass = 1};
@@ -453,8 +454,9 @@ static void check_max_bytes(uint64_t most, bool extras)
 static void test_max_bytes(void **state)
 {
     (void)state;
-    check_max_bytes(8 << 10, false); // too little for the rows
-    check_max_bytes(16 << 10, true); // enough for the rows, but not for their extra rows
+    check_max_bytes(8 << 10, false); // the limit is too small for the rows
+    // The limit is enough for the rows, but not for their extra rows.
+    check_max_bytes(16 << 10, true);
 }
 
 static void test_bad_input(void **state)

@@ -44,8 +44,8 @@ static void edges(void **state)
     }
     struct schedule none = {SCHEDULE_EXP, 0, 1};
     assert_true(schedule_factor(&none, 3) == 0);
-    struct schedule short_steps = {SCHEDULE_DISCEXP, 0.5,
-                                   1e-300}; // more steps than an integer can count
+    // A pass has more steps than an integer can count.
+    struct schedule short_steps = {SCHEDULE_DISCEXP, 0.5, 1e-300};
     assert_true(schedule_factor(&short_steps, 0) == 1);
     assert_true(schedule_factor(&short_steps, 1) == 0);
 }

@@ -260,7 +260,7 @@ static void test_counted(void **state)
         seen_open_with(&s, &b);
         for (size_t at = 0; at + step < n; at += step)
             frame_read(&s.reader, stream + at, step, NULL);
-        seen_close(&s); // in the middle of a message
+        seen_close(&s); // closes in the middle of a message
         assert_int_equal(atomic_load(&b.used), 0);
         assert_int_equal(budget_used(&b, BUDGET_REST), 0);
     }

@@ -65,7 +65,8 @@ static void bodies(struct vans *w)
 {
     struct told t = {0};
     struct budget *b = w->tcp.budget;
-    uint64_t most = budget_most(b, BUDGET_BODIES), n = most / 2; // in several reads
+    // Half of the room; it arrives in several reads.
+    uint64_t most = budget_most(b, BUDGET_BODIES), n = most / 2;
     char *data = mem_zalloc(most + 8);
     assert_non_null(data);
     open_counted(w, &t);
@@ -318,7 +319,8 @@ static void roles(struct vans *w)
     w->tcp.slow_timeout_ns = 600 * SECOND;
     fill(w);
     struct node *b = &w->nodes[1];
-    assert_false(comes(w, WIRE_TOOL)); // no link has been silent for long
+    // No link has been silent for long, so none is closed for the tool.
+    assert_false(comes(w, WIRE_TOOL));
     assert_int_equal(b->closed, 0);
     comes_for(w, WIRE_OPERATOR,
               b->links[0]); // closes the link that was silent for longest

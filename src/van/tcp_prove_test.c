@@ -216,7 +216,8 @@ static void test_wrong_token(void **state)
     listener.refused = 0;
     until(&dialler, &listener, &listener.refused); // the dialler has tried again
     kit_clock_skip(TOKEN_TIMEOUT);
-    until(&dialler, &listener, &dialler.closed); // although much of the time is left
+    // Closes although much of the time for connecting is left.
+    until(&dialler, &listener, &dialler.closed);
     assert_int_equal(dialler.why.code, TUG_EUSAGE);
     assert_non_null(strstr(dialler.why.text, "does not know the cluster's token"));
     assert_int_equal(dialler.opened + listener.opened, 0);

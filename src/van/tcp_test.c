@@ -90,7 +90,7 @@ static void test_lists_of_addresses(void **state)
     static const char *const forms[] = {
         "unix:///tmp/tug-nobody-there,%s", "%s,tcp://127.0.0.1:1",
         "tcp://127.0.0.1:1,unix:///tmp/tug-nobody-there,%s",
-        "tcp://192.0.2.1:1,%s"}; // not allowed without keys
+        "tcp://192.0.2.1:1,%s"}; // this address is not allowed without keys
     for (size_t i = 0; i < sizeof(forms) / sizeof(*forms); i++) {
         struct pair p = {0};
         char list[2 * VAN_ADDRESS_MAX];
@@ -456,14 +456,16 @@ static void test_attempts_while_asleep(void **state)
     (void)state;
     struct tcp_node listener = {0}, n = {0};
     char unix_address[VAN_ADDRESS_MAX];
-    tcp_node_open(&listener, &plain, "tcp://127.0.0.1:0"); // to find a free port
+    // Opened only to find a free port.
+    tcp_node_open(&listener, &plain, "tcp://127.0.0.1:0");
     van_free(listener.van);
     snprintf(unix_address, sizeof(unix_address), "unix:///tmp/tug-nobody-%d",
              (int)getpid());
     tcp_node_open(&n, &plain, NULL);
     const char *addresses[] = {listener.address, unix_address};
+    // Tries longer times, for busy machines.
     for (int i = 0; i < 2; i++)
-        for (unsigned tries = 0, wait = 400; tries < 5; wait *= 4) { // for busy machines
+        for (unsigned tries = 0, wait = 400; tries < 5; wait *= 4) {
             assert_int_not_equal(van_connect(n.van, addresses[i], wait * MS), 0);
             for (int closed = n.closed; n.closed == closed;)
                 assert_int_equal(van_poll(n.van, van_now(n.van) + 60 * SECOND, NULL), 0);

@@ -404,7 +404,7 @@ static void closed_links(struct vans *w)
     assert_int_equal(van_send(b->v, b->link, MSG_STATUS, 1, &(struct msg_status){}, NULL),
                      TUG_EIO);
     vans_settle(w);
-    assert_int_equal(a->closed, 0); // not called after van_close_link
+    assert_int_equal(a->closed, 0); // `closed` is not called after van_close_link
     assert_int_equal(a->messages + b->messages, 0);
 }
 

@@ -635,7 +635,7 @@ static void test_flags(void **state)
         uint16_t type;
         const char *fields;
     } messages[] = {
-#define RECORD(NAME, name, about) {0, " " // no message
+#define RECORD(NAME, name, about) {0, " " // a record is not a message
 #define MESSAGE(NAME, name, id, ...) {id, " "
 #define FIELD(type, name, about) #name " "
 #define END(name)                                                                        \

@@ -145,7 +145,7 @@ static void ends_with(int signal)
     assert_true(clock_seconds() - start < 60);
     until = clock_seconds() + 60;
     while ((runs("slow.pid") || runs("shell.pid")) && clock_seconds() < until)
-        sched_yield(); // until init has reaped them
+        sched_yield(); // waits until init has reaped them
     assert_false(runs("slow.pid"));
     assert_false(runs("shell.pid"));
 }

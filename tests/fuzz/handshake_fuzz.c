@@ -55,7 +55,8 @@ static bool next(const uint8_t **data, size_t *size, uint16_t type, union wire_a
     n = n < *size ? n : (uint16_t)*size;
     static const union wire_any zeros;
     o = o.head.data != NULL ? o : WIRE_OUT_INIT;
-    require(wire_encode(&o, type, 0, &zeros, false) == 0); // only for the header
+    // This encodes only a valid header.
+    require(wire_encode(&o, type, 0, &zeros, false) == 0);
     unsigned char header[WIRE_FRAME_BYTES];
     uint32_t head = n;
     memcpy(header, o.head.data, sizeof(header));

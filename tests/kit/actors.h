@@ -55,7 +55,7 @@ struct world {
     uint64_t reported[MAX_PIECES];
     // for each piece, the actors that held it, as bits
     uint32_t pending_by[MAX_PASSES][2 * MAX_PIECES];
-    bool items[MAX_PASSES][ITEMS]; // for passes of shares: the items that are done
+    bool items[MAX_PASSES][ITEMS]; // for passes of shares: whether each item is done
     uint64_t reported_pass;
     char log[4096];
 };

@@ -7,7 +7,7 @@
 
 #include "base/random.h"
 
-#define UNUSED __attribute__((unused)) // no message has some of these types of fields now
+#define UNUSED __attribute__((unused)) // some types of fields occur in no message now
 
 const uint16_t wire_types[N_WIRE_TYPES] = {
 #define MESSAGE(NAME, name, id, ...) id,

@@ -63,7 +63,8 @@ struct lone {
     van_link closed;          // the last link that the shard has closed
     uint64_t unread[WORKERS]; // bytes that each worker has not read yet
     bool hears_orders;        // whether MSG_ORDERED is kept for the test
-    enum wire_role role; // role that other peers are let in with; WIRE_NOBODY: operators
+    // Role with which other peers are let in; WIRE_NOBODY: as operators.
+    enum wire_role role;
 };
 
 void parcel_unpin(struct parcel *p);

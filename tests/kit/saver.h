@@ -29,7 +29,8 @@ void sim_saver_close(struct sim_saver *k); // NULL is fine
 // Does the next step. `ready` says that the table exists. Errors are in *e.
 int sim_saver_step(struct sim_saver *k, const struct scheduler *s, bool ready,
                    struct err *e);
-bool sim_saver_is_done(const struct sim_saver *k); // also true if it is dead
+// True if the saver has finished, or is dead.
+bool sim_saver_is_done(const struct sim_saver *k);
 uint64_t sim_saver_saves(const struct sim_saver *k);
 
 // Loads the table from the save at this path.

@@ -35,7 +35,7 @@ struct stage_client {
     struct sim_process *process;
     bool dead;
     bool ghost;       // the client was not killed, but stopped until it was declared dead
-    bool fades;       // for a ghost: one of its requests has failed
+    bool fades;       // one of the ghost's requests has failed
     uint64_t dies_at; // time at which the client dies; VAN_NEVER: never
 };
 
@@ -64,7 +64,8 @@ struct stage {
     uint32_t lives; // how often all processes have crashed
     uint32_t n_servers, n_clients;
     struct stage_server servers[STAGE_SERVERS];
-    struct stage_client *clients[STAGE_CLIENTS]; // in the order in which they started
+    // The clients, in the order in which they started.
+    struct stage_client *clients[STAGE_CLIENTS];
     struct sim_strangers *strangers;
     uint64_t events, deaths;
     uint64_t pauses, next_pause;

@@ -149,7 +149,7 @@ static void server_on_message(void *ctx, van_link link, struct van_message *m,
     bool moves = m->type == MSG_ROSTER && w->move.on && !w->move.done &&
                  m->m->roster.epoch >= w->move.epoch;
     if (moves && s->number == w->move.to)
-        return; // as if the message were lost
+        return; // drops the message: the new owner must not learn of the move yet
     s->inner.message(s->inner.ctx, link, m, now);
     const struct roster *r = member_roster(shard_member(shard_of(w, s->number)));
     if (moves && s->number == w->move.from && r->epoch >= w->move.epoch)

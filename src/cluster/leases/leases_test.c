@@ -549,7 +549,7 @@ static void test_passes_in_turn(void **state)
     assert_int_equal(leases_open(&l, NULL), 0);
     assert_int_equal(tell(l, "worker 0", 1, NULL, 0, &e), 0);
     assert_int_equal(leases_pass(l, &none, &e), TUG_EUSAGE);
-    assert_int_equal(leases_pass(l, &pass, &e), 0); // as after a resume from a checkpoint
+    assert_int_equal(leases_pass(l, &pass, &e), 0); // a resumed run may begin with pass 3
     assert_int_equal(leases_pass(l, &next, &e), TUG_EUSAGE);
     assert_string_equal(e.text, "pass 4 cannot begin: pass 3 is not over");
     struct msg_pass_state st;
@@ -826,7 +826,7 @@ static void test_cut(void **state)
     assert_false(cut_of(l, SAVE, &bits).known);
     assert_int_equal(ask_marked(l, 1, 0).what, WIRE_LEASE_MARK);
     assert_int_equal(ask_marked(l, 1, SAVE).what, WIRE_LEASE_WAIT);
-    // the list of done pieces does not wait for worker 2
+    // The list of done pieces does not wait for worker 2.
     struct msg_cut_state c = cut_of(l, SAVE, &bits);
     assert_true(c.known && !c.torn);
     assert_int_equal(bits, 1 << a.index | 1 << b.index);

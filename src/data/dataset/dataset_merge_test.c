@@ -16,7 +16,7 @@ enum { LINES = 30000, IDS = 9000, A = 0, B = 1, C = 2, SLOTS = 3, KEYS = 3 };
 
 struct line {
     unsigned id, label, n[SLOTS];
-    unsigned key[SLOTS][KEYS]; // for slot c, its number
+    unsigned key[SLOTS][KEYS]; // keys of each slot; for slot c, its number
 };
 static struct line lines[LINES];
 

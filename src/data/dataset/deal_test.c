@@ -230,8 +230,8 @@ static void a_bucket_is_a_random_sample(void **state)
             before = number;
         }
     }
-    assert_in_range(together, 20, 300); // of 8,000 pairs, about 1 in 8 x 8 stay together
-                                        // by chance
+    // About 1 in 64 of 8,000 neighbouring pairs stays together by chance.
+    assert_in_range(together, 20, 300);
     close_all();
     buf_free(&text);
     free_texts();

@@ -219,7 +219,7 @@ static void test_empty_names(void **state)
     assert_true(x.key[0] == word_key("a", "p"));
     reader_close(r);
     assert_header_refused(o, "y,a", "no column '', which --drop names");
-    o.drop = "b,,a"; // also between commas
+    o.drop = "b,,a"; // an empty name between commas is a name, too
     r = open_reader(o);
     header(r, ",y,a,b,c,");
     assert_int_equal(reader_slots(r), 1);

@@ -56,14 +56,15 @@ enum kind { LABEL, WEIGHT, IDS, SHARED, KEYS, DENSE, SKIP };
 struct naive_slot {
     enum kind kind;
     char name[16];
-    size_t n; // of a dense slot
+    size_t n; // number of values of a dense slot
 };
 
-// Slots, one of them the label; the first has ids that others share.
+// The slots, one of which is the label; the ids of the first slot are shared by other
+// slots.
 struct naive {
     struct naive_slot slot[SLOTS];
     size_t n;
-    float label, weight; // of the line
+    float label, weight; // label and weight of the line
     size_t nnz;
     uint64_t key[SLOTS * VALUES];
     uint16_t field[SLOTS * VALUES];

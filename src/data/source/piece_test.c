@@ -304,7 +304,7 @@ static void assert_fails(struct pieces *p, const char *path, const char *reason)
     struct err e = {0};
     char want[300];
     snprintf(want, sizeof want, "%s%s", path, reason);
-    // after a failure, reading again gives the same error
+    // After a failure, reading again gives the same error.
     for (int again = 0; again < 2; again++) {
         assert_int_equal(read_all(p, &e), TUG_EDATA);
         if (strncmp(e.text, want, strlen(want)) != 0)

@@ -139,9 +139,8 @@ static void steps(void **state)
             assert_int_equal(0, tug_kvstore_open(&s, NULL));
             for (int j = 0; j < N; j++)
                 w[j] = (float)j / N, g[j] = 1;
-            w[ODD] = i < 3
-                         ? -FLT_MAX
-                         : -1; // in the other optimizers the gradient's square overflows
+            // With the other optimizers, the square of the gradient overflows.
+            w[ODD] = i < 3 ? -FLT_MAX : -1;
             assert_int_equal(0, tug_kvstore_set_optimizer(s, names[i]));
             assert_int_equal(0, tug_kvstore_init(s, &one, 1));
             one.array = &b;

@@ -61,7 +61,7 @@ static double naive_new(const char *name, struct naive *n, int i, double g, doub
         *b = 0.9 * *b + 0.1 * step * step;
         return w - LR * step;
     }
-    if (strcmp(name, "ftml") == 0) { // whose beta1 is 0.6
+    if (strcmp(name, "ftml") == 0) { // beta1 of ftml is 0.6
         *b = 0.999 * *b + 0.001 * d * d;
         double now = (1 - pow(0.6, n->t)) / LR * (sqrt(*b / b2) + 1e-8);
         *c = 0.6 * *c + 0.4 * d - (now - 0.6 * *a) * w;

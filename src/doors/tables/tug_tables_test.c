@@ -343,7 +343,8 @@ static void test_saves(void **state)
     assert_memory_equal(checkpoint, before, sizeof(before));
     assert_int_equal(stats_of(c, 4).rows, KEYS);
 
-    // Loads the base without its deltas, which is older, and continues training from it.
+    // Loads the base, which is older than its deltas, without the deltas, and continues
+    // training from it.
     check(tug_load(c, 4, base, "users", &rows));
     pull_all(c, 4, after);
     assert_memory_not_equal(after, before, sizeof(before));

@@ -40,7 +40,8 @@ static void ring(void **state)
     struct profile p = {0};
     struct wire_event event = event_of(0);
     size_t live = mem_live();
-    profile_note(&p, &event); // not started yet, so the event is not recorded
+    // Recording has not started yet, so the event is not recorded.
+    profile_note(&p, &event);
     assert_int_equal(p.end, 0);
     assert_int_equal(profile_start(&p, 100 * sizeof(event), NULL), 0);
     assert_int_equal(p.max, 100);
@@ -150,7 +151,7 @@ static void shard_notes(void **state)
     tick_all(w, 1);
     order(w, WIRE_PROFILE_STOP, 0);
     uint64_t end = lone_expect_ok(w);
-    push_some(w, 0, keys, n); // not recorded any more
+    push_some(w, 0, keys, n); // recording has stopped, so this is not recorded
     assert_int_equal(read_events(w, ev, 16), end);
 
     static const struct {

@@ -61,7 +61,7 @@ static void test_marks_of_many(void **state)
     (void)state;
     struct saving x;
     struct lone *w = open_crowd(&x);
-    for (uint32_t i = MANY; i-- > 0;) // in the opposite order of the roster
+    for (uint32_t i = MANY; i-- > 0;) // in reverse order of the roster
         mark_as(w, i, x.id);
     assert_int_equal(w->shard->saves.run->state, SAVE_CUTS);
     saving_forget(&x);

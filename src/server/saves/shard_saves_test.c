@@ -319,7 +319,8 @@ static void test_orders_wait(void **state)
     for (int i = 0; i < 1000; i++)
         lone_pass_time(w, 1000);
     struct parcel *p = lone_next(w);
-    for (int i = 0; i < 2; i++, p = lone_next(w)) { // in any order
+    // The two answers may come in any order.
+    for (int i = 0; i < 2; i++, p = lone_next(w)) {
         assert_non_null(p);
         assert_true(p->frame.type == MSG_SAVED || p->frame.type == MSG_OK);
         assert_true(p->frame.request != 9001 || p->m.ok.value == rows);

@@ -18,7 +18,7 @@ enum { ROWS = 500, FEATURES = 40, SLOTS = 5, SEED = 7 };
 
 struct row {
     bool label;
-    double part[SLOTS]; // what each slot adds to the score
+    double part[SLOTS]; // the amount that each slot adds to the score
 };
 static struct row rows[ROWS];
 

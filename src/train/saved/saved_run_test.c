@@ -313,7 +313,7 @@ static void older_than_settings(void **state)
     char *dropout = strstr(text, "\"dropout\"");
     assert_non_null(dropout);
     memcpy(dropout, "\"pooling\"", strlen("\"pooling\"")); // replaces the name "dropout"
-    refused(text, "'dropout' is missing"); // which every version has written
+    refused(text, "'dropout' is missing"); // every version has written this setting
 }
 
 // ---------------------------------------------------------------- options
