@@ -93,7 +93,7 @@ def free_ports(numbers):
 
 
 def environment(root, build, work, cc, cxx):
-    """Sets the environment of a user who has installed tug: tug, python3, cc and pkg-config find it."""
+    """Sets the environment as after an installation: the paths of tug, and of python3, cc and pkg-config, which find tug."""
     tools, run = os.path.join(work, "bin"), os.path.join(work, "run")
     os.mkdir(tools)
     os.mkdir(run, 0o700)

@@ -1,6 +1,6 @@
 // --memory bounds the memory of a server and of a scheduler, whatever their peers do.
-// Real processes are flooded with pulls whose answers nobody reads, with large bodies,
-// and with links.
+// Clients flood real processes with pulls, whose answers they do not read, with large
+// bodies, and with links.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <arpa/inet.h>

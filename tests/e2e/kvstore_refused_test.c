@@ -1,6 +1,6 @@
-// What the servers of a kvstore refuse, and their memory meanwhile: values that are not
-// finite, pushes that are marked as pulls, and workers that wait for keys that nobody
-// makes. The other worker and the rounds are not disturbed.
+// The servers of a kvstore refuse values that are not finite, pushes that are marked as
+// pulls, and workers that wait for keys that nobody makes; their memory stays within its
+// limits. The other worker and the rounds are not disturbed.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <float.h>

@@ -191,7 +191,7 @@ static void other_tables(void **state)
     end_cluster();
 }
 
-// ---------------------------------------------------------------- places where no save can be written
+// ---------------------------------------------------------------- saves that cannot be written
 
 static void fails_here(const char *out, const char *says)
 {

@@ -32,8 +32,8 @@ void saves_push(struct store *s, struct saves_owner x, uint64_t seed, int batche
 struct rows_image {
     struct table_entry *keys; // for each key, the number of its record as handle
     size_t n, cap;
-    // Of each record: the key, the row, whether it has an extra row, and the extra row or
-    // zeros.
+    // For each record: the key, the row, whether it has an extra row, and the extra row
+    // or zeros.
     struct buf records;
     size_t width, extra_width;
 };

@@ -287,7 +287,8 @@ static void test_partition(void **state)
     assert_int_not_equal(second, 0);
     run(p.s);
     assert_int_equal(p.b.messages, 0);
-    assert_int_equal(p.a.closed, 1); // the second link closed, because nobody answered
+    // The second link closed, since its peer did not answer.
+    assert_int_equal(p.a.closed, 1);
     assert_int_equal(p.b.closed, 0);
     sim_partition(p.s, p.a.v, p.b.v, false);
     van_send(p.a.v, p.a.link, MSG_STATUS, 100, &(struct msg_status){}, NULL);
