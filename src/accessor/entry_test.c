@@ -353,7 +353,8 @@ static void cut_saves(void **state)
             entry_admit(x, k, 1, 0);
         assert_int_equal(entry_save(x, &b), 0);
         for (size_t n = 0; n < b.len; n += 1 + b.len / 300) {
-            // So that sanitizers notice reading past the end.
+            // The memory has the exact size, so that sanitizers notice reading past its
+            // end.
             char *exact_size = mem_alloc(n + 1);
             memcpy(exact_size + 1, b.data, n);
             refuse(x, exact_size + 1, n, "save");

@@ -19,7 +19,8 @@ static void test_empty(void **state)
     buf_free(&b);
 }
 
-// Compares random additions with a plain array of the maximum's size.
+// Compares random additions to a buffer with a plain array as large as the buffer's
+// maximum.
 static void test_against_an_array(void **state)
 {
     (void)state;
@@ -85,7 +86,8 @@ static void test_printf(void **state)
     buf_free(&b);
 }
 
-// Someone who reserved may fill all of cap; the terminator then needs one byte more.
+// Texts are appended as JSON strings: quotes, control characters and invalid UTF-8 are
+// escaped.
 static void test_json(void **state)
 {
     (void)state;
@@ -96,10 +98,11 @@ static void test_json(void **state)
         {"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80",
          "\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\""},
         {"\xff", "\"\\\\xff\""},
-        {"\xc3", "\"\\\\xc3\""},                       // cut off
-        {"\xe2\x82", "\"\\\\xe2\\\\x82\""},            // cut off
-        {"\xc0\xaf", "\"\\\\xc0\\\\xaf\""},            // longer than necessary
-        {"\xe0\x80\xaf", "\"\\\\xe0\\\\x80\\\\xaf\""}, // longer than necessary
+        {"\xc3", "\"\\\\xc3\""},            // the sequence is cut off
+        {"\xe2\x82", "\"\\\\xe2\\\\x82\""}, // the sequence is cut off
+        {"\xc0\xaf", "\"\\\\xc0\\\\xaf\""}, // the sequence is longer than necessary
+        // The sequence is longer than necessary.
+        {"\xe0\x80\xaf", "\"\\\\xe0\\\\x80\\\\xaf\""},
         {"\xed\xa0\x80", "\"\\\\xed\\\\xa0\\\\x80\""}, // half of a surrogate pair
         {"\xf4\x90\x80\x80", "\"\\\\xf4\\\\x90\\\\x80\\\\x80\""},
     };

@@ -67,8 +67,9 @@ static void test_bytes_golden(void **state)
     assert_int_equal(hash_bytes(NULL, 0, 0), 0x2d06800538d394c2);
 }
 
-// One hash for all lengths that take different paths through XXH3, aligned and unaligned.
-// Keys in saved models are such hashes, so a library with other results must be noticed.
+// Checks one hash over data of all lengths that take different paths through XXH3,
+// aligned and unaligned. Keys in saved models are such hashes, so a library with other
+// results must be noticed.
 static void test_bytes_of_all_lengths(void **state)
 {
     (void)state;

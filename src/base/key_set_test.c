@@ -74,7 +74,8 @@ static void test_no_memory(void **state)
     mem_fault_after(0);
     assert_int_equal(key_set_reserve(&s, 1000), TUG_ENOMEM);
     mem_fault_after(-1);
-    assert_int_equal(*key_set_place(&s, &key, key), 1); // unchanged after the failure
+    // The key's value is unchanged after the failure.
+    assert_int_equal(*key_set_place(&s, &key, key), 1);
     key_set_fini(&s);
     assert_int_equal(mem_live(), 0);
 }

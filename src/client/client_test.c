@@ -238,7 +238,7 @@ static void test_arrange(void **state)
     fake_close(c);
 }
 
-// More pushes than the window, to a server that is silent for a while.
+// Sends more pushes than the window holds to a server that is silent for a while.
 static void test_window(void **state)
 {
     (void)state;

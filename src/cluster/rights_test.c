@@ -20,7 +20,7 @@ struct peer {
     bool closed;
     uint32_t lines; // lines in the scheduler's log
     char log[2048];
-    uint32_t orders; // orders to stop in that log
+    uint32_t orders; // orders to stop, in the scheduler's log
 };
 
 static struct peer peer;

@@ -244,7 +244,7 @@ static void test_deaf(struct vans *w)
     expect_silence(w, 2);
 }
 
-// Without an interval for repeats PING is sent once. Its answer is a sign of life.
+// Without an interval for repeats, PING is sent once. Its answer is a sign of life.
 static void test_asked(struct vans *w)
 {
     near.side.ping_ns = 5 * MS;

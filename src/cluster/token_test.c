@@ -155,7 +155,7 @@ static void test_leftovers(void **state)
     assert_int_equal(token_leave(dead, &dead_lock, &t, "two", 8, &e), 0);
     close(dead_lock); // the system does this when a process is killed
     snprintf(beside, sizeof(beside), "%.4000s.0123456789ab", living);
-    // a file before its renaming, whose process was killed
+    // The temporary file of a process that was killed before it renamed the file.
     close(open(beside, O_WRONLY | O_CREAT | O_EXCL, 0600));
     assert_int_equal(file_join(mine, dir, "tug", NULL), 0);
     for (size_t i = 0; i < 3; i++) {

@@ -82,8 +82,8 @@ struct map {
     struct map_row rows[MAP_PARTITIONS][MAP_KEYS];
 };
 
-// Returns ascending keys with both ends of the range, whose bytes order differently as
-// signed and unsigned numbers.
+// Returns key k. The keys ascend, include both ends of the range, and have another order
+// as signed numbers.
 static uint64_t map_key(uint32_t k)
 {
     return k == MAP_KEYS - 1 ? UINT64_MAX : (uint64_t)k * (UINT64_MAX / MAP_KEYS);

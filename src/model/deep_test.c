@@ -56,7 +56,7 @@ struct world {
     uint32_t start[EXAMPLES + 1];
     uint64_t draw[EXAMPLES];
     struct model_batch b;
-    size_t begin[FIELDS + 1]; // begin of each field's vector in the layers' input
+    size_t begin[FIELDS + 1]; // where each field's vector begins in the layers' input
 };
 
 static void set_dims(struct world *t, struct model_options *o, bool dims)
@@ -234,7 +234,7 @@ static const double *naive_layers(const struct world *t, const uint32_t *units,
     return at;
 }
 
-// `unit` is the number of the task's unit.
+// Returns the score of the cross layers; `unit` is the number of the task's unit.
 static double naive_cross(const double *x, size_t in, const double *at, size_t unit)
 {
     double a[IN], z[IN], score = 0;

@@ -77,7 +77,7 @@ static void test_auc(void **state)
 
 enum { GROUPS = 40 };
 
-// Returns a factor by which the numbers of groups have many digits, or few.
+// Returns a factor that gives the numbers of groups many digits, or few.
 static uint64_t factor_of(uint64_t seed)
 {
     return seed % 4 == 0 ? UINT64_MAX / GROUPS : 1;
@@ -85,7 +85,8 @@ static uint64_t factor_of(uint64_t seed)
 
 static uint64_t group_of(uint64_t seed, uint64_t i)
 {
-    return random_below(seed, 4, i, 1 + seed % GROUPS) * factor_of(seed); // 0: no group
+    // 0: the example is in no group.
+    return random_below(seed, 4, i, 1 + seed % GROUPS) * factor_of(seed);
 }
 
 // Looks at all pairs of each group.

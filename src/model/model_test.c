@@ -166,7 +166,8 @@ static void test_scores(void **state)
     }
 }
 
-// Compares with central differences of naive() for every weight of every feature.
+// Compares gradients with central differences of naive(), for every weight of every
+// feature.
 static void check_gradient(const struct model *m, struct example *e,
                            float *const *gradients, float err)
 {
@@ -274,7 +275,7 @@ static float step(struct example *e, const struct model *m, int rounds, bool rep
                                    m->accessor.groups[1].rule};
     rules[0].prior = rules[1].prior = 0.5f;
     fill_batch(e, m, EXAMPLES, 6, 7);
-    // in two of three examples
+    // Repeats a row in two of three examples.
     for (size_t j = 5; repeats && j < e->start[EXAMPLES]; j += 9)
         e->rows[j] = e->rows[j - 2];
     make_rows(e, m);

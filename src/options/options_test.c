@@ -545,7 +545,8 @@ static void test_no_memory(void **state)
     }
 }
 
-// A copy takes values for options that have defaults only, and leaves the first as it is.
+// A copy takes values only for options that were not given, and does not change the
+// original.
 static void test_copy(void **state)
 {
     (void)state;

@@ -50,7 +50,8 @@ static void test_writes(void **state)
     assert_int_equal(unlink(path), 0);
 }
 
-// No file is left, and the error names the command, its status and its output.
+// A command that fails leaves no file, and the error names the command, its status and
+// its output.
 static void test_fails(void **state)
 {
     (void)state;

@@ -96,7 +96,7 @@ static void test_full_file(void **state)
     assert_non_null(strstr(e.text, "File too large"));
 }
 
-// The level is the previous one after all calls have ended, in any order.
+// After all calls have ended, in any order, the previous level is back.
 static void test_wanted(void **state)
 {
     (void)state;

@@ -386,7 +386,8 @@ static void group_lasso(void **state)
         for (size_t i = 0; i < N; i++)
             g[i] = step < 10 ? 0.1f : -0.1f;
         k->apply[RULE_FTRL_GROUP](&p, 0, w[0], s[0], g, N);
-        for (size_t i = 0; i < N && step < 10; i++) // z is 0.1 step while w is 0
+        // z is 0.1 times the step while w is 0.
+        for (size_t i = 0; i < N && step < 10; i++)
             assert_true((w[0][i] == 0) == (step <= 3));
         for (size_t i = 0; i < N; i++)
             assert_true((w[0][i] == 0) == (w[0][0] == 0));

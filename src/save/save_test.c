@@ -127,7 +127,7 @@ static void test_owners(void **state)
     }
 }
 
-// The loading store has more partitions, fewer, or one; by range instead of by hash.
+// The loading store has more partitions, fewer, or one, or has ranges instead of hashes.
 static void test_other_partitions(void **state)
 {
     (void)state;
@@ -459,7 +459,7 @@ static void test_links(void **state)
     assert_int_equal(symlink("nowhere", saves_path(dir, "save-000004")), 0);
     touch(saves_path(dir, "save-000005"));
     OK(saves_one(s, dir, SAVE_CHECKPOINT, 2, &ok_e));
-    check_kept(dir, "1 5 6 "); // 5 has a file that is not of a save
+    check_kept(dir, "1 5 6 "); // save 5 stays, as it has a foreign file
     OK(saves_one(s, dir, SAVE_CHECKPOINT, 2, &ok_e));
     check_kept(dir, "5 6 7 ");
     assert_true(file_exists(saves_path(other, "save-000001/manifest.json")));

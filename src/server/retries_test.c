@@ -77,7 +77,7 @@ static void push(struct retries *r, struct model *m, uint64_t round,
             m->done[id.piece][id.table][id.group][p] = true;
     }
     if (number == low && draw(round, 20, 2) == 0) {
-        // Later pushes carry the higher mark; the model's mark is what the clock was
+        // Later pushes carry the higher mark; the model has the mark that the clock was
         // told.
         m->low[session] += draw(round, 21, 8);
         assert_int_equal(retries_begin(r, 100 + session, m->low[session], m->low[session],

@@ -144,8 +144,9 @@ static void open_scheduler(struct cluster *c)
     assert_int_equal(pthread_create(&c->thread, NULL, run_scheduler, c), 0);
 }
 
-// Notes that passes are under way: all workers have joined, so that one may leave without
-// the cluster waiting for it. The first worker leaves before the last pass in any case.
+// Records that passes are under way. All workers have joined then, so one may leave
+// without the cluster waiting for it. The first worker leaves before the last pass in any
+// case.
 static void hear(void *ctx, const struct train_news *n)
 {
     (void)ctx;
@@ -498,7 +499,7 @@ static void test_layers_in_step(void **state)
     data[0] = training_data("step.ffm", 1500, 30, 0);
     struct train_config c = config_of("mlp");
     c.model = training_model_by("mlp", RULE_SGD);
-    // so small that rounding loses every update
+    // So small that rounding loses every update.
     c.model.linear.lr = c.model.latent.lr = 1e-30f;
     c.model.latent.l2 = c.model.latent.prior = 0;
     // enough units for more than one part of the dense parameters
@@ -537,8 +538,9 @@ static int count_row(void *ctx, uint64_t key, const float *row, const float *ext
     (void)e;
     assert_true(r->a->width <= 64 && r->a->extra_width <= 64);
     memcpy(values, row, r->a->width * sizeof(float));
+    // The handle of the extra row differs from store to store.
     if (r->a->extra_width > 0)
-        values[r->a->extra] = 0; // its handle differs from store to store
+        values[r->a->extra] = 0;
     float stats[2];
     r->a->class->life.stats(r->a, row, stats);
     r->shows += (uint64_t)stats[0];
@@ -681,7 +683,7 @@ static void resume_from_all(const struct train_config *whole, enum config_mode m
 {
     struct rows want = rows_of(end->saved);
     uint32_t within = 0;
-    assert_int_equal(want.shows, 4 * end->examples); // only the first pass counts
+    assert_int_equal(want.shows, 4 * end->examples); // only the first pass counts shows
     for (uint32_t i = 1; i < 1000 && within < RESUMED; i++) {
         char save[512], manifest[600], out[256];
         struct train_result r;
@@ -850,7 +852,7 @@ static void test_another_saves(void **state)
 
 static int add_toy(void **state)
 {
-    // a model that the tests of all models train, too
+    // Registers a model that the tests of all models train, too.
     assert_int_equal(model_register(&toy, NULL), 0);
     return files_begin(state);
 }

@@ -28,9 +28,9 @@ static void bytes_come_back(void **state)
             words[i] = (uint32_t)random_u64(1, round, i);
         check(words);
     }
-    memset(words, 0xff, sizeof(words)); // as floats all of them would be NaN
+    memset(words, 0xff, sizeof(words)); // as floats, all words would be NaN
     check(words);
-    for (uint32_t i = 0; i < DEAL_WORDS; i++) { // with one bit set in each
+    for (uint32_t i = 0; i < DEAL_WORDS; i++) { // tries each bit alone
         memset(words, 0, sizeof(words));
         for (int bit = 0; bit < 32; bit++) {
             words[i] = UINT32_C(1) << bit;

@@ -1,11 +1,11 @@
-// How many batches ahead the moment of a save of shares is chosen.
+// Tests how many batches ahead the moment of a save of shares is chosen.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/test.h"
 #include "train_cluster/driver_internal.h"
 
-// A save that came too late increases the distance of the next ones, up to the limit. If
-// saves come in time, the distance returns to its initial value, in small steps:
+// A save that came too late increases this distance for the next saves, up to the limit.
+// If saves come in time, the distance returns to its initial value in small steps:
 // otherwise the next save could be too late again.
 static void test_ahead(void **state)
 {

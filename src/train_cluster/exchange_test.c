@@ -1,4 +1,4 @@
-// Batches by steps between workers and servers: compares the servers' rows with the
+// Workers and servers exchange batches by steps: the servers' rows are compared with the
 // formulas of geo and elastic mode, computed by a naive model.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -489,7 +489,7 @@ static void parts_leave(void **state)
     for (size_t i = n / 2; i < n; i++)
         add_part(&x, i, 1, 0.5f, pushed);
     same_dense(&look, began, pushed);
-    // The worker dies. Another one does the batch again: only the missing parts count.
+    // The worker dies. Another worker does the batch again: only the missing parts count.
     take_part(&heir, 2);
     check(exchange_complete(&heir, &p, 0, half, &test_err));
     check(exchange_push(&heir, &p, &test_err));
@@ -497,7 +497,7 @@ static void parts_leave(void **state)
     for (size_t i = 0; i < n / 2; i++)
         add_part(&x, i, 2, 0.5f, pushed);
     same_dense(&look, began, pushed);
-    // The next batch.
+    // Pushes the next batch.
     p.id_group = 1;
     take_part(&heir, 3);
     check(exchange_push(&heir, &p, &test_err));

@@ -193,7 +193,7 @@ static void test_limit(void **state)
     assert_int_equal(mem_live(), before);
 }
 
-// A wrong byte anywhere in the header or head is found.
+// A wrong byte anywhere in the header or head is detected.
 static void test_damage(void **state)
 {
     (void)state;
@@ -255,7 +255,8 @@ static void test_counted(void **state)
                 assert_int_equal(used, 0);
         }
         assert_int_equal(s.messages, 6);
-        assert_true(most > 0 || step > 40); // a head or body cut in two was counted
+        // a head or body that was cut in two was counted.
+        assert_true(most > 0 || step > 40);
         seen_close(&s);
         seen_open_with(&s, &b);
         for (size_t at = 0; at + step < n; at += step)
@@ -266,8 +267,8 @@ static void test_counted(void **state)
     }
 }
 
-// A message for which there is no room is thrown away, its sender is told, and the next
-// one is read. One that never fits is refused when it is announced.
+// A message without room is thrown away, its sender is told, and the next one is read. A
+// message that can never fit is refused when it is announced.
 static void test_no_room(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 // Tests the handshake with two ends and a stranger between them: correct messages pass,
-// and each single fault is found.
+// and each single fault is detected.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "van/handshake.h"
@@ -163,7 +163,8 @@ static void test_no_token(void **state)
     begin(&w);
     w.listener.role = WIRE_NOBODY;
     expect(&w, KNOCKED, "no token");
-    // The listener asks for no proof: a dialler that insists on one refuses it.
+    // The listener asks for no proof: a dialler that insists on a proof refuses the
+    // listener.
     w.listener.prover.insecure = true;
     expect(&w, CHALLENGED, "--insecure");
     w.dialler.prover.insecure = true;
@@ -378,7 +379,7 @@ static void test_roles(void **state)
             w.dialler.prover.role = roles[asks];
             expect(&w, DONE, NULL);
             assert_int_equal(w.listener.trust.role, roles[has < asks ? has : asks]);
-            // A listener knows the tokens of its own role and of lesser roles.
+            // A listener knows the tokens of its own role and of roles with fewer rights.
             w.listener.role = roles[has];
             w.dialler.role = WIRE_OPERATOR;
             expect(&w, asks <= has ? DONE : KNOCKED, NULL);
@@ -421,7 +422,7 @@ static void test_believed(void **state)
     memset(w.accepted.channel, 9, MAC_BYTES);
     expect(&w, DONE, NULL);
     assert_int_equal(w.listener.trust.role,
-                     WIRE_TOOL); // although the peer asked for more
+                     WIRE_TOOL); // although the peer asked for more rights
     assert_int_equal(w.listener.trust.certificate[3], 5);
     assert_memory_equal(w.dialler.trust.binding, w.listener.trust.binding, MAC_BYTES);
     // A member of the cluster in the middle has two TLS sessions and relays the nonces

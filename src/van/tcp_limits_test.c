@@ -59,13 +59,13 @@ static void send_roster(struct node *n, uint64_t request, const void *data,
     assert_int_equal(van_send(n->v, n->links[0], MSG_ROSTER, request, &m, NULL), 0);
 }
 
-// A body that never fits and one that does not fit now are both refused with their
-// request's number, and the messages after them are read.
+// A body that never fits, and one that does not fit now, are both refused with the number
+// of their request, and the messages after them are read.
 static void bodies(struct vans *w)
 {
     struct told t = {0};
     struct budget *b = w->tcp.budget;
-    // Half of the room; it arrives in several reads.
+    // `n` is half of the room, and arrives in several reads.
     uint64_t most = budget_most(b, BUDGET_BODIES), n = most / 2;
     char *data = mem_zalloc(most + 8);
     assert_non_null(data);
@@ -80,7 +80,7 @@ static void bodies(struct vans *w)
     t.code = 0;
     send_roster(a, 6, data, n);
     PUMP(w, t.ok == 1);
-    // As if other links had used all room.
+    // Takes all room, as if other links used it.
     assert_true(budget_take(b, BUDGET_BODIES, most));
     send_roster(a, 7, data, n);
     PUMP(w, t.code != 0);
@@ -194,7 +194,7 @@ static void strangers(struct vans *w)
 {
     enum { COUNT = 60, MOST = 5 };
     w->tcp.max_strangers = MOST;
-    // So that no link is closed for missing its HELLO.
+    // In this test, no link is closed for a missing HELLO.
     w->tcp.hello_timeout_ns = 10 * PATIENCE;
     struct node *a = vans_open(w, 0), *b = vans_open(w, 1);
     vans_listen_anywhere(b);

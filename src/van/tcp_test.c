@@ -463,8 +463,8 @@ static void test_attempts_while_asleep(void **state)
              (int)getpid());
     tcp_node_open(&n, &plain, NULL);
     const char *addresses[] = {listener.address, unix_address};
-    // Tries longer times, for busy machines.
     for (int i = 0; i < 2; i++)
+        // Tries longer times, for busy machines.
         for (unsigned tries = 0, wait = 400; tries < 5; wait *= 4) {
             assert_int_not_equal(van_connect(n.van, addresses[i], wait * MS), 0);
             for (int closed = n.closed; n.closed == closed;)

@@ -16,7 +16,8 @@ static size_t round_trip(const uint64_t *keys, size_t n)
     struct buf b = BUF_INIT(BUF_MOST);
     struct err e = {0};
     assert_int_equal(pack_keys(keys, n, &b), 0);
-    // Exactly their size, so that a sanitizer catches any access past the end.
+    // The memory has exactly the size of the bytes, so that a sanitizer catches any
+    // access past their end.
     char *bytes = mem_alloc(b.len);
     uint64_t *got = mem_array(n, sizeof(*got));
     if (b.len > 0)

@@ -44,7 +44,7 @@ static void break_free_place(void)
 
 static void break_id(void)
 {
-    node(SERVER)->n.id++; // an id of the workers
+    node(SERVER)->n.id++; // an id of the range of workers
 }
 
 static void break_session(void)

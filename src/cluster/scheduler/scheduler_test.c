@@ -350,7 +350,7 @@ static void test_link_breaks(void **state)
     uint64_t session = member_session(w.actors[1].m);
     for (int i = 0; i < 5; i++) {
         sim_set_faults(w.sim, 0, 0, 0, 1);
-        // causes a message to the scheduler
+        // Makes the member send a message to the scheduler.
         member_want_roster(w.actors[1].m, 2 + (uint64_t)i);
         world_run(&w, 20 * MILLIS);
         sim_set_faults(w.sim, 0, 0, 0, 0);

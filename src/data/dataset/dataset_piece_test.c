@@ -304,7 +304,8 @@ static void test_bad_lines(void **state)
     buf_free(&text);
 }
 
-// The file is gone when the line is asked for: the line is then unknown, not wrong.
+// If the file is gone when the place of a line is asked for, the line is reported as
+// unknown.
 static void test_where_without_the_file(void **state)
 {
     (void)state;

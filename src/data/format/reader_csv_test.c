@@ -571,7 +571,7 @@ static void test_schema(void **state)
     struct schema *s = copy_schema(r);
     reader_close(r);
 
-    // No option need be repeated, and all may be.
+    // No option need be repeated, but all may be.
     struct reader_options o = {.schema = s, .labels = true};
     assert_int_equal(reader_open(&r, &o, NULL), 0);
     assert_int_equal(reader_slots(r), 2);
@@ -789,7 +789,7 @@ static void test_names_given(void **state)
     r = open_headless((struct reader_options){.schema = s});
     assert_int_equal(line_parse(r, "\tw\t1", &x, NULL), 0);
     reader_close(r);
-    // another order, and no label
+    // The file has another order of columns, and no label.
     r = open_headless((struct reader_options){.schema = s, .columns = "b,a"});
     examples_clear(&x);
     assert_int_equal(line_parse(r, "true\tw", &x, NULL), 0);
@@ -902,7 +902,7 @@ static void test_without_label(void **state)
     assert_memory_equal(with.slot, without.slot, 2 * sizeof(uint16_t));
     r = open_reader(o);
     header(r, "a,y,b");
-    assert_int_equal(line_parse(r, "p,,q", &without, NULL), 0); // label unknown
+    assert_int_equal(line_parse(r, "p,,q", &without, NULL), 0); // the label is unknown
     reader_close(r);
     examples_free(&with);
     examples_free(&without);

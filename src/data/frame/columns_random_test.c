@@ -47,8 +47,9 @@ static void release_array(struct ArrowArray *a)
     a->release = NULL;
 }
 
-// The memory that a column's arrays point to. The sizes of buffers are unknown to the
-// reader, so nothing in them points outside for a reader that checks all it can.
+// The memory to which a column's arrays point. A reader cannot know the sizes of buffers,
+// so the random numbers in them stay inside the buffers for a reader that checks all that
+// it can.
 struct drawn {
     int32_t offsets32[ROWS + 1];
     int64_t offsets64[ROWS + 1];

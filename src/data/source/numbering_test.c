@@ -63,7 +63,7 @@ static void test_warnings(void **state)
         {{0, 29, 0},
          {1, 30, 0},
          "numbered from 1 to 30, and the model knows features 0 to 29"},
-        {{0, 29, 0}, // new features
+        {{0, 29, 0}, // the data has new features
          {1, 44, 0},
          "numbered from 1 to 44, and the model knows features 0 to 29: subtract 1"},
         {{0, 29, 0}, {2, 44, 0}, ""},

@@ -151,7 +151,8 @@ static void test_every_size(void **state)
     buf_free(&b);
 }
 
-// Texts longer than one read; lines longer than a piece, and than a further read.
+// Reads texts that are longer than one read, and lines that are longer than a piece and
+// than a further read.
 static void test_large_texts(void **state)
 {
     (void)state;

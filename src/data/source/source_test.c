@@ -672,7 +672,7 @@ static void *feed_all(void *arg)
     return NULL;
 }
 
-// Returns the length of the first lines by definition: as many as are wanted and fit.
+// Returns the length of as many of the wanted first lines as fit.
 static size_t lines_within(const struct buf *b, size_t lines, size_t most)
 {
     size_t end = 0, seen = 0;

@@ -62,7 +62,8 @@ static void casts(void **state)
 {
     const double from[] = {1.75, -2.5, 1e30, -1e30, (double)NAN, 3e9};
     const int32_t as_int[] = {1, -2, INT32_MAX, INT32_MIN, 0, INT32_MAX};
-    const int64_t big[] = {(INT64_C(1) << 53) + 1, -5}; // the first is not a double
+    // a double cannot hold the first number.
+    const int64_t big[] = {(INT64_C(1) << 53) + 1, -5};
     int32_t i32[6];
     int64_t i64[2];
     (void)state;
@@ -294,7 +295,7 @@ static void out_of_range(void **state)
         kvs_cast(pairs[i].from, bytes, TUG_FLOAT64, numbers, N);
         refused(push(s, "w", &a), "element 20");
         check(pull(s, "w", &out));
-        assert_true(fabs(got[N - 1] - pairs[i].last) <= 15); // unchanged
+        assert_true(fabs(got[N - 1] - pairs[i].last) <= 15); // the value is unchanged
         check(tug_kvstore_close(s));
     }
 }
@@ -424,7 +425,7 @@ static void misuse(void **state)
 }
 
 // A wrong role is refused before the process joins: a worker that calls tug_kvstore_serve
-// would take a worker's place, and one without a scheduler would wait for it.
+// would take a worker's place, and a process without a scheduler would wait for one.
 static void wrong_roles(void **state)
 {
     (void)state;

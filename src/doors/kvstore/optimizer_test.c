@@ -234,7 +234,7 @@ static void optimizers(void **state)
 {
     static const struct {
         const char *name, *more;
-        bool all; // rows without a gradient change, too
+        bool all; // whether rows without a gradient change, too
     } of[] = {{"sgd", ",momentum=0.9", false},
               {"sgd", ",momentum=0.9,lazy_update=0", true},
               {"nag", "", false},
@@ -460,7 +460,7 @@ static void keys(void **state)
     near(1 - 1 - 0.5, got[0], 1e-6);
     check(tug_kvstore_num_update(s, &most));
     assert_int_equal(3, most);
-    check(push(s, "it's=2,", &b)); // its first update, but another key has had 3
+    check(push(s, "it's=2,", &b)); // the key's first update, but another key has had 3
     check(pull(s, "it's=2,", &to));
     near(1 - 0.25 * 0.5 * (1 + 0.5), got[0], 1e-6);
     check(push(s, "v", &b));

@@ -124,7 +124,7 @@ static void two_at_once(void **state)
             size_t each = kvs_dtype_size(x.dtype);
             if (each == 0)
                 continue;
-            if (odd) // a float of either array that is not finite
+            if (odd) // makes a float of either array infinite or NaN
                 memset(bytes[k % 8 / 4] + (size_t)k % N * each, 0xff, each);
             assert_int_equal(kvs_rows_set(&one, x.dtype, &x, &e), 0);
             assert_int_equal(kvs_rows_set_sum(&two, &x, &y, &finite, &e), 0);

@@ -223,7 +223,7 @@ static void test_passes_one_by_one(void **state)
     assert_true(result(m, "train.auc") > 0.7);
     tug_model_close(m);
 
-    // The same with a model that was saved after two passes and loaded.
+    // Continues the training of a model that was saved after two passes and loaded.
     const char *words[] = {"model=fm",       "dim=4",    "deterministic",
                            "data-in=memory", "epochs=1", "schedule=exp"};
     struct tug_model_options o = {.options = words, .n_options = 6};
@@ -249,7 +249,7 @@ static void test_passes_one_by_one(void **state)
     tug_model_close(m);
 }
 
-// CSR of a libsvm or libffm file.
+// A libsvm or libffm file as arrays in the form CSR.
 struct csr {
     float labels[ROWS], values[ROWS * FEATURES];
     uint64_t offsets[ROWS + 1], keys[ROWS * FEATURES];

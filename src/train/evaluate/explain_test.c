@@ -11,8 +11,9 @@ enum { ROWS = 20, FEATURES = 5 };
 
 struct watcher {
     atomic_bool stop;
-    size_t stop_after, explained; // examples after which the test interrupts, and
-                                  // examples explained
+    // Number of examples after which the test interrupts, and number of explained
+    // examples.
+    size_t stop_after, explained;
 };
 
 static float weight_of(uint64_t key)

@@ -1,4 +1,5 @@
-// Parameters: finding rows of keys in training and without it, and copies.
+// Parameters: rows of keys are found in training and without it, and parameters are
+// copied.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train/rows/parameters.h"

@@ -29,8 +29,8 @@ static void fill(void)
     table = run_living_defaults(&c.model);
 }
 
-// The options changed one by one. First all are given, as for a process with another
-// model.
+// The changes that are made one by one. First all options are given, as for a process
+// with another model.
 #define CHANGES(X)                                                                       \
     X("--model 'dcn', this process 'mlp':", c.model = training_model("mlp"))             \
     X("--dim 2, this process 3:", c.model.dim = 3)                                       \
@@ -114,8 +114,8 @@ static void each_difference_is_named(void **state)
         strstr(test_err.text, "the run was started with " want) == NULL)                 \
         fail_msg("%s: '%s'", want, test_err.text);
     CHANGES(CHANGE)
-    // Options that may differ between processes, and other texts for equal values, do not
-    // count.
+    // Options that may differ between processes, and other texts of the same value, are
+    // no differences.
     fill();
     c.reader.slots = files_write("slots", "# what a line holds\ny : label\na:ids\n");
     c.reader.separator = ',';

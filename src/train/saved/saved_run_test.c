@@ -72,7 +72,7 @@ static void fill_of(struct saved_run *m, const char *model)
     m->options.model.seed = UINT64_MAX;
     m->options.model.linear.lr = 0.1f;
     m->options.model.latent.beta2 = 0.999f;
-    // The block of rules is set by the model, not saved.
+    // The model sets the block of rules, which is not saved.
     m->options.model.linear.block = m->options.model.latent.block = 1;
 }
 
