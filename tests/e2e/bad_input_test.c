@@ -178,7 +178,7 @@ static void fine(const char *format, const char *text, double examples)
     assert_true(e2e_number("examples") == examples);
 }
 
-static void unusual_but_right(void **state)
+static void unusual_but_valid(void **state)
 {
     (void)state;
     fine("libsvm", "1 1:1\r\n0 2:1\r\n", 2); // CRLF
@@ -379,7 +379,7 @@ int main(void)
         cmocka_unit_test(no_test_data),
         cmocka_unit_test(binary_files),
         cmocka_unit_test(truncated_files),
-        cmocka_unit_test(unusual_but_right),
+        cmocka_unit_test(unusual_but_valid),
         cmocka_unit_test(long_lines),
         cmocka_unit_test(lines_of_sparse_formats),
         cmocka_unit_test(lines_of_columns),

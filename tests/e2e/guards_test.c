@@ -445,7 +445,7 @@ static void outputs_that_are_inputs(void **state)
 }
 
 // An undefined metric is printed as "none", never as "nan".
-static void metrics_that_are_none(void **state)
+static void undefined_metrics(void **state)
 {
     (void)state;
     files_write("numbers.csv", "y,a\n1.5,x\n2.5,y\n3,x\n2,y\n1,x\n4,y\n2,x\n3,y\n");
@@ -595,7 +595,7 @@ int main(void)
         cmocka_unit_test(without_fields),
         cmocka_unit_test(bad_files_are_found_before_training),
         cmocka_unit_test(outputs_that_are_inputs),
-        cmocka_unit_test(metrics_that_are_none),
+        cmocka_unit_test(undefined_metrics),
         cmocka_unit_test(options_without_effect),
         cmocka_unit_test(no_model_on_standard_output),
     };

@@ -43,7 +43,7 @@ static void write_logs(void)
     buf_free(&packed);
 }
 
-static void same_as_without(void **state)
+static void same_as_without_a_command(void **state)
 {
     (void)state;
     write_logs();
@@ -165,8 +165,10 @@ static void killed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_as_without), cmocka_unit_test(on_a_cluster),
-        cmocka_unit_test(failures),        cmocka_unit_test(ctrl_c),
+        cmocka_unit_test(same_as_without_a_command),
+        cmocka_unit_test(on_a_cluster),
+        cmocka_unit_test(failures),
+        cmocka_unit_test(ctrl_c),
         cmocka_unit_test(killed),
     };
     return cmocka_run_group_tests(tests, e2e_begin, e2e_end);

@@ -168,7 +168,7 @@ static void damaged_manifest(void **state)
 
 // ---------------------------------------------------------------- saves
 
-static void from_one_save(void **state)
+static void from_an_older_save(void **state)
 {
     (void)state;
     files_remove("out");
@@ -214,7 +214,7 @@ static void unfinished_saves_are_ignored(void **state)
 }
 
 // Other files in the directory remain, whatever their names.
-static void strangers_are_left_alone(void **state)
+static void other_files_remain(void **state)
 {
     (void)state;
     static const char *const strangers[] = {"save-abcdef", "save--00001", "save-+00009",
@@ -382,10 +382,10 @@ int main(void)
         cmocka_unit_test(damaged_parts),
         cmocka_unit_test(exchanged_parts),
         cmocka_unit_test(damaged_manifest),
-        cmocka_unit_test(from_one_save),
+        cmocka_unit_test(from_an_older_save),
         cmocka_unit_test(older_saves_go),
         cmocka_unit_test(unfinished_saves_are_ignored),
-        cmocka_unit_test(strangers_are_left_alone),
+        cmocka_unit_test(other_files_remain),
         cmocka_unit_test(full_disk),
         cmocka_unit_test(predictions_on_a_full_disk),
         cmocka_unit_test(links_and_devices),

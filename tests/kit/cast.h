@@ -36,13 +36,13 @@ void sim_print(struct sim *s); // prints every event to standard output
 // The part of a process besides its one loop or client: the sender of heartbeats.
 struct sim_process;
 
-// `main` is the van of its loop or client, which the caller frees. The seed and the
-// process's number choose which of its links fall silent.
+// `main` is the van of the process's loop or client, which the caller frees. The seed and
+// the process's number choose which of its links fall silent.
 int sim_process_open(struct sim_process **ret, struct sim *s,
                      const struct member_options *o, struct van *main, uint64_t seed,
                      struct err *e);
 void sim_process_crash(struct sim_process *p, struct sim *s); // crashes its main van, too
-// Stops it, and its main van, as sim_stop does.
+// Stops the process, with its main van, as sim_stop does.
 void sim_process_stop(struct sim_process *p, struct sim *s, uint64_t until, uint64_t lag);
 void sim_process_close(
     struct sim_process *p); // NULL is fine; call it before its main van is freed

@@ -59,7 +59,7 @@ int tug_finish(pid_t pid); // waits for its end, and returns as tug() does
 // Returns the newest complete save of a model directory, as "OUT/save-000007".
 const char *e2e_newest(const char *out);
 
-// E2e_same_model checks that the newest saves of both directories have the same files
+// e2e_same_model checks that the newest saves of both directories have the same files
 // with the same bytes; e2e_models_differ returns whether any file differs.
 void e2e_same_model(const char *a, const char *b);
 bool e2e_models_differ(const char *a, const char *b);

@@ -62,7 +62,7 @@ static int fake_send(struct van *v, van_link link, uint16_t type, uint64_t reque
 {
     struct lone *w = (struct lone *)(void *)v;
     if (link == SCHEDULER_LINK && (type != MSG_ORDERED || !w->hears_orders))
-        return 0; // such messages are those of the member
+        return 0; // the member's own messages, which tests do not read
     struct parcel *p = parcel_make(link, type, request, msg);
     if (p != NULL) {
         *w->sent_end = p;
@@ -324,8 +324,8 @@ struct lone *lone_open_shard(uint32_t bits, const struct shard_options *so)
         .scheduler = "sim://scheduler",
         .role = WIRE_SERVER,
         .scheduler_timeout_ns = 1000 * SECOND_NS,
-        // The scheduler says nothing while time passes, and a link that is dialled has no
-        // number of its own.
+        // The scheduler of this test says nothing while time passes, so a member would
+        // dial it again; but this van cannot open a second link to it.
         .without_redial = true};
     assert_int_equal(shard_open(&w->shard, &o, &e), 0);
     w->h = shard_handler(w->shard);

@@ -39,7 +39,7 @@ struct parcel {
 };
 
 struct lone {
-    struct van v; // first
+    struct van v; // must be the first member
     struct shard *shard;
     struct van_handler h;
     uint64_t now;
@@ -54,8 +54,9 @@ struct lone {
     // Number of these further workers, from the first on, that are no longer in rosters.
     uint32_t crowd_gone;
     int kept;
-    size_t live; // number of allocations before it was opened; SIZE_MAX: not checked at
-                 // the end
+    // Number of allocations before the shard was opened; SIZE_MAX: they are not compared
+    // at the end.
+    size_t live;
     // Index of the allocation that fails while the next messages are handled; -1: none
     // fails.
     long fault_after;

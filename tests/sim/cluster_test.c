@@ -744,7 +744,7 @@ static void leave(struct world *w)
 {
     struct err why = {0};
     uint64_t until = now_in(w) + 120 * SECOND;
-    // including a ghost that was not declared dead
+    // also of a ghost that was not declared dead
     for (uint32_t i = 0; i < w->n_workers; i++)
         if (!w->workers[i].c.dead || w->workers[i].c.ghost) {
             member_leave(client_member(w->workers[i].c.client), 0, "");

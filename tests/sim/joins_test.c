@@ -19,7 +19,7 @@ static struct sim *sim;
 static struct scheduler *scheduler;
 static struct van *scheduler_van;
 static struct one {
-    struct member *m; // for servers; NULL for workers
+    struct member *m; // the member of a server; NULL for a worker
     struct van *v;
     uint64_t number;
     uint32_t node;
