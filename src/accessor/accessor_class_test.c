@@ -284,7 +284,7 @@ static void own_accessors(void **state)
             fail_msg("not about '%s': %s", about, e.text);                               \
     } while (0)
 
-static void refused_lives(void **state)
+static void wrong_layouts(void **state)
 {
     (void)state;
     LIFE_REFUSED(a.class = NULL, "belongs to no accessor");
@@ -312,7 +312,7 @@ int main(void)
         cmocka_unit_test(test_features), cmocka_unit_test(layouts),
         cmocka_unit_test(first_rows),    cmocka_unit_test(handles),
         cmocka_unit_test(not_made),      cmocka_unit_test(paddle_names),
-        cmocka_unit_test(own_accessors), cmocka_unit_test(refused_lives),
+        cmocka_unit_test(own_accessors), cmocka_unit_test(wrong_layouts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

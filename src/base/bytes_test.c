@@ -10,7 +10,7 @@ static int never(const void *a, const void *b)
 
 // Hides the null pointers from the compiler and the sanitizer. The calls are ordinary
 // ones, as in any file: this test includes no header for them.
-static void test_nothing(void **state)
+static void test_no_bytes(void **state)
 {
     (void)state;
     void *volatile null = NULL;
@@ -31,7 +31,7 @@ static int by_byte(const void *a, const void *b)
     return *(const char *)a - *(const char *)b;
 }
 
-static void test_something(void **state)
+static void test_some_bytes(void **state)
 {
     (void)state;
     char to[8] = "";
@@ -52,8 +52,8 @@ static void test_something(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nothing),
-        cmocka_unit_test(test_something),
+        cmocka_unit_test(test_no_bytes),
+        cmocka_unit_test(test_some_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

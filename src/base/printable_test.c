@@ -15,7 +15,7 @@ static void check(const char *text, const char *want)
     assert_int_equal(printable_check(text, strlen(text)), strcmp(text, want) == 0);
 }
 
-static void words_stay_and_controls_go(void **state)
+static void control_characters_are_replaced(void **state)
 {
     (void)state;
     check("", "");
@@ -64,7 +64,7 @@ static void code_points(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(words_stay_and_controls_go),
+        cmocka_unit_test(control_characters_are_replaced),
         cmocka_unit_test(copies),
         cmocka_unit_test(code_points),
     };

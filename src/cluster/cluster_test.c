@@ -175,7 +175,7 @@ static void say_anything(struct van *v, van_link link, uint64_t i)
         (void)van_send(v, link, type, some(k + 8), &m, NULL);
 }
 
-static void test_nonsense(void **state)
+static void test_random_messages(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < 20; seed++) {
@@ -210,7 +210,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_quiet),
         cmocka_unit_test(test_faults),
-        cmocka_unit_test(test_nonsense),
+        cmocka_unit_test(test_random_messages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

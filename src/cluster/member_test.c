@@ -174,7 +174,7 @@ static void on_answer(void *ctx, const struct van_message *m)
         answers++;
 }
 
-static void test_one_of_a_kind(void **state)
+static void test_one_request_of_a_type_at_a_time(void **state)
 {
     (void)state;
     open_world(1, 1);
@@ -252,7 +252,7 @@ static void impostor_message(void *ctx, van_link link, struct van_message *m,
         van_send(x->v, link, MSG_JOINED, m->request, &x->joined, NULL);
 }
 
-static void test_never_somebody_else(void **state)
+static void test_rejoins_as_the_same_node_only(void **state)
 {
     (void)state;
     for (int what = 0; what < 4; what++) {
@@ -424,7 +424,7 @@ static void test_answer_of_another_kind(void **state)
     close_rogue();
 }
 
-static void test_given_up_question(void **state)
+static void test_answer_to_a_withdrawn_request(void **state)
 {
     (void)state;
     struct msg_lease lease = {0};
@@ -467,14 +467,14 @@ int main(void)
         cmocka_unit_test(test_greeting),
         cmocka_unit_test(test_greeting_of_another_cluster),
         cmocka_unit_test(test_greeting_of_the_dead),
-        cmocka_unit_test(test_one_of_a_kind),
+        cmocka_unit_test(test_one_request_of_a_type_at_a_time),
         cmocka_unit_test(test_asked_until_answered),
         cmocka_unit_test(test_end_answers_all),
-        cmocka_unit_test(test_never_somebody_else),
+        cmocka_unit_test(test_rejoins_as_the_same_node_only),
         cmocka_unit_test(test_too_long),
         cmocka_unit_test(test_roster_that_changes_its_shape),
         cmocka_unit_test(test_answer_of_another_kind),
-        cmocka_unit_test(test_given_up_question),
+        cmocka_unit_test(test_answer_to_a_withdrawn_request),
         cmocka_unit_test(test_requests_after_leaving),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -36,7 +36,7 @@ static bool is_believed(const struct claim *c, size_t n)
                        (struct wire_text){(const char *)c->proof, (uint32_t)n});
 }
 
-static void test_each_thing_counts(void **state)
+static void test_any_changed_part_is_refused(void **state)
 {
     struct claim c;
     (void)state;
@@ -68,7 +68,7 @@ static void test_each_thing_counts(void **state)
 }
 
 // A server's own proof is sent back to the server.
-static void test_reflected(void **state)
+static void test_servers_own_proof(void **state)
 {
     struct claim c;
     (void)state;
@@ -273,8 +273,8 @@ static void test_role_of_the_link(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_thing_counts),
-        cmocka_unit_test(test_reflected),
+        cmocka_unit_test(test_any_changed_part_is_refused),
+        cmocka_unit_test(test_servers_own_proof),
         cmocka_unit_test(test_without_certificate),
         cmocka_unit_test(test_roles),
         cmocka_unit_test(test_session_of_another),

@@ -87,7 +87,7 @@ static void free_bytes(void)
     buf_free(&owner_bytes);
 }
 
-static void test_there_and_back(void **state)
+static void test_encode_and_decode(void **state)
 {
     (void)state;
     for (uint64_t epoch = 0; epoch < 3; epoch++) {
@@ -248,9 +248,9 @@ static void test_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_there_and_back), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_lines_refused),  cmocka_unit_test(test_bytes_at_random),
-        cmocka_unit_test(test_find_and_name),  cmocka_unit_test(test_partition),
+        cmocka_unit_test(test_encode_and_decode), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_lines_refused),     cmocka_unit_test(test_bytes_at_random),
+        cmocka_unit_test(test_find_and_name),     cmocka_unit_test(test_partition),
         cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

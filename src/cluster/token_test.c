@@ -196,7 +196,7 @@ static void *leave(void *arg)
 
 // Processes that connect need the token at once, since the scheduler listens already. So
 // token_leave must not wait for the search for leftovers in other places.
-static void test_before_leftovers(void **state)
+static void test_does_not_wait_for_leftovers(void **state)
 {
     struct leaving l = {.rc = -1};
     struct token found;
@@ -232,7 +232,7 @@ int main(void)
         cmocka_unit_test(test_roles_derive_downwards),
         cmocka_unit_test(test_file),
         cmocka_unit_test(test_leftovers),
-        cmocka_unit_test(test_before_leftovers),
+        cmocka_unit_test(test_does_not_wait_for_leftovers),
     };
     return cmocka_run_group_tests(tests, begin, finish);
 }

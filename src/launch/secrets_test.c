@@ -67,7 +67,7 @@ static void wrong_keys_are_refused(void **state)
     assert_int_equal(mem_live(), 0);
 }
 
-static void files_come_in_threes(void **state)
+static void all_three_files_are_needed(void **state)
 {
     (void)state;
     struct secrets s;
@@ -156,7 +156,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keys_arrive),
         cmocka_unit_test(wrong_keys_are_refused),
-        cmocka_unit_test(files_come_in_threes),
+        cmocka_unit_test(all_three_files_are_needed),
         cmocka_unit_test(addresses_are_split),
         cmocka_unit_test(this_machine_has_addresses),
         cmocka_unit_test(a_held_port_waits_for_its_listener),

@@ -38,7 +38,7 @@ static void open_descriptors_are_counted(void **state)
 
 // Runs in a process of its own. Files and links must never get the numbers 0 to 2, and
 // using these numbers fails as if they were closed.
-static void standard_ones_are_held(void **state)
+static void standard_descriptors_are_held(void **state)
 {
     (void)state;
     for (int closed = 0; closed < 8; closed++) {
@@ -70,6 +70,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(raised_to_the_hard_limit),
                                        cmocka_unit_test(open_descriptors_are_counted),
-                                       cmocka_unit_test(standard_ones_are_held)};
+                                       cmocka_unit_test(standard_descriptors_are_held)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -380,7 +380,7 @@ static void test_below(void **state)
 }
 
 // With a name that the program has chosen, a link is replaced and its target stays.
-static void test_own(void **state)
+static void test_links_at_own_names(void **state)
 {
     (void)state;
     struct err e = {0};
@@ -413,7 +413,7 @@ int main(void)
         TEST(test_straight),      TEST(test_reader_goes),
         TEST(test_modes),         TEST(test_file_without_a_name),
         TEST(test_leftovers),     TEST(test_races),
-        TEST(test_below),         TEST(test_own),
+        TEST(test_below),         TEST(test_links_at_own_names),
     };
     return cmocka_run_group_tests(tests, make_base, NULL);
 }

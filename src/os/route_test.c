@@ -51,7 +51,7 @@ static void test_route_to_loopback(void **state)
 
 // The address is neither loopback nor that of a bridge with a usual name: other machines
 // cannot reach those.
-static void test_own(void **state)
+static void test_own_address(void **state)
 {
     (void)state;
     char own[ROUTE_ADDRESS_MAX];
@@ -67,7 +67,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_split),
         cmocka_unit_test(test_route_to_loopback),
-        cmocka_unit_test(test_own),
+        cmocka_unit_test(test_own_address),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

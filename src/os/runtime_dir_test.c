@@ -64,7 +64,7 @@ static void test_is_made_and_found(void **state)
     assert_string_equal(path, mine);
 }
 
-static void test_others_rights_are_refused(void **state)
+static void test_wrong_modes_are_refused(void **state)
 {
     (void)state;
     static const mode_t modes[] = {0750, 0701, 0777, 01777, 0500};
@@ -132,7 +132,7 @@ static void assert_falls_back(void)
 
 // The variable is unset, is not a path, names a missing directory, or is left from the
 // user before sudo.
-static void test_without_a_usable_variable_it_lies_in_tmp(void **state)
+static void test_directory_in_tmp_without_a_usable_variable(void **state)
 {
     (void)state;
     unsetenv("XDG_RUNTIME_DIR");
@@ -228,11 +228,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_is_made_and_found, fresh),
-        cmocka_unit_test_setup(test_others_rights_are_refused, fresh),
+        cmocka_unit_test_setup(test_wrong_modes_are_refused, fresh),
         cmocka_unit_test_setup(test_links_and_files_are_refused, fresh),
         cmocka_unit_test_setup(test_a_directory_where_others_write_is_refused, fresh),
         cmocka_unit_test_setup(test_anothers_directory_is_refused, fresh),
-        cmocka_unit_test_setup_teardown(test_without_a_usable_variable_it_lies_in_tmp,
+        cmocka_unit_test_setup_teardown(test_directory_in_tmp_without_a_usable_variable,
                                         fresh, fresh),
         cmocka_unit_test_setup(test_sweep, fresh),
         cmocka_unit_test_setup(test_paths_that_cannot_be, fresh),

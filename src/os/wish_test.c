@@ -5,7 +5,7 @@
 
 #include "kit/test.h"
 
-static void test_together(void **state)
+static void test_signals_within_a_second_are_one(void **state)
 {
     (void)state;
     struct wish w = {0};
@@ -33,7 +33,7 @@ static void test_later(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_together),
+        cmocka_unit_test(test_signals_within_a_second_are_one),
         cmocka_unit_test(test_later),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -30,7 +30,7 @@ static struct table_spec spec_of(uint32_t id, const char *text)
     return s;
 }
 
-static void test_there_and_back(void **state)
+static void test_encode_and_decode(void **state)
 {
     (void)state;
     const enum wire_space spaces[SPECS] = {WIRE_SPACE_SPARSE, WIRE_SPACE_RANGE,
@@ -140,7 +140,7 @@ static void test_differences(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_there_and_back),
+        cmocka_unit_test(test_encode_and_decode),
         cmocka_unit_test(test_widths),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_differences),

@@ -197,7 +197,7 @@ static void work_long(struct pump_work *w)
 
 // While work takes long, the relief sends and reads, whether a waiting thread or the
 // background thread runs the work.
-static void long_work_is_relieved(void **state)
+static void relief_works_during_long_work(void **state)
 {
     enum { TIMES = 50 };
     struct echo e;
@@ -285,7 +285,7 @@ static void await_leader(struct long_wait *l)
 // A thread that waits long also polls for other threads, and wakes each of them when its
 // message has arrived. Its wait is longer than the test's deadline, so the test fails if
 // a thread is not woken.
-static void a_long_wait_holds_nobody_up(void **state)
+static void a_long_wait_wakes_other_threads(void **state)
 {
     struct echo e;
     (void)state;
@@ -342,8 +342,8 @@ int main(void)
         cmocka_unit_test(waits_end),
         cmocka_unit_test(a_wait_has_a_deadline),
         cmocka_unit_test(somebody_always_polls),
-        cmocka_unit_test(long_work_is_relieved),
-        cmocka_unit_test(a_long_wait_holds_nobody_up),
+        cmocka_unit_test(relief_works_during_long_work),
+        cmocka_unit_test(a_long_wait_wakes_other_threads),
         cmocka_unit_test(threads_share_a_van),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -302,7 +302,7 @@ static void test_manifest(void **state)
     save_manifest_free(&m);
 }
 
-static void test_what_a_manifest_refuses(void **state)
+static void test_refused_manifests(void **state)
 {
     (void)state;
     static const char *const names[] = {"a/b.rows", "../a.rows", ".rows",   "a.row",
@@ -731,7 +731,7 @@ int main(void)
         cmocka_unit_test(test_day),
         cmocka_unit_test(test_restarts),
         cmocka_unit_test(test_manifest),
-        cmocka_unit_test(test_what_a_manifest_refuses),
+        cmocka_unit_test(test_refused_manifests),
         cmocka_unit_test(test_two_savers),
         cmocka_unit_test(test_keep),
         cmocka_unit_test(test_leftovers),

@@ -650,7 +650,7 @@ static void walk(struct lone *w, enum wire_space space, uint32_t max, uint32_t r
     assert_int_equal(found, rows);
 }
 
-static void test_walks(void **state)
+static void test_walks_over_rows(void **state)
 {
     (void)state;
     for (enum wire_space space = 0; space < WIRE_SPACES; space++) {
@@ -854,7 +854,7 @@ int main(void)
         cmocka_unit_test(test_whole_rows),
         cmocka_unit_test(test_versions),
         cmocka_unit_test(test_admin_operations),
-        cmocka_unit_test(test_walks),
+        cmocka_unit_test(test_walks_over_rows),
         cmocka_unit_test(test_full),
         cmocka_unit_test(test_allocations),
         cmocka_unit_test(test_move),

@@ -108,7 +108,7 @@ static void cut_with_traffic(struct store *s, const struct cut_options *o, bool 
     OK(store_finish(s, &ok_e));
 }
 
-static void test_as_at_begin(void **state)
+static void test_cut_is_the_state_at_its_begin(void **state)
 {
     static const enum save_mode modes[] = {SAVE_CHECKPOINT, SAVE_BASE, SAVE_DAY};
     (void)state;
@@ -459,7 +459,7 @@ static void test_no_memory_loses_nothing(void **state)
 // A delta has listed a row's key as removed. Once the row is worth publishing again, it
 // is in the next delta, however little it has changed: after a shrink, or after it was
 // unseen for long.
-static void test_comes_back(void **state)
+static void test_removed_rows_come_back(void **state)
 {
     (void)state;
     enum { KEY = 7, SHOWS = 15 }; // shows that give a score of 1.5
@@ -493,8 +493,8 @@ static void test_comes_back(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_comes_back),
-        cmocka_unit_test(test_as_at_begin),
+        cmocka_unit_test(test_removed_rows_come_back),
+        cmocka_unit_test(test_cut_is_the_state_at_its_begin),
         cmocka_unit_test(test_deltas_publish_all),
         cmocka_unit_test(test_deltas_by_threshold),
         cmocka_unit_test(test_abort),

@@ -631,7 +631,7 @@ static struct rows rows_after(struct train_config *c, uint32_t epochs, const cha
 // However many passes there are, an example counts once: the same features have rows,
 // with the same shows, as after one pass. A new run that begins with these tables counts
 // its examples.
-static void test_lives_count_once(void **state)
+static void test_shows_are_counted_once(void **state)
 {
     (void)state;
     struct table_config t;
@@ -832,7 +832,7 @@ static void *run_saver(void *arg)
 // If another save is under way, workers do not mark the save in the middle of a pass
 // before its turn has come. Otherwise their pushes after the marks would wait until the
 // other save has ended.
-static void test_another_saves(void **state)
+static void test_mark_waits_for_the_turn(void **state)
 {
     (void)state;
     struct table_config t;
@@ -875,13 +875,13 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_one_in_flight),
         cmocka_unit_test(test_layers_in_step),
         cmocka_unit_test(test_lives_sync),
-        cmocka_unit_test(test_lives_count_once),
+        cmocka_unit_test(test_shows_are_counted_once),
     };
     const struct CMUnitTest saves[] = {
         cmocka_unit_test(test_saved_within_async),
         cmocka_unit_test(test_saved_within_ssp),
         cmocka_unit_test(test_saved_within_sync),
-        cmocka_unit_test(test_another_saves),
+        cmocka_unit_test(test_mark_waits_for_the_turn),
     };
     log_set_level(LOG_ERROR);
     if (argc > 1)

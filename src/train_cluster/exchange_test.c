@@ -452,7 +452,7 @@ static void add_part(const struct exchange *x, size_t part, uint64_t seed, float
 
 // Parts whose gradients are complete are pushed before the rows are. Parts that another
 // worker has pushed before change nothing, in whatever order they arrive.
-static void parts_leave(void **state)
+static void dense_parts_leave_before_rows(void **state)
 {
     (void)state;
     struct exchange x, heir, look;
@@ -538,10 +538,13 @@ static void interrupted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(interrupted),          cmocka_unit_test(equal_workers),
-        cmocka_unit_test(workers_in_any_order), cmocka_unit_test(states_stay),
-        cmocka_unit_test(copies_stay_apart),    cmocka_unit_test(repeated_piece),
-        cmocka_unit_test(parts_leave),
+        cmocka_unit_test(interrupted),
+        cmocka_unit_test(equal_workers),
+        cmocka_unit_test(workers_in_any_order),
+        cmocka_unit_test(states_stay),
+        cmocka_unit_test(copies_stay_apart),
+        cmocka_unit_test(repeated_piece),
+        cmocka_unit_test(dense_parts_leave_before_rows),
     };
     return cmocka_run_group_tests(tests, files_begin, files_end);
 }

@@ -329,7 +329,7 @@ static void test_changed_knocks(void **state)
 
 // A stranger has taken the port that the dialler knows and relays all messages to the
 // cluster.
-static void test_passed_on(void **state)
+static void test_relayed(void **state)
 {
     struct world w;
     (void)state;
@@ -354,7 +354,7 @@ static void stranger_address(struct world *w)
     w->knock.address = wire_text(here);
 }
 
-static void test_passed_on_under_our_name(void **state)
+static void test_relayed_with_a_changed_address(void **state)
 {
     struct world w;
     (void)state;
@@ -474,8 +474,8 @@ int main(void)
         cmocka_unit_test(test_rogue_listener),
         cmocka_unit_test(test_replays),
         cmocka_unit_test(test_changed_knocks),
-        cmocka_unit_test(test_passed_on),
-        cmocka_unit_test(test_passed_on_under_our_name),
+        cmocka_unit_test(test_relayed),
+        cmocka_unit_test(test_relayed_with_a_changed_address),
         cmocka_unit_test(test_roles),
         cmocka_unit_test(test_no_role),
         cmocka_unit_test(test_believed),

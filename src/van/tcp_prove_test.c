@@ -184,7 +184,7 @@ static void poll_for_long(void)
 
 // The listener that refused the token has ended, and for a while no process listens. The
 // next listener gets the full time to write its token.
-static void test_token_of_the_next_one(void **state)
+static void test_token_of_the_next_listener(void **state)
 {
     char address[VAN_ADDRESS_MAX];
     (void)state;
@@ -295,7 +295,7 @@ int main(void)
         cmocka_unit_test(test_token),
         cmocka_unit_test(test_name_of_loopback),
         cmocka_unit_test(test_token_comes_later),
-        cmocka_unit_test(test_token_of_the_next_one),
+        cmocka_unit_test(test_token_of_the_next_listener),
         cmocka_unit_test(test_wrong_token),
         cmocka_unit_test(test_unix_socket),
         cmocka_unit_test(test_certificates),

@@ -52,7 +52,7 @@ static void ignores_wrong_ranges(void **state)
 
 // Values that fill the whole text, cut at every place: sanitizers notice reading past
 // their ends.
-static void stays_in_the_value(void **state)
+static void no_reading_past_the_value(void **state)
 {
     (void)state;
     static const char *const ends[] = {"5", "5-", "5-9", "5-9/", "*", "*/"};
@@ -67,7 +67,7 @@ static void stays_in_the_value(void **state)
     }
 }
 
-static void takes_the_rest(void **state)
+static void takes_other_headers(void **state)
 {
     (void)state;
     struct http_answer a = take("HTTP/1.1 206 Partial\r\n");
@@ -94,8 +94,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(takes_ranges),
         cmocka_unit_test(ignores_wrong_ranges),
-        cmocka_unit_test(stays_in_the_value),
-        cmocka_unit_test(takes_the_rest),
+        cmocka_unit_test(no_reading_past_the_value),
+        cmocka_unit_test(takes_other_headers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

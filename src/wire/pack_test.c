@@ -115,7 +115,7 @@ static void test_sizes(void **state)
     assert_int_equal(round_trip(keys, N), N / 128 * 9 + N * 8);
 }
 
-static void test_pays(void **state)
+static void test_pack_pays(void **state)
 {
     (void)state;
     static uint64_t keys[MOST];
@@ -215,7 +215,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip),    cmocka_unit_test(test_all_widths),
-        cmocka_unit_test(test_sizes),         cmocka_unit_test(test_pays),
+        cmocka_unit_test(test_sizes),         cmocka_unit_test(test_pack_pays),
         cmocka_unit_test(test_wrong_lengths), cmocka_unit_test(test_random_bytes),
         cmocka_unit_test(test_failures),      cmocka_unit_test(test_golden),
     };

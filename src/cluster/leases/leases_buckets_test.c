@@ -170,7 +170,7 @@ static void every_bucket_once_a_pass(void **state)
 
 // A resumed pass starts with pieces that are done, but no living worker holds the
 // buckets, so all pieces are dealt again.
-static void a_run_that_goes_on_deals_again(void **state)
+static void resumed_pass_deals_all_pieces_again(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < 100; seed++) {
@@ -255,7 +255,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_bucket_once_a_pass),
-        cmocka_unit_test(a_run_that_goes_on_deals_again),
+        cmocka_unit_test(resumed_pass_deals_all_pieces_again),
         cmocka_unit_test(saves_hold_buckets),
         cmocka_unit_test(workers_agree_on_buckets),
     };

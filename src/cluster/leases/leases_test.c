@@ -414,7 +414,7 @@ static void done_by(uint32_t worker, uint64_t pass, const struct msg_leased *of)
 // A worker that joined late must read the pieces that it takes from another worker, which
 // holds them in memory and takes them in random order. The late worker still reads each
 // file forwards, and once.
-static void test_late_workers_read_forwards(void **state)
+static void test_late_workers_read_files_forwards(void **state)
 {
     (void)state;
     m = (struct model){.seed = 5, .n_files = 2, .pieces = {MAX_PIECES, MAX_PIECES / 2}};
@@ -562,7 +562,7 @@ static void test_passes_in_turn(void **state)
 
 // A pass that is resumed in its middle needs the same data as at its start, whichever
 // worker describes the data first.
-static void test_data_of_before(void **state)
+static void test_resumed_pass_needs_the_same_data(void **state)
 {
     (void)state;
     struct err e = {0};
@@ -844,7 +844,7 @@ static void test_cut(void **state)
 
 // In a resumed pass, every later save includes the pieces that were done at the resume,
 // and their examples, even before a worker has described the files.
-static void test_cut_of_resumed(void **state)
+static void test_saves_in_a_resumed_pass(void **state)
 {
     (void)state;
     struct buf files = BUF_INIT(100), list = BUF_INIT(100);
@@ -882,7 +882,7 @@ static void test_cut_of_resumed(void **state)
 
 // A worker looked behind the end of a file, so the save names a piece that the file does
 // not have. A pass that is resumed from this save still does all pieces that are left.
-static void test_done_behind_the_end(void **state)
+static void test_done_piece_behind_the_end_of_a_file(void **state)
 {
     (void)state;
     struct leases *l;
@@ -921,15 +921,15 @@ int main(void)
         cmocka_unit_test(test_each_piece_once),
         cmocka_unit_test(test_affinity),
         cmocka_unit_test(test_held_pieces_are_shuffled),
-        cmocka_unit_test(test_late_workers_read_forwards),
+        cmocka_unit_test(test_late_workers_read_files_forwards),
         cmocka_unit_test(test_pieces_are_estimated),
         cmocka_unit_test(test_data_must_agree),
         cmocka_unit_test(test_options_are_told),
         cmocka_unit_test(test_passes_in_turn),
-        cmocka_unit_test(test_data_of_before),
+        cmocka_unit_test(test_resumed_pass_needs_the_same_data),
         cmocka_unit_test(test_cut),
-        cmocka_unit_test(test_cut_of_resumed),
-        cmocka_unit_test(test_done_behind_the_end),
+        cmocka_unit_test(test_saves_in_a_resumed_pass),
+        cmocka_unit_test(test_done_piece_behind_the_end_of_a_file),
         cmocka_unit_test(test_shares),
         cmocka_unit_test(test_shares_finished_and_dead),
         cmocka_unit_test(test_shares_all_dead),

@@ -253,7 +253,7 @@ static void test_numbers_of_passes(void **state)
 // Heartbeats may arrive before their process joins. If memory runs out during the join,
 // the link must be detached from the process again: otherwise the next process in that
 // entry would seem silent when the link closes.
-static void test_heartbeats_of_nobody(void **state)
+static void test_heartbeats_before_a_failed_join(void **state)
 {
     (void)state;
     bool struck = true;
@@ -291,7 +291,7 @@ int main(void)
         cmocka_unit_test(test_parts),
         cmocka_unit_test(test_odd_codes_of_leaving),
         cmocka_unit_test(test_numbers_of_passes),
-        cmocka_unit_test(test_heartbeats_of_nobody),
+        cmocka_unit_test(test_heartbeats_before_a_failed_join),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -319,7 +319,7 @@ static void test_node_does_not_leave(void **state)
     world_close(&w);
 }
 
-static void test_late_ones(void **state)
+static void test_late_joins(void **state)
 {
     (void)state;
     guest_open_world(1, 2);
@@ -785,7 +785,7 @@ int main(void)
         cmocka_unit_test(test_guests_come_and_go),
         cmocka_unit_test(test_stopped_from_inside),
         cmocka_unit_test(test_node_does_not_leave),
-        cmocka_unit_test(test_late_ones),
+        cmocka_unit_test(test_late_joins),
         cmocka_unit_test(test_link_breaks),
         cmocka_unit_test(test_given_up),
         cmocka_unit_test(test_given_up_at_the_end),

@@ -306,7 +306,7 @@ static void test_bad_lines(void **state)
 
 // If the file is gone when the place of a line is asked for, the line is reported as
 // unknown.
-static void test_where_without_the_file(void **state)
+static void test_place_without_the_file(void **state)
 {
     (void)state;
     const char *path = files_write(files_in("gone"), "1 1:1\n0 2:1\n");
@@ -364,7 +364,7 @@ int main(void)
         cmocka_unit_test(test_large_pieces),
         cmocka_unit_test(test_headers),
         cmocka_unit_test(test_bad_lines),
-        cmocka_unit_test(test_where_without_the_file),
+        cmocka_unit_test(test_place_without_the_file),
         cmocka_unit_test(test_allocation_failures),
     };
     return cmocka_run_group_tests(tests, files_begin, files_end);

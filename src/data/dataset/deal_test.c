@@ -316,7 +316,7 @@ static void bad_lines_are_named(void **state)
 
 // The number of buckets is small, so that each cell has enough text to be worth a row,
 // but large enough for a small cluster.
-static void how_many_buckets(void **state)
+static void number_of_buckets(void **state)
 {
     (void)state;
     struct buf text = BUF_INIT(1 << 20);
@@ -392,7 +392,7 @@ int main(void)
         cmocka_unit_test(a_bucket_is_a_random_sample),
         cmocka_unit_test(equal_ids_meet),
         cmocka_unit_test(bad_lines_are_named),
-        cmocka_unit_test(how_many_buckets),
+        cmocka_unit_test(number_of_buckets),
         cmocka_unit_test(allocations_fail),
     };
     return cmocka_run_group_tests(tests, files_begin, files_end);

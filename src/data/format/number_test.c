@@ -91,7 +91,7 @@ static void test_random_decimals(void **state)
 
 // Texts near the middle between two floats, where rounding twice would give a wrong
 // result.
-static void test_middles(void **state)
+static void test_middles_between_floats(void **state)
 {
     (void)state;
     for (int i = 0; i < 3000; i++) {
@@ -186,9 +186,12 @@ static void test_words(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_printed_floats), cmocka_unit_test(test_random_decimals),
-        cmocka_unit_test(test_middles),        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_integers),       cmocka_unit_test(test_words),
+        cmocka_unit_test(test_printed_floats),
+        cmocka_unit_test(test_random_decimals),
+        cmocka_unit_test(test_middles_between_floats),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_integers),
+        cmocka_unit_test(test_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

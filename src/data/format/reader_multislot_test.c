@@ -334,7 +334,7 @@ static void test_other_order(void **state)
     reader_close(of_model);
 }
 
-static void test_misfits(void **state)
+static void test_slots_that_do_not_fit_the_model(void **state)
 {
     (void)state;
     struct reader *of_model = open_reader(
@@ -506,10 +506,14 @@ static void test_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trips), cmocka_unit_test(test_slots),
-        cmocka_unit_test(test_bad_slots),   cmocka_unit_test(test_other_order),
-        cmocka_unit_test(test_misfits),     cmocka_unit_test(test_bad_lines),
-        cmocka_unit_test(test_columns),     cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_round_trips),
+        cmocka_unit_test(test_slots),
+        cmocka_unit_test(test_bad_slots),
+        cmocka_unit_test(test_other_order),
+        cmocka_unit_test(test_slots_that_do_not_fit_the_model),
+        cmocka_unit_test(test_bad_lines),
+        cmocka_unit_test(test_columns),
+        cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -268,7 +268,7 @@ static void test_lines_of_csv(void **state)
     }
 }
 
-static void test_nothing_in_line(void **state)
+static void test_lines_without_examples(void **state)
 {
     (void)state;
     static const char *const empty[] = {"", "\r", "   ", "\t \r", "# 1 2:3", "  #"};
@@ -407,7 +407,7 @@ int main(void)
         cmocka_unit_test(test_libffm_refused),
         cmocka_unit_test(test_labels),
         cmocka_unit_test(test_lines_of_csv),
-        cmocka_unit_test(test_nothing_in_line),
+        cmocka_unit_test(test_lines_without_examples),
         cmocka_unit_test(test_long_line),
         cmocka_unit_test(test_failure_keeps_examples),
         cmocka_unit_test(test_allocation_failures),

@@ -275,7 +275,7 @@ static void assert_unopened(const char *path, uint64_t bytes, int code,
         fail_msg("'%s' does not say '%s'", e.text, reason);
 }
 
-static void test_what_is_refused(void **state)
+static void test_refused_files_and_sizes(void **state)
 {
     (void)state;
     const char *path = files_write(files_in("some"), "a\n");
@@ -455,7 +455,7 @@ int main(void)
         cmocka_unit_test(test_one_long_line),
         cmocka_unit_test(test_several_files),
         cmocka_unit_test(test_description),
-        cmocka_unit_test(test_what_is_refused),
+        cmocka_unit_test(test_refused_files_and_sizes),
         cmocka_unit_test(test_damaged_files),
         cmocka_unit_test(test_line_limit),
         cmocka_unit_test(test_endless_line),

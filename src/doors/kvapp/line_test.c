@@ -79,7 +79,7 @@ static void against_naive(void **state)
 
 // An item with a low priority is taken although there is always one with a greater
 // priority.
-static void none_starves(void **state)
+static void low_priority_gets_a_turn(void **state)
 {
     (void)state;
     struct kv_line l = {0};
@@ -125,7 +125,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(against_naive),
-        cmocka_unit_test(none_starves),
+        cmocka_unit_test(low_priority_gets_a_turn),
         cmocka_unit_test(at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

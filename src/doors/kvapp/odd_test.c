@@ -335,8 +335,8 @@ static void scheduler_gone(void **state)
     arrays_close(&a);
 }
 
-// Closing a client waits for callbacks that send further requests until the last one has
-// ended, and for a callback that runs.
+// Closing a client waits for a callback that runs, and, if callbacks send further
+// requests, until the callback of the last request has ended.
 static void closed_with_callbacks(void **state)
 {
     (void)state;

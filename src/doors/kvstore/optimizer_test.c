@@ -265,7 +265,7 @@ static void optimizers(void **state)
 
 // The noise of sgld has the deviation of the formula, differs between keys and updates,
 // and is the same in each run.
-static void noise(void **state)
+static void noise_of_sgld(void **state)
 {
     enum { MANY = 40000 };
     static float w[3][MANY], zero[MANY];
@@ -657,7 +657,7 @@ static void out_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(optimizers),       cmocka_unit_test(noise),
+        cmocka_unit_test(optimizers),       cmocka_unit_test(noise_of_sgld),
         cmocka_unit_test(wrong_optimizers), cmocka_unit_test(lists),
         cmocka_unit_test(schedules),        cmocka_unit_test(keys),
         cmocka_unit_test(kinds_of_keys),    cmocka_unit_test(overflow_is_undone),

@@ -591,7 +591,7 @@ static void register_own(void)
     assert_int_equal(tug_register_accessor(&accessor), TUG_EUSAGE);
 }
 
-static void test_own(void **state)
+static void test_own_accessor_and_rule(void **state)
 {
     (void)state;
     const uint64_t keys[3] = {10, 11, 19};
@@ -838,7 +838,7 @@ int main(void)
         cmocka_unit_test(test_dense),
         cmocka_unit_test(test_made_anew),
         cmocka_unit_test(test_auc),
-        cmocka_unit_test(test_own),
+        cmocka_unit_test(test_own_accessor_and_rule),
         cmocka_unit_test(test_given_up),
         cmocka_unit_test(test_rate),
         cmocka_unit_test(test_many_open),

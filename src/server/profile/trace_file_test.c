@@ -185,7 +185,7 @@ static void table(void **state)
     trace_free(&t);
 }
 
-static void not_events(void **state)
+static void malformed_events(void **state)
 {
     (void)state;
     struct trace t = open_trace();
@@ -233,8 +233,9 @@ static void memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(file),       cmocka_unit_test(clocks), cmocka_unit_test(table),
-        cmocka_unit_test(not_events), cmocka_unit_test(memory),
+        cmocka_unit_test(file),   cmocka_unit_test(clocks),
+        cmocka_unit_test(table),  cmocka_unit_test(malformed_events),
+        cmocka_unit_test(memory),
     };
     return cmocka_run_group_tests(tests, begin, files_end);
 }

@@ -40,7 +40,7 @@ static void check(const struct marks *m, size_t n_sessions, bool list[SESSIONS][
     assert_int_equal(m->n, n);
 }
 
-static void check_like_a_list(size_t n_sessions)
+static void check_same_as_a_list(size_t n_sessions)
 {
     bool list[SESSIONS][SAVES] = {0};
     struct marks m = {0};
@@ -62,17 +62,17 @@ static void check_like_a_list(size_t n_sessions)
     marks_fini(&m);
 }
 
-static void test_like_a_list(void **state)
+static void test_same_as_a_list(void **state)
 {
     (void)state;
     for (size_t i = 0; i < SESSIONS; i++)
         sessions[i] = 1 + i;
-    check_like_a_list(SESSIONS);
+    check_same_as_a_list(SESSIONS);
 }
 
 // The sessions of this test have their marks at the end of the smallest table, and beyond
 // that at its start.
-static void test_around_the_end(void **state)
+static void test_marks_at_the_end_of_the_table(void **state)
 {
     enum { PLACES = 64 };
     (void)state;
@@ -83,7 +83,7 @@ static void test_around_the_end(void **state)
         while ((mix64(session) + 4) % PLACES >= 8);
         sessions[i] = session;
     }
-    check_like_a_list(FEW);
+    check_same_as_a_list(FEW);
 }
 
 // Every node of the largest cluster can mark two saves; the memory is counted.
@@ -139,8 +139,8 @@ static void test_no_room(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_like_a_list),
-        cmocka_unit_test(test_around_the_end),
+        cmocka_unit_test(test_same_as_a_list),
+        cmocka_unit_test(test_marks_at_the_end_of_the_table),
         cmocka_unit_test(test_all_nodes),
         cmocka_unit_test(test_no_room),
     };

@@ -65,7 +65,7 @@ static void test_all_are_counted(void **state)
         }
 }
 
-static void test_tenths(void **state)
+static void test_ten_bins(void **state)
 {
     (void)state;
     struct scored s[100];
@@ -86,7 +86,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_are_counted),
-        cmocka_unit_test(test_tenths),
+        cmocka_unit_test(test_ten_bins),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

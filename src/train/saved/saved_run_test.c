@@ -127,7 +127,7 @@ static bool has_written(const struct schema *s)
 
 // Reads an old save, whose schema does not say which version of tug wrote the words of a
 // data frame's cells: whether the training data was a frame decides.
-static void older_words(void **state)
+static void words_of_old_saves(void **state)
 {
     (void)state;
     for (int rows = 0; rows < 2; rows++) {
@@ -396,7 +396,7 @@ static void assert_differ(const struct saved_options *then,
 
 // Options that were given are named; defaults that follow from another model or optimizer
 // are not.
-static void all_that_was_given(void **state)
+static void given_options_are_named(void **state)
 {
     (void)state;
     struct saved_options then, now;
@@ -478,11 +478,16 @@ static void failing_allocations(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(older_words),      cmocka_unit_test(round_trip),
-        cmocka_unit_test(no_numbers),       cmocka_unit_test(damaged),
-        cmocka_unit_test(forged),           cmocka_unit_test(older_than_settings),
-        cmocka_unit_test(same_options),     cmocka_unit_test(all_that_was_given),
-        cmocka_unit_test(very_many_differ), cmocka_unit_test(failing_allocations),
+        cmocka_unit_test(words_of_old_saves),
+        cmocka_unit_test(round_trip),
+        cmocka_unit_test(no_numbers),
+        cmocka_unit_test(damaged),
+        cmocka_unit_test(forged),
+        cmocka_unit_test(older_than_settings),
+        cmocka_unit_test(same_options),
+        cmocka_unit_test(given_options_are_named),
+        cmocka_unit_test(very_many_differ),
+        cmocka_unit_test(failing_allocations),
     };
     return cmocka_run_group_tests(tests, files_begin, files_end);
 }
