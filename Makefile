@@ -1,30 +1,30 @@
-# The verbs of the project; the rules stand in CMakeLists.txt. `make help` lists them.
+# The commands for working on the project, which `make help` lists; the build rules are in CMakeLists.txt.
 # SPDX-License-Identifier: Apache-2.0
 
 PREFIX ?= /usr/local
 # Seconds that `make fuzz` spends on each target.
 T ?= 60
-# How many simulated clusters `make sim` runs, and from which on.
+# SEEDS: how many simulated clusters `make sim` runs; FROM: the first seed.
 SEEDS ?= 100000
 # How often `make stress` runs each test with threads, in each build.
 R ?= 20
 FROM ?= 1
 JOBS := $(shell nproc)
 
-# Under ASan variables begin with a pattern, padding included: what looks at them before they
-# are set, or at the bytes between members, fails everywhere and not by chance.
+# Under ASan variables, with their padding, are filled with a pattern: code that reads a variable before it is set, or
+# the bytes between members, then fails always, not by chance.
 ASAN := -DCMAKE_BUILD_TYPE=Debug \
 	-DCMAKE_C_FLAGS_DEBUG="-O1 -g1 -ftrivial-auto-var-init=pattern" \
 	-DTUG_SANITIZE=address,undefined
 TSAN := -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG="-O1 -g1" -DTUG_SANITIZE=thread
-# What was never set must look so: no pattern.
+# Without a pattern, so that valgrind sees which variables were never set.
 PLAIN := -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG="-O1 -g"
 MEMCHECK := valgrind;-q;--error-exitcode=99;--leak-check=full;--show-leak-kinds=definite;$\
 	--errors-for-leak-kinds=definite;--num-callers=25;--fair-sched=yes
 MSAN := -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=Debug -DTUG_SANITIZE=memory \
 	-DCMAKE_C_FLAGS_DEBUG="-O1 -g1 -fsanitize-memory-track-origins" -DTUG_WERROR=OFF
-# What other libraries write counts as unset: only parts that hardly use any, and not
-# the tests that read YAML, leave no memory to the sanitizer, or have rows in RocksDB.
+# MemorySanitizer takes memory that other libraries write for unset. So only parts that hardly use libraries are tested,
+# without the tests that read YAML, use up the sanitizer's memory, or have rows in RocksDB.
 MSAN_PARTS := base os options kernels rule table accessor store wire model
 MSAN_NOT := ^(options/options|os/team|store/cold)$$
 MSAN_TARGETS = $(foreach p,$(MSAN_PARTS),\
@@ -43,18 +43,18 @@ build: ## build/tug, build/libtug.so, build/libtug.a, Python's package (the defa
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
-deps: ## install the packages that building needs, where they are missing
+deps: ## install missing packages that the build and the tests need
 	@tools/deps
 
-demo: ## make a million clicks, train on them, show how good it is
+demo: ## make a million clicks, train on them, and show the AUC
 	@tools/deps --build
 	@cmake -G Ninja -S . -B build --log-level=WARNING
 	@cmake --build build --target tug
 	@tools/demo
 
-# STRICT=1: a skip that tests/skips does not expect is a failure. One make after the other, and the summary of both
-# builds is the last thing said.
-test: deps ## check, then all tests: under sanitizers, then as released
+# STRICT=1 makes a skip that tests/skips does not list a failure. The builds run one after the other, so that the
+# summary of both comes last.
+test: deps ## check, then all tests, with sanitizers and in the release build
 	@$(MAKE) --no-print-directory check
 	@$(MAKE) --no-print-directory asan-tests
 	@cmake --build build --target all unit_tests fuzz_tests e2e_tests
@@ -73,10 +73,11 @@ asan-tests:
 	@cmake -G Ninja -S . -B build-asan --log-level=WARNING $(ASAN)
 	@cmake --build build-asan --target unit_tests fuzz_tests
 
-# Of an ordinary Python, whose leaks are its own. Not those that limit memory or build wheels.
+# The tests run under an ordinary Python, so leaks are not checked. Tests that limit memory or build wheels are left
+# out.
 ASAN_PYTHON := arrays disk fleet fleet_others frames interrupt kvstore kvstore_cluster life model model_cluster same_bits \
 	scorer sklearn table torch wrapper
-asan-python: ## Python's tests with libtug under ASan and UBSan
+asan-python: ## Python's tests with a libtug built for ASan and UBSan
 	@cmake -G Ninja -S . -B build-asan --log-level=WARNING $(ASAN)
 	@cmake --build build-asan --target tug tug_shared tug_python
 	@cd build-asan/python && LD_PRELOAD="$$(cc -print-file-name=libasan.so) $$(cc -print-file-name=libubsan.so)" \
@@ -98,20 +99,20 @@ valgrind: ## the unit tests under valgrind's memcheck (tools/deps --dev); takes 
 	@cmake --build build-valgrind --target unit_tests
 	@$(CTEST) --test-dir build-valgrind --label-regex unit
 
-stress: asan-tests ## R=20 runs of each test with threads, begun in another order each time, in both builds
+stress: asan-tests ## R=20 runs of each test with threads, which start in another order each time, in both builds
 	@cmake -G Ninja -S . -B build --log-level=WARNING
 	@cmake --build build --target unit_tests
 	@tools/stress build-asan $(R)
 	@tools/stress build $(R)
 
-bench: build ## the measurements that the docs quote
+bench: build ## run measurements that the docs quote
 	@cmake --build build --target benches
 	@tools/bench
 
 fuzz: ## T=60 seconds of libFuzzer on each target (clang; tools/deps --dev)
 	@tools/fuzz $(T)
 
-sim: ## SEEDS=100000 simulated clusters, FROM=1 on; a failing seed is printed
+sim: ## run SEEDS=100000 simulated clusters, from seed FROM=1 on; prints a failing seed
 	@cmake -G Ninja -S . -B build --log-level=WARNING
 	@cmake --build build --target test_sim_cluster test_sim_barriers
 	@build/tests/sim/test_sim_cluster --seeds $(SEEDS) --from $(FROM)

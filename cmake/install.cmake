@@ -1,4 +1,5 @@
-# What `make install` copies, and the two ways to find it again: pkg-config and find_package(tug).
+# The files that `make install` copies, with those for the two ways to find the library: pkg-config and
+# find_package(tug).
 # SPDX-License-Identifier: Apache-2.0
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
@@ -11,7 +12,7 @@ if(TARGET tug)
   install(TARGETS tug RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 
-# Both files find the prefix from where they lie: `cmake --install --prefix` may choose it late.
+# Both files derive the prefix from their own location, because `cmake --install --prefix` may change it.
 set(pkgconfig_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tug)
 file(RELATIVE_PATH PREFIX_FROM_PC /${pkgconfig_dir} /)
@@ -30,7 +31,7 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/tugConfigVersion.cmake
 install(FILES ${PROJECT_BINARY_DIR}/tugConfig.cmake ${PROJECT_BINARY_DIR}/tugConfigVersion.cmake
         DESTINATION ${package_dir})
 
-# Manual pages, written from the command's own tables where scdoc is there to set them.
+# Manual pages, generated from the command's own tables if scdoc is installed.
 find_program(SCDOC scdoc)
 if(SCDOC AND TARGET tug AND NOT TUG_SANITIZERS)
   set(man_dir ${PROJECT_BINARY_DIR}/man)
@@ -40,7 +41,7 @@ if(SCDOC AND TARGET tug AND NOT TUG_SANITIZERS)
     DEPENDS tug ${man_script} ${PROJECT_SOURCE_DIR}/docs/man/tug.1.scd VERBATIM)
   add_custom_target(man ALL DEPENDS ${man_dir}/tug.1)
   install(DIRECTORY ${man_dir}/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
-  # The C interface, from the comments of the public headers.
+  # Manual pages of the C interface, generated from the comments of the public headers.
   set(man3_dir ${PROJECT_BINARY_DIR}/man3)
   set(man3_script ${PROJECT_SOURCE_DIR}/tools/man3)
   file(GLOB headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/include/tug/*.h)
@@ -50,7 +51,7 @@ if(SCDOC AND TARGET tug AND NOT TUG_SANITIZERS)
   install(DIRECTORY ${man3_dir}/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man3)
 endif()
 
-# What the Tab key offers, written by the command itself.
+# Completions for the Tab key of shells, which the command itself writes.
 if(TARGET tug AND NOT TUG_SANITIZERS)
   set(words_dir ${PROJECT_BINARY_DIR}/completion)
   file(MAKE_DIRECTORY ${words_dir})

@@ -1,4 +1,4 @@
-# Helpers: flags of the whole project, and tug_part(), so that a folder's CMakeLists is a few lines.
+# The flags of the whole project, and functions such as tug_part(), which keep the CMakeLists.txt of folders short.
 # SPDX-License-Identifier: Apache-2.0
 
 find_package(PkgConfig REQUIRED)
@@ -25,7 +25,8 @@ add_library(tug_flags INTERFACE)
 target_include_directories(tug_flags INTERFACE ${PROJECT_SOURCE_DIR}/src
                                                ${PROJECT_SOURCE_DIR}/include)
 target_compile_definitions(tug_flags INTERFACE _GNU_SOURCE TUG_VERSION="${PROJECT_VERSION}")
-# No contraction and no value-changing mathematics: the same bits on every CPU.
+# No contraction of floating-point operations and no unsafe mathematics, so that results have the same bits on every
+# CPU.
 target_compile_options(
   tug_flags
   INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wvla -Wno-sign-conversion
@@ -48,18 +49,18 @@ target_link_libraries(
                       PkgConfig::XXHASH PkgConfig::JANSSON PkgConfig::EXPAT PkgConfig::YAML
                       PkgConfig::UV PkgConfig::OPENSSL m)
 
-# The programs of tests are built by these targets and not by `all`: who wants the command waits for no test.
+# The programs of tests are built by these targets, not by `all`, so that building the command does not take longer.
 add_custom_target(unit_tests)
 add_custom_target(fuzz_tests)
 add_custom_target(e2e_tests)
 
-# tug_test_program(NAME LABEL file.c ...): the program of a test with this label.
+# tug_test_program(NAME LABEL file.c ...) adds the program of a test with this label.
 function(tug_test_program name label)
   add_executable(${name} EXCLUDE_FROM_ALL ${ARGN})
   add_dependencies(${label}_tests ${name})
 endfunction()
 
-# tug_sources(RET ROOM...): the product files of this folder and of its folders ROOM.
+# tug_sources(RET ROOM...) sets RET to the source files, without tests, of this folder and of its folders ROOM.
 function(tug_sources ret)
   set(sources)
   foreach(folder . ${ARGN})
@@ -70,10 +71,10 @@ function(tug_sources ret)
   set(${ret} ${sources} PARENT_SCOPE)
 endfunction()
 
-# tug_part(NAME [ROOMS folder...] [WITHOUT file.c...]): one part of the house, in src/NAME, which may be a folder of
+# tug_part(NAME [ROOMS folder...] [WITHOUT file.c...]) adds a part of the project, in src/NAME, which may be a folder of
 # another part (doors/tables). ROOMS are folders of the part whose files may include each other; WITHOUT names files
-# that this build leaves out. Every x_test.c becomes a test of its own, run by ctest as FOLDER/x. Parts are declared
-# bottom first.
+# that this build leaves out. Every x_test.c becomes a test, which ctest runs as FOLDER/x. A part is declared after the
+# parts that it uses.
 function(tug_part name)
   cmake_parse_arguments(PARSE_ARGV 1 part "" "" "ROOMS;WITHOUT")
   tug_sources(sources ${part_ROOMS})
@@ -85,7 +86,7 @@ function(tug_part name)
   target_link_libraries(tug_${flat} PUBLIC tug_flags)
   set_property(GLOBAL APPEND PROPERTY TUG_PARTS tug_${flat})
   if(TUG_TESTS)
-    # A part's tests get the part and what lies below it, so an arrow upwards does not link.
+    # A part's tests are linked with this part and those declared before it, so a use of a later part does not link.
     get_property(below GLOBAL PROPERTY TUG_PARTS)
     foreach(folder . ${part_ROOMS})
       file(GLOB tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*_test.c)
@@ -97,24 +98,24 @@ function(tug_part name)
   endif()
 endfunction()
 
-# The program of src/FOLDER/x_test.c is test_FOLDER_x, which `target` is set to, and its test is FOLDER/x.
+# Adds the test FOLDER/x of src/FOLDER/x_test.c, and sets `target` to its program, test_FOLDER_x.
 macro(tug_part_test file)
   file(RELATIVE_PATH short ${PROJECT_SOURCE_DIR}/src ${file})
   string(REGEX REPLACE "_test\\.c$" "" short ${short})
   string(REPLACE / _ target test_${short})
   tug_test_program(${target} unit ${file})
   tug_add_test(${short} unit COMMAND ${TUG_UNDER} $<TARGET_FILE:${target}>)
-  # Tests that may depend on which thread comes first get a label for tools/stress.
+  # Tests that may depend on the order in which threads run get a label for tools/stress.
   file(STRINGS ${file} threads REGEX "pthread_create|thread_start|team_open|kit/(training|vans|inproc)\\.h")
   if(threads)
     set_tests_properties(${short} PROPERTIES LABELS "unit;threads")
   endif()
 endmacro()
 
-# tug_add_test(NAME LABEL COMMAND ...): add_test with what all tests are given: TUG_SHARED, a folder
-# of data sets beside the checkout (tests that need it skip without), and TUG_BINARY, the command. A test takes less
-# than 20 s, also under AddressSanitizer, on a machine that does nothing else; those that take longer say their usual
-# seconds by tug_usual_seconds. The limit is ten times as long, since other work may go on beside.
+# tug_add_test(NAME LABEL COMMAND ...) calls add_test, and sets the variables of all tests: TUG_SHARED, a folder of data
+# sets beside the checkout (tests that need it are skipped without it), and TUG_BINARY, the command. A test is expected
+# to take less than 20 s, also under AddressSanitizer, on a machine that does nothing else; tug_usual_seconds sets
+# another time. The limit of a test is ten times this time, since the machine may have other work.
 function(tug_add_test name label)
   add_test(NAME ${name} ${ARGN})
   set(environment TUG_BINARY=${PROJECT_BINARY_DIR}/tug UBSAN_OPTIONS=print_stacktrace=1)
