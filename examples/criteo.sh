@@ -1,10 +1,10 @@
 #!/bin/sh
-# Click prediction on Criteo's log, from end to end: train, look at the model, measure, predict.
+# Click prediction on Criteo's log: trains a model, shows its largest features, evaluates it, and predicts.
 #
-#     examples/criteo.sh FOLDER [DIRECTORY]   # FOLDER has train.tsv and test.tsv; results go to
-#                                             # DIRECTORY, which is made (criteo-model)
+#     examples/criteo.sh FOLDER [DIRECTORY]   # FOLDER has train.tsv and test.tsv; the script makes DIRECTORY
+#                                             # (criteo-model) for the results
 #
-# The lines are Criteo's: label, 13 numbers, 26 words, with tabs. TUG names the command.
+# Lines have Criteo's format: label, 13 numbers and 26 words, with tabs. TUG is the command's path.
 # SPDX-License-Identifier: Apache-2.0
 set -eu
 if [ $# -lt 1 ]; then

@@ -1,10 +1,10 @@
-"""A script as people write them for Paddle's fleet: roles, a net, servers, workers, passes, a save.
+"""A training script for Paddle's fleet that runs with tug.fleet: roles, a net, servers, workers, passes, a save.
 
     tug launch --servers 2 --workers 2 -- python3 examples/fleet_ctr.py --train part-* --test test.tsv --model model
 
-or one process a role, by hand, with Paddle's variables (docs/from-paddle.md). Lines are ratings of films: like (0 or
-1), user, movie, sex, age, job, postcode, year, genres (with | between), with tabs between.
-examples/fleet_ctr_infer.py loads what this one saves.
+Or start a process for each role by hand, with Paddle's variables (docs/from-paddle.md). A line is a rating of a film,
+with tabs between its fields: like (0 or 1), user, movie, sex, age, job, postcode, year, and genres with | between them.
+examples/fleet_ctr_infer.py loads the saved model.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -23,7 +23,7 @@ SLOTS = ["user", "movie", "sex", "age", "job", "postcode", "year", "genres"]
 
 
 class Ratings(MultiSlotDataGenerator):
-    """Words become ids by a hash."""
+    """Converts ratings to MultiSlot lines. The id of a word is a hash of it."""
 
     def generate_sample(self, line):
         def sample():
@@ -34,14 +34,14 @@ class Ratings(MultiSlotDataGenerator):
 
 
 def build():
-    """The slots, and a DeepFM over them: loss, auc, batch_auc."""
+    """Declares the slots and a DeepFM over them; returns the slots and [loss, auc, batch_auc]."""
     inputs = [fluid.data(name, [None, 1], "int64", lod_level=1) for name in SLOTS]
     inputs.append(fluid.data("label", [None, 1], "int64"))
     return inputs, fluid.net(inputs, {"model": "deepfm", "dim": 8, "hidden": "64,32"})
 
 
 def data_of(files, inputs, batch=512):
-    """Ratings, by way of this script as a pipe command."""
+    """Returns a dataset of files with ratings. Its pipe command is this script with --generate."""
     dataset = fluid.DatasetFactory().create_dataset("InMemoryDataset")
     dataset.set_use_var(inputs)
     dataset.set_batch_size(batch)
@@ -53,14 +53,14 @@ def data_of(files, inputs, batch=512):
 
 
 def zero_auc():
-    """The states of the AUC, by their names: what follows is measured by itself."""
+    """Sets the states of the AUC to zeros, so that the next pass is measured alone."""
     for state in ("auc.stat_pos", "auc.stat_neg", "auc.batch_stat_pos", "auc.batch_stat_neg"):
         tensor = fluid.global_scope().find_var(state).get_tensor()
         tensor.set(np.zeros(tensor._get_dims(), np.int64), fluid.CPUPlace())
 
 
 def train(options, exe, inputs, fetched):
-    """Passes over this worker's files; the first worker measures and saves."""
+    """Trains on this worker's part of the files; worker 0 then evaluates and saves the model."""
     dataset = data_of(fleet.util.get_file_shard(options.train), inputs)
     for epoch in range(options.epochs):
         zero_auc()

@@ -1,4 +1,4 @@
-"""Loads what examples/fleet_ctr.py has saved, in one process, and measures it on the same test data.
+"""Loads the model that examples/fleet_ctr.py has saved, in one process, and evaluates it on the same test data.
 
     python3 examples/fleet_ctr_infer.py --test test.tsv --model model
 
@@ -18,7 +18,7 @@ parser.add_argument("--model", required=True)
 options = parser.parse_args()
 
 inputs, (loss, auc, batch_auc) = fleet_ctr.build()
-fluid.optimizer.Adagrad(0.05).minimize(loss)  # a saved table is of its rule
+fluid.optimizer.Adagrad(0.05).minimize(loss)  # the rule must be that of the save
 exe = fluid.Executor(fluid.CPUPlace())
 exe.run(fluid.default_startup_program())
 fluid.io.load_persistables(exe, options.model)

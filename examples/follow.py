@@ -1,5 +1,5 @@
-"""A model that is served while it is trained: `tug train --publish` runs beside, and what it publishes
-changes the predictions of the threads that answer here.
+"""Serves a model while it is trained: `tug train --publish` runs as another process, and the threads here predict with
+each save that it publishes.
 
     python3 examples/follow.py
 
@@ -19,7 +19,8 @@ TUG = os.environ.get("TUG_BINARY", "tug")
 
 
 def answer(scorer, requests, stop, seen):
-    """A thread of a service: each request is scored by one save, whichever is the newest."""
+    """Runs as a thread of a service: predicts repeatedly, and records the mean prediction of each save. All requests of
+    a call are scored by the same save, the newest one."""
     while not stop.is_set():
         predictions, save = scorer.predict_with_save(requests)
         seen[save] = float(np.mean(predictions))

@@ -1,5 +1,5 @@
-// A server with a handler of its own: it keeps the greatest value of each of ten keys, and
-// says how many pushes it has had.
+// A server with its own handler: it keeps the greatest value that was pushed to each of
+// ten keys, and prints the number of pushes.
 //
 //     cc examples/handler.c $(pkg-config --cflags --libs tug) -o handler
 //     examples/run 1 2 ./handler
@@ -15,7 +15,7 @@ struct greatest {
     unsigned pushes;
 };
 
-// Runs for each push and pull, one at a time; each is answered once.
+// Handles a push or pull, and answers it once. Calls come one at a time.
 static void handle(void *ctx, struct tug_app *a, const struct tug_kv_meta *m,
                    const struct tug_kv_data *d)
 {
@@ -29,7 +29,7 @@ static void handle(void *ctx, struct tug_app *a, const struct tug_kv_meta *m,
                            "keys are 0 to 9, with a value each");
             return;
         }
-    if (tug_kv_check_values(m, d, 1) != 0) { // one value of each key
+    if (tug_kv_check_values(m, d, 1) != 0) { // checks that each key has one value
         tug_app_refuse(a, m->ticket, TUG_EUSAGE, tug_last_error());
         return;
     }
@@ -40,7 +40,8 @@ static void handle(void *ctx, struct tug_app *a, const struct tug_kv_meta *m,
             *best = d->values[i];
         out[i] = *best;
     }
-    tug_kv_answer(a, m->ticket, m->pull ? &answer : NULL, NULL, NULL); // copied
+    // Copies the values.
+    tug_kv_answer(a, m->ticket, m->pull ? &answer : NULL, NULL, NULL);
 }
 
 static int work(struct tug_node *n)

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Data-parallel logistic regression with tug.kvstore, as a program written for MXNet's has it.
+"""Data-parallel logistic regression with tug.kvstore, in the form of a program for MXNet's KVStore.
 
     tug launch --servers 2 --workers 2 -- python3 examples/kvstore_data_parallel.py
 
-Every worker has its part of the examples, pushes the sum of its batch's gradients, and pulls the
-weights that the servers have made of all workers' sums. Worker 0 says how good they are. Without
-tug launch it is one process with a store of its own.
+Each worker has a part of the examples. It pushes the sum of the gradients of a batch, and pulls the weights that the
+servers have updated with the sums of all workers. Worker 0 prints the loss and the accuracy. Without tug launch the
+program is one process with a local store.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -14,13 +14,13 @@ import os
 
 import numpy as np
 
-import tug.kvstore as kvstore  # the scheduler and servers stay in here
+import tug.kvstore as kvstore  # servers and the scheduler do not return from this import
 
 FEATURES, EXAMPLES, BATCH, EPOCHS = 20, 4000, 50, 5
 
 kv = kvstore.create("dist_sync" if "DMLC_ROLE" in os.environ else "local")
 
-rng = np.random.default_rng(1)  # the same data everywhere
+rng = np.random.default_rng(1)  # every worker generates the same data
 truth = rng.standard_normal(FEATURES)
 x = rng.standard_normal((EXAMPLES, FEATURES)).astype(np.float32)
 y = (x @ truth + 0.5 * rng.standard_normal(EXAMPLES) > 0).astype(np.float32)

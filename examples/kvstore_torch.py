@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""A torch model trained by several workers over tug.kvstore: layers, and an embedding of which a batch has some rows.
+"""Several workers train a torch model with tug.kvstore: it has layers, and an embedding of which each batch uses only
+some rows.
 
     tug launch --servers 2 --workers 2 -- python3 examples/kvstore_torch.py
 
-Every worker has its part of the clicks. Before a batch it pulls the layers and the batch's rows of the embedding;
-behind it, it pushes their gradients, the embedding's as torch's sparse tensor; the servers add up those of all workers
-and are the optimizer. Worker 0 says how well clicks are told apart that nobody trained on. Without tug launch it is
-one process.
+Each worker has a part of the clicks. Before a batch it pulls the layers and the batch's rows of the embedding;
+afterwards it pushes their gradients, those of the embedding as a sparse torch tensor. The servers add up the gradients
+of all workers and apply the optimizer. Worker 0 prints the AUC on test clicks. Without tug launch the program is one
+process.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -22,9 +23,9 @@ ROWS, DIM, SLOTS, CLICKS, TEST, BATCH, EPOCHS = 3000, 8, 3, 20000, 4000, 100, 3
 
 kv = kvstore.create("dist_sync" if "DMLC_ROLE" in os.environ else "local")
 
-torch.manual_seed(1)  # the same data, and the same layers to begin with, everywhere
+torch.manual_seed(1)  # every worker generates the same data and the same initial layers
 truth = torch.randn(ROWS)
-ids = (ROWS * torch.rand(CLICKS + TEST, SLOTS) ** 2).long()  # some come often, most do not
+ids = (ROWS * torch.rand(CLICKS + TEST, SLOTS) ** 2).long()  # a few ids are frequent, most are rare
 clicked = (torch.rand(CLICKS + TEST) < torch.sigmoid(truth[ids].sum(1))).float()
 
 embedding = nn.Embedding(ROWS, DIM, sparse=True)
@@ -55,7 +56,8 @@ def auc(score, label):
     return (ranks[label == 1].sum() - n * (n + 1) / 2) / (n * (len(label) - n))
 
 
-steps = CLICKS // (BATCH * kv.num_workers)  # as many for each: a round waits for a push of every worker
+# the same number for each worker, because a round waits for a push of every worker
+steps = CLICKS // (BATCH * kv.num_workers)
 for epoch in range(EPOCHS):
     for step in range(steps):
         at = (step * kv.num_workers + kv.rank) * BATCH

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Logistic regression in numpy, on a cluster, with bounded delay.
+"""Logistic regression in numpy on a cluster, with bounded delay (mode ssp).
 
     python3 -m tug launch --servers 2 --workers 2 -- python3 examples/logistic_ssp.py
     tug launch --servers 2 --workers 2 -- python3 examples/logistic_ssp.py
 
-Each worker has its share of the examples. It pulls the weights of a batch's features, computes, pushes
-gradients, and goes on, but is never more than two batches ahead of the slowest (mode ssp:2). The
-servers apply Adagrad.
+Each worker has a part of the examples. For each batch it pulls the weights of the batch's features, computes, and
+pushes gradients. It never gets more than two batches ahead of the slowest worker (mode ssp:2). The servers apply
+Adagrad.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -21,7 +21,7 @@ FEATURES, NONZERO, EXAMPLES, BATCH, PASSES = 10_000, 20, 20_000, 500, 3
 
 
 def some_data(seed):
-    """Examples of 20 features each, and labels by weights that training does not see."""
+    """Returns examples of 20 features each, with labels drawn by true weights that training does not know."""
     true = np.random.default_rng(1).normal(size=FEATURES)
     rng = np.random.default_rng(seed)
     keys = rng.integers(FEATURES, size=(EXAMPLES, NONZERO)).astype(np.uint64)
@@ -35,7 +35,7 @@ def probabilities(table, keys):
 
 def train(client, table, keys, labels):
     table.tick(0)
-    client.barrier()  # from here on nobody is too far ahead of anybody
+    client.barrier()  # all workers are at clock 0 before one starts
     for clock, at in enumerate(list(range(0, len(labels), BATCH)) * PASSES):
         k, y = keys[at:at + BATCH], labels[at:at + BATCH]
         gradient = (probabilities(table, k) - y) / BATCH
@@ -45,7 +45,7 @@ def train(client, table, keys, labels):
 
 
 def main():
-    if tug.role() in ("scheduler", "server"):  # as tug launch starts them
+    if tug.role() in ("scheduler", "server"):  # tug launch starts the script in these roles, too
         tug.serve()
         return 0
     with tug.connect() as client:
@@ -54,7 +54,7 @@ def main():
         keys, labels = some_data(seed=2)
         train(client, table, keys[client.rank::client.workers], labels[client.rank::client.workers])
         client.barrier()
-        keys, labels = some_data(seed=3)  # for testing
+        keys, labels = some_data(seed=3)  # the test data
         mine = slice(client.rank, None, client.workers)
         auc.auc_add(probabilities(table, keys[mine]), labels[mine])
         client.barrier()

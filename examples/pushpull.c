@@ -1,4 +1,5 @@
-// Push and pull: each worker pushes a one for each of three keys, and pulls the sums.
+// Push and pull: each worker pushes the value 1 for each of three keys, and pulls the
+// sums.
 //
 //     cc examples/pushpull.c $(pkg-config --cflags --libs tug) -o pushpull
 //     examples/run 2 2 ./pushpull        # two servers, two workers, a scheduler
@@ -9,7 +10,8 @@
 
 static int work(struct tug_node *n)
 {
-    const uint64_t keys[] = {3, 5, UINT64_MAX}; // ascending; each server has a range
+    // Keys must ascend; each server has a range of keys.
+    const uint64_t keys[] = {3, 5, UINT64_MAX};
     const float ones[] = {1, 1, 1};
     float sums[3];
     uint32_t pushed, pulled;
@@ -20,7 +22,7 @@ static int work(struct tug_node *n)
         .pull = true, .data = {.keys = keys, .n_keys = 3}, .pulled = sums, .n_pulled = 3};
     int rc = tug_app_open(&a, n, 0, 0, NULL);
     if (rc == 0 && (rc = tug_kv_send(a, &push, &pushed)) == 0)
-        rc = tug_app_wait(a, pushed); // both may do something else meanwhile
+        rc = tug_app_wait(a, pushed); // the program may do other work before this wait
     if (rc == 0)
         rc = tug_node_barrier(n, TUG_GROUP_WORKERS);
     if (rc == 0 && (rc = tug_kv_send(a, &pull, &pulled)) == 0)
@@ -35,7 +37,7 @@ int main(void)
     struct tug_node *n;
     struct tug_kv_default *store = NULL;
     struct tug_app *a;
-    int rc = tug_node_start(&n, NULL); // its role is in the environment
+    int rc = tug_node_start(&n, NULL); // the environment gives the role
     if (rc == 0 && tug_node_role(n) == TUG_GROUP_WORKERS)
         rc = work(n);
     if (rc == 0 && tug_node_role(n) == TUG_GROUP_SERVERS &&
@@ -44,7 +46,7 @@ int main(void)
         rc = tug_app_open(&a, n, 0, 0, &h);
     }
     if (rc == 0)
-        rc = tug_node_finalize(n, true); // servers serve until all workers are here
+        rc = tug_node_finalize(n, true); // servers serve until all workers have called it
     if (rc != 0)
         fprintf(stderr, "%s\n", tug_last_error());
     tug_kv_default_close(store);

@@ -1,5 +1,5 @@
-// A model that scores: lines of `key key key ...` come in, predictions go out, and every save
-// that is published meanwhile is taken.
+// Scores with a saved model: reads lines of `key key key ...`, prints a prediction for
+// each, and loads each newer save as it is published.
 //
 //     cc examples/score.c $(pkg-config --cflags --libs tug) -o score
 //     tug synth --rows 2000 --format libsvm --out day.txt

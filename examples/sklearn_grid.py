@@ -1,10 +1,10 @@
-"""A grid search over a factorization machine in scikit-learn: who likes which film.
+"""A grid search in scikit-learn over the parameters of a factorization machine, which predicts who likes which film.
 
     python3 examples/sklearn_grid.py
 
-A hundred users rate films at random; whether they like one depends on the kinds of both, which nobody tells
-the model. Logistic regression on users and films cannot find that; a factorization machine learns a vector for
-each. Columns are categories (`categorical="all"`), so there is no encoder to fit.
+A hundred users rate random films. Whether a user likes a film depends on the kinds of both, which the data does not
+contain. Logistic regression on users and films cannot learn that; a factorization machine learns a vector for each user
+and film. Columns are categories (`categorical="all"`), so no encoder is needed.
 
 SPDX-License-Identifier: Apache-2.0
 """

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""DeepFM in PyTorch: its vectors are rows of a tug table, its layers are PyTorch's.
+"""DeepFM in PyTorch, with the vectors of features in a tug table and the layers in PyTorch.
 
     python3 examples/torch_deepfm.py                                     # data of its own, in this process
     tug synth --rows 2000 --format libffm --out train.ffm --test-rows 1000 --test-out test.ffm
     python3 examples/torch_deepfm.py --train train.ffm --test test.ffm   # libffm's text; .zst and .gz, too
     tug launch --servers 2 --workers 2 -- python3 examples/torch_deepfm.py --train train.ffm --test test.ffm
 
-On a cluster servers have the rows and apply Adam to them, each worker has its share of every batch, and
-DistributedDataParallel averages the layers' gradients. The AUC is that of all workers' predictions.
+On a cluster the servers hold the rows and apply Adam to them; each worker computes a part of every batch, and
+DistributedDataParallel averages the gradients of the layers. The AUC covers the predictions of all workers.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -20,7 +20,7 @@ import numpy as np
 
 import tug
 
-if tug.role() in ("scheduler", "server"):  # as tug launch starts them: they need no PyTorch
+if tug.role() in ("scheduler", "server"):  # tug launch starts the script in these roles, too; they do not need PyTorch
     tug.serve()
     sys.exit()
 
@@ -33,13 +33,15 @@ UNPACK = {".zst": "zstd", ".gz": "gzip"}
 
 
 class Examples:
-    """Labels; and the field and id of each feature, those of example i from start[i] to start[i + 1], by field."""
+    """Examples in memory: labels, and the field and id of each feature. Example i has the features from start[i] up to
+    start[i + 1], sorted by field."""
 
     def __init__(self, labels, start, field, ids):
         self.labels, self.start, self.field, self.ids = labels, start, field, ids
 
     def batch(self, chosen, fields):
-        """Labels, ids, and where each field of each of these examples begins among them: bags."""
+        """Returns the labels and ids of the chosen examples, and the offset of each field of each example among the ids
+        (one bag for each field)."""
         n = self.start[chosen + 1] - self.start[chosen]
         first = np.repeat(self.start[chosen] - np.concatenate(([0], np.cumsum(n)[:-1])), n)
         at = first + np.arange(n.sum())
@@ -49,7 +51,7 @@ class Examples:
 
 
 def read(path):
-    """libffm's text: label field:id:1 field:id:1 ..."""
+    """Reads libffm text, "label field:id:1 field:id:1 ...", also compressed."""
     unpack = next((program for end, program in UNPACK.items() if path.endswith(end)), None)
     command = [unpack, "-dc", path] if unpack else ["cat", path]
     text = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
@@ -64,7 +66,7 @@ def read(path):
 
 
 def invented(n, seed):
-    """A user, a film and its genre an example; who likes what follows from hidden vectors."""
+    """Returns n made-up examples: a user, a film and its genre. Hidden vectors determine who likes which film."""
     hidden = np.random.default_rng(1).normal(size=(2, 200, 2))
     users, films = np.random.default_rng(seed).integers(0, 200, (2, n))
     ids = np.stack([users, 1000 + films, 2000 + films % 7], axis=1)
@@ -73,7 +75,8 @@ def invented(n, seed):
 
 
 class DeepFM(nn.Module):
-    """Guo et al. 2017. A row is a weight, and a vector behind it; a field with several ids has their sum."""
+    """DeepFM (Guo et al. 2017). A row of the table has the weight of a feature, then its vector; several ids of a field
+    are added up."""
 
     def __init__(self, table, fields, hidden):
         super().__init__()
@@ -91,14 +94,15 @@ class DeepFM(nn.Module):
 
 
 def train(client, model, rows, optimizers, data, o):
-    """Passes over the data, in one order for all workers, each of which takes its share of every batch."""
+    """Trains for o.epochs passes. All workers use the same order of the examples, and each computes its part of every
+    batch."""
     steps = o.epochs * max(len(data.labels) // o.batch, 1) + 1
     schedules = [torch.optim.lr_scheduler.LambdaLR(one, lambda step: 1 - step / steps) for one in optimizers]
     random, share = np.random.default_rng(o.seed), o.batch // client.workers
     for epoch in range(o.epochs):
         order, total, coming = random.permutation(len(data.labels)), 0.0, None
         parts = [order[at:at + share] for at in range(client.rank * share, len(order), o.batch)]
-        parts = parts[:len(order) // o.batch]  # as many for each worker
+        parts = parts[:len(order) // o.batch]  # the same number for each worker
         for part, following in zip(parts, [*parts[1:], None]):
             labels, ids, offsets = coming or data.batch(part, rows.fields)
             coming = None if following is None else data.batch(following, rows.fields)
@@ -118,7 +122,7 @@ def train(client, model, rows, optimizers, data, o):
 
 
 def test(client, model, rows, data, o):
-    """The AUC of all workers' predictions, each of its share of the examples."""
+    """Returns the AUC of all workers' predictions and their number; each worker predicts a part of the examples."""
     model.eval()
     auc = client.table("auc", accessor="counter", dim=2)
     mine = np.arange(client.rank, len(data.labels), client.workers)
@@ -153,18 +157,18 @@ def run(client, o):
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--train", help="a file of libffm's format")
-    p.add_argument("--test", help="likewise")
+    p.add_argument("--train", help="training data, a file in libffm format")
+    p.add_argument("--test", help="test data, a file in libffm format")
     p.add_argument("--epochs", type=int, default=3)
-    p.add_argument("--batch", type=int, default=1024, help="examples of all workers together")
+    p.add_argument("--batch", type=int, default=1024, help="examples in a batch of all workers together")
     p.add_argument("--dim", type=int, default=16)
     p.add_argument("--hidden", type=int, nargs="*", default=[64, 32])
-    p.add_argument("--lr", type=float, default=0.03, help="of the rows; falls to 0")
-    p.add_argument("--l2", type=float, default=1e-6, help="likewise")
-    p.add_argument("--dense-lr", type=float, default=0.003, help="of the layers; likewise")
+    p.add_argument("--lr", type=float, default=0.03, help="learning rate of the rows, which falls to 0")
+    p.add_argument("--l2", type=float, default=1e-6, help="L2 penalty of the rows")
+    p.add_argument("--dense-lr", type=float, default=0.003, help="learning rate of the layers, which falls to 0")
     p.add_argument("--seed", type=int, default=1)
-    p.add_argument("--sync", action="store_true", help="a batch's rows are updated once, when all are done")
-    p.add_argument("--prefetch", action="store_true", help="rows of the next batch are asked for before a step")
+    p.add_argument("--sync", action="store_true", help="update a batch's rows once, when all workers have finished it")
+    p.add_argument("--prefetch", action="store_true", help="request the rows of the next batch before each step")
     o = p.parse_args()
     if (o.train is None) != (o.test is None):
         p.error("--train and --test go together")
