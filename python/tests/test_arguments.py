@@ -30,7 +30,7 @@ WRONG = {  # by name: a call with (client, table, dense, communicator), its exce
     "pull-range-n": (lambda c, t, d, k: t.pull_range(0, []), TypeError, "n: must be an integer, not list"),
     "pull-range-memory": (lambda c, t, d, k: t.pull_range(0, TERA), MemoryError, "out: there is no memory"),
     "push-range": (lambda c, t, d, k: t.push_range(0, [[1, 2], [3]]), TypeError, "values: .* different lengths"),
-    "pull-ragged": (lambda c, t, d, k: t.pull([[1, 2], [3]]), TypeError, "keys: is a list of lists of different"),
+    "pull-ragged": (lambda c, t, d, k: t.pull([[1, 2], [3]]), TypeError, "keys: has rows of different lengths"),
     "pull-dict": (lambda c, t, d, k: t.pull({1: 2}), TypeError, "keys: keys are integers .* not {1: 2}"),
     "pull-large": (lambda c, t, d, k: t.pull([1, 2 ** 64]), TypeError, "keys: .* not 18446744073709551616"),
     "pull-memory": (lambda c, t, d, k: t.pull(np.broadcast_to(np.uint64(1), (TERA,))), MemoryError, "keys: "),

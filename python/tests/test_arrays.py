@@ -111,7 +111,7 @@ def test_out(table):
             with pytest.raises(kind, match=f"^out: .*{text}"):
                 call(keys, out=out)
     values = np.ones((2, 2), np.float32)
-    with pytest.raises(ValueError, match="^out: must not be memory of the values"):
+    with pytest.raises(ValueError, match="^out: must not share memory with the pushed"):
         table.push_pull(keys, values, out=values)
 
 

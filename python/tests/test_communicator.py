@@ -221,14 +221,14 @@ def test_changes_beyond_the_ring(monkeypatch):
         worker.push_sparse(0, np.arange(1000), np.ones((1000, 2)))  # more than the ring holds
         with pytest.raises(tug.UsageError, match="call it more often"):
             worker.pull_geo_param(0)
-        with pytest.raises(tug.UsageError, match="changed rows are known of tables with 'accessor = merge'"):
+        with pytest.raises(tug.UsageError, match="changed rows are recorded only for tables with 'accessor = merge'"):
             worker.pull_geo_param(2)
         rows = worker.client.find(_changes.NAME)
         for head in ([-1.0, 0], [0.5, 0], [65536.0, 0], [2.0, 1.0], [np.float32(3e38), 0]):  # damaged heads
             row = np.zeros((1, _changes.ROW), np.float32)
             row[0, [0, 4]] = head
             rows.assign([0], row)
-            with pytest.raises(tug.DataError, match="list of changed rows is damaged|worker 0 says that it has"):
+            with pytest.raises(tug.DataError, match="list of changed rows is damaged"):
                 worker.pull_geo_param(0)
 
 
@@ -341,10 +341,10 @@ def test_an_end_of_a_batch_that_does_not_come():
         worker.init_worker(PLAIN)
         one = Communicator("HALF_ASYNC", envs={"communicator_max_merge_var_num": 2})
         one.init_with_ctx([0], {}, worker)
-        with pytest.raises(tug.UsageError, match=r"start\(\) comes first"):
+        with pytest.raises(tug.UsageError, match=r"call start\(\) first"):
             one.send(0, [1], [[1, 1]])
         one.start()
-        with pytest.raises(tug.UsageError, match="each of the 2 threads calls barrier"):
+        with pytest.raises(tug.UsageError, match="each of the 2 threads must call barrier"):
             for _ in range(1000):
                 one.send(0, [1], [[1, 1]])
         worker.stop_worker()  # stops the communicator, which pushes what was sent
@@ -406,8 +406,8 @@ def test_tables_of_a_client():
                     (lambda: Communicator("GEO").init_with_ctx([7], {}, given), "give it 'accessor = merge'"),
                     (lambda: Communicator("GEO").init_with_ctx([8], {}, given), "give it 'accessor = merge'"),
                     (lambda: Communicator().init_with_ctx([9], {}, given), "client's tables, 6, 7, 8: make"),
-                    (lambda: Communicator().init_with_ctx([6], {6: ["w"]}, given), "a FleetWrapper's"),
-                    (geo.get_client_info, "a FleetWrapper's")):
+                    (lambda: Communicator().init_with_ctx([6], {6: ["w"]}, given), "needs a FleetWrapper"),
+                    (geo.get_client_info, "needs a FleetWrapper")):
                 with pytest.raises(tug.UsageError, match=sentence):
                     make()
         other.close()  # stops the communicators first
@@ -446,7 +446,7 @@ def test_settings(monkeypatch):
                 (lambda: Communicator(envs={"communicator_thread_pool_size": 9}), "requests need no threads"),
                 (lambda: Communicator(envs={"communicator_send_wait_times": 1}), "sent at once"),
                 (lambda: Communicator("SYNC", envs={"communicator_is_sgd_optimizer": 0}), "reduce = mean"),
-                (lambda: Communicator("GEO", envs={"communicator_independent_recv_thread": 1}), "with each exchange"),
+                (lambda: Communicator("GEO", envs={"communicator_independent_recv_thread": 1}), "each exchange pulls"),
                 (lambda: Communicator(kwargs={"need_global_step": True}), "push_global_step"),
                 (lambda: Communicator(envs={"communicator_send_queue_size": "-1"}), "not a whole number"),
                 (lambda: Communicator("GEO").init_with_ctx([0], {}, worker), "give it 'accessor = merge'"),
@@ -461,5 +461,5 @@ def test_settings(monkeypatch):
         Communicator(envs={"communicator_thread_pool_size": "5", "communicator_send_wait_times": 5,
                            "communicator_independent_recv_thread": "0", "communicator_is_sgd_optimizer": True})
         monkeypatch.setenv("FLAGS_communicator_thread_pool_size", "9")
-        with pytest.raises(tug.UsageError, match="communicator_thread_pool_size: is 5 or left out"):
+        with pytest.raises(tug.UsageError, match="communicator_thread_pool_size: must be 5 or left out"):
             Communicator()

@@ -180,7 +180,7 @@ def test_alone():
     with pytest.raises(tug.ArgumentTypeError, match="cannot be exchanged"):
         fleet.util.all_gather(object())
     fleet.stop_worker()
-    with pytest.raises(tug.UsageError, match="in no run"):
+    with pytest.raises(tug.UsageError, match="not in a run"):
         fleet.stop_worker()
 
 

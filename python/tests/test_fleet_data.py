@@ -99,7 +99,7 @@ def test_datasets(program, tmp_path):
     assert memory.get_shuffle_data_size() == 600 and loss_of(exe, memory) == piped
     exe.train_from_dataset(dataset=queue)  # the pipe command differs from that of the first pass
     memory.release_memory()
-    with pytest.raises(tug.UsageError, match="load_into_memory comes first"):
+    with pytest.raises(tug.UsageError, match="call load_into_memory first"):
         memory.local_shuffle()
     memory.set_filelist([str(tmp_path / "plain")])
     memory.set_pipe_command("cat; exit 3")
@@ -123,7 +123,7 @@ def test_slots_shuffle(program, tmp_path):
     exe = fluid.Executor()
     exe.run()
     data = dataset_of("InMemoryDataset", [tmp_path / "data"], use)
-    with pytest.raises(tug.UsageError, match="load_into_memory comes first"):
+    with pytest.raises(tug.UsageError, match="call load_into_memory first"):
         data.set_fea_eval(1000, True)
         data.slots_shuffle(["a"])
     data.load_into_memory()
@@ -155,7 +155,7 @@ def test_slots_shuffle(program, tmp_path):
     (tmp_path / "data").write_text("1 3 1 4 2 1 2 1 0\n1 3 2 4 2 1 2 1\n")
     data.load_into_memory()
     data.set_fea_eval(1000)
-    with pytest.raises(tug.DataError, match="data:2: slots_shuffle: the line has not 4 slots"):
+    with pytest.raises(tug.DataError, match="data:2: slots_shuffle: the line does not have 4 slots"):
         data.slots_shuffle(["a"])
 
 

@@ -34,7 +34,7 @@ test_fleet_others.run_by_environment()
 
 
 def shrinks(fleet, root):
-    with pytest.raises(tug.UsageError, match="the rows of a net stay"):
+    with pytest.raises(tug.UsageError, match="the rows of a net cannot be removed"):
         fleet.shrink(1)
     users = fleet.client.table("users", number=7, accessor="ctr", dim=2, embedx_threshold=0)
     keys = np.arange(30, dtype=np.uint64)[fleet.worker_index()::fleet.worker_num()]
@@ -290,10 +290,10 @@ def test_data_feeder():
     np.testing.assert_array_equal(fed["numbers"], [[0.5, 1], [2, 3]])
     np.testing.assert_array_equal(fed["label"], [[1], [0]])
     assert feeder.feed([])["numbers"].shape == (0, 2)
-    for wrong, sentence in (([([1], [1, 2])], "example 0 has 2 values, and there are 3 slots: ids, numbers, label"),
+    for wrong, sentence in (([([1], [1, 2])], "example 0 has 2 values, but there are 3 slots: ids, numbers, label"),
                             ([([1], [1, 2], 0), ([1], [1], 0)],
-                             "example 1: slot 'numbers' has 1 values, and must have 2"),
-                            ([([0.5], [1, 2], 0)], "slot 'ids' has int64, and was given float64"),
+                             "example 1: slot 'numbers' has 1 values, but must have 2"),
+                            ([([0.5], [1, 2], 0)], "slot 'ids' has int64, but was given float64"),
                             ([(["a"], [1, 2], 0)], "slot 'ids'")):
         with pytest.raises(tug.Error, match=sentence):
             feeder.feed(wrong)
@@ -392,7 +392,7 @@ def test_sizes_are_bounded(monkeypatch):
         assert fleet.util.all_reduce([2 ** 62, 1]) == [2 ** 62, 1]
         assert fleet.util.all_gather({"a": [None, 1.5]}) == [{"a": [None, 1.5]}]
         monkeypatch.setattr(fleet.exchange, "_all", lambda said: [(1 << 60).to_bytes(8, "little") + said[8:]])
-        with pytest.raises(tug.DataError, match="worker 0 says that it has 1152921504606846976 bytes to say"):
+        with pytest.raises(tug.DataError, match="worker 0 announces a value of 1152921504606846976 bytes"):
             fleet.util.all_gather(1)
     finally:
         fleet.stop_worker()

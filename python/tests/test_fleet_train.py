@@ -80,7 +80,7 @@ def test_programs_that_are_wrong(program):
         exe.train_from_dataset(dataset=dataset_of("QueueDataset", [], use))
     with pytest.raises(tug.ArgumentTypeError, match="what net"):
         fluid.optimizer.SGD(0.1).minimize(auc)
-    with pytest.raises(tug.UsageError, match="learns nothing"):
+    with pytest.raises(tug.UsageError, match="learning_rate: must be above 0"):
         fluid.optimizer.SGD(0)
     for wrong, sentence in ((lambda: fluid.optimizer.Adam(0.1, lazy_mode=False), "lazy_mode"),
                             (lambda: fluid.optimizer.Momentum(0.1, use_nesterov=True), "use_nesterov"),
@@ -242,7 +242,7 @@ def test_model_of_a_fleet(program, tmp_path, startup_first):
         assert loss_of(exe, data) == pytest.approx(second, abs=2e-2) and loss_of(exe, data) != first
         with pytest.raises(tug.UsageError, match="mode: 7 is not one of 0 .checkpoint."):
             fluid.fleet.save_persistables(exe, tmp_path / "x", mode=7)
-        with pytest.raises(tug.UsageError, match="saved whole, by mode 0"):
+        with pytest.raises(tug.UsageError, match="saved only with mode 0"):
             fluid.fleet.save_persistables(exe, tmp_path / "x", mode=1)
     finally:
         fluid.fleet.stop_worker()

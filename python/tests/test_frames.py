@@ -203,7 +203,7 @@ def test_errors():
         tug.train(data, "clicked", categorical=["usr"], **FIXED)
     with pytest.raises(tug.UsageError, match="which column is the label is not said"):
         tug.train(data, **FIXED)
-    with pytest.raises(tug.UsageError, match="column 0 has 1500 rows, and column 1 2"):
+    with pytest.raises(tug.UsageError, match="column 0 has 1500 rows, but column 1 has 2"):
         tug.train({"a": data["age"], "b": [1, 2]}, "a", **FIXED)
     with pytest.raises(TypeError, match="column 'city' has objects, and row 1 is a set: convert the column"):
         tug.train({"y": [0, 1], "city": np.array(["a", {3}], object)}, "y", **FIXED)

@@ -430,8 +430,8 @@ def test_updater_of_another_shape(kv, monkeypatch):
     monkeypatch.setattr("tug._kvarrays._classes", {})
     kvstore.register_array_type(Boxed, lambda box: box.array, Boxed)
     kv.init(["w", "n"], [Boxed(np.ones(SHAPE, np.float32)), Boxed(np.ones(SHAPE, np.int32))])
-    for key, array, why in (("w", np.ones(3, np.float32), "shape .3,. and dtype float32 of one of shape .4, 3."),
-                            ("w", np.ones((1, 4, 3)), "shape"), ("n", np.ones(SHAPE), "dtype float64 of one"),
+    for key, array, why in (("w", np.ones(3, np.float32), "shape .4, 3. and dtype float32 to shape .3,. and"),
+                            ("w", np.ones((1, 4, 3)), "shape"), ("n", np.ones(SHAPE), "shape .4, 3. and dtype float64"),
                             ("w", np.full(SHAPE, 1e300), "element 0 not finite")):
         def update(_key, _recv, stored):
             stored.array = array

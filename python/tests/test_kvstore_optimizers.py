@@ -219,7 +219,7 @@ def test_sgld():
     assert abs(found[0].mean()) < 5 * 0.5 / np.sqrt(20000) and abs(found[0].var() - 0.25) < 5 * 0.25 * 0.01
 
 
-# Schedulers. Models of MXNet's schedulers, whose state changes with each call.
+# Schedulers. The functions below model MXNet's schedulers, whose state changes with each call.
 
 def factor_rates(n, step, factor, stop, base):
     rates, count = [], 0
@@ -361,8 +361,8 @@ def test_misuse():
         (lambda: optimizer.SGD(sym="x"), "sym is not supported"),
         (lambda: optimizer.SGD().set_lr_mult({2.5: 1}), "an int or a str"),
         (lambda: optimizer.SGD().set_lr_mult({2: "x"}), "lr_mult is a number"),
-        (lambda: optimizer.register(Parameter), "Parameter, are updaters here"),
-        (lambda: optimizer.get_updater("sgd"), "not of str"),
+        (lambda: optimizer.register(Parameter), "Parameter, cannot be registered"),
+        (lambda: optimizer.get_updater("sgd"), "optimizer, not str"),
     ]
     for call, why in wrong:
         with pytest.raises(tug.Error, match=why):
@@ -449,7 +449,7 @@ def test_init_optimizer():
                                 batch_size=4) as kv:
         kv.push("w", np.ones(SHAPE, np.float32))
         assert np.all(pulled(kv, "w") == 1 - 0.5 / 4) and np.all(pulled(kv, "b", (3,)) == 0)
-    with pytest.warns(UserWarning, match="rescale_grad=1, and not 1"):
+    with pytest.warns(UserWarning, match="rescale_grad=1, but 1 / "):
         kvstore.init_optimizer(optimizer=optimizer.SGD(), params=params.items(), batch_size=4).close()
     for wrong, why in (({"kvstore": None}, "get_updater"), ({}, "params"), ({"params": params, "batch_size": 0}, "0"),
                        ({"params": params, "optimizer": 3}, "int")):

@@ -126,7 +126,7 @@ def test_weights(data, tmp_path):
         tug.train(matrix, labels, weight=np.where(weight == 2, -2, weight), epochs=1, **FIXED)
     with pytest.raises(tug.UsageError, match="weight: has the shape"):
         tug.train(matrix, labels, weight=weight[1:], epochs=1, **FIXED)
-    with pytest.raises(tug.UsageError, match="weight_column names their column"):
+    with pytest.raises(tug.UsageError, match="with the option weight_column"):
         tug.train(write_libsvm(tmp_path / "a", matrix, labels), format="libsvm", weight=weight)
 
 
@@ -140,7 +140,7 @@ def test_another_width(data):
                 with pytest.raises(tug.UsageError, match=f"{wrong.shape[1]} columns, and 30 where"):
                     call(wrong)
         assert np.array_equal(model.predict(Csr(matrix)), model.predict(matrix))
-    with pytest.raises(tug.UsageError, match="valid: the matrix has 29 columns, and that of data 30"):
+    with pytest.raises(tug.UsageError, match="valid: the matrix has 29 columns, but that of data has 30"):
         tug.train(matrix, labels, valid=(matrix[:, 1:], labels), **FIXED)
 
 
@@ -340,8 +340,8 @@ def test_errors(data, tmp_path):
     matrix, labels = data
     with pytest.raises(TypeError, match="^valid: must be a share of the data.*not True"):
         tug.train(matrix, labels, valid=True)
-    for given, why in (({"offsets": [0, -1]}, "^offsets: number 1 is -1, and must not be negative"),
-                       ({"fields": [-3]}, "^fields: number 0 is -3, and must not be negative")):
+    for given, why in (({"offsets": [0, -1]}, "^offsets: number 1 is -1, but must not be negative"),
+                       ({"fields": [-3]}, "^fields: number 0 is -3, but must not be negative")):
         with pytest.raises(tug.UsageError, match=why):
             tug.Rows(**{"offsets": [0, 1], "keys": [5], **given})
     with pytest.raises(tug.UsageError, match="^data: there are no rows"):

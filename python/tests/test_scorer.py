@@ -140,7 +140,7 @@ def test_a_matrix_for_a_model_of_words(tmp_path):
         with tug.Scorer(_save(model, tmp_path)) as scorer:
             assert scorer.format == "csv"
             for data in (np.eye(2), np.eye(2, dtype=np.float32)):
-                with pytest.raises(tug.UsageError, match="learnt from csv data, whose features are words"):
+                with pytest.raises(tug.UsageError, match="trained on csv data, whose features are words"):
                     scorer.predict(data)
             keys = [scorer.feature(f"city={word}")[0] for word in ("Oslo", "Bonn")]
             rows = tug.Rows([0, 1, 2], np.array(keys, np.uint64))

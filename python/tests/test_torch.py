@@ -441,7 +441,7 @@ def test_refused(client):
             (lambda: one(ids.float()), "input: must be integers, not torch.float32"),
             (lambda: one([1, 2]), "input: must be a torch.Tensor"),
             (lambda: one(torch.empty(2, dtype=torch.int64, device="meta")), "are on meta"),
-            (lambda: bag(ids), "input: has 1 dimension, and must"),
+            (lambda: bag(ids), "input: has 1 dimension, but must"),
             (lambda: bag(ids, torch.tensor([1, 2])), "begin with 0"),
             (lambda: bag(ids, torch.tensor([0, 2, 1])), "ascend"),
             (lambda: bag(ids, torch.tensor([0, 4])), "the 3 ids"),
@@ -450,7 +450,7 @@ def test_refused(client):
             (lambda: bag(ids[None], per_sample_weights=torch.ones(1, 3)), "go with mode 'sum'"),
             (lambda: EmbeddingBag(table, mode="sum")(ids[None], per_sample_weights=torch.ones(3)), "have the shape"),
             (lambda: Optimizer(torch.nn.Linear(2, 2)), "there is no tug.torch.Embedding"),
-            (lambda: Optimizer([bag, one]), "table 't': two modules have it"),
+            (lambda: Optimizer([bag, one]), "table 't': two modules use it"),
             (lambda: copy.deepcopy(bag), "cannot be copied or pickled"),
             (lambda: pickle.dumps(one), "cannot be copied or pickled"),
             (lambda: copy.deepcopy(Optimizer(bag)), "cannot be copied or pickled")):
@@ -490,7 +490,7 @@ def test_after_a_fork(client):
     os.waitpid(child, 0)
     os.close(write)
     with os.fdopen(read) as pipe:
-        assert "was forked off it" in pipe.read()
+        assert "was forked from it" in pipe.read()
     assert bag(torch.tensor([[1]])).shape == (1, DIM)
 
 

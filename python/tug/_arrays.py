@@ -54,8 +54,7 @@ def listed_in(given: Any) -> Optional[List[Any]]:
 def array_of(given: Any, name: str) -> npt.NDArray[Any]:
     """Returns an array, or nested lists, as a numpy array. Raises an error that begins with `name`."""
     if isinstance(given, np.ma.MaskedArray) and np.any(given.mask):
-        raise UsageError(f"{name}: is a masked array with masked values, which have no number: fill them, or leave out "
-                         "their rows")
+        raise UsageError(f"{name}: has masked values, which are not numbers: fill them, or leave out their rows")
     if isinstance(given, np.ndarray):
         return given
     try:
@@ -72,8 +71,8 @@ def array_of(given: Any, name: str) -> npt.NDArray[Any]:
         raise OutOfMemory(f"{name}: there is no memory for an array of it") from error
     except (ValueError, TypeError, RuntimeError, OverflowError) as error:
         if "inhomogeneous" in str(error):
-            raise ArgumentTypeError(f"{name}: is a list of lists of different lengths, and must be an array: rows of "
-                                    "one length") from error
+            raise ArgumentTypeError(f"{name}: has rows of different lengths, but all rows must have the same "
+                                    "length") from error
         raise ArgumentTypeError(f"{name}: cannot be made an array: {error}") from error
 
 
@@ -136,7 +135,7 @@ def keys_of(given: Any, name: str = "keys") -> Keys:
         if array.dtype.kind == "i" and array.size > 0 and int(array.min()) < 0:
             at = int(np.argmax(array.reshape(-1) < 0))
             if name != "keys":
-                raise UsageError(f"{name}: number {at} is {array.reshape(-1)[at]}, and must not be negative")
+                raise UsageError(f"{name}: number {at} is {array.reshape(-1)[at]}, but must not be negative")
             raise UsageError(f"{name}: a key cannot be negative, but number {at} is {array.reshape(-1)[at]}; "
                              "if these are 64 bits of a hash, give keys.view(numpy.uint64)")
     return _allocated(lambda: np.require(array, _KEY, ["C", "A"]), name)
@@ -151,7 +150,7 @@ def floats_of(given: Any, shape: Shape, name: str) -> Floats:
             raise ArgumentTypeError(f"{name}: values are real numbers, not {array.dtype}")
         array = array.astype(_FLOAT)
     if array.shape != shape and not (shape[-1:] == (1,) and array.shape == shape[:-1]):
-        raise UsageError(f"{name}: has the shape {array.shape}, and must have {shape}")
+        raise UsageError(f"{name}: has the shape {array.shape}, but must have {shape}")
     with np.errstate(over="ignore"):  # the library refuses infinities, and names their position
         return _allocated(lambda: np.require(array, _FLOAT, ["C", "A"]), name)
 
@@ -166,7 +165,7 @@ def out_of(given: Optional[Any], shape: Shape, name: str = "out") -> Floats:
     if given.dtype != _FLOAT:
         raise ArgumentTypeError(f"{name}: must be an array of float32, not of {given.dtype}")
     if given.shape != shape and not (shape[-1:] == (1,) and given.shape == shape[:-1]):
-        raise UsageError(f"{name}: has the shape {given.shape}, and must have {shape}")
+        raise UsageError(f"{name}: has the shape {given.shape}, but must have {shape}")
     if not (given.flags.c_contiguous and given.flags.aligned):
         raise UsageError(f"{name}: must be contiguous and aligned, because rows are written right into it")
     if not given.flags.writeable:

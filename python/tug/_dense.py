@@ -104,7 +104,7 @@ class Dense:
         if not isinstance(flat, np.ndarray):
             raise ArgumentTypeError(f"flat: must be a numpy array of {self.size} floats, not {type(flat).__name__}")
         if flat.shape != (self.size,):
-            raise UsageError(f"flat: has the shape {flat.shape}, and must have ({self.size},)")
+            raise UsageError(f"flat: has the shape {flat.shape}, but must have ({self.size},)")
         return self._variables.views(flat)
 
     def flat(self, values: Values, name: str = "values") -> Floats:

@@ -286,8 +286,8 @@ def _check_indexes(data: Dict[Any, Any]) -> None:
     for k, v in series[1:]:
         if in_another_order(series[0][1], v):
             raise UsageError(f"data: the columns '{_name(series[0][0])}' and '{_name(k)}' have the same index in "
-                             "different orders: pandas.DataFrame(data) puts their rows together, to_numpy() takes them "
-                             "as they stand")
+                             "different orders: use pandas.DataFrame(data) to match rows by the index, or to_numpy() "
+                             "to keep their positions")
 
 
 def _name(name: Any) -> str:
@@ -417,7 +417,7 @@ def fill(data: Any, c: Any) -> Tuple[Any, ...]:
     lengths: Dict[int, int] = {column.n: i for i, column in reversed(list(enumerate(columns)))}
     if len(lengths) > 1:
         a, b = sorted(lengths.items(), key=lambda item: item[1])[:2]
-        raise UsageError(f"data: the columns are ragged: column {a[1]} has {a[0]} rows, and column {b[1]} {b[0]}")
+        raise UsageError(f"data: the columns are ragged: column {a[1]} has {a[0]} rows, but column {b[1]} has {b[0]}")
     if not columns:
         raise UsageError("data: there are no columns")
     table = _Column("", "+s", columns[0].n, [None], columns, metadata={"python": "1"})

@@ -34,7 +34,7 @@ class RowSparse:
     def __init__(self, indices: Any, data: Any, shape: Sequence[int]) -> None:
         self.shape: Shape = tuple(int(n) for n in shape)
         if not self.shape:
-            raise UsageError("a RowSparse has at least one dimension, and its shape has none")
+            raise UsageError("a RowSparse needs at least one dimension, but its shape has none")
         rows = _plain(indices, "indices").reshape(-1)
         values = _plain(data, "data")
         if rows.size == 0:
@@ -225,8 +225,8 @@ def written_back(wrapped: Any, array: Any, key: str) -> None:
     if not isinstance(now, np.ndarray) or np.may_share_memory(now, memory):
         return
     if now.shape != memory.shape or not np.can_cast(now.dtype, memory.dtype, "same_kind"):
-        raise UsageError(f"{key}: its updater made an array of shape {now.shape} and dtype {now.dtype} of one of shape "
-                         f"{memory.shape} and dtype {memory.dtype}")
+        raise UsageError(f"{key}: its updater changed an array of shape {memory.shape} and dtype {memory.dtype} to "
+                         f"shape {now.shape} and dtype {now.dtype}")
     with np.errstate(over="ignore"):  # values that do not fit become infinite, and the library refuses them
         memory[...] = now
 
@@ -285,8 +285,8 @@ def to_push(given: Any, name: str) -> CArray:
         c = CArray(array.shape, array.dtype, name)
         wanted = (np.size(array.indices),) + tuple(array.shape[1:])
         if array.data.shape != wanted:  # the constructor has checked it, but its attributes can be set
-            raise UsageError(f"{name}: the data of this RowSparse has the shape {array.data.shape}, and its "
-                             f"indices and shape want {wanted}")
+            raise UsageError(f"{name}: the data of this RowSparse has the shape {array.data.shape}, but its indices "
+                             f"and shape need {wanted}")
         c._rows(np.ascontiguousarray(array.indices, np.int64))
         c._point(np.require(array.data, array.dtype.newbyteorder("="), ["C", "A"]))
         return c

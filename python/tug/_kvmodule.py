@@ -19,10 +19,11 @@ def _optimizer(given: Any, numbers: Any, rescale: float, names: Dict[int, str]) 
     if isinstance(given, str):
         return optimizers.create(given, **{"rescale_grad": rescale, "param_idx2name": names, **dict(numbers)})
     if not isinstance(given, optimizers.Optimizer):
-        raise ArgumentTypeError(f"optimizer: a name or what optimizer.create makes, not {type(given).__name__}")
+        raise ArgumentTypeError("optimizer: must be a name or the result of optimizer.create(), not "
+                                f"{type(given).__name__}")
     if given.rescale_grad != rescale:
-        warnings.warn(f"the optimizer has rescale_grad={given.rescale_grad:g}, and not 1 / (batch_size x workers), "
-                      f"which is {rescale:g}", _errors.Warning, stacklevel=3)
+        warnings.warn(f"the optimizer has rescale_grad={given.rescale_grad:g}, but 1 / (batch_size x workers) is "
+                      f"{rescale:g}", _errors.Warning, stacklevel=3)
     return given
 
 
@@ -34,7 +35,8 @@ def init_optimizer(kvstore: Any = "local", optimizer: Any = "sgd",
     by name; they are set to worker 0's values. batch_size: the batch size of one worker. The optimizer's rescale_grad
     is 1 / (batch_size x workers), for dist_async 1 / batch_size, unless optimizer_params have it."""
     if kvstore is None:
-        raise UsageError("kvstore=None, an optimizer without a store, is optimizer.get_updater(optimizer) here")
+        raise UsageError("kvstore=None is not supported: for an optimizer without a store use "
+                         "optimizer.get_updater(optimizer)")
     if params is None:
         raise UsageError("params is missing: the arrays by name, as Module had them from its symbol")
     if batch_size <= 0:

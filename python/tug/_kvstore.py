@@ -63,7 +63,7 @@ def _groups(given_keys: Any, values: Any, what: str) -> List[Tuple[Key, List[Any
         values = [values]
     elif is_array(values) or not isinstance(values, (list, tuple)) or len(values) != len(keys):
         n = len(values) if isinstance(values, (list, tuple)) else 1
-        raise UsageError(f"{what}: {len(keys)} keys have as many arrays, or lists of arrays, but {n} came")
+        raise UsageError(f"{what}: {len(keys)} keys need as many arrays or lists of arrays, but {n} were given")
     groups = []
     for key, value in zip(keys, values):
         arrays = list(value) if isinstance(value, (list, tuple)) and not is_array(value) else [value]
@@ -407,8 +407,8 @@ class KVStore(KVStoreBase):
         """Writes the state of the optimizer, on a cluster the state of all servers, to a file."""
         self._check_open()
         if dump_optimizer:
-            raise UsageError("an optimizer is a name and numbers, which a file of states does not repeat: call "
-                             "set_optimizer before load_optimizer_states, and leave dump_optimizer out")
+            raise UsageError("dump_optimizer is not supported, because a file of states does not have the optimizer: "
+                             "leave it out, and call set_optimizer before load_optimizer_states")
         self._run(lib.tug_kvstore_save_states, ffi.new("char[]", word(fname, "fname")))
 
     def load_optimizer_states(self, fname: Any) -> None:
@@ -457,8 +457,8 @@ class KVStore(KVStoreBase):
 
     def _check_not_updating(self) -> None:
         if self._updating == threading.get_ident():
-            raise UsageError("an updater must not use its store, which is in the middle of a push: change `stored`, "
-                             "and do all else when the push has returned")
+            raise UsageError("an updater must not use its store, which is in the middle of a push: only change "
+                             "`stored` in it, and use the store after the push has returned")
 
     def _check_open(self) -> None:
         self._handle._check_process()

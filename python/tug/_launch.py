@@ -210,8 +210,8 @@ class Cluster:
                 self._fail_of(p)
         self._close()
 
-    # Raises if a process has failed. Of several, the message names one that a signal killed before those that ended
-    # with an error, and the scheduler or a server before a worker: the later failures mostly follow from that one.
+    # Raises if a process has failed. If several have, the message names one that a signal killed before those that
+    # ended with an error, and the scheduler or a server before a worker: the later failures mostly follow from it.
     def _check_roles(self) -> None:
         if self._over:
             raise UsageError("this cluster has ended")

@@ -41,8 +41,8 @@ def _load() -> Any:
             "package builds it, and TUG_LIBRARY can name another one") from error
     version = text_of(found.tug_version())
     if version != VERSION:
-        raise ImportError(f"{PATH} is tug {version}, but this package is {VERSION}: they must be of one "
-                          "version; install the package again, or set TUG_LIBRARY to a library of its own")
+        raise ImportError(f"{PATH} is tug {version}, but this package is {VERSION}: they must have the same version; "
+                          "install the package again, or set TUG_LIBRARY to a library of this version")
     return found
 
 
@@ -155,8 +155,8 @@ class Handle:
         """Raises ForkedError if it belongs to the process that this one was forked from: locks that its threads held at
         the fork would never be released here."""
         if self._pid != os.getpid():
-            raise ForkedError(f"this {self._what} belongs to process {self._pid}, and this is process "
-                              f"{os.getpid()}, which was forked off it: open one here")
+            raise ForkedError(f"this {self._what} belongs to process {self._pid}, and this is process {os.getpid()}, "
+                              "which was forked from it: open one here")
 
     def _enter(self, ident: int) -> None:
         self._check_process()
@@ -229,8 +229,8 @@ class Handle:
             self._closing = True
             self._changed.wait_for(self._others_are_out, patience)
             if not self._others_are_out():
-                raise Error(f"the {self._what} cannot be closed: threads {sorted(self._inside)} have been in it "
-                            f"for {patience:.0f} s more; its memory is not given back")
+                raise Error(f"the {self._what} cannot be closed: threads {sorted(self._inside)} still use it after "
+                            f"{patience:.0f} s; its memory is not freed")
         return True
 
     def close(self) -> None:

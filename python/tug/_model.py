@@ -170,9 +170,9 @@ class Model(OwnedHandle):
             names, one = ", ".join(map(repr, far)), len(far) == 1
             columns = f"the column {names} has large numbers, and is" if one else f"the columns {names} have large " \
                 "numbers, and are"
-            warnings.warn(f"data: {columns} taken as numbers: "
-                          "name those that are ids or codes in categorical=, those that are numbers in numeric=, as "
-                          f"numeric='{far[0]}:log' or '{far[0]}:bins:32', and in drop= what says nothing",
+            warnings.warn(f"data: {columns} taken as numbers: list ids and codes in categorical=, real numbers in "
+                          f"numeric= (as numeric='{far[0]}:log' or '{far[0]}:bins:32'), and columns without "
+                          "information in drop=",
                           _errors.Warning, stacklevel=4)
 
     def train(self, data: Any, label: Any = None, *, weight: Weight = None, valid: Any = None,
@@ -191,7 +191,7 @@ class Model(OwnedHandle):
                 beside = _pair(valid)
                 held = self._examples(beside[0], beside[1], "valid", weight=beside[2])
             if None not in (examples.width, held.width) and examples.width != held.width:
-                raise UsageError(f"valid: the matrix has {held.width} columns, and that of data {examples.width}")
+                raise UsageError(f"valid: the matrix has {held.width} columns, but that of data has {examples.width}")
         self.results = self._ask(_results_of, lib.tug_model_train, examples.c, ffi.NULL if held is None else held.c)
         self._width = None  # later matrices may have more columns
         return self

@@ -88,8 +88,9 @@ class Scorer(OwnedHandle):
         """Raises UsageError for a matrix if the model's features are hashed words: a matrix has column numbers as keys,
         which such a model does not know."""
         if not isinstance(data, Rows) and self.format not in NUMBERED:
-            raise UsageError(f"data: the model learnt from {self.format} data, whose features are words, and a matrix "
-                             "has numbers of columns: give a data frame, text, or Rows with the keys of feature()")
+            raise UsageError(f"data: the model was trained on {self.format} data, whose features are words, but a "
+                             "matrix has only column numbers: give a data frame, text, or Rows with the keys of "
+                             "feature()")
 
     def _predict_text(self, text: bytes, raw: bool, save: Any) -> Floats:
         ret: Floats = np.empty((text.count(b"\n") + 1) * len(self.labels), np.float32)

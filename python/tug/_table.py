@@ -150,7 +150,7 @@ class Table:
         given = floats_of(values, k.shape + (self.push_width,), "values")
         rows = out_of(out, k.shape + (self.pull_width,))
         if out is not None and np.may_share_memory(given, rows):
-            raise UsageError("out: must not be memory of the values that are pushed")
+            raise UsageError("out: must not share memory with the pushed values")
         arrays = (of_keys(k), of_floats(given), of_floats(rows, True))
         return self.client._begin_request(lib.tug_push_pull, self, arrays, k.size, False), rows
 

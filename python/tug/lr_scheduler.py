@@ -59,7 +59,7 @@ class LRScheduler:
         """Returns this schedule as part of an optimizer's text."""
         if type(self).__call__ is not LRScheduler.__call__ or not self._name:
             raise UsageError(f"the lr_scheduler {type(self).__name__} is the program's own, and servers run no code of "
-                             "workers: take FactorScheduler, MultiFactorScheduler, PolyScheduler or CosineScheduler, "
+                             "workers: use FactorScheduler, MultiFactorScheduler, PolyScheduler or CosineScheduler, "
                              "or change learning_rate and call set_optimizer again")
         parts = [f"lr_scheduler={self._name}"]
         for field in (*self._fields, "base_lr", "warmup_steps", "warmup_begin_lr"):
@@ -69,7 +69,7 @@ class LRScheduler:
             else:
                 parts.append(f"{field}={number_text(value, field)}")
         if not isinstance(self.warmup_mode, str) or not self.warmup_mode.isalpha():
-            raise UsageError(f"warmup_mode is 'linear' or 'constant', not {self.warmup_mode!r}")
+            raise UsageError(f"warmup_mode must be 'linear' or 'constant', not {self.warmup_mode!r}")
         return ",".join([*parts, f"warmup_mode={self.warmup_mode}"])
 
     def __call__(self, num_update: int) -> float:

@@ -80,8 +80,7 @@ class Optimizer:
                 raise ArgumentTypeError(f"optimizer {self.name} got {field} twice")
             given[field] = value
         if given.pop("sym", None) is not None:
-            raise UsageError("sym is not supported, as there are no symbols here: give multipliers to set_lr_mult and "
-                             "set_wd_mult")
+            raise UsageError("sym is not supported: set multipliers with set_lr_mult and set_wd_mult")
         for field in _IGNORED:
             given.pop(field, None)
         kept = {field: given.pop(field, None) for field in _KEPT}
@@ -167,12 +166,13 @@ class Optimizer:
         self._set("learning_rate", lr)
 
     def set_lr_mult(self, args_lr_mult: Dict[Key, float]) -> None:
-        """Factors of the learning rate by key, or by the key's name in param_idx2name. Replaces all earlier factors."""
+        """Sets factors of the learning rate by key, or by the key's name in param_idx2name. Replaces all earlier
+        factors."""
         self.lr_mult = dict(args_lr_mult)
         learning_rate(self.text(), 0)
 
     def set_wd_mult(self, args_wd_mult: Dict[Key, float]) -> None:
-        """Factors of wd by key, or by the key's name in param_idx2name. Replaces all earlier factors."""
+        """Sets factors of wd by key, or by the key's name in param_idx2name. Replaces all earlier factors."""
         self.wd_mult = dict(args_wd_mult)
         learning_rate(self.text(), 0)
 
@@ -214,8 +214,9 @@ class Optimizer:
     @staticmethod
     def register(klass: Any) -> Any:
         """Raises UsageError, because servers run no code of workers."""
-        raise UsageError(f"optimizers of the program's own, as {getattr(klass, '__name__', klass)}, are updaters here: "
-                         "set_updater of a store of one process, tug.kvserver.run(updater) in the servers' program")
+        raise UsageError(f"an optimizer of the program's own, such as {getattr(klass, '__name__', klass)}, cannot be "
+                         "registered: use set_updater for a store of one process, or tug.kvserver.run(updater) in the "
+                         "servers' program")
 
     @staticmethod
     def create_optimizer(name: str, **numbers: Any) -> "Optimizer":
@@ -233,68 +234,72 @@ class _Named(Optimizer):
 
 
 class SGD(_Named):
-    """sgd(learning_rate=0.1, momentum=0, lazy_update=True)"""
+    """sgd(learning_rate=0.1, momentum=0, lazy_update=True): gradient descent with momentum."""
 
 
 class NAG(_Named):
-    """nag(learning_rate=0.1, momentum=0.9)"""
+    """nag(learning_rate=0.1, momentum=0.9): Nesterov's accelerated gradient."""
 
 
 class Adam(_Named):
-    """adam(learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-8, lazy_update=True)"""
+    """adam(learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-8, lazy_update=True): Kingma & Ba 2014."""
 
 
 class AdaGrad(_Named):
-    """adagrad(learning_rate=0.01, epsilon=1e-6)"""
+    """adagrad(learning_rate=0.01, epsilon=1e-6): Duchi, Hazan & Singer 2011."""
 
 
 class AdaDelta(_Named):
-    """adadelta(learning_rate=1, rho=0.9, epsilon=1e-6)"""
+    """adadelta(learning_rate=1, rho=0.9, epsilon=1e-6): Zeiler 2012."""
 
 
 class RMSProp(_Named):
-    """rmsprop(learning_rate=0.001, rho=0.9, momentum=0.9, epsilon=1e-8, centered=False, clip_weights=None)"""
+    """rmsprop(learning_rate=0.001, rho=0.9, momentum=0.9, epsilon=1e-8, centered=False, clip_weights=None): Tieleman &
+    Hinton 2012, or centred as by Graves 2013."""
 
 
 class Ftrl(_Named):
-    """ftrl(learning_rate=0.1, lamda1=0.01, beta=1)"""
+    """ftrl(learning_rate=0.1, lamda1=0.01, beta=1): FTRL-proximal."""
 
 
 class Signum(_Named):
-    """signum(learning_rate=0.01, momentum=0.9, wd_lh=0)"""
+    """signum(learning_rate=0.01, momentum=0.9, wd_lh=0): steps have the sign of the momentum."""
 
 
 class AdamW(_Named):
-    """adamw(learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-6, correct_bias=True)"""
+    """adamw(learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-6, correct_bias=True): Adam with decoupled weight
+    decay."""
 
 
 class LAMB(_Named):
     """lamb(learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-6, lower_bound=None, upper_bound=None,
-    bias_correction=True)"""
+    bias_correction=True): Adam with a rate for each array."""
 
 
 class LARS(_Named):
-    """lars(learning_rate=0.1, momentum=0, eta=0.001, epsilon=1e-8, lazy_update=True)"""
+    """lars(learning_rate=0.1, momentum=0, eta=0.001, epsilon=1e-8, lazy_update=True): gradient descent with a rate for
+    each array."""
 
 
 class FTML(_Named):
-    """ftml(learning_rate=0.0025, beta1=0.6, beta2=0.999, epsilon=1e-8)"""
+    """ftml(learning_rate=0.0025, beta1=0.6, beta2=0.999, epsilon=1e-8): follow the moving leader."""
 
 
 class Nadam(_Named):
-    """nadam(learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-8, schedule_decay=0.004)"""
+    """nadam(learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-8, schedule_decay=0.004): Adam with Nesterov's
+    momentum."""
 
 
 class Adamax(_Named):
-    """adamax(learning_rate=0.002, beta1=0.9, beta2=0.999, epsilon=1e-8)"""
+    """adamax(learning_rate=0.002, beta1=0.9, beta2=0.999, epsilon=1e-8): Adam with a maximum norm."""
 
 
 class DCASGD(_Named):
-    """dcasgd(learning_rate=0.1, momentum=0, lamda=0.04)"""
+    """dcasgd(learning_rate=0.1, momentum=0, lamda=0.04): gradient descent with delay compensation."""
 
 
 class SGLD(_Named):
-    """sgld(learning_rate=0.1, seed=0)"""
+    """sgld(learning_rate=0.1, seed=0): stochastic gradient Langevin dynamics."""
 
 
 class Test(_Named):

@@ -134,8 +134,8 @@ def _ids_of(given: Any, name: str) -> Keys:
     if given.dtype not in (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8):
         raise ArgumentTypeError(f"{name}: must be integers, not {given.dtype}")
     if given.device.type != "cpu":
-        raise UsageError(f"{name}: are on {given.device}, but rows come to the CPU: give {name}.cpu(), and move what "
-                         f"is returned by .to('{given.device}')")
+        raise UsageError(f"{name}: are on {given.device}, but rows are pulled to the CPU: give {name}.cpu(), and move "
+                         f"the result with .to('{given.device}')")
     bits: npt.NDArray[np.int64] = given.detach().reshape(-1).to(torch.int64).contiguous().numpy()
     return bits.view(np.uint64)
 
@@ -242,8 +242,8 @@ class _Rows(nn.Module):
         if merged is not None:
             keys, values = merged[0], (merged[1] if ranks == 1 else merged[1] / ranks).contiguous().numpy()
         if self.rate == 0 and lr != 0:
-            raise UsageError(f"table '{self.table.name}': its rule has lr=0, so that no other one can be chosen: make "
-                             "it with one that is not 0")
+            raise UsageError(f"table '{self.table.name}': its rule has lr=0, so that lr cannot be changed: make the "
+                             "table with an lr above 0")
         self.table.rate_factor(1 if lr == self.rate else lr / self.rate)
         self._pushed = self.table.push_async(keys, values)
         self.gradients.clear()
@@ -270,9 +270,9 @@ class _Rows(nn.Module):
         if _keeping.dense_only:
             return None
         if not self.table.client.local:
-            raise UsageError(f"the rows of table '{self.table.name}' are on a cluster's servers, and come into no "
-                             "state_dict: save them by client.save(directory), which table.load reads, and the other "
-                             "parameters by tug.torch.dense_state_dict(model)")
+            raise UsageError(f"the rows of table '{self.table.name}' are on a cluster's servers, and cannot be in a "
+                             "state_dict: save them with client.save(directory), which table.load reads, and the "
+                             "other parameters with tug.torch.dense_state_dict(model)")
         self.flush()
         files = read_save(self._save)
         return {"table": self.table.name, "files": {
@@ -321,7 +321,7 @@ def _norm_of(table: Table, given: _More) -> Tuple[Optional[float], float]:
     if table.client.workers > 1:
         raise UsageError(f"max_norm: a module writes shortened rows back to table '{table.name}', and updates of the "
                          f"other {table.client.workers - 1} workers would be lost: use it with one worker, or keep "
-                         "rows short by the rule's l2")
+                         "rows short with the rule's l2")
     return real(given.max_norm, "max_norm", 0, math.inf), norm_type
 
 
@@ -371,8 +371,8 @@ class EmbeddingBag(_Rows):
                 raise UsageError("offsets: must not be given with input of two dimensions, whose rows are the bags")
             return np.arange(input.shape[0] + 1, dtype=np.uint64) * np.uint64(input.shape[1])
         if input.dim() != 1 or offsets is None:
-            raise UsageError(f"input: has {input.dim()} dimension{'' if input.dim() == 1 else 's'}, and "
-                             "must have two, or one and offsets")
+            raise UsageError(f"input: has {input.dim()} dimension{'' if input.dim() == 1 else 's'}, but must have two, "
+                             "or one and offsets")
         given = _ids_of(offsets, "offsets").view(np.int64)
         if not self.include_last_offset:
             given = np.append(given, input.numel())
@@ -389,7 +389,7 @@ class EmbeddingBag(_Rows):
             if self.mode != "sum":
                 raise UsageError(f"per_sample_weights: go with mode 'sum', not with '{self.mode}'")
             if per_sample_weights.shape != input.shape:
-                raise UsageError(f"per_sample_weights: have the shape {tuple(per_sample_weights.shape)}, and must have "
+                raise UsageError(f"per_sample_weights: have the shape {tuple(per_sample_weights.shape)}, but must have "
                                  f"that of input, {tuple(input.shape)}")
         return self._pool(ids, self._offsets(input, offsets), per_sample_weights, self.mode)
 
@@ -422,7 +422,7 @@ class Optimizer(torch.optim.Optimizer):
         tables = [(id(m.table.client), m.table.number) for m in self.modules]
         if len(set(tables)) < len(tables):
             twice = next(m.table.name for i, m in enumerate(self.modules) if tables[i] in tables[:i])
-            raise UsageError(f"table '{twice}': two modules have it, and each would be a step of its own; use one "
+            raise UsageError(f"table '{twice}': two modules use it, and each would make steps of its own; use one "
                              "module for both")
         self.ranks = None if ranks is None else whole(ranks, "ranks", 1, 2 ** 31)
         self.overlap = overlap
@@ -553,8 +553,8 @@ def _own_host() -> str:
             s.connect(address)
             return str(s.getsockname()[0])
     except OSError as error:
-        raise SystemFailure(f"this host's address is not known, because the scheduler's, {host}, is not: {error}; "
-                            "DMLC_NODE_HOST can name it") from error
+        raise SystemFailure(f"cannot find this host's address, because the scheduler's host {host} cannot be resolved: "
+                            f"{error}; set DMLC_NODE_HOST") from error
 
 
 def init_process_group(client: Client, backend: str = "gloo") -> None:

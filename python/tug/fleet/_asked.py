@@ -32,7 +32,7 @@ def _missed(worker: int, asked: List[str], saved: List[str]) -> None:
     said = f"worker {worker} asked for a save of {lacks[0]}{more}, "
     if len(asked) > len(saved):
         raise UsageError(f"{said}which worker 0 did not: nothing was saved there; {ADVICE}")
-    warnings.warn(f"{said}and worker 0 saved {saved[-1]}: only what that one names is written",
+    warnings.warn(f"{said}but worker 0 saved {saved[-1]}: only worker 0's save was written",
                   _errors.Warning, stacklevel=5)
 
 

@@ -76,7 +76,7 @@ class Changes:
         heads: List[List[int]] = _numbers_of(self._table.pull(np.array(keys, np.uint64))[:, :8]).tolist()
         for worker, (had, will) in enumerate(heads):
             if not had <= will <= COUNT_MAX:
-                raise DataError(f"worker {worker} says that it has listed {had} rows of changes of {will}")
+                raise DataError(f"worker {worker}'s list of changed rows is damaged: it has {had} rows of {will}")
         return heads
 
     def _say(self, table: int, had: int, will: int) -> None:

@@ -78,7 +78,7 @@ class MemoryDenseTable(Table):
                 variables: Optional[Mapping[str, Any]] = None) -> Any:
         """Returns a FleetTable with the settings of this class."""
         if not variables:
-            _refuse(cls.__name__, "variables: a dense table has some, {name: shape} or {name: (shape, init)}")
+            _refuse(cls.__name__, "variables: a dense table needs variables, {name: shape} or {name: (shape, init)}")
         return super().__new__(cls, number, name, settings, variables)
 
 

@@ -48,7 +48,7 @@ class ClientWorker:
             names = self.client.table_names()
             if table_id not in names:
                 known = ", ".join(str(number) for number in sorted(names) if names[number] != NAME) or "none"
-                raise UsageError(f"table_id: {table_id} is not one of this client's tables, {known}: make it by "
+                raise UsageError(f"table_id: {table_id} is not one of this client's tables, {known}: make it with "
                                  "client.table(name, number=...)")
             self._tables[table_id] = self.client.find(names[table_id])
         return self._tables[table_id]
@@ -84,5 +84,5 @@ class ClientWorker:
         """Refuses the functions that only a FleetWrapper has."""
         if name.startswith("_"):
             raise AttributeError(name)
-        raise UsageError(f"{name}: variables of dense tables and clients' infos are a FleetWrapper's, whose "
-                         "init_worker is given them; here Table.dense() pulls and pushes variables")
+        raise UsageError(f"{name}: needs a FleetWrapper; with a client, use Table.dense() to pull and push dense "
+                         "variables")

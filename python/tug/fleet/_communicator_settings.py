@@ -86,7 +86,7 @@ def _said(kwargs: Optional[Mapping[str, Any]], envs: Optional[Mapping[str, Any]]
             raise ArgumentTypeError(f"{what}: must be a dict, not {kind_of(given)}")
     unknown = sorted(str(name) for name in set(kwargs or ()) - set(_FACTS))
     if unknown:
-        raise UsageError(f"kwargs: {', '.join(unknown)}: a communicator sends to tables, and has no program; there are "
+        raise UsageError(f"kwargs: {', '.join(unknown)}: a communicator does not have these settings; it has "
                          f"{', '.join(_FACTS)}")
     known = (*_TAKEN, *_FIXED, *_FACTS)
     unknown = sorted(str(name) for name in set(envs or ()) - set(known))
@@ -111,7 +111,7 @@ def settings_of(mode: str, kwargs: Optional[Mapping[str, Any]], envs: Optional[M
     said = _said(kwargs, envs)
     for name, (default, why) in _FIXED.items():
         if name in said and str(said[name]) != default:
-            raise UsageError(f"{name}: is {default} or left out: {why}")
+            raise UsageError(f"{name}: must be {default} or left out: {why}")
     found: Dict[str, Any] = dict(_facts(said))
     queue, merge = f"{_PREFIX}send_queue_size", f"{_PREFIX}max_merge_var_num"
     if queue in said:
@@ -122,13 +122,13 @@ def settings_of(mode: str, kwargs: Optional[Mapping[str, Any]], envs: Optional[M
         found["threads"] = _whole("CPU_NUM", os.environ["CPU_NUM"], 1, 65535)
     if _whole("communicator_is_sgd_optimizer", said.get(f"{_PREFIX}is_sgd_optimizer", 1), 0, 1) == 0:
         if mode != "ASYNC":
-            raise UsageError("communicator_is_sgd_optimizer: is 1 or left out in this mode: pushes of a batch are "
-                             "added up; tables of mode sync average those of workers by 'reduce = mean'")
+            raise UsageError("communicator_is_sgd_optimizer: must be 1 or left out in this mode: pushes of a batch are "
+                             "added up; tables of mode sync average over the workers with 'reduce = mean'")
         found["mean"] = True
     receives = _whole(f"{_PREFIX}independent_recv_thread", said.get(f"{_PREFIX}independent_recv_thread", 0), 0, 1)
     if receives == 1 and mode == "GEO":
-        raise UsageError("communicator_independent_recv_thread: is 0 or left out in mode GEO, where variables come "
-                         "with each exchange")
+        raise UsageError("communicator_independent_recv_thread: must be 0 or left out in mode GEO, where each exchange "
+                         "pulls the variables")
     after = f"{_PREFIX}min_send_grad_num_before_recv"
     if after in said:
         found["recv_after"] = _whole(after, said[after], 1)

@@ -55,7 +55,7 @@ def deal(fleet: "Fleet", lines: Sequence[bytes], seed: int) -> List[bytes]:
     dealt = [rows for one in said if isinstance(one, list) and len(one) == n for rows in one
              if isinstance(rows, int) and rows > 0]
     if len(dealt) != n * n or sum(dealt) != table.stat().rows:
-        raise DataError(f"global_shuffle: workers say that they have dealt {shown(said)} rows, and the servers have "
+        raise DataError(f"global_shuffle: workers say that they have dealt {shown(said)} rows, but the servers have "
                         f"{table.stat().rows}")
     taken: List[bytes] = []
     for other in range(n):

@@ -31,7 +31,7 @@ REDUCTIONS: Dict[str, Any] = {"sum": np.sum, "max": np.max, "min": np.min}
 def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         if value.dtype.kind not in "iufb":
-            raise ArgumentTypeError(f"input: arrays of numbers can be exchanged, not of {value.dtype}")
+            raise ArgumentTypeError(f"input: only arrays of numbers can be exchanged, not of {value.dtype}")
         return {"array": value.tolist(), "dtype": value.dtype.str}
     if isinstance(value, np.generic):
         return value.item()
@@ -43,9 +43,10 @@ def said_of(value: Any) -> bytes:
     try:
         said = json.dumps(_plain(value)).encode()
     except (TypeError, ValueError, RecursionError) as error:
-        raise ArgumentTypeError(f"input: cannot be exchanged: {error}; numbers, texts, lists and arrays can") from error
+        raise ArgumentTypeError(f"input: cannot be exchanged: {error}; only numbers, texts, lists and arrays "
+                                "can") from error
     if len(said) > SAID_MAX:
-        raise UsageError(f"input: is {len(said)} bytes as text, and can be {SAID_MAX} at most")
+        raise UsageError(f"input: has {len(said)} bytes as text, more than {SAID_MAX}")
     return said
 
 
@@ -134,12 +135,12 @@ class Exchange(OwnedHandle):
         heads = self._all(len(said).to_bytes(8, "little") + call.encode().ljust(CALL_BYTES))
         calls = sorted({one[8:].decode(errors="replace").strip() for one in heads})
         if len(calls) > 1:
-            raise UsageError(f"workers are in different calls, {' and '.join(map(shown, calls))}: all have to make the "
-                             "same calls, one after the other")
+            raise UsageError(f"workers make different calls, {' and '.join(map(shown, calls))}: all must make the same "
+                             "calls in the same order")
         sizes = [int.from_bytes(one[:8], "little") for one in heads]
         if max(sizes) > SAID_MAX:
-            raise DataError(f"worker {sizes.index(max(sizes))} says that it has {max(sizes)} bytes to say, and can "
-                            f"have {SAID_MAX}")
+            raise DataError(f"worker {sizes.index(max(sizes))} announces a value of {max(sizes)} bytes, more than "
+                            f"{SAID_MAX}")
         found = self._all(said.ljust(max(sizes), b"\0"))
         return [value_of(one[:size], f"worker {i}") for i, (one, size) in enumerate(zip(found, sizes))]
 

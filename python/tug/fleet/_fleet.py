@@ -67,7 +67,7 @@ class Util(Named):
             raise UsageError("files: must be a list of paths")
         twice = sorted({f for f in files if list(files).count(f) > 1})
         if twice:
-            raise UsageError(f"files: {', '.join(twice)} is there twice")
+            raise UsageError(f"files: {', '.join(twice)} is listed twice")
         n, index = self._fleet.worker_num(), self._fleet.worker_index()
         each, more = divmod(len(files), n)
         begin = each * index + min(index, more)
@@ -114,7 +114,7 @@ class Fleet(Named, Others):
         if is_collective:
             raise UsageError(COLLECTIVE)
         if self._client is not None:
-            raise UsageError("fleet.init: this process is in a run already; stop_worker ends its part")
+            raise UsageError("fleet.init: this process is in a run already: call stop_worker() first")
         if role_maker is not None and not isinstance(role_maker, RoleMaker):
             raise UsageError(f"role_maker: must be a role maker, not {type(role_maker).__name__}")
         self._strategy = strategy_of(strategy)
@@ -131,7 +131,7 @@ class Fleet(Named, Others):
     def roles(self) -> RoleMaker:
         """The role maker that init() was given, or the default one."""
         if self._roles is None:
-            raise UsageError("fleet.init(role_maker) comes first")
+            raise UsageError("fleet: call fleet.init(role_maker) first")
         return self._roles
 
     def is_worker(self) -> bool:
@@ -206,23 +206,23 @@ class Fleet(Named, Others):
                  no_grad_set: Any = None) -> None:
         """Minimizes the loss with the optimizer of the last distributed_optimizer call."""
         if self._optimizer is None:
-            raise UsageError("fleet.minimize: fleet.distributed_optimizer(optimizer) comes first")
+            raise UsageError("fleet.minimize: call fleet.distributed_optimizer(optimizer) first")
         self._optimizer.minimize(loss, None, startup_program, parameter_list, no_grad_set)
 
     @property
     def metrics(self) -> Any:
-        """tug.fleet.metrics."""
+        """The module tug.fleet.metrics."""
         from tug.fleet import metrics
         return metrics
 
     @property
     def main_program(self) -> "_program.Program":
-        """default_main_program()."""
+        """The default main program, as default_main_program() returns it."""
         return _program.default_main_program()
 
     @property
     def startup_program(self) -> "_program.Program":
-        """default_startup_program()."""
+        """The default startup program, as default_startup_program() returns it."""
         return _program.default_startup_program()
 
     # Servers.
@@ -239,7 +239,7 @@ class Fleet(Named, Others):
         self._only("server", "init_server")
         if dirname is None:
             if var_names:
-                raise UsageError("init_server: var_names without dirname: where are they?")
+                raise UsageError("init_server: var_names needs dirname, the save that has these tables")
             return
         directory = os.path.abspath(os.fspath(dirname))
         if not os.path.isdir(directory):
@@ -331,7 +331,8 @@ class Fleet(Named, Others):
                 s = os.lstat(self._home_path)
             except OSError as error:
                 raise DataError(f"{self._home_path}: worker 0 has the model there, and this worker cannot see it: "
-                                f"{error.strerror}; the first worker infers, or all have one $TMPDIR") from error
+                                f"{error.strerror}; evaluate on worker 0, or give all workers the same "
+                                "$TMPDIR") from error
             if not stat.S_ISDIR(s.st_mode) or s.st_uid != os.getuid() or s.st_mode & 0o077:
                 raise DataError(f"{self._home_path}: is not a directory of this user's own")
         return self.own_save(generation)
@@ -356,14 +357,14 @@ class Fleet(Named, Others):
     def client(self) -> Client:
         """This worker's client, between init_worker and stop_worker."""
         if self._client is None:
-            raise UsageError("this process is in no run: fleet.init_worker() comes first")
+            raise UsageError("this process is not in a run: call fleet.init_worker() first")
         return self._client
 
     @property
     def exchange(self) -> Exchange:
         """The exchange of values between workers, between init_worker and stop_worker."""
         if self._exchange is None:
-            raise UsageError("this process is in no run: fleet.init_worker() comes first")
+            raise UsageError("this process is not in a run: call fleet.init_worker() first")
         return self._exchange
 
     def barrier_worker(self) -> None:
@@ -371,7 +372,7 @@ class Fleet(Named, Others):
         self.client.barrier()
 
     def all_reduce(self, input: Any, mode: str = "sum") -> Any:  # noqa: A002
-        """fleet.util.all_reduce."""
+        """Does the same as fleet.util.all_reduce()."""
         return self.util.all_reduce(input, mode)
 
     def all_reduce_worker(self, input: Any, output: Any) -> None:  # noqa: A002
@@ -379,7 +380,7 @@ class Fleet(Named, Others):
         output[...] = self.util.all_reduce(input)
 
     def split_files(self, files: Sequence[str]) -> List[str]:
-        """fleet.util.get_file_shard."""
+        """Does the same as fleet.util.get_file_shard()."""
         return self.util.get_file_shard(files)
 
     # The model. Worker 0 saves and loads; the other workers return at once.
@@ -387,8 +388,8 @@ class Fleet(Named, Others):
     def _net(self) -> "_program.DeclaredNet":
         net = _program.default_main_program().net
         if net is None or self._client is None:
-            raise UsageError("fleet: there is no model: a net, and init_worker(), come first; tables of the program's "
-                             "own, as of tug.torch, are saved by fleet.client.save(directory)")
+            raise UsageError("fleet: there is no model: declare a net, and call init_worker(), first; tables of the "
+                             "program's own, such as those of tug.torch, are saved with fleet.client.save(directory)")
         return net
 
     def save_persistables(self, executor: Any, dirname: Path, main_program: Any = None, mode: int = 0) -> Optional[str]:
@@ -467,8 +468,8 @@ def _check_mode(mode: int) -> None:
     if mode not in MODES:
         raise UsageError(f"mode: {mode} is not one of {', '.join(f'{k} ({v})' for k, v in MODES.items())}")
     if mode != 0:
-        raise UsageError(f"mode: {mode}, {MODES[mode]}: rows of a net do not come and go, and are saved whole, by mode "
-                         "0; tables of the program's own are saved by every mode (docs/tables.md)")
+        raise UsageError(f"mode: {mode}, {MODES[mode]}: a net, whose rows do not come and go, can be saved only with "
+                         "mode 0; tables of the program's own have all modes (docs/tables.md)")
 
 
 def _scheduler(roles: RoleMaker) -> str:

@@ -31,8 +31,7 @@ LOOK_SECONDS = 0.02  # the interval between two pulls while waiting
 
 
 class Begins(NamedTuple):
-    """What a run begins with: the directory of a save, and the tables to load from it ("sparse,dense"); None: all
-    tables."""
+    """The save that a run begins with: its directory, and the tables to load ("sparse,dense"); None: all tables."""
 
     directory: str
     tables: Optional[str]
@@ -57,7 +56,7 @@ def _read(table: "Table", key: int, size: float, most: int, who: str) -> Any:
     """Returns the value of a note of `who` whose head says that it has `size` bytes. Raises DataError if it is
     damaged."""
     if not 0 < size <= most or size != int(size):
-        raise DataError(f"{who} has left a note of {size:.3g} bytes, and can have {most}")
+        raise DataError(f"{who} has left a note of {size:.3g} bytes, more than {most}")
     n = int(size)
     rows = table.pull(np.arange(key + 1, key + 1 + -(-n // (2 * ROW)), dtype=np.uint64))
     if not ((rows >= 0) & (rows < 1 << 16)).all():

@@ -58,7 +58,7 @@ class _Path(ModuleType):
         raise no_such([self.__name__, "tug.fleet"], name, dir(self))
 
 
-# Paths that are further names of a module of tug.fleet ("" is tug.fleet itself).
+# Other paths that Paddle has for the modules of tug.fleet ("" is tug.fleet itself).
 _SAME = {"distributed.fleet": "", "distributed.fleet.base": "", "distributed.fleet.base.role_maker": "role_maker",
          "distributed.fleet.dataset": "dataset", "distributed.fleet.metrics": "metrics",
          "distributed.fleet.data_generator": "data_generator", "incubate.data_generator": "data_generator",

@@ -83,8 +83,8 @@ class Others:
         names = [name for number, name in sorted(self.client.table_names().items()) if number >= FIRST_OWN and
                  name != NAME]
         if not names:
-            raise UsageError("fleet.shrink: the rows of a net stay, and there are no tables of the program's own "
-                             "(fleet.client.table(name, accessor='ctr', ...)) whose rows come and go")
+            raise UsageError("fleet.shrink: the rows of a net cannot be removed, and the program has no tables of its "
+                             "own whose rows come and go (fleet.client.table(name, accessor='ctr', ...))")
         removed: int = self._first_does("shrink", lambda: sum(self.client.find(n).shrink(threshold) for n in names))
         return removed
 
@@ -166,8 +166,8 @@ class Others:
         numbers = [number for number, name in sorted(self.client.table_names().items()) if
                    FIRST_OWN <= number < lib.TUG_FLEET_TABLE and name != NAME]
         if not numbers:
-            raise UsageError("the run has no tables of the program's own (fleet.client.table(name, ...)); a net's rows "
-                             "stay: to begin again start the run again")
+            raise UsageError("the run has no tables of the program's own (fleet.client.table(name, ...)); the rows of "
+                             "a net cannot be cleared: restart the run instead")
         return numbers
 
     def clear_one_table(self, table_id: int) -> None:

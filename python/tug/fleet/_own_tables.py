@@ -102,12 +102,12 @@ class OwnTables:
         names = list(var_names or self._said.flat[table_id])
         missing = [name for name in names if name not in scope]
         if missing or not names:
-            raise UsageError(f"scope: has no {', '.join(missing) or 'variables'} of table {table_id}, of which the "
-                             f"tables' text says how many floats it has, {known.size}, and not their shapes: name the "
-                             "variables, and have an array of each in the scope")
+            raise UsageError(f"scope: has no {', '.join(missing) or 'variables'} of table {table_id}: the tables' text "
+                             f"gives only its size, {known.size} floats, so give var_names, and an array for each in "
+                             "the scope")
         found = Variables({name: np.shape(scope[name]) for name in names})
         if found.size != known.size:
-            raise UsageError(f"var_names: {', '.join(names)} have {found.size} floats, and table {table_id} has "
+            raise UsageError(f"var_names: {', '.join(names)} have {found.size} floats, but table {table_id} has "
                              f"{known.size}")
         return found
 
@@ -215,16 +215,16 @@ class OwnTables:
         began), with their values now."""
         table = self.table(table_id)
         if not self.is_of_sums(table_id):
-            raise UsageError(f"table {table_id}: changed rows are known of tables with 'accessor = merge', or 'rule = "
-                             "sum' (Paddle: MemorySparseGeoTable)")
+            raise UsageError(f"table {table_id}: changed rows are recorded only for tables with 'accessor = merge', or "
+                             "'rule = sum' (Paddle: MemorySparseGeoTable)")
         readers = self._readers = self._readers or {}
         if table_id not in readers:
             readers[table_id] = self.changes().reader(table_id, True)
         changed = readers[table_id].read()
         if not changed.complete:
             raise UsageError(f"table {table_id}: more rows were pushed since this worker's last pull_geo_param than "
-                             "servers remember, some 100,000 to 1,000,000 of each worker: call it more often; it "
-                             "begins anew now, and pull_sparse pulls the rows that this worker has")
+                             "the servers record, some 100,000 to 1,000,000 of each worker: call it more often; the "
+                             "next call returns later changes, and pull_sparse the rows that this worker knows")
         return ChangedRows(changed.keys, table.pull(changed.keys))
 
     # Paddle's other names for methods of FleetWrapper.

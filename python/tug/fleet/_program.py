@@ -210,7 +210,7 @@ class DeclaredNet:
         """Sets the options of the net's update rule. Raises UsageError if the net has one already."""
         if self.rule is not None:
             raise UsageError(f"minimize: this net has an optimizer already, {self.rule['optimizer']} with a rate of "
-                             f"{self.rule['lr']}; it is called once")
+                             f"{self.rule['lr']}; call minimize() only once")
         layers = self.options["model"] not in ("lr", "fm", "ffm")
         found = {"l2": 0.0, "prior": 0.0, **rule}
         if self.options["model"] != "lr":
@@ -290,7 +290,7 @@ def net(inputs: Sequence[Variable], params: Optional[Mapping[str, Any]] = None) 
         raise UsageError("inputs: must be slots made by data(), the label last")
     program, label = inputs[-1].program, inputs[-1]
     if program.net is not None:
-        raise UsageError("this program has a net already; Program() and program_guard make room for another")
+        raise UsageError("this program has a net already; declare another one in a new Program() with program_guard")
     if label.lod_level != 0 or label.width != 1:
         raise UsageError(f"inputs: the last one, '{label.name}', is the label, and must have one value")
     program.net = DeclaredNet(program, inputs[:-1], label, params)

@@ -181,7 +181,7 @@ class Said:
         """Takes the field of a name, or returns None. Raises DataError if the message has several."""
         fields = self.many(name)
         if len(fields) > 1:
-            self.refuse(fields[1], f"is there twice in {self.name}; line {fields[0].line} has the other")
+            self.refuse(fields[1], f"is given twice in {self.name}; line {fields[0].line} has the first")
         return fields[0] if fields else None
 
     def _scalar(self, field: Field, kind: str) -> Token:
@@ -303,5 +303,5 @@ def read(text: Union[str, bytes], name: str) -> Said:
     if not isinstance(text, str):
         raise ArgumentTypeError(f"{name}: must be a text, not {type(text).__name__}")
     if len(text) > TEXT_MAX:
-        raise DataError(f"{name}: has {len(text)} characters, and can have {TEXT_MAX}")
+        raise DataError(f"{name}: has {len(text)} characters, more than {TEXT_MAX}")
     return _Reader(text, name).all()

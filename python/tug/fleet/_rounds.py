@@ -45,7 +45,7 @@ class Rounds:
                 return
             if len(self._pending[number]) >= self._limit:
                 raise UsageError(f"{self._limit} pushes to table {number} wait for the end of the batch: each of the "
-                                 f"{self._threads} threads calls barrier() after its part")
+                                 f"{self._threads} threads must call barrier() after its part")
             self._pending[number].append((k.ravel().copy(), v.copy()))
 
     def apply(self, number: int, keys: Keys, values: Floats) -> None:
@@ -86,8 +86,8 @@ class Rounds:
                 return
             if not self._changed.wait_for(lambda: self._round != now, self._wait_seconds):
                 self._here -= 1
-                raise Timeout(f"barrier: {self._threads} threads compute a batch together, and after "
-                              f"{self._wait_seconds:.3g} s {self._here + 1} of them were here")
+                raise Timeout(f"barrier: {self._threads} threads compute a batch together, but only {self._here + 1} "
+                              f"of them have called it after {self._wait_seconds:.3g} s")
             if self._failed is not None:
                 raise UsageError(f"the batch was not pushed: {self._failed}") from self._failed
 
@@ -113,7 +113,7 @@ class SyncRounds(Rounds):
         super().__init__(tables, threads, client.wait_seconds)
         self._client, self._changes = client, changes
         if changes.workers > PARTS_MAX:
-            raise UsageError(f"SYNC: a batch has parts of {PARTS_MAX} workers at most, and this run has "
+            raise UsageError(f"SYNC: a batch can have parts of at most {PARTS_MAX} workers, but this run has "
                              f"{changes.workers}")
         self._batch = {number: table.stat().clock for number, table in tables.items()}
         for number in tables:

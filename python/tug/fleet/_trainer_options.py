@@ -17,7 +17,7 @@ _NOTHING: Dict[str, str] = {
     "dump_fields": _DUMPS, "dump_fields_path": _DUMPS, "dump_param": _DUMPS, "dump_converter": _DUMPS,
     "dump_slot": _DUMPS, "dump_file_num": _DUMPS, "user_define_dump_filename": _DUMPS, "dump_num_decimals": _DUMPS,
     "stat_var_names": "layers.auc and fetch_list measure a pass", "scale_datanorm": "models have no data_norm",
-    "scale_sparse_gradient_with_batch_size": "must be True: rows of features step by the batch's sum",
+    "scale_sparse_gradient_with_batch_size": "must be True: the gradients of a feature are summed over the batch",
     "check_nan_var_names": "a pass whose weights are not finite ends with an error anyway",
     "loss_names": "a net has one loss", "copy_table": "use a save and a load to copy rows",
     "adjust_ins_weight": "use `tug train --weight-column` for weights of examples",

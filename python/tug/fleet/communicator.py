@@ -183,7 +183,7 @@ class Communicator(Named):
     def _open_geo(self, worker: Worker, numbers: List[int], recv: Dict[int, List[str]]) -> None:
         for number in [*numbers, *recv]:
             if not worker.is_of_sums(number):
-                raise UsageError(f"table {number}: GEO adds what workers have changed: give it 'accessor = merge', or "
+                raise UsageError(f"table {number}: mode GEO needs a table of sums: give it 'accessor = merge', or "
                                  "'rule = sum' (Paddle: MemorySparseGeoTable)")
         workers = worker.worker_num()
         self._geo = geo = Geo({number: worker.table(number) for number in numbers if number not in recv},
@@ -199,7 +199,7 @@ class Communicator(Named):
 
     def _made(self) -> Worker:
         if self._worker is None:
-            raise UsageError("init_with_ctx comes first")
+            raise UsageError("communicator: call init_with_ctx first")
         return self._worker
 
     def _number(self, table: Any) -> int:

@@ -36,7 +36,7 @@ class DataFeeder(Named):
         self.slots: List[Variable] = [where.var(one) if isinstance(one, str) else one for one in feed_list]
         for one in self.slots:
             if not isinstance(one, Variable):
-                raise ArgumentTypeError(f"feed_list: has slots or their names, not {type(one).__name__}")
+                raise ArgumentTypeError(f"feed_list: must have slots or their names, not {type(one).__name__}")
         if not self.slots:
             raise UsageError("feed_list: is empty; give at least one slot")
 
@@ -45,7 +45,7 @@ class DataFeeder(Named):
         examples = list(iterable)
         for i, one in enumerate(examples):
             if len(one) != len(self.slots):
-                raise UsageError(f"example {i} has {len(one)} values, and there are {len(self.slots)} slots: "
+                raise UsageError(f"example {i} has {len(one)} values, but there are {len(self.slots)} slots: "
                                  f"{', '.join(s.name for s in self.slots)}")
         return {slot.name: self._column(slot, [one[j] for one in examples]) for j, slot in enumerate(self.slots)}
 
@@ -56,7 +56,7 @@ class DataFeeder(Named):
             return LoDTensor(flat, np.cumsum([0, *map(len, found)], dtype=np.uint32))
         for i, one in enumerate(found):
             if len(one) != slot.width:
-                raise UsageError(f"example {i}: slot '{slot.name}' has {len(one)} values, and must have {slot.width}")
+                raise UsageError(f"example {i}: slot '{slot.name}' has {len(one)} values, but must have {slot.width}")
         sizes = [n for n in slot.shape if n > 0]  # an unknown dimension is that of the batch
         shaped: npt.NDArray[Any] = flat.reshape(len(found), *(sizes or [1]))
         return shaped
@@ -69,7 +69,7 @@ class DataFeeder(Named):
         except (TypeError, ValueError, OverflowError) as error:
             raise ArgumentTypeError(f"example {i}: slot '{slot.name}': {error}") from error
         if wrong:
-            raise ArgumentTypeError(f"example {i}: slot '{slot.name}' has {slot.dtype}, and was given {given.dtype}")
+            raise ArgumentTypeError(f"example {i}: slot '{slot.name}' has {slot.dtype}, but was given {given.dtype}")
         return ret
 
 
@@ -79,10 +79,11 @@ def _lists_of(slot: Variable, given: Any) -> List[npt.NDArray[Any]]:
         return [given.values[a:b] for a, b in zip(given.lod[:-1], given.lod[1:])]
     array = np.asarray(given)
     if array.dtype.kind not in ("iu" if slot.dtype == "int64" else "iufb"):
-        raise ArgumentTypeError(f"feed: slot '{slot.name}' has {slot.dtype}, and was given {array.dtype}")
+        raise ArgumentTypeError(f"feed: slot '{slot.name}' has {slot.dtype}, but was given {array.dtype}")
     found = list(array.reshape(len(array) if array.ndim else 1, -1))
     if slot.lod_level == 0 and found and len(found[0]) != slot.width:
-        raise UsageError(f"feed: slot '{slot.name}' has {slot.width} values an example, and was given {len(found[0])}")
+        raise UsageError(f"feed: slot '{slot.name}' has {slot.width} values for each example, but was given "
+                         f"{len(found[0])}")
     return found
 
 

@@ -36,7 +36,7 @@ class MultiSlotDataGenerator:
         if self._slots is None:
             self._slots = slots
         if slots != self._slots:
-            raise DataError(f"generate_sample: slots are {', '.join(slots)}, and were {', '.join(self._slots)} before")
+            raise DataError(f"generate_sample: slots are {', '.join(slots)}, but were {', '.join(self._slots)} before")
         words: List[str] = []
         for name, values in sample:
             self._check(name, values)

@@ -167,7 +167,7 @@ class DatasetBase(Named):
 
     def _ready(self) -> None:
         if not self.slots:
-            raise UsageError("dataset: set_use_var comes first")
+            raise UsageError("dataset: call set_use_var first")
         missing = [one for one in self.files if not os.path.isfile(one)]
         if missing:
             raise DataError(f"{missing[0]}: there is no such file")
@@ -209,7 +209,7 @@ def _taken_apart(line: bytes, n: int, where: str) -> List[bytes]:
         count = words[at] if at < len(words) else b""
         end = at + 1 + int(count) if count.isdigit() else len(words) + 1
         if end > len(words):
-            raise DataError(f"{where}: slots_shuffle: the line has not {n} slots of MultiSlot text")
+            raise DataError(f"{where}: slots_shuffle: the line does not have {n} slots of MultiSlot text")
         found.append(b" ".join(words[at:end]))
         at = end
     if at != len(words):
@@ -271,7 +271,7 @@ class InMemoryDataset(DatasetBase):
         """Runs the pipe command on this worker's files."""
         del is_shuffle  # every pass has another order anyway
         if self._loading is not None:
-            raise UsageError("load_into_memory: preload_into_memory is at work; call wait_preload_done")
+            raise UsageError("load_into_memory: preload_into_memory still runs; call wait_preload_done")
         self._held, self._shuffled, self._before = self._load(), False, None
 
     def _preload(self) -> None:
@@ -284,7 +284,7 @@ class InMemoryDataset(DatasetBase):
         """Like load_into_memory, on a thread; wait_preload_done waits for it."""
         del thread_num
         if self._loading is not None:
-            raise UsageError("preload_into_memory: is at work already")
+            raise UsageError("preload_into_memory: runs already")
         self._failed = None
         self._loading = threading.Thread(target=self._preload, daemon=True)
         self._loading.start()
@@ -292,7 +292,7 @@ class InMemoryDataset(DatasetBase):
     def wait_preload_done(self) -> None:
         """Waits until preload_into_memory is done. The next pass reads the loaded data."""
         if self._loading is None:
-            raise UsageError("wait_preload_done: preload_into_memory comes first")
+            raise UsageError("wait_preload_done: call preload_into_memory first")
         self._loading.join()
         self._loading = None
         if self._failed is not None:
@@ -305,7 +305,7 @@ class InMemoryDataset(DatasetBase):
 
     def paths(self) -> List[str]:
         if self._held is None:
-            raise UsageError("dataset: is not in memory; load_into_memory comes first")
+            raise UsageError("dataset: is not in memory; call load_into_memory first")
         return list(self._held)
 
     def _hold(self, name: str, lines: Lines) -> None:
@@ -345,7 +345,7 @@ class InMemoryDataset(DatasetBase):
         of a following infer_from_dataset shows how much the model depends on these slots. Each call starts from the
         unshuffled examples."""
         if not self._fea_eval:
-            raise UsageError("slots_shuffle: set_fea_eval(record_candidate_size, True) comes first")
+            raise UsageError("slots_shuffle: call set_fea_eval(record_candidate_size, True) first")
         if isinstance(slots, (str, bytes)):
             raise UsageError("slots: must be a list of names")
         names = [one.name for one in self.slots]

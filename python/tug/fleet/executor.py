@@ -169,7 +169,7 @@ class _Pass:
 
     def _train(self) -> Dict[str, float]:
         if self.net.rule is None:
-            raise UsageError("the program has no optimizer: optimizer.minimize(loss) comes first")
+            raise UsageError("the program has no optimizer: call optimizer.minimize(loss) first")
         self._ready()
         if fleet.in_run() and self.net.model is None:  # the order of a line's slots is that of the layers' inputs
             fleet.agree("datasets", self.dataset.text(self.net))
@@ -338,8 +338,8 @@ class Executor(Named):
         if net is None:
             return []
         if fleet.is_begun() and net.trained:
-            raise UsageError("exe.run: the startup program sets first values, and this fleet's net has learnt already: "
-                             "its rows are on the servers, and stay there; to begin again start the run again")
+            raise UsageError("exe.run: the startup program sets initial values, but this fleet's net has learnt "
+                             "already, and its rows stay on the servers: restart the run to begin again")
         if not fleet.is_begun() and net.begun:
             net.begin_again()
         net.begun = True

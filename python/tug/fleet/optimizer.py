@@ -51,10 +51,10 @@ class Optimizer(Named):
     def __init__(self, rule: str, learning_rate: Any, penalties: Optional[Dict[str, float]] = None,
                  settings: Optional[Dict[str, Any]] = None, **numbers: float) -> None:
         if isinstance(learning_rate, bool) or not isinstance(learning_rate, (int, float)):
-            raise ArgumentTypeError("learning_rate: must be a number; rates that change with the step are `rate` of a "
-                                    "table (docs/tables.md)")
+            raise ArgumentTypeError("learning_rate: must be a number; for a schedule use the setting `rate` of a table "
+                                    "(docs/tables.md)")
         if not learning_rate > 0:
-            raise UsageError(f"learning_rate: {learning_rate} learns nothing")
+            raise UsageError(f"learning_rate: must be above 0, not {learning_rate}")
         said = ",".join(f"{name}={float(value)!r}" for name, value in numbers.items())
         self.rule: Dict[str, Any] = {"optimizer": f"{rule}:{said}" if said else rule, "lr": float(learning_rate),
                                      **(penalties or {}), **_penalty(type(self).__name__, settings or {})}
@@ -69,14 +69,14 @@ class Optimizer(Named):
 
 
 class SGD(Optimizer):
-    """w -= lr g"""
+    """Gradient descent: w -= lr g."""
 
     def __init__(self, learning_rate: Any = 0.001, **settings: Any) -> None:
         super().__init__("sgd", learning_rate, settings=settings)
 
 
 class Momentum(Optimizer):
-    """m = momentum m + g; w -= lr m"""
+    """Gradient descent with momentum: m = momentum m + g; w -= lr m."""
 
     def __init__(self, learning_rate: Any = 0.001, momentum: float = 0.9, use_nesterov: bool = False,
                  **settings: Any) -> None:
@@ -86,7 +86,7 @@ class Momentum(Optimizer):
 
 
 class Adagrad(Optimizer):
-    """n += g^2; w -= lr g / (sqrt n + epsilon), where n begins with initial_accumulator_value."""
+    """Adagrad: n += g^2; w -= lr g / (sqrt n + epsilon), where n begins with initial_accumulator_value."""
 
     def __init__(self, learning_rate: Any, epsilon: float = 1e-6, initial_accumulator_value: float = 0.0,
                  **settings: Any) -> None:
@@ -94,7 +94,7 @@ class Adagrad(Optimizer):
 
 
 class DecayedAdagrad(Optimizer):
-    """n = decay n + (1 - decay) g^2; w -= lr g / (sqrt n + epsilon)"""
+    """Adagrad with decaying sums: n = decay n + (1 - decay) g^2; w -= lr g / (sqrt n + epsilon)."""
 
     def __init__(self, learning_rate: Any, decay: float = 0.95, epsilon: float = 1e-6, **settings: Any) -> None:
         super().__init__("rmsprop", learning_rate, settings=settings, beta2=decay, beta=epsilon)
@@ -143,6 +143,6 @@ class DistributedOptimizer(Named):
         del scopes, startup_programs
         if isinstance(losses, (list, tuple)):
             if len(losses) != 1:
-                raise UsageError(f"minimize: {len(losses)} losses; a process trains one net")
+                raise UsageError(f"minimize: got {len(losses)} losses, but a process trains only one net")
             losses = losses[0]
         self.optimizer.minimize(losses, parameter_list=parameter_list, no_grad_set=no_grad_set)

@@ -80,7 +80,7 @@ def _rule_of(said: Optional[Said]) -> Tuple[str, Optional[float]]:
     known, of = (*_RULES, *_RULES.values()), said.name
     name = said.pick("name", "", known, lambda _name: f"{of} has a rule of {', '.join(known)}")
     if not name:
-        said.reader.refuse(said.line, f"{said.name} has no name; it is one of {', '.join(known)}")
+        said.reader.refuse(said.line, f"{said.name}: name is missing; it must be one of {', '.join(known)}")
     rule = _RULES.get(name, name)
     group = _OF_RULES.get(rule, "adagrad")
     numbers = said.message(group) or Said(said.reader, group, (), said.line)
@@ -171,7 +171,7 @@ def _accessor_of(said: Said, on_disk: bool, number: int) -> List[str]:
     for one in said.messages("table_accessor_save_param"):
         one.passed_over("param")
         for what in ("converter", "deconverter"):
-            one.only(what, ("",), "saves hold rows as they are; a converter is `tug table export --converter`")
+            one.only(what, ("",), "saves hold rows unchanged; use `tug table export --converter`")
         one.done()
     said.never("graph_sgd_param", GRAPH)
     said.done()
@@ -216,7 +216,8 @@ class _Common:
         """Returns the rule with its numbers, as a setting."""
         name, with_ = self.name, []
         if not name:
-            self.said.reader.refuse(self.said.line, f"common has no name, that of its rule: {', '.join(_OF_COMMON)}")
+            self.said.reader.refuse(self.said.line, "common: name is missing, which is its rule: "
+                                                    f"{', '.join(_OF_COMMON)}")
         first = self.firsts.get("LearningRate", "")
         if name not in ("sum", "summary") and first:
             m = _FILL.fullmatch(first)
@@ -224,7 +225,7 @@ class _Common:
                 with_.append(f"lr={float(m.group(1) if m else '')!r}")
             except ValueError:
                 self.said.reader.refuse(self.said.line, f"common: the initializer of LearningRate is '{first[:60]}', "
-                                        "and not fill_constant&RATE")
+                                                        "but must be fill_constant&RATE")
         if name == "adam":
             with_ += [f"{ours}={value!r}" for ours, theirs in (("beta1", "beta1"), ("beta2", "beta2"),
                                                                ("beta", "epsilon"))
@@ -281,7 +282,7 @@ class _Tables:
         # Saves have tug's own format, and tug has no serving cache.
         said.passed_over("enable_sparse_table_cache", "sparse_table_cache_rate", "sparse_table_cache_file_num",
                          "compress_in_save", "shard_merge_rate")
-        said.only("enable_revert", ("false", "0"), "a save is of rows as they are")
+        said.only("enable_revert", ("false", "0"), "saves hold rows unchanged")
         said.only("use_gpu_graph", ("false", "0"), GRAPH)
         said.never("graph_parameter", GRAPH)
         said.never("tensor", NEVER["TensorTable"])
@@ -295,7 +296,7 @@ class _Tables:
         made = (self._dense if name in DENSE else self._sparse)(number, name, accessor, common)
         there, line = self.tables.setdefault(number, (made, said.line))
         if there != made:
-            said.reader.refuse(said.line, f"table {number} is another one than in line {line}")
+            said.reader.refuse(said.line, f"table {number} differs from the one in line {line}")
 
     @staticmethod
     def _check_type(said: Said, name: str) -> None:

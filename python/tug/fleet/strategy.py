@@ -1,7 +1,7 @@
 """DistributedStrategy: the settings of a run, most of all the mode of synchronisation.
 
-A field either has its effect or is refused with the reason. A field that were accepted and ignored, as some are in
-Paddle, would look as if it worked.
+A field either has its effect or is refused with the reason. A field that is accepted but ignored, as some are in
+Paddle, looks as if it worked.
 
 SPDX-License-Identifier: Apache-2.0
 """

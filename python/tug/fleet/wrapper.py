@@ -129,7 +129,8 @@ class FleetWrapper(Named, OwnTables, Handle):
 
     def _check_trainers(self, workers: int) -> None:
         if self._said.trainers not in (0, workers):
-            raise UsageError(f"trainer_num: the tables say {self._said.trainers}, and this run has {workers} workers")
+            raise UsageError(f"trainer_num: is {self._said.trainers} in the tables' text, but this run has {workers} "
+                             "workers")
 
     def _run(self, function: Any, *args: Any, statuses: Optional[List[int]] = None) -> None:
         try:
