@@ -203,7 +203,7 @@ static int load_once(struct save_bench *x, double *ret_seconds, struct err *e)
         rc = save_load(&c, store_config(t.s)->name, t.s, NULL, NULL, e);
     *ret_seconds = bench_since(begin);
     if (rc == 0 && store_stats(t.s).rows != store_stats(x->t.s).rows)
-        rc = err_set(e, TUG_EINTERNAL, "a load gave another number of rows");
+        rc = err_set(e, TUG_EINTERNAL, "a load returned a different number of rows");
     bench_rows_close(&t);
     save_chain_close(&c);
     return rc;

@@ -1,4 +1,4 @@
-"""Rows of names from the sources and test suites of the systems, which users write besides those of the documents.
+"""Rows of names that the systems' sources and test suites have, and that programs may use, but no document lists.
 
 SPDX-License-Identifier: Apache-2.0
 """
