@@ -165,7 +165,7 @@ def test_alone():
     with pytest.raises(tug.UsageError, match="no collectives"):
         fleet.init(is_collective=True)
     fleet.init(UserDefinedRoleMaker(0, Role.WORKER, 1))
-    with pytest.raises(tug.UsageError, match="is for servers, and this process is worker 0"):
+    with pytest.raises(tug.UsageError, match="is for servers, but this process is worker 0"):
         fleet.run_server()
     with pytest.raises(tug.UsageError, match="init_worker"):
         fleet.barrier_worker()

@@ -137,7 +137,7 @@ def test_another_width(data):
         for wrong in (matrix[:, 1:], np.hstack([np.ones((2000, 1), np.float32), matrix])):
             for call in (model.predict, model.explain, lambda x: model.evaluate(x, labels),
                          lambda x: model.train(x, labels), copy.deepcopy(model).predict):
-                with pytest.raises(tug.UsageError, match=f"{wrong.shape[1]} columns, and 30 where"):
+                with pytest.raises(tug.UsageError, match=f"{wrong.shape[1]} columns, but the model was trained on 30"):
                     call(wrong)
         assert np.array_equal(model.predict(Csr(matrix)), model.predict(matrix))
     with pytest.raises(tug.UsageError, match="valid: the matrix has 29 columns, but that of data has 30"):
@@ -328,7 +328,7 @@ def test_widths_of_matrices(data, tmp_path):
             assert "has 20 columns, and the model learnt from 30: the columns that are missing count as 0" in told(
                 model.evaluate, Csr(matrix[:, :20]), labels)
             for other in (wide, matrix[:, :20]):
-                with pytest.raises(tug.UsageError, match="columns, and 30 where the model was trained"):
+                with pytest.raises(tug.UsageError, match="columns, but the model was trained on 30"):
                     model.predict(other)
             assert told(model.predict, matrix) == ""
     for other, says in ((wide, "has 60 columns"), (Csr(matrix[:, :20]), "has 20 columns"), (matrix[3:4], "")):

@@ -142,8 +142,8 @@ class Model(OwnedHandle):
         if self._width is None and examples.width is not None and self.labels:
             self._width = self._read(lambda m: int(lib.tug_model_columns(m)))
         if examples.width is not None and self._width and examples.width != self._width:
-            raise UsageError(f"{name}: the matrix has {examples.width} columns, and {self._width} where the model was "
-                             "trained: give the same columns in the same order")
+            raise UsageError(f"{name}: the matrix has {examples.width} columns, but the model was trained on "
+                             f"{self._width}: give the same columns in the same order")
         return examples
 
     def _check_label(self, label: Any, name: str) -> None:

@@ -54,7 +54,7 @@ class Settings(NamedTuple):
         for name, said, true in (("trainer_id", self.trainer_id, index), ("trainers", self.trainers, workers),
                                  ("pserver_endpoints", self.servers, servers)):
             if said not in (-1, true):
-                raise UsageError(f"{name}: says {said}{' of them' if name == 'pserver_endpoints' else ''}, and in this "
+                raise UsageError(f"{name}: says {said}{' of them' if name == 'pserver_endpoints' else ''}, but in this "
                                  f"run it is {true}")
 
 

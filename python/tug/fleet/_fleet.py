@@ -229,7 +229,7 @@ class Fleet(Named, Others):
 
     def _only(self, role: str, what: str) -> None:
         if self.roles.place.role != role:
-            raise UsageError(f"fleet.{what} is for {role}s, and this process is {self.roles.place.role} "
+            raise UsageError(f"fleet.{what} is for {role}s, but this process is {self.roles.place.role} "
                              f"{self.roles.place.rank}: ask fleet.is_{role}() first")
 
     def init_server(self, dirname: Optional[Path] = None, var_names: Optional[Sequence[str]] = None) -> None:
