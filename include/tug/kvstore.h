@@ -295,10 +295,13 @@ TUG_API int tug_kvstore_server_open(struct tug_kvstore_server **ret,
                                     const struct tug_kvstore_server_options *o);
 // Serves for `seconds`, or until the workers have left. *ret_over says whether they have;
 // then the program calls tug_kvstore_server_close, which returns the cluster's result.
+// TUG_EINTERRUPTED: the program has interrupted it (tug_interrupt_by).
 TUG_API int tug_kvstore_server_run(struct tug_kvstore_server *s, double seconds,
                                    bool *ret_over);
 // Waits without a time limit until all workers have left, then leaves the cluster and
-// frees the server, even if it returns an error. `s` may be NULL.
+// frees the server, even if it returns an error. `s` may be NULL. If the program
+// interrupts the wait (tug_interrupt_by), it leaves at once and ends the cluster: all
+// other processes get an error that names this one.
 TUG_API int tug_kvstore_server_close(struct tug_kvstore_server *s);
 // Opens a server or scheduler, runs it until the workers have left, and closes it. `o`
 // may be NULL.

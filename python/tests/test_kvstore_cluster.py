@@ -374,6 +374,63 @@ def test_failing_worker(tmp_path):
     assert "had enough" in said
 
 
+def _by_hand(tmp_path, text):
+    """Starts a cluster of two workers without a launcher; each worker prints "up" when it begins its rounds."""
+    script = tmp_path / "script.py"
+    script.write_text(PREAMBLE + textwrap.dedent(text))
+    env = {**os.environ, "DMLC_NUM_SERVER": "1", "DMLC_NUM_WORKER": "2", "DMLC_PS_ROOT_URI": "127.0.0.1",
+           "DMLC_PS_ROOT_PORT": str(free_ports(1)[0]), "TUG_WAIT_SECONDS": "60"}
+    env.pop("TUG_SCHEDULER", None)
+    roles = {"scheduler": "scheduler", "server": "server", "worker 0": "worker", "worker 1": "worker"}
+    return {name: subprocess.Popen([sys.executable, str(script)], env={**env, "DMLC_ROLE": role}, text=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE) for name, role in roles.items()}
+
+
+ROUNDS = """
+    kv = kvstore.create("dist_sync")
+    kv.init("w", np.zeros(3, "f4"))
+    print("up", flush=True)
+    while True:
+        kv.push("w", np.ones(3, "f4"))
+        kv.pull("w", out=np.zeros(3, "f4"))
+"""
+
+
+@pytest.mark.parametrize("role, number", [("server", signal.SIGTERM), ("scheduler", signal.SIGINT)])
+def test_interrupted_role(tmp_path, role, number):
+    """It ends with 130, and every other process hears at once which one was interrupted."""
+    processes = _by_hand(tmp_path, ROUNDS)
+    try:
+        for name in ("worker 0", "worker 1"):
+            assert processes[name].stdout.readline() == "up\n"
+        processes[role].send_signal(number)
+        said = {name: p.communicate(timeout=PATIENCE)[1] for name, p in processes.items()}
+        assert processes[role].returncode == 130
+        assert said[role].splitlines()[-1] == f"{role}: interrupted"
+        for name in set(processes) - {role}:
+            assert f"{role} 0" in said[name] and ": interrupted while" in said[name], said[name]
+        other = "server" if role == "scheduler" else "scheduler"
+        assert processes[other].returncode == 130
+    finally:
+        for p in processes.values():
+            p.kill()
+
+
+def test_wait_for_an_interrupted_worker(tmp_path):
+    """The others say for whom they wait."""
+    processes = _by_hand(tmp_path, ROUNDS)
+    try:
+        for name in ("worker 0", "worker 1"):
+            assert processes[name].stdout.readline() == "up\n"
+        processes["worker 1"].send_signal(signal.SIGINT)
+        processes["worker 1"].communicate(timeout=PATIENCE)
+        said = processes["worker 0"].stderr.readline()
+        assert "worker" in said and "has died or left, and this process still waits" in said and "60 s" in said
+    finally:
+        for p in processes.values():
+            p.kill()
+
+
 def test_restarted_worker(tmp_path):
     """One of two workers, started by hand, is killed with SIGKILL between rounds, and a new process continues its
     work."""
@@ -505,4 +562,4 @@ def test_interrupted_server(tmp_path):
         p.send_signal(signal.SIGINT)
         begin = time.monotonic()
         _, said = p.communicate(timeout=PATIENCE)
-        assert time.monotonic() - begin < 20 and p.returncode != 0 and "KeyboardInterrupt" in said
+        assert time.monotonic() - begin < 20 and p.returncode == 130 and said == "scheduler: interrupted\n"

@@ -10,13 +10,13 @@ SPDX-License-Identifier: Apache-2.0
 import argparse
 import os
 import platform
-import signal
 import sys
 import threading
 from typing import List
 
 import tug
 from tug import _build, _library
+from tug._roles import INTERRUPTED, run_and_exit
 
 
 def _info() -> None:
@@ -39,7 +39,7 @@ def _end_with_launcher() -> None:
 def _role(name: str, with_launcher: bool) -> None:
     if with_launcher:
         threading.Thread(target=_end_with_launcher, daemon=True).start()
-    tug.serve(name)
+    run_and_exit(name, lambda: tug.serve(name))
 
 
 def _launch(options: argparse.Namespace) -> None:
@@ -83,7 +83,7 @@ def main() -> None:
     except tug.Error as error:
         sys.exit(f"tug: {error}")
     except KeyboardInterrupt:
-        sys.exit(128 + signal.SIGINT)
+        sys.exit(INTERRUPTED)
 
 
 if __name__ == "__main__":

@@ -52,6 +52,7 @@ lib = _load()
 class _OfThread(threading.local):
     handle: Optional["Handle"] = None  # the handle of the call that this thread is in
     raised: Optional[BaseException] = None  # the exception that a signal handler raised during the call
+    breaks_off = False  # whether this thread was interrupted and waits for no other process any more
 
 
 _thread = _OfThread()
@@ -65,12 +66,22 @@ def _caught(kind: Any, error: BaseException, trace: Any) -> bool:
 def _interrupted(_context: Any) -> bool:
     # Python runs signal handlers while it executes this function; an exception of theirs goes to _caught.
     handle = _thread.handle
-    return handle is not None and handle._closing
+    return _thread.breaks_off or (handle is not None and handle._closing)
 
 
 _callback = ffi.callback("bool (*)(void *)", _interrupted, error=True, onerror=_caught)
 lib.tug_interrupt_by(_callback, ffi.NULL)
 lib.tug_keep_warnings(True)  # the library keeps warnings for warn_after_call instead of printing them
+
+
+@contextlib.contextmanager
+def breaking_off() -> Iterator[None]:
+    """Wraps the leave of a process that an exception ends: it waits for no other one, and ends the cluster."""
+    _thread.breaks_off = True
+    try:
+        yield
+    finally:
+        _thread.breaks_off = False
 
 
 @contextlib.contextmanager

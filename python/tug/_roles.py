@@ -3,14 +3,17 @@
 SPDX-License-Identifier: Apache-2.0
 """
 
+import contextlib
 import os
+import signal
 import sys
-from typing import Any, Callable, Optional
+import threading
+from typing import Any, Callable, Iterator, NoReturn, Optional
 
 from tug._abi import ffi
 from tug._arrays import choice, seconds, whole, word
-from tug._errors import Error, UsageError
-from tug._library import check, lib, opened
+from tug._errors import Error, Interrupted, UsageError
+from tug._library import breaking_off, check, lib, opened
 
 _GROUPS = {"scheduler": "TUG_GROUP_SCHEDULER", "server": "TUG_GROUP_SERVERS"}
 _PADDLE = {"PSERVER": "server", "TRAINER": "worker"}
@@ -40,7 +43,9 @@ def serve(as_role: Optional[str] = None, *, scheduler: Optional[str] = None, ser
 
     as_role: "scheduler" or "server"; None: role(). Arguments that are not given come from the environment (struct
     tug_node_options in tug/kvapp.h). The directories of a server come from TUG_SAVE_ROOT, TUG_LOAD_ROOT (several,
-    separated by commas) and TUG_COLD_ROOT. `ready` is called when all processes of the cluster have joined."""
+    separated by commas) and TUG_COLD_ROOT. `ready` is called when all processes of the cluster have joined. Ctrl-C,
+    and SIGTERM or SIGHUP where the program does not handle them, end the cluster: all other processes get the news, and
+    this process ends with exit code 130."""
     which = role() if as_role is None else choice(as_role, "as_role", tuple(_GROUPS))
     if which not in _GROUPS:
         raise UsageError(f"{'this process is a worker' if which == 'worker' else 'the environment sets no role'}"
@@ -56,19 +61,60 @@ def serve(as_role: Optional[str] = None, *, scheduler: Optional[str] = None, ser
     o.workers = whole(workers, "workers", 0, 4096)
     o.port = whole(port, "port", 0, 65535)
     o.wait_seconds, o.dead_seconds = seconds(wait_seconds, "wait_seconds"), seconds(dead_seconds, "dead_seconds")
-    node = opened(lib.tug_node_start, _leave, o)
-    try:
-        if ready is not None:
-            ready()
-    except BaseException:
-        _leave(node)
-        raise
-    check(_leave(node))
+    with ended_by_signals():
+        node = opened(lib.tug_node_start, _leave, o)
+        try:
+            if ready is not None:
+                ready()
+        except BaseException:
+            with breaking_off():
+                _leave(node)
+            raise
+        check(_leave(node))
 
 
 def _leave(node: Any) -> int:
     status: int = lib.tug_node_finalize(node, False)
     return status
+
+
+INTERRUPTED = 130  # exit code, as the command's
+
+
+@contextlib.contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """Wraps the life of a role: SIGTERM and SIGHUP end it in order, as Ctrl-C does, where the program leaves them
+    alone. They raise SystemExit with the exit code of an interruption."""
+    def end(_number: int, _frame: Any) -> None:
+        raise SystemExit(INTERRUPTED)
+
+    taken = []
+    if threading.current_thread() is threading.main_thread():
+        taken = [s for s in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(s) is signal.SIG_DFL]
+    try:
+        for number in taken:
+            signal.signal(number, end)
+        yield
+    finally:
+        for number in taken:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def run_and_exit(which: str, run: Callable[[], None]) -> NoReturn:
+    """Runs a role that the program did not call itself, and ends the process: errors are one sentence."""
+    try:
+        run()
+    except Interrupted as error:  # the news of another process
+        print(f"{which}: {error}", file=sys.stderr, flush=True)
+        sys.exit(INTERRUPTED)
+    except Error as error:
+        sys.exit(f"{which}: {error}")
+    except (KeyboardInterrupt, SystemExit) as ended:
+        code = INTERRUPTED if isinstance(ended, KeyboardInterrupt) else ended.code
+        if code == INTERRUPTED:
+            print(f"{which}: interrupted", file=sys.stderr, flush=True)
+        sys.exit(code)
+    sys.exit(0)
 
 
 def serve_and_exit(unless: bool = False) -> None:
@@ -77,8 +123,4 @@ def serve_and_exit(unless: bool = False) -> None:
     which = role()
     if unless or which not in _GROUPS:
         return
-    try:
-        serve(which)
-    except Error as error:
-        sys.exit(f"{which}: {error}")
-    sys.exit(0)
+    run_and_exit(str(which), lambda: serve(which))

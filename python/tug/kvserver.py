@@ -23,7 +23,8 @@ from tug._abi import ffi
 from tug._errors import ArgumentTypeError
 from tug._kvarrays import default_wrapper
 from tug._kvstore import Updater, call_updater
-from tug._library import check, lib
+from tug._library import breaking_off, check, lib, opened
+from tug._roles import ended_by_signals
 
 __all__ = ["KVStoreServer", "run"]
 
@@ -52,7 +53,9 @@ def run(updater: Optional[Updater] = None, controller: Optional[Callable[[int, b
 
     updater(key, recv, stored) changes `stored` in place, in place of the workers' optimizer. controller(head, body)
     gets the commands that workers send with _send_command_to_servers. If one of them raises an exception, the push or
-    command fails at the worker that sent it."""
+    command fails at the worker that sent it. Ctrl-C, and SIGTERM or SIGHUP where the
+    program does not handle them, end the cluster: all other processes get the news, and this process ends with exit code
+    130."""
     for given, what in ((updater, "updater"), (controller, "controller")):
         if given is not None and not callable(given):
             raise ArgumentTypeError(f"{what}: must be a function, not {type(given).__name__}")
@@ -73,19 +76,20 @@ def run(updater: Optional[Updater] = None, controller: Optional[Callable[[int, b
 
 
 def _serve(o: Any, raised: _Raised) -> None:
-    server = ffi.new("struct tug_kvstore_server **")
     over = ffi.new("bool *")
-    check(lib.tug_kvstore_server_open(server, o))
-    try:
-        while not over[0]:
-            check(lib.tug_kvstore_server_run(server[0], LOOK_SECONDS, over))
-            if raised and not isinstance(raised[0], Exception):
-                raise raised[0]
-            raised.clear()
-    except BaseException:
-        lib.tug_kvstore_server_close(server[0])
-        raise
-    check(lib.tug_kvstore_server_close(server[0]))
+    with ended_by_signals():
+        server = opened(lib.tug_kvstore_server_open, lib.tug_kvstore_server_close, o)
+        try:
+            while not over[0]:
+                check(lib.tug_kvstore_server_run(server, LOOK_SECONDS, over))
+                if raised and not isinstance(raised[0], Exception):
+                    raise raised[0]
+                raised.clear()
+        except BaseException:
+            with breaking_off():
+                lib.tug_kvstore_server_close(server)
+            raise
+        check(lib.tug_kvstore_server_close(server))
 
 
 class KVStoreServer:

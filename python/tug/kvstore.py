@@ -17,7 +17,6 @@ SPDX-License-Identifier: Apache-2.0
 
 import difflib
 import os
-import sys
 from typing import Any
 
 from tug import lr_scheduler, optimizer
@@ -26,6 +25,7 @@ from tug._kvarrays import RowSparse, register_array_type
 from tug._kvbase import KVStoreBase
 from tug._kvmodule import init_optimizer
 from tug._kvstore import KVStore, create
+from tug._roles import run_and_exit
 from tug.kvserver import KVStoreServer
 
 __all__ = ["Error", "KVStore", "KVStoreBase", "KVStoreServer", "RowSparse", "create", "init_optimizer", "lr_scheduler",
@@ -51,11 +51,7 @@ def __getattr__(name: str) -> Any:
 def _serve() -> None:
     from tug import kvserver  # pylint: disable=import-outside-toplevel
 
-    try:
-        kvserver.run()
-    except Error as error:
-        sys.exit(f"{os.environ['DMLC_ROLE']}: {error}")
-    sys.exit(0)
+    run_and_exit(os.environ["DMLC_ROLE"], kvserver.run)
 
 
 if os.environ.get("DMLC_ROLE") in ("server", "scheduler"):

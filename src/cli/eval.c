@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "cli/cli.h"
+#include "cli/node_options.h"
 #include "cli/result.h"
 #include "os/clock.h"
 #include "os/log.h"
@@ -65,6 +66,8 @@ static int eval_command(const void *values, const struct options *o, struct err 
     struct opened_model *m = mem_zalloc(sizeof(*m));
     if (m == NULL)
         return err_nomem(e, "a model");
+    node_catch_signals();
+    m->interrupted = &node_interrupted;
     int rc = evaluate_opened(m, v, &tables, e);
     eval_tables_free(&tables);
     model_close(m);

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/plural.h"
 #include "cli/cli.h"
+#include "cli/node_options.h"
 #include "data/input/encode.h"
 #include "data/source/paths.h"
 #include "os/file.h"
@@ -271,6 +272,8 @@ static int predict_command(const void *values, const struct options *o, struct e
     if (m == NULL)
         return err_nomem(e, "a model");
     m->eager = v->stream;
+    node_catch_signals();
+    m->interrupted = &node_interrupted;
     int rc = predict_opened(m, v, e);
     model_close(m);
     mem_free(m);

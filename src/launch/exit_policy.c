@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/exit_policy.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -25,6 +26,12 @@ static const char *without_command(const struct launch_exit *x)
     return strncmp(x->said, command, (size_t)n) == 0 ? x->said + n : x->said;
 }
 
+// Returns whether the signal asked the process to end, rather than being a crash's.
+static bool is_request(int number)
+{
+    return number == SIGINT || number == SIGTERM || number == SIGHUP;
+}
+
 const char *exit_policy_describe(const struct launch_exit *x,
                                  char to[EXIT_POLICY_TEXT_MAX])
 {
@@ -38,8 +45,9 @@ const char *exit_policy_describe(const struct launch_exit *x,
                  process);
     const char *said = x->code != 0 ? without_command(x) : "";
     if (x->signal != 0)
-        snprintf(to, EXIT_POLICY_TEXT_MAX, "%s was killed by signal %d (%s)", who,
-                 x->signal, strsignal(x->signal));
+        snprintf(to, EXIT_POLICY_TEXT_MAX, "%s was %s by signal %d (%s)", who,
+                 is_request(x->signal) ? "interrupted" : "killed", x->signal,
+                 strsignal(x->signal));
     else
         snprintf(to, EXIT_POLICY_TEXT_MAX, "%s ended with exit code %d%s%s", who, x->code,
                  said[0] != 0 ? ": " : "", said);
@@ -53,7 +61,7 @@ static int status_of(const struct launch_exit *x)
     static const int known[] = {TUG_EUSAGE, TUG_EDATA, TUG_EIO, TUG_EINTERNAL,
                                 TUG_EINTERRUPTED};
     if (x->signal != 0)
-        return TUG_EIO;
+        return is_request(x->signal) ? TUG_EINTERRUPTED : TUG_EIO;
     for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++)
         if (err_exit_code(known[i]) == x->code)
             return known[i];

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/exit_policy.h"
 
+#include <signal.h>
 #include <string.h>
 
 #include "kit/test.h"
@@ -126,6 +127,27 @@ static void interrupted_runs(void **state)
     assert_int_equal(v.end.code, 0);
 }
 
+// A signal that asks a server to end is an interruption, also where the program leaves it
+// to the system; a worker that is asked may be missed.
+static void interrupted_processes(void **state)
+{
+    (void)state;
+    static const int signals[] = {SIGTERM, SIGINT, SIGHUP};
+    for (int program = 0; program < 2; program++)
+        for (size_t i = 0; i < 3; i++) {
+            exit_policy_open(&v, program != 0, 2);
+            assert_int_equal(ended(LAUNCH_WORKER, 1, 0, signals[i], ""),
+                             EXIT_POLICY_GO_ON);
+            assert_int_equal(v.end.code, 0);
+            (void)ended(LAUNCH_SERVER, 0, 0, signals[i], "");
+            assert_int_equal(v.end.code, TUG_EINTERRUPTED);
+            assert_non_null(strstr(v.end.text, "server 0 was interrupted by signal"));
+        }
+    exit_policy_open(&v, true, 1);
+    (void)ended(LAUNCH_SERVER, 0, 130, 0, "server: interrupted");
+    assert_int_equal(v.end.code, TUG_EINTERRUPTED);
+}
+
 static void programs(void **state)
 {
     (void)state;
@@ -152,6 +174,7 @@ int main(void)
         cmocka_unit_test(the_scheduler_knows_best),
         cmocka_unit_test(ended_for_what_is_known),
         cmocka_unit_test(interrupted_runs),
+        cmocka_unit_test(interrupted_processes),
         cmocka_unit_test(programs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -144,7 +144,29 @@ TMPDIR=. run 0 bench save --table-rows 2000 --json
 says out '"save_ratio":'
 check [ "$(ls | grep -c tug-bench)" -eq 0 ]
 
-# On a full disk, no file is left behind, and the error gives the reason.
+# Ctrl-C and its like end what scores data with 130 and one sentence; nothing is left behind.
+run 0 synth --rows 200 --out few.tsv
+run 0 train --data few.tsv --format criteo --epochs 1 --model lr --out scorer
+for command in eval 'predict --out scores' predict; do
+    for number in INT TERM HUP; do
+        mkfifo data.pipe
+        env --default-signal=INT "$tug" ${command%% *} --from scorer --data data.pipe --format criteo \
+            $(echo "$command" | cut -d' ' -s -f2-) >out 2>err &
+        process=$!
+        exec 3>data.pipe # waits until the command reads
+        kill -$number $process
+        code=0
+        wait $process || code=$?
+        exec 3>&-
+        rm data.pipe
+        check [ $code -eq 130 ]
+        says err "tug ${command%% *}: interrupted"
+        check [ "$(wc -l <err)" -eq 1 ]
+        check [ -z "$(ls | grep scores)" ]
+    done
+done
+
+# A full disk: nothing is left behind, and the reason is given.
 (
     ulimit -f 64
     "$tug" synth --rows 100000 --out full.tsv 2>err

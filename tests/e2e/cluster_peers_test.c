@@ -304,6 +304,11 @@ static void slow_peers_are_closed(void **state)
     expect_close(silent, "one that says nothing");
     cluster_signal("scheduler", SIGTERM);
     cluster_ends("scheduler", 130, CLUSTER_PATIENCE);
+    char *said = files_read("scheduler.err", NULL);
+    const char *why = strstr(said, "interrupted");
+    if (why == NULL || strstr(why + 1, "interrupted") != NULL)
+        cluster_fail("an interrupted scheduler does not say so once");
+    mem_free(said);
 }
 
 static int begin(void **state)

@@ -28,7 +28,8 @@ void scheduler_end(struct scheduler *s, int code, const char *why)
     s->end.code = code;
     snprintf(s->end.text, sizeof(s->end.text), "%s", why);
     leases_over(s->leases);
-    scheduler_say(s, "the cluster ends%s%s", why[0] != 0 ? ": " : "", why);
+    if (code == 0) // the process of the scheduler tells an error when all have left
+        scheduler_say(s, "the cluster ends%s%s", why[0] != 0 ? ": " : "", why);
     for (uint32_t i = 0; i < s->n_nodes; i++)
         if (s->nodes[i].n.alive)
             scheduler_stop_node(s, &s->nodes[i]);

@@ -20,6 +20,8 @@ bool kv_is_under_way(struct tug_app *a, uint32_t timestamp);
 // broken.
 void kv_give_up(struct tug_app *a);
 
+// Leaves the cluster at once and ends it with this error, which the other nodes get.
+void kv_break_off(struct tug_node *n, const struct err *why);
 // Returns whether the cluster has ended, or this node has left or was given up.
 bool kv_is_over(struct tug_node *n);
 // Returns whether the cluster has ended without an error: the last worker left when it

@@ -5,8 +5,10 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "doors/kvapp/above.h"
 #include "doors/kvapp/node.h"
 #include "os/clock.h"
+#include "os/log.h"
 #include "runtime/interrupt.h"
 
 static uint64_t ids_of(uint32_t app, uint32_t customer)
@@ -265,6 +267,8 @@ int tug_app_request(struct tug_app *a, int32_t head, const void *body, size_t bo
 
 // Waiting.
 
+#define TELL_NS (2 * SECOND) // time between checks whether a process is lost
+
 struct waiting {
     struct tug_app *app;
     uint32_t timestamp;
@@ -320,6 +324,33 @@ static int result(struct tug_app *a, uint32_t timestamp, bool in_time)
     return rc;
 }
 
+// Warns of each process that has died or left and that no other one has replaced, as the
+// wait may be for it. Called now and then while a request is waited for.
+static void tell_lost(struct tug_node *n)
+{
+    char name[ROSTER_NAME_MAX];
+    uint32_t lost = kv_lost(n, TUG_GROUP_SERVERS | TUG_GROUP_WORKERS, name);
+    bool told = atomic_exchange(&n->lost_told, lost) >= lost;
+    if (lost == 0 || told)
+        return;
+    log_warn("%s has died or left, and this process still waits for an answer: it waits "
+             "%.3g s at most, in case that another process takes the place",
+             name, n->o.wait_seconds);
+}
+
+// As pump_wait, and tells for whom the wait may be.
+static bool wait_telling(struct tug_node *n, struct waiting *w, uint64_t deadline)
+{
+    for (;;) {
+        uint64_t until = clock_earlier(deadline, van_now(n->van) + TELL_NS);
+        if (pump_wait(n->pump, request_over, w, until))
+            return true;
+        if (until == deadline || van_now(n->van) < until || interrupt_came())
+            return false; // too late, the van has failed, or the program has interrupted
+        tell_lost(n);
+    }
+}
+
 int kv_app_wait(struct tug_app *a, uint32_t timestamp, uint64_t longer_ns)
 {
     struct tug_node *n = a->node;
@@ -329,7 +360,7 @@ int kv_app_wait(struct tug_app *a, uint32_t timestamp, uint64_t longer_ns)
                        "a callback or handler must not wait: the answer would be handled "
                        "only after it returns");
     atomic_fetch_add(&a->n_waiting, 1);
-    bool in_time = pump_wait(n->pump, request_over, &w, kv_node_deadline(n) + longer_ns);
+    bool in_time = wait_telling(n, &w, kv_node_deadline(n) + longer_ns);
     pump_enter(n->pump);
     int rc = timestamp >= a->next_timestamp
                  ? err_set(last_error(), TUG_EUSAGE,

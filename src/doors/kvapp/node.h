@@ -271,6 +271,8 @@ struct tug_node {
 
     struct exit_callback *exits;
     size_t n_exits;
+
+    atomic_uint lost_told; // number of lost processes when a wait last warned of them
 };
 
 // node_check.c

@@ -434,14 +434,16 @@ uint64_t kv_received_expire(struct tug_node *n, uint64_t now)
 // requests without an answer are refused.
 void kv_received_forget_app(struct tug_node *n, struct tug_app *a)
 {
+    bool interrupted = n->over && n->why.code == TUG_EINTERRUPTED;
+    const char *why = interrupted ? n->why.text
+                                  : "the customer that it was for was closed";
     for (uint32_t i = 0; i < n->cap_received; i++) {
         struct received *q = n->received[i];
         if (q == NULL || q->app != a)
             continue;
         q->app = NULL;
         if (!q->answered && !q->is_response)
-            kv_received_refuse(n, q, TUG_EUSAGE,
-                               "the customer that it was for was closed");
+            kv_received_refuse(n, q, interrupted ? TUG_EINTERRUPTED : TUG_EUSAGE, why);
     }
 }
 

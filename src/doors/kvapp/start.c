@@ -214,6 +214,19 @@ static void give_back_place(struct tug_node *n, const struct err *why)
     (void)pump_wait(n->pump, has_left, n, van_now(n->van) + BREAK_OFF_NS);
 }
 
+void kv_break_off(struct tug_node *n, const struct err *why)
+{
+    pump_enter(n->pump);
+    bool over = n->over;
+    kv_node_give_up(n, why);
+    pump_leave(n->pump);
+    if (over)
+        return;
+    give_back_place(n, why);
+    if (n->host != NULL)
+        kv_host_end(n->host, why);
+}
+
 // Starts a node once. If this worker has no place, *ret_patience becomes the seconds
 // after which the scheduler would know that another worker is dead.
 static int start(struct tug_node **ret, const struct tug_node_options *o,

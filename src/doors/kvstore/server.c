@@ -14,6 +14,7 @@
 #include "doors/kvstore/kvstore_internal.h"
 #include "os/clock.h"
 #include "os/thread.h"
+#include "runtime/interrupt.h"
 
 #define LOOK_SECONDS 0.2 // time between checks whether the cluster has ended
 
@@ -195,11 +196,20 @@ bool kvs_serve_next(struct tug_kvstore_server *s, double seconds)
     return true;
 }
 
+// Returns TUG_EINTERRUPTED if the program interrupts this thread.
+static int look_for_interrupt(struct err *e)
+{
+    return interrupt_is_set() && interrupt_ask()
+               ? err_set(e, TUG_EINTERRUPTED, "interrupted while the cluster was at work")
+               : 0;
+}
+
 int tug_kvstore_server_run(struct tug_kvstore_server *s, double seconds, bool *ret_over)
 {
     uint64_t until = clock_ns() + clock_ns_of(seconds), now = clock_ns();
     while (!s->stopped && now < until) {
         double left = (double)(until - now) / 1e9;
+        TRY(look_for_interrupt(last_error()));
         if (!kvs_serve_next(s, left < LOOK_SECONDS ? left : LOOK_SECONDS))
             s->stopped = kv_is_over(s->node);
         now = clock_ns();
@@ -242,6 +252,10 @@ int tug_kvstore_server_close(struct tug_kvstore_server *s)
     if (s == NULL)
         return 0;
     if (s->node != NULL) {
+        struct err why;
+        // The others hear of the interruption before their requests are refused.
+        if (!s->stopped && look_for_interrupt(&why) != 0)
+            kv_break_off(s->node, &why);
         kvs_server_detach(s);
         rc = tug_node_finalize(s->node, false);
     }
@@ -257,7 +271,10 @@ int tug_kvstore_serve(const struct tug_kvstore_server_options *o)
     struct tug_kvstore_server *s;
     bool over = false;
     TRY(tug_kvstore_server_open(&s, o));
-    while (!over)
-        TRY(tug_kvstore_server_run(s, 3600, &over));
-    return tug_kvstore_server_close(s);
+    int rc = 0;
+    while (!over && rc == 0)
+        rc = tug_kvstore_server_run(s, 3600, &over);
+    struct err e = *last_error();
+    int closed = tug_kvstore_server_close(s); // asks whether it is interrupted, too
+    return rc != 0 ? last_error_is(&e) : closed;
 }
