@@ -45,6 +45,7 @@ struct run {
     bool interrupted, announced;
     struct err start_error;
     struct buf told; // lines that say why processes ended without ending the run
+    struct buf held; // likewise, of processes that ended within TOLD_SECONDS
     char address_file[FILE_PATH_MAX]; // "": not written
 };
 
@@ -109,6 +110,31 @@ static bool is_said(void *ctx, const char *line)
     return false;
 }
 
+// Returns whether the error that ends the run says what this process said.
+static bool is_the_end(const struct run *r, const char *text)
+{
+    const char *said = strstr(text, ": ");
+    return end_of(r)->code != 0 && said != NULL && strstr(end_of(r)->text, said + 2);
+}
+
+// Warns of processes that have ended without ending the run. Nothing is said of one that
+// ended because the run did, as it has the same error, which launch prints at its end.
+static void say_ended(struct run *r)
+{
+    const char *line = r->held.len > 0 ? buf_str(&r->held) : NULL;
+    while (line != NULL && *line != '\0') {
+        size_t n = strcspn(line, "\n");
+        char text[EXIT_POLICY_TEXT_MAX];
+        snprintf(text, sizeof(text), "%.*s", (int)n, line);
+        line += n + (line[n] == '\n');
+        if (is_the_end(r, text))
+            continue;
+        log_warn("%s", text);
+        (void)buf_printf(&r->told, "%s\n", text);
+    }
+    buf_clear(&r->held);
+}
+
 static void say_held(struct run *r)
 {
     uint32_t n = 1 + r->o->servers + r->o->workers;
@@ -134,7 +160,9 @@ static void go_to(struct run *r, enum stage stage, double seconds)
 static void on_timer(void *ctx)
 {
     struct run *r = ctx;
-    if (r->stage == STAGE_WAIT)
+    if (r->stage == STAGE_RUN)
+        say_ended(r);
+    else if (r->stage == STAGE_WAIT)
         go_to(r, STAGE_GENTLE, GENTLE_SECONDS);
     else if (r->stage == STAGE_GENTLE)
         go_to(r, STAGE_KILL, 0);
@@ -176,10 +204,13 @@ static void on_ended(void *ctx, uint32_t member, int pid, int code, int number,
     switch (exit_policy_exit(&r->policy, &x)) {
     case EXIT_POLICY_GO_ON:
         if ((code != 0 || number != 0) && code != INTERRUPTED && r->stage == STAGE_RUN) {
-            log_warn("%s", exit_policy_describe(&x, text));
-            (void)buf_printf(&r->told, "%s\n", text);
+            (void)buf_printf(&r->held, "%s\n", exit_policy_describe(&x, text));
+            if (number != 0)
+                say_ended(r); // a process that was killed did not end because of the run
+            else
+                processes_timer(r->processes, TOLD_SECONDS);
         }
-        if (r->stage == STAGE_RUN)
+        if (r->stage == STAGE_RUN && r->held.len == 0)
             processes_say_held(r->processes, member, is_said, r);
         break;
     case EXIT_POLICY_SETTLE:
@@ -348,6 +379,7 @@ int launch_run(const struct launch_options *o, struct err *e)
         return err_nomem(e, "the launcher");
     r->o = o;
     r->told = BUF_INIT(1 << 20);
+    r->held = BUF_INIT(1 << 20);
     exit_policy_open(&r->policy, o->program, o->workers);
     int rc = begin(r, e);
     if (rc == 0)
@@ -355,6 +387,7 @@ int launch_run(const struct launch_options *o, struct err *e)
     struct err unlogged = {0};
     if (rc == 0)
         (void)processes_logs(r->processes, &unlogged);
+    say_ended(r);
     if (r->processes != NULL)
         say_held(r);
     processes_close(r->processes);
@@ -367,6 +400,7 @@ int launch_run(const struct launch_options *o, struct err *e)
         rc = why->code;
     }
     buf_free(&r->told);
+    buf_free(&r->held);
     mem_free(r);
     return rc;
 }

@@ -166,7 +166,7 @@ for command in eval 'predict --out scores' predict; do
     done
 done
 
-# A full disk: nothing is left behind, and the reason is given.
+# On a full disk, no file is left behind, and the error gives the reason.
 (
     ulimit -f 64
     "$tug" synth --rows 100000 --out full.tsv 2>err

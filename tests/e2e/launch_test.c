@@ -296,6 +296,35 @@ static void bad_input(void **state)
     e2e_says("--mode sync");
 }
 
+// One sentence names the path and the reason, whatever of the run meets the full disk; the
+// older save stays, and nothing is beside it.
+static void full_disks(void **state)
+{
+    (void)state;
+    static const char *const runs[][2] = {
+        {TRAIN " --out full", "full/save-000002/"},
+        {TRAIN " --out full --table rule=adagrad", "full/save-000002/"},
+        {TRAIN " --history /dev/full", "--history: cannot write '/dev/full'"},
+    };
+    char names[4][64];
+    for (size_t i = 0; i < sizeof(runs) / sizeof(*runs); i++) {
+        bool saves = strstr(runs[i][0], "--out") != NULL;
+        files_remove("full");
+        if (saves)
+            tug_ends(0, "launch --workers 2 -- %s --epochs 1", runs[i][0]);
+        e2e_file_limit = saves ? 1500 : 0;
+        int code = tug("launch --workers 2 -- %s --epochs 2 %s", runs[i][0],
+                       saves ? "--resume" : "");
+        e2e_file_limit = 0;
+        assert_int_equal(code, 4);
+        e2e_says(runs[i][1]);
+        assert_int_equal(times_said("tug launch: "), 1);
+        assert_int_equal(times_said("ended with exit code"), 0);
+        if (saves)
+            assert_int_equal(files_list("full", names, 4), 1);
+    }
+}
+
 static void quiet_runs(void **state)
 {
     (void)state;
@@ -486,6 +515,7 @@ int main(void)
         cmocka_unit_test(nothing_outlives_the_launcher),
         cmocka_unit_test(trains_as_on_one_machine),
         cmocka_unit_test(bad_input),
+        cmocka_unit_test(full_disks),
         cmocka_unit_test(quiet_runs),
         cmocka_unit_test(a_worker_is_killed),
         cmocka_unit_test(a_server_is_asked_to_end),
