@@ -311,8 +311,8 @@ TUG_API bool tug_model_option(const char *command, size_t i, struct tug_option *
 // Returns NULL if there is no such option.
 TUG_API const char *tug_model_option_meant(const char *command, const char *name);
 // For Python's package: tug_option_keywords changes the names of options in a sentence of
-// the library to Python's keywords, in place, so that --pipe-command becomes
-// pipe_command. A quoted command ('tug train --lr 1') stays as it is.
+// the library to Python's keywords, in place, so that --pipe-command becomes pipe_command
+// and --drop 'k' becomes drop='k'. A quoted command ('tug train --lr 1') stays as it is.
 // tug_log_keywords(true) does the same to later warnings of this process.
 TUG_API void tug_option_keywords(char *text);
 TUG_API void tug_log_keywords(bool yes);

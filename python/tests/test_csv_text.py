@@ -38,12 +38,12 @@ def test_decimal_commas(tmp_path, capfd):
                 again.predict(point)
             assert np.array_equal(again.predict(point, decimal="."), wanted)
             assert np.array_equal(again.predict(comma), wanted)  # the option of one call does not affect the next call
-    with pytest.raises(tug.DataError, match="of column 'preis' has a decimal comma: give decimal ,"):
+    with pytest.raises(tug.DataError, match="of column 'preis' has a decimal comma: give decimal=','"):
         tug.train(comma, numeric="preis", **FIXED)
     for wrong in ("", ";", ",."):
         with pytest.raises(tug.UsageError, match="^decimal is a comma or a point, not '"):
             tug.train(comma, numeric="preis", decimal=wrong, **FIXED)
-    with pytest.raises(tug.UsageError, match="decimal .* csv"):
+    with pytest.raises(tug.UsageError, match="decimal .* format='csv'"):
         tug.train(comma, format="libsvm", decimal=",", progress=False)
     capfd.readouterr()
     tug.train(comma, **FIXED).close()

@@ -17,9 +17,9 @@ from tug._passes import Hears, Pass
 _ELSEWHERE = ("valid", "out", "patience", "refit", "resume", "table", "test", "publish", "history",
               "init_from")
 _OF_VALID = (  # errors about the option `valid`, which cv sets for each run, and their wording with `folds`
-    (re.compile(r"\bvalid \S+ leaves none of the (\d+) examples to (\w+ on):.*", re.DOTALL),
+    (re.compile(r"\bvalid=\S+ leaves none of the (\d+) examples to (\w+ on):.*", re.DOTALL),
      r"folds={folds}: one of the parts leaves none of the \1 examples to \2; use fewer folds"),
-    (re.compile(r"\bvalid(?: [0-9./]+(?=:)|(?=:| and ))"), "folds={folds}"))
+    (re.compile(r"\bvalid(?:='?[0-9./]+'?(?=:)|(?=:| and ))"), "folds={folds}"))
 
 
 class CvPass(NamedTuple):

@@ -97,8 +97,10 @@ def callback_of_program() -> Iterator[None]:
 
 
 def last_error() -> str:
-    """Returns the message of this thread's last failure in the library."""
-    return text_of(lib.tug_last_error())
+    """Returns the message of this thread's last failure in the library, with arguments as Python names them."""
+    text = ffi.new("char[]", ffi.string(lib.tug_last_error()))
+    lib.tug_option_keywords(text)
+    return text_of(text)
 
 
 def warn_after_call(stacklevel: int) -> None:

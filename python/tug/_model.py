@@ -24,7 +24,7 @@ from tug._errors import ArgumentTypeError, Error, UsageError
 from tug._examples import Examples, categorical_names, is_names, paths_of, words_of
 from tug._frames import far_numbers, is_frame
 from tug._library import OwnedHandle, lib, opened, raise_after_call, text_of, warn_after_call
-from tug._options import Option, of_keywords, option_words
+from tug._options import Option, option_words
 from tug._passes import Hears, OnPass, Pass, Printer, Progress, pass_of
 from tug._roles import serve_and_exit
 from tug._saved import read_save, write_save
@@ -75,9 +75,8 @@ class Model(OwnedHandle):
         self._width: Optional[int] = None
         kept: List[Any] = []
         c = ffi.NULL if words is None else self._options(progress, on_pass, place, words, kept)
-        with of_keywords():
-            m = (opened(lib.tug_model_open, lib.tug_model_close, c) if saved is None
-                 else opened(lib.tug_model_load, lib.tug_model_close, word(saved, "path"), c))
+        m = (opened(lib.tug_model_open, lib.tug_model_close, c) if saved is None
+             else opened(lib.tug_model_load, lib.tug_model_close, word(saved, "path"), c))
         super().__init__("model", m, lib.tug_model_close)
 
     def _options(self, progress: Hears, on_pass: OnPass, place: Place, words: List[str], kept: List[Any]) -> Any:
@@ -127,7 +126,7 @@ class Model(OwnedHandle):
             return status
 
         self._check_process()
-        with self._turn, of_keywords():
+        with self._turn:
             self._run(ask)
         return found[0]
 

@@ -3,14 +3,13 @@
 SPDX-License-Identifier: Apache-2.0
 """
 
-import contextlib
-from typing import Any, Dict, FrozenSet, Iterator, List, NamedTuple, Optional, Tuple, Union
+from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional, Tuple, Union
 
 import numpy as np
 
 from tug._abi import ffi
 from tug._arrays import Path, listed_in, word
-from tug._errors import ArgumentTypeError, Error
+from tug._errors import ArgumentTypeError
 from tug._library import lib, text_of
 
 Option = Union[None, bool, int, float, str, Path, List[Any], Tuple[Any, ...]]
@@ -104,21 +103,3 @@ def option_names() -> FrozenSet[str]:
 
 
 lib.tug_log_keywords(True)
-
-
-def in_keywords(sentence: str) -> str:
-    """Returns a message of the library with its options written as keywords (valid= instead of --valid)."""
-    text = ffi.new("char[]", sentence.encode("utf-8", "surrogateescape"))
-    lib.tug_option_keywords(text)
-    raw: bytes = ffi.string(text)
-    return raw.decode("utf-8", "surrogateescape")
-
-
-@contextlib.contextmanager
-def of_keywords() -> Iterator[None]:
-    """A context in which the library's errors have options written as keywords."""
-    try:
-        yield
-    except Error as error:
-        error.args = (in_keywords(str(error)),)
-        raise

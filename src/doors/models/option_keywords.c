@@ -5,17 +5,45 @@
 #include <string.h>
 
 #include "os/log.h"
+#include "run/eval_options.h"
+#include "run/predict_options.h"
 #include "run/train_options.h"
 #include "tug/train.h"
 
-static bool is_option(const char *name, size_t len)
+// Options of other commands than those of models that are arguments of Python's calls, too.
+static const char *const others[] = {"ca",       "cert", "cluster",
+                                     "insecure", "key",  "save-root"};
+
+// Finds an option of the commands whose options programs give, or one of the others. Its
+// *ret_choices are the words that it may have, separated by blanks, or NULL.
+static bool find_option(const char *name, size_t len, const char **ret_choices)
 {
-    static const char *const commands[] = {"train", "eval", "predict"};
-    struct tug_option o;
-    for (size_t c = 0; c < sizeof(commands) / sizeof(*commands); c++)
-        for (size_t i = 0; tug_model_option(commands[c], i, &o); i++)
-            if (strlen(o.name) == len && memcmp(o.name, name, len) == 0)
-                return true;
+    static const struct option_table *const tables[] = {
+        &cli_train_options, &cli_eval_options, &cli_predict_options};
+    *ret_choices = NULL;
+    for (size_t t = 0; t < sizeof(tables) / sizeof(*tables); t++)
+        for (size_t i = 0; i < tables[t]->n_options; i++) {
+            const struct option *o = &tables[t]->options[i];
+            if (strlen(o->name) != len || memcmp(o->name, name, len) != 0)
+                continue;
+            *ret_choices = o->kind == OPTION_CHOICE ? o->choices : NULL;
+            return true;
+        }
+    for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
+        if (strlen(others[i]) == len && memcmp(others[i], name, len) == 0)
+            return true;
+    return false;
+}
+
+// Returns whether a list of words, separated by blanks, has this word.
+static bool has_word(const char *words, const char *word, size_t len)
+{
+    while (words != NULL && *words != '\0') {
+        size_t n = strcspn(words, " ");
+        if (n == len && memcmp(words, word, n) == 0)
+            return true;
+        words += n + strspn(words + n, " ");
+    }
     return false;
 }
 
@@ -33,21 +61,74 @@ static bool joins(char c)
     return isalnum((unsigned char)c) || c == '_' || c == '-';
 }
 
+// Returns the length of the value that follows an option in a sentence, 0 if none does: a
+// text in quotes, a number, a comma or point alone, one of the option's choices, or a word
+// in capital letters (FILE, COLUMN:log). *ret_bare: Python writes it without quotes of its
+// own.
+static size_t value_length(const char *p, const char *choices, bool *ret_bare)
+{
+    const char *end = *p == '\'' ? strchr(p + 1, '\'') : NULL;
+    *ret_bare = true;
+    if (end != NULL)
+        return (size_t)(end - p) + 1;
+    size_t n = strcspn(p, " ,;()");
+    if ((*p == ',' || *p == '.') && (p[1] == '\0' || p[1] == ' ')) {
+        *ret_bare = false;
+        return 1;
+    }
+    if (n > 0 && strchr(".:?", p[n - 1]) != NULL)
+        n--; // ends the sentence
+    size_t capitals = strspn(p, "ABCDEFGHIJKLMNOPQRSTUVWXYZ"),
+           digits = strspn(p, "0123456789.e-/");
+    *ret_bare = false;
+    if (has_word(choices, p, n))
+        return n;
+    *ret_bare = n > 0 && memchr(p, '/', n) == NULL; // 1/5 is a text
+    if (n > 0 && digits >= n && isdigit((unsigned char)*p))
+        return n;
+    *ret_bare = capitals == n;
+    bool placeholder = capitals > 1 || (capitals == 1 && n == 1);
+    return placeholder && (capitals == n || p[capitals] == ':') ? n : 0;
+}
+
+// Writes the option at `p`, whose name has n bytes, as an argument of a call: --drop 'k'
+// becomes drop='k', which is never longer. Moves *to behind it and returns the rest.
+static const char *put_option(char **to, const char *p, size_t n, const char *choices)
+{
+    bool bare = true;
+    for (size_t i = 0; i < n; i++)
+        *(*to)++ = p[2 + i] == '-' ? '_' : p[2 + i];
+    p += n + 2;
+    size_t value = *p == ' ' ? value_length(p + 1, choices, &bare) : 0;
+    if (value == 0)
+        return p;
+    *(*to)++ = '=';
+    if (!bare)
+        *(*to)++ = '\'';
+    memmove(*to, p + 1, value);
+    *to += value;
+    if (!bare)
+        *(*to)++ = '\'';
+    return p + 1 + value;
+}
+
 void tug_option_keywords(char *text)
 {
     char *to = text;
+    const char *choices;
     for (const char *p = text; *p != '\0';) {
         const char *end = strncmp(p, "'tug ", 5) == 0 ? strchr(p + 1, '\'') : NULL;
         size_t n = strncmp(p, "--", 2) == 0 && (p == text || !joins(p[-1]))
                        ? name_length(p + 2)
                        : 0;
-        bool option = end == NULL && n > 0 && is_option(p + 2, n);
-        size_t whole = option ? n : end != NULL ? (size_t)(end - p) + 1 : 1;
-        memmove(to, option ? p + 2 : p, whole);
-        for (size_t i = 0; option && i < n; i++)
-            to[i] = to[i] == '-' ? '_' : to[i];
+        if (end == NULL && n > 0 && find_option(p + 2, n, &choices)) {
+            p = put_option(&to, p, n, choices);
+            continue;
+        }
+        size_t whole = end != NULL ? (size_t)(end - p) + 1 : 1;
+        memmove(to, p, whole);
         to += whole;
-        p += option ? n + 2 : whole;
+        p += whole;
     }
     *to = '\0';
 }

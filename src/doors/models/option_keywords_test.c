@@ -12,15 +12,26 @@ static void test_keywords(void **state)
     static const char *const cases[][2] = {
         {"", ""},
         {"try a smaller --lr, or --numeric COLUMN:log",
-         "try a smaller lr, or numeric COLUMN:log"},
-        {"--pipe-command 'xz -dc'", "pipe_command 'xz -dc'"},
+         "try a smaller lr, or numeric='COLUMN:log'"},
+        {"--pipe-command 'xz -dc'", "pipe_command='xz -dc'"},
         {"--by and --raw are of eval and predict", "by and raw are of eval and predict"},
         {"'tug train --lr 1' and --lr", "'tug train --lr 1' and lr"},
         {"'tug train --lr 1",
-         "'tug train lr 1"}, // a quotation without its end is changed, too
+         "'tug train lr=1"}, // a quotation without its end is changed, too
         {"--no-such-option, a--lr, ---lr, --lr-x, --",
          "--no-such-option, a--lr, ---lr, --lr-x, --"},
         {"(--l1)--l2", "(l1)l2"},
+        {"give --decimal ,", "give decimal=','"},
+        {"--decimal , or --drop 'a b' leaves it out, and --drop is used",
+         "decimal=',' or drop='a b' leaves it out, and drop is used"},
+        {"--epochs 3, --l2 1e-6. --valid FILE; --lr. Then --threads N",
+         "epochs=3, l2=1e-6. valid=FILE; lr. Then threads=N"},
+        {"use --loss squared, or --format libffm (x)",
+         "use loss='squared', or format='libffm' (x)"},
+        {"--drop 'unended", "drop 'unended"},
+        {"with --valid 1/5 and so on", "with valid='1/5' and so on"},
+        {"--lr, --lr I --lr Is", "lr, lr=I lr Is"},
+        {"--ca, --cert and --key; --save-root DIR", "ca, cert and key; save_root=DIR"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         char text[128];

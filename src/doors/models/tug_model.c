@@ -80,6 +80,12 @@ static int refuse(const struct option_table *t, const struct options *o,
         while (found != NULL && ((found > not_here && found[-1] != ' ') ||
                                  (found[len] != ' ' && found[len] != '\0')))
             found = strstr(found + 1, name);
+        if (found != NULL && options_source(o, i) == OPTION_ARGS &&
+            strcmp(name, "cv") == 0)
+            return err_set(
+                e, TUG_EUSAGE,
+                "--cv is not supported in a program: train once for each part, "
+                "with --valid 1/5 and so on (Python: tug.cv)");
         if (found != NULL && options_source(o, i) == OPTION_ARGS)
             return err_set(
                 e, TUG_EUSAGE,
