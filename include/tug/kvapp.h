@@ -54,6 +54,7 @@ struct tug_node;
 // The options of tug_node_start. An option that is 0 or NULL is taken from the
 // environment. The required variables are DMLC_ROLE, DMLC_NUM_SERVER, DMLC_NUM_WORKER,
 // DMLC_PS_ROOT_URI and DMLC_PS_ROOT_PORT, or Paddle's names (tug/fleet.h). Optional are
+// DMLC_WORKER_ID or DMLC_SERVER_ID (the rank that this process gets if it is free),
 // DMLC_NODE_HOST, DMLC_INTERFACE, PORT, TUG_SCHEDULER (which overrides DMLC_PS_ROOT_*),
 // TUG_CLUSTER, TUG_CA, TUG_CERT, TUG_KEY, TUG_INSECURE, TUG_SPIN_US, TUG_WAIT_SECONDS and
 // TUG_DEAD_SECONDS. The strings need not outlive the call of tug_node_start.

@@ -99,8 +99,9 @@ const struct option_table cli_launch_options = {
     .usage =
         "--servers S --workers W [--hosts FILE] [options] -- train ... | PROGRAM ...",
     .about =
-        "Starts a scheduler, servers and workers, prints their messages with the role "
-        "in front, and ends all of them when the run is over or cannot continue. The "
+        "Starts a scheduler, servers and workers, prints their messages with role and "
+        "rank in front, and ends all of them when the run is over or cannot continue. "
+        "The "
         "words after -- are the same `train` command as on one machine, and its result "
         "is printed in the same way. Ctrl-C saves the model and stops.\n"
         "If the first word after -- is not a command of tug, it is a program. It runs "

@@ -19,7 +19,7 @@ static const struct option options[] = {
     {NODE_PORT_OPTION("PORT PADDLE_PORT", "port of the first loop; the other loops take "
                                           "the ports that follow; 0: any free ones")},
     {NODE_ADVERTISE_OPTION},
-    {NODE_RANK_OPTION(NULL)},
+    {NODE_RANK_OPTION("DMLC_SERVER_ID")},
     {NODE_SPIN_OPTION},
     {NODE_LOG_LEVEL_OPTION},
     {"loops", U64_AT(loops, "N", "1", 1, 256),

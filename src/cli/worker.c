@@ -21,7 +21,7 @@ static const struct option options[] = {
     {NODE_PORT_OPTION("PORT PADDLE_PORT",
                       "port for messages of other workers; 0: any free one")},
     {NODE_ADVERTISE_OPTION},
-    {NODE_RANK_OPTION("PADDLE_TRAINER_ID")},
+    {NODE_RANK_OPTION("DMLC_WORKER_ID PADDLE_TRAINER_ID")},
     {NODE_SPIN_OPTION},
     {NODE_LOG_LEVEL_OPTION},
     {"threads", U64_AT(threads, "N", "0", 0, 1024),

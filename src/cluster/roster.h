@@ -21,8 +21,9 @@ enum {
 };
 
 struct roster_node {
-    // The node's id, as in ps-lite: 1 for the scheduler, from 8 on for server loops and
-    // workers.
+    // The node's id, as in ps-lite: the scheduler has 1, servers 8 + 2 * rank and workers
+    // 9 + 2 * rank; loops behind a server's first and replacements of dead workers have
+    // higher ones.
     uint32_t id;
     enum wire_role role;
     enum wire_tables tables;

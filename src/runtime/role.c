@@ -112,6 +112,15 @@ static enum wire_role choose(struct reading *r, const char *name, enum wire_role
 
 // ---------------------------------------------------------------- ps-lite
 
+static void read_dmlc_rank(struct reading *r)
+{
+    struct role *role = r->role;
+    const char *name = role->role == WIRE_SERVER ? "DMLC_SERVER_ID" : "DMLC_WORKER_ID";
+    const char *value = role->role == WIRE_SCHEDULER ? NULL : maybe(r, name);
+    role->rank = number(r, name, value, 0, ROLE_PROCESSES_MAX - 1);
+    role->has_rank = value != NULL;
+}
+
 static void read_dmlc(struct reading *r, enum wire_role known)
 {
     static const char *const words[] = {"scheduler", "server", "worker"};
@@ -128,6 +137,7 @@ static void read_dmlc(struct reading *r, enum wire_role known)
         if (n < 0 || (size_t)n >= sizeof(role->scheduler))
             is_wrong(r, "DMLC_PS_ROOT_URI", uri);
     }
+    read_dmlc_rank(r);
     text(r, role->host, "DMLC_NODE_HOST", maybe(r, "DMLC_NODE_HOST"));
     text(r, role->interface, "DMLC_INTERFACE", maybe(r, "DMLC_INTERFACE"));
     if (role->role != WIRE_SCHEDULER)

@@ -3,7 +3,8 @@
 //
 //   DMLC_ROLE scheduler|server|worker, DMLC_NUM_WORKER, DMLC_NUM_SERVER,
 //   DMLC_PS_ROOT_URI and DMLC_PS_ROOT_PORT (the scheduler's address); optional:
-//   DMLC_NODE_HOST, DMLC_INTERFACE, PORT
+//   DMLC_NODE_HOST, DMLC_INTERFACE, PORT; DMLC_WORKER_ID or DMLC_SERVER_ID, the rank
+//   that this process gets if it is free
 //
 //   TRAINING_ROLE TRAINER|PSERVER, PADDLE_PSERVERS_IP_PORT_LIST, PADDLE_TRAINERS_NUM;
 //   trainers PADDLE_TRAINER_ID; servers POD_IP and PADDLE_PORT. Paddle has no scheduler:

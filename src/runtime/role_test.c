@@ -65,6 +65,12 @@ static void dmlc(void **state)
     assert_int_equal(READ(DMLC("scheduler"), "PORT=7000"), 0);
     assert_int_equal(role.role, WIRE_SCHEDULER);
     assert_int_equal(role.port, 0); // the scheduler's own port is in DMLC_PS_ROOT_PORT
+    assert_int_equal(READ(DMLC("worker"), "DMLC_WORKER_ID=2", "DMLC_SERVER_ID=1"), 0);
+    assert_true(role.has_rank && role.rank == 2);
+    assert_int_equal(READ(DMLC("server"), "DMLC_WORKER_ID=2", "DMLC_SERVER_ID=1"), 0);
+    assert_true(role.has_rank && role.rank == 1);
+    assert_int_equal(READ(DMLC("scheduler"), "DMLC_WORKER_ID=2", "DMLC_SERVER_ID=1"), 0);
+    assert_false(role.has_rank);
     assert_int_equal(READ("DMLC_ROLE=worker", "DMLC_NUM_WORKER=1", "DMLC_NUM_SERVER=1",
                           "DMLC_PS_ROOT_URI=::1", "DMLC_PS_ROOT_PORT=9091"),
                      0);
@@ -96,8 +102,9 @@ static void numbers_out_of_bounds(void **state)
     (void)state;
     assert_int_equal(READ("DMLC_ROLE=worker", "DMLC_NUM_WORKER=99999",
                           "DMLC_NUM_SERVER=0", "DMLC_PS_ROOT_URI=a",
-                          "DMLC_PS_ROOT_PORT=70000"),
+                          "DMLC_PS_ROOT_PORT=70000", "DMLC_WORKER_ID=first"),
                      TUG_EUSAGE);
+    says("DMLC_WORKER_ID='first' (a number from 0 to 4095)");
     says("DMLC_NUM_WORKER='99999'");
     says("DMLC_NUM_SERVER='0'");
     says("DMLC_PS_ROOT_PORT='70000'");

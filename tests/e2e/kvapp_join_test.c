@@ -2,6 +2,7 @@
 // servers and workers, and no more processes than it was started for.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 
@@ -162,9 +163,73 @@ static void one_too_many(void **state)
         assert_int_equal(0, status[i]);
 }
 
+// Each process gets the rank that its environment names, in whatever order they join.
+
+enum { RANKS = 5 };
+
+static int have_the_named_rank(const char *scheduler)
+{
+    struct tug_node_options o = {.wait_seconds = 60, .dead_seconds = 60};
+    struct tug_node *n;
+    const char *rank = getenv("DMLC_SERVER_ID");
+    (void)scheduler;
+    expect(tug_node_start(&n, &o) == 0);
+    if (rank != NULL) {
+        uint32_t first = tug_node_role(n) == TUG_GROUP_SERVERS ? 8 : 9;
+        expect(tug_node_rank(n) == strtoul(rank, NULL, 10));
+        expect(tug_node_id(n) == first + 2 * tug_node_rank(n));
+    }
+    return tug_node_finalize(n, true);
+}
+
+static void set(const char *name, const char *value)
+{
+    assert_int_equal(0, setenv(name, value, 1));
+}
+
+static pid_t begin_ranked(const char *role, int rank)
+{
+    char text[12];
+    snprintf(text, sizeof(text), "%d", rank);
+    set("DMLC_ROLE", role);
+    set("DMLC_SERVER_ID", text);
+    set("DMLC_WORKER_ID", text);
+    return nodes_begin(have_the_named_rank, NULL);
+}
+
+static void named_ranks(void **state)
+{
+    char scheduler[NODES_ADDRESS];
+    pid_t pids[1 + 2 * RANKS];
+    int n = 0, status;
+    (void)state;
+    nodes_address(scheduler);
+    set("DMLC_PS_ROOT_URI", "127.0.0.1");
+    set("DMLC_PS_ROOT_PORT", strchr(scheduler, ':') + 1);
+    set("DMLC_NUM_SERVER", "5");
+    set("DMLC_NUM_WORKER", "5");
+    for (int i = RANKS; i-- > 0;) {
+        pids[n++] = begin_ranked("worker", i);
+        pids[n++] = begin_ranked("server", i);
+    }
+    assert_int_equal(0, unsetenv("DMLC_SERVER_ID"));
+    set("DMLC_ROLE", "scheduler");
+    pids[n++] = nodes_begin(have_the_named_rank, NULL);
+    while (n-- > 0) {
+        assert_int_equal(pids[n], waitpid(pids[n], &status, 0));
+        assert_int_equal(0, status);
+    }
+    static const char *const names[] = {"DMLC_ROLE",         "DMLC_NUM_SERVER",
+                                        "DMLC_NUM_WORKER",   "DMLC_PS_ROOT_URI",
+                                        "DMLC_PS_ROOT_PORT", "DMLC_WORKER_ID"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+        assert_int_equal(0, unsetenv(names[i])); // other tests use options
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(named_ranks),
         cmocka_unit_test(other_counts),
         cmocka_unit_test(one_too_many),
         cmocka_unit_test(one_is_missing),

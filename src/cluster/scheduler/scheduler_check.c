@@ -42,10 +42,12 @@ static void id_is_of_its_role(const struct scheduler *s, const struct roster_nod
         assert(n->id == 1);
         return;
     case WIRE_SERVER:
-        assert(n->id >= SERVERS_FROM && at % 2 == 0 && at / 2 < s->n_servers);
+        assert(n->id >= SERVERS_FROM && at % 2 == 0);
+        assert(at / 2 < s->o.servers + s->more_servers);
         return;
     case WIRE_WORKER:
-        assert(n->id > SERVERS_FROM && at % 2 == 1 && at / 2 < s->n_workers);
+        assert(n->id > SERVERS_FROM && at % 2 == 1);
+        assert(at / 2 < s->o.workers + s->more_workers);
         return;
     default:
         assert(n->role == WIRE_DRIVER);

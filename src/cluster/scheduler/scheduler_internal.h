@@ -119,9 +119,9 @@ struct scheduler {
     uint32_t n_nodes, cap_nodes, used_nodes;
     struct process *processes;
     uint32_t n_processes, cap_processes;
-    // Number of servers and workers that ever joined, on which the next id depends.
-    uint32_t n_servers, n_workers;
-    uint32_t n_guests; // number of drivers that ever joined
+    // Number of nodes that got an id above those of the ranks that the cluster was made
+    // for, and number of drivers that ever joined: next ids depend on them.
+    uint32_t more_servers, more_workers, n_guests;
     uint64_t session;
     struct refusals refusals;
 

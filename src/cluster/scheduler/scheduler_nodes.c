@@ -85,11 +85,17 @@ static uint32_t free_rank(const struct scheduler *s, enum wire_role role)
     }
 }
 
+// Returns the number of servers or workers that the cluster was made for.
+static uint32_t wanted_of(const struct scheduler *s, enum wire_role role)
+{
+    return role == WIRE_SERVER ? s->o.servers : s->o.workers;
+}
+
 // Returns the rank that the node asks for, if that rank is free and one of those that the
 // cluster was made for; otherwise the lowest free rank.
 static uint32_t rank_for(const struct scheduler *s, const struct msg_join *m)
 {
-    uint32_t wanted = m->role == WIRE_SERVER ? s->o.servers : s->o.workers;
+    uint32_t wanted = wanted_of(s, m->role);
     if (m->wish > 0 && m->wish <= wanted && !rank_taken(s, m->role, m->wish - 1))
         return m->wish - 1;
     return free_rank(s, m->role);
@@ -206,15 +212,28 @@ static struct node *new_place(struct scheduler *s)
     return scheduler_grow(&s->nodes, &s->n_nodes, &s->cap_nodes, sizeof(*s->nodes));
 }
 
-static uint32_t new_id(struct scheduler *s, enum wire_role role)
+static bool id_given(const struct scheduler *s, uint32_t id)
 {
-    if (role == WIRE_SCHEDULER)
+    for (uint32_t i = 0; i < s->n_nodes; i++)
+        if (s->nodes[i].used && s->nodes[i].n.id == id)
+            return true;
+    return false;
+}
+
+// Programs for ps-lite compute ids from ranks and ranks from ids. So the first node of a
+// rank has the id of that rank; further loops, replacements of dead nodes and nodes that
+// the cluster was not made for have higher ones.
+static uint32_t new_id(struct scheduler *s, const struct msg_join *m, uint32_t rank)
+{
+    bool serves = m->role == WIRE_SERVER;
+    uint32_t first = FIRST_ID + !serves, wanted = wanted_of(s, m->role);
+    if (m->role == WIRE_SCHEDULER)
         return 1;
-    if (role == WIRE_SERVER)
-        return FIRST_ID + 2 * s->n_servers++;
-    if (role == WIRE_WORKER)
-        return FIRST_ID + 1 + 2 * s->n_workers++;
-    return FIRST_GUEST_ID + s->n_guests++;
+    if (m->role == WIRE_DRIVER)
+        return FIRST_GUEST_ID + s->n_guests++;
+    if (m->loop == 0 && rank < wanted && !id_given(s, first + 2 * rank))
+        return first + 2 * rank;
+    return first + 2 * (wanted + (serves ? s->more_servers++ : s->more_workers++));
 }
 
 // Returns false if memory is out.
@@ -226,7 +245,7 @@ static bool fill_node(struct scheduler *s, struct node *n, uint32_t process,
         return false;
     *n = (struct node){.used = true, .process = process, .ticket = m->ticket};
     n->n = (struct roster_node){
-        .id = new_id(s, m->role),
+        .id = new_id(s, m, s->processes[process].rank),
         .role = m->role,
         .tables = m->tables,
         .alive = true,

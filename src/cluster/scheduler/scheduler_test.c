@@ -47,8 +47,8 @@ static void test_idle_tool(void **state)
     guest_close();
 }
 
-// A node gets the rank that it asks for if the rank is free and the cluster expects that
-// many nodes.
+// A node gets the rank that it asks for if the rank is free and the cluster was made for
+// it, and the id of that rank.
 static void test_wanted_ranks(void **state)
 {
     (void)state;
@@ -64,6 +64,8 @@ static void test_wanted_ranks(void **state)
     world_run(&w, SECONDS);
     for (uint32_t i = 0; i < 4; i++)
         assert_int_equal(member_rank(w.actors[1 + i].m), ranks[i]);
+    for (uint32_t i = 0; i < 4; i++) // as programs compute them
+        assert_int_equal(member_id(w.actors[1 + i].m), 9 + 2 * ranks[i]);
     world_close(&w);
 }
 

@@ -4,7 +4,6 @@
 #include "doors/tables/tug_client.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -107,14 +106,7 @@ static int open_local(struct tug_client *c, struct err *e)
 static uint32_t wished_rank(const struct tug_client *c)
 {
     const struct role *r = &c->environment;
-    const char *dmlc = getenv("DMLC_WORKER_ID");
-    if (c->o.guest || c->embedded != NULL || r->scheme == ROLE_NONE)
-        return 0;
-    if (r->has_rank)
-        return r->rank + 1;
-    bool told = r->scheme == ROLE_DMLC && dmlc != NULL && *dmlc >= '0' && *dmlc <= '9';
-    unsigned long rank = told ? strtoul(dmlc, NULL, 10) : UINT16_MAX;
-    return rank < UINT16_MAX ? (uint32_t)rank + 1 : 0;
+    return r->has_rank && !c->o.guest && c->embedded == NULL ? r->rank + 1 : 0;
 }
 
 static int open_client(struct tug_client *c, struct err *e)
