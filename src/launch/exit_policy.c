@@ -71,8 +71,58 @@ static int status_of(const struct launch_exit *x)
 static void note(struct exit_policy *v, const struct launch_exit *x)
 {
     char text[EXIT_POLICY_TEXT_MAX];
-    if (v->end.code == 0)
-        err_set(&v->end, status_of(x), "%s", exit_policy_describe(x, text));
+    if (v->end.code != 0)
+        return;
+    err_set(&v->end, status_of(x), "%s", exit_policy_describe(x, text));
+    v->decisive = v->n_failures > 0 ? v->n_failures - 1 : 0;
+}
+
+// Remembers a failure of a program's process; if there are too many, in place of the last.
+static void remember(struct exit_policy *v, const struct launch_exit *x)
+{
+    if (v->n_failures == EXIT_POLICY_FAILURES_MAX)
+        v->n_failures--;
+    struct exit_policy_failure *f = &v->failures[v->n_failures++];
+    snprintf(f->name, sizeof(f->name), "%s %u", launch_role_name(x->role), x->rank);
+    snprintf(f->said, sizeof(f->said), "%s", x->code != 0 ? x->said : "");
+    (void)exit_policy_describe(x, f->text);
+    f->status = status_of(x);
+}
+
+static bool says_name(const char *said, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *at = strstr(said, name); at != NULL; at = strstr(at + n, name))
+        if (at[n] < '0' || at[n] > '9')
+            return true;
+    return false;
+}
+
+// Returns a failure whose process the last words of failure `of` name, and marks it as
+// seen; `of` if there is none.
+static uint32_t named_by(const struct exit_policy *v, uint32_t of, bool *seen)
+{
+    for (uint32_t i = 0; i < v->n_failures; i++)
+        if (!seen[i] && says_name(v->failures[of].said, v->failures[i].name)) {
+            seen[i] = true;
+            return i;
+        }
+    return of;
+}
+
+// Finds the cause of the failure that ended the run: as long as the last words name
+// another process that has failed, that one's end came before.
+static void find_cause(struct exit_policy *v)
+{
+    bool seen[EXIT_POLICY_FAILURES_MAX] = {0};
+    uint32_t at = v->decisive, next = at;
+    seen[at] = true;
+    do {
+        at = next;
+        next = named_by(v, at, seen);
+    } while (next != at);
+    if (at != v->decisive)
+        err_set(&v->end, v->failures[at].status, "%s", v->failures[at].text);
 }
 
 static bool is_well(const struct launch_exit *x)
@@ -140,15 +190,26 @@ static enum exit_policy_next worker_exit(struct exit_policy *v,
     return EXIT_POLICY_GO_ON;
 }
 
-enum exit_policy_next exit_policy_exit(struct exit_policy *v, const struct launch_exit *x)
+static enum exit_policy_next any_exit(struct exit_policy *v, const struct launch_exit *x)
 {
-    if (v->scheduler_ended && !v->program)
-        return EXIT_POLICY_GO_ON;
     if (x->role == LAUNCH_SCHEDULER)
         return scheduler_exit(v, x);
     if (x->role == LAUNCH_WORKER)
         return worker_exit(v, x);
     return is_well(x) ? EXIT_POLICY_GO_ON : cannot_go_on(v, x);
+}
+
+enum exit_policy_next exit_policy_exit(struct exit_policy *v, const struct launch_exit *x)
+{
+    if (v->scheduler_ended && !v->program)
+        return EXIT_POLICY_GO_ON;
+    bool failed = v->program && !is_well(x) && !x->asked;
+    if (failed)
+        remember(v, x);
+    enum exit_policy_next next = any_exit(v, x);
+    if (failed && v->end.code != 0 && v->end.code != TUG_EINTERRUPTED)
+        find_cause(v);
+    return next;
 }
 
 void exit_policy_interrupted(struct exit_policy *v)

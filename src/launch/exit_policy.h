@@ -9,7 +9,8 @@
 //   exit code 2, 3, 5   would happen to all others, too: wrong usage, bad data, a bug
 //
 // A program that is not a training need not have a scheduler that decides: then the first
-// failure decides, and the run is over when all processes have ended.
+// failure decides, and the run is over when all processes have ended. If the last words
+// of that process name another one that has failed, the other one is the cause.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_LAUNCH_EXIT_POLICY_H
@@ -28,6 +29,7 @@ struct launch_exit {
     int code, signal; // exit code and signal, as wait returns them
     const char *said; // the last line of the process's standard error, or ""
     int pid;          // 0: the process has a supervisor, whose id says nothing
+    bool asked;       // it was asked to end, so its end says nothing
 };
 
 enum exit_policy_next {
@@ -40,8 +42,22 @@ enum exit_policy_next {
     EXIT_POLICY_END,   // end the other processes now
 };
 
+enum {
+    EXIT_POLICY_TEXT_MAX = 768,
+    EXIT_POLICY_SAID_MAX = 512,
+    EXIT_POLICY_FAILURES_MAX = 16 // more are not remembered
+};
+
+struct exit_policy_failure {
+    char name[24]; // "worker 1"
+    char said[EXIT_POLICY_SAID_MAX], text[EXIT_POLICY_TEXT_MAX];
+    int status;
+};
+
 struct exit_policy {
     bool program; // the run is not a training
+    struct exit_policy_failure failures[EXIT_POLICY_FAILURES_MAX]; // of a program
+    uint32_t n_failures, decisive; // decisive: index of the failure that ended the run
     uint32_t workers;
     uint32_t workers_ended, workers_done; // workers_done: those with exit code 0
     bool scheduler_ended;
@@ -57,7 +73,6 @@ void exit_policy_interrupted(struct exit_policy *v);
 // Describes the end of a process: "worker 1 (process 77) was killed by signal 9
 // (Killed)", "server 0 ended with exit code 3: ...". The process id is included because
 // the scheduler assigns ranks of its own.
-enum { EXIT_POLICY_TEXT_MAX = 768 };
 const char *exit_policy_describe(const struct launch_exit *x,
                                  char to[EXIT_POLICY_TEXT_MAX]);
 

@@ -13,7 +13,7 @@ static struct exit_policy v;
 static enum exit_policy_next ended(enum launch_role role, uint32_t rank, int code,
                                    int signal, const char *said)
 {
-    struct launch_exit x = {role, rank, code, signal, said, 0};
+    struct launch_exit x = {role, rank, code, signal, said, .pid = 0};
     return exit_policy_exit(&v, &x);
 }
 
@@ -43,7 +43,7 @@ static void a_worker_can_be_lost_but_not_all(void **state)
     // Worker 1 had finished before.
     assert_int_equal(ended(LAUNCH_WORKER, 0, 0, 9, ""), EXIT_POLICY_GO_ON);
     char text[EXIT_POLICY_TEXT_MAX];
-    struct launch_exit x = {LAUNCH_SERVER, 3, 0, 9, "", 77};
+    struct launch_exit x = {LAUNCH_SERVER, 3, 0, 9, "", .pid = 77};
     assert_string_equal(exit_policy_describe(&x, text),
                         "server 3 (process 77) was killed by signal 9 (Killed)");
 }
@@ -164,9 +164,49 @@ static void programs(void **state)
     assert_int_equal(ended(LAUNCH_SCHEDULER, 0, 1, 0, ""), EXIT_POLICY_END);
 }
 
+static void end_is(const char *text)
+{
+    assert_int_equal(v.end.code, TUG_EIO);
+    assert_string_equal(v.end.text, text);
+}
+
+// Of a program's processes, the one whose end made the others fail is named, whichever
+// ends first.
+static void the_cause_is_named(void **state)
+{
+    (void)state;
+    exit_policy_open(&v, true, 12);
+    assert_int_equal(ended(LAUNCH_WORKER, 1, 0, 9, ""), EXIT_POLICY_GO_ON);
+    assert_int_equal(ended(LAUNCH_WORKER, 11, 0, 9, ""), EXIT_POLICY_GO_ON);
+    assert_int_equal(ended(LAUNCH_SERVER, 0, 1, 0, "worker 11 (a:2) has disconnected"),
+                     EXIT_POLICY_END);
+    end_is("worker 11 was killed by signal 9 (Killed)");
+
+    exit_policy_open(&v, true, 2);
+    assert_int_equal(ended(LAUNCH_WORKER, 0, 1, 0, "worker 1 has left"), EXIT_POLICY_END);
+    end_is("worker 0 ended with exit code 1: worker 1 has left");
+    assert_int_equal(ended(LAUNCH_SERVER, 0, 1, 0, "worker 0 has left"), EXIT_POLICY_END);
+    end_is("worker 0 ended with exit code 1: worker 1 has left");
+    assert_int_equal(ended(LAUNCH_WORKER, 1, 7, 0, "worker 0 waits"), EXIT_POLICY_END);
+    end_is("worker 1 ended with exit code 7: worker 0 waits");
+
+    // One that was asked to end is not the cause.
+    exit_policy_open(&v, true, 2);
+    assert_int_equal(ended(LAUNCH_WORKER, 0, 1, 0, "worker 1 has left"), EXIT_POLICY_END);
+    struct launch_exit asked = {LAUNCH_WORKER, 1, 0, 15, "", .asked = true};
+    (void)exit_policy_exit(&v, &asked);
+    end_is("worker 0 ended with exit code 1: worker 1 has left");
+
+    exit_policy_open(&v, true, 100);
+    for (uint32_t i = 0; i < 100; i++)
+        (void)ended(LAUNCH_WORKER, i, 1, 0, "worker 0 worker 1 worker 2 worker 99");
+    end_is("worker 99 ended with exit code 1: worker 0 worker 1 worker 2 worker 99");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_cause_is_named),
         cmocka_unit_test(all_is_well),
         cmocka_unit_test(a_worker_can_be_lost_but_not_all),
         cmocka_unit_test(some_exit_codes_end_all),

@@ -31,6 +31,7 @@ enum {
     GENTLE_SECONDS = LAUNCH_GENTLE_SECONDS + 2,
     SAVE_SECONDS = 3600
 };
+#define CAUSE_SECONDS .5 // for the end of the process that made another one fail
 
 enum { INTERRUPTED = 130 }; // exit code
 
@@ -190,7 +191,8 @@ static void on_ended(void *ctx, uint32_t member, int pid, int code, int number,
                      const char *said)
 {
     struct run *r = ctx;
-    struct launch_exit x = {.code = code, .signal = number, .said = said};
+    struct launch_exit x = {
+        .code = code, .signal = number, .said = said, .asked = r->stage >= STAGE_GENTLE};
     role_of(r, member, &x.role, &x.rank);
     bool supervised = r->o->program || plan_host(&r->plan, x.role, x.rank) != NULL;
     x.pid = supervised ? 0 : pid;
@@ -224,7 +226,10 @@ static void on_ended(void *ctx, uint32_t member, int pid, int code, int number,
         go_to(r, STAGE_WAIT, LEAVE_SECONDS);
         break;
     case EXIT_POLICY_END: // no scheduler is left that could tell the others
-        go_to(r, STAGE_GENTLE, r->o->program ? GENTLE_SECONDS : TOLD_SECONDS);
+        if (!r->o->program)
+            go_to(r, STAGE_GENTLE, TOLD_SECONDS);
+        else if (r->stage == STAGE_RUN)
+            go_to(r, STAGE_WAIT, CAUSE_SECONDS);
         break;
     }
 }
