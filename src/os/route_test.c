@@ -5,6 +5,7 @@
 #include "os/route.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "kit/test.h"
 
@@ -62,12 +63,30 @@ static void test_own_address(void **state)
     assert_string_not_equal(own, "192.168.122.1");           // virbr0
 }
 
+// The first server of a list finds itself by this; what it opens to find out is closed.
+static void test_is_own(void **state)
+{
+    (void)state;
+    int before = dup(0);
+    assert_true(before >= 0);
+    close(before);
+    assert_true(route_is_own("127.0.0.1"));
+    assert_true(route_is_own("127.0.0.2"));
+    assert_true(route_is_own("localhost"));
+    assert_false(route_is_own("203.0.113.7")); // reserved for documentation: RFC 5737
+    assert_false(route_is_own("no such host"));
+    int after = dup(0);
+    assert_int_equal(after, before);
+    close(after);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_split),
         cmocka_unit_test(test_route_to_loopback),
         cmocka_unit_test(test_own_address),
+        cmocka_unit_test(test_is_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
