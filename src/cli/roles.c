@@ -43,6 +43,7 @@ static int be_scheduler(const struct role *r, const struct node_values *of,
         v.node.scheduler = r->scheduler;
         v.node.host = NULL;
         v.node.port = 0;
+        v.tells_late = true;
     }
     if (of != NULL) { // the cluster's name and keys are given once for both
         v.node.cluster = of->cluster;
@@ -110,85 +111,6 @@ static int be_worker(const struct role *r, const struct training *t, struct err 
     node_values_fill(&v.node, o, r);
     int rc = role_worker(&v, t, e);
     options_close(o);
-    return rc;
-}
-
-// The driver, on a thread beside the run's first worker.
-struct drive {
-    const struct role *role;
-    const struct training *training;
-    struct node_values node;
-    struct train_setup setup;
-    struct train_result result;
-    int rc;
-    struct err error;
-};
-
-static void *drive(void *arg)
-{
-    struct drive *d = arg;
-    struct opened_node n;
-    d->setup.interrupted = &node_interrupted;
-    int rc = node_values_open(&n, &d->node, WIRE_SCHEDULER, &d->error);
-    if (rc == 0)
-        rc = train_configure(&d->setup, d->training->values, d->training->options,
-                             &n.node, &d->error);
-    if (rc == 0)
-        rc = train_open_log(d->training->values, d->training->options, &n.node,
-                            &d->error);
-    d->setup.cluster.servers = d->role->servers;
-    d->setup.cluster.servers_by = "--pservers";
-    d->setup.cluster.workers = d->role->workers;
-    d->setup.cluster.workers_by = "--num_gradient_servers";
-    if (rc == 0)
-        rc = train_run(&d->setup.config, &d->result, &d->error);
-    opened_node_close(&n);
-    d->rc = rc;
-    if (rc != 0)
-        // without a driver, the worker would wait for ever
-        atomic_store(&node_interrupted, true);
-    return NULL;
-}
-
-static int work_and_drive(struct drive *d, const struct role *r, struct err *e)
-{
-    pthread_t thread;
-    if (pthread_create(&thread, NULL, drive, d) != 0)
-        return err_set(e, TUG_EIO, "cannot start the thread that drives the training");
-    int rc = be_worker(r, d->training, e);
-    if (rc != 0)
-        atomic_store(&node_interrupted, true);
-    pthread_join(thread, NULL);
-    if (d->rc != 0 && (rc == 0 || rc == TUG_EINTERRUPTED)) {
-        if (e != NULL)
-            *e = d->error;
-        return d->rc;
-    }
-    return rc != 0 ? rc
-                   : train_print(&d->setup, &d->result, d->result.servers,
-                                 d->result.workers, e);
-}
-
-int role_trainer(const struct role *r, const struct training *t, struct err *e)
-{
-    struct worker_values v = {0};
-    struct options *o = NULL;
-    if (r->rank > 0)
-        return be_worker(r, t, e);
-    struct drive *d = mem_zalloc(sizeof(*d));
-    if (d == NULL)
-        return err_nomem(e, "the run");
-    int rc = from_environment(&cli_worker_options, &v, &o, e);
-    if (rc == 0) {
-        node_values_fill(&v.node, o, r);
-        d->role = r;
-        d->training = t;
-        d->node = v.node;
-        rc = work_and_drive(d, r, e);
-    }
-    options_close(o);
-    train_setup_close(&d->setup);
-    mem_free(d);
     return rc;
 }
 

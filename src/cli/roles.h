@@ -13,6 +13,9 @@ struct scheduler_values {
     uint64_t servers, workers;
     double dead_timeout, gather_timeout;
     bool announce;
+    // No option: no command has started the other processes, so some may come after a run
+    // that never began has ended. The scheduler waits a little to tell them why.
+    bool tells_late;
 };
 
 struct server_values {
@@ -53,8 +56,9 @@ int role_of_environment(const struct role *r, const struct train_options *t,
                         const struct options *o, struct err *e);
 
 // Runs a trainer of Paddle's first version: a worker; the first trainer also runs the
-// driver.
-int role_trainer(const struct role *r, const struct training *t, struct err *e);
+// driver. The words are options of `tug worker`.
+int role_trainer(const struct role *r, const struct training *t, int argc,
+                 char *const *argv, struct err *e);
 
 // Runs a server and, on another thread, the scheduler, which Paddle's scheme puts into
 // the first server.

@@ -21,7 +21,10 @@
 
 static const uint64_t poll_ns = 200000000; // time between two checks for signals
 
-enum { LEAVE_SECONDS = 30 }; // longer than it takes to replace a silent link
+enum {
+    LEAVE_SECONDS = 30, // longer than it takes to replace a silent link
+    LATE_SECONDS = 3,   // with tells_late
+};
 
 #define AT(field) .offset = offsetof(struct scheduler_values, field)
 
@@ -196,6 +199,18 @@ static int serve(struct process *p, struct err *ret_why, struct err *e)
     return 0;
 }
 
+// Tells processes that come late why the run has ended before it began.
+static int tell_late(struct process *p, const struct err *why, struct err *e)
+{
+    uint64_t until = van_now(p->van) + LATE_SECONDS * SECOND_NS;
+    bool begun = scheduler_roster(p->scheduler)->epoch != 0;
+    if (begun || (why->code != TUG_EUSAGE && why->code != TUG_EDATA))
+        return 0;
+    while (van_now(p->van) < until && !atomic_load(&node_interrupted))
+        TRY(van_poll(p->van, clock_earlier(until, van_now(p->van) + poll_ns), e));
+    return 0;
+}
+
 // Adds to an error the save from which the run can be resumed.
 static void name_checkpoint(const struct process *p, struct err *e)
 {
@@ -239,6 +254,8 @@ static int run_process(struct process *p, const struct scheduler_values *v,
     int rc = v->announce ? announce(p, e) : 0;
     if (rc == 0)
         rc = serve(p, &why, e);
+    if (rc == 0 && v->tells_late)
+        rc = tell_late(p, &why, e);
     if (p->drives) {
         atomic_store(&node_interrupted, atomic_load(&node_interrupted) || rc != 0);
         pthread_join(p->driver, NULL); // the driver ends when the cluster has ended

@@ -65,7 +65,7 @@ static int train_v0(const struct v0_words *w, const struct train_options *values
         return train_here(values, o, e);
     TRY(v0_role_trainer(&role, w, e));
     node_catch_signals();
-    return role_trainer(&role, &t, e);
+    return role_trainer(&role, &t, 0, NULL, e);
 }
 
 static int train_v0_words(int argc, char *const *argv, struct err *e)

@@ -65,10 +65,6 @@ struct train_cluster {
     bool dense_bounded;
     bool bf16, pack_keys, cache_keys; // options of the client (client_options)
     bool workers_score; // workers score --valid and --test; else the driver does
-    // The number of nodes that options ask for, and the names of these options; 0: none
-    // asks.
-    uint32_t servers, workers;
-    const char *servers_by, *workers_by;
     // Deals the examples of all workers anew before the first pass: at random
     // (`shuffle_by` NULL), or so that examples with equal texts in the columns
     // `shuffle_by` ("a,b") come to the same worker.

@@ -65,25 +65,6 @@ static int ask_below(struct run *r, struct err *e)
     return remote_below(&d->remote, WIRE_ROOT_SAVE, d->out, d->out_below, e);
 }
 
-// Checks the options of this process for a run that other processes have begun.
-static int check_size(const struct train_cluster *k, const struct roster *r,
-                      struct err *e)
-{
-    if (k->servers != 0 && k->servers != r->servers)
-        return err_set(
-            e, TUG_EUSAGE,
-            "%s names %u server%s, but the run has %u: all of its processes need "
-            "the same list",
-            k->servers_by, k->servers, PLURAL_S(k->servers), r->servers);
-    if (k->workers != 0 && k->workers != r->workers)
-        return err_set(
-            e, TUG_EUSAGE,
-            "%s is %u, but the first server was told %u: all processes of the run "
-            "need the same number",
-            k->workers_by, k->workers, r->workers);
-    return 0;
-}
-
 static int open_driver(struct run *r, struct err *e)
 {
     struct driver *d = mem_zalloc(sizeof(*d));
@@ -99,7 +80,6 @@ static int open_driver(struct run *r, struct err *e)
     struct remote_options o = {.role = WIRE_DRIVER, .loops = 1};
     TRY(remote_open(&d->remote, r->config, &o, e));
     const struct roster *roster = member_roster(client_member(d->remote.client));
-    TRY(check_size(r->config->cluster, roster, e));
     d->workers = roster->workers;
     d->servers = roster->servers;
     d->cut.done = d->resumed.done = BUF_INIT(WIRE_BYTES_MAX);
