@@ -4,6 +4,7 @@
 #include "cli/cli.h"
 #include "cli/roles.h"
 #include "cli/v0.h"
+#include "os/log.h"
 
 struct pserver_values {
     struct node_values node;
@@ -57,7 +58,7 @@ const struct option_table cli_pserver_options = {
         "--local=0 "
         "--pservers=A,B --trainer_id=I --num_gradient_servers=N` with the options of the "
         "training; trainer 0 drives the run, writes its saves and prints its result. "
-        "docs/from-paddle.md lists the flags.",
+        "docs/from-paddle-v0.md lists the flags.",
     .examples =
         "tug pserver --num_gradient_servers=2 --nics=eth0 --port=7164 --ports_num=2 "
         "--ports_num_for_sparse=2",
@@ -91,5 +92,23 @@ static int pserver_command(const void *values, const struct options *o, struct e
                                 : role_server(&v, NULL, e);
 }
 
+static int pserver_words(int argc, char *const *argv, struct err *e)
+{
+    struct v0_words w;
+    struct pserver_values values = {0};
+    struct options *o = NULL;
+    int rc = v0_words_take_server(&w, argc, argv, e);
+    if (rc == 0)
+        rc = v0_words_parse(&w, &cli_pserver_options, &o, &values, e);
+    if (rc == 0 && w.unused[0] != '\0')
+        log_info("flags without effect: %s", w.unused);
+    if (rc == 0)
+        rc = pserver_command(&values, o, e);
+    options_close(o);
+    v0_words_free(&w);
+    return rc;
+}
+
 const struct cli_command cli_pserver = {
-    &cli_pserver_options, sizeof(struct pserver_values), .run = pserver_command};
+    &cli_pserver_options, sizeof(struct pserver_values), .run = pserver_command,
+    .takes_words = v0_given, .run_words = pserver_words};

@@ -65,7 +65,7 @@ static int train_v0(const struct v0_words *w, const struct train_options *values
         return train_here(values, o, e);
     TRY(v0_role_trainer(&role, w, e));
     node_catch_signals();
-    return role_trainer(&role, &t, 0, NULL, e);
+    return role_trainer(&role, &t, w->node.n, w->node.at, e);
 }
 
 static int train_v0_words(int argc, char *const *argv, struct err *e)
@@ -75,7 +75,7 @@ static int train_v0_words(int argc, char *const *argv, struct err *e)
     struct options *o = NULL;
     int rc = v0_words_take(&w, argc, argv, e);
     if (rc == 0)
-        rc = options_parse(&o, &cli_train_options, w.n, w.at, &values, 0, e);
+        rc = v0_words_parse(&w, &cli_train_options, &o, &values, e);
     if (rc == 0)
         rc = train_v0(&w, &values, o, e);
     rc = v0_words_explain(&w, rc, e);

@@ -1,5 +1,4 @@
-// Flags of Paddle's first version; see v0.h. They have the forms of gflags: --name=value,
-// --name value and, for boolean flags, --name and --noname.
+// Flags of Paddle's first version on command lines; see v0.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/v0.h"
@@ -10,152 +9,36 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "cli/cli.h"
+#include "cli/v0_internal.h"
 #include "options/options.h"
-#include "options/problems.h"
 #include "os/route.h"
-
-enum fate {
-    IS, // becomes option `to`; has no effect if the value is empty or one of `so`
-    // Tug always works as the values in `so` say; another value is refused, and `say` gives
-    // advice.
-    SO,
-    NONE,   // has no effect
-    PLACE,  // describes the other processes of the run
-    WRONG,  // refused; `say` gives advice
-    ENDING, // like IS, but `say` is appended to the value
-};
-
-struct flag {
-    const char *name;
-    enum fate fate;
-    bool is_bool;
-    const char *to, *so, *say;
-};
-
-#define FALSE_WORDS "0 false no"
-
-static const struct flag flags[] = {
-    {.name = "num_passes", .fate = IS, .to = "epochs"},
-    {.name = "trainer_count", .fate = IS, .to = "threads"},
-    {.name = "save_dir", .fate = IS, .to = "out"},
-    {.name = "saving_period", .fate = IS, .to = "save-every", .so = "0"},
-    {.name = "saving_period_by_batches",
-     .fate = ENDING,
-     .to = "save-every",
-     .so = "0",
-     .say = "batches"},
-    {.name = "log_period", .fate = IS, .to = "log-every"},
-    {.name = "dot_period", .fate = IS, .to = "dot-every"},
-    {.name = "init_model_path", .fate = IS, .to = "init-from"},
-    {.name = "save_only_one",
-     .fate = IS,
-     .is_bool = true,
-     .to = "keep",
-     .so = FALSE_WORDS},
-    {.name = "use_gpu",
-     .fate = SO,
-     .is_bool = true,
-     .so = FALSE_WORDS,
-     .say = "models train on CPUs: --use_gpu=0"},
-    {.name = "start_pass",
-     .fate = SO,
-     .so = "0",
-     .say = "--resume continues a run from its last save, whose pass it knows"},
-    {.name = "test_period",
-     .fate = SO,
-     .so = "0",
-     .say = "--valid is scored after each pass"},
-    {.name = "average_test_period",
-     .fate = SO,
-     .so = "0",
-     .say = "with --average N the averaged model is what --valid and --test score"},
-    {.name = "show_parameter_stats_period",
-     .fate = SO,
-     .so = "0",
-     .say = "--fetch NAME,... prints parameters every --fetch-every batches"},
-    {.name = "job",
-     .fate = SO,
-     .so = "train",
-     .say =
-         "'tug eval' tests a saved model, and gradients are checked by tug's own tests"},
-    {.name = "load_missing_parameter_strategy",
-     .fate = SO,
-     .so = "rand",
-     .say = "a parameter that a save lacks begins as in a new run"},
-    {.name = "start_pserver",
-     .fate = SO,
-     .is_bool = true,
-     .so = FALSE_WORDS,
-     .say = "'tug pserver' runs servers, and 'tug launch' servers and workers"},
-    {.name = "rdma_tcp", .fate = SO, .so = "tcp", .say = "links are TCP: --rdma_tcp=tcp"},
-    {.name = "use_old_updater",
-     .fate = SO,
-     .is_bool = true,
-     .so = FALSE_WORDS,
-     .say = "--in-flight 1 waits for each push before the next pull"},
-    {.name = "config_args",
-     .fate = WRONG,
-     .say = "give each option by itself, or by --set NAME=VALUE"},
-    {.name = "comment", .fate = NONE},
-    {.name = "log_period_server", .fate = NONE},
-    {.name = "ports_num", .fate = NONE},
-    {.name = "ports_num_for_sparse", .fate = NONE},
-    {.name = "parallel_thread_num", .fate = NONE},
-    {.name = "pserver_num_threads", .fate = NONE},
-    {.name = "small_messages", .fate = NONE, .is_bool = true},
-    {.name = "loadsave_parameters_in_pserver", .fate = NONE, .is_bool = true},
-    {.name = "local", .fate = PLACE, .is_bool = true},
-    {.name = "pservers", .fate = PLACE},
-    {.name = "port", .fate = PLACE},
-    {.name = "nics", .fate = PLACE},
-    {.name = "trainer_id", .fate = PLACE},
-    {.name = "num_gradient_servers", .fate = PLACE},
-};
-
-static bool named(const char *word, size_t len, const char *name)
-{
-    return strlen(name) == len && memcmp(word, name, len) == 0;
-}
-
-// Finds the flag that a word begins. *ret_eq points behind its '=', or is NULL; *ret_no:
-// the word is --noNAME.
-static const struct flag *find(const char *word, const char **ret_eq, bool *ret_no)
-{
-    if (strncmp(word, "--", 2) != 0)
-        return NULL;
-    const char *name = word + 2, *eq = strchr(name, '=');
-    size_t len = eq != NULL ? (size_t)(eq - name) : strlen(name);
-    *ret_eq = eq != NULL ? eq + 1 : NULL;
-    for (size_t i = 0; i < sizeof(flags) / sizeof(*flags); i++) {
-        *ret_no = false;
-        if (named(name, len, flags[i].name))
-            return &flags[i];
-        *ret_no = true;
-        if (flags[i].is_bool && eq == NULL && len > 2 && memcmp(name, "no", 2) == 0 &&
-            named(name + 2, len - 2, flags[i].name))
-            return &flags[i];
-    }
-    return NULL;
-}
 
 static bool is_end(const char *word)
 {
     return strcmp(word, "--") == 0;
 }
 
+static bool one_dash(const char *word)
+{
+    return word[0] == '-' && word[1] != '-';
+}
+
 bool v0_given(int argc, char *const *argv)
 {
     const char *eq;
     bool no;
-    for (int i = 0; i < argc && !is_end(argv[i]); i++)
-        if (find(argv[i], &eq, &no) != NULL)
+    for (int i = 0; i < argc && !is_end(argv[i]); i++) {
+        const struct v0_flag *f = v0_flag_of(argv[i], &eq, &no);
+        if (f != NULL && (f->fate != V0_SAME || one_dash(argv[i])))
             return true;
+    }
     return false;
 }
 
 // ---------------------------------------------------------------- taking them
 
-static int make_room(struct v0_words *w, struct err *e)
+static int make_room(struct v0_list *w, struct err *e)
 {
     if (w->n < w->cap)
         return 0;
@@ -168,7 +51,7 @@ static int make_room(struct v0_words *w, struct err *e)
     return 0;
 }
 
-static int add_word(struct v0_words *w, const char *word, struct err *e)
+static int add_word(struct v0_list *w, const char *word, struct err *e)
 {
     TRY(make_room(w, e));
     w->at[w->n] = mem_strdup(word);
@@ -178,7 +61,7 @@ static int add_word(struct v0_words *w, const char *word, struct err *e)
     return 0;
 }
 
-static int add_option(struct v0_words *w, const char *name, const char *value,
+static int add_option(struct v0_list *w, const char *name, const char *value,
                       const char *ending, struct err *e)
 {
     struct buf b = BUF_INIT(1 << 20);
@@ -225,17 +108,19 @@ static int text(char **ret, const char *value, struct err *e)
     return *ret != NULL ? 0 : err_nomem(e, "options");
 }
 
-struct place {
+struct taking {
+    bool server; // the command is `tug pserver`
     bool local, local_given,
-        others; // whether a flag was given that needs other processes
+        others;       // others: a flag was given that needs other processes
+    const char *link; // the first option about links; NULL: none
 };
 
-static int take_place(struct v0_words *w, struct place *p, const struct flag *f,
+static int take_place(struct v0_words *w, struct taking *p, const struct v0_flag *f,
                       const char *value, struct err *e)
 {
     if (strcmp(f->name, "local") == 0) {
         p->local_given = true;
-        p->local = !among(value, FALSE_WORDS);
+        p->local = !among(value, V0_FALSE);
         return 0;
     }
     if (strcmp(f->name, "pservers") == 0) {
@@ -251,49 +136,63 @@ static int take_place(struct v0_words *w, struct place *p, const struct flag *f,
     return number(&w->trainers, f->name, value, ROLE_PROCESSES_MAX, e);
 }
 
-static int take_flag(struct v0_words *w, struct place *p, const struct flag *f,
+static int take_option(struct v0_words *w, const struct v0_flag *f, const char *value,
+                       struct err *e)
+{
+    if (value[0] == '\0' || among(value, f->so))
+        return 0;
+    if (f->is_bool)
+        value = among(value, V0_FALSE) ? f->no : "1";
+    if (w->n_used < sizeof(w->used) / sizeof(*w->used))
+        w->used[w->n_used++] = f->name;
+    return add_option(&w->own, f->to, value, f->fate == V0_ENDING ? f->say : "", e);
+}
+
+static int take_flag(struct v0_words *w, struct taking *p, const struct v0_flag *f,
                      const char *value, struct err *e)
 {
-    switch (f->fate) {
-    case IS:
-    case ENDING:
-        if (value[0] == '\0' || among(value, f->so))
-            return 0;
-        if (w->n_used < sizeof(w->used) / sizeof(*w->used))
-            w->used[w->n_used++] = f->name;
-        return add_option(w, f->to, f->is_bool ? "1" : value,
-                          f->fate == ENDING ? f->say : "", e);
-    case SO:
+    bool idle = p->server && f->fate != V0_SO && f->fate != V0_WRONG;
+    switch (idle ? V0_NONE : f->fate) {
+    case V0_IS:
+    case V0_ENDING:
+        return take_option(w, f, value, e);
+    case V0_SAME:
+        return add_option(&w->own, f->name, value, "", e);
+    case V0_SO:
         return among(value, f->so) || value[0] == '\0'
                    ? 0
                    : err_set(e, TUG_EUSAGE, "--%s=%.100s: %s", f->name, value, f->say);
-    case NONE:
+    case V0_NONE:
         note_unused(w, f->name);
         return 0;
-    case PLACE:
+    case V0_PLACE:
         return take_place(w, p, f, value, e);
-    case WRONG:
+    case V0_WRONG:
         break;
     }
     return err_set(e, TUG_EUSAGE, "--%s: %s", f->name, f->say);
 }
 
-// Decides whether the trainer joins a run. --local=0 makes it join; without --local=0,
-// flags about other processes have no effect.
-static int settle(struct v0_words *w, const struct place *p, struct err *e)
+// --local=0 makes the trainer join a run; without it, flags about other processes have no
+// effect.
+static int settle(struct v0_words *w, const struct taking *p, struct err *e)
 {
     w->cluster = p->local_given && !p->local;
     if (!p->local_given && p->others)
         return err_set(e, TUG_EUSAGE,
                        "--pservers: give --local=0 to join servers; without it, a "
                        "trainer trains alone");
+    if (!w->cluster && p->link != NULL)
+        return err_set(e, TUG_EUSAGE,
+                       "--%.100s: a trainer alone has no links: give --local=0, too",
+                       p->link);
     if (w->cluster && w->pservers == NULL)
         return text(&w->pservers, "127.0.0.1", e);
     return 0;
 }
 
 // Refuses a flag together with the option that it stands for.
-static int check_both(const struct flag *f, int argc, char *const *argv, struct err *e)
+static int check_both(const struct v0_flag *f, int argc, char *const *argv, struct err *e)
 {
     for (int i = 0; f->to != NULL && i < argc && !is_end(argv[i]); i++) {
         size_t n = strlen(f->to);
@@ -305,14 +204,68 @@ static int check_both(const struct flag *f, int argc, char *const *argv, struct 
     return 0;
 }
 
-static int take_word(struct v0_words *ret, struct place *p, int argc, char *const *argv,
+// Returns the option of a table that a word begins, or NULL.
+static const struct option *option_of(const struct option_table *t, const char *word)
+{
+    size_t dashes = strspn(word, "-");
+    if (dashes < 1 || dashes > 2)
+        return NULL;
+    size_t len = strcspn(word + dashes, "=");
+    for (size_t i = 0; i < t->n_options; i++)
+        if (strlen(t->options[i].name) == len &&
+            memcmp(t->options[i].name, word + dashes, len) == 0)
+            return &t->options[i];
+    return NULL;
+}
+
+// Returns the option about links that a word of a trainer begins, or NULL. Other flags say
+// which process of the run the trainer is.
+static const struct option *link_option(const char *word)
+{
+    const struct option *o = option_of(&cli_worker_options, word);
+    if (o == NULL || option_of(&cli_train_options, word) != NULL ||
+        strncmp(word, "--", 2) != 0 || among(o->name, "scheduler rank pem-stdin"))
+        return NULL;
+    return o;
+}
+
+// Moves an option with its value, if that is a word of its own.
+static int take_link_option(struct v0_list *to, const struct option *o, int argc,
+                            char *const *argv, int *i, struct err *e)
+{
+    TRY(add_word(to, argv[*i], e));
+    bool apart = o->kind != OPTION_FLAG && strchr(argv[*i], '=') == NULL;
+    return apart && *i + 1 < argc ? add_word(to, argv[++*i], e) : 0;
+}
+
+// Adds a word that is not a flag of Paddle's alone. gflags also accept one dash.
+static int take_other(struct v0_words *ret, struct taking *p, int argc, char *const *argv,
+                      int *i, struct err *e)
+{
+    const struct option *link = p->server ? NULL : link_option(argv[*i]);
+    if (link != NULL) {
+        p->link = link->name;
+        return take_link_option(&ret->node, link, argc, argv, i, e);
+    }
+    bool own = p->server && option_of(&cli_pserver_options, argv[*i]) != NULL;
+    if (own && one_dash(argv[*i])) {
+        char word[512];
+        int n = snprintf(word, sizeof(word), "-%s", argv[*i]);
+        if (n > 0 && (size_t)n < sizeof(word))
+            return add_word(&ret->own, word, e);
+    }
+    return add_word(&ret->own, argv[*i], e);
+}
+
+static int take_word(struct v0_words *ret, struct taking *p, int argc, char *const *argv,
                      int *i, struct err *e)
 {
     const char *value;
     bool no;
-    const struct flag *f = find(argv[*i], &value, &no);
-    if (f == NULL)
-        return add_word(ret, argv[*i], e);
+    const struct v0_flag *f = v0_flag_of(argv[*i], &value, &no);
+    if (f == NULL || (p->server && option_of(&cli_pserver_options, argv[*i]) != NULL) ||
+        (f->fate == V0_SAME && !p->server && !one_dash(argv[*i])))
+        return take_other(ret, p, argc, argv, i, e);
     if (no)
         value = "0";
     else if (value == NULL && f->is_bool)
@@ -325,28 +278,47 @@ static int take_word(struct v0_words *ret, struct place *p, int argc, char *cons
     return take_flag(ret, p, f, value, e);
 }
 
-int v0_words_take(struct v0_words *ret, int argc, char *const *argv, struct err *e)
+static int take(struct v0_words *ret, struct taking *p, int argc, char *const *argv,
+                struct err *e)
 {
-    struct place p = {.local = true};
-    struct problems wrong = PROBLEMS_INIT; // reports all problems at once
     struct err why;
     int rc = 0;
-    *ret = (struct v0_words){.port = V0_PORT};
+    *ret = (struct v0_words){.port = V0_PORT, .wrong = PROBLEMS_INIT};
     for (int i = 0; i < argc && rc == 0; i++)
-        rc = problems_note(&wrong, take_word(ret, &p, argc, argv, &i, &why), &why);
-    if (rc == 0)
-        rc = problems_note(&wrong, settle(ret, &p, &why), &why);
-    if (rc == 0)
-        return problems_tell(&wrong, e);
-    problems_free(&wrong);
-    return err_set(e, rc, "%s", why.text);
+        rc = problems_note(&ret->wrong, take_word(ret, p, argc, argv, &i, &why), &why);
+    if (rc == 0 && !p->server)
+        rc = problems_note(&ret->wrong, settle(ret, p, &why), &why);
+    return rc == 0 ? 0 : err_set(e, rc, "%s", why.text);
+}
+
+int v0_words_take(struct v0_words *ret, int argc, char *const *argv, struct err *e)
+{
+    return take(ret, &(struct taking){.local = true}, argc, argv, e);
+}
+
+int v0_words_take_server(struct v0_words *ret, int argc, char *const *argv, struct err *e)
+{
+    return take(ret, &(struct taking){.server = true}, argc, argv, e);
+}
+
+int v0_words_parse(struct v0_words *w, const struct option_table *table,
+                   struct options **ret, void *values, struct err *e)
+{
+    return options_parse_after(ret, table, w->own.n, w->own.at, values, 0, &w->wrong, e);
+}
+
+static void free_list(struct v0_list *l)
+{
+    for (int i = 0; i < l->n; i++)
+        mem_free(l->at[i]);
+    mem_free(l->at);
 }
 
 void v0_words_free(struct v0_words *w)
 {
-    for (int i = 0; i < w->n; i++)
-        mem_free(w->at[i]);
-    mem_free(w->at);
+    free_list(&w->own);
+    free_list(&w->node);
+    problems_free(&w->wrong);
     mem_free(w->pservers);
     mem_free(w->nics);
     *w = (struct v0_words){0};
@@ -358,10 +330,7 @@ int v0_words_explain(const struct v0_words *w, int rc, struct err *e)
     if (rc != TUG_EUSAGE || e == NULL)
         return rc;
     for (size_t i = 0; i < w->n_used; i++) {
-        const char *to = NULL;
-        for (size_t k = 0; k < sizeof(flags) / sizeof(*flags); k++)
-            if (strcmp(flags[k].name, w->used[i]) == 0)
-                to = flags[k].to;
+        const char *to = v0_flag(w->used[i], strlen(w->used[i]))->to;
         snprintf(option, sizeof(option), "--%s", to);
         size_t n = strlen(more);
         if (strstr(e->text, option) != NULL && strstr(more, w->used[i]) == NULL)
@@ -463,9 +432,27 @@ static int find_own(struct role *r, const char *list, const char *own, struct er
     }
     if (r->has_rank)
         return 0;
-    return err_set(e, TUG_EUSAGE, "--pservers=%.200s does not name %s%.100s", list,
-                   own != NULL ? "" : "an address of this machine",
+    return err_set(e, TUG_EUSAGE,
+                   "--pservers=%.200s does not name %s%.100s: give the address of this "
+                   "server by --host, as the list names it",
+                   list, own != NULL ? "" : "an address of this machine",
                    own != NULL ? own : "");
+}
+
+// A network interface cannot tell apart servers that share its loopback.
+static int check_loopback(const char *list, const char *own, struct err *e)
+{
+    char host[ROLE_TEXT_MAX];
+    uint32_t n = 0;
+    for (uint32_t i = 0; host_at(list, i, host); i++)
+        n += strncmp(host, "127.", 4) == 0;
+    if (n <= 1 || strncmp(own, "127.", 4) != 0)
+        return 0;
+    return err_set(e, TUG_EUSAGE,
+                   "--pservers=%.200s names several addresses of this machine, which "
+                   "--nics cannot tell apart: give --host instead to choose the one of "
+                   "this server",
+                   list);
 }
 
 int v0_role_server(struct role *ret, const char *pservers, const char *host,
@@ -478,6 +465,7 @@ int v0_role_server(struct role *ret, const char *pservers, const char *host,
         if (route_interface(nics, of_nics, sizeof(of_nics), e) != 0)
             return err_wrap(e, "--nics");
         host = of_nics;
+        TRY(check_loopback(pservers, host, e));
     }
     if (pservers == NULL) {
         ret->hosts_scheduler = ret->has_rank = true;

@@ -1,5 +1,5 @@
-// Flags of Paddle's first version on the command line of `tug train`: translates them to
-// options, and reads those that describe the other processes of the run.
+// Flags of Paddle's first version on the command lines of `tug train` and `tug pserver`:
+// translates them to options, and reads those that describe the other processes of the run.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_CLI_V0_H
@@ -10,14 +10,22 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "options/options.h"
+#include "options/problems.h"
 #include "runtime/role.h"
 
 enum { V0_PORT = 7164 }; // the port in Paddle's launch script
 
+// Words of a command line; this struct owns the array and the words.
+struct v0_list {
+    char **at;
+    int n, cap;
+};
+
 // The words of a command, with flags replaced by tug's options.
 struct v0_words {
-    char **at; // this struct owns the array and the words
-    int n, cap;
+    struct v0_list own;   // those of the command itself
+    struct v0_list node;  // options of `tug worker` about links, which a trainer may have
     const char *used[64]; // flags that became options, for errors
     size_t n_used;
     char unused[512]; // flags without effect, for the log
@@ -25,14 +33,22 @@ struct v0_words {
     bool cluster;
     char *pservers, *nics;
     uint64_t port, trainer_id, trainers; // trainers 0: not given
+    struct problems wrong;               // those of the flags
 };
 
 // Returns whether the words up to "--" contain such a flag.
 bool v0_given(int argc, char *const *argv);
 
-// Translates the words. Returns TUG_EUSAGE if a flag asks for something that tug does in
-// another way.
+// Translate the words of a trainer or a server. Flags that ask for something that tug does
+// in another way become problems, which v0_words_parse reports.
 int v0_words_take(struct v0_words *ret, int argc, char *const *argv, struct err *e);
+int v0_words_take_server(struct v0_words *ret, int argc, char *const *argv,
+                         struct err *e);
+
+// Parses the command's own words. TUG_EUSAGE reports all problems, those of the flags
+// included.
+int v0_words_parse(struct v0_words *w, const struct option_table *table,
+                   struct options **ret, void *values, struct err *e);
 void v0_words_free(struct v0_words *w); // a zeroed struct is fine
 
 // Adds to an error the flags that its options came from.

@@ -370,8 +370,9 @@ static void zero_values(struct options *o)
                size[o->table->options[i].kind]);
 }
 
-int options_parse(struct options **ret, const struct option_table *t, int argc,
-                  char *const *argv, void *values, unsigned flags, struct err *e)
+int options_parse_after(struct options **ret, const struct option_table *t, int argc,
+                        char *const *argv, void *values, unsigned flags,
+                        struct problems *before, struct err *e)
 {
     int rc = TUG_ENOMEM;
     struct options *o = mem_zalloc(sizeof(*o));
@@ -379,7 +380,9 @@ int options_parse(struct options **ret, const struct option_table *t, int argc,
         return err_nomem(e, "options");
     o->table = t;
     o->values = values;
-    o->problems = PROBLEMS_INIT;
+    o->problems = before != NULL ? *before : PROBLEMS_INIT;
+    if (before != NULL)
+        *before = PROBLEMS_INIT;
     zero_values(o);
     o->origin = mem_zalloc((t->n_options + 1) * sizeof(*o->origin));
     if (!o->origin) {
@@ -395,6 +398,12 @@ int options_parse(struct options **ret, const struct option_table *t, int argc,
 fail:
     options_close(o);
     return rc;
+}
+
+int options_parse(struct options **ret, const struct option_table *t, int argc,
+                  char *const *argv, void *values, unsigned flags, struct err *e)
+{
+    return options_parse_after(ret, t, argc, argv, values, flags, NULL, e);
 }
 
 void options_close(struct options *o)

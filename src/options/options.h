@@ -18,6 +18,8 @@
 #include "base/buf.h"
 #include "base/err.h"
 
+struct problems;
+
 enum option_kind {
     OPTION_FLAG,   // bool: --name, --no-name, --name=true|false|yes|no|on|off|1|0
     OPTION_STRING, // const char *, NULL when unset
@@ -116,6 +118,11 @@ enum { OPTIONS_INCOMPLETE = 1 };
 // TUG_EUSAGE for wrong usage.
 int options_parse(struct options **ret, const struct option_table *t, int argc,
                   char *const *argv, void *values, unsigned flags, struct err *e);
+// The same after other problems were found, which are reported together with those of the
+// words; *before is then empty.
+int options_parse_after(struct options **ret, const struct option_table *t, int argc,
+                        char *const *argv, void *values, unsigned flags,
+                        struct problems *before, struct err *e);
 void options_close(
     struct options *o); // NULL is fine; also frees the strings in the values
 

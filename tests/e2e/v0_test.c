@@ -63,7 +63,40 @@ static void paddle_command_lines(void **state)
     assert_true(e2e_number("auc") > 0.7);
 }
 
-// The hosts are addresses of one machine; in sync mode the model is that of one process.
+static void keys(const char *role)
+{
+    tug_ends(0, "cert node --dir keys --name %s --role %s", role, role);
+}
+
+#define KEYS(role)                                                                       \
+    "--ca keys/ca.pem --cert=keys/" role ".pem --key keys/" role ".key --cluster=theirs"
+
+// Links by certificates, under the options of tug's other commands. The first server needs a
+// scheduler's certificate, and trainer 0 an operator's, as it drives the run.
+static void certificates(void **state)
+{
+    (void)state;
+    unsigned port = cluster_free_port();
+    write_config();
+    tug_ends(0, "cert ca --dir keys");
+    keys("scheduler");
+    keys("operator");
+    keys("worker");
+    cluster_start("server",
+                  "pserver --num_gradient_servers=2 --port=%u " KEYS("scheduler"), port);
+    trainer(0, port, "127.0.0.1", "tls", KEYS("operator") " --host=127.0.0.1");
+    trainer(1, port, "127.0.0.1", "tls", KEYS("worker") " --connect-timeout 60");
+    all_end_well();
+    assert_string_equal(e2e_newest("tls"), "tls/save-000002");
+    cluster_ends("server", 0, CLUSTER_PATIENCE);
+    // Without certificates and off loopback it needs --insecure, which is accepted, too.
+    tug_ends(4,
+             "train --config=trainer.yaml --local=0 --insecure --connect-timeout=0.1 "
+             "--port=%u",
+             port);
+}
+
+// Hosts of one machine, each said by its address; in sync mode the model is one process's.
 static void two_hosts(void **state)
 {
     (void)state;
@@ -86,25 +119,49 @@ static void two_hosts(void **state)
     cluster_same_parts("alone", "hosts");
 }
 
+// All processes end, each with the reason, whichever of them has the other number.
+static void all_say(const char *text)
+{
+    static const char *const names[] = {"trainer0", "trainer1", "server"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+        cluster_ends(names[i], 2, CLUSTER_PATIENCE);
+        cluster_said(names[i], text);
+    }
+}
+
 static void sizes_differ(void **state)
 {
     (void)state;
     static const struct {
-        const char *pservers, *more, *says;
+        const char *server, *pservers, *more, *says;
     } wrong[] = {
-        {"127.0.0.1,127.0.0.2", "", "--pservers names 2 servers, but the run has 1"},
-        {"127.0.0.1", "--num_gradient_servers=3",
-         "--num_gradient_servers is 3, but the first server was told 1"},
+        {"", "127.0.0.1,127.0.0.2", "", "--pservers names 2 servers, but the run has 1"},
+        {"", "127.0.0.1", "--num_gradient_servers=2",
+         "--num_gradient_servers is 2, but the first server was told 1"},
+        {"--num_gradient_servers=3", "127.0.0.1", "--num_gradient_servers=2",
+         "--num_gradient_servers is 2, but the first server was told 3"},
     };
     write_config();
     for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
         unsigned port = cluster_free_port();
-        cluster_start("server", "pserver --port=%u", port);
+        cluster_start("server", "pserver --port=%u %s", port, wrong[i].server);
         trainer(0, port, wrong[i].pservers, "none", wrong[i].more);
-        cluster_ends("trainer0", 2, CLUSTER_PATIENCE);
-        cluster_said("trainer0", wrong[i].says);
-        (void)cluster_wait("server", CLUSTER_PATIENCE);
+        trainer(1, port, wrong[i].pservers, "none", wrong[i].more);
+        all_say(wrong[i].says);
     }
+}
+
+// What only the first trainer finds out before it joins.
+static void output_is_there(void **state)
+{
+    (void)state;
+    unsigned port = cluster_free_port();
+    write_config();
+    tug_ends(0, "train --config=trainer.yaml --num_passes=1 --save_dir=there");
+    cluster_start("server", "pserver --num_gradient_servers=2 --port=%u", port);
+    trainer(0, port, "127.0.0.1", "there", "--num_gradient_servers=2");
+    trainer(1, port, "127.0.0.1", "there", "--num_gradient_servers=2");
+    all_say("there already holds a saved model");
 }
 
 static void says(const char *words, const char *text)
@@ -134,6 +191,15 @@ static void sentences(void **state)
         {"--test_period=100", "--valid is scored after each pass"},
         {"--rdma_tcp=rdma", "links are TCP"},
         {"--local=0 --nics=a,b", "name one"},
+        {"--num_passes=1 --ca keys/ca.pem", "--ca: a trainer alone has no links"},
+        {"-num_passes=x", "--num_passes is --epochs here"},
+        {"-use_gpu -test_pass=3 --nosuch=1 --num_passes=x",
+         "4 problems: (1) --use_gpu=1"},
+        {"-use_gpu --nosuch=1", "(2) there is no option '--nosuch'"},
+        {"--parallel_nn", "threads share the examples"},
+        {"--distribute_test", "--score-by workers"},
+        {"--predict_file=a", "'tug predict"},
+        {"--show_layer_stat", "--fetch NAME"},
     };
     static const char *const of_pserver[][2] = {
         {"--nics=nosuch0", "--nics: there is no network interface 'nosuch0'"},
@@ -141,6 +207,13 @@ static void sentences(void **state)
         {"--pservers=127.0.0.1,127.0.0.2", "give --host to choose the one"},
         {"--pservers=192.0.2.1", "does not name an address of this machine"},
         {"--num_gradient_server=2", "did you mean '--num_gradient_servers'?"},
+        {"--pservers=203.0.113.7 --host=127.0.0.1", "does not name 127.0.0.1: give"},
+        {"--pservers=127.0.0.1,127.0.0.2 --nics=lo",
+         "--nics cannot tell apart: give --host"},
+        {"--rdma_tcp=rdma --use_gpu --nosuch -nics=a,b",
+         "3 problems: (1) --rdma_tcp=rdma"},
+        {"-nics=a,b --pserver_num_threads=4 --log_period_server=500", "name one"},
+        {"-port=x", "--port: 'x' is not a whole number"},
     };
     for (size_t i = 0; i < sizeof(of_train) / sizeof(*of_train); i++)
         says(files_path("train --data data.svm --format libsvm %s", of_train[i][0]),
@@ -163,6 +236,24 @@ static void flags_of_one_process(void **state)
     assert_string_equal(e2e_err, "");
 }
 
+// gflags accept one dash, too. --save_only_one=0 keeps the models of all passes.
+static void forms_and_saves(void **state)
+{
+    (void)state;
+    write_config();
+    tug_ends(0, "train -config=trainer.yaml -num_passes=5 -saving_period=1 -seed 2 "
+                "-nouse_gpu --save_only_one=0 -save_dir=all --async_lagged_ratio_min=1.0 "
+                "--logtostderr -log_clipping=1");
+    e2e_says(
+        "flags without effect: --async_lagged_ratio_min, --logtostderr, --log_clipping");
+    assert_string_equal(e2e_newest("all"), "all/save-000005");
+    for (int i = 1; i <= 5; i++)
+        assert_true(files_exists(files_path("all/save-%06d", i)));
+    tug_ends(0, "train --config=trainer.yaml --num_passes=5 --saving_period=1 "
+                "--save_only_one=1 --save_dir=one");
+    assert_false(files_exists("one/save-000004"));
+}
+
 static int begin(void **state)
 {
     struct e2e_data d = {.path = "data.svm", .rows = 2000, .seed = 5};
@@ -175,9 +266,10 @@ static int begin(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cluster_test(paddle_command_lines), cluster_test(two_hosts),
-        cluster_test(sizes_differ),         cluster_test(sentences),
-        cluster_test(flags_of_one_process),
+        cluster_test(two_lines),       cluster_test(two_hosts),
+        cluster_test(sizes_differ),    cluster_test(output_is_there),
+        cluster_test(sentences),       cluster_test(alone),
+        cluster_test(forms_and_saves), cluster_test(certificates),
     };
     return cmocka_run_group_tests(tests, begin, cluster_end);
 }
