@@ -206,8 +206,8 @@ struct accessor_life_push {
 };
 void accessor_apply_life(struct accessor_scratch *s, const struct accessor_life_push *p);
 
-// As accessor_gather, for rows with a lifecycle. If extras or extras[i] is NULL, the
-// weights of row i's extra row are written as zeros.
+// Does what accessor_gather does, for rows with a lifecycle. If extras or extras[i] is
+// NULL, the weights of row i's extra row are written as zeros.
 void accessor_gather_life(const struct accessor *a, float *const *rows,
                           float *const *extras, size_t n, float *ret);
 

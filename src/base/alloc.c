@@ -49,7 +49,7 @@ static void *counted(void *p)
     return p;
 }
 
-// An empty object gets an address of its own, so that NULL always means failure.
+// Gives an empty object an address of its own, so that NULL always means failure.
 static size_t at_least_one(size_t bytes)
 {
     return bytes > 0 ? bytes : 1;

@@ -99,7 +99,8 @@ static bool nearest_see(void *arg, const char *word, size_t len)
     return true;
 }
 
-// Words are near if the edits are at most about a third of their letters.
+// Begins a search for the nearest word. Words are near if the edits are at most about a
+// third of their letters.
 static struct nearest nearest_make(const char *given, size_t len, char *ret_word)
 {
     *ret_word = 0;

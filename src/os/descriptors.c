@@ -45,7 +45,8 @@ uint64_t descriptors_limit(void)
     return getrlimit(RLIMIT_NOFILE, &l) == 0 ? (uint64_t)l.rlim_cur : UNKNOWN;
 }
 
-// The system returns the lowest free number: a high number means that few are free.
+// Estimates the free descriptors. The system returns the lowest free number, so a high
+// number means that few are free.
 uint64_t descriptors_left(void)
 {
     uint64_t limit = descriptors_limit();

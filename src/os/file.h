@@ -84,8 +84,8 @@ DIR *file_open_real_dir(const char *path);
 // Removes a file, a link itself, or a directory that contains only files and links.
 // Succeeds if nothing is there.
 int file_remove_tree(const char *path, struct err *e);
-// As file_remove_tree, for a directory that this process has made. It may contain
-// directories, down to `depth` levels.
+// Removes a directory that this process has made, as file_remove_tree does. The directory
+// may contain directories, down to `depth` levels.
 int file_remove_deep(const char *path, int depth, struct err *e);
 
 // Sets ret_path to "DIR/NAME"; returns TUG_EUSAGE if that is too long.

@@ -303,7 +303,7 @@ static void close_both(struct new_file *f)
     f->fd = f->dir = -1;
 }
 
-// Syncs the file and gives it its name. It keeps the lock until then.
+// Syncs the file and gives it its name. Keeps the file's lock until then.
 int new_file_finish(struct new_file *f)
 {
     if (!f->straight &&

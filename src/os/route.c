@@ -24,7 +24,8 @@ static int resolve(const char *host, int type, struct addrinfo **ret, struct err
     return 0;
 }
 
-// Connecting a datagram socket chooses its own address without sending anything.
+// Gets this machine's address for a destination: connecting a datagram socket chooses its
+// own address without sending anything.
 static int own_address(const struct addrinfo *to, char ret[ROUTE_ADDRESS_MAX])
 {
     struct sockaddr_storage own;

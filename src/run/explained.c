@@ -51,7 +51,8 @@ static int compare(const void *a, const void *b)
     return x->i < y->i ? -1 : x->i > y->i;
 }
 
-// Returns the size of the change without feature i. NaN counts as the largest size, so that it is found.
+// Returns the size of the change without feature i. NaN counts as the largest size, so
+// that it is found.
 static double size_of(const struct explained *x, size_t i)
 {
     double size = fabs(left_out(x, i));

@@ -26,10 +26,10 @@ struct score_rows { // members have the meaning of struct tug_rows (tug/train.h)
 int score_rows(struct served *s, const struct score_rows *rows, bool raw, float *ret,
                uint32_t *ret_number, struct err *e);
 
-// As score_rows, for lines of text in the format of the model's data. Labels may be
-// missing and are ignored; csv begins with a header. Empty lines are skipped. `ret` has
-// room for `room` floats; *ret_n becomes the number of examples. TUG_EDATA if a line is
-// wrong; the sentence names it.
+// Does what score_rows does, for lines of text in the format of the model's data. Labels
+// may be missing and are ignored; csv begins with a header. Empty lines are skipped.
+// `ret` has room for `room` floats; *ret_n becomes the number of examples. TUG_EDATA if a
+// line is wrong; the sentence names it.
 int score_text(struct served *s, const char *text, size_t bytes, bool raw, float *ret,
                size_t room, size_t *ret_n, uint32_t *ret_number, struct err *e);
 

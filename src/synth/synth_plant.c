@@ -279,8 +279,8 @@ static void calibrate(struct synth *s, double *scores)
     s->intercept = (low + high) / 2;
 }
 
-// Buckets 0, 1 and 2 contain just their number; bucket 2 + k contains the integers n with
-// floor(ln(n)^2) = k, which begin at e^sqrt(k).
+// Computes the lower bounds of the buckets. Buckets 0, 1 and 2 contain just their number;
+// bucket 2 + k contains the integers n with floor(ln(n)^2) = k, which begin at e^sqrt(k).
 static void bucket_bounds(uint32_t *ret_low)
 {
     for (uint32_t b = 0; b <= SYNTH_BUCKETS; b++)

@@ -26,7 +26,7 @@ enum { TREE_LEAVES = 16 };
 void tree_sum(const struct kernels *k, const uint8_t *first, float *const *values,
               size_t n, size_t width);
 
-// The same tree for contributions that arrive one at a time: for parts a < b < next,
+// Serves the same tree for contributions that arrive one at a time. For parts a < b < next,
 // returns whether a and b must be added before `next`, because `next` lies outside the
 // smallest half that has both a and b.
 static inline bool tree_joins(uint32_t a, uint32_t b, uint32_t next)
