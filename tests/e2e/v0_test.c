@@ -266,10 +266,14 @@ static int begin(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cluster_test(two_lines),       cluster_test(two_hosts),
-        cluster_test(sizes_differ),    cluster_test(output_is_there),
-        cluster_test(sentences),       cluster_test(alone),
-        cluster_test(forms_and_saves), cluster_test(certificates),
+        cluster_test(paddle_command_lines),
+        cluster_test(two_hosts),
+        cluster_test(sizes_differ),
+        cluster_test(output_is_there),
+        cluster_test(sentences),
+        cluster_test(flags_of_one_process),
+        cluster_test(forms_and_saves),
+        cluster_test(certificates),
     };
     return cmocka_run_group_tests(tests, begin, cluster_end);
 }
