@@ -38,8 +38,7 @@ bool run_saves_when_interrupted(const struct run *r)
     return r->config->out != NULL && !r->config->all_or_nothing;
 }
 
-// If there is no place to save to, an interrupted run gains nothing from finishing the
-// pass.
+// Without a place to save to, an interrupted run gains nothing from finishing the pass.
 bool run_leaves_pass(const struct run *r)
 {
     return run_interrupted(r) &&
@@ -446,9 +445,8 @@ static int check_paths(const struct run *r, struct err *e)
     return rc;
 }
 
-// Reads words in a pass of their own, so that a run resumed in any pass has the words of
-// all data. On a cluster the driver reads them: then the choice of the first words does
-// not depend on which worker is faster.
+// Reads words in a pass of their own, so that a run resumed in any pass has all of them.
+// On a cluster the driver reads them, so that no faster worker decides which come first.
 static int keep_names(struct run *r, struct err *e)
 {
     struct names_options o = {.reader = r->reader,
