@@ -336,6 +336,20 @@ def test_threads_that_wait_when_it_stops():
         assert worker.pull_sparse(0, [1])[0, 0] == -2
 
 
+def test_a_thread_that_sends_alone(monkeypatch):
+    """A barrier that waits for a thread that never comes ends after TUG_WAIT_SECONDS, and the error counts the threads."""
+    monkeypatch.setenv("TUG_WAIT_SECONDS", "0.2")
+    with FleetWrapper() as worker:
+        worker.init_worker(PLAIN)
+        one = Communicator("HALF_ASYNC", envs={"communicator_max_merge_var_num": 2})
+        one.init_with_ctx([0], {}, worker)
+        one.start()
+        one.send(0, [1], [[1, 1]])
+        with pytest.raises(tug.Timeout, match="2 threads compute a batch together, but only 1 of them have called it"):
+            one.barrier()
+        worker.stop_worker()
+
+
 def test_an_end_of_a_batch_that_does_not_come():
     with FleetWrapper() as worker:
         worker.init_worker(PLAIN)

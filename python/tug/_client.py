@@ -30,6 +30,14 @@ Known = Tuple[str, int, int, int]  # a table's name, number, pull width and push
 _open: "weakref.WeakSet[Client]" = weakref.WeakSet()
 
 
+def _usual_wait() -> float:
+    """Returns the limit of waits that TUG_WAIT_SECONDS sets, which the library reads itself for its own; 600 if none."""
+    try:
+        return float(os.environ.get("TUG_WAIT_SECONDS", "")) or 600.0
+    except ValueError:
+        return 600.0
+
+
 class Client(Handle):
     """A worker of a cluster (tug.connect), or a cluster inside this process (tug.local).
 
@@ -52,7 +60,7 @@ class Client(Handle):
         super().__init__("client", None)
         self._closing = True  # until the library's client is open
         self._c = self._begin(options)
-        self.wait_seconds: float = options["wait_seconds"] or 600.0
+        self.wait_seconds: float = options["wait_seconds"] or _usual_wait()
         self._closing = False
         _open.add(self)
 
