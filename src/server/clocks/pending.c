@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "server/background.h"
+#include "server/clocks/sync.h"
 #include "server/profile/profiling.h"
 #include "server/request_fields.h"
 #include "server/room.h"
@@ -318,8 +319,7 @@ static void serve_later(struct shard *s, const struct pending *h)
     shard_serve_request(s, &q);
 }
 
-// Returns whether the request waits for a batch that no retry can apply: the sum of its
-// gradients would make a row infinite.
+// Returns whether the request waits for a batch that no retry can apply.
 static bool waits_in_vain(struct shard *s, const struct pending *h)
 {
     struct request_fields f = {.table = SPEC_MAX_TABLES};
@@ -328,7 +328,7 @@ static bool waits_in_vain(struct shard *s, const struct pending *h)
         return false;
     request_fields(h->type, &h->m, &f);
     const struct shard_table *t = tables_find(s, f.table, &e);
-    return t != NULL && t->stuck.code == TUG_EUSAGE;
+    return t != NULL && sync_in_vain(t);
 }
 
 // Answers requests whose deadline has passed. It walks over the list only when a deadline

@@ -40,6 +40,7 @@ void sync_drop(struct shard *s, struct shard_table *t)
         *b = (struct sync_batch){0};
     }
     t->stuck.code = 0;
+    t->full = false;
     t->n_applied = 0;
 }
 
@@ -151,16 +152,22 @@ static void apply_next(struct shard *s, struct shard_table *t)
     saves_look(s);
 }
 
+bool sync_in_vain(const struct shard_table *t)
+{
+    return t->stuck.code == TUG_EUSAGE || t->full;
+}
+
 void sync_apply(struct shard *s, struct shard_table *t)
 {
     t->stuck.code = 0;
+    t->full = false;
     while (t->stuck.code == 0 && sync_clock_complete(&t->sync) &&
            !saves_stop_batch(s, t) && !pending_order(s, t))
         apply_next(s, t);
     if (t->stuck.code == 0)
         return;
     t->again = true;
-    if (t->stuck.code == TUG_EUSAGE)
+    if (sync_in_vain(t))
         s->pending_due = s->now; // the requests that wait for the batch are answered by
                                  // the error at once
     background_wake(s);

@@ -304,6 +304,7 @@ static int flush(struct merge *m)
     if (cut_going(t->store) && !cut_has_room(t->store, x->key, x->n))
         return err_set(&t->stuck, TUG_ENOMEM, "a save has no room for copies of rows");
     assert(x->n_partitions > 0 && x->n_partitions <= x->n);
+    size_t copied = t->before.n;
     remember(t, x);
     tables_limit(m->s, t);
     struct store_push p = {.op = STORE_GRADIENT,
@@ -315,6 +316,8 @@ static int flush(struct merge *m)
                            .scale = m->by_rows ? m->scale : 1,
                            .again = comes_again(m)};
     int rc = store_push(t->store, &p, &done, &t->stuck);
+    previous_shorten(&t->before, copied + done); // a retry copies the other rows again
+    t->full = rc == TUG_ENOMEM && m->s->o.max_bytes != 0;
     if (done > 0)
         t->n_applied = store_partition(t->store, x->key[done - 1]) + 1;
     for (size_t i = 0; i < x->n_partitions && x->partitions[i] < t->n_applied; i++)

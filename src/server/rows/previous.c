@@ -60,6 +60,12 @@ float *previous_take(struct previous *b, uint32_t width, const uint64_t *keys, s
     return values;
 }
 
+void previous_shorten(struct previous *b, size_t n)
+{
+    assert(!b->indexed);
+    b->n = n < b->n ? n : b->n;
+}
+
 bool previous_index(struct previous *b)
 {
     if (b->indexed || b->lost)

@@ -31,6 +31,8 @@ void previous_free(struct previous *b); // a zeroed one is fine
 // which the caller fills, or NULL if memory is out, and then all copies are lost.
 void previous_begin(struct previous *b);
 float *previous_take(struct previous *b, uint32_t width, const uint64_t *keys, size_t n);
+// Drops the copies that were taken after the first n, of rows that were not changed.
+void previous_shorten(struct previous *b, size_t n);
 
 // Makes the index. Returns false if the copies are lost.
 bool previous_index(struct previous *b);

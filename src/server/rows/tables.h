@@ -27,6 +27,8 @@ struct shard_table {
     struct turn turn;       // the admin operation that is under way
     bool work;              // store_work has work left
     struct err stuck;       // why the next batch could not be applied; code 0: no error
+    bool full;              // it could not be applied because rows lack memory, which has
+                            // a limit: no retry helps before rows are removed
     uint32_t n_applied;     // partitions of that batch below this one were applied
     bool again;             // batches are to be tried again
     uint64_t version;       // the number of applied pushes and admin operations
