@@ -230,10 +230,10 @@ def test_startup_again_in_a_fleet(tmp_path):
 
 
 @pytest.mark.parametrize("params, sentence", [
-    ({"model": "mlp", "dim": 4, "hidden": "16,8"}, "hidden '8', here it is '16,8'"),
+    ({"model": "mlp", "dim": 4, "hidden": "16,8"}, "hidden='8', here it is '16,8'"),
     ({"model": "mlp", "dim": 4}, None),
-    ({"model": "mlp", "dim": 8, "hidden": "8"}, "dim 4, here it is 8"),
-    ({"model": "lr"}, "model 'mlp', here it is 'lr'"),
+    ({"model": "mlp", "dim": 8, "hidden": "8"}, "dim=4, here it is 8"),
+    ({"model": "lr"}, "model='mlp', here it is 'lr'"),
     ({"model": "mlp", "dim": 4, "hidden": "8", "seed": 7}, None)])
 def test_saves_of_another_net(saved_mlp, params, sentence):
     """A program for inference accepts only a save of its own net; settings that it leaves out come from the save."""

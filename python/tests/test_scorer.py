@@ -263,7 +263,7 @@ def test_refused(tmp_path):
             scorer.predict(tug.Rows([0, 1], [5], None, [6]))
         with pytest.raises(tug.UsageError, match="of key 5, is not finite"):
             scorer.predict(tug.Rows([0, 1], [5], [np.nan], [1]))
-        with pytest.raises(tug.UsageError, match="have no names: give their keys"):
+        with pytest.raises(tug.UsageError, match="have no names: use their keys"):
             scorer.feature("site=a")
         with pytest.raises(tug.ArgumentTypeError, match="a scorer takes rows, or text"):
             scorer.predict(["a.txt"])

@@ -25,7 +25,7 @@ struct synth_values {
 
 static const struct option options[] = {
     {"rows", .group = "What to make", .required = true,
-     U64_AT(rows, "N", NULL, 1, INFINITY), "training examples, as 1000000 or 1e6"},
+     U64_AT(rows, "N", NULL, 1, INFINITY), "training examples, such as 1000000 or 1e6"},
     {"out", .required = true, STRING_AT(out, "PATH"),
      "file for them; compressed when it ends in .gz, .zst or .lz4"},
     {"format", CHOICE_AT(format, SYNTH_FORMATS, "criteo"),

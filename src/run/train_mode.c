@@ -224,10 +224,11 @@ static int check_use(const struct train_config *c, const struct options *o, stru
 {
     const char *of_clusters = options_given_of_group(o, TRAIN_OF_CLUSTERS);
     if (c->cluster == NULL && of_clusters != NULL)
-        return err_set(e, TUG_EUSAGE,
-                       "--%s only works on a cluster of workers and servers, as 'tug "
-                       "launch' starts it",
-                       of_clusters);
+        return err_set(
+            e, TUG_EUSAGE,
+            "--%s only works on a cluster of workers and servers, such as 'tug "
+            "launch' starts it",
+            of_clusters);
     if (c->reduce_mean && !c->deterministic)
         return err_set(e, TUG_EUSAGE,
                        "--reduce mean needs --deterministic or --mode "

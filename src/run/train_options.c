@@ -102,7 +102,7 @@ static const struct option options[] = {
     {"decimal", STRING_AT(decimal, ",|."),
      "decimal mark of numbers; a comma for numbers such as 3,14 (default: .)"},
     {"slots", .group = "MultiSlot only", STRING_AT(slots, "TEXT|FILE"),
-     "the slots of a line, one after another, as \"label:label, user:ids, "
+     "the slots of a line, one after another, such as \"label:label, user:ids, "
      "seen:ids@user, price:dense[3], c1..c26:ids, junk:skip\"; types: label, ids, "
      "ids@SLOT (ids that share their features with the slot SLOT), keys (ids that are "
      "used as keys unchanged), dense[N] (N numbers), weight, skip"},
@@ -204,7 +204,8 @@ static const struct option options[] = {
      "use the mean of the parameters over about the last N batches for validation, "
      "tests and saves; training continues with the parameters themselves; 0: no mean"},
     {"table", STRING_AT(table, "SETTINGS|FILE"),
-     "settings of a table whose rows are added and removed by rules, as \"accessor=ctr; "
+     "settings of a table whose rows are added and removed by rules, such as "
+     "\"accessor=ctr; "
      "entry=count:3\"; 'tug table settings' lists them. Without it every feature gets a "
      "row, which stays"},
     {"rules", .group = TRAIN_OF_CLUSTERS, CHOICE_AT(rules, TRAIN_RULES, NULL),

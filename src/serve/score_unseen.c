@@ -63,7 +63,8 @@ static void look_at_line(struct words *w, const struct scratch *x, const char *l
             const char *told = buf_str(&w->told);
             if (told == NULL || strstr(told, quoted) != NULL)
                 continue;
-            (void)buf_printf(&w->told, "%s%.*s", w->n++ > 0 ? ", " : ", as ", n, quoted);
+            (void)buf_printf(&w->told, "%s%.*s", w->n++ > 0 ? ", " : ", such as ", n,
+                             quoted);
         }
     buf_free(&text);
 }

@@ -74,7 +74,7 @@ static int adopt_own(struct multislot *m, struct err *e)
     if (s->columns == 0 && m->text == NULL)
         return err_set(
             e, TUG_EUSAGE,
-            "multislot data needs --slots, what its lines hold, as \"label:label, "
+            "multislot data needs --slots, what its lines hold, such as \"label:label, "
             "user:ids, price:dense[3]\"");
     if (s->columns == 0)
         TRY(multislot_parse(m->text, s, e));

@@ -228,7 +228,7 @@ int multislot_parse(const char *given, struct schema *ret, struct err *e)
     if (rc == 0 && b.len == 0)
         rc = err_set(
             e, TUG_EUSAGE,
-            "--slots: '%s' is neither slots, as \"label:label, user:ids\", nor a "
+            "--slots: '%s' is neither slots, such as \"label:label, user:ids\", nor a "
             "file with them",
             show(given, strlen(given)).text);
     if (rc == 0)

@@ -134,7 +134,7 @@ static void tell(const struct strange *c, const struct unseen_slot *s, const cha
     size_t at = 0;
     int rc = 0;
     for (size_t i = 0; i < c->words && rc == 0; i++, at += strlen(c->text.data + at) + 1)
-        rc = buf_printf(&words, "%s'%s'", i > 0 ? ", " : ", as ", c->text.data + at);
+        rc = buf_printf(&words, "%s'%s'", i > 0 ? ", " : ", such as ", c->text.data + at);
     const char *as = buf_str(&words);
     log_warn("the model knows %.1f %% of the values of column '%.*s' in %s%s: were they "
              "written another way in the data that it was trained on?",
