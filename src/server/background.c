@@ -265,9 +265,10 @@ uint64_t background_tick(struct shard *s)
     s->work_due = VAN_NEVER;
     bool more = slice(s, ns);
     bool busy = s->now - s->served_at < BUSY_NS && !pending_wants(s, WANTS_ROOM);
-    bool stuck = retry_batches(s);
-    more |= s->work_due != VAN_NEVER; // meanwhile a save or another operation may have
-                                      // begun and called background_wake
+    more |= s->work_due != VAN_NEVER; // a save or another operation may have begun
+    s->work_due = VAN_NEVER;
+    bool stuck = retry_batches(s); // a batch that stays stuck calls background_wake
+    more |= !stuck && s->work_due != VAN_NEVER;
     uint64_t spent = s->o.slice_ns != 0 ? ns : clock_ns() - begun;
     s->rest_until = busy ? s->now + (1 + REQUESTS_SHARE) * spent : s->now;
     s->work_due = more ? s->rest_until : stuck ? s->now + RETRY_NS : VAN_NEVER;

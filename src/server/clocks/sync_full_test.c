@@ -79,6 +79,19 @@ static void test_retries_copy_rows_once(void **state)
     lone_close(x.w);
 }
 
+// A stuck batch is tried ten times a second, and no more often.
+static void test_retries_pause(void **state)
+{
+    (void)state;
+    struct world x = open_stuck();
+    for (int i = 0; i < 10; i++) {
+        lone_pass_time(x.w, SECOND_NS);
+        assert_int_equal(x.w->shard->work_due, x.w->now + SECOND_NS / 10);
+    }
+    make_room(&x);
+    lone_close(x.w);
+}
+
 // A pull that waits for the batch is refused at once, with the reason.
 static void test_waiting_pull_is_refused(void **state)
 {
@@ -101,6 +114,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_retries_copy_rows_once),
+        cmocka_unit_test(test_retries_pause),
         cmocka_unit_test(test_waiting_pull_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
