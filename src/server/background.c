@@ -164,6 +164,8 @@ static enum outcome order(struct shard *s, const struct request *q, bool *ret_be
         return order_store(s, t, m, q->peer->session, ret_begun, e);
     if (!background_free(t) || target_is_busy(s, m)) // a save still needs the table
         return WANTS_TURN;
+    if ((m->what == WIRE_COPY || m->what == WIRE_MEAN) && t->n_applied != 0)
+        return WANTS_TURN;
     tables_obey(s, m, e);
     return ANSWERED;
 }

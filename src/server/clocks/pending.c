@@ -259,12 +259,18 @@ static void name_micros(const struct shard_table *t, struct buf *to)
     buf_printf(to, " of batch %llu", (unsigned long long)t->sync.next);
 }
 
+// Returns whether an order waits for the rest of a batch of which a part is applied.
+static bool waits_for_rest(const struct pending *h, const struct shard_table *t)
+{
+    return h->wants == WANTS_TURN && t->n_applied != 0 && background_free(t);
+}
+
 static void name_missing(const struct shard *s, const struct shard_table *t,
                          const struct pending *h, uint64_t clock, struct buf *to)
 {
-    if (h->wants == WANTS_TURN)
+    if (h->wants == WANTS_TURN && !waits_for_rest(h, t))
         buf_printf(to, "the end of an admin operation or a save");
-    else if (is_of_stores(h->wants))
+    else if (is_of_stores(h->wants) && h->wants != WANTS_TURN)
         buf_printf(to, "a save");
     else if (h->wants == WANTS_TICK)
         name_slow(s, t, clock, to);
@@ -324,11 +330,12 @@ static bool waits_in_vain(struct shard *s, const struct pending *h)
 {
     struct request_fields f = {.table = SPEC_MAX_TABLES};
     struct err e;
-    if (h->wants != WANTS_BATCH)
+    if (h->wants != WANTS_BATCH && h->wants != WANTS_TURN)
         return false;
     request_fields(h->type, &h->m, &f);
     const struct shard_table *t = tables_find(s, f.table, &e);
-    return t != NULL && sync_in_vain(t);
+    return t != NULL && sync_in_vain(t) &&
+           (h->wants == WANTS_BATCH || waits_for_rest(h, t));
 }
 
 // Answers requests whose deadline has passed. It walks over the list only when a deadline

@@ -40,7 +40,7 @@ void sync_drop(struct shard *s, struct shard_table *t)
         *b = (struct sync_batch){0};
     }
     t->stuck.code = 0;
-    t->full = false;
+    t->full = t->begun = false;
     t->n_applied = 0;
 }
 
@@ -152,6 +152,13 @@ static void apply_next(struct shard *s, struct shard_table *t)
     saves_look(s);
 }
 
+// Returns whether a save or an order must come before the next batch. They wait for a
+// batch of which a part is applied, so they do not stop it.
+static bool must_stop(const struct shard *s, const struct shard_table *t)
+{
+    return t->n_applied == 0 && (saves_stop_batch(s, t) || pending_order(s, t));
+}
+
 bool sync_in_vain(const struct shard_table *t)
 {
     return t->stuck.code == TUG_EUSAGE || t->full;
@@ -161,8 +168,7 @@ void sync_apply(struct shard *s, struct shard_table *t)
 {
     t->stuck.code = 0;
     t->full = false;
-    while (t->stuck.code == 0 && sync_clock_complete(&t->sync) &&
-           !saves_stop_batch(s, t) && !pending_order(s, t))
+    while (t->stuck.code == 0 && sync_clock_complete(&t->sync) && !must_stop(s, t))
         apply_next(s, t);
     if (t->stuck.code == 0)
         return;

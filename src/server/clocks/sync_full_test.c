@@ -33,9 +33,7 @@ static void push_batch(struct lone *w, uint64_t clock, const uint64_t *keys, uin
     assert_int_equal(lone_expect_ok(w), 0);
 }
 
-// Batch 0 changes the last key. Batch 1 gets stuck after some of its partitions, because
-// there is room for less than half of its rows.
-static struct world open_stuck(void)
+static struct world open_world(void)
 {
     struct shard_options o = {.max_bytes = enough};
     struct world x = {.w = lone_open(BITS, &o)};
@@ -47,6 +45,14 @@ static struct world open_stuck(void)
     lone_make_table(x.w, &s);
     x.t = x.w->shard->tables[T];
     x.n = lone_draw_keys(x.w, WIRE_SPACE_SPARSE, KEYS, 1, x.keys);
+    return x;
+}
+
+// Batch 0 changes the last key. Batch 1 gets stuck after some of its partitions, because
+// there is room for less than half of its rows.
+static struct world open_stuck(void)
+{
+    struct world x = open_world();
     push_batch(x.w, 0, x.keys + x.n - 1, 1);
     x.w->shard->o.max_bytes = LIMIT;
     push_batch(x.w, 1, x.keys, x.n);
@@ -56,10 +62,11 @@ static struct world open_stuck(void)
     return x;
 }
 
+// Makes room, and lets a repeated push try the batch again.
 static void make_room(struct world *x)
 {
     x->w->shard->o.max_bytes = enough;
-    lone_pass_time(x->w, SECOND_NS);
+    push_batch(x->w, 1, NULL, 0);
     assert_int_equal(x->t->sync.next, 2);
     assert_int_equal(x->t->n_applied, 0);
 }
@@ -110,12 +117,110 @@ static void test_waiting_pull_is_refused(void **state)
     lone_close(x.w);
 }
 
+// Expects a pull's answer: the rows after so many batches with all keys. Batch 0 has
+// changed the last key, too.
+static void check_pulled(struct world *x, uint32_t batches)
+{
+    struct parcel *p = lone_expect(x->w, MSG_PULLED);
+    const float *v = p->m.pulled.values.data;
+    assert_int_equal(p->m.pulled.n, x->n);
+    for (uint32_t i = 0; i < x->n; i++)
+        assert_true(v[i * WIDTH] == -lr * (float)(batches + (i + 1 == x->n)));
+    parcel_unpin(p);
+}
+
+static void send_pull(struct world *x, uint64_t clock)
+{
+    struct msg_pull m = lone_pull_of(x->w, 0, T, x->keys, x->n);
+    m.clock = clock;
+    lone_send_pull(x->w, 0, &m);
+}
+
+// While a part of the batch is applied, no pull with a clock sees it.
+static void test_pulls_see_whole_batches(void **state)
+{
+    (void)state;
+    struct world x = open_stuck();
+    send_pull(&x, 1);
+    send_pull(&x, 2);
+    assert_null(x.w->sent);
+    send_pull(&x, 0); // it asks for the rows as they are now
+    parcel_unpin(lone_expect(x.w, MSG_PULLED));
+    make_room(&x);
+    check_pulled(&x, 0);
+    check_pulled(&x, 1);
+    lone_close(x.w);
+}
+
+// A batch of which nothing could be applied yet has no rows before it to answer with, but
+// the rows after the last batch are there.
+static void test_nothing_applied(void **state)
+{
+    (void)state;
+    struct world x = open_world();
+    push_batch(x.w, 0, NULL, 0);
+    push_batch(x.w, 1, x.keys + x.n - 1, 1);
+    x.w->shard->o.max_bytes = 1;
+    push_batch(x.w, 2, x.keys, x.n);
+    assert_int_equal(x.t->stuck.code, TUG_ENOMEM);
+    assert_int_equal(x.t->n_applied, 0);
+    send_pull(&x, 2);
+    check_pulled(&x, 0);
+    send_pull(&x, 1);
+    assert_null(x.w->sent);
+    lone_pass_time(x.w, SECOND_NS);
+    lone_expect_refusal(x.w, TUG_EIO, "batch 2, which can't be applied");
+    lone_close(x.w);
+}
+
+// An order that reads or changes all rows does not see a part of a batch.
+static void test_orders_see_whole_batches(void **state)
+{
+    (void)state;
+    static const uint8_t orders[] = {WIRE_COPY, WIRE_MEAN, WIRE_SHRINK, WIRE_DAY};
+    for (size_t i = 0; i < sizeof(orders); i++) {
+        struct world x = open_stuck();
+        struct msg_table_do m = {
+            .table = T, .what = orders[i], .other = T + 1, .number = 1, .low = 1};
+        lone_deliver(x.w, WORKER_LINK, MSG_TABLE_DO, ++x.w->next_request, &m);
+        assert_null(x.w->sent);
+        lone_pass_time(x.w, SECOND_NS);
+        lone_expect_refusal(x.w, TUG_EIO, "batch 1, which can't be applied: no room");
+        lone_deliver(x.w, WORKER_LINK, MSG_TABLE_DO, ++x.w->next_request, &m);
+        assert_null(x.w->sent);
+        make_room(&x);
+        for (int ticks = 0; ticks < 5 && x.w->sent == NULL; ticks++)
+            lone_pass_time(x.w, SECOND_NS);
+        lone_expect_ok(x.w);
+        lone_close(x.w);
+    }
+}
+
+// An order or a save that is to come before a batch does not stop a batch that has begun.
+static void test_begun_batch_goes_on(void **state)
+{
+    (void)state;
+    struct world x = open_stuck();
+    struct msg_table_do m = {
+        .table = T, .what = WIRE_DAY, .clock = 1, .number = 1, .low = 1};
+    lone_deliver(x.w, WORKER_LINK, MSG_TABLE_DO, ++x.w->next_request, &m);
+    assert_null(x.w->sent);
+    make_room(&x);
+    lone_pass_time(x.w, SECOND_NS);
+    lone_expect_refusal(x.w, TUG_EUSAGE, "batch 1 of table 't2' has been applied");
+    lone_close(x.w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_retries_copy_rows_once),
         cmocka_unit_test(test_retries_pause),
         cmocka_unit_test(test_waiting_pull_is_refused),
+        cmocka_unit_test(test_pulls_see_whole_batches),
+        cmocka_unit_test(test_nothing_applied),
+        cmocka_unit_test(test_orders_see_whole_batches),
+        cmocka_unit_test(test_begun_batch_goes_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -336,6 +336,7 @@ int sync_apply_batch(struct shard *s, struct shard_table *t)
     t->version++;
     if (t->n_applied == 0)
         previous_begin(&t->before);
+    t->begun = true;
     for (uint32_t i = 0; i < m.batch->n; i++)
         while (next_run(&m, i)->partition < t->n_applied)
             m.run[i]++;
@@ -347,5 +348,6 @@ int sync_apply_batch(struct shard *s, struct shard_table *t)
     }
     TRY(flush(&m));
     t->n_applied = 0;
+    t->begun = false;
     return 0;
 }

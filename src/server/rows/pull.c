@@ -166,9 +166,18 @@ void pull_answer(struct shard *s, struct request *q, struct shard_table *t,
     van_send(s->van, q->peer->link, MSG_PULLED, q->id, &m, &release);
 }
 
+// Returns whether the rows of this clock are not there: its batch, or the one before, has
+// not been applied, or a part of the next batch has.
+static bool wants_batch(const struct shard_table *t, uint64_t clock)
+{
+    bool last = clock + 1 == t->sync.next; // answered with copies of the rows
+    return clock > t->sync.next ||
+           (clock != 0 && (t->n_applied != 0 || (last && t->begun)));
+}
+
 static enum outcome must_wait(const struct shard_table *t, uint64_t clock)
 {
-    if (t->spec.mode == WIRE_SYNC && clock > t->sync.next)
+    if (t->spec.mode == WIRE_SYNC && wants_batch(t, clock))
         return WANTS_BATCH;
     if (t->spec.mode == WIRE_SSP &&
         !ssp_clock_open(&t->ssp, clock, t->spec.config.staleness))

@@ -30,6 +30,8 @@ struct shard_table {
     bool full;              // it could not be applied because rows lack memory, which has
                             // a limit: no retry helps before rows are removed
     uint32_t n_applied;     // partitions of that batch below this one were applied
+    bool begun;             // the next batch was tried: the rows before the last one are
+                            // gone, as `before` is for the rows before the next
     bool again;             // batches are to be tried again
     uint64_t version;       // the number of applied pushes and admin operations
     uint64_t *changed_at;   // for each partition: the version at which it last changed
