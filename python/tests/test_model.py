@@ -446,6 +446,15 @@ def test_what_was_meant(name, meant):
         tug.Model(**{name: 1})
 
 
+def test_on_pass_that_uses_the_model(data):
+    matrix, labels = data[:2]
+    for name in ("on_pass", "progress"):
+        hears = {"progress": False, name: lambda _: model.evaluate(matrix, labels)}
+        with tug.Model(model="lr", epochs=1, **hears) as model:
+            with pytest.raises(tug.UsageError, match="on_pass and progress must not use a model.*epochs=1"):
+                model.train(matrix, labels)
+
+
 def test_on_pass_that_raises(data):
     matrix, labels = data
 

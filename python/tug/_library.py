@@ -53,6 +53,7 @@ class _OfThread(threading.local):
     handle: Optional["Handle"] = None  # the handle of the call that this thread is in
     raised: Optional[BaseException] = None  # the exception that a signal handler raised during the call
     breaks_off = False  # whether this thread was interrupted and waits for no other process any more
+    told = False  # whether this thread is inside a function of the program that a training calls
 
 
 _thread = _OfThread()
@@ -94,6 +95,16 @@ def callback_of_program() -> Iterator[None]:
         yield
     finally:
         _thread.handle = before
+
+
+@contextlib.contextmanager
+def hearing() -> Iterator[None]:
+    """Wraps a function of the program that hears of a training: it must not use what this thread uses."""
+    _thread.told = True
+    try:
+        yield
+    finally:
+        _thread.told = False
 
 
 def last_error() -> str:
@@ -174,6 +185,9 @@ class Handle:
     def _enter(self, ident: int) -> None:
         self._check_process()
         if _thread.handle is not None:
+            if _thread.told:
+                raise UsageError(f"on_pass and progress must not use a {self._what}, since the model is training: to "
+                                 "evaluate after each pass, train one pass a call (epochs=1)")
             raise UsageError(f"a signal's handler used a {self._what} while its thread waits in the library; "
                              "let it raise an exception, or set a flag")
         with self._changed:

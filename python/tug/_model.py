@@ -23,7 +23,7 @@ from tug._client import Client
 from tug._errors import ArgumentTypeError, Error, UsageError
 from tug._examples import Examples, categorical_names, is_names, paths_of, words_of
 from tug._frames import far_numbers, is_frame
-from tug._library import OwnedHandle, lib, opened, raise_after_call, text_of, warn_after_call
+from tug._library import OwnedHandle, hearing, lib, opened, raise_after_call, text_of, warn_after_call
 from tug._options import Option, option_words
 from tug._passes import Hears, OnPass, Pass, Printer, Progress, pass_of
 from tug._roles import serve_and_exit
@@ -106,7 +106,8 @@ class Model(OwnedHandle):
 
     def _callback(self, struct: str, hear: Callable[[Any], None]) -> Any:
         def told(_context: Any, p: Any) -> None:
-            hear(p)
+            with hearing():
+                hear(p)
 
         def caught(_kind: Any, error: BaseException, _trace: Any) -> None:
             raise_after_call(error)
