@@ -403,7 +403,7 @@ static void unknown_columns(void **state)
     for (size_t i = 0; i < sizeof(commands) / sizeof(*commands); i++) {
         tug_ends(0, "%s", commands[i]);
         e2e_says("the model knows 0.0 % of the values of column 'member' in ");
-        e2e_says(", as 'True', 'False': ");
+        e2e_says(", such as 'True', 'False': ");
         silent("'site'");
     }
     // Standard input cannot be read again to find the unknown words.
@@ -417,7 +417,7 @@ static void unknown_columns(void **state)
         0,
         "train --data fields.ffm --format libffm --model ffm --epochs 1 --out by-field");
     tug_ends(0, "eval --from by-field --data others.ffm");
-    e2e_says("column '3' in this data, as '70', '80', '90'");
+    e2e_says("column '3' in this data, such as '70', '80', '90'");
 }
 
 // A command refuses to overwrite a file that it reads or that another of its options

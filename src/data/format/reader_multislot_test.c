@@ -251,7 +251,7 @@ static void test_bad_slots(void **state)
     static const char *const bad[][2] = {
         {NULL, "needs --slots"},
         {"", "is neither slots"},
-        {"no-such-file", "'no-such-file' is neither slots, as"},
+        {"no-such-file", "'no-such-file' is neither slots, such as"},
         {"y:label", "no slot is a feature"},
         {"a:ids", "no slot is the label"},
         {"y1..y9:label, a:ids", "more than 8 slots are labels"},
