@@ -300,6 +300,41 @@ static void test_batches(void **state)
     room_close(&r);
 }
 
+// A batch whose parts have no room together can never be complete: sending the part again
+// does not help.
+static void test_too_large_batch(void **state)
+{
+    (void)state;
+    struct room r;
+    room_open(&r, WIRE_SYNC);
+    float values[KEYS * WIDTH] = {0};
+    struct msg_push m = lone_push_of(r.w, 0, T, r.keys, r.n, values, WIDTH);
+    m.micros = SHARD_MICROS / 2;
+    lone_send_push(r.w, 0, &m);
+    lone_expect_ok(r.w);
+    uint64_t bytes = r.budget.bytes, part = budget_used(&r.budget, BUDGET_PENDING);
+    m.number = ++r.w->number[0];
+    m.micro = SHARD_MICROS / 2;
+    while (budget_most(&r.budget, BUDGET_PENDING) >= 2 * part)
+        r.budget.bytes -= r.budget.bytes / 64;
+    assert_true(budget_most(&r.budget, BUDGET_PENDING) > part);
+    struct msg_pull early = lone_pull_of(r.w, 1, T, NULL, 0),
+                    late = lone_pull_of(r.w, 2, T, NULL, 0);
+    early.clock = late.clock = 1;
+    lone_send_pull(r.w, 1, &early);
+    lone_send_push(r.w, 0, &m);
+    lone_expect_refusal(r.w, TUG_ENOMEM, "smaller --batch");
+    lone_send_pull(r.w, 2, &late);
+    lone_pass_time(r.w, 1);
+    for (int i = 0; i < 2; i++)
+        lone_expect_refusal(r.w, TUG_EIO, "batch 0, which can't be applied: the workers'");
+    r.budget.bytes = bytes;
+    lone_send_push(r.w, 0, &m);
+    lone_expect_ok(r.w);
+    assert_int_equal(lone_figures(r.w, T).clock, 1);
+    room_close(&r);
+}
+
 // Records of sessions are counted, and freed with the sessions. A worker that is one
 // batch ahead cannot use up the room of the part for which all other workers wait, even
 // while a save keeps that batch from being applied.
@@ -422,6 +457,7 @@ int main(void)
         cmocka_unit_test(test_many_wait),
         cmocka_unit_test(test_lists),
         cmocka_unit_test(test_batches),
+        cmocka_unit_test(test_too_large_batch),
         cmocka_unit_test(test_batches_before_their_turn),
         cmocka_unit_test(test_sessions),
         cmocka_unit_test(test_tables),

@@ -69,6 +69,25 @@ static void count_waiting(struct shard *s, const struct pending *h, uint32_t n)
     h->peer->n_draining_pushes += h->type == MSG_PUSH ? n : 0;
 }
 
+// Returns whether an order waits for the rest of a batch of which a part is applied.
+static bool waits_for_rest(const struct pending *h, const struct shard_table *t)
+{
+    return h->wants == WANTS_TURN && t->n_applied != 0 && background_free(t);
+}
+
+// Returns whether the request waits for a batch that no retry can apply.
+static bool waits_in_vain(struct shard *s, const struct pending *h)
+{
+    struct request_fields f = {.table = SPEC_MAX_TABLES};
+    struct err e;
+    if (h->wants != WANTS_BATCH && h->wants != WANTS_TURN)
+        return false;
+    request_fields(h->type, &h->m, &f);
+    const struct shard_table *t = tables_find(s, f.table, &e);
+    return t != NULL && sync_in_vain(t) &&
+           (h->wants == WANTS_BATCH || waits_for_rest(h, t));
+}
+
 int pending_add(struct shard *s, struct request *q, enum outcome wants, struct err *e)
 {
     union wire_any m = *q->m;
@@ -109,6 +128,8 @@ int pending_add(struct shard *s, struct request *q, enum outcome wants, struct e
     h->peer->n_pending++;
     s->pending_due = clock_earlier(s->pending_due, h->deadline);
     count_waiting(s, h, 1);
+    if (waits_in_vain(s, h))
+        s->pending_due = s->now;
     return 0;
 }
 
@@ -259,12 +280,6 @@ static void name_micros(const struct shard_table *t, struct buf *to)
     buf_printf(to, " of batch %llu", (unsigned long long)t->sync.next);
 }
 
-// Returns whether an order waits for the rest of a batch of which a part is applied.
-static bool waits_for_rest(const struct pending *h, const struct shard_table *t)
-{
-    return h->wants == WANTS_TURN && t->n_applied != 0 && background_free(t);
-}
-
 static void name_missing(const struct shard *s, const struct shard_table *t,
                          const struct pending *h, uint64_t clock, struct buf *to)
 {
@@ -323,19 +338,6 @@ static void serve_later(struct shard *s, const struct pending *h)
 {
     struct request q = {h->peer, h->type, h->id, &h->m, NULL, h->kept, true, 0};
     shard_serve_request(s, &q);
-}
-
-// Returns whether the request waits for a batch that no retry can apply.
-static bool waits_in_vain(struct shard *s, const struct pending *h)
-{
-    struct request_fields f = {.table = SPEC_MAX_TABLES};
-    struct err e;
-    if (h->wants != WANTS_BATCH && h->wants != WANTS_TURN)
-        return false;
-    request_fields(h->type, &h->m, &f);
-    const struct shard_table *t = tables_find(s, f.table, &e);
-    return t != NULL && sync_in_vain(t) &&
-           (h->wants == WANTS_BATCH || waits_for_rest(h, t));
 }
 
 // Answers requests whose deadline has passed. It walks over the list only when a deadline

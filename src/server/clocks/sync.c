@@ -94,11 +94,41 @@ static bool take_room(struct budget *b, uint64_t bytes, bool early)
     return budget_take(b, BUDGET_PENDING, bytes);
 }
 
-static int contribution_count(struct shard *s, struct contribution *c,
-                              const struct push_values *v, bool early, struct err *e)
+static uint64_t contribution_bytes(const struct keys *k, const struct push_values *v)
 {
-    uint64_t bytes = sizeof(*c) + ((uint64_t)c->n_runs + 1) * sizeof(*c->runs) +
-                     (uint64_t)c->n * (v->width * sizeof(float) + sizeof(*c->keys));
+    return sizeof(struct contribution) +
+           ((uint64_t)k->n_runs + 1) * sizeof(struct key_run) +
+           (uint64_t)k->n * (v->width * sizeof(float) + sizeof(uint64_t));
+}
+
+// Refuses a part of the next batch for good if it has no room together with the parts
+// that have arrived: they stay until the batch is complete, so that sending it again
+// cannot help. Those who wait for the batch get the same error, which stays in t->stuck
+// until the batch is complete or dropped.
+static int check_batch_fits(struct shard *s, struct shard_table *t, const struct keys *k,
+                            const struct push_values *v, struct err *e)
+{
+    const struct sync_batch *b = sync_clock_next(&t->sync);
+    uint64_t most = budget_most(s->o.budget, BUDGET_PENDING);
+    uint64_t bytes = contribution_bytes(k, v);
+    for (uint32_t i = 0; i < b->n; i++)
+        bytes += ((const struct contribution *)b->parts[i].what)->counted;
+    if (bytes <= most)
+        return 0;
+    err_set(e, TUG_ENOMEM,
+            "the workers' parts of a batch have %llu bytes or more, but this server keeps "
+            "at most %llu of batches: use a smaller --batch, or start the server with more "
+            "--memory",
+            (unsigned long long)bytes, (unsigned long long)most);
+    t->stuck = *e;
+    t->full = true;
+    s->pending_due = s->now;
+    return e->code;
+}
+
+static int contribution_count(struct shard *s, struct contribution *c, uint64_t bytes,
+                              bool early, struct err *e)
+{
     if (!take_room(s->o.budget, bytes, early))
         return err_set(e, TUG_EIO,
                        VAN_NO_ROOM " for %llu bytes of a batch that others' parts are "
@@ -125,7 +155,7 @@ static int contribution_make(struct shard *s, struct request *q,
                                .rate = m->rate,
                                .pass = m->pass,
                                .again = v->again};
-    TRY(contribution_count(s, c, v, m->clock > t->sync.next, e));
+    TRY(contribution_count(s, c, contribution_bytes(k, v), m->clock > t->sync.next, e));
     size_t runs = (size_t)k->n_runs + 1;
     c->runs = mem_array(runs, sizeof(*c->runs));
     if (c->runs == NULL)
@@ -166,6 +196,8 @@ bool sync_in_vain(const struct shard_table *t)
 
 void sync_apply(struct shard *s, struct shard_table *t)
 {
+    if (!sync_clock_complete(&t->sync))
+        return;
     t->stuck.code = 0;
     t->full = false;
     while (t->stuck.code == 0 && sync_clock_complete(&t->sync) && !must_stop(s, t))
@@ -203,6 +235,8 @@ static int take(struct shard *s, struct request *q, struct shard_table *t,
         t->figures.repeats++;
         return 0;
     }
+    if (m->clock == t->sync.next)
+        TRY(check_batch_fits(s, t, k, v, e));
     if (sync_reserve(s, t, m->clock, k) != 0)
         return err_nomem(e, "a batch");
     int rc = contribution_make(s, q, t, k, v, &c, e);

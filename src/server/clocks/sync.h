@@ -26,8 +26,8 @@ struct contribution {
 
 // Applies the batches that are complete, unless a save must come first.
 void sync_apply(struct shard *s, struct shard_table *t);
-// Returns whether the next batch is complete, but no retry can apply it by itself: its sum
-// would make a row infinite, or the limit of --memory has no room for its rows.
+// Returns whether no retry can apply the next batch by itself: its sum would make a row
+// infinite, or --memory has no room for its rows or for a part of it.
 bool sync_in_vain(const struct shard_table *t);
 enum outcome sync_push(struct shard *s, struct request *q, struct shard_table *t,
                        const struct keys *k, const struct push_values *v);

@@ -27,8 +27,8 @@ struct shard_table {
     struct turn turn;       // the admin operation that is under way
     bool work;              // store_work has work left
     struct err stuck;       // why the next batch could not be applied; code 0: no error
-    bool full;              // it could not be applied because rows lack memory, which has
-                            // a limit: no retry helps before rows are removed
+    bool full;              // no retry helps by itself: its rows, or a part of it, do not
+                            // fit the limit of memory
     uint32_t n_applied;     // partitions of that batch below this one were applied
     bool begun;             // the next batch was tried: the rows before the last one are
                             // gone, as `before` is for the rows before the next
