@@ -300,6 +300,31 @@ static void test_batches(void **state)
     room_close(&r);
 }
 
+// A push that waits for earlier batches was counted when it began to wait, and needs no
+// room of others once more.
+static void test_waiting_push_keeps_room(void **state)
+{
+    (void)state;
+    struct room r;
+    room_open(&r, WIRE_SYNC);
+    struct msg_push m = lone_push_of(r.w, 0, T, NULL, 0, NULL, WIDTH);
+    m.clock = SHARD_MAX_CLOCKS + 1;
+    m.micros = SHARD_MICROS;
+    lone_send_push(r.w, 0, &m);
+    assert_null(r.w->sent);
+    uint64_t taken = budget_most(&r.budget, BUDGET_PENDING) / 2;
+    assert_true(budget_take(&r.budget, BUDGET_PENDING, taken));
+    m = lone_push_of(r.w, 1, T, NULL, 0, NULL, WIDTH);
+    m.micros = SHARD_MICROS;
+    r.w->epoch++; // the shard looks at the waiting push again
+    lone_send_roster(r.w);
+    lone_send_push(r.w, 1, &m);
+    lone_expect_ok(r.w);
+    assert_null(r.w->sent);
+    budget_give(&r.budget, BUDGET_PENDING, taken);
+    room_close(&r);
+}
+
 // A batch whose parts have no room together can never be complete: sending the part again
 // does not help.
 static void test_too_large_batch(void **state)
@@ -458,6 +483,7 @@ int main(void)
         cmocka_unit_test(test_lists),
         cmocka_unit_test(test_batches),
         cmocka_unit_test(test_too_large_batch),
+        cmocka_unit_test(test_waiting_push_keeps_room),
         cmocka_unit_test(test_batches_before_their_turn),
         cmocka_unit_test(test_sessions),
         cmocka_unit_test(test_tables),

@@ -155,11 +155,25 @@ static void pending_take(struct shard *s, struct pending **at)
     mem_free(h);
 }
 
+// Returns whether a push still runs too far ahead of its table's batches. The roster under
+// which it began to wait must hold still: another one may send the push elsewhere.
+static bool still_ahead(const struct shard *s, const struct pending *h)
+{
+    const struct msg_push *m = &h->m.push;
+    struct err e;
+    if (h->wants != WANTS_BATCH || h->type != MSG_PUSH ||
+        m->epoch != member_roster(s->member)->epoch)
+        return false;
+    const struct shard_table *t = tables_find(s, m->table, &e);
+    return t != NULL && t->spec.mode == WIRE_SYNC &&
+           sync_clock_is_ahead(&t->sync, m->clock);
+}
+
 // Returns whether to try this request again. This is called often while requests wait for
-// room, so it must not decode keys.
+// room or batches, so it must not decode keys.
 static bool may_go(const struct shard *s, const struct pending *h, uint32_t wants)
 {
-    if ((wants >> h->wants & 1) == 0)
+    if ((wants >> h->wants & 1) == 0 || still_ahead(s, h))
         return false;
     return h->wants != WANTS_DRAIN ||
            (h->peer->blocked != s->retries && room_now(s, h->peer, h->room));
@@ -212,6 +226,19 @@ void pending_drop_peer(struct shard *s, const struct peer *p)
             pending_take(s, at);
         else
             at = &(*at)->next;
+}
+
+void pending_batch_applied(struct shard *s, const struct shard_table *t)
+{
+    for (struct pending *h = s->held; h != NULL; h = h->next) {
+        struct request_fields f = {.table = SPEC_MAX_TABLES};
+        if (h->wants != WANTS_BATCH)
+            continue;
+        request_fields(h->type, &h->m, &f);
+        if (f.table == t->spec.id)
+            h->deadline = s->now + timeout_of(s, h->type, h->wants);
+    }
+    pending_wake(s, WANTS_BATCH);
 }
 
 uint32_t pending_count(const struct shard *s, uint32_t table)

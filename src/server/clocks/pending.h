@@ -27,6 +27,9 @@ int pending_add(struct shard *s, struct request *q, enum outcome wants, struct e
 // pending_wake says that requests which wait for `wants` may be ready; pending_settle
 // tries them again after the current message.
 void pending_wake(struct shard *s, enum outcome wants);
+// A batch of this table was applied: wakes the requests that wait for batches, and gives
+// them the full time again.
+void pending_batch_applied(struct shard *s, const struct shard_table *t);
 void pending_settle(struct shard *s);
 void pending_drop_peer(struct shard *s, const struct peer *p);
 uint64_t pending_expire(struct shard *s); // returns the time of the next call

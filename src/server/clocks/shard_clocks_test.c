@@ -265,6 +265,35 @@ static void test_pushes_wait(void **state)
     lone_close(w);
 }
 
+// Pushes and pulls of a worker that is ahead wait as long as batches go on: their deadline
+// begins anew with each one.
+static void test_slow_batches(void **state)
+{
+    (void)state;
+    enum { AHEAD = 5 * SHARD_MAX_CLOCKS, HALF = SHARD_MICROS / 2 };
+    struct lone *w = open_sync(false);
+    struct msg_push m = lone_push_of(w, 0, T, NULL, 0, NULL, WIDTH);
+    struct msg_pull pull = lone_pull_of(w, 2, T, NULL, 0);
+    m.micros = HALF;
+    for (m.clock = 0; m.clock < AHEAD; m.clock++)
+        lone_send_push(w, 0, &m);
+    pull.clock = AHEAD;
+    lone_send_pull(w, 2, &pull);
+    lone_forget(w);
+    m = lone_push_of(w, 1, T, NULL, 0, NULL, WIDTH);
+    m.micro = m.micros = HALF;
+    for (m.clock = 0; m.clock < AHEAD; m.clock++) {
+        lone_pass_time(w, 100 * SECOND_NS);
+        assert_null(w->sent);
+        lone_send_push(w, 1, &m);
+        for (int answers = m.clock + SHARD_MAX_CLOCKS < AHEAD ? 2 : 1; answers > 0;
+             answers--)
+            assert_int_equal(lone_expect_ok(w), 0);
+    }
+    parcel_unpin(lone_expect(w, MSG_PULLED));
+    lone_close(w);
+}
+
 // Pulls wait for their batch, are answered in order, and block no other request.
 static void test_pulls_wait(void **state)
 {
@@ -522,7 +551,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_batches),         cmocka_unit_test(test_bf16),
         cmocka_unit_test(test_refusals),        cmocka_unit_test(test_pushes_wait),
-        cmocka_unit_test(test_pulls_wait),      cmocka_unit_test(test_ssp),
+        cmocka_unit_test(test_slow_batches),    cmocka_unit_test(test_pulls_wait),
+        cmocka_unit_test(test_ssp),
         cmocka_unit_test(test_ssp_late_worker), cmocka_unit_test(test_ssp_names_the_slow),
         cmocka_unit_test(test_allocations),     cmocka_unit_test(test_numbers_at_the_end),
     };

@@ -178,7 +178,7 @@ static void apply_next(struct shard *s, struct shard_table *t)
     for (uint32_t i = 0; i < b->n; i++)
         contribution_free(s, b->parts[i].what);
     sync_clock_advance(&t->sync);
-    pending_wake(s, WANTS_BATCH);
+    pending_batch_applied(s, t);
     saves_look(s);
 }
 
@@ -261,8 +261,10 @@ static int take(struct shard *s, struct request *q, struct shard_table *t,
 static int may_wait(struct shard *s, const struct request *q, struct err *e)
 {
     struct budget *b = s->o.budget;
-    uint64_t bytes = q->fresh != NULL ? q->fresh->body_bytes : 0;
-    if (budget_used(b, BUDGET_PENDING) + bytes <= budget_most(b, BUDGET_PENDING) / 2)
+    if (q->fresh == NULL) // it waits already, and its bytes are counted
+        return 0;
+    if (budget_used(b, BUDGET_PENDING) + q->fresh->body_bytes <=
+        budget_most(b, BUDGET_PENDING) / 2)
         return 0;
     budget_refused(b);
     return err_set(e, TUG_EIO,
