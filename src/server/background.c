@@ -83,10 +83,8 @@ static int begin_walk(struct shard *s, struct shard_table *t,
                         .before = rows_gone(t->store),
                         .rows = clears ? x.rows + x.cold_rows : 0};
     TRY(store_admin(t->store, clears ? STORE_CLEAR : STORE_SHRINK, m->threshold, e));
-    if (clears) { // the open batches were computed from the removed rows
-        sync_drop(s, t);
-        previous_begin(&t->before);
-    }
+    if (clears)
+        sync_restart(s, t);
     t->turn = turn;
     t->work = true;
     admin_going(&s->admin, session, m->number);

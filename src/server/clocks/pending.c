@@ -173,7 +173,7 @@ static bool still_ahead(const struct shard *s, const struct pending *h)
 // room or batches, so it must not decode keys.
 static bool may_go(const struct shard *s, const struct pending *h, uint32_t wants)
 {
-    if ((wants >> h->wants & 1) == 0 || still_ahead(s, h))
+    if ((wants >> h->wants & 1) == 0 || h->dropped || still_ahead(s, h))
         return false;
     return h->wants != WANTS_DRAIN ||
            (h->peer->blocked != s->retries && room_now(s, h->peer, h->room));
@@ -239,6 +239,17 @@ void pending_batch_applied(struct shard *s, const struct shard_table *t)
             h->deadline = s->now + timeout_of(s, h->type, h->wants);
     }
     pending_wake(s, WANTS_BATCH);
+}
+
+void pending_drop_pushes(struct shard *s, const struct shard_table *t)
+{
+    for (struct pending *h = s->held; h != NULL; h = h->next) {
+        if (h->wants != WANTS_BATCH || h->type != MSG_PUSH ||
+            h->m.push.table != t->spec.id)
+            continue;
+        h->dropped = true;
+        s->pending_due = s->now;
+    }
 }
 
 uint32_t pending_count(const struct shard *s, uint32_t table)
@@ -348,6 +359,11 @@ static void refuse_late(struct shard *s, const struct pending *h)
                 h->wants == WANTS_ROSTER ? "the scheduler's newer placement"
                                          : "the end of the save before",
                 seconds);
+    } else if (h->dropped) {
+        err_set(&e, TUG_EUSAGE,
+                "batch %llu of table '%s' was dropped: the table was cleared or loaded, "
+                "or its clock was set",
+                (unsigned long long)f.clock, t->spec.config.name);
     } else {
         name_missing(s, t, h, f.clock, &whom);
         const char *names = buf_str(&whom);
@@ -375,7 +391,7 @@ uint64_t pending_expire(struct shard *s)
     if (s->now < s->pending_due)
         return s->pending_due;
     for (struct pending **at = &s->held; *at != NULL;) {
-        if ((*at)->deadline <= s->now || waits_in_vain(s, *at)) {
+        if ((*at)->dropped || (*at)->deadline <= s->now || waits_in_vain(s, *at)) {
             if ((*at)->wants == WANTS_LATER)
                 serve_later(s, *at);
             else

@@ -18,6 +18,7 @@ struct pending {
     union wire_any m;
     void *kept;
     uint64_t bytes, deadline, since;
+    bool dropped;  // its batch was dropped; it is to be refused
     uint64_t room; // bytes of the answer that waits for room: see struct request
     char texts[];
 };
@@ -30,6 +31,9 @@ void pending_wake(struct shard *s, enum outcome wants);
 // A batch of this table was applied: wakes the requests that wait for batches, and gives
 // them the full time again.
 void pending_batch_applied(struct shard *s, const struct shard_table *t);
+// Refuses the pushes that wait for batches of this table soon, but not at once: requests
+// may be on their way through the list.
+void pending_drop_pushes(struct shard *s, const struct shard_table *t);
 void pending_settle(struct shard *s);
 void pending_drop_peer(struct shard *s, const struct peer *p);
 uint64_t pending_expire(struct shard *s); // returns the time of the next call

@@ -44,6 +44,13 @@ void sync_drop(struct shard *s, struct shard_table *t)
     t->n_applied = 0;
 }
 
+void sync_restart(struct shard *s, struct shard_table *t)
+{
+    sync_drop(s, t);
+    previous_begin(&t->before);
+    pending_drop_pushes(s, t);
+}
+
 static int keep_values(struct shard *s, struct request *q, struct contribution *c,
                        const struct push_values *v)
 {

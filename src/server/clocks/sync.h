@@ -32,5 +32,8 @@ bool sync_in_vain(const struct shard_table *t);
 enum outcome sync_push(struct shard *s, struct request *q, struct shard_table *t,
                        const struct keys *k, const struct push_values *v);
 void sync_drop(struct shard *s, struct shard_table *t); // drops all open batches
+// Drops all that was computed from rows that are gone: the open batches, the pushes that
+// wait for them, and the copies of rows.
+void sync_restart(struct shard *s, struct shard_table *t);
 
 #endif

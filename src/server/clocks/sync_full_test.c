@@ -211,6 +211,39 @@ static void test_begun_batch_goes_on(void **state)
     lone_close(x.w);
 }
 
+// An order that drops the open batches refuses the pushes that wait for them: their
+// gradients are those of the old rows.
+static void test_dropped_pushes(void **state)
+{
+    (void)state;
+    static const uint8_t orders[] = {WIRE_CLEAR, WIRE_CLOCK};
+    for (size_t i = 0; i < sizeof(orders); i++) {
+        struct world x = open_world();
+        struct msg_push m = lone_push_of(x.w, 0, T, NULL, 0, NULL, WIDTH);
+        m.clock = SHARD_MAX_CLOCKS;
+        m.micros = SHARD_MICROS;
+        lone_send_push(x.w, 0, &m);
+        assert_null(x.w->sent);
+        struct msg_table_do order = {.table = T,
+                                     .what = orders[i],
+                                     .clock = orders[i] == WIRE_CLOCK ? 2 : 0,
+                                     .number = 1,
+                                     .low = 1};
+        lone_deliver(x.w, WORKER_LINK + 1, MSG_TABLE_DO, ++x.w->next_request, &order);
+        uint64_t number = x.w->next_request;
+        lone_pass_time(x.w, SECOND_NS);
+        bool refused = false;
+        for (struct parcel *p; (p = lone_next(x.w)) != NULL; parcel_unpin(p)) {
+            bool ok = p->frame.type == MSG_OK;
+            assert_int_equal(ok, p->frame.request >= number);
+            refused |= !ok;
+        }
+        assert_true(refused);
+        assert_int_equal(lone_figures(x.w, T).held, 0);
+        lone_close(x.w);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -220,6 +253,7 @@ int main(void)
         cmocka_unit_test(test_pulls_see_whole_batches),
         cmocka_unit_test(test_nothing_applied),
         cmocka_unit_test(test_orders_see_whole_batches),
+        cmocka_unit_test(test_dropped_pushes),
         cmocka_unit_test(test_begun_batch_goes_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

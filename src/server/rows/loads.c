@@ -26,8 +26,7 @@ static bool is_mine(void *ctx, uint32_t partition)
 static int clear(struct shard *s, struct shard_table *t, struct err *e)
 {
     assert(background_free(t)); // load_serve waits until other operations have ended
-    sync_drop(s, t);
-    previous_begin(&t->before);
+    sync_restart(s, t);
     TRY(store_admin(t->store, STORE_CLEAR, 0, e));
     return store_finish(t->store, e);
 }

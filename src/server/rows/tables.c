@@ -310,8 +310,7 @@ int tables_obey(struct shard *s, const struct msg_table_do *m, struct err *e)
         return mean(s, t, m, e);
     case WIRE_CLOCK: // sets the number of the next batch
         TRY(sync_clock_check_number(m->clock, e));
-        sync_drop(s, t);
-        previous_begin(&t->before);
+        sync_restart(s, t);
         t->sync.next = m->clock;
         return 0;
     case WIRE_DROP:
