@@ -549,12 +549,17 @@ static void test_numbers_at_the_end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_batches),         cmocka_unit_test(test_bf16),
-        cmocka_unit_test(test_refusals),        cmocka_unit_test(test_pushes_wait),
-        cmocka_unit_test(test_slow_batches),    cmocka_unit_test(test_pulls_wait),
+        cmocka_unit_test(test_batches),
+        cmocka_unit_test(test_bf16),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_pushes_wait),
+        cmocka_unit_test(test_slow_batches),
+        cmocka_unit_test(test_pulls_wait),
         cmocka_unit_test(test_ssp),
-        cmocka_unit_test(test_ssp_late_worker), cmocka_unit_test(test_ssp_names_the_slow),
-        cmocka_unit_test(test_allocations),     cmocka_unit_test(test_numbers_at_the_end),
+        cmocka_unit_test(test_ssp_late_worker),
+        cmocka_unit_test(test_ssp_names_the_slow),
+        cmocka_unit_test(test_allocations),
+        cmocka_unit_test(test_numbers_at_the_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -122,11 +122,12 @@ static int check_batch_fits(struct shard *s, struct shard_table *t, const struct
         bytes += ((const struct contribution *)b->parts[i].what)->counted;
     if (bytes <= most)
         return 0;
-    err_set(e, TUG_ENOMEM,
-            "the workers' parts of a batch have %llu bytes or more, but this server keeps "
-            "at most %llu of batches: use a smaller --batch, or start the server with more "
-            "--memory",
-            (unsigned long long)bytes, (unsigned long long)most);
+    err_set(
+        e, TUG_ENOMEM,
+        "the workers' parts of a batch have %llu bytes or more, but this server keeps "
+        "at most %llu of batches: use a smaller --batch, or start the server with more "
+        "--memory",
+        (unsigned long long)bytes, (unsigned long long)most);
     t->stuck = *e;
     t->full = true;
     s->pending_due = s->now;
