@@ -149,6 +149,15 @@ def test_other_calls(tmp_path):
         kv.push("v", np.ones((40, 5), "f4"))
         assert np.all(pulled(kv, "v", (40, 5)) == 6 * n - n - 1.5 * n - 1.5 * n)
         assert kv.get_num_dead_node(2) == kv.get_num_dead_node(4, timeout=1) == 0
+        if me == 0:
+            kv.init("only here", np.ones(2, "f4"))
+        else:
+            try:
+                kv.pull("only here", np.ones(2, "f4"))
+            except tug.UsageError as error:
+                assert f"(rank {me}): every worker calls init" in str(error)
+            else:
+                raise AssertionError("this worker has not made it")
         try:
             kvstore.create("dist_sync")
         except tug.UsageError as error:

@@ -455,3 +455,24 @@ def test_init_optimizer():
                        ({"params": params, "optimizer": 3}, "int")):
         with pytest.raises(tug.Error, match=why):
             kvstore.init_optimizer(**wrong)
+
+
+@pytest.mark.parametrize("name", ["sgd:momentum=0.9", "adam", "adadelta", "ftrl", "rmsprop", "lamb"])
+def test_states_of_float64_are_exact(name, tmp_path):
+    """A run that goes on from saved states has the bits of one that was not interrupted."""
+    ends = []
+    for stop in (8, 4):
+        rng = np.random.default_rng(3)
+        weight = rng.standard_normal((4, 3))
+        for begin in range(0, 8, stop):
+            with tug.kvstore.create() as kv:
+                kv.set_optimizer(f"{name}{',' if ':' in name else ':'}learning_rate=0.1")
+                kv.init("w", weight)
+                if begin > 0:
+                    kv.load_optimizer_states(tmp_path / "states")
+                for _ in range(stop):
+                    kv.push("w", rng.standard_normal((4, 3)))
+                weight = pulled(kv, "w", (4, 3), np.float64)
+                kv.save_optimizer_states(tmp_path / "states")
+        ends.append(weight)
+    np.testing.assert_array_equal(*ends)

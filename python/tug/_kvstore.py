@@ -225,6 +225,9 @@ class KVStore(KVStoreBase):
             if other is not None and isinstance(other, str) != isinstance(key, str):
                 raise UsageError(f"{_name(key)} is {'a str' if isinstance(key, str) else 'an int'}, but the keys of "
                                  f"this store are {'str' if isinstance(other, str) else 'int'}")
+            if self.num_workers > 1:
+                raise UsageError(f"{_name(key)} has not been made in this worker (rank {self.rank}): every worker "
+                                 "calls init before push and pull, and rank 0's values count")
             raise UsageError(f"{_name(key)} has not been made: init comes before push and pull")
         return found
 

@@ -120,6 +120,11 @@ static int entry_of(const struct tug_kvstore *s, const struct tug_kvstore_key *k
     *ret = kvs_by_key_find(&s->entries, k.id);
     if (*ret != NULL)
         return 0;
+    if (s->workers > 1)
+        return err_set(e, TUG_EUSAGE,
+                       "%s has not been made in this worker (rank %u): every worker "
+                       "calls init before push and pull, and rank 0's values count",
+                       k.text, s->rank);
     return err_set(e, TUG_EUSAGE, "%s has not been made: init comes before push and pull",
                    k.text);
 }
