@@ -54,7 +54,7 @@ static int measure_model(const struct bench *b, const char *path, double bytes,
         bench_set(all, "of_one", bench_get(all, rate) / bench_get(one, rate));
         bench_print(b, all,
                     "; {threads} threads: {examples_per_second:.0k} k examples/s, "
-                    "{of_one:.2} of one; reads {read_bytes_per_second:.0M} MB/s");
+                    "{of_one:.2} times one; reads {read_bytes_per_second:.0M} MB/s");
     }
     bench_print(b, one, "\n");
     return 0;

@@ -337,7 +337,7 @@ def test_threads_that_wait_when_it_stops():
 
 
 def test_a_thread_that_sends_alone(monkeypatch):
-    """A barrier that waits for a thread that never comes ends after TUG_WAIT_SECONDS, and the error counts the threads."""
+    """A barrier that waits for a thread that never comes ends after TUG_WAIT_SECONDS; the error counts the threads."""
     monkeypatch.setenv("TUG_WAIT_SECONDS", "0.2")
     with FleetWrapper() as worker:
         worker.init_worker(PLAIN)

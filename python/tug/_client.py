@@ -31,7 +31,7 @@ _open: "weakref.WeakSet[Client]" = weakref.WeakSet()
 
 
 def _usual_wait() -> float:
-    """Returns the limit of waits that TUG_WAIT_SECONDS sets, which the library reads itself for its own; 600 if none."""
+    """Returns the limit of waits in seconds: TUG_WAIT_SECONDS, or 600. The library reads the variable itself."""
     try:
         return float(os.environ.get("TUG_WAIT_SECONDS", "")) or 600.0
     except ValueError:

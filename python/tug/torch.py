@@ -297,8 +297,8 @@ class _Rows(nn.Module):
 def _files_of(state: Any) -> Dict[str, bytes]:
     files = state.get("files") if isinstance(state, Mapping) and isinstance(state.get("table"), str) else None
     if not isinstance(files, Mapping) or not files:
-        raise DataError("the state of an embedding has no rows of a table: it was not made by state_dict() of "
-                        "tug.torch, or by dense_state_dict, which load_dense_state_dict reads")
+        raise DataError("the state of an embedding has no rows of a table: either state_dict() of tug.torch did "
+                        "not make it, or dense_state_dict() did, which load_dense_state_dict reads")
     for name, data in files.items():
         if not (isinstance(name, str) and _SAVED_FILE.fullmatch(name) and ".." not in name and
                 isinstance(data, torch.Tensor) and data.dtype == torch.uint8 and data.dim() == 1):

@@ -255,7 +255,8 @@ static void test_batches(void **state)
     }
 }
 
-// Sums of squares and counts must not be negative.
+// Zeroes the rules' state and the counts of all rows: fill_batch may have made them
+// negative.
 static void make_rows(struct example *e, const struct model *m)
 {
     for (size_t i = 0; i < MAX_FEATURES; i++) {

@@ -94,8 +94,8 @@ static int set_layers(struct model_options *m, const struct train_options *t,
     m->pooling_mean = t->pooling == 1;
     if (m->data_norm && t->fields != 0)
         return err_set(e, TUG_EUSAGE,
-                       "--data-norm and --fields cannot be used together: data with "
-                       "columns of numbers has as many fields as columns");
+                       "--data-norm and --fields cannot be used together: --data-norm "
+                       "is for columns of numbers, which are the fields then");
     if (options_given(o, "dense-optimizer")) {
         TRY(find_optimizer("dense-optimizer", t->dense_optimizer, &rule, e));
         m->dense = rule_defaults(rule);

@@ -344,9 +344,9 @@ static bool same_entry(const struct save_table *t, const struct store *s)
            t->config.seed == store_config(s)->seed && t->id == store_id(s);
 }
 
-// Makes room in the index for the rows of the first save, which has most of them. Keys
-// are spread evenly over partitions by hash. Over ranges they are not, so the number of
-// rows for this store is unknown.
+// Makes room in the index for the save's rows. It only has an effect for the first save
+// of the chain, which holds most rows. With placement by range the keys may be spread
+// unevenly, so the number of rows for this store is unknown.
 static void reserve_index(const struct load *l, const struct save_table *t)
 {
     struct store *s = l->store;

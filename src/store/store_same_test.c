@@ -209,14 +209,16 @@ static void test_loads(void **state)
         struct stores x = {.n = 1}, two = {.n = 2};
         struct rng d = {.seed = 200 + i};
         if (naive_settings[i].budget > 0)
-            continue; // rows without scores are removed by age, which a save does not
-                      // have
+            continue; // skipped: over the budget, rows without scores are removed by
+                      // age, and saves do not store ages
         x.of[0] = stores_open_with(&c, naive_settings[i].bits, 0);
         for (uint32_t k = 0; k < 200; k++)
             do_to_all(&x, &d, b);
         OK(store_finish(x.of[0], &ok_e));
         struct store *copy = stores_open_with(&c, naive_settings[i].bits, 0);
-        naive_draw_keys(&d, copy, b, 60); // rows that are there are replaced
+        naive_draw_keys(
+            &d, copy, b,
+            60); // the copy holds rows of its own, which the load must replace
         naive_draw_values(&d, copy, b, STORE_ASSIGN);
         struct store_push p = {.op = STORE_ASSIGN, .keys = b->keys, .n = b->n};
         p.values = b->values;

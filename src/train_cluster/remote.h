@@ -182,8 +182,8 @@ struct remote_worker {
 
     struct remote_score *score; // state of scoring; NULL: the driver scores
 
-    // The following members are used without a driver: sums for a report, and a callback
-    // after each batch.
+    // The following members are the following members, up to `ctx`, are used only without
+    // a driver.
     uint64_t reported; // number of examples reported so far
     bool at_end;       // the last piece was at the end of its file
     int (*batch_done)(void *ctx, struct err *e); // may be NULL

@@ -196,9 +196,10 @@ int handshake_proven(struct handshake *h, const struct msg_proof *m, struct err 
     if (!prove_dialler(h, theirs))
         return no_memory(e);
     if (!mac_same(m->proof.data, m->proof.n, theirs))
-        return err_set(e, TUG_EUSAGE,
-                       "it does not know the cluster's token for the role %s",
-                       wire_role_name(h->role));
+        return err_set(
+            e, TUG_EUSAGE,
+            "the connecting process does not know the cluster's token for the role %s",
+            wire_role_name(h->role));
     return 0;
 }
 

@@ -140,7 +140,8 @@ static const char *next_line(const char *at)
     return end != NULL ? end + 1 : at + strlen(at);
 }
 
-// Returns the line that has the same message as the line `of`; NULL if there is none.
+// Returns the line for the same message type (its first word) as the line `of`; NULL if
+// there is none.
 static const char *line_like(const char *lines, const char *of)
 {
     size_t name = strcspn(of, " ") + 1;

@@ -21,7 +21,7 @@ enum { SEEDS_COUNTS = 12, SEEDS_BUGS = 13 };
 
 struct seeds_run {
     uint64_t seed;
-    int bug; // 0: no safeguard is switched off
+    int bug; // the bug to simulate by switching a safeguard off; 0: none
     bool trace;
     const char *dir; // directory for saves; it is empty before and after
     // Sums of how often each kind of event happened: a world without such events would

@@ -39,7 +39,7 @@ struct stage_client {
     uint64_t dies_at; // time at which the client dies; VAN_NEVER: never
 };
 
-// A kind of world. Its struct begins with its stage.
+// A kind of world. The struct behind `w` (`bytes` long) must begin with a struct stage.
 struct stage_world {
     size_t bytes;
     uint64_t stream;                      // random stream for the world's choices

@@ -6,7 +6,7 @@
 
 #include "store/store.h"
 
-enum { STORES_ID = 5 }; // id of their tables
+enum { STORES_ID = 5 }; // the id of the table of every store that stores_open makes
 
 struct store *stores_open(const char *settings, uint32_t bits);
 struct store *stores_open_with(const struct table_config *c, uint32_t bits,

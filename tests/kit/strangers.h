@@ -11,7 +11,7 @@
 
 struct sim_strangers;
 
-// One of the keys whose rows would show the world a push of a stranger.
+// A key that the world checks: a stranger's push that took effect would change its row.
 struct sim_seen {
     uint32_t table, width; // table, and floats per key of a push
     uint64_t key;

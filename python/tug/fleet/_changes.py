@@ -85,7 +85,7 @@ class Changes:
         self._table.assign([self._base(table, self.worker)], row)
 
     def add(self, table: int, keys: Keys) -> None:
-        """Appends keys that this worker has changed to its list."""
+        """Appends to this worker's list the keys that it has changed."""
         if len(keys) == 0:
             return
         with self._lock:

@@ -463,7 +463,7 @@ static void load_member(void *arg, int rank)
 
 // ---------------------------------------------------------------- the end
 
-// Returns the error "FILE:LINE: reason" of the line that exceeds the limit.
+// Returns the error "FILE:LINE: reason" of the first bad line beyond max_bad_lines.
 static int explain_bad_line(struct loader *l, struct err *e)
 {
     uint32_t bad;

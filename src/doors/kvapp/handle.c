@@ -123,8 +123,8 @@ static void call_handler(struct received *q, struct tug_app *a)
         handle_kv(q, a);
 }
 
-// Calls the handler for a request. The caller has the van, which is given back while the
-// handler runs.
+// Calls the handler for a request. The caller has entered the pump; this leaves it while
+// the handler runs, and enters it again.
 static void handle(struct received *q)
 {
     struct tug_node *n = q->node;

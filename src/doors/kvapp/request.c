@@ -262,8 +262,10 @@ static void end_if_over(struct kv_request *r)
         return;
     r->state = KV_ENDING;
     bool assemble = r->kv.pull && !r->in_place;
-    bool handled = r->kind == KV_BY_HAND || // must end after its handler has run
-                   (r->kind == KV_SIMPLE && r->app->h.response != NULL);
+    bool handled =
+        r->kind ==
+            KV_BY_HAND || // the request must not end before the handler of its answers has run
+        (r->kind == KV_SIMPLE && r->app->h.response != NULL);
     if (r->kv.done != NULL || assemble || handled || something_kept(r)) {
         r->work.run = end_as_work;
         pump_queue(r->app->node->pump, &r->work);

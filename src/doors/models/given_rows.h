@@ -16,7 +16,8 @@ struct given_rows {
     struct sparse_rows sparse;
     struct dense_rows dense;
     struct columns *columns;
-    // The label's name for columns; a copy, as the model's schema may be freed before the run ends.
+    // The name of the column with the label. A copy, as the model's schema may be freed
+    // before the run ends.
     char *label_name;
     // Weights copied from a column of the frame; NULL: no weights, or the program's own array.
     float *weights;

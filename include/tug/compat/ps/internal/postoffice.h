@@ -59,8 +59,9 @@ class Postoffice
         Start(0, argv0, do_barrier);
     }
 
-    // With do_barrier, waits until all nodes have called Finalize. Finalize(0) ends this
-    // node in any case.
+    // The node ends at the Finalize of customer 0 or, if customer 0 was not started, of
+    // the lowest started one. With do_barrier that call waits until all nodes have called
+    // Finalize, and the calls of other customers wait for it.
     void Finalize(int customer_id, bool do_barrier = true)
     {
         std::unique_lock<std::mutex> hold(lock_);
