@@ -84,9 +84,9 @@ static void copy_row(const struct copying *x, enum rows_kind kind, const float *
 {
     if (x->same)
         relaxed_store_n(row, from, x->own->width);
-    else if (
-        kind ==
-        ROWS_EXTRA) // in a save the extra row comes after its row, so `row` exists already: fill in its second group
+    else if (kind ==
+             ROWS_EXTRA) // in a save it comes after its row, so `row` exists: this
+                         // fills in the second group
         relaxed_store_n(row + x->own->groups[1].weights,
                         from + x->saved.groups[1].weights, x->own->groups[1].n);
     else
