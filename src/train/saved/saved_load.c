@@ -79,14 +79,14 @@ struct copying {
     struct numbering *known; // receives the keys; may be NULL
 };
 
+// Copies a row of a save, or fills in the second group of `row` from an extra row, which
+// comes after its row.
 static void copy_row(const struct copying *x, enum rows_kind kind, const float *from,
                      float *row)
 {
     if (x->same)
         relaxed_store_n(row, from, x->own->width);
-    else if (kind ==
-             ROWS_EXTRA) // in a save it comes after its row, so `row` exists: this
-                         // fills in the second group
+    else if (kind == ROWS_EXTRA)
         relaxed_store_n(row + x->own->groups[1].weights,
                         from + x->saved.groups[1].weights, x->own->groups[1].n);
     else
