@@ -132,9 +132,19 @@ static void print_text(const struct result *r)
 
 // Prints that the run was over before, with its save and advice. A run with passes left
 // was stopped early.
-static void print_nothing(const struct result *r, const struct train_config *c)
+static void print_nothing(const struct result *r, const struct train_result *t,
+                          const struct train_config *c)
 {
     char more[160] = "more --epochs";
+    if (r->epochs > c->epochs || (t->within_pass && r->epochs == c->epochs)) {
+        cli_printf("there is nothing to do: the run has done %u pass%s%s, more than "
+                   "--epochs %u; its save %s is unchanged\n(give more --epochs to train "
+                   "longer on this data)\n",
+                   r->epochs, PLURAL_ES(r->epochs),
+                   t->within_pass ? " and a part of the next one" : "", c->epochs,
+                   r->out);
+        return;
+    }
     if (r->epochs < c->epochs)
         snprintf(more, sizeof(more),
                  "a larger --patience, or --patience 0, because validation has not "
@@ -171,7 +181,7 @@ int train_print(const struct train_setup *s, const struct train_result *t,
             "trained again on all examples\n",
             r.best_epoch, r.valid.logloss);
     if (t->nothing_to_do)
-        print_nothing(&r, &s->config);
+        print_nothing(&r, t, &s->config);
     else
         print_text(&r);
     return 0;

@@ -15,6 +15,9 @@ enum refit_stage { REFIT_NO, REFIT_SEARCH, REFIT_ALL };
 
 struct train_setup {
     const atomic_bool *interrupted; // set by the caller before train_configure
+    // Set by a caller that plans each of its runs: passes, patience and saves are those of
+    // the options, also where the run resumes.
+    bool own_plan;
     struct train_config config;
     struct train_cluster cluster; // config.cluster points here or is NULL
     struct table_config table;    // config.table points here or is NULL

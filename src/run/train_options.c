@@ -261,7 +261,8 @@ static const struct option options[] = {
      "with --publish: number of deltas between two bases"},
     {"resume", .own = true, .bare = "yes", CHOICE_AT(resume, TRAIN_RESUMES, "no"),
      "continue the run in --out from its last save, on the same data, with the save's "
-     "options where they are not given; auto: continue if "
+     "options where they are not given, --epochs, --patience, --save-every, --keep and "
+     "--max-bad-lines included; auto: continue if "
      "there is a save, otherwise begin (which needs --format)"},
     {"init-from", .own = true, STRING_AT(init_from, "DIR"),
      "begin a new run with the tables of a saved model"},
@@ -510,7 +511,7 @@ static int check_needs(const struct train_options *t, const struct options *o,
          t->test.n > 0 || valid},
     };
     for (size_t i = 0; i < sizeof(needs) / sizeof(*needs); i++)
-        if (options_given(o, needs[i].option) && !needs[i].there)
+        if (options_said(o, needs[i].option) && !needs[i].there)
             return err_set(e, TUG_EUSAGE, "--%s needs --%s", needs[i].option,
                            needs[i].what);
     return 0;

@@ -1,5 +1,5 @@
-// See train_resumed.h. Each option of saved_options_to_json is filled in here, as it would
-// be typed.
+// See train_resumed.h. Each option of saved_options_to_json and of saved_plan is filled in
+// here, as it would be typed.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "run/train_resumed.h"
@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "os/log.h"
 #include "rule/rule.h"
 #include "train/saved/saved.h"
 
@@ -171,6 +172,51 @@ static void fill_training(struct filling *f, const struct saved_options *s,
     }
 }
 
+// Fills in how workers cooperated. One process has no such options, and the options that
+// depend on the mode are taken only with the saved mode.
+static void fill_mode(struct filling *f, const struct saved_options *s,
+                      const struct saved_plan *p)
+{
+    const struct options *o = f->options;
+    if (p->mode[0] == '\0' || options_given(o, "mode") ||
+        options_given(o, "deterministic"))
+        return;
+    fill(f, "mode", "%s", p->mode);
+    fill(f, "rules", "%s", p->rules);
+    fill(f, "values", "%s", p->bf16 ? "bf16" : "f32");
+    if (p->dense_bounded)
+        fill(f, "dense-staleness", "%u", p->dense_staleness);
+    uint32_t usual = s->model.ops->dense != NULL ? 1 : TRAIN_MAX_IN_FLIGHT;
+    if (p->in_flight != usual && strcmp(p->mode, "sync") != 0)
+        fill(f, "in-flight", "%u", p->in_flight);
+}
+
+// Fills in when the run ends, when it saves, and how its workers cooperate.
+static void fill_plan(struct filling *f, const struct saved_run *run,
+                      const struct train_options *t, bool cluster)
+{
+    const struct saved_plan *p = &run->plan;
+    bool living = t->table != NULL || saved_run_has_lifecycle(run);
+    if (p->epochs == 0)
+        return; // an older save does not have it
+    fill(f, "epochs", "%u", p->epochs);
+    fill(f, "patience", "%u", p->patience);
+    fill(f, "keep", "%u", p->keep);
+    fill(f, "max-bad-lines", "%" PRIu64, p->max_bad_lines);
+    if (p->save_passes > 0)
+        fill(f, "save-every", "%u", p->save_passes);
+    else if (p->save_batches > 0 && (living || !cluster))
+        fill(f, "save-every", "%" PRIu64 "batches", p->save_batches);
+    if (cluster)
+        fill_mode(f, &run->options, p);
+    else if (p->mode[0] != '\0' && strcmp(p->mode, "sync") != 0 &&
+             strcmp(p->mode, "async") != 0)
+        log_warn(
+            "the run was trained on a cluster with --mode %s, which one process does "
+            "not have: it continues %s",
+            p->mode, run->options.deterministic ? "with --deterministic" : "as async");
+}
+
 // Returns whether a rule that the user gave, as "adagrad:n0=1", is of another kind.
 static bool is_other_rule(const struct options *o, const char *name, const char *given,
                           enum rule_kind saved)
@@ -212,6 +258,8 @@ int train_take_saved(struct train_setup *setup, const struct train_options **t,
         setup->resumed_options = f.options;
         if (f.rc == 0) {
             fill_model(&f, &run->options);
+            if (!setup->own_plan)
+                fill_plan(&f, run, *t, node != NULL);
             fill_training(&f, &run->options, *t, node != NULL);
             *t = &setup->resumed;
             *o = setup->resumed_options;

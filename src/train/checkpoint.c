@@ -51,9 +51,10 @@ struct saved_run *checkpoint_describe(const struct run *r,
     m->schema = *reader_schema(r->reader);
     m->data = *r->data_identity;
     m->columns = r->columns;
+    run_options_plan(r->config, &m->plan);
     m->examples = result->examples;
-    m->finished = finished;
     m->at = r->at;
+    m->finished = finished && !saved_run_within_pass(m);
     m->bad_lines = r->bad_lines;
     m->has_best = r->has_best;
     m->best_loss = r->best_loss;
@@ -136,11 +137,47 @@ static int same_options(struct run *r, char ret_differ[RUN_OPTIONS_TEXT_MAX],
     return rc;
 }
 
+static bool stopped_early(const struct train_config *c, const struct saved_run *m)
+{
+    return m->has_best && c->patience > 0 && m->passes_since_best >= c->patience;
+}
+
+// Returns whether nothing is left to train or to save of the run that is resumed: its save
+// is of a finished run, or stands behind the last pass that is asked for.
+static bool was_over(const struct run *r)
+{
+    const struct saved_run *m = r->resumes ? &r->start->run : NULL;
+    if (m == NULL || (m->at.epoch < r->config->epochs && !stopped_early(r->config, m)))
+        return false;
+    return m->finished || m->at.epoch > r->config->epochs || saved_run_within_pass(m);
+}
+
+void checkpoint_tell_over(const struct run *r, struct train_result *ret)
+{
+    ret->nothing_to_do = was_over(r);
+    ret->within_pass = ret->nothing_to_do && saved_run_within_pass(&r->start->run);
+}
+
+// Refuses to train on without the validation data of the run: no later pass would be
+// compared with the best one, whose rows are the model.
+static int still_validates(const struct run *r, const struct saved_run *m, struct err *e)
+{
+    const struct train_config *c = r->config;
+    if (!m->has_best || c->other_data || c->valid.n > 0 || c->valid_part.share > 0 ||
+        was_over(r))
+        return 0;
+    return err_set(e, TUG_EUSAGE,
+                   "the run being resumed had a file as --valid, and was best after pass "
+                   "%u: give the same --valid",
+                   m->best_epoch);
+}
+
 static int resume(struct run *r, struct err *e)
 {
     const struct run_start *s = r->start;
     const struct saved_run *m = &s->run;
     TRY(same_options(r, NULL, e));
+    TRY(still_validates(r, m, e));
     TRY(r->rows->resume(r, s->dir, m, e));
     stand_at(r, m);
     TRY(history_load(r->history, s->dir, e));
@@ -300,18 +337,6 @@ void checkpoint_forget(struct run *r)
         saved_run_free(&r->start->run);
     mem_free(r->start);
     r->start = NULL;
-}
-
-static bool stopped_early(const struct train_config *c, const struct saved_run *m)
-{
-    return m->has_best && c->patience > 0 && m->passes_since_best >= c->patience;
-}
-
-bool checkpoint_was_over(const struct run *r)
-{
-    const struct saved_run *m = r->resumes ? &r->start->run : NULL;
-    return m != NULL && m->finished &&
-           (m->at.epoch >= r->config->epochs || stopped_early(r->config, m));
 }
 
 int checkpoint_check_data(struct run *r, struct err *e)

@@ -40,7 +40,8 @@ int checkpoint_check_data(struct run *r, struct err *e);
 // Resumes from the save that checkpoint_find has found, or begins with its tables.
 int checkpoint_start(struct run *r, struct err *e);
 
-// Returns whether the save that the run resumes from is of a finished run.
-bool checkpoint_was_over(const struct run *r);
+// Sets nothing_to_do and within_pass of the result: whether the save that is resumed is of
+// a finished run, or stands behind the last pass that is asked for.
+void checkpoint_tell_over(const struct run *r, struct train_result *ret);
 
 #endif

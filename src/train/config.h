@@ -199,7 +199,8 @@ struct train_result {
     uint64_t skipped_lines;
     char saved[4096]; // directory of the last save; "" if there is none
     char format[SCHEMA_FORMAT_MAX];
-    bool nothing_to_do;        // the resumed run was finished already
+    bool nothing_to_do;        // the resumed run had done all passes that are asked for
+    bool within_pass;          // and it stands in the middle of a pass
     uint32_t workers, servers; // nodes of the cluster; 0: one process trained alone
 };
 

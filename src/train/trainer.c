@@ -546,7 +546,7 @@ static int finish(struct run *r, struct train_result *result, struct err *e)
 {
     if (r->rows->check != NULL)
         TRY(r->rows->check(r, e));
-    result->nothing_to_do = checkpoint_was_over(r);
+    checkpoint_tell_over(r, result);
     if (result->nothing_to_do)
         TRY(save_find(r->config->out, result->saved, e));
     else if (r->config->out != NULL)

@@ -349,6 +349,84 @@ static void options_of_the_save(void **state)
     e2e_says("--model 'fm', this one has 'lr'");
 }
 
+// A resumed run takes from the save when it ends and when it saves: the passes, the
+// patience, --save-every and --keep.
+static void plan_of_the_save(void **state)
+{
+    (void)state;
+    const char *run = "train --data data.svm --format libsvm --model lr --deterministic",
+               *again = "train --data data.svm --out out --resume";
+    files_remove("out");
+    tug_ends(0, "%s --epochs 2 --out out", run);
+    tug_ends(0, "%s", again);
+    assert_non_null(strstr(e2e_out, "there is nothing to do: the run is over, 2 passes"));
+    assert_int_equal(complete_saves("out"), 1);
+    tug_ends(0, "%s --epochs 1", again);
+    assert_non_null(strstr(
+        e2e_out,
+        "there is nothing to do: the run has done 2 passes, more than --epochs 1"));
+    assert_int_equal(complete_saves("out"), 1);
+    // Fewer passes than before do not stop a later run that asks for none.
+    tug_ends(0, "%s --epochs 4 --save-every 1 --keep 2", again);
+    assert_int_equal(complete_saves("out"), 2);
+    tug_ends(0, "%s --epochs 7", again);
+    assert_int_equal(complete_saves("out"), 2);
+    assert_non_null(strstr(e2e_newest("out"), "save-000006")); // one for each pass
+    files_remove("out");
+    tug_ends(0, "%s --epochs 3 --valid 0.2 --lr 5 --patience 9 --out out", run);
+    tug_ends(0, "%s --epochs 8", again);
+    assert_non_null(strstr(e2e_out, "8 passes (3 before the run was resumed)"));
+    files_remove("out");
+    tug_ends(0, "%s --epochs 6 --valid 0.2 --refit --out out", run);
+    tug_ends(0, "%s", again);
+    assert_non_null(strstr(e2e_out, "there is nothing to do: the run is over"));
+}
+
+// A run that stopped in the middle of a pass is never called finished, and continues to
+// the passes that it was begun with.
+static void plan_within_a_pass(void **state)
+{
+    (void)state;
+    const char *again = "train --data data.svm --out out --resume --log-every 1";
+    files_remove("out");
+    tug_ends(0,
+             "train --data data.svm --format libsvm --model lr --deterministic --batch "
+             "20 --epochs 3 --save-every 8batches --keep 100 --out out");
+    char names[64][64];
+    size_t n = files_list("out", names, 64);
+    assert_true(n > 6);
+    for (size_t i = 0; i < n; i++) // all but those of pass 2 and before
+        if (strcmp(names[i], "save-000005") > 0)
+            files_remove(files_path("out/%s", names[i]));
+    tug_ends(0, "%s --epochs 1", again);
+    assert_non_null(
+        strstr(e2e_out,
+               "there is nothing to do: the run has done 1 pass and a part of the "
+               "next one, more than --epochs 1; its save out/save-000005 is unchanged"));
+    tug_ends(0, "table stat --from out --json");
+    json_t *o = e2e_json();
+    assert_true(json_is_false(json_object_get(o, "finished")));
+    json_decref(o);
+    tug_ends(0, "%s", again);
+    assert_non_null(strstr(e2e_out, "3 passes (1 before the run was resumed)"));
+    assert_true(complete_saves("out") > 6); // --save-every and --keep are the same, too
+}
+
+// The file of --valid is not in the save: a run that was validated by it has to be given
+// the file again.
+static void valid_is_given_again(void **state)
+{
+    (void)state;
+    files_remove("out");
+    tug_ends(0, "train --data data.ffm --format libffm --model ffm --epochs 2 --out out "
+                "--valid valid.ffm");
+    tug_ends(0, "train --data data.ffm --out out --resume");
+    assert_non_null(strstr(e2e_out, "there is nothing to do"));
+    tug_ends(2, "train --data data.ffm --out out --resume --epochs 3");
+    e2e_says("had a file as --valid, and was best after pass 2: give the same --valid");
+    tug_ends(0, "train --data data.ffm --out out --resume --epochs 3 --valid valid.ffm");
+}
+
 // A run that has finished can be resumed with more passes.
 static void more_epochs(void **state)
 {
@@ -518,23 +596,16 @@ static int begin(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(after_kill),
-        cmocka_unit_test(after_two_kills),
-        cmocka_unit_test(after_signals),
-        cmocka_unit_test(without_out),
-        cmocka_unit_test(other_options),
-        cmocka_unit_test(options_of_the_save),
-        cmocka_unit_test(more_epochs),
-        cmocka_unit_test(stopped_early),
-        cmocka_unit_test(nothing_to_resume),
-        cmocka_unit_test(history_goes_on),
-        cmocka_unit_test(history_of_other_kinds),
-        cmocka_unit_test(other_data),
-        cmocka_unit_test(saved_at_the_signal),
-        cmocka_unit_test(after_half_a_save),
-        cmocka_unit_test(as_it_was_read),
-        cmocka_unit_test(other_pipe),
-        cmocka_unit_test(auto_knows_the_format),
+        cmocka_unit_test(after_kill),           cmocka_unit_test(after_two_kills),
+        cmocka_unit_test(after_signals),        cmocka_unit_test(without_out),
+        cmocka_unit_test(other_options),        cmocka_unit_test(options_of_the_save),
+        cmocka_unit_test(plan_of_the_save),     cmocka_unit_test(plan_within_a_pass),
+        cmocka_unit_test(valid_is_given_again), cmocka_unit_test(more_epochs),
+        cmocka_unit_test(stopped_early),        cmocka_unit_test(nothing_to_resume),
+        cmocka_unit_test(history_goes_on),      cmocka_unit_test(history_of_other_kinds),
+        cmocka_unit_test(other_data),           cmocka_unit_test(saved_at_the_signal),
+        cmocka_unit_test(after_half_a_save),    cmocka_unit_test(as_it_was_read),
+        cmocka_unit_test(other_pipe),           cmocka_unit_test(auto_knows_the_format),
     };
     return cmocka_run_group_tests(tests, begin, e2e_end);
 }

@@ -209,8 +209,8 @@ const char *e2e_newest(const char *out)
     return NULL;
 }
 
-// Reads a manifest, and removes the names of the data's files: data in another place may
-// have another name.
+// Reads a manifest, and removes what the rows do not depend on: the names of the data's
+// files, as data in another place may have another name, and the plan of the run.
 static json_t *read_manifest(const char *path)
 {
     json_t *root = NULL;
@@ -218,6 +218,7 @@ static json_t *read_manifest(const char *path)
     if (json_read_file(FILE_ANYWHERE, path, 16 << 20, &root, NULL) != 0)
         return NULL;
     json_object_del(json_object_get(root, "about"), "data");
+    json_object_del(json_object_get(root, "about"), "plan");
     json_object_del(root, "checksum");
     json_object_del(root, "number"); // the save's number in its directory
     return root;

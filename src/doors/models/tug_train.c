@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/plural.h"
 #include "doors/models/model_cluster.h"
 #include "doors/models/model_train.h"
 #include "os/log.h"
@@ -138,6 +139,7 @@ static int check(struct training *t, struct err *e)
         t->values.resume = resumes_as(t);
     }
     TRY(model_cluster_check(t->m, &t->values, NULL, NULL, e));
+    t->setup.own_plan = t->m->from[0] != '\0' || t->m->client != NULL;
     return train_configure(&t->setup, &t->values, t->options, model_cluster_node(t->m),
                            e);
 }
@@ -314,7 +316,7 @@ static int passes_done(const char *from, uint32_t *ret, struct err *e)
     int rc = saved_check_whole(from, e);
     if (rc == 0)
         rc = saved_read(run, from, e);
-    if (rc == 0 && (run->at.batch > 0 || run->at.window > 0 || run->at.seen > 0))
+    if (rc == 0 && saved_run_within_pass(run))
         rc = err_set(e, TUG_EUSAGE,
                      "%s was saved in the middle of a pass, which has to be ended first: "
                      "open the model with resume=yes and the same data",
@@ -376,6 +378,7 @@ static int prepare(struct training *t, struct err *e)
     TRY(set_valid(t, e));
     TRY(set_out(t, e));
     bool alone = t->setup.config.all_or_nothing;
+    t->setup.own_plan = t->m->from[0] != '\0' || t->m->client != NULL;
     TRY(train_configure(&t->setup, &t->values, t->options, model_cluster_node(t->m), e));
     struct train_config *c = &t->setup.config;
     t->listener = (struct train_listener){hear, t};
@@ -451,6 +454,19 @@ static void take_history(struct training *t, uint32_t before)
     }
 }
 
+static void warn_of_nothing(const struct training *t)
+{
+    const struct train_result *r = &t->result;
+    bool early = r->epochs < t->setup.config.epochs;
+    log_warn(
+        "there was nothing to train: the run in %s has done %u pass%s%s, and %s: give "
+        "a larger %s to train longer",
+        t->values.out, r->epochs, PLURAL_ES(r->epochs),
+        r->within_pass ? " and a part of the next one" : "",
+        early ? "validation has stopped it" : "no more are asked for",
+        early ? "patience" : "epochs");
+}
+
 static int train(struct training *t, struct err *e)
 {
     struct tug_model *m = t->m;
@@ -469,6 +485,8 @@ static int train(struct training *t, struct err *e)
         m->from[0] = '\0';
         m->elsewhere = true;
     }
+    if (rc == 0 && t->result.nothing_to_do && !t->setup.own_plan)
+        warn_of_nothing(t);
     if (rc == 0)
         say_results(t);
     return rc;

@@ -52,7 +52,7 @@ void run_options_fill(const struct train_config *c, const struct model_options *
 
 // Options that all processes of a cluster share.
 
-enum { MODE_TEXT_MAX = 64 };
+enum { MODE_TEXT_MAX = SAVED_WORD_MAX };
 
 static void print_mode(const struct train_cluster *k, char ret[MODE_TEXT_MAX])
 {
@@ -93,13 +93,14 @@ static json_t *reader_to_json(const struct reader_options *r, const char *slots)
         r->allow_missing);
 }
 
+static const char *const rules[] = {
+    [TRAIN_RULES_AUTO] = "auto",
+    [TRAIN_RULES_SERVER] = "server",
+    [TRAIN_RULES_WORKER] = "worker",
+};
+
 static int add_shared(json_t *o, const struct train_config *c)
 {
-    static const char *const rules[] = {
-        [TRAIN_RULES_AUTO] = "auto",
-        [TRAIN_RULES_SERVER] = "server",
-        [TRAIN_RULES_WORKER] = "worker",
-    };
     const struct train_cluster *k = c->cluster;
     char mode[MODE_TEXT_MAX], tower[MODEL_HIDDEN_TEXT_MAX],
         weights[MODEL_WEIGHTS_TEXT_MAX];
@@ -157,6 +158,27 @@ int run_options_print(const struct train_config *c, char **ret, struct err *e)
     mem_free(*ret);
     *ret = NULL;
     return err_nomem(e, "the options of a run");
+}
+
+void run_options_plan(const struct train_config *c, struct saved_plan *ret)
+{
+    const struct train_cluster *k = c->cluster;
+    *ret = (struct saved_plan){
+        .epochs = c->epochs,
+        .patience = c->patience,
+        .keep = c->keep,
+        .save_passes = c->save_passes,
+        .save_batches = c->save_batches,
+        .max_bad_lines = c->max_bad_lines,
+    };
+    if (k == NULL || k->node == NULL)
+        return;
+    print_mode(k, ret->mode);
+    snprintf(ret->rules, sizeof(ret->rules), "%s", rules[k->rules]);
+    ret->bf16 = k->bf16;
+    ret->in_flight = k->in_flight;
+    ret->dense_bounded = k->dense_bounded;
+    ret->dense_staleness = k->dense_staleness;
 }
 
 // Comparing the options of two runs.

@@ -15,6 +15,9 @@
 void run_options_fill(const struct train_config *c, const struct model_options *model,
                       struct saved_options *ret);
 
+// Fills in the plan of a save.
+void run_options_plan(const struct train_config *c, struct saved_plan *ret);
+
 // Room for the options that differ; an error has 200 more bytes for the sentence around
 // them.
 enum { RUN_OPTIONS_TEXT_MAX = ERR_TEXT_MAX - 200 };

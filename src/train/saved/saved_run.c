@@ -134,6 +134,8 @@ int saved_run_print(const struct saved_run *x, char **ret, struct err *e)
         (json_int_t)x->bad_lines, "best", best_to_json(x), "readers", readers_to_json(x));
     if (root != NULL && x->columns > 0)
         json_object_set_new(root, "columns", json_integer((json_int_t)x->columns));
+    if (root != NULL && x->plan.epochs > 0)
+        json_object_set_new(root, "plan", saved_plan_to_json(&x->plan));
     *ret = root != NULL ? json_dumps(root, JSON_COMPACT) : NULL;
     json_decref(root);
     if (*ret != NULL && !json_memory_failed())
@@ -403,6 +405,7 @@ int saved_run_parse(struct saved_run *ret, const char *text, const char *path,
     if (ret->options.dims[0] != '\0' &&
         fields_dims(&ret->schema, ret->options.dims, &ret->options.model, NULL) != 0)
         json_complain(&f, "dims", "are not of the data's columns");
+    saved_plan_from_json(&ret->plan, json_object_get(root, "plan"), &f);
     identity_from_json(&ret->data, json_object_get(root, "data"), &f);
     if (json_object_get(root, "columns") != NULL) // missing for files and in older saves
         ret->columns = json_read_int(&f, root, "columns", INT64_MAX);

@@ -12,7 +12,12 @@
 #include "os/json.h"
 #include "train/run.h"
 
-enum { SAVED_TEXT_MAX = 16384, SAVED_SHUFFLE_MAX = 1024, SAVED_MERGE_MAX = 320 };
+enum {
+    SAVED_TEXT_MAX = 16384,
+    SAVED_SHUFFLE_MAX = 1024,
+    SAVED_MERGE_MAX = 320,
+    SAVED_WORD_MAX = 64
+};
 
 struct names;
 struct history;
@@ -33,9 +38,23 @@ struct saved_options {
     char merge[SAVED_MERGE_MAX]; // "COLUMN:N" (train/merge.h), or ""
 };
 
+// What the user planned for the run. A resumed run takes it from the save where the user
+// does not give other options.
+struct saved_plan {
+    uint32_t epochs; // 0: the save is of an older version and has no plan
+    uint32_t patience, keep, save_passes;
+    uint64_t save_batches, max_bad_lines;
+    // Of a cluster: --mode and --rules as they are typed, and the options that depend on
+    // them; "" if one process trained.
+    char mode[SAVED_WORD_MAX], rules[SAVED_WORD_MAX];
+    bool bf16, dense_bounded;
+    uint32_t in_flight, dense_staleness;
+};
+
 // A run's description. The struct is too large for the stack.
 struct saved_run {
     struct saved_options options;
+    struct saved_plan plan;
     struct schema schema; // the schema of the data
     struct identity data;
     uint64_t columns; // columns of the widest matrix in the data; 0: the data was files
@@ -68,6 +87,17 @@ int saved_run_parse(struct saved_run *ret, const char *text, const char *path,
 // Returns the options by their names on the command line, with an object for each rule.
 // Needs json_begin. Returns NULL if there is not enough memory.
 json_t *saved_options_to_json(const struct saved_options *o);
+
+// Returns the plan as JSON; NULL if there is not enough memory.
+json_t *saved_plan_to_json(const struct saved_plan *p);
+// Reads the plan; `o` is NULL in saves of older versions.
+void saved_plan_from_json(struct saved_plan *ret, const json_t *o, struct json_fields *f);
+
+// Returns whether the save was made in the middle of a pass.
+static inline bool saved_run_within_pass(const struct saved_run *x)
+{
+    return x->at.batch > 0 || x->at.window > 0 || x->at.seen > 0 || x->readers != NULL;
+}
 
 // Returns whether the run's features have a lifecycle.
 static inline bool saved_run_has_lifecycle(const struct saved_run *x)
