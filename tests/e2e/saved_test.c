@@ -134,7 +134,8 @@ static void damaged_manifest(void **state)
     const char *path = "bad/save-000001/manifest.json";
     size_t n;
     char *text = files_read(path, &n);
-    for (size_t at = 0; at < n; at += n / 23) {
+    // The last byte is a line end, without which the manifest is whole.
+    for (size_t at = 0; at + 1 < n; at += n / 23) {
         text[at] = (char)(text[at] ^ 1);
         files_write_bytes(path, text, n);
         text[at] = (char)(text[at] ^ 1);
