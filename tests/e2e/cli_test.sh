@@ -61,6 +61,10 @@ run 2 synth --rows 3
 says err 'tug synth: --out PATH is missing'
 run 2 synth --row 3 --out x
 says err "tug synth: there is no option '--row'; did you mean '--rows'?"
+for command in eval predict 'table stat'; do
+    run 2 $command --model m
+    says err "there is no option '--model'; did you mean '--from'?"
+done
 run 2 synth --rows many --out x
 says err "tug synth: --rows: 'many' is not a whole number, at least 1"
 run 2 synth --rows 3 --out x --format criteos
