@@ -215,6 +215,10 @@ static void test_other_values(void **state)
     line_refused(r, "1,x", "value 'x' of column 'n' is not a number");
     line_refused(r, "1,\"79,5\"",
                  "'79,5' of column 'n' has a decimal comma: give --decimal ,");
+    line_refused(
+        r, "1,\"1,000\"",
+        "'1,000' of column 'n' has a comma: remove it if it separates thousands");
+    line_refused(r, "1,\"-1,0001\"", "has a decimal comma: give --decimal ,");
     line_refused(r, "1, 5", "' 5' of column 'n' is not a number: remove the blanks");
     line_refused(r, "1,nan", "is not finite");
     reader_close(r);
