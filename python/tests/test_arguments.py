@@ -123,3 +123,10 @@ def test_scoring_warns(tmp_path, capfd):
         warnings.simplefilter("error", tug.Warning)
         with pytest.raises(tug.Warning):
             model.predict(other)
+
+
+def test_names_with_commas():
+    """A comma separates the names of columns, so a name with one is refused instead of read as two."""
+    for keyword in ("drop", "numeric", "lists"):
+        with pytest.raises(tug.UsageError, match=f"{keyword}: 'a,b' has a comma, which separates names.* rename"):
+            tug.train({"y": [0, 1], "a,b": [1, 2]}, label="y", progress=False, **{keyword: ["a,b"]})

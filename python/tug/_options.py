@@ -9,7 +9,7 @@ import numpy as np
 
 from tug._abi import ffi
 from tug._arrays import Path, listed_in, word
-from tug._errors import ArgumentTypeError
+from tug._errors import ArgumentTypeError, UsageError
 from tug._library import lib, text_of
 
 Option = Union[None, bool, int, float, str, Path, List[Any], Tuple[Any, ...]]
@@ -91,6 +91,10 @@ def option_words(function: str, command: str, options: Dict[str, Any]) -> List[s
             continue
         if several is not None:
             several = [_text(keyword, v) for v in several]
+            comma = next((v for v in several if "," in v and name in _OF_NAMES), None)
+            if comma is not None:
+                raise UsageError(f"{keyword}: {comma!r} has a comma, which separates names: give each name by itself, "
+                                 "and rename a column whose name has a comma")
             words += [f"{name}={v}" for v in several] if names[name].is_list else [f"{name}={','.join(several)}"]
         else:
             words.append(f"{name}={_text(keyword, value)}")
