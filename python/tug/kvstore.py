@@ -33,7 +33,7 @@ __all__ = ["Error", "KVStore", "KVStoreBase", "KVStoreServer", "RowSparse", "cre
 
 
 _ARRAYS = "arrays are numpy's, torch's, RowSparse, or of a class given to register_array_type"
-_OWN = "a store of the program's own is a class that KVStoreBase.register is given"
+_OWN = "for a store of your own, register its class with KVStoreBase.register"
 _ELSEWHERE = {"NDArray": _ARRAYS, "nd": _ARRAYS, "TestStore": _OWN, "Horovod": _OWN, "BytePS": _OWN,
               "Module": "init_optimizer begins the loop that Module had",
               "Trainer": "examples/kvstore_torch.py has its loop, over a torch model",

@@ -28,8 +28,8 @@ void hosts_free(struct hosts *h);
 // Returns "host" of "user@host", for addresses.
 const char *hosts_address(const struct host *h);
 
-// Returns the host of the i-th process. Processes are placed on the hosts in turn, on
-// each as many as it has slots; when all slots are taken, placing starts again.
+// Returns the host of the i-th process. Each round places one process on every host that
+// still has a free slot; when all slots are taken, placing starts again.
 uint32_t hosts_place(const struct hosts *h, uint32_t i);
 
 #endif

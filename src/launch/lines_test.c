@@ -103,7 +103,7 @@ static void full_log(void **state)
     struct lines l;
     lines_open(&l, "", to, full, "log");
     assert_int_equal(lines_add(&l, "one\ntwo\n", 8), 0);
-    assert_null(l.log); // reported once
+    assert_null(l.log); // given up after its first failed write, so reported once
     assert_int_equal(l.failed.code, TUG_EIO);
     assert_non_null(strstr(l.failed.text, "cannot write the log 'log': No space left"));
     lines_close(&l);

@@ -15,8 +15,9 @@ void deep_defaults(struct model_options *o);
 int deep_check(const struct model_options *o, struct err *e);
 void deep_layout(const struct model_options *o, struct accessor_options *ret);
 
-// Returns the number of dense parameters: those of the layers that the tasks share, and
-// of each task's tower with its unit. With a single task that tower has no layers.
+// Returns the number of dense parameters: those of the layers that the tasks share and,
+// for each task, those of its tower and of the output unit above it. The tower of a
+// single task has no layers, only the unit.
 size_t deep_dense(const struct model_options *o);
 void deep_first(const struct model_options *o, float *ret);
 size_t deep_summaries(const struct model_options *o);

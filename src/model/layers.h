@@ -38,8 +38,8 @@ static inline size_t layer_parameters(size_t in, size_t out)
     return in * out + out;
 }
 // Sets initial weights, uniform in +-sqrt(6 / in), so that values keep their size through
-// rectified layers (He et al. 2015, section 2.2), and biases 0. `stream` selects the
-// random numbers.
+// rectified layers (He et al. 2015, section 2.2). `ret` is zeros before, and the biases
+// stay 0. `stream` selects the random numbers.
 void layer_first(size_t in, size_t out, uint64_t seed, uint64_t stream, float *ret);
 
 // Fully connected layers, each rectified: max(0, y). With batch_norm, y is normalised

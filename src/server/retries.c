@@ -14,8 +14,9 @@
 struct session {
     uint64_t low;
     uint8_t space[SHARD_WINDOW]; // the space of each number's table
-    uint64_t sets[]; // `words` words for each number of the window; those of number n
-                     // start at (n % window) * words
+    uint64_t sets[]; // for each push number n of the window, a bit for each partition
+                     // that has applied it: retries.words words from (n % SHARD_WINDOW)
+                     // * retries.words on
 };
 
 struct session_at {

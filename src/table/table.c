@@ -31,7 +31,7 @@ enum {
 
 static_assert(CHUNK <= UINT16_MAX && LAG % BLOCK == 0, "which[] is 16 bits");
 
-// A key that is retried.
+// The state of the search for a key of `rest`: `which` is its position in `keys`.
 struct probe {
     const struct index_line *line; // the line that is being searched
     uint64_t match; // matching slots of the line that were not compared yet

@@ -560,9 +560,9 @@ static int finish(struct run *r, struct train_result *result, struct err *e)
     guard_columns(r->reader);
     if (r->unrecorded.text[0] == '\0')
         return 0;
-    return err_set(e, TUG_EIO, "%s. Training is over, %s%s; the record lacks passes",
+    return err_set(e, TUG_EIO, "%s. Training has finished, %s%s; --history lacks passes",
                    r->unrecorded.text,
-                   result->saved[0] != 0 ? "the model is in " : "without --out DIR",
+                   result->saved[0] != 0 ? "the model is in " : "unsaved without --out",
                    result->saved);
 }
 

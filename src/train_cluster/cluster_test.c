@@ -829,9 +829,9 @@ static void *run_saver(void *arg)
     return NULL;
 }
 
-// If another save is under way, workers do not mark the save in the middle of a pass
-// before its turn has come. Otherwise their pushes after the marks would wait until the
-// other save has ended.
+// A save in the middle of a pass waits while another save is under way, and workers send
+// its marks only when its turn has come. Otherwise their pushes after the marks would
+// wait until the other save has ended.
 static void test_mark_waits_for_the_turn(void **state)
 {
     (void)state;

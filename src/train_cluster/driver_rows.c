@@ -337,7 +337,7 @@ static int resume(struct run *r, const char *dir, const struct saved_run *m,
 {
     const struct train_peer *peer = r->config->cluster->peer;
     if (peer != NULL && peer->begun)
-        return 0; // the servers have loaded them
+        return 0; // the rows are on the servers already: an earlier run left them there
     bool mean = m->at.averaged > 0;
     TRY(driver_find_position(r->driver, m, dir, e));
     if (mean)

@@ -31,7 +31,8 @@ static void launch(const char *words)
     cluster_none_left();
 }
 
-// On one kind of CPU, mode sync and any number of threads give the same bytes.
+// On one kind of CPU, --deterministic on any number of threads and a cluster in mode sync
+// give the same bytes.
 static void sync_has_the_same_bytes(void **state)
 {
     (void)state;

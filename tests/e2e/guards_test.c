@@ -47,8 +47,8 @@ static void worse_than_a_guess(void **state)
         "It is still close to the untrained model: try more --epochs, a smaller --batch, "
         "or a larger --lr (it is 1e-05)");
     silent("diverged");
-    // Only the first of the two causes is reported: a diverged model fits no other data
-    // either.
+    // Beside the warning about the training data, the one about --test is left out: a
+    // diverged model fits no other data either.
     tug_ends(0, "train --data wide.svm --format libsvm --model lr --optimizer sgd --lr 3 "
                 "--epochs 4 --deterministic --test wide.svm");
     e2e_says("worse than a guess: its loss on the training data is ");

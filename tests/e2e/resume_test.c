@@ -520,7 +520,7 @@ static void history_of_other_kinds(void **state)
     files_remove("kinds");
     tug_ends(4, "%s --history /dev/full", run);
     e2e_says("--history: cannot write '/dev/full'");
-    e2e_says("the record lacks passes");
+    e2e_says("--history lacks passes");
     tug_ends(0, "eval --from kinds --data data.svm");
     files_remove("kinds");
     int reader = open(files_path("pipe"), O_RDONLY | O_NONBLOCK);

@@ -21,7 +21,9 @@ void lone_node_open(struct lone_node *l)
     w->d.bits = LONE_BITS;
     require(van_listen(w->peers[LONE_SCHEDULER].van, "sim://scheduler", address, NULL) ==
             0);
-    sim_van_role(w->peers[LONE_FIRST].van, WIRE_WORKER); // the other peers are operators
+    sim_van_role(
+        w->peers[LONE_FIRST].van,
+        WIRE_WORKER); // the van of any peer but these three keeps the default, WIRE_OPERATOR
     sim_van_role(w->peers[LONE_TOOL].van, WIRE_TOOL);
     sim_van_role(w->peers[LONE_STRANGER].van, WIRE_TOOL);
     *n = (struct tug_node){.role = WIRE_SERVER,

@@ -71,8 +71,8 @@ void sim_van_silences(struct van *v, double rate);
 // TCP.
 void sim_van_loses_none(struct van *v);
 
-// Separates two vans, or ends the separation: meanwhile nothing passes between them, but
-// links do not close. Messages under way wait, and so do messages that are sent
+// Separates two vans, or joins them again. While they are apart nothing passes between
+// them, but links stay open, and messages wait, whether they were sent before or
 // meanwhile.
 void sim_partition(struct sim *s, struct van *a, struct van *b, bool apart);
 

@@ -9,7 +9,8 @@ static bool is_loose(const struct worker *k, const struct op *op)
     return k->c.dead && op->push && op->begun && !op->acknowledged;
 }
 
-// The rest of a partition's sums after pushes were subtracted.
+// What remains of a partition's rows after the acknowledged pushes were subtracted, and
+// the loose pushes that may explain it.
 struct rest {
     const struct world *w;
     uint32_t partition;

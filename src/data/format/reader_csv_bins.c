@@ -221,9 +221,9 @@ static int no_numbers(const struct look *k, const char *column, const char *name
                        k->bad.text);
     return err_set(
         e, TUG_EDATA,
-        "%s: the bins of column '%s' (--numeric) are made by its numbers in the "
-        "first lines, and the first %" PRIu64 " line%s no number there: leave "
-        "out the bins, or name a file first that has some",
+        "%s: the bins of column '%s' (--numeric) are computed from its numbers "
+        "in the first lines, but the first %" PRIu64 " line%s no number there: leave out "
+        "the bins, or give first a file that begins with numbers there",
         name, shown.text, k->lines, k->lines == 1 ? " has" : "s have");
 }
 

@@ -221,9 +221,9 @@ static int pull_rows(struct tug_kvstore_server *s, const struct kvs_value *v,
         return err_set(e, TUG_EDATA, "a pull of rows lacks some of their numbers");
     if (r.head.n >
         v->a.rows) // repeated ids would make a small request's answer very large
-        return err_set(e, TUG_EDATA, "%s: a pull of %llu rows, where there are %llu here",
-                       v->key.text, (unsigned long long)r.head.n,
-                       (unsigned long long)v->a.rows);
+        return err_set(
+            e, TUG_EDATA, "%s: a pull asks for %llu rows, but the array has %llu",
+            v->key.text, (unsigned long long)r.head.n, (unsigned long long)v->a.rows);
     size_t each = kvs_bytes(&v->a, 1), n = r.head.n * each;
     const int64_t *ids = (const int64_t *)r.at;
     char *rows = mem_zalloc(n + 4);

@@ -241,7 +241,7 @@ static void test_passes_one_by_one(void **state)
     says(tug_model_train(m, FILES("train.txt"), NULL), TUG_EUSAGE, "--schedule exp");
     tug_model_close(m);
 
-    // Errors that need no data are found at once, also by evaluation.
+    // Options that contradict the save are refused by tug_model_load already.
     words[1] = "dim=5";
     says(tug_model_load(&m, "two", &o), TUG_EUSAGE, "--dim 4, here it is 5");
     words[0] = "epochs=1"; // now the options name no model

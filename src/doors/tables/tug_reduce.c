@@ -76,7 +76,7 @@ static int pull(struct tug_client *c, uint32_t table, uint64_t *values, size_t f
         }
         if (!fits)
             return err_set(last_error(), TUG_EUSAGE,
-                           "the sum of all workers' value %zu is 2^64 or more",
+                           "values[%zu]: the sum over all workers is 2^64 or more",
                            first + i);
         values[first + i] = sum;
     }

@@ -85,8 +85,8 @@ static void run_clock(struct lone *w, uint64_t seed, uint64_t clock, uint32_t en
         contribute(w, clock, (first + i) % PARTS, end, bad);
 }
 
-// Expects that a pull after the batch is refused, with a key that the batch would make
-// infinite.
+// Expects that a pull after the batch is refused, and that the error names a key that the
+// batch would make infinite.
 static void expect_key(struct lone *w, uint64_t clock, const struct bad *bad)
 {
     struct msg_pull m = lone_pull_of(w, 0, T, &bad->keys[0], 1);

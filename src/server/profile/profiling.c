@@ -71,7 +71,8 @@ static void obey(struct shard *s, const struct msg_profile *m, struct err *e)
     } else if (m->what == WIRE_PROFILE_START) {
         if (s->o.budget != NULL && m->bytes > s->o.budget->bytes)
             err_set(e, TUG_EUSAGE,
-                    "profile: %llu bytes are more than the %llu of this server's buffers",
+                    "profile: %llu bytes are more than the %llu bytes that this "
+                    "server may use for buffers",
                     (unsigned long long)m->bytes, (unsigned long long)s->o.budget->bytes);
         else if (profile_start(&s->profile, m->bytes, e) == 0)
             s->profiling = true;
