@@ -338,9 +338,11 @@ def test_threads_that_wait_when_it_stops():
 
 def test_a_thread_that_sends_alone(monkeypatch):
     """A barrier that waits for a thread that never comes ends after TUG_WAIT_SECONDS; the error counts the threads."""
-    monkeypatch.setenv("TUG_WAIT_SECONDS", "0.2")
+    monkeypatch.setenv("TUG_WAIT_SECONDS", "33")
     with FleetWrapper() as worker:
         worker.init_worker(PLAIN)
+        assert worker.client.wait_seconds == 33
+        worker.client.wait_seconds = 0.2
         one = Communicator("HALF_ASYNC", envs={"communicator_max_merge_var_num": 2})
         one.init_with_ctx([0], {}, worker)
         one.start()

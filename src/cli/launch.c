@@ -263,9 +263,13 @@ static int add_variables(const struct launch_values *v, const struct options *gi
     for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
         if (texts[i].text != NULL && options_given(given, texts[i].option))
             TRY(argv_set(to, "%s=%s", texts[i].variable, texts[i].text));
-    for (size_t i = 0; i < v->load_roots.n; i++)
-        TRY(buf_printf(&roots, "%s%s", i > 0 ? "," : "", v->load_roots.items[i]));
-    int rc = roots.len > 0 ? argv_set(to, "TUG_LOAD_ROOT=%s", buf_str(&roots)) : 0;
+    int rc = 0;
+    for (size_t i = 0; i < v->load_roots.n && rc == 0; i++)
+        rc = buf_printf(&roots, "%s%s", i > 0 ? "," : "", v->load_roots.items[i]);
+    const char *text = rc == 0 ? buf_str(&roots) : NULL;
+    rc = text == NULL          ? TUG_ENOMEM
+         : v->load_roots.n > 0 ? argv_set(to, "TUG_LOAD_ROOT=%s", text)
+                               : 0;
     buf_free(&roots);
     TRY(rc);
     if (options_given(given, "gather-timeout"))

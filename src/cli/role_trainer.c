@@ -134,8 +134,11 @@ static void *drive(void *arg)
 static int work_and_drive(struct trainer *t, struct err *e)
 {
     pthread_t thread;
-    if (pthread_create(&thread, NULL, drive, t) != 0)
-        return err_set(e, TUG_EIO, "cannot start the thread that drives the training");
+    if (pthread_create(&thread, NULL, drive, t) != 0) {
+        err_set(e, TUG_EIO, "cannot start the thread that drives the training");
+        tell_failure(t, TUG_EIO, e);
+        return TUG_EIO;
+    }
     int rc = work(t, e);
     if (rc != 0)
         atomic_store(&node_interrupted, true);

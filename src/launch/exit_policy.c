@@ -77,13 +77,19 @@ static void note(struct exit_policy *v, const struct launch_exit *x)
     v->decisive = v->n_failures > 0 ? v->n_failures - 1 : 0;
 }
 
-// Remembers a failure of a program's process; if there are too many, in place of the last.
+// Remembers a failure of a program's process; if there are too many, in place of the last,
+// unless that one has ended the run.
 static void remember(struct exit_policy *v, const struct launch_exit *x)
 {
-    if (v->n_failures == EXIT_POLICY_FAILURES_MAX)
-        v->n_failures--;
+    bool full = v->n_failures == EXIT_POLICY_FAILURES_MAX;
+    if (full && v->end.code != 0 && v->decisive == v->n_failures - 1)
+        return;
+    v->n_failures -= full;
     struct exit_policy_failure *f = &v->failures[v->n_failures++];
-    snprintf(f->name, sizeof(f->name), "%s %u", launch_role_name(x->role), x->rank);
+    if (x->role == LAUNCH_SCHEDULER)
+        snprintf(f->name, sizeof(f->name), "the scheduler");
+    else
+        snprintf(f->name, sizeof(f->name), "%s %u", launch_role_name(x->role), x->rank);
     snprintf(f->said, sizeof(f->said), "%s", x->code != 0 ? x->said : "");
     (void)exit_policy_describe(x, f->text);
     f->status = status_of(x);

@@ -41,9 +41,10 @@ const char *tug_last_error(void)
 static bool take(const char *text)
 {
     size_t n = strlen(warning);
-    if (n + strlen(text) + 1 < sizeof(warning))
+    bool fits = n + strlen(text) + 1 < sizeof(warning);
+    if (fits)
         snprintf(warning + n, sizeof(warning) - n, "%s%s", n > 0 ? "\n" : "", text);
-    return atomic_load(&kept);
+    return fits && atomic_load(&kept);
 }
 
 void last_warning_begin(void)

@@ -63,6 +63,8 @@ static void wrong_s3_lists(void **state)
         "",
         "no",
         "<html>" END "</html>",
+        "<a/>",
+        "<a b='c'/>",
         LIST(""),
         LIST("<IsTruncated>perhaps</IsTruncated>"),
         LIST("<IsTruncated>true</IsTruncated>"),

@@ -99,13 +99,15 @@ static int end_of_list(struct list *l, const char *name, const char *text, struc
     return 0;
 }
 
-// Called by expat.
+// Called by expat, which may call `end` once more after XML_StopParser.
 
 static void begin(void *arg, const XML_Char *name, const XML_Char **attributes)
 {
     struct list *l = arg;
     enum place around = l->place[l->depth];
     (void)attributes;
+    if (l->rc != 0)
+        return;
     if (l->depth == DEPTH_MAX ||
         (l->depth == 0 && strcmp(name, "ListBucketResult") != 0)) {
         stop(l, bad(l->e));
@@ -122,7 +124,7 @@ static void begin(void *arg, const XML_Char *name, const XML_Char **attributes)
 static void text(void *arg, const XML_Char *some, int n)
 {
     struct list *l = arg;
-    if (buf_add(&l->text, some, (size_t)n) != 0)
+    if (l->rc == 0 && buf_add(&l->text, some, (size_t)n) != 0)
         stop(l, l->text.len + (size_t)n > TEXT_MAX ? bad(l->e)
                                                    : err_nomem(l->e, "a list of files"));
 }
@@ -130,6 +132,8 @@ static void text(void *arg, const XML_Char *some, int n)
 static void end(void *arg, const XML_Char *name)
 {
     struct list *l = arg;
+    if (l->rc != 0)
+        return;
     const char *all = buf_str(&l->text);
     int rc = all != NULL ? 0 : err_nomem(l->e, "a list of files");
     l->depth--;

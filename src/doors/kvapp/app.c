@@ -324,8 +324,8 @@ static int result(struct tug_app *a, uint32_t timestamp, bool in_time)
     return rc;
 }
 
-// Warns of each process that has died or left and that no other one has replaced, as the
-// wait may be for it. Called now and then while a request is waited for.
+// Warns when more processes have died or left, and no other one has replaced them, as the
+// wait may be for one of them. Called now and then while a request is waited for.
 static void tell_lost(struct tug_node *n)
 {
     char name[ROSTER_NAME_MAX];
@@ -333,9 +333,10 @@ static void tell_lost(struct tug_node *n)
     bool told = atomic_exchange(&n->lost_told, lost) >= lost;
     if (lost == 0 || told)
         return;
-    log_warn("%s has died or left, and this process still waits for an answer: it waits "
-             "%.3g s at most, in case that another process takes the place",
-             name, n->o.wait_seconds);
+    log_warn(
+        "%s%s has died or left, and this process still waits for an answer: it waits "
+        "%.3g s at most, in case that another process takes the place",
+        name, lost > 1 ? ", among others," : "", n->o.wait_seconds);
 }
 
 // As pump_wait, and tells for whom the wait may be.

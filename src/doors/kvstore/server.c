@@ -196,10 +196,12 @@ bool kvs_serve_next(struct tug_kvstore_server *s, double seconds)
     return true;
 }
 
-// Returns TUG_EINTERRUPTED if the program interrupts this thread.
-static int look_for_interrupt(struct err *e)
+// Returns TUG_EINTERRUPTED if the program interrupts this thread, or has interrupted an
+// earlier call.
+static int look_for_interrupt(struct tug_kvstore_server *s, struct err *e)
 {
-    return interrupt_is_set() && interrupt_ask()
+    s->interrupted = s->interrupted || (interrupt_is_set() && interrupt_ask());
+    return s->interrupted
                ? err_set(e, TUG_EINTERRUPTED, "interrupted while the cluster was at work")
                : 0;
 }
@@ -209,7 +211,10 @@ int tug_kvstore_server_run(struct tug_kvstore_server *s, double seconds, bool *r
     uint64_t until = clock_ns() + clock_ns_of(seconds), now = clock_ns();
     while (!s->stopped && now < until) {
         double left = (double)(until - now) / 1e9;
-        TRY(look_for_interrupt(last_error()));
+        if (now >= s->ask_at) { // not for each request: it calls the program
+            s->ask_at = now + INTERRUPT_ASK_NS;
+            TRY(look_for_interrupt(s, last_error()));
+        }
         if (!kvs_serve_next(s, left < LOOK_SECONDS ? left : LOOK_SECONDS))
             s->stopped = kv_is_over(s->node);
         now = clock_ns();
@@ -254,7 +259,7 @@ int tug_kvstore_server_close(struct tug_kvstore_server *s)
     if (s->node != NULL) {
         struct err why;
         // The others hear of the interruption before their requests are refused.
-        if (!s->stopped && look_for_interrupt(&why) != 0)
+        if (!s->stopped && look_for_interrupt(s, &why) != 0)
             kv_break_off(s->node, &why);
         kvs_server_detach(s);
         rc = tug_node_finalize(s->node, false);

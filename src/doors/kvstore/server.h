@@ -52,7 +52,9 @@ struct tug_kvstore_server {
     pthread_cond_t more;
     struct kvs_job *first, *last;
 
-    bool stopped; // this member and the following ones belong to the serving thread
+    bool stopped;     // this member and the following ones belong to the serving thread
+    bool interrupted; // the program has interrupted a run
+    uint64_t ask_at;  // time at which to ask again whether the program interrupts
     bool greeted, async;
     bool *known; // for each rank: whether the worker has sent KVS_HELLO
     struct kvs_values values;

@@ -63,7 +63,7 @@ static bool joins(char c)
 
 // Returns the length of the value that follows an option in a sentence, 0 if none does: a
 // text in quotes, a number, a comma or point alone, one of the option's choices, or a word
-// in capital letters (FILE, COLUMN:log). *ret_bare: Python writes it without quotes of its
+// in capital letters (N, FILE, COLUMN:log). *ret_bare: Python writes it without quotes of its
 // own.
 static size_t value_length(const char *p, const char *choices, bool *ret_bare)
 {
@@ -87,8 +87,8 @@ static size_t value_length(const char *p, const char *choices, bool *ret_bare)
     if (n > 0 && digits >= n && isdigit((unsigned char)*p))
         return n;
     *ret_bare = capitals == n;
-    bool placeholder = capitals > 1 || (capitals == 1 && n == 1);
-    return placeholder && (capitals == n || p[capitals] == ':') ? n : 0;
+    bool letter = capitals == 1 && n == 1 && *p != 'A' && *p != 'I'; // not "A file"
+    return (capitals > 1 || letter) && (capitals == n || p[capitals] == ':') ? n : 0;
 }
 
 // Writes the option at `p`, whose name has n bytes, as an argument of a call: --drop 'k'

@@ -317,7 +317,7 @@ static int flush(struct merge *m)
                            .again = comes_again(m)};
     int rc = store_push(t->store, &p, &done, &t->stuck);
     previous_shorten(&t->before, copied + done); // a retry copies the other rows again
-    t->full = rc == TUG_ENOMEM && m->s->o.max_bytes != 0;
+    t->full = rc == TUG_ENOMEM && m->s->o.max_bytes != 0 && !t->work;
     if (done > 0)
         t->n_applied = store_partition(t->store, x->key[done - 1]) + 1;
     for (size_t i = 0; i < x->n_partitions && x->partitions[i] < t->n_applied; i++)
