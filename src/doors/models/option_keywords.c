@@ -87,7 +87,7 @@ static size_t value_length(const char *p, const char *choices, bool *ret_bare)
     if (n > 0 && digits >= n && isdigit((unsigned char)*p))
         return n;
     *ret_bare = capitals == n;
-    bool letter = capitals == 1 && n == 1 && *p != 'A' && *p != 'I'; // not "A file"
+    bool letter = capitals == 1 && n == 1 && *p != 'A'; // not "A file"
     return (capitals > 1 || letter) && (capitals == n || p[capitals] == ':') ? n : 0;
 }
 
