@@ -105,7 +105,7 @@ def test_warnings_have_the_package_s_category():
 
 
 def test_scoring_warns(tmp_path, capfd):
-    """What the library warns of in a call that scores is a tug.Warning, so filters apply, and nothing is printed."""
+    """Warnings of the library in a call that scores are tug.Warnings: filters apply to them, and nothing is printed."""
     y = [i % 2 for i in range(400)]
     model = tug.train({"y": y, "c": [f"w{i % 7}" for i in range(400)]}, label="y", model="lr", epochs=1, progress=False)
     model.save(tmp_path / "m")

@@ -99,7 +99,7 @@ def callback_of_program() -> Iterator[None]:
 
 @contextlib.contextmanager
 def hearing() -> Iterator[None]:
-    """Wraps a function of the program that hears of a training: it must not use what this thread uses."""
+    """A context for a function of the program that a training calls: it must not use what this thread is using."""
     _thread.told = True
     try:
         yield

@@ -124,7 +124,7 @@ static void *drive(void *arg)
     opened_node_close(&n);
     t->rc = rc;
     if (rc != 0) {
-        // without a driver, all others would wait in vain
+        // without a driver, all others would wait until their deadline
         tell_failure(t, rc, &t->error);
         atomic_store(&node_interrupted, true);
     }

@@ -170,8 +170,7 @@ static void end_is(const char *text)
     assert_string_equal(v.end.text, text);
 }
 
-// Of a program's processes, the one whose end made the others fail is named, whichever
-// ends first.
+// The process of a program whose end made the others fail is named, whichever ends first.
 static void the_cause_is_named(void **state)
 {
     (void)state;

@@ -151,7 +151,8 @@ static void sizes_differ(void **state)
     }
 }
 
-// What only the first trainer finds out before it joins.
+// The first trainer finds an output that exists before it joins, and all others end with
+// its error.
 static void output_is_there(void **state)
 {
     (void)state;

@@ -9,7 +9,7 @@ static bool is_loose(const struct worker *k, const struct op *op)
     return k->c.dead && op->push && op->begun && !op->acknowledged;
 }
 
-// What remains of a partition's rows after the acknowledged pushes were subtracted, and
+// The remainder of a partition's rows after the acknowledged pushes were subtracted, and
 // the loose pushes that may explain it.
 struct rest {
     const struct world *w;

@@ -1,5 +1,6 @@
-// What holds of a node between two events, asserted after each in builds with assertions:
-// requests and their parts, the peers that parts wait at, requests of other nodes.
+// Invariants of a node between two events, asserted after each event in builds with
+// assertions: requests and their parts, the peers that parts wait at, requests of other
+// nodes.
 //
 // No assertion depends on what another node sends.
 //

@@ -38,14 +38,14 @@ struct saved_options {
     char merge[SAVED_MERGE_MAX]; // "COLUMN:N" (train/merge.h), or ""
 };
 
-// What the user planned for the run. A resumed run takes it from the save where the user
-// does not give other options.
+// The options that say how long and how often a run does what, as its user gave them. A
+// resumed run takes it from the save where the user does not give other options.
 struct saved_plan {
     uint32_t epochs; // 0: the save is of an older version and has no plan
     uint32_t patience, keep, save_passes;
     uint64_t save_batches, max_bad_lines;
-    // Of a cluster: --mode and --rules as they are typed, and the options that depend on
-    // them; "" if one process trained.
+    // Only clusters use these: --mode and --rules as typed, and the options that depend
+    // on them; "" if one process trained.
     char mode[SAVED_WORD_MAX], rules[SAVED_WORD_MAX];
     bool bf16, dense_bounded;
     uint32_t in_flight, dense_staleness;
