@@ -877,7 +877,7 @@ static void pull_too_many_rows(struct tug_app *a, uint64_t key)
     int rc = TUG_EUSAGE;
     for (int i = 0; i < 100000 && rc == TUG_EUSAGE; i++)
         rc = send_words(a, key, 6, false, words, HEAD + 2 * (ROWS + 1));
-    expect(rc == TUG_EDATA && strstr(tug_last_error(), "a pull of"));
+    expect(rc == TUG_EDATA && strstr(tug_last_error(), "a pull asks for"));
 }
 
 // A worker that enters the barrier again while it waits gets an error for each such
