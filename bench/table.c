@@ -29,7 +29,7 @@ enum {
 
 static volatile float sink; // written so that the compiler keeps the reads
 
-// How many lines ahead time_lines prefetches. Locality 3 loads a line into all caches, 2
+// time_lines prefetches this many lines ahead. Locality 3 loads a line into all caches, 2
 // not into the first.
 enum { AHEAD = 64 };
 

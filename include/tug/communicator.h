@@ -79,9 +79,9 @@ TUG_API bool tug_communicator_is_running(struct tug_communicator *m);
 TUG_API int tug_communicator_stop(struct tug_communicator *m, double seconds);
 
 // Ends the communicator's thread when the push that it is sending has ended, drops the
-// queued pushes, and frees the communicator. To send the queued pushes, call
-// tug_communicator_stop first. `m` may be NULL. In a callback of the client it returns
-// TUG_EUSAGE, and the communicator stays open.
+// queued pushes, and frees the communicator. A program that wants the queued pushes sent
+// calls tug_communicator_stop first. `m` may be NULL. In a callback of the client it
+// returns TUG_EUSAGE, and the communicator stays open.
 TUG_API int tug_communicator_close(struct tug_communicator *m);
 
 // The counts that tug_communicator_stat returns: those of a table's pushes since the

@@ -361,8 +361,8 @@ struct tug_kv_request {
     int (*slice)(void *ctx, const struct tug_kv_data *d, uint32_t servers,
                  const uint64_t *last_keys, struct tug_kv_data *ret);
     // The library calls it once when the request is done, maybe before tug_kv_send
-    // returns, with rc 0 or the error (tug_last_error). From then on the caller may reuse
-    // the memory. It is not called if tug_kv_send fails. May be NULL.
+    // returns, with rc 0 or the error (tug_last_error). The caller may reuse the memory
+    // from that call on. It is not called if tug_kv_send fails. May be NULL.
     void (*done)(void *ctx, uint32_t timestamp, int rc);
     void *ctx; // the first argument of room, slice and done
 };

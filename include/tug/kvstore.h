@@ -5,11 +5,11 @@
 // maps mxnet.kvstore's names to these and says what differs.
 //
 // The name of a type selects a kind of store by the words that it contains, in small or
-// capital letters. With "dist" it is a store of a cluster. With "async" as well, the
-// servers apply each push at once; without it the store is synchronous: the servers wait
-// for a push from every worker, add these pushes in the order of ranks and apply the sum
-// once. "p3", or any synchronous type under DMLC_PS_VAN_TYPE=p3, is a synchronous store
-// of a cluster that sends large arrays in slices, so that a push of higher priority
+// capital letters. A type with "dist" is a store of a cluster. If it also has "async",
+// the servers apply each push at once; without it the store is synchronous: the servers
+// wait for a push from every worker, add these pushes in the order of ranks and apply the
+// sum once. "p3", or any synchronous type under DMLC_PS_VAN_TYPE=p3, is a synchronous
+// store of a cluster that sends large arrays in slices, so that a push of higher priority
 // overtakes a large one between two slices. Names that begin with "local" or "device" are
 // stores of this process alone; "device" also compresses.
 //

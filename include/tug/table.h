@@ -130,7 +130,7 @@ struct tug_table_stats {
     // the table's budget.
     uint64_t evicted_score, evicted_age, evicted_ttl, evicted_budget;
     // Numbers of accesses that found the row in memory, of rows moved into memory, and of
-    // rows moved out of memory. All are 0 in a table without a cold tier.
+    // rows moved out of memory. They are 0 in a table without a cold tier.
     uint64_t hot_hits, promoted, demoted;
     uint64_t pushes, pulls, pushed_keys, pulled_keys;
     uint64_t step;
@@ -210,8 +210,8 @@ TUG_API int tug_load(struct tug_client *c, uint32_t table, const char *path,
 
 // Pulls the whole table and writes it as text to `file`, in this process: one row in a
 // line, sorted by key, with floats that read back to the same bits. The file appears when
-// it is complete. Until then this process holds all rows in memory. TUG_EIO if the file
-// cannot be written.
+// it is complete. This process holds all rows in memory until the file is complete.
+// TUG_EIO if the file cannot be written.
 TUG_API int tug_dump(struct tug_client *c, uint32_t table, const char *file);
 
 // Dense variables are arrays of floats in a table. They are cut into rows of `dim`
@@ -370,8 +370,8 @@ struct tug_accessor {
     // Adds the `pushed` floats of a push to the statistics. It is not called for examples
     // that are pushed again (tug_again). NULL: adds nothing.
     void (*seen)(void *ctx, float *stats, const float *pushed);
-    // Returns the score by which a table over its budget chooses the rows to remove.
-    // NULL: all scores are 0.
+    // Returns the score by which a table over its budget chooses the rows to remove. If
+    // it is NULL, all scores are 0.
     float (*score)(void *ctx, const float *stats);
     // Decays the statistics in tug_shrink, and returns true to remove the row. NULL: does
     // neither.

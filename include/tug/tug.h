@@ -127,8 +127,8 @@ TUG_API int tug_barrier(struct tug_client *c);
 // Makes table `number` (below TUG_TABLES_MAX) on all servers, or finds it if another
 // worker has made it with the same settings. Each client calls this before it uses a
 // table. Settings are text such as "dim = 8; rule = adagrad:lr=0.1", with ';' or newlines
-// between them; NULL: all settings have their defaults. `tug table settings` lists all
-// settings. The most used ones are:
+// between them; if `settings` is NULL, all have their defaults. `tug table settings`
+// lists all settings. The most used ones are:
 //
 //   name = NAME          letters, digits, '_', '-', '.'; by default table-NUMBER
 //   dim = N              floats of a row in a push or pull, with accessor plain

@@ -149,7 +149,7 @@ def test_saves_that_the_first_worker_does_not_make(tmp_path, who, where, ends, s
     ("movie", "datasets differ: worker 0's has the slots user:ids, movie:ids, click:label, worker 1's movie:ids")])
 def test_workers_whose_slots_differ(tmp_path, other, sentence):
     """Workers whose slots have other names would train other rows, and those with another order of slots would mix up
-    the layers' inputs. Both are an error on all workers, before the first example."""
+    the layers' inputs. Each of the two is an error on all workers, before the first example."""
     (tmp_path / "data").write_text("1 3 1 4 1 1\n")
     script = tmp_path / "run.py"
     script.write_text(textwrap.dedent(f"""

@@ -303,7 +303,7 @@ def fleet_of_two(tmp_path, script):
 
 @pytest.mark.parametrize("stops", [True, False])
 def test_others_measure_when_the_first_worker_has_left(tmp_path, stops):
-    """Worker 0's saves exist until all workers have left, even without stop_worker, and are removed then."""
+    """Worker 0 keeps its saves until all workers have left, even without stop_worker, and then removes them."""
     said = fleet_of_two(tmp_path, f"""
         exe.train_from_dataset(dataset=data([f"part-{{me}}"]))
         if me == 1:

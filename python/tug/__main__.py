@@ -57,7 +57,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tug", description=(__doc__ or "").split("SPDX", maxsplit=1)[0],
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     verbs = parser.add_subparsers(dest="verb", required=True)
-    verbs.add_parser("info", help="show versions, the library, and what it needs")
+    verbs.add_parser("info", help="show the versions, the library, and the system libraries that it needs")
     for name in ("scheduler", "server"):
         one = verbs.add_parser(name, help=f"run a {name} that the environment (DMLC_*) describes")
         one.add_argument("--with-launcher", action="store_true", help="exit when standard input ends")

@@ -106,7 +106,7 @@ class Table:
     floats of a key in a pull, push and assign; docs/tables.md describes them for each accessor.
 
     Any thread may use it. Methods raise ArgumentTypeError or UsageError for an array of a wrong type or shape, a value
-    that is not finite, or a table that was dropped; nothing was sent then. Other errors are those of Client."""
+    that is not finite, or a table that was dropped; such a call sends nothing. Other errors are those of Client."""
 
     def __init__(self, client: "Client", number: int, name: str) -> None:
         widths = ffi.new("struct tug_table_widths *")

@@ -109,9 +109,10 @@ static uint64_t contribution_bytes(const struct keys *k, const struct push_value
 }
 
 // Refuses a part of the next batch for good if it has no room together with the parts
-// that have arrived: they stay until the batch is complete, so that sending it again
-// cannot help. Those who wait for the batch get the same error, which stays in t->stuck
-// until the batch is complete or dropped.
+// that have arrived: these stay until the batch is complete, unless a later part replaces
+// one that it overlaps, so that sending it again would rarely help. Requests that wait
+// for the batch get the same error, which stays in t->stuck until the batch is complete
+// or dropped.
 static int check_batch_fits(struct shard *s, struct shard_table *t, const struct keys *k,
                             const struct push_values *v, struct err *e)
 {

@@ -60,8 +60,8 @@ class Postoffice
     }
 
     // The node ends at the Finalize of customer 0 or, if customer 0 was not started, of
-    // the lowest started one. With do_barrier that call waits until all nodes have called
-    // Finalize, and the calls of other customers wait for it.
+    // the lowest started one. If do_barrier is true, that call waits until all nodes have
+    // called Finalize, and the calls of other customers wait for it.
     void Finalize(int customer_id, bool do_barrier = true)
     {
         std::unique_lock<std::mutex> hold(lock_);
