@@ -77,10 +77,8 @@ struct accessor {
     uint32_t extra_width; // floats of the extra row; 0: no extra rows
 };
 
-// Layouts by name: "plain", "merge", "sparse", "ctr", "ctr_double", "counter", "features"
-// (the rows of models: accessor_features.c), Paddle's names
-// (CtrCommonAccessor, DownpourCtrAccessor, SparseAccessor, CtrDoubleAccessor,
-// CommMergeAccessor, ...), and a program's own.
+// Layouts by name: those of ACCESSORS (accessor_internal.h), also by Paddle's names
+// (CtrCommonAccessor, SparseAccessor, ...), and a program's own.
 enum { ACCESSOR_NAME_MAX = 32 };
 struct accessor_options {
     char name[ACCESSOR_NAME_MAX];
@@ -93,15 +91,34 @@ struct accessor_options {
     bool by_squares; // of features: decays_by_squares of embedx
     struct life life;
 };
+// The form in which a row stores a statistic: a float, a double in two floats, the bits
+// of a uint32_t, or a day of the table.
+enum accessor_number { NUMBER_FLOAT, NUMBER_DOUBLE, NUMBER_BITS, NUMBER_DAY };
 struct accessor_class {
     const char *name, *about;
     int (*layout)(const struct accessor_options *o, struct accessor *ret, struct err *e);
+    // Returns the form of a statistic, a column counted from accessor.stats. NULL: all are
+    // floats.
+    enum accessor_number (*number)(const struct accessor *a, uint32_t column);
+    bool clicks; // the statistics are those of life.h: a slot, a day, shows and clicks
     // The number of pushed statistics, counted from the last, that are not added up when
     // pushes of a key are merged; the value of the last push is kept (slots).
     uint32_t kept_stats;
     struct life_class life;
 };
 const struct accessor_class *accessor_find(const char *name, struct err *e);
+// Returns the accessors one by one, a program's own last; NULL after the last.
+const struct accessor_class *accessor_class_at(size_t i);
+enum {
+    ACCESSOR_MAX_CLASSES = 32,
+    ACCESSOR_NAMES_MAX = ACCESSOR_MAX_CLASSES * (ACCESSOR_NAME_MAX + 2)
+};
+// Lists the names of all accessors, or of those with shows and clicks: "a, b, c".
+void accessor_names(bool clicks, char ret[ACCESSOR_NAMES_MAX]);
+// Returns the form in which rows store the column.
+enum accessor_number accessor_number(const struct accessor *a, uint32_t column);
+// Returns whether rows have the statistics of life.h: shows and clicks.
+bool accessor_has_clicks(const struct accessor *a);
 // Sets the class by its name, and the further options that some of Paddle's names imply.
 int accessor_choose(struct accessor_options *o, const char *name, struct err *e);
 bool accessor_class_is_own(

@@ -9,8 +9,6 @@
 #include "options/options.h"
 #include "rule/rule.h"
 
-enum { MAX_CLASSES = 32 };
-
 static int layout_plain(const struct accessor_options *o, struct accessor *ret,
                         struct err *e)
 {
@@ -27,29 +25,23 @@ static int layout_merge(const struct accessor_options *o, struct accessor *ret,
     return 0;
 }
 
-static const struct accessor_class plain = {
+const struct accessor_class class_plain = {
     .name = "plain",
     .about = "an array of floats under one rule",
     .layout = layout_plain,
 };
 
-static const struct accessor_class merge = {
+const struct accessor_class class_merge = {
     .name = "merge",
     .about = "sums of what is pushed: counters, geo",
     .layout = layout_merge,
 };
 
-static const struct accessor_class *classes[MAX_CLASSES] = {
-    &plain,
-    &merge,
-    &accessor_sparse,
-    &accessor_ctr,
-    &accessor_ctr_double,
-    &accessor_counter,
-    &accessor_features,
-};
-enum { OWN = 7 }; // number of tug's own classes, which come first in the list
-enum { NAMES_MAX = (MAX_CLASSES + 1) * (ACCESSOR_NAME_MAX + 2) };
+#define ACCESSOR_ADDRESS(name) &class_##name,
+#define ACCESSOR_ONE(name) +1
+static const struct accessor_class *classes[ACCESSOR_MAX_CLASSES] = {
+    ACCESSORS(ACCESSOR_ADDRESS)};
+enum { OWN = 0 ACCESSORS(ACCESSOR_ONE) }; // tug's own classes come first in the list
 
 // Paddle's names of accessors, and the options that they imply. Its Unit accessors do not
 // divide gradients by shows.
@@ -58,15 +50,15 @@ static const struct {
     const struct accessor_class *ours;
     bool unscaled;
 } paddle[] = {
-    {"CommMergeAccessor", &merge, false},
-    {"SparseAccessor", &accessor_sparse, false},
-    {"DownpourSparseValueAccessor", &accessor_sparse, false},
-    {"CtrCommonAccessor", &accessor_ctr, false},
-    {"DownpourCtrAccessor", &accessor_ctr, false},
-    {"DownpourUnitAccessor", &accessor_ctr, true},
-    {"CtrDoubleAccessor", &accessor_ctr_double, false},
-    {"DownpourCtrDoubleAccessor", &accessor_ctr_double, false},
-    {"DownpourDoubleUnitAccessor", &accessor_ctr_double, true},
+    {"CommMergeAccessor", &class_merge, false},
+    {"SparseAccessor", &class_sparse, false},
+    {"DownpourSparseValueAccessor", &class_sparse, false},
+    {"CtrCommonAccessor", &class_ctr, false},
+    {"DownpourCtrAccessor", &class_ctr, false},
+    {"DownpourUnitAccessor", &class_ctr, true},
+    {"CtrDoubleAccessor", &class_ctr_double, false},
+    {"DownpourCtrDoubleAccessor", &class_ctr_double, false},
+    {"DownpourDoubleUnitAccessor", &class_ctr_double, true},
 };
 enum { N_PADDLE = sizeof(paddle) / sizeof(*paddle) };
 
@@ -82,7 +74,7 @@ static const struct accessor_class *find(const char *name, bool *ret_theirs,
                                          bool *ret_unscaled)
 {
     *ret_theirs = *ret_unscaled = false;
-    for (size_t i = 0; i < MAX_CLASSES && classes[i] != NULL; i++)
+    for (size_t i = 0; i < ACCESSOR_MAX_CLASSES && classes[i] != NULL; i++)
         if (same_name(name, classes[i]->name))
             return classes[i];
     for (size_t i = 0; i < N_PADDLE; i++) {
@@ -95,16 +87,29 @@ static const struct accessor_class *find(const char *name, bool *ret_theirs,
     return NULL;
 }
 
+const struct accessor_class *accessor_class_at(size_t i)
+{
+    return i < ACCESSOR_MAX_CLASSES ? classes[i] : NULL;
+}
+
+void accessor_names(bool clicks, char ret[ACCESSOR_NAMES_MAX])
+{
+    const struct accessor_class *c;
+    size_t n = 0;
+    for (size_t i = 0; (c = accessor_class_at(i)) != NULL; i++)
+        if (!clicks || c->clicks)
+            n += (size_t)snprintf(ret + n, ACCESSOR_NAMES_MAX - n, "%s%s",
+                                  n > 0 ? ", " : "", c->name);
+}
+
 static int unknown(const char *name, struct err *e)
 {
-    char names[NAMES_MAX], words[NAMES_MAX + N_PADDLE * 40], near[OPTION_NAME_MAX];
-    size_t n = 0, listed = 0;
-    for (size_t i = 0; i < MAX_CLASSES && classes[i] != NULL; i++) {
-        const char *c = classes[i]->name;
-        n += (size_t)snprintf(words + n, sizeof(words) - n, "%s ", c);
-        listed += (size_t)snprintf(names + listed, sizeof(names) - listed, "%s%s",
-                                   i > 0 ? ", " : "", c);
-    }
+    char names[ACCESSOR_NAMES_MAX], near[OPTION_NAME_MAX];
+    char words[ACCESSOR_NAMES_MAX + N_PADDLE * 40];
+    size_t n = 0;
+    accessor_names(false, names);
+    for (size_t i = 0; i < ACCESSOR_MAX_CLASSES && classes[i] != NULL; i++)
+        n += (size_t)snprintf(words + n, sizeof(words) - n, "%s ", classes[i]->name);
     for (size_t i = 0; i < N_PADDLE; i++)
         n += (size_t)snprintf(words + n, sizeof(words) - n, "%s ", paddle[i].theirs);
     options_nearest(name, words, near);
@@ -131,7 +136,8 @@ int accessor_choose(struct accessor_options *o, const char *name, struct err *e)
     if (unscaled)
         o->life.show_scale = false;
     if (theirs &&
-        c != &merge) // merge does not have a lifecycle, so Paddle's name implies nothing
+        c !=
+            &class_merge) // merge does not have a lifecycle, so Paddle's name implies nothing
         o->life.embedx_late = true;
     return 0;
 }
@@ -151,10 +157,11 @@ int accessor_register(const struct accessor_class *c, struct err *e)
     if (find(c->name, &theirs, &unscaled) != NULL)
         return err_set(e, TUG_EUSAGE, "there is an accessor '%s' already", c->name);
     size_t n = 0;
-    while (n < MAX_CLASSES && classes[n] != NULL)
+    while (n < ACCESSOR_MAX_CLASSES && classes[n] != NULL)
         n++;
-    if (n == MAX_CLASSES)
-        return err_set(e, TUG_EUSAGE, "there are %d accessors already", MAX_CLASSES);
+    if (n == ACCESSOR_MAX_CLASSES)
+        return err_set(e, TUG_EUSAGE, "there are %d accessors already",
+                       ACCESSOR_MAX_CLASSES);
     classes[n] = c;
     return 0;
 }
@@ -170,6 +177,19 @@ void accessor_add_extra(struct accessor *a, const struct rule_params *rule, uint
     a->extra_width = n + g->n_state;
     a->pull_width += n;
     a->push_width += n;
+}
+
+enum accessor_number accessor_number(const struct accessor *a, uint32_t column)
+{
+    bool of_stats = column >= a->stats && column - a->stats < a->n_stats;
+    if (a->class == NULL || a->class->number == NULL || !of_stats)
+        return NUMBER_FLOAT;
+    return a->class->number(a, column - a->stats);
+}
+
+bool accessor_has_clicks(const struct accessor *a)
+{
+    return a->class != NULL && a->class->clicks;
 }
 
 bool accessor_has_life(const struct accessor_class *c)
@@ -208,9 +228,9 @@ static int make(struct accessor *ret, struct accessor_options *o, struct err *e)
     if (o->dim > TABLE_MAX_WIDTH)
         return err_set(e, TUG_EUSAGE, "at most %d floats fit a row", TABLE_MAX_WIDTH);
     const struct accessor_class *c = accessor_find(o->name, e);
-    if (c != &accessor_features)
+    if (c != &class_features)
         set_block(&o->extra, o->dim);
-    if (c == &plain)
+    if (c == &class_plain)
         set_block(&o->rule, o->dim);
     TRY(c->layout(o, ret, e));
     if (ret->pulled_stats > 0 && c->life.stats == NULL)

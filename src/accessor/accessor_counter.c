@@ -60,9 +60,16 @@ static int layout(const struct accessor_options *o, struct accessor *ret, struct
     return 0;
 }
 
-const struct accessor_class accessor_counter = {
+static enum accessor_number number(const struct accessor *a, uint32_t column)
+{
+    (void)a, (void)column;
+    return NUMBER_DOUBLE;
+}
+
+const struct accessor_class class_counter = {
     .name = "counter",
     .about = "exact counts, to 2^48: histograms, statistics of slots, steps",
     .layout = layout,
+    .number = number,
     .life = {.seen = seen, .saved = saved, .stats = stats},
 };

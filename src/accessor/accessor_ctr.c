@@ -207,6 +207,14 @@ static void stats(const struct accessor *a, const float *row, float *ret)
     ret[1] = get(a, row, LIFE_CLICK);
 }
 
+static enum accessor_number number(const struct accessor *a, uint32_t column)
+{
+    if (column == LIFE_DAY)
+        return NUMBER_DAY;
+    bool step = a->life.ttl_steps > 0 && column == a->n_stats - 1;
+    return step ? NUMBER_BITS : NUMBER_FLOAT;
+}
+
 // Shows and clicks as doubles: ctr_double.
 
 static float score_wide(const struct accessor *a, const float *row)
@@ -251,6 +259,12 @@ static void stats_wide(const struct accessor *a, const float *row, float *ret)
     ret[1] = (float)get_wide(a, row, WIDE_CLICK);
 }
 
+static enum accessor_number number_wide(const struct accessor *a, uint32_t column)
+{
+    bool wide = column >= LIFE_SHOW && column < WIDE_CLICK + 2;
+    return wide ? NUMBER_DOUBLE : number(a, column);
+}
+
 // The layouts and classes of the accessors.
 
 static void layout(const struct accessor_options *o, uint32_t n_stats, uint32_t pulled,
@@ -293,26 +307,32 @@ static int layout_ctr_double(const struct accessor_options *o, struct accessor *
     return 0;
 }
 
-const struct accessor_class accessor_sparse = {
+const struct accessor_class class_sparse = {
     .name = "sparse",
     .about = "embed and embedx with a lifecycle: embeddings that are earned and removed",
     .layout = layout_sparse,
+    .number = number,
+    .clicks = true,
     .kept_stats = KEPT,
     .life = {begin, seen, earned, score, unseen, shrink, saved, published, NULL},
 };
 
-const struct accessor_class accessor_ctr = {
+const struct accessor_class class_ctr = {
     .name = "ctr",
     .about = "as sparse, and pulls return shows and clicks: for click-through models",
     .layout = layout_ctr,
+    .number = number,
+    .clicks = true,
     .kept_stats = KEPT,
     .life = {begin, seen, earned, score, unseen, shrink, saved, published, stats},
 };
 
-const struct accessor_class accessor_ctr_double = {
+const struct accessor_class class_ctr_double = {
     .name = "ctr_double",
     .about = "ctr whose counters are doubles: floats stop counting at 16777216",
     .layout = layout_ctr_double,
+    .number = number_wide,
+    .clicks = true,
     .kept_stats = KEPT,
     .life = {begin, seen_wide, earned_wide, score_wide, unseen, shrink_wide, saved_wide,
              published, stats_wide},

@@ -40,7 +40,7 @@ static int layout(const struct accessor_options *o, struct accessor *ret, struct
     return 0;
 }
 
-const struct accessor_class accessor_features = {
+const struct accessor_class class_features = {
     .name = "features",
     .about = "weights of a model's features, and the count of their updates",
     .layout = layout,

@@ -1,4 +1,5 @@
-// The accessors that come with tug, for accessor_class.c.
+// The accessors that come with tug. To add one, write its class in a file of its own and
+// a line in ACCESSORS.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_ACCESSOR_ACCESSOR_INTERNAL_H
@@ -6,10 +7,18 @@
 
 #include "accessor/accessor.h"
 
-// accessor_ctr.c
-extern const struct accessor_class accessor_sparse, accessor_ctr, accessor_ctr_double;
-extern const struct accessor_class accessor_counter;  // accessor_counter.c
-extern const struct accessor_class accessor_features; // accessor_features.c
+// The accessors by name, one per line; `class_NAME` is the struct accessor_class of one.
+#define ACCESSORS(ACCESSOR)                                                              \
+    ACCESSOR(plain)                                                                      \
+    ACCESSOR(merge)                                                                      \
+    ACCESSOR(sparse)                                                                     \
+    ACCESSOR(ctr)                                                                        \
+    ACCESSOR(ctr_double)                                                                 \
+    ACCESSOR(counter)                                                                    \
+    ACCESSOR(features)
+
+#define ACCESSOR_DECLARE(name) extern const struct accessor_class class_##name;
+ACCESSORS(ACCESSOR_DECLARE)
 
 // Adds a group of `n` weights under `rule` that lies in the extra row.
 void accessor_add_extra(struct accessor *a, const struct rule_params *rule, uint32_t n);

@@ -16,50 +16,18 @@
 
 enum { TEXT_MAX = 64 << 20, TEXT_PUT = 64 << 10, RANGE_BYTES = 256 << 20 };
 
-enum text_life text_life(const struct accessor *a)
-{
-    const char *name = a->class != NULL ? a->class->name : "";
-    if (strcmp(name, "ctr_double") == 0)
-        return LIFE_WIDE;
-    return strcmp(name, "ctr") == 0 || strcmp(name, "sparse") == 0 ? LIFE_SINGLE
-                                                                   : LIFE_OTHER;
-}
-
 const char *text_accessor(const struct store *s)
 {
     const struct accessor_class *c = accessor_find(store_config(s)->accessor.name, NULL);
     return c != NULL ? c->name : store_config(s)->accessor.name;
 }
 
-// Returns whether rows are counters. These are doubles; their halves are meaningless as
-// floats, or NaN.
-static bool is_counter(const struct accessor *a)
-{
-    return a->class != NULL && strcmp(a->class->name, "counter") == 0;
-}
-
-static enum text_kind kind_of(const struct accessor *a, uint32_t column)
-{
-    enum text_life life = text_life(a);
-    uint32_t stat = column - a->stats; // a column before the statistics gives a large
-                                       // number
-    if (is_counter(a))
-        return TEXT_DOUBLE;
-    if (life == LIFE_OTHER || column < a->stats || stat >= a->n_stats)
-        return TEXT_FLOAT;
-    if (stat == LIFE_DAY)
-        return TEXT_DAY;
-    if (a->life.ttl_steps > 0 && stat == a->n_stats - 1)
-        return TEXT_BITS;
-    return life == LIFE_WIDE && stat >= LIFE_SHOW ? TEXT_DOUBLE : TEXT_FLOAT;
-}
-
 static uint32_t add_column(const struct accessor *a, struct text_column *list,
                            uint32_t *n, uint32_t column)
 {
-    enum text_kind kind = kind_of(a, column);
-    list[(*n)++] = (struct text_column){kind, column};
-    return kind == TEXT_DOUBLE ? 2 : 1;
+    enum accessor_number form = accessor_number(a, column);
+    list[(*n)++] = (struct text_column){form, column};
+    return form == NUMBER_DOUBLE ? 2 : 1;
 }
 
 static void whole_columns(const struct accessor *a, struct text_columns *ret)
@@ -69,12 +37,12 @@ static void whole_columns(const struct accessor *a, struct text_columns *ret)
                  ? 1
                  : add_column(a, ret->row, &ret->n_row, c);
     for (uint32_t c = 0; c < a->extra_width; c++)
-        ret->extra[ret->n_extra++] = (struct text_column){TEXT_FLOAT, c};
+        ret->extra[ret->n_extra++] = (struct text_column){NUMBER_FLOAT, c};
 }
 
 static void weight_columns(const struct accessor *a, struct text_columns *ret)
 {
-    if (text_life(a) != LIFE_OTHER) {
+    if (accessor_has_clicks(a)) {
         uint32_t c = a->stats + LIFE_SHOW;
         c += add_column(a, ret->row, &ret->n_row, c);
         add_column(a, ret->row, &ret->n_row, c);
@@ -84,7 +52,7 @@ static void weight_columns(const struct accessor *a, struct text_columns *ret)
         struct text_column *list = extra ? ret->extra : ret->row;
         uint32_t *n = extra ? &ret->n_extra : &ret->n_row;
         for (uint32_t i = 0; i < a->groups[g].n; i++)
-            list[(*n)++] = (struct text_column){TEXT_FLOAT, a->groups[g].weights + i};
+            list[(*n)++] = (struct text_column){NUMBER_FLOAT, a->groups[g].weights + i};
         if (g == 0 && a->count != ACCESSOR_NO_COUNT)
             add_column(a, ret->row, &ret->n_row, a->count);
     }
@@ -101,7 +69,7 @@ int text_columns(const struct store *s, bool state, struct text_columns *ret,
         text_columns_free(ret);
         return err_nomem(e, "columns of a row");
     }
-    if (state || is_counter(a))
+    if (state || a->n_groups == 0) // without weights, all of a row is its value
         whole_columns(a, ret);
     else
         weight_columns(a, ret);
@@ -119,16 +87,16 @@ static double get(const float *row, struct text_column c, uint32_t day)
 {
     double wide;
     uint32_t bits;
-    switch (c.kind) {
-    case TEXT_DOUBLE:
+    switch (c.form) {
+    case NUMBER_DOUBLE:
         memcpy(&wide, row + c.at, sizeof(wide));
         return wide;
-    case TEXT_BITS:
+    case NUMBER_BITS:
         memcpy(&bits, row + c.at, sizeof(bits));
         return bits;
-    case TEXT_DAY:
+    case NUMBER_DAY:
         return (double)row[c.at] < (double)day ? (double)day - (double)row[c.at] : 0;
-    case TEXT_FLOAT:
+    case NUMBER_FLOAT:
         break;
     }
     return (double)row[c.at];
@@ -137,17 +105,17 @@ static double get(const float *row, struct text_column c, uint32_t day)
 void text_set(float *row, struct text_column c, double x, uint32_t day)
 {
     uint32_t bits = x >= 0 && x <= UINT32_MAX ? (uint32_t)x : 0;
-    switch (c.kind) {
-    case TEXT_DOUBLE:
+    switch (c.form) {
+    case NUMBER_DOUBLE:
         memcpy(row + c.at, &x, sizeof(x));
         return;
-    case TEXT_BITS:
+    case NUMBER_BITS:
         memcpy(row + c.at, &bits, sizeof(bits));
         return;
-    case TEXT_DAY:
+    case NUMBER_DAY:
         row[c.at] = x > 0 ? x < (double)day ? (float)((double)day - x) : 0 : (float)day;
         return;
-    case TEXT_FLOAT:
+    case NUMBER_FLOAT:
         break;
     }
     row[c.at] = (float)x;
@@ -189,11 +157,11 @@ static int flush(struct export *x, size_t above, struct err *e)
     return 0;
 }
 
-static int put_number(struct buf *to, double x, enum text_kind kind)
+static int put_number(struct buf *to, double x, enum accessor_number form)
 {
     char text[40];
-    int n = snprintf(text, sizeof(text), kind == TEXT_DOUBLE ? " %.17g" : " %.9g", x);
-    if (kind == TEXT_BITS)
+    int n = snprintf(text, sizeof(text), form == NUMBER_DOUBLE ? " %.17g" : " %.9g", x);
+    if (form == NUMBER_BITS)
         n = snprintf(text, sizeof(text), " %.0f", x);
     return buf_add(to, text, (size_t)n);
 }
@@ -203,7 +171,7 @@ static int put_numbers(struct export *x, const float *row, const struct text_col
 {
     int rc = 0;
     for (uint32_t i = 0; i < n && rc == 0; i++)
-        rc = put_number(&x->text, get(row, c[i], x->day), c[i].kind);
+        rc = put_number(&x->text, get(row, c[i], x->day), c[i].form);
     return rc;
 }
 
@@ -226,11 +194,10 @@ static int name_floats(struct buf *to, const char *name, uint32_t n)
 static int name_columns(struct export *x)
 {
     const struct accessor *a = store_accessor(x->s);
-    enum text_life life = text_life(a);
     struct buf *to = &x->text;
-    bool has_life = life != LIFE_OTHER;
+    bool has_life = accessor_has_clicks(a);
     const struct accessor_group *g = a->groups;
-    if (is_counter(a))
+    if (a->n_groups == 0)
         return name_floats(to, "count", a->pushed_stats);
     if (has_life && !x->state)
         TRY(buf_printf(to, " show click"));

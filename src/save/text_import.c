@@ -127,7 +127,7 @@ int text_import_open(struct text_import **ret, struct store *s, bool paddle,
         text_import_abort(x);
         return rc;
     }
-    if (paddle && text_life(store_accessor(s)) != LIFE_OTHER)
+    if (paddle && accessor_has_clicks(store_accessor(s)))
         reach_day(x, least_day(&store_accessor(s)->life));
     *ret = x;
     return 0;
@@ -286,7 +286,7 @@ static int row_line(struct text_import *x, const char *at, struct err *e)
     bool entered = true;
     TRY(read_key(x, &at, &key, e));
     struct text_row r = begin_row(x, key);
-    if (x->paddle && text_life(store_accessor(x->s)) == LIFE_OTHER) {
+    if (x->paddle && !accessor_has_clicks(store_accessor(x->s))) {
         TRY(block_row(x, at, &r, &entered, e));
     } else {
         TRY(read_numbers(x, at, &n, e));

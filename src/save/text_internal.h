@@ -8,12 +8,9 @@
 #include "save/text.h"
 #include "store/store.h"
 
-// The form in which a row stores a number: a float, a double in two floats, bits, or a
-// day, which is written as the number of days since that day.
-enum text_kind { TEXT_FLOAT, TEXT_DOUBLE, TEXT_BITS, TEXT_DAY };
-
+// A day is written as the number of days since that day.
 struct text_column {
-    enum text_kind kind;
+    enum accessor_number form;
     uint32_t at; // column of the row or the extra row
 };
 struct text_columns {
@@ -31,9 +28,6 @@ struct text_row {
     uint32_t day; // day of the table
 };
 
-// The lifecycle of rows as text distinguishes it. LIFE_OTHER: that of a program, or none.
-enum text_life { LIFE_OTHER, LIFE_SINGLE, LIFE_WIDE };
-enum text_life text_life(const struct accessor *a);
 // Returns the usual name of the store's accessor.
 const char *text_accessor(const struct store *s);
 

@@ -28,16 +28,26 @@ static uint32_t paddle_state(const struct rule_params *r, uint32_t n)
     }
 }
 
+// Returns whether rows count in doubles, as Paddle's CtrDoubleAccessor.
+static bool is_wide(const struct accessor *a)
+{
+    return accessor_has_clicks(a) &&
+           accessor_number(a, a->stats + LIFE_SHOW) == NUMBER_DOUBLE;
+}
+
 int text_paddle_check(const struct store *s, struct err *e)
 {
     const struct accessor *a = store_accessor(s);
-    enum text_life life = text_life(a);
-    if (life == LIFE_OTHER && (a->pushed_stats > 0 || a->n_groups > 1))
+    bool clicks = accessor_has_clicks(a);
+    char names[ACCESSOR_NAMES_MAX];
+    if (!clicks && (a->pushed_stats > 0 || a->n_groups > 1)) {
+        accessor_names(true, names);
         return err_set(e, TUG_EUSAGE,
-                       "text of Paddle can be imported into tables of accessor sparse, "
-                       "ctr, ctr_double and plain, not %s",
-                       text_accessor(s));
-    for (uint32_t g = 0; g < a->n_groups && life != LIFE_OTHER; g++) {
+                       "text of Paddle can be imported into tables of accessor plain or "
+                       "one of %s, not %s",
+                       names, text_accessor(s));
+    }
+    for (uint32_t g = 0; g < a->n_groups && clicks; g++) {
         const struct rule_params *r = &a->groups[g].rule;
         uint32_t n = paddle_state(r, a->groups[g].n);
         if (n == UINT32_MAX)
@@ -46,7 +56,7 @@ int text_paddle_check(const struct store *s, struct err *e)
                            "that it had there, of sgd, adagrad-shared, adagrad-std, "
                            "adagrad-v2, adam, adam-shared",
                            rule_info(r->kind)->name);
-        if (life == LIFE_WIDE && n != 1)
+        if (is_wide(a) && n != 1)
             return err_set(
                 e, TUG_EUSAGE,
                 "rows of Paddle's CtrDoubleAccessor have rules of one float of "
@@ -84,16 +94,15 @@ static void set_weights(const struct accessor_group *g, float *row, const double
 static void set_stat(const struct accessor *a, struct text_row *r, uint32_t stat,
                      double x)
 {
-    bool wide = text_life(a) == LIFE_WIDE;
-    struct text_column c = {TEXT_FLOAT, a->stats + stat};
+    struct text_column c = {NUMBER_FLOAT, a->stats + stat};
     if (stat == LIFE_DAY)
-        c.kind = TEXT_DAY;
-    if (wide && stat >= LIFE_SHOW) {
-        c.kind = TEXT_DOUBLE;
+        c.form = NUMBER_DAY;
+    if (is_wide(a) && stat >= LIFE_SHOW) {
+        c.form = NUMBER_DOUBLE;
         c.at = a->stats + LIFE_SHOW + 2 * (stat - LIFE_SHOW);
     }
     // The row was last seen on day 0, which is longer ago than any setting refers to.
-    if (c.kind == TEXT_DAY && x >= (double)r->day)
+    if (c.form == NUMBER_DAY && x >= (double)r->day)
         x = (double)r->day;
     text_set(r->row, c, x, r->day);
 }
@@ -168,6 +177,6 @@ int text_paddle_row(const struct store *s, const double *x, uint32_t n,
                     struct text_row *ret, const char *where, struct err *e)
 {
     const struct accessor *a = store_accessor(s);
-    return text_life(a) == LIFE_WIDE ? wide_row(a, x, n, ret, where, e)
-                                     : single_row(a, x, n, ret, where, e);
+    return is_wide(a) ? wide_row(a, x, n, ret, where, e)
+                      : single_row(a, x, n, ret, where, e);
 }

@@ -23,8 +23,7 @@ enum { VALUE_MAX = 2048, TEXT_MAX = 1 << 20 };
 static const struct table_setting settings[] = {
     {"name", "NAME", "table", "name of the table and of its files", .kind = &setting_name,
      AT(name)},
-    {"accessor", "NAME", "plain",
-     "layout and life of rows: plain, merge, counter, features, sparse, ctr, ctr_double",
+    {"accessor", "ACCESSOR", "plain", "layout and life of rows",
      .kind = &setting_accessor, AT(accessor)},
     {"dim", "N", "8",
      "floats or counters of a row (plain, merge, counter), or of embedx; 0: no embedx",
@@ -81,8 +80,7 @@ static const struct table_setting settings[] = {
      "statistics; 0: none",
      .kind = &setting_whole, AT(sums_from)},
     {"deltas", "yes|no", "no",
-     "note which rows change, for delta saves; yes by default for sparse, ctr and "
-     "ctr_double",
+     "note which rows change, for delta saves; yes by default if rows count pushes",
      .kind = &setting_flag, AT(deltas)},
     {"nonclick", "X", "0.1", "amount that a show without a click adds to the score",
      .kind = &setting_number, LIFE(nonclick)},

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "accessor/accessor.h"
 #include "cli/cli.h"
 #include "cli/table/table.h"
 #include "os/file.h"
@@ -71,6 +72,14 @@ static int add_rules(struct buf *b)
     return 0;
 }
 
+static int add_accessors(struct buf *b)
+{
+    const struct accessor_class *c;
+    for (size_t i = 0; (c = accessor_class_at(i)) != NULL; i++)
+        TRY(add_line(b, c->name, c->about));
+    return 0;
+}
+
 static int add_all(struct buf *b)
 {
     TRY(buf_printf(
@@ -83,10 +92,13 @@ static int add_all(struct buf *b)
            "'name=users; accessor=ctr; dim=8'\n\nAny table\n"));
     TRY(add_settings(b, false));
     TRY(buf_printf(
-        b, "\nTables whose rows come and go: accessors sparse, ctr, ctr_double (those of "
-           "embedx\nare features', too; embed, by-squares and\nembedx-random are "
-           "features' alone)\n"));
+        b, "\nTables whose rows come and go: accessors that count shows and clicks "
+           "(features has\nthe settings of embedx, too, and alone has embed, "
+           "by-squares and embedx-random)\n"));
     TRY(add_settings(b, true));
+    TRY(buf_printf(
+        b, "\nACCESSOR: what the floats of a row are, and whether rows come and go.\n"));
+    TRY(add_accessors(b));
     TRY(buf_printf(
         b,
         "\nRULE: a name, and after ':' the numbers that differ from the defaults. Any "

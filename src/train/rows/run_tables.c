@@ -75,12 +75,13 @@ static int check_living(const struct table_config *t, const struct model *m,
             "--table: a row has one weight beside its vector, and %s needs one "
             "for each of the %u labels: give --model mlp or dcn",
             m->options.ops->name, m->options.tasks);
-    if (a.n_groups != m->accessor.n_groups || a.groups[0].n != 1 || a.pushed_stats != 3)
-        return err_set(e, TUG_EUSAGE,
-                       "--table: models cannot be trained on accessor %s; use sparse, "
-                       "ctr or ctr_double",
-                       t->accessor.name);
-    return 0;
+    if (a.n_groups == m->accessor.n_groups && a.groups[0].n == 1 && a.pushed_stats == 3)
+        return 0;
+    char names[ACCESSOR_NAMES_MAX];
+    accessor_names(true, names);
+    return err_set(e, TUG_EUSAGE,
+                   "--table: models cannot be trained on accessor %s; choose from %s",
+                   t->accessor.name, names);
 }
 
 struct table_config run_features(const struct model *m)
