@@ -62,8 +62,9 @@ extern "C" {
 struct tug_model;
 
 // The progress of a pass of tug_model_train, which `progress` of tug_model_options gets a
-// few times a second, and once at the end of each pass, in order. The metrics are those
-// of the first label; a metric that is not known is NAN.
+// few times a second, and once at the end of each pass, in order; with the option
+// "log-every=N" once every N batches instead of by the clock. The metrics are those of
+// the first label; a metric that is not known is NAN.
 struct tug_progress {
     // Number of the pass, from 1, and of the last pass of the call; both count the passes
     // of all calls for the model.

@@ -410,6 +410,19 @@ def test_progress(data, capfd):
     assert capfd.readouterr().err == ""
 
 
+def test_progress_by_batches(data, capfd):
+    matrix, labels = data
+    options = {"epochs": 2, "batch": 10, "log_every": 7, "deterministic": True, "threads": 1}
+    lines, heard = (2 * len(labels) // 10) // 7, []
+    tug.train(matrix, labels, progress=heard.append, **options).close()
+    assert len([p for p in heard if not p.done]) == lines
+    assert [p.examples for p in heard[:3]] == [70, 140, 210]
+    tug.train(matrix, labels, **options).close()  # no terminal: lines all the same
+    assert len(capfd.readouterr().err.splitlines()) == lines + 2
+    with pytest.raises(tug.UsageError, match="dot_every is not supported"):
+        tug.train(matrix, labels, dot_every=1)
+
+
 def test_history(data, tmp_path):
     matrix, labels = data
     heard, passes, path = [], [], tmp_path / "history.jsonl"

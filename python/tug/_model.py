@@ -49,7 +49,7 @@ class Model(OwnedHandle):
     options, with _ for -.
 
     progress: None prints progress in terminals and notebooks, False never. A function is called with a Progress a few
-    times a second and at the end of each pass, on the training thread; it must not use the model. on_pass: a function
+    times a second (with log_every=N, every N batches) and at the end of each pass; it must not use the model. on_pass: a function
     that is called in the same way with a Pass at the end of each pass; `history` has all of them. alone: train in this
     process, even if the environment gives it a role in a cluster. client: the client of the cluster to train on, which
     must outlive the model; None: the cluster that the environment names. own_files: each worker of the cluster has
@@ -89,7 +89,8 @@ class Model(OwnedHandle):
         if place.client is not None:
             self._client = instance(place.client, Client, "client")
             c.client = self._client._opened
-        printer = Printer() if progress is None or progress is True else progress or None
+        by_batches = any(word.startswith("log-every=") for word in words)
+        printer = Printer(by_batches) if progress is None or progress is True else progress or None
         if printer is not None:
             if not callable(printer):
                 raise ArgumentTypeError(f"progress: must be a function or a bool, not {type(progress).__name__}")

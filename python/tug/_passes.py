@@ -59,15 +59,16 @@ def pass_of(p: Any) -> Pass:
 
 class Printer:
     """Prints progress to standard error: in a terminal on one line that changes, in a notebook as a line for each
-    pass."""
+    pass. With log_every=N every report is a line, wherever it goes."""
 
-    def __init__(self) -> None:
-        self.draws = sys.stderr is not None and sys.stderr.isatty()
+    def __init__(self, by_batches: bool = False) -> None:
+        self.by_batches = by_batches
+        self.draws = sys.stderr is not None and sys.stderr.isatty() and not by_batches
         self.says = self.draws or "ipykernel" in sys.modules
 
     def __call__(self, progress: Progress) -> None:
         if self.draws:
             sys.stderr.write(f"\r{progress}\033[K" + ("\n" if progress.done else ""))
             sys.stderr.flush()
-        elif self.says and progress.done:
+        elif self.by_batches or (self.says and progress.done):
             print(progress, file=sys.stderr)

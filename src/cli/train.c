@@ -61,6 +61,9 @@ static int train_v0(const struct v0_words *w, const struct train_options *values
     struct training t = {values, o};
     if (w->unused[0] != '\0')
         log_info("flags without effect: %s", w->unused);
+    if (w->saves_once && values->save_every == NULL)
+        log_info("the model is saved once, at the end; Paddle saved each pass, as "
+                 "--saving_period=1 does");
     if (!w->cluster)
         return train_here(values, o, e);
     TRY(v0_role_trainer(&role, w, e));

@@ -112,7 +112,8 @@ struct taking {
     bool server; // the command is `tug pserver`
     bool local, local_given,
         others;       // others: a flag was given that needs other processes
-    const char *link; // the first option about links; NULL: none
+    bool saves, saves_when; // save_dir was given; when to save was given, too
+    const char *link;       // the first option about links; NULL: none
 };
 
 static int take_place(struct v0_words *w, struct taking *p, const struct v0_flag *f,
@@ -155,6 +156,8 @@ static int take_flag(struct v0_words *w, struct taking *p, const struct v0_flag 
     switch (idle ? V0_NONE : f->fate) {
     case V0_IS:
     case V0_ENDING:
+        p->saves |= strcmp(f->to, "out") == 0;
+        p->saves_when |= strcmp(f->to, "save-every") == 0;
         return take_option(w, f, value, e);
     case V0_SAME:
         return add_option(&w->own, f->name, value, "", e);
@@ -178,6 +181,9 @@ static int take_flag(struct v0_words *w, struct taking *p, const struct v0_flag 
 static int settle(struct v0_words *w, const struct taking *p, struct err *e)
 {
     w->cluster = p->local_given && !p->local;
+    w->saves_once = p->saves && !p->saves_when;
+    for (int i = 0; i < w->own.n; i++)
+        w->saves_once &= strncmp(w->own.at[i], "--save-every", 12) != 0;
     if (!p->local_given && p->others)
         return err_set(e, TUG_EUSAGE,
                        "--pservers: give --local=0 to join servers; without it, a "

@@ -16,7 +16,7 @@
 #include "runtime/last_error.h"
 #include "train/saved/run_options.h"
 
-static const char not_here[] = "data json log-dir cv";
+static const char not_here[] = "data json log-dir cv dot-every";
 
 struct training {
     struct tug_model *m;
@@ -40,12 +40,13 @@ struct training {
     pthread_mutex_t mutex; // guards the members below
     struct tug_progress progress;
     bool has_news;
-    // The ended passes that `tell` has not reported yet, in order.
-    struct ended_pass {
+    // The reports that no later one replaces and that `tell` has not passed on yet, in
+    // order: those of ended passes and, with log-every, all.
+    struct report {
         struct tug_progress progress;
-        struct tug_pass pass;
-    } * ended;
-    size_t n_ended, cap_ended;
+        struct tug_pass pass; // of an ended pass
+    } * reports;
+    size_t n_reports, cap_reports;
 };
 
 // Parses the options; adds `format` if they name none.
@@ -89,7 +90,7 @@ static void close_training(struct training *t)
     mem_free(t->words);
     given_rows_close(&t->rows);
     given_rows_close(&t->valid_rows);
-    mem_free(t->ended);
+    mem_free(t->reports);
     pthread_mutex_destroy(&t->mutex);
     mem_free(t);
 }
@@ -161,19 +162,19 @@ int model_train_check(struct tug_model *m, const struct tug_model_options *o,
 
 // Progress: recorded by the thread that trains, reported by the thread that waits.
 
-// Records an ended pass for on_pass. Without memory it is not reported; tug_model_pass
-// still has it.
-static void keep_ended(struct training *t, const struct tug_pass *pass)
+// Keeps a report that no later one replaces. Without memory it is lost; tug_model_pass
+// still has the pass.
+static void keep(struct training *t, const struct tug_pass *pass)
 {
-    if (t->n_ended == t->cap_ended) {
-        size_t cap = t->cap_ended * 2 + 16;
-        struct ended_pass *more = mem_realloc_array(t->ended, cap, sizeof(*more));
+    if (t->n_reports == t->cap_reports) {
+        size_t cap = t->cap_reports * 2 + 16;
+        struct report *more = mem_realloc_array(t->reports, cap, sizeof(*more));
         if (more == NULL)
             return;
-        t->ended = more;
-        t->cap_ended = cap;
+        t->reports = more;
+        t->cap_reports = cap;
     }
-    t->ended[t->n_ended++] = (struct ended_pass){t->progress, *pass};
+    t->reports[t->n_reports++] = (struct report){t->progress, *pass};
     t->has_news = false;
 }
 
@@ -201,13 +202,15 @@ static void hear(void *ctx, const struct train_news *n)
         t->has_last = true;
         struct tug_pass pass = model_pass(n->record, 0);
         pass.pass += before;
-        keep_ended(t, &pass);
+        keep(t, &pass);
+    } else if (t->values.log_every != 0) {
+        keep(t, &(struct tug_pass){0});
     }
     pthread_mutex_unlock(&t->mutex);
 }
 
-// Reports every ended pass and then the progress of the current one. After the program
-// has interrupted the training, no more reports follow.
+// Passes on the reports that were kept and then the newest of the current pass. After the
+// program has interrupted the training, no more reports follow.
 static void tell(void *ctx)
 {
     struct training *t = ctx;
@@ -215,20 +218,20 @@ static void tell(void *ctx)
     bool hears = m->progress != NULL && !t->values.quiet;
     pthread_mutex_lock(&t->mutex);
     struct tug_progress p = t->progress;
-    struct ended_pass *ended = t->ended;
-    size_t n = t->n_ended;
+    struct report *kept = t->reports;
+    size_t n = t->n_reports;
     bool news = t->has_news;
-    t->ended = NULL;
-    t->n_ended = t->cap_ended = 0;
+    t->reports = NULL;
+    t->n_reports = t->cap_reports = 0;
     t->has_news = false;
     pthread_mutex_unlock(&t->mutex);
     for (size_t i = 0; i < n; i++) {
         if (hears && !atomic_load(&m->stop))
-            m->progress(m->ctx, &ended[i].progress);
-        if (m->on_pass != NULL && !atomic_load(&m->stop))
-            m->on_pass(m->ctx, &ended[i].pass);
+            m->progress(m->ctx, &kept[i].progress);
+        if (kept[i].progress.done && m->on_pass != NULL && !atomic_load(&m->stop))
+            m->on_pass(m->ctx, &kept[i].pass);
     }
-    mem_free(ended);
+    mem_free(kept);
     if (news && hears && !atomic_load(&m->stop))
         m->progress(m->ctx, &p);
 }
