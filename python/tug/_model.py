@@ -49,11 +49,11 @@ class Model(OwnedHandle):
     options, with _ for -.
 
     progress: None prints progress in terminals and notebooks, False never. A function is called with a Progress a few
-    times a second (with log_every=N, every N batches) and at the end of each pass; it must not use the model. on_pass: a function
-    that is called in the same way with a Pass at the end of each pass; `history` has all of them. alone: train in this
-    process, even if the environment gives it a role in a cluster. client: the client of the cluster to train on, which
-    must outlive the model; None: the cluster that the environment names. own_files: each worker of the cluster has
-    files of its own.
+    times a second (with log_every=N, every N batches) and at the end of each pass, on the training thread; it must not
+    use the model. on_pass: a function that is called in the same way with a Pass at the end of each pass; `history` has
+    all of them. alone: train in this process, even if the environment gives it a role in a cluster. client: the client
+    of the cluster to train on, which must outlive the model; None: the cluster that the environment names. own_files:
+    each worker of the cluster has files of its own.
 
     Several threads may use a model: its calls run one at a time, and each returns its own results. Matrices of float32
     and float64, Rows and columns are not copied. A model can be copied and pickled; the copy has all that was learnt,

@@ -111,7 +111,7 @@ static int text(char **ret, const char *value, struct err *e)
 struct taking {
     bool server; // the command is `tug pserver`
     bool local, local_given,
-        others;       // others: a flag was given that needs other processes
+        others;             // others: a flag was given that needs other processes
     bool saves, saves_when; // save_dir was given; when to save was given, too
     const char *link;       // the first option about links; NULL: none
 };

@@ -255,7 +255,8 @@ static void forms_and_saves(void **state)
     assert_false(files_exists("one/save-000004"));
     tug_ends(0, "train --config=trainer.yaml --num_passes=2 --save_dir=once");
     e2e_says("saved once, at the end; Paddle saved each pass, as --saving_period=1 does");
-    tug_ends(0, "train --config=trainer.yaml --num_passes=2 --save_dir=end --saving_period=0");
+    tug_ends(
+        0, "train --config=trainer.yaml --num_passes=2 --save_dir=end --saving_period=0");
     assert_null(strstr(e2e_err, "saved once"));
 }
 

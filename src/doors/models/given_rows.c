@@ -227,11 +227,11 @@ static int check_kind(const struct tug_data *d, const struct given_as *as, struc
     if (as->schema == NULL || schema_same_keys(given_rows_format(d), as->schema->format))
         return 0;
     bool named = d->columns != NULL, frame = strcmp(as->schema->format, "csv") == 0;
-    return err_set(e, TUG_EUSAGE,
-                   "%s: the model was trained on %s data, and these rows %s: give %s",
-                   as->name, as->schema->format,
-                   named ? "have named columns" : "are arrays of indices and values",
-                   frame ? "columns with the names of its training" : "files of its format");
+    return err_set(
+        e, TUG_EUSAGE, "%s: the model was trained on %s data, and these rows %s: give %s",
+        as->name, as->schema->format,
+        named ? "have named columns" : "are arrays of indices and values",
+        frame ? "columns with the names of its training" : "files of its format");
 }
 
 int given_rows_open(struct given_rows *r, const struct tug_data *d,

@@ -1,0 +1,39 @@
+"""Calls of a model whose answers are easily mistaken: progress by batches, rows of another kind than the training's.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import numpy as np
+import pytest
+import tug
+
+
+def clicks():
+    """Returns a matrix of 500 rows, and labels that depend on its first column."""
+    matrix = np.random.default_rng(1).random((500, 5), dtype=np.float32)
+    return matrix, (matrix[:, 0] > 0.5).astype(np.float32)
+
+
+def test_progress_by_batches(capfd):
+    matrix, labels = clicks()
+    options = {"epochs": 2, "batch": 10, "log_every": 7, "deterministic": True, "threads": 1}
+    lines, heard = (2 * len(labels) // 10) // 7, []
+    tug.train(matrix, labels, progress=heard.append, **options).close()
+    assert len([p for p in heard if not p.done]) == lines
+    assert [p.examples for p in heard[:3]] == [70, 140, 210]
+    tug.train(matrix, labels, **options).close()  # no terminal: lines all the same
+    assert len(capfd.readouterr().err.splitlines()) == lines + 2
+    with pytest.raises(tug.UsageError, match="dot_every is not supported"):
+        tug.train(matrix, labels, dot_every=1)
+
+
+def test_rows_of_another_kind(tmp_path):
+    slots = tmp_path / "a.slots"
+    slots.write_text("".join(f"1 {i % 7} 1 {i % 2}\n" for i in range(1, 400)))
+    with tug.train(slots, format="multislot", slots="u:ids, c:label", model="lr", epochs=1, progress=False) as model:
+        with pytest.raises(tug.UsageError, match="^data: the model was trained on multislot data, and these rows have "
+                                                 "named columns: give files of its format"):
+            model.predict({"u": [1, 2]})
+    with tug.train({"u": ["a", "b"] * 50, "y": [0, 1] * 50}, label="y", model="lr", epochs=1, progress=False) as model:
+        with pytest.raises(tug.UsageError, match="indices and values: give columns with the names of its training"):
+            model.predict(clicks()[0])
