@@ -7,7 +7,6 @@
 //   saves.c    calls that save and load tables
 //   slice.c    placing keys; slices after a new placement
 //   links.c    a link to each loop, opened when needed, and again when it breaks
-//   silence.c  notices and replaces links that are open but silent
 //   encode.c   from slices to messages, and from answers to the caller's arrays
 //   memory.c   pools: no allocation in steady state
 //   wait.c     the functions that wait
