@@ -216,13 +216,16 @@ static int take_option(struct options *o, struct words *w, const struct option_g
     return option_assign(o, i, value, by, e);
 }
 
-static int take_operand(struct options *o, const char *word,
+// Handles a word that belongs to no option. `before` is the word before it, or "".
+static int take_operand(struct options *o, const char *before, const char *word,
                         const struct option_giver *by, struct err *e)
 {
     if (word[0] == '-' && word[1] && !o->table->operands)
         return err_set(e, TUG_EUSAGE,
                        "there is no option '%.200s'; options begin with two dashes",
                        word);
+    if (!o->table->operands)
+        TRY(option_check_value(o->table, before, word, e));
     if (!o->table->operands && strstr(o->table->usage, " -- ") != NULL)
         return err_set(e, TUG_EUSAGE,
                        "'%.200s' is not an option: put a program and its arguments "
@@ -262,7 +265,8 @@ static int load_words(struct options *o, struct words *w, struct err *e)
         else if (!plain && is_option(word))
             TRY(load_option(o, w, &by, e));
         else
-            TRY(option_note(o, take_operand(o, word, &by, e), e));
+            TRY(option_note(
+                o, take_operand(o, w->i > 0 ? w->at[w->i - 1] : "", word, &by, e), e));
     }
     return 0;
 }

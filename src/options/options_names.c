@@ -127,12 +127,15 @@ static void nearest_option(const struct option_table *t, const char *given, size
 // pserver`), and tug's option for each.
 static const char *const synonyms[][2] = {
     {"alpha", "l1"},
+    {"auto-resume", "resume"},
     {"average-window", "average"},
     {"batch-size", "batch"},
     {"cat-features", "categorical"},
     {"categorical-feature", "categorical"},
     {"checkpoint", "from"},
     {"config-args", "set"},
+    {"continue", "resume"},
+    {"continue-training", "resume"},
     {"dot-period", "dot-every"},
     {"early-stopping", "patience"},
     {"early-stopping-rounds", "patience"},
@@ -187,6 +190,9 @@ static const char *const synonyms[][2] = {
     {"random-state", "seed"},
     {"reg-alpha", "l1"},
     {"reg-lambda", "l2"},
+    {"restore", "resume"},
+    {"resume-from", "resume"},
+    {"resume-from-checkpoint", "resume"},
     {"save-dir", "out"},
     {"saving-period", "save-every"},
     {"solver", "optimizer"},
@@ -199,6 +205,7 @@ static const char *const synonyms[][2] = {
     {"trainer-id", "rank"},
     {"validation-fraction", "valid"},
     {"validation-split", "valid"},
+    {"warm-start", "init-from"},
     {"weight-decay", "l2"},
 };
 

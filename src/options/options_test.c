@@ -271,6 +271,7 @@ static void test_bad_values(void **state)
     REFUSED("--data needs a value", "--data");
     REFUSED("--set takes NAME=VALUE, not 'epochs'", "--set", "epochs");
     REFUSED("unexpected argument 'stray'; did you mean --data stray?", "stray");
+    REFUSED("unexpected argument 'off'; write --json=off", "--json", "off");
     REFUSED("there is no option '-x'; options begin with two dashes", "-x");
 }
 

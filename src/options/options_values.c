@@ -192,6 +192,29 @@ static int refuse(const struct option *opt, const struct option_giver *by,
                    *near ? "'?" : "");
 }
 
+int option_check_value(const struct option_table *t, const char *before, const char *word,
+                       struct err *e)
+{
+    if (strncmp(before, "--", 2) != 0)
+        return 0;
+    size_t i = option_find(t, before + 2, strlen(before + 2));
+    const struct option *opt = i != OPTION_NONE ? &t->options[i] : NULL;
+    bool flag;
+    int choice;
+    if (opt == NULL || (opt->kind != OPTION_FLAG && opt->bare == NULL))
+        return 0;
+    if (opt->kind == OPTION_FLAG ? parse_flag(word, &flag)
+                                 : parse_choice(opt, word, &choice))
+        return err_set(e, TUG_EUSAGE, "unexpected argument '%.200s'; write %s=%.200s",
+                       word, before, word);
+    return opt->kind == OPTION_FLAG
+               ? 0
+               : err_set(e, TUG_EUSAGE,
+                         "unexpected argument '%.200s'; %s takes a value behind '=', and "
+                         "it is one of: %s",
+                         word, before, opt->choices);
+}
+
 static int list_add(struct options *o, size_t i, const char *text, struct err *e)
 {
     struct option_list *list = (void *)(o->values + o->table->options[i].offset);

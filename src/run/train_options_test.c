@@ -181,8 +181,34 @@ static void every_option_is_own_or_compared(void **state)
     assert_int_equal(seen, sizeof(cases) / sizeof(*cases));
 }
 
+static void resume_takes_its_word_behind_an_equals_sign(void **state)
+{
+    static const struct {
+        const char *word, *says;
+    } guesses[] = {
+        {"auto", "unexpected argument 'auto'; write --resume=auto"},
+        {"true", "unexpected argument 'true'; write --resume=true"},
+        {"model", "unexpected argument 'model'; --resume takes a value behind '=', and it "
+                  "is one of: no yes auto"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(guesses) / sizeof(*guesses); i++) {
+        char word[16];
+        char *const words[] = {"--data=a", "--resume", word};
+        struct train_options t;
+        struct options *o;
+        snprintf(word, sizeof(word), "%s", guesses[i].word);
+        assert_int_equal(
+            options_parse(&o, &cli_train_options, 3, words, &t, 0, &test_err),
+            TUG_EUSAGE);
+        assert_string_equal(test_err.text, guesses[i].says);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_option_is_own_or_compared)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_option_is_own_or_compared),
+        cmocka_unit_test(resume_takes_its_word_behind_an_equals_sign)};
     return cmocka_run_group_tests(tests, files_begin, files_end);
 }
