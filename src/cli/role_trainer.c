@@ -12,6 +12,7 @@
 #include "cli/cli.h"
 #include "cli/roles.h"
 #include "cli/train_output.h"
+#include "run/train_resumed.h"
 #include "runtime/tool.h"
 
 enum {
@@ -120,7 +121,8 @@ static void *drive(void *arg)
         rc = train_open_log(t->training->values, t->training->options, &n.node,
                             &t->error);
     if (rc == 0)
-        rc = train_run(&t->setup.config, &t->result, &t->error);
+        rc = train_tell_taken(
+            &t->setup, train_run(&t->setup.config, &t->result, &t->error), &t->error);
     opened_node_close(&n);
     t->rc = rc;
     if (rc != 0) {

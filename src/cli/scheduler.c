@@ -17,6 +17,7 @@
 #include "os/clock.h"
 #include "os/log.h"
 #include "os/route.h"
+#include "run/train_resumed.h"
 #include "train/saved/saved.h"
 
 static const uint64_t poll_ns = 200000000; // time between two checks for signals
@@ -156,7 +157,8 @@ static int announce(const struct process *p, struct err *e)
 static void *drive(void *arg)
 {
     struct process *p = arg;
-    p->driver_rc = train_run(&p->setup.config, &p->result, &p->driver_error);
+    int rc = train_run(&p->setup.config, &p->result, &p->driver_error);
+    p->driver_rc = train_tell_taken(&p->setup, rc, &p->driver_error);
     atomic_store(&p->driver_over, true);
     van_wake(p->van);
     return NULL;

@@ -6,6 +6,7 @@
 #include "cli/roles.h"
 #include "cli/train_output.h"
 #include "run/model.h"
+#include "run/train_resumed.h"
 #include "train_cluster/remote.h"
 
 #define AT(field) .offset = offsetof(struct worker_values, field)
@@ -60,7 +61,7 @@ int role_worker(const struct worker_values *v, const struct training *t, struct 
     n.node.asked = &node_interrupted;
     n.node.leave = &leave;
     if (rc == 0)
-        rc = remote_worker_run(&s.config, e);
+        rc = train_tell_taken(&s, remote_worker_run(&s.config, e), e);
     train_setup_close(&s);
     opened_node_close(&n);
     return rc;

@@ -282,18 +282,16 @@ static void set_config(struct train_setup *setup, const struct train_options *t,
     };
 }
 
-int train_configure(struct train_setup *setup, const struct train_options *t,
-                    const struct options *o, struct node *node, struct err *e)
+static int configure(struct train_setup *setup, const struct train_options *t,
+                     const struct options *o, struct node *node, struct err *e)
 {
     struct train_config *c = &setup->config;
     struct train_settings s;
-    if (t->web_any_host)
-        data_files_any_host();
-    TRY(train_take_saved(setup, &t, &o, node, e));
     TRY(train_options_check(t, o, &s, e));
     TRY(train_check_cv(t, node, e));
     TRY(check_merge(t, node, e));
     set_config(setup, t, o, &s, node);
+    c->typed = setup->typed;
     if (node != NULL || t->table != NULL ||
         t->publish != NULL) // the servers may be within this process
         c->cluster = &setup->cluster;
@@ -317,10 +315,20 @@ int train_configure(struct train_setup *setup, const struct train_options *t,
     return 0;
 }
 
+int train_configure(struct train_setup *setup, const struct train_options *t,
+                    const struct options *o, struct node *node, struct err *e)
+{
+    if (t->web_any_host)
+        data_files_any_host();
+    int rc = train_take_saved(setup, &t, &o, node, e);
+    return train_tell_taken(setup, rc != 0 ? rc : configure(setup, t, o, node, e), e);
+}
+
 int train_setup_run(const struct train_setup *s, struct train_result *ret, struct err *e)
 {
     const struct train_cluster *k = s->config.cluster;
-    return s->refit                       ? refit_run(&s->config, ret, e)
-           : k != NULL && k->node == NULL ? within_run(&s->config, ret, e)
-                                          : train_run(&s->config, ret, e);
+    int rc = s->refit                       ? refit_run(&s->config, ret, e)
+             : k != NULL && k->node == NULL ? within_run(&s->config, ret, e)
+                                            : train_run(&s->config, ret, e);
+    return train_tell_taken(s, rc, e);
 }

@@ -5,6 +5,7 @@
 #ifndef TUG_RUN_TRAIN_CONFIG_H
 #define TUG_RUN_TRAIN_CONFIG_H
 
+#include "os/file.h"
 #include "run/train_options.h"
 #include "store/config.h"
 #include "train/config.h"
@@ -27,10 +28,14 @@ struct train_setup {
     struct history history;    // gets the passes of the run, if the caller wants them
     struct train_result found; // result of the first run of --refit, for the second run
     const char *found_file;    // file to which the first run writes its result
-    // The options of a resumed run, completed by those of its save (train_resumed.h); or
-    // NULL.
-    struct options *resumed_options;
-    struct train_options resumed;
+    // The options of a run that begins with a save, completed by those of the save in the
+    // directory `taken_from` (train_resumed.h); or NULL.
+    struct options *taken_options;
+    struct train_options taken;
+    char taken_from[FILE_PATH_MAX];
+    // The options as given, where not all of the save's could be taken
+    // (train_config.typed).
+    const struct options *typed;
     char format[OPTION_NAME_MAX]; // config points to these three members
     const char *valid[1];
     const char **paths;

@@ -265,7 +265,8 @@ static const struct option options[] = {
      "--max-bad-lines included; auto: continue if "
      "there is a save, otherwise begin (which needs --format)"},
     {"init-from", .own = true, STRING_AT(init_from, "DIR"),
-     "begin a new run with the tables of a saved model"},
+     "begin a new run with the tables of a saved model, and with its --model, sizes, "
+     "optimizers and --table where they are not given"},
     {"init-tables", .own = true, STRING_AT(init_tables, "A,B"),
      "with --init-from: only these tables"},
     {"json", .own = true, .group = "Messages", FLAG_AT(json),

@@ -61,8 +61,8 @@ void train_setup_close(struct train_setup *s)
     mem_free(s->paths);
     s->paths = NULL;
     history_free(&s->history);
-    options_close(s->resumed_options);
-    s->resumed_options = NULL;
+    options_close(s->taken_options);
+    s->taken_options = NULL;
 }
 
 int train_tell_found(const struct train_setup *s, const struct train_result *t,

@@ -77,6 +77,24 @@ static void fill_rule(struct filling *f, const char *name, const struct rule_par
     fill(f, name, "%s", text);
 }
 
+// Fills in the rates and penalties of the rules, which another rule may not have.
+static void fill_rates(struct filling *f, const struct model_options *m)
+{
+    struct model_options usual;
+    model_defaults(&usual, m->ops, m->latent.kind);
+    fill(f, "lr", "%.9g", (double)m->linear.lr);
+    if (m->linear.l1 != usual.linear.l1 || m->latent.l1 != usual.latent.l1)
+        fill(f, "l1", "%.9g", (double)m->linear.l1);
+    if (m->linear.l2 != usual.linear.l2 || m->latent.l2 != usual.latent.l2)
+        fill(f, "l2", "%.9g", (double)m->linear.l2);
+    if (m->linear.prior != usual.linear.prior || m->latent.prior != usual.latent.prior)
+        fill(f, "prior", "%.9g", (double)m->linear.prior);
+    if (m->ops->layout != NULL) // there are vectors
+        fill(f, "latent-lr", "%.9g", (double)m->latent.lr);
+    if (m->ops->dense != NULL)
+        fill(f, "dense-lr", "%.9g", (double)m->dense.lr);
+}
+
 static void fill_layers(struct filling *f, const struct model_options *m,
                         const struct model_options *usual)
 {
@@ -101,7 +119,6 @@ static void fill_layers(struct filling *f, const struct model_options *m,
     fill_flag(f, "data-norm", m->data_norm, false);
     if (m->dense.kind != usual->dense.kind || !rule_same(&dense, &m->dense))
         fill_rule(f, "dense-optimizer", &m->dense, &dense);
-    fill(f, "dense-lr", "%.9g", (double)m->dense.lr);
 }
 
 static void fill_model(struct filling *f, const struct saved_options *s)
@@ -111,19 +128,11 @@ static void fill_model(struct filling *f, const struct saved_options *s)
     model_defaults(&usual, m->ops, m->latent.kind);
     fill(f, "model", "%s", m->ops->name);
     fill_rule(f, "optimizer", &m->latent, &usual.latent);
-    fill(f, "lr", "%.9g", (double)m->linear.lr);
-    if (m->linear.l1 != usual.linear.l1 || m->latent.l1 != usual.latent.l1)
-        fill(f, "l1", "%.9g", (double)m->linear.l1);
-    if (m->linear.l2 != usual.linear.l2 || m->latent.l2 != usual.latent.l2)
-        fill(f, "l2", "%.9g", (double)m->linear.l2);
-    if (m->linear.prior != usual.linear.prior || m->latent.prior != usual.latent.prior)
-        fill(f, "prior", "%.9g", (double)m->linear.prior);
     fill(f, "seed", "%" PRIu64, m->seed);
     fill_flag(f, "normalize", m->normalize, usual.normalize);
     if (m->ops->layout != NULL) { // there are vectors
         fill(f, "dim", "%u", m->dim);
         fill(f, "init", "%.9g", (double)m->init);
-        fill(f, "latent-lr", "%.9g", (double)m->latent.lr);
     }
     fill_text(f, "dims", s->dims);
     if (m->ops->dense != NULL)
@@ -231,41 +240,149 @@ static bool is_other_model(const struct saved_options *s, const struct train_opt
 {
     char name[OPTION_NAME_MAX];
     const struct model_ops *ops;
-    if (model_find(options_word(TRAIN_MODELS, t->model, name), &ops, NULL) != 0)
-        return true;
-    return (options_given(o, "model") && ops != s->model.ops) ||
-           is_other_rule(o, "optimizer", t->optimizer, s->model.latent.kind) ||
+    return model_find(options_word(TRAIN_MODELS, t->model, name), &ops, NULL) != 0 ||
+           (options_given(o, "model") && ops != s->model.ops);
+}
+
+static bool has_other_rules(const struct saved_options *s, const struct train_options *t,
+                            const struct options *o)
+{
+    return is_other_rule(o, "optimizer", t->optimizer, s->model.latent.kind) ||
            (s->model.ops->dense != NULL &&
             is_other_rule(o, "dense-optimizer", t->dense_optimizer, s->model.dense.kind));
+}
+
+// Fills in what the rows and layers of the save were made with, and what scores depend on.
+// A new run has its own rates, penalties and numbers of rules.
+static void fill_shape(struct filling *f, const struct saved_options *s,
+                       const struct train_options *t)
+{
+    const struct model_options *m = &s->model;
+    struct model_options usual;
+    char hidden[MODEL_HIDDEN_TEXT_MAX], tower[MODEL_HIDDEN_TEXT_MAX];
+    bool layers = m->ops->dense != NULL;
+    model_defaults(&usual, m->ops, m->latent.kind);
+    fill(f, "model", "%s", m->ops->name);
+    fill(f, "optimizer", "%s", rule_info(m->latent.kind)->name);
+    fill_flag(f, "normalize", m->normalize, usual.normalize);
+    if (m->ops->layout != NULL)
+        fill(f, "dim", "%u", m->dim);
+    fill_text(f, "dims", s->dims);
+    fill_text(f, "table", s->table);
+    if (layers)
+        fill(f, "pooling", "%s", m->pooling_mean ? "mean" : "sum");
+    if (!layers || (t->init_tables != NULL && strstr(t->init_tables, "dense") == NULL))
+        return;
+    model_hidden_print(m->hidden, hidden);
+    model_hidden_print(m->tower, tower);
+    fill_text(f, "hidden", hidden);
+    if (m->tasks > 1)
+        fill_text(f, "tower", tower);
+    if (m->cross > 0)
+        fill(f, "cross", "%u", m->cross);
+    fill_flag(f, "batch-norm", m->batch_norm, false);
+    fill_flag(f, "data-norm", m->data_norm, false);
+    fill(f, "dense-optimizer", "%s", rule_info(m->dense.kind)->name);
+}
+
+// Copies the options and fills in those of the save.
+static int take(struct train_setup *setup, const struct train_options **t,
+                const struct options **o, const struct saved_run *run, bool resumes,
+                const struct node *node, struct err *e)
+{
+    struct filling f = {.place = setup->taken_from, .e = e};
+    bool other_rules = has_other_rules(&run->options, *t, *o);
+    if (other_rules)
+        setup->typed = *o;
+    options_close(setup->taken_options);
+    setup->taken = **t;
+    f.rc = options_copy(&f.options, *o, &setup->taken, e);
+    setup->taken_options = f.options;
+    if (f.rc != 0)
+        return f.rc;
+    if (!resumes) {
+        fill_shape(&f, &run->options, *t);
+    } else {
+        fill_model(&f, &run->options);
+        if (!other_rules)
+            fill_rates(&f, &run->options.model);
+        if (!setup->own_plan)
+            fill_plan(&f, run, *t, node != NULL);
+        fill_training(&f, &run->options, *t, node != NULL);
+    }
+    *t = &setup->taken;
+    *o = setup->taken_options;
+    return f.rc;
 }
 
 int train_take_saved(struct train_setup *setup, const struct train_options **t,
                      const struct options **o, const struct node *node, struct err *e)
 {
-    char dir[FILE_PATH_MAX];
     struct err ignored; // checkpoint.c tells why a save cannot be read
-    struct filling f = {.place = dir, .e = e};
-    if ((*t)->resume == TRAIN_NEW || (*t)->out == NULL || !saved_any((*t)->out))
+    bool resumes = (*t)->resume != TRAIN_NEW && (*t)->out != NULL && saved_any((*t)->out);
+    const char *from = resumes                        ? (*t)->out
+                       : (*t)->resume != TRAIN_RESUME ? (*t)->init_from
+                                                      : NULL;
+    setup->typed = NULL;
+    if (from == NULL)
         return 0;
     struct saved_run *run = mem_zalloc(sizeof(*run));
     if (run == NULL)
         return err_nomem(e, "a saved model");
-    if (saved_read_newest(run, dir, (*t)->out, &ignored) == 0 &&
-        !is_other_model(&run->options, *t, *o)) {
-        options_close(setup->resumed_options);
-        setup->resumed = **t;
-        f.rc = options_copy(&f.options, *o, &setup->resumed, e);
-        setup->resumed_options = f.options;
-        if (f.rc == 0) {
-            fill_model(&f, &run->options);
-            if (!setup->own_plan)
-                fill_plan(&f, run, *t, node != NULL);
-            fill_training(&f, &run->options, *t, node != NULL);
-            *t = &setup->resumed;
-            *o = setup->resumed_options;
-        }
+    int rc = 0;
+    if (saved_read_newest(run, setup->taken_from, from, &ignored) == 0) {
+        if (is_other_model(&run->options, *t, *o))
+            setup->typed = *o;
+        else
+            rc = take(setup, t, o, run, resumes, node, e);
     }
     saved_run_free(run);
     mem_free(run);
-    return f.rc;
+    return rc;
+}
+
+// Returns whether the text has the option as a whole word, or the model as "fm model".
+static bool names_option(const char *text, const char *name, const char *model)
+{
+    char option[OPTION_NAME_MAX + 8];
+    const char *at = text;
+    snprintf(option, sizeof(option), "%s model", model);
+    if (strcmp(name, "model") == 0 && strstr(text, option) != NULL)
+        return true;
+    size_t n = (size_t)snprintf(option, sizeof(option), "--%s", name);
+    while ((at = strstr(at, option)) != NULL) {
+        at += n;
+        if (*at != '-' && !(*at >= 'a' && *at <= 'z'))
+            return true;
+    }
+    return false;
+}
+
+int train_tell_taken(const struct train_setup *setup, int rc, struct err *e)
+{
+    const struct options *o = setup->taken_options;
+    char names[ERR_TEXT_MAX], text[ERR_TEXT_MAX], model[OPTION_NAME_MAX];
+    size_t at = 0;
+    int n = 0;
+    if (rc == 0 || o == NULL || e == NULL ||
+        strstr(e->text, " from the save in ") != NULL)
+        return rc;
+    options_word(TRAIN_MODELS, setup->taken.model, model);
+    for (size_t i = 0; i < cli_train_options.n_options; i++) {
+        const char *name = cli_train_options.options[i].name;
+        if (options_source(o, i) != OPTION_PRESET ||
+            !names_option(e->text, name, model) ||
+            strcmp(options_place(o, i), setup->taken_from) != 0)
+            continue;
+        n++;
+        at += (size_t)snprintf(names + at, sizeof(names) - at, "%s--%s",
+                               n > 1 ? ", " : "", name);
+        if (at >= sizeof(names))
+            return rc;
+    }
+    if (n == 0)
+        return rc;
+    snprintf(text, sizeof(text), "%s", e->text);
+    return err_set(e, rc, "%s (%s %s from the save in %s)", text, names,
+                   n > 1 ? "come" : "comes", setup->taken_from);
 }

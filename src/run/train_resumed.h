@@ -1,6 +1,6 @@
 // A resumed run takes the options that the user leaves out from its save, so that one
 // process continues a cluster's run and a cluster one of a single process, whose defaults
-// differ.
+// differ. A new run that begins with a saved model takes those that shape the model.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_RUN_TRAIN_RESUMED_H
@@ -8,11 +8,16 @@
 
 #include "run/train_config.h"
 
-// If the run resumes from a save that this process can read, replaces *t and *o by copies,
-// which `setup` owns, with the save's values of the options that nothing else gave.
-// Leaves both as they are if there is no such save, or if another model or optimizer was
-// given: the run is then refused, with the options that differ.
+// If the run begins with a save that this process can read (--resume, --init-from),
+// replaces *t and *o by copies, which `setup` owns, with the save's values of the options
+// that nothing else gave. Leaves both as they are if there is no such save, or if another
+// model or optimizer was given: the run is then refused, with the options that differ.
 int train_take_saved(struct train_setup *setup, const struct train_options **t,
                      const struct options **o, const struct node *node, struct err *e);
+
+// Extends the error of a run by the options among those that it names which come from a
+// save, because its user did not type them. Returns rc. For errors of train_configure and
+// train_setup_run this was done.
+int train_tell_taken(const struct train_setup *setup, int rc, struct err *e);
 
 #endif

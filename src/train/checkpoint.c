@@ -38,9 +38,20 @@ static int swap(void *run, struct err *e)
     return r->rows->swap(r, e);
 }
 
-struct saved_run *checkpoint_describe(const struct run *r,
-                                      const struct train_result *result, bool finished,
-                                      struct err *e)
+// Returns how the features are numbered that the model knows; zeros if they have no
+// numbers.
+static struct numbering_range known_numbers(struct run *r)
+{
+    struct numbering all = {0};
+    if (numbering_has(reader_schema(r->reader))) {
+        numbering_join(&all, numbering_range(r->rows->known(r)));
+        numbering_join(&all, numbering_range(&r->before));
+    }
+    return numbering_range(&all);
+}
+
+struct saved_run *checkpoint_describe(struct run *r, const struct train_result *result,
+                                      bool finished, struct err *e)
 {
     struct saved_run *m = mem_zalloc(sizeof(*m));
     if (m == NULL) {
@@ -51,6 +62,7 @@ struct saved_run *checkpoint_describe(const struct run *r,
     m->schema = *reader_schema(r->reader);
     m->data = *r->data_identity;
     m->columns = r->columns;
+    m->numbers = known_numbers(r);
     run_options_plan(r->config, &m->plan);
     m->examples = result->examples;
     m->at = r->at;
@@ -116,6 +128,7 @@ static void stand_at(struct run *r, const struct saved_run *m)
     r->best_epoch = m->best_epoch;
     r->passes_since_best = m->passes_since_best;
     memcpy(r->best_valids, m->best_valids, sizeof(r->best_valids));
+    numbering_join(r->rows->known(r), m->numbers);
 }
 
 // Checks that a resumed run has the options of its save; the reader must be open. If
@@ -131,8 +144,10 @@ static int same_options(struct run *r, char ret_differ[RUN_OPTIONS_TEXT_MAX],
     if (r->config->data_in == DATA_IN_AUTO)
         r->streaming = m->options.streaming;
     fill_options(r, now);
-    int rc = ret_differ != NULL ? run_options_differ(&m->options, now, ret_differ, e)
-                                : run_options_same(&m->options, now, e);
+    const struct options *typed = r->config->typed;
+    int rc = ret_differ != NULL
+                 ? run_options_differ(&m->options, now, typed, ret_differ, e)
+                 : run_options_same(&m->options, now, typed, e);
     mem_free(now);
     return rc;
 }
@@ -209,17 +224,19 @@ static int choose_tables(const char *list, bool *ret_sparse, bool *ret_dense,
     return 0;
 }
 
-static int check_shape(const struct model *then, const struct model *now, const char *dir,
-                       struct err *e)
+// Checks that rows of the save fit this run's tables: rows of different models may have
+// the same length.
+static int check_shape(const struct run *r, bool dense, struct err *e)
 {
-    if (!model_same_rows(then, now)) // rows of different models may have the same length
-        return err_set(
-            e, TUG_EUSAGE,
-            "%s holds a model %s with rows of %u floats, this run has %s with %u: give "
-            "the same --model, --dim, --dims, --optimizer and fields",
-            dir, then->options.ops->name, then->accessor.width, now->options.ops->name,
-            now->accessor.width);
-    return 0;
+    const struct saved_run *m = &r->start->run;
+    struct saved_options *now = mem_zalloc(sizeof(*now));
+    if (now == NULL)
+        return err_nomem(e, "a saved model");
+    fill_options(r, now);
+    int rc = run_options_same_shape(&m->options, now, r->config->typed, dense,
+                                    r->start->dir, e);
+    mem_free(now);
+    return rc;
 }
 
 static int init_from(struct run *r, struct err *e)
@@ -233,23 +250,31 @@ static int init_from(struct run *r, struct err *e)
                        "the model in %s was trained %s: use %s --table here, too", dir,
                        saved_run_has_lifecycle(m) ? "with --table" : "without --table",
                        saved_run_has_lifecycle(m) ? "the same" : "no");
-    struct model then;
-    TRY(model_init(&then, &m->options.model, e));
-    TRY(check_shape(&then, &r->parameters.model, dir, e));
-    if (dense && !model_same_dense(&then, &r->parameters.model))
-        return err_set(
-            e, TUG_EUSAGE,
-            "%s holds layers of another shape: give the same --hidden, --tower, --cross, "
-            "--batch-norm, --data-norm and --dense-optimizer, or take its features "
-            "alone: --init-tables sparse",
-            dir);
+    TRY(check_shape(r, dense, e));
     TRY(r->rows->load(r, dir, m, sparse, dense, e));
     if (!sparse || !numbering_has(&m->schema))
         return 0;
-    numbering_copy(&r->before, &r->parameters.known);
+    struct numbering *known = r->rows->known(r);
+    numbering_copy(&r->before, known); // rows_own knows the rows that it has loaded
+    numbering_join(&r->before, m->numbers);
     r->before.columns = m->columns;
-    r->parameters.known = (struct numbering){0};
+    *known = (struct numbering){0};
     return 0;
+}
+
+void checkpoint_compare_numbering(struct run *r)
+{
+    char text[NUMBERING_TEXT];
+    struct numbering data, *known = r->rows->known(r);
+    if (!numbering_any(&r->before))
+        return;
+    numbering_copy(&data, known);
+    data.columns = r->source != NULL ? numbering_columns(source_data_files(r->source))
+                                     : 0;
+    if (numbering_shifted(&r->before, &data, "--data", text))
+        log_warn("%s", text);
+    numbering_join(known, numbering_range(&r->before));
+    r->before = (struct numbering){0};
 }
 
 int checkpoint_start(struct run *r, struct err *e)
@@ -281,7 +306,7 @@ static int differ_by_config(const struct run *r, const struct saved_run *m,
                          ? then->streaming
                          : r->config->data_in == DATA_IN_STREAM;
     now->window_bytes = now->streaming ? r->config->window_bytes : 0;
-    int rc = run_options_differ(then, now, ret, e);
+    int rc = run_options_differ(then, now, r->config->typed, ret, e);
     mem_free(now);
     return rc;
 }

@@ -16,9 +16,8 @@ int checkpoint_check_out(const struct train_config *c, int *ret_lock, bool *ret_
 
 // Returns a save's description of the run, which the caller frees (saved_run_free, then
 // mem_free). Returns NULL if there is not enough memory.
-struct saved_run *checkpoint_describe(const struct run *r,
-                                      const struct train_result *result, bool finished,
-                                      struct err *e);
+struct saved_run *checkpoint_describe(struct run *r, const struct train_result *result,
+                                      bool finished, struct err *e);
 
 // Writes a save of the run's current state under --out.
 int checkpoint_save(struct run *r, bool finished, struct train_result *result,
@@ -39,6 +38,10 @@ int checkpoint_check_data(struct run *r, struct err *e);
 
 // Resumes from the save that checkpoint_find has found, or begins with its tables.
 int checkpoint_start(struct run *r, struct err *e);
+
+// Warns if the data of the first pass is numbered another way than the model of
+// --init-from. Called when all of the data was read.
+void checkpoint_compare_numbering(struct run *r);
 
 // Sets nothing_to_do and within_pass of the result: whether the save that is resumed is of
 // a finished run, or stands behind the last pass that is asked for.

@@ -293,21 +293,6 @@ static int train_window(struct run *r, struct train_result *result, struct err *
 
 // Training on whole passes.
 
-// Warns if the data of the first pass is numbered another way than the model of --init-from.
-static void compare_numbering(struct run *r)
-{
-    char text[NUMBERING_TEXT];
-    struct numbering data;
-    if (!numbering_any(&r->before))
-        return;
-    numbering_copy(&data, &r->parameters.known);
-    data.columns = numbering_columns(source_data_files(r->source));
-    if (numbering_shifted(&r->before, &data, "--data", text))
-        log_warn("%s", text);
-    numbering_join(&r->parameters.known, numbering_range(&r->before));
-    r->before = (struct numbering){0};
-}
-
 static int train_pass_in_memory(struct run *r, struct train_result *result, struct err *e)
 {
     if (r->data == NULL) {
@@ -316,7 +301,7 @@ static int train_pass_in_memory(struct run *r, struct train_result *result, stru
         result->examples = dataset_size(r->data);
         TRY(run_check_examples(r, result->examples, e));
         warn_about_labels(r);
-        compare_numbering(r);
+        checkpoint_compare_numbering(r);
     }
     return train_window(r, result, e);
 }
@@ -336,7 +321,7 @@ static int train_pass_streaming(struct run *r, struct train_result *result, stru
         next.batch = 0;
         next.seen += dataset_size(r->data);
     }
-    compare_numbering(r);
+    checkpoint_compare_numbering(r);
     result->examples = next.seen;
     return run_check_examples(r, result->examples, e);
 }

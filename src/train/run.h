@@ -88,8 +88,8 @@ struct run {
     struct team *team;
     const struct updater *updater; // with course_local: the updater
     struct parameters parameters;
-    // With --init-from and rows_own: how the save's features are numbered, until the
-    // training data was compared with it.
+    // With --init-from: how the save's features are numbered, until the training data was
+    // compared with it.
     struct numbering before;
     // With rows_own: the mean of the parameters; NULL: no mean is kept.
     struct averaging *averaging;

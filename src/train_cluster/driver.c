@@ -11,6 +11,7 @@
 #include "os/below.h"
 #include "os/clock.h"
 #include "os/log.h"
+#include "train/checkpoint.h"
 #include "train/look.h"
 #include "train/progress.h"
 #include "train/saved/run_options.h"
@@ -439,6 +440,7 @@ static int train_pass(struct run *r, struct train_result *result, struct err *e)
             "%llu lines of --data cannot be read, and --max-bad-lines allows %llu",
             (unsigned long long)d->bad_lines,
             (unsigned long long)r->config->max_bad_lines);
+    checkpoint_compare_numbering(r);
     result->examples = d->examples = s.pass.examples;
     // Workers count the batches of their pieces, but no worker has all of a shared batch.
     if (r->config->table != NULL && r->config->cluster->mode == CONFIG_SYNC)

@@ -74,7 +74,7 @@ static int wait(struct driver *d, client_ts ts, struct err *e)
     return ts != 0 ? client_wait(d->remote.client, ts, e) : e->code;
 }
 
-static int describe(const struct run *r, const struct train_result *result,
+static int describe(struct run *r, const struct train_result *result,
                     struct save_manifest *m, struct err *e)
 {
     struct saved_run *about = checkpoint_describe(r, result, false, e);

@@ -21,6 +21,12 @@ static int wait(struct driver *d, client_ts ts, struct err *e)
     return ts != 0 ? client_wait(d->remote.client, ts, e) : e->code;
 }
 
+static struct numbering *known(struct run *r)
+{
+    struct driver *d = r->driver;
+    return d->worker != NULL ? &d->worker->keys.seen : &d->known;
+}
+
 static int evaluates(struct run *r, bool best, struct evaluation_options *o,
                      struct err *e)
 {
@@ -28,8 +34,7 @@ static int evaluates(struct run *r, bool best, struct evaluation_options *o,
     struct model_options model = r->parameters.model.options;
     parameters_close(&r->parameters);
     TRY(parameters_open(&r->parameters, &model, e));
-    numbering_copy(&r->parameters.known,
-                   d->worker != NULL ? &d->worker->keys.seen : &d->known);
+    numbering_copy(&r->parameters.known, known(r));
     d->rows = (struct remote_rows){.client = d->remote.client,
                                    .cache = &r->parameters,
                                    .offset = best ? EXCHANGE_BEST
@@ -375,5 +380,6 @@ const struct run_rows rows_driver = {
     .publish = driver_publish_last,
     .load = load,
     .resume = resume,
+    .known = known,
     .fill_result = fill_result,
 };

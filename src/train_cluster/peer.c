@@ -13,6 +13,7 @@
 #include "data/frame/rows.h"
 #include "os/clock.h"
 #include "os/log.h"
+#include "train/checkpoint.h"
 #include "train/progress.h"
 #include "train_cluster/driver_internal.h"
 #include "train_cluster/peer_agree.h"
@@ -407,6 +408,7 @@ static int train_pass(struct run *r, struct train_result *result, struct err *e)
     result->wait_seconds += w->wait_seconds + (double)waited * 1e-9;
     result->data_bytes = w->pending_bytes;
     TRY(check_bad_lines(r, w->bad_lines, e));
+    checkpoint_compare_numbering(r);
     return end_together(r, result, e);
 }
 

@@ -153,7 +153,8 @@ static void lengths_by_column(void **state)
     json_decref(stat);
     static const char *const others[][2] = {
         {"--resume --dims 0=2", "had --dims '0=2,1=8', this one has '0=2'"},
-        {"--init-from one --dims 0=8,1=2", "give the same --model, --dim, --dims"},
+        {"--init-from one --dims 0=8,1=2",
+         "has --dims '0=2,1=8', this run has '0=8,1=2'"},
     };
     for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++) {
         const char *out = strstr(others[i][0], "--resume") != NULL ? "--out one" : "";
@@ -211,8 +212,7 @@ static void other_layers(void **state)
     e2e_says("had --batch-norm off, this one has on");
     tug_ends(2, "train --data train.ffm --format libffm --model deepfm --dim 4 "
                 "--hidden 16,8 --batch-norm --data-in memory --init-from out");
-    e2e_says("layers of another shape");
-    e2e_says("--batch-norm, --data-norm and --dense-optimizer");
+    e2e_says("has --batch-norm off, this run has on: give the same options");
 }
 
 // Writes examples with a number far from 0 (`far`) and a small number (`near`): an

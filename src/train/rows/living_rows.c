@@ -342,6 +342,11 @@ static int resume(struct run *r, const char *dir, const struct saved_run *m,
     return load(r, dir, m, true, true, e);
 }
 
+static struct numbering *known(struct run *r)
+{
+    return &r->living->known;
+}
+
 static void fill_result(struct run *r, struct train_result *result)
 {
     struct store_stats s = store_stats(r->living->sparse);
@@ -363,6 +368,7 @@ const struct run_rows rows_living = {
     .saved = saved,
     .load = load,
     .resume = resume,
+    .known = known,
     .fill_result = fill_result,
     .begin = begin,
     .begin_data = begin_data,

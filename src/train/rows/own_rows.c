@@ -72,6 +72,11 @@ static int resume(struct run *r, const char *dir, const struct saved_run *m,
     return m->has_best ? saved_load(dir, m, SAVED_MODEL, r->team, &r->best, e) : 0;
 }
 
+static struct numbering *known(struct run *r)
+{
+    return &r->parameters.known;
+}
+
 static void fill_result(struct run *r, struct train_result *result)
 {
     struct table_stats s = table_stats(r->parameters.sparse);
@@ -135,6 +140,7 @@ const struct run_rows rows_own = {
     .saved = saved,
     .load = load,
     .resume = resume,
+    .known = known,
     .fill_result = fill_result,
     .begin = begin,
     .begin_data = begin_data,

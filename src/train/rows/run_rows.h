@@ -46,6 +46,9 @@ struct run_rows {
     int (*resume)(struct run *r, const char *dir, const struct saved_run *m,
                   struct err *e);
 
+    // Returns the numbering of the features that the rows were trained on; of a cluster's
+    // worker, of those that it has trained on.
+    struct numbering *(*known)(struct run *r);
     // Sets the final number of rows and their bytes.
     void (*fill_result)(struct run *r, struct train_result *result);
 

@@ -11,7 +11,10 @@
 #include "base/alloc.h"
 #include "base/printable.h"
 #include "options/options.h"
+#include "os/file.h"
 #include "rule/rule.h"
+#include "save/save.h"
+#include "train/saved/saved.h"
 
 static void copy(char *to, size_t size, const char *text)
 {
@@ -212,9 +215,35 @@ static void show_value(const char *name, const json_t *value, char ret[OPTION_NA
 struct differences {
     const char *and, *here; // the words between two options; the words before the value
                             // of this process
+    const struct options *typed; // other options are left out; NULL: none is
     char text[RUN_OPTIONS_TEXT_MAX];
     unsigned left; // options that `text` has no room for
 };
+
+// Prints the name of an option as it is typed. The numbers of a rule belong to the option
+// that names the rule, and are shown as its numbers.
+static void typed_name(const char *group, const char *name, char ret[OPTION_NAME_MAX])
+{
+    bool latent = strcmp(group, "latent") == 0 && strcmp(name, "lr") == 0,
+         dense = strcmp(group, "dense") == 0,
+         number = strcmp(name, "n0") == 0 || strncmp(name, "beta", 4) == 0;
+    snprintf(ret, OPTION_NAME_MAX, "%s%s%s",
+             latent  ? "latent-"
+             : dense ? "dense-"
+                     : "",
+             number ? "optimizer's " : "", name);
+}
+
+// Returns whether the user gave the option, perhaps by another one that implies it.
+static bool is_typed(const struct options *typed, const char *name)
+{
+    char option[OPTION_NAME_MAX];
+    snprintf(option, sizeof(option), "%.*s", (int)strcspn(name, "'"), name);
+    return options_given(typed, option) ||
+           (strcmp(option, "valid-from") == 0 && options_given(typed, "valid")) ||
+           (strcmp(option, "shuffle") == 0 && options_given(typed, "shuffle-by")) ||
+           (strcmp(option, "deterministic") == 0 && options_given(typed, "mode"));
+}
 
 // Shortens two long lists to the parts from the first difference on. Returns false if the
 // lists are short or differ from the beginning.
@@ -235,22 +264,19 @@ static bool cut_lists(const json_t *then, const json_t *now, json_t *ret[2])
 static void add_difference(struct differences *d, const char *group, const char *name,
                            const json_t *then, const json_t *now)
 {
-    char was[OPTION_NAME_MAX], is[OPTION_NAME_MAX];
+    char was[OPTION_NAME_MAX], is[OPTION_NAME_MAX], option[OPTION_NAME_MAX];
     json_t *cut[2] = {0};
+    typed_name(group, name, option);
+    if (d->typed != NULL && !is_typed(d->typed, option))
+        return;
     bool lists = cut_lists(then, now, cut);
     show_value(name, lists ? cut[0] : then, was);
     show_value(name, lists ? cut[1] : now, is);
     json_decref(cut[0]);
     json_decref(cut[1]);
-    bool latent = strcmp(group, "latent") == 0 && strcmp(name, "lr") == 0,
-         dense = strcmp(group, "dense") == 0,
-         number = strcmp(name, "n0") == 0 || strncmp(name, "beta", 4) == 0;
     char one[4 * OPTION_NAME_MAX];
-    snprintf(one, sizeof(one), "%s --%s%s%s %s, %s %s", d->text[0] != '\0' ? d->and : "",
-             latent  ? "latent-"
-             : dense ? "dense-"
-                     : "",
-             number ? "optimizer's " : "", name, was, d->here, is);
+    snprintf(one, sizeof(one), "%s --%s %s, %s %s", d->text[0] != '\0' ? d->and : "",
+             option, was, d->here, is);
     size_t at = strlen(d->text), room = sizeof(d->text) - at;
     if (d->left > 0 || strlen(one) + MORE_MAX > room)
         d->left++;
@@ -378,27 +404,94 @@ static int compare_options(struct differences *d, json_t *then, json_t *now,
 }
 
 int run_options_differ(const struct saved_options *then, const struct saved_options *now,
-                       char ret[RUN_OPTIONS_TEXT_MAX], struct err *e)
+                       const struct options *typed, char ret[RUN_OPTIONS_TEXT_MAX],
+                       struct err *e)
 {
-    struct differences d = {.and = "; it had", .here = "this one has"};
+    struct differences d = {.and = "; it had", .here = "this one has", .typed = typed};
     json_begin();
     TRY(compare_options(&d, saved_options_to_json(then), saved_options_to_json(now), e));
     snprintf(ret, RUN_OPTIONS_TEXT_MAX, "%s", d.text);
     return 0;
 }
 
+// Returns whether --init-from takes a model of the options `then` with the options `now`.
+static bool same_shape(const struct saved_options *then, const struct saved_options *now)
+{
+    struct model a, b;
+    return model_init(&a, &then->model, NULL) != 0 ||
+           model_init(&b, &now->model, NULL) != 0 ||
+           (model_same_rows(&a, &b) && model_same_dense(&a, &b));
+}
+
 int run_options_same(const struct saved_options *then, const struct saved_options *now,
-                     struct err *e)
+                     const struct options *typed, struct err *e)
 {
     char text[RUN_OPTIONS_TEXT_MAX];
-    TRY(run_options_differ(then, now, text, e));
+    TRY(run_options_differ(then, now, NULL, text, e));
     if (text[0] == '\0')
         return 0;
+    if (typed != NULL)
+        TRY(run_options_differ(then, now, typed, text, e));
     return err_set(
         e, TUG_EUSAGE,
-        "the run being resumed had%s: give the same options, or use --init-from "
-        "to start a new run from the saved model",
-        text);
+        "the run being resumed had%s: give the same options, or leave them out, and the "
+        "run takes them from the save%s",
+        text,
+        same_shape(then, now)
+            ? "; or use --init-from to start a new run from the saved model"
+            : " (--init-from needs the same model, sizes and optimizer, too)");
+}
+
+// Returns the options that the shape of a model depends on, without those of its layers
+// if they are not compared.
+static json_t *shape_to_json(const struct saved_options *o, bool layers)
+{
+    const struct model_options *m = &o->model;
+    char hidden[MODEL_HIDDEN_TEXT_MAX], tower[MODEL_HIDDEN_TEXT_MAX];
+    model_hidden_print(m->hidden, hidden);
+    model_hidden_print(m->tower, tower);
+    json_t *ret = json_pack("{s:s, s:s}", "model", m->ops->name, "optimizer",
+                            rule_info(m->latent.kind)->name);
+    if (ret != NULL && m->ops->layout != NULL)
+        json_object_update_new(
+            ret, json_pack("{s:i, s:s}", "dim", (int)m->dim, "dims", o->dims));
+    if (ret != NULL && m->ops->needs_fields)
+        json_object_set_new(ret, "fields", json_integer(m->fields));
+    if (ret != NULL && m->ops->dense != NULL && layers)
+        json_object_update_new(ret, json_pack("{s:s, s:i, s:b, s:b, s:s}", "hidden",
+                                              hidden, "cross", (int)m->cross,
+                                              "batch-norm", m->batch_norm, "data-norm",
+                                              m->data_norm, "dense-optimizer",
+                                              rule_info(m->dense.kind)->name));
+    if (ret != NULL && m->tasks > 1 && layers)
+        json_object_set_new(ret, "tower", json_string(tower));
+    return ret;
+}
+
+int run_options_same_shape(const struct saved_options *then,
+                           const struct saved_options *now, const struct options *typed,
+                           bool layers, const char *dir, struct err *e)
+{
+    struct differences d = {.and = "; it has", .here = "this run has", .typed = typed};
+    struct model a, b;
+    TRY(model_init(&a, &then->model, e));
+    TRY(model_init(&b, &now->model, e));
+    bool same_rows = model_same_rows(&a, &b);
+    if (same_rows && (!layers || model_same_dense(&a, &b)))
+        return 0;
+    json_begin();
+    TRY(compare_options(&d, shape_to_json(then, layers), shape_to_json(now, layers), e));
+    if (d.text[0] == '\0')
+        return err_set(e, TUG_EUSAGE,
+                       "the model in %s has %s of another form than this run's: give the "
+                       "options that it was trained with",
+                       dir, same_rows ? "layers" : "rows");
+    return err_set(
+        e, TUG_EUSAGE,
+        "the model in %s has%s: give the same options, or leave them out, and the run "
+        "takes them from the save%s",
+        dir, d.text,
+        same_rows ? "; or take its features alone: --init-tables sparse" : "");
 }
 
 static json_t *net_to_json(const struct model_options *m)
@@ -426,6 +519,21 @@ int run_options_same_net(const struct model_options *then,
                    dir, d.text);
 }
 
+// Returns the option whose directory this process would take options from, if it sees no
+// save there; else NULL.
+static const char *unseen_start(const struct train_config *c)
+{
+    char dir[FILE_PATH_MAX];
+    struct err ignored;
+    if (c->resume != TRAIN_NEW && c->out != NULL && saved_any(c->out))
+        return NULL;
+    if (c->resume == TRAIN_RESUME && c->out != NULL)
+        return "out";
+    if (c->init_from != NULL)
+        return save_find(c->init_from, dir, &ignored) != 0 ? "init-from" : NULL;
+    return c->resume != TRAIN_NEW && c->out != NULL ? "out" : NULL;
+}
+
 int run_options_agree(const struct train_config *c, const char *text, size_t n,
                       struct err *e)
 {
@@ -447,7 +555,15 @@ int run_options_agree(const struct train_config *c, const char *text, size_t n,
     if (d.text[0] == '\0')
         return 0;
     printable_make(d.text);
-    return err_set(
-        e, TUG_EUSAGE,
-        "the run was started with%s: give all of its processes the same options", d.text);
+    const char *unseen = unseen_start(c);
+    return unseen == NULL
+               ? err_set(e, TUG_EUSAGE,
+                         "the run was started with%s: give all of its processes the same "
+                         "options",
+                         d.text)
+               : err_set(e, TUG_EUSAGE,
+                         "this process sees no save in --%s %.60s, from which the others "
+                         "take options that are left out; the run was started with%s: "
+                         "let it see the save, or give it these options",
+                         unseen, unseen[0] == 'o' ? c->out : c->init_from, d.text);
 }

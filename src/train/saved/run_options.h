@@ -24,14 +24,22 @@ enum { RUN_OPTIONS_TEXT_MAX = ERR_TEXT_MAX - 200 };
 
 // Lists the options that differ, each as " --lr 0.1, this one has 0.5", joined by "; it
 // had"; empty if none differs. Leaves out values that only follow from another model or
-// optimizer. May return TUG_ENOMEM.
+// optimizer, and options that are not given in `typed` (NULL: leaves none out). May return
+// TUG_ENOMEM.
 int run_options_differ(const struct saved_options *then, const struct saved_options *now,
-                       char ret[RUN_OPTIONS_TEXT_MAX], struct err *e);
+                       const struct options *typed, char ret[RUN_OPTIONS_TEXT_MAX],
+                       struct err *e);
 
 // Returns 0 if a run with options `now` would continue exactly like `then`; TUG_EUSAGE
-// with the options that differ.
+// with the options that differ, of which it names those given in `typed` (NULL: all).
 int run_options_same(const struct saved_options *then, const struct saved_options *now,
-                     struct err *e);
+                     const struct options *typed, struct err *e);
+
+// Checks that a run can begin with the rows of the model in `dir`, and with its layers if
+// `layers` is true. Returns TUG_EUSAGE with the options that differ; `typed` as above.
+int run_options_same_shape(const struct saved_options *then,
+                           const struct saved_options *now, const struct options *typed,
+                           bool layers, const char *dir, struct err *e);
 
 // Checks that the saved model in `dir` has the structure of these options, as far as it
 // does not depend on the data: the model, its dim, its layers. Returns TUG_EUSAGE with

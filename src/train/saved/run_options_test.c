@@ -128,6 +128,29 @@ static void each_difference_is_named(void **state)
     mem_free(text);
 }
 
+// A process that cannot see the save from which the others take options says so first.
+static void save_that_is_not_seen(void **state)
+{
+    (void)state;
+    char *text;
+    fill();
+    assert_int_equal(run_options_print(&c, &text, &test_err), 0);
+    c.model.dim = 3;
+    c.out = "elsewhere";
+    c.resume = TRAIN_RESUME;
+    assert_int_equal(run_options_agree(&c, text, strlen(text), &test_err), TUG_EUSAGE);
+    assert_string_equal(test_err.text,
+                        "this process sees no save in --out elsewhere, from which the "
+                        "others take options that are left out; the run was started with "
+                        "--dim 2, this process 3: let it see the save, or give it these "
+                        "options");
+    c.resume = TRAIN_RESUME_AUTO;
+    c.init_from = "nowhere";
+    assert_int_equal(run_options_agree(&c, text, strlen(text), &test_err), TUG_EUSAGE);
+    assert_non_null(strstr(test_err.text, "sees no save in --init-from nowhere, from"));
+    mem_free(text);
+}
+
 static void damaged(void **state)
 {
     (void)state;
@@ -160,6 +183,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_difference_is_named),
+        cmocka_unit_test(save_that_is_not_seen),
         cmocka_unit_test(damaged),
         cmocka_unit_test(memory_fails),
     };

@@ -273,6 +273,7 @@ int saved_load(const char *dir, const struct saved_run *run, enum saved_role rol
 {
     TRY(parameters_open(ret, &run->options.model, e));
     ret->known.columns = run->columns;
+    numbering_join(&ret->known, run->numbers);
     int rc = load_chain(dir, role, team, ret, e);
     if (rc != 0)
         parameters_close(ret);

@@ -134,6 +134,11 @@ int saved_run_print(const struct saved_run *x, char **ret, struct err *e)
         (json_int_t)x->bad_lines, "best", best_to_json(x), "readers", readers_to_json(x));
     if (root != NULL && x->columns > 0)
         json_object_set_new(root, "columns", json_integer((json_int_t)x->columns));
+    if (root != NULL && (x->numbers.last != 0 || x->numbers.first_inverted != 0))
+        json_object_set_new(root, "numbers",
+                            json_pack("{s:o, s:o}", "first",
+                                      json_hex(~x->numbers.first_inverted), "last",
+                                      json_hex(x->numbers.last)));
     if (root != NULL && x->plan.epochs > 0)
         json_object_set_new(root, "plan", saved_plan_to_json(&x->plan));
     *ret = root != NULL ? json_dumps(root, JSON_COMPACT) : NULL;
@@ -349,6 +354,14 @@ static void get_readers(struct json_fields *f, const json_t *o, struct saved_run
         f->rc = err_nomem(f->e, f->path);
 }
 
+static void get_numbers(struct json_fields *f, const json_t *o, struct saved_run *ret)
+{
+    if (o == NULL) // features without numbers, and older saves
+        return;
+    ret->numbers.first_inverted = ~json_read_hex(f, o, "first");
+    ret->numbers.last = json_read_hex(f, o, "last");
+}
+
 // Returns whether the data is rows of a program, whose name has the form "HASH BYTES
 // NAME".
 static bool is_of_rows(const json_t *data)
@@ -409,6 +422,7 @@ int saved_run_parse(struct saved_run *ret, const char *text, const char *path,
     identity_from_json(&ret->data, json_object_get(root, "data"), &f);
     if (json_object_get(root, "columns") != NULL) // missing for files and in older saves
         ret->columns = json_read_int(&f, root, "columns", INT64_MAX);
+    get_numbers(&f, json_object_get(root, "numbers"), ret);
     ret->examples = json_read_int(&f, root, "examples", INT64_MAX);
     ret->finished = get_bool(&f, root, "finished");
     get_position(&f, json_object_get(root, "position"), &ret->at);

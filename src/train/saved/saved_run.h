@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "data/format/schema.h"
 #include "data/source/identity.h"
+#include "data/source/numbering.h"
 #include "os/json.h"
 #include "train/run.h"
 
@@ -57,6 +58,9 @@ struct saved_run {
     struct saved_plan plan;
     struct schema schema; // the schema of the data
     struct identity data;
+    // The numbers of the features that the model knows; zeros: unknown, or their keys are
+    // not numbers.
+    struct numbering_range numbers;
     uint64_t columns; // columns of the widest matrix in the data; 0: the data was files
     uint64_t examples;
     bool finished;

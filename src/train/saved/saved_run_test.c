@@ -43,6 +43,7 @@ static void fill_of(struct saved_run *m, const char *model)
                  .dense_bounded = true,
                  .in_flight = 23,
                  .dense_staleness = UINT32_MAX},
+        .numbers = {.last = UINT64_MAX - 1, .first_inverted = ~(uint64_t)7},
         .columns = 1234567890123,
         .examples = 12345678901234,
         .finished = true,
@@ -337,36 +338,36 @@ static void same_options(void **state)
     fill(&written);
     struct saved_options now = written.options;
     struct err e = {0};
-    assert_int_equal(run_options_same(&written.options, &now, NULL), 0);
+    assert_int_equal(run_options_same(&written.options, &now, NULL, NULL), 0);
     now.model.latent.lr = 2;
-    assert_int_equal(run_options_same(&written.options, &now, &e), TUG_EUSAGE);
+    assert_int_equal(run_options_same(&written.options, &now, NULL, &e), TUG_EUSAGE);
     assert_non_null(strstr(e.text, "--latent-lr"));
     now = written.options;
     now.model.linear.kind = RULE_FTRL;
-    assert_int_equal(run_options_same(&written.options, &now, &e), TUG_EUSAGE);
+    assert_int_equal(run_options_same(&written.options, &now, NULL, &e), TUG_EUSAGE);
     assert_non_null(strstr(e.text, "--optimizer 'adagrad', this one has 'ftrl'"));
     // Options are reported as they are typed, although seeds are kept in hexadecimal and
     // schedules as numbers.
     now = written.options;
     now.model.seed = 31;
-    assert_int_equal(run_options_same(&written.options, &now, &e), TUG_EUSAGE);
+    assert_int_equal(run_options_same(&written.options, &now, NULL, &e), TUG_EUSAGE);
     assert_non_null(strstr(e.text, "this one has 31:"));
     now = written.options;
     now.schedule.kind = SCHEDULE_POLY;
-    assert_int_equal(run_options_same(&written.options, &now, &e), TUG_EUSAGE);
+    assert_int_equal(run_options_same(&written.options, &now, NULL, &e), TUG_EUSAGE);
     assert_non_null(strstr(e.text, "this one has poly:"));
     now = written.options;
     now.window_bytes = 77 << 20;
-    assert_int_equal(run_options_same(&written.options, &now, &e), TUG_EUSAGE);
+    assert_int_equal(run_options_same(&written.options, &now, NULL, &e), TUG_EUSAGE);
     assert_non_null(strstr(e.text, "this one has 77:"));
     // Change all options.
     now.batch++;
     now.model.seed = 31;
-    assert_int_equal(run_options_same(&written.options, &now, &e), TUG_EUSAGE);
+    assert_int_equal(run_options_same(&written.options, &now, NULL, &e), TUG_EUSAGE);
     assert_non_null(strstr(e.text, ", this one has 31; it had --batch "));
     assert_non_null(strstr(e.text, "; it had --window "));
     now.model.ops = training_model("lr").ops;
-    assert_int_equal(run_options_same(&written.options, &now, &e), TUG_EUSAGE);
+    assert_int_equal(run_options_same(&written.options, &now, NULL, &e), TUG_EUSAGE);
     assert_non_null(
         strstr(e.text, "had --model 'ffm', this one has 'lr'; it had --seed "));
     assert_non_null(strstr(e.text, "; it had --batch "));
@@ -377,13 +378,13 @@ static void same_options(void **state)
     now = written.options;
     now.model.hidden[1]++;
     now.model.dense.lr = 2;
-    assert_int_equal(run_options_same(&written.options, &now, &e), TUG_EUSAGE);
+    assert_int_equal(run_options_same(&written.options, &now, NULL, &e), TUG_EUSAGE);
     assert_non_null(strstr(e.text, "had --hidden '6,3', this one has '6,4'; it had"));
     assert_non_null(strstr(e.text, "--dense-lr 0.001, this one has 2: give"));
     fill(&written);
     // Floats are equal after writing and reading.
     assert_int_equal(again_from(&written, NULL), 0);
-    assert_int_equal(run_options_same(&again.options, &written.options, NULL), 0);
+    assert_int_equal(run_options_same(&again.options, &written.options, NULL, NULL), 0);
 }
 
 static void given(struct saved_options *o, const char *model, enum rule_kind rule,
@@ -403,7 +404,7 @@ static void assert_differ(const struct saved_options *then,
                           const struct saved_options *now, const char *wanted)
 {
     char text[RUN_OPTIONS_TEXT_MAX];
-    assert_int_equal(run_options_differ(then, now, text, &test_err), 0);
+    assert_int_equal(run_options_differ(then, now, NULL, text, &test_err), 0);
     assert_string_equal(text, wanted);
 }
 
@@ -440,7 +441,7 @@ static void given_options_are_named(void **state)
     given(&now, "mlp", RULE_ADAGRAD, 0);
     now.model.latent.n0 = 7;
     char text[RUN_OPTIONS_TEXT_MAX];
-    assert_int_equal(run_options_differ(&then, &now, text, &test_err), 0);
+    assert_int_equal(run_options_differ(&then, &now, NULL, text, &test_err), 0);
     assert_non_null(strstr(text, "n0"));
 }
 
@@ -465,11 +466,13 @@ static void very_many_differ(void **state)
     now.schedule = (struct schedule){.kind = SCHEDULE_EXP, .a = 1, .b = 2};
     now.deterministic = now.reduce_mean = now.streaming = true;
     now.average = 12345;
-    assert_int_equal(run_options_same(&then, &now, &e), TUG_EUSAGE);
+    assert_int_equal(run_options_same(&then, &now, NULL, &e), TUG_EUSAGE);
     const char *more = strstr(e.text, "; and ");
     assert_non_null(more);
-    assert_non_null(strstr(more, " more: give the same options, or use --init-from to "
-                                 "start a new run from the saved model"));
+    assert_non_null(
+        strstr(more, " more: give the same options, or leave them out, and the run takes "
+                     "them from the save; or use --init-from to start a new run from the "
+                     "saved model"));
 }
 
 // ---------------------------------------------------------------- memory
@@ -485,7 +488,7 @@ static void failing_allocations(void **state)
                          saved_run_free(&again));
     mem_free(text);
     struct saved_options other = written.options;
-    FAIL_EACH_ALLOCATION(run_options_same(&written.options, &other, &test_err), );
+    FAIL_EACH_ALLOCATION(run_options_same(&written.options, &other, NULL, &test_err), );
 }
 
 int main(void)
