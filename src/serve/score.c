@@ -145,8 +145,9 @@ static int take_fields(const struct served *s, struct scratch *x,
         if (field >= bound)
             return err_set(e, TUG_EUSAGE,
                            "rows: field %u of key %" PRIu64
-                           " is not below %u, the number of the model's fields",
-                           field, rows->keys[from + j], bound);
+                           " is not below %u, the number of the model's fields%s",
+                           field, rows->keys[from + j], bound,
+                           field == bound ? READER_FIELDS_FROM_1 : "");
         slot[j] = (uint16_t)field;
     }
     return 0;
@@ -244,6 +245,9 @@ static void compare(struct served *s, struct scratch *x, const struct served_cop
     uint64_t first = rows->n > 0 ? rows->offsets[0] : 0;
     size_t n = rows->n > 0 ? (size_t)(rows->offsets[rows->n] - first) : 0;
     numbering_add(&x->numbering, rows->keys + first, n);
+    for (size_t j = 0; s->model.options.ops->needs_fields && j < n; j++)
+        numbering_add_fields(&x->numbering, rows->fields[first + j],
+                             (uint64_t)rows->fields[first + j] + 1);
     x->numbering.columns = rows->columns;
     if (!numbering_differs(&c->p.known, &x->numbering, "data", text) ||
         atomic_exchange(&s->differs, true))

@@ -131,6 +131,7 @@ static int load_chain(struct served *s, struct served_copy *c,
     const struct save_manifest *m = &chain->saves[chain->n - 1];
     dense_read(&c->p.model, c->p.blocks, c->dense);
     c->p.known.columns = s->run->columns;
+    numbering_add_fields(&c->p.known, s->run->first_field, s->run->fields_end);
     c->checksum = m->checksum;
     c->number = m->number;
     c->step = m->step;

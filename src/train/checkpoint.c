@@ -63,6 +63,10 @@ struct saved_run *checkpoint_describe(struct run *r, const struct train_result *
     m->data = *r->data_identity;
     m->columns = r->columns;
     m->numbers = known_numbers(r);
+    if (numbering_has(&m->schema) && r->fields.fields_end > 0) {
+        m->first_field = numbering_first_field(&r->fields);
+        m->fields_end = r->fields.fields_end;
+    }
     run_options_plan(r->config, &m->plan);
     m->examples = result->examples;
     m->at = r->at;
@@ -258,6 +262,7 @@ static int init_from(struct run *r, struct err *e)
     numbering_copy(&r->before, known); // rows_own knows the rows that it has loaded
     numbering_join(&r->before, m->numbers);
     r->before.columns = m->columns;
+    numbering_add_fields(&r->before, m->first_field, m->fields_end);
     *known = (struct numbering){0};
     return 0;
 }
@@ -282,6 +287,8 @@ int checkpoint_start(struct run *r, struct err *e)
     if (r->start != NULL) {
         uint64_t then = r->start->run.columns;
         r->columns = then > r->columns ? then : r->columns;
+        numbering_add_fields(&r->fields, r->start->run.first_field,
+                             r->start->run.fields_end);
         TRY(r->resumes ? resume(r, e) : init_from(r, e));
     }
     r->parameters.known.columns = r->columns;

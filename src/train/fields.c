@@ -238,14 +238,18 @@ static int explain_field(const struct dataset *d, const struct source *s,
                  where);
     return err_set(e, TUG_EDATA,
                    "%s: field %u is not below %u, the number of the model's fields: "
-                   "give --fields N when training, or data with the same fields",
-                   where, slot, fields);
+                   "give --fields N when training, or data with the same fields%s",
+                   where, slot, fields, slot == fields ? READER_FIELDS_FROM_1 : "");
 }
 
 int fields_check(const struct dataset *d, const struct source *s, const struct pieces *p,
-                 const struct model_options *m, struct err *e)
+                 const struct model_options *m, struct numbering *seen, struct err *e)
 {
-    if (!m->ops->needs_fields || dataset_slots(d) <= m->fields)
+    if (!m->ops->needs_fields)
+        return 0;
+    if (seen != NULL)
+        numbering_add_fields(seen, dataset_first_slot(d), dataset_slots(d));
+    if (dataset_slots(d) <= m->fields)
         return 0;
     return explain_field(d, s, p, m->fields, e);
 }

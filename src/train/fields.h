@@ -7,6 +7,7 @@
 
 #include "data/dataset/dataset.h"
 #include "data/format/reader.h"
+#include "data/source/numbering.h"
 #include "data/source/piece.h"
 #include "model/model.h"
 #include "os/team.h"
@@ -35,8 +36,9 @@ void fields_dims_print(const struct schema *s, const struct model_options *m,
 
 // Returns TUG_EDATA about the first example with a field for which the model has no
 // vectors: a test file can have fields that the training data did not have. File names
-// come from `s` or `p`, from whichever the data was loaded.
+// come from `s` or `p`, from whichever the data was loaded. Adds the fields to `seen`
+// (NULL: nowhere) for a model that needs them.
 int fields_check(const struct dataset *d, const struct source *s, const struct pieces *p,
-                 const struct model_options *m, struct err *e);
+                 const struct model_options *m, struct numbering *seen, struct err *e);
 
 #endif

@@ -147,7 +147,10 @@ static int load_window(struct run *r, struct position next, struct train_result 
     }
     result->read_seconds += clock_seconds() - start;
     TRY(rc);
-    return fields_check(r->data, r->source, NULL, &r->parameters.model.options, e);
+    TRY(fields_check(r->data, r->source, NULL, &r->parameters.model.options,
+                     &r->parameters.known, e));
+    numbering_join(&r->fields, numbering_range(&r->parameters.known));
+    return 0;
 }
 
 // Warns if all labels are equal. Training on one class cannot separate classes.

@@ -91,6 +91,7 @@ struct run {
     // With --init-from: how the save's features are numbered, until the training data was
     // compared with it.
     struct numbering before;
+    struct numbering fields; // its fields are those of all data that was trained on
     // With rows_own: the mean of the parameters; NULL: no mean is kept.
     struct averaging *averaging;
     // With rows_living: the rows, instead of the tables in `parameters`.

@@ -153,6 +153,12 @@ static void too_many_fields(void **state)
     c.test.items = more;
     assert_int_equal(train_run(&c, &result, &e), TUG_EDATA);
     assert_non_null(strstr(e.text, "more.ffm:2: field 4000 is not below 4"));
+    assert_null(strstr(e.text, "subtract 1"));
+    more[0] = files_write(files_in("one.ffm"), "1 1:1:1\n0 1:1:1 4:2:1\n");
+    assert_int_equal(train_run(&c, &result, &e), TUG_EDATA);
+    assert_non_null(strstr(e.text, "field 4 is not below 4"));
+    assert_non_null(strstr(e.text, "counts its fields from 1 and the training data did "
+                                   "from 0, subtract 1"));
     data[0] = files_write(files_in("three.csv"), "label,a,b,c\n1,2,3,4\n0,3,4,5\n");
     c.reader.format = "csv";
     c.model.fields = 2;

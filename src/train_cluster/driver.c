@@ -365,6 +365,7 @@ static int follow_pass(struct run *r, uint64_t pass, struct state *s,
     (void)progress_at(r->progress, first);
     for (double pause = look_first_seconds;; pause *= pause < look_seconds ? 1.5 : 1) {
         TRY(look(d, pass, s, e));
+        numbering_join(&r->fields, numbering_range(&d->known));
         look_at_shuffle(d, &s->pass);
         TRY(driver_publish_due(r, first + s->pass.examples / r->config->batch, result,
                                e));

@@ -238,6 +238,7 @@ static int train_piece(struct run *r, struct msg_leased *l, uint64_t index, stru
 {
     l->index = index;
     TRY(remote_train_piece(r->driver->worker, l, e));
+    numbering_join(&r->fields, numbering_range(&r->driver->worker->keys.seen));
     l->pieces_done++;
     return 0;
 }

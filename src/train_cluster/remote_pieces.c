@@ -41,7 +41,7 @@ static int load(struct remote_worker *w, const struct msg_leased *l, struct data
                  : dataset_load_piece(ret, &o, w->pieces, l->file, l->index, e);
     w->read_seconds += clock_seconds() - start;
     if (rc == 0)
-        rc = fields_check(*ret, NULL, w->pieces, &w->model.options, e);
+        rc = fields_check(*ret, NULL, w->pieces, &w->model.options, &w->keys.seen, e);
     return rc;
 }
 

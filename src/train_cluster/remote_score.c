@@ -147,7 +147,7 @@ static int load(struct remote_worker *w, struct pieces *p, uint32_t file, uint64
     };
     int rc = dataset_load_piece(ret, &o, p, file, index, e);
     rc = remote_rows_reason(&s->rows, rc, e);
-    return rc != 0 ? rc : fields_check(*ret, NULL, p, &w->model.options, e);
+    return rc != 0 ? rc : fields_check(*ret, NULL, p, &w->model.options, &s->found, e);
 }
 
 static int score(struct remote_worker *w, const struct dataset *d,

@@ -40,7 +40,7 @@ static int load_all(struct remote_worker *w, struct err *e)
     int rc = dataset_load(&w->all, &o, e);
     w->read_seconds += clock_seconds() - start;
     if (rc == 0)
-        rc = fields_check(w->all, s, NULL, &w->model.options, e);
+        rc = fields_check(w->all, s, NULL, &w->model.options, &w->keys.seen, e);
     if (rc == 0)
         w->pending_bytes = dataset_bytes(w->all);
     source_close(s);

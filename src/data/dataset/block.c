@@ -28,12 +28,15 @@ static uint32_t max_id(const uint32_t *ids, size_t n)
     return max;
 }
 
-static uint32_t max_slot(const struct examples *x)
+static void find_slots(const struct examples *x, struct block *b)
 {
-    uint16_t max = 0;
-    for (size_t i = 0; i < x->nnz; i++)
+    uint16_t max = 0, min = UINT16_MAX;
+    for (size_t i = 0; i < x->nnz; i++) {
         max = x->slot[i] > max ? x->slot[i] : max;
-    return max;
+        min = x->slot[i] < min ? x->slot[i] : min;
+    }
+    b->max_slot = max;
+    b->min_slot = min;
 }
 
 static uint64_t slot_mask(const struct examples *x, size_t i)
@@ -56,7 +59,7 @@ static bool slots_ascend(const struct examples *x)
 static void plan_slots(struct block *b, const struct examples *x)
 {
     b->slots = BLOCK_SLOTS_ZERO;
-    b->max_slot = max_slot(x);
+    find_slots(x, b);
     if (b->max_slot == 0)
         return;
     if (b->max_slot >= MASK_SLOTS || !slots_ascend(x)) {

@@ -48,7 +48,7 @@ struct block {
     const float *label_values; // all labels of example 0, then those of example 1, ...
     const float *weights;      // NULL: all are 1
 
-    uint32_t n, nnz, positives, max_slot;
+    uint32_t n, nnz, positives, max_slot, min_slot;
     uint32_t file;
     uint64_t line;
     const uint32_t *gaps; // the examples that follow a line without an example, ascending

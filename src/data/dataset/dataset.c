@@ -60,6 +60,11 @@ uint32_t dataset_slots(const struct dataset *d)
     return d->slots;
 }
 
+uint32_t dataset_first_slot(const struct dataset *d)
+{
+    return d->first_slot;
+}
+
 bool dataset_at_end(const struct dataset *d)
 {
     return d->at_end;

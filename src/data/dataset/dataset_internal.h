@@ -28,7 +28,7 @@ struct dataset {
     // its first. NULL: the lines in blocks are those of the file.
     const struct pieces *pieces;
     uint64_t offset;
-    uint32_t slots;
+    uint32_t slots, first_slot;
     uint32_t labels; // labels of an example
     uint64_t size, features, positives;
 

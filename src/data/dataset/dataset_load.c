@@ -487,6 +487,8 @@ void dataset_add_block(struct dataset *d, const struct block *b)
     d->labels = b->labels; // all blocks have the same number
     d->has_values |= b->has_values;
     d->has_weights |= b->weights != NULL;
+    if (b->nnz > 0 && (d->slots == 0 || b->min_slot < d->first_slot))
+        d->first_slot = b->min_slot;
     if (b->nnz > 0 && d->slots < b->max_slot + 1)
         d->slots = b->max_slot + 1;
 }

@@ -26,6 +26,10 @@
     FORMAT(libffm)                                                                       \
     FORMAT(csv)                                                                          \
     FORMAT(multislot)
+// Advice about the first field that a model does not have.
+#define READER_FIELDS_FROM_1                                                             \
+    "; if this data counts its fields from 1 and the training data did from 0, "         \
+    "subtract 1"
 #define READER_FORMAT_WORD(name) " " #name // the names as words of an option
 
 // Parsed examples, one after the other (CSR). The arrays grow as examples_reserve needs
@@ -129,6 +133,12 @@ int reader_decide(struct reader *r, const char *name, struct buf *lines, struct 
 int reader_find_columns(const struct reader *r, const struct reader_layout *layout,
                         const char *names, const char *option, size_t max, size_t *ret,
                         size_t *ret_n, struct err *e);
+
+// Checks names of libffm's fields after the data was read, because only then is it known
+// that its fields are [first, end). Returns TUG_EDATA naming a field that no line can
+// have. Returns 0 for the other formats, of which reader_find_columns knows the columns.
+int reader_check_fields(const struct reader *r, const char *names, const char *option,
+                        uint32_t first, uint32_t end, struct err *e);
 
 // Lists the feature columns that some file lacked in reading with allow_missing, as "'a',
 // 'b' and 3 more", for a message; "" if none was missing.

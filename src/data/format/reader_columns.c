@@ -41,6 +41,21 @@ int reader_find_columns(const struct reader *r, const struct reader_layout *l,
     return 0;
 }
 
+int reader_check_fields(const struct reader *r, const char *names, const char *option,
+                        uint32_t first, uint32_t end, struct err *e)
+{
+    const char *name;
+    size_t len;
+    uint64_t field;
+    while (r->ops == &reader_libffm && end > 0 && reader_next_name(&names, &name, &len))
+        if (number_u64(name, len, &field) && (field < first || field >= end))
+            return err_set(e, TUG_EDATA,
+                           "no example has the field %s, which %s names; the data has "
+                           "the fields %u to %u",
+                           show(name, len).text, option, first, end - 1);
+    return 0;
+}
+
 int reader_columns(const struct reader *r, const struct reader_layout *layout,
                    const char *line, size_t len, const size_t *columns, size_t n,
                    struct buf *to)

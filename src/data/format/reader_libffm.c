@@ -53,8 +53,10 @@ static int bad_field(const struct libffm *f, const char *p, const char *end,
         return err_set(e, TUG_EDATA, "field '%s' is not a whole number from 0 on",
                        show(p, (size_t)(colon - p)).text);
     if (field >= f->bound)
-        return err_set(e, TUG_EDATA, "field %s is not below %u, the number of fields",
-                       show(p, (size_t)(colon - p)).text, f->bound);
+        return err_set(e, TUG_EDATA, "field %s is not below %u, the number of %s%s",
+                       show(p, (size_t)(colon - p)).text, f->bound,
+                       f->base.given ? "the model's fields" : "fields",
+                       f->base.given && field == f->bound ? READER_FIELDS_FROM_1 : "");
     const char *second = find_byte(colon + 1, stop, ':');
     return sparse_bad_index(colon + 1, (size_t)(second - colon - 1), e);
 }

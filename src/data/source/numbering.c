@@ -33,16 +33,28 @@ void numbering_add(struct numbering *n, const uint64_t *keys, size_t count)
     raise_to(&n->first_inverted, ~least);
 }
 
+void numbering_add_fields(struct numbering *n, uint64_t first, uint64_t end)
+{
+    if (end == 0)
+        return;
+    raise_to(&n->fields_end, end);
+    raise_to(&n->fields_first_inverted, ~first);
+}
+
 void numbering_join(struct numbering *to, struct numbering_range from)
 {
     raise_to(&to->last, from.last);
     raise_to(&to->first_inverted, from.first_inverted);
+    raise_to(&to->fields_end, from.fields_end);
+    raise_to(&to->fields_first_inverted, from.fields_first_inverted);
 }
 
 void numbering_copy(struct numbering *to, const struct numbering *from)
 {
     atomic_store(&to->last, atomic_load(&from->last));
     atomic_store(&to->first_inverted, atomic_load(&from->first_inverted));
+    atomic_store(&to->fields_end, atomic_load(&from->fields_end));
+    atomic_store(&to->fields_first_inverted, atomic_load(&from->fields_first_inverted));
     to->columns = from->columns;
 }
 
@@ -123,9 +135,29 @@ static bool file_differs(const struct numbering *model, const struct numbering *
                what, first, last, model->columns, model->columns);
 }
 
+// Compares fields, which both files number from 0 or from 1.
+static bool fields_shifted(const struct numbering *model, const struct numbering *data,
+                           const char *what, char text[NUMBERING_TEXT])
+{
+    if (model->fields_end == 0 || data->fields_end == 0)
+        return false;
+    uint64_t first = numbering_first_field(data), then = numbering_first_field(model),
+             last = data->fields_end - 1, known = model->fields_end - 1;
+    if (!(then == 1 && first == 0) && !(then == 0 && first == 1 && last > known))
+        return false;
+    return say(text,
+               "%s: its fields are numbered from %" PRIu64 " to %" PRIu64
+               ", and those of the model's data from %" PRIu64 " to %" PRIu64
+               ": %s each field's number if they are the same fields",
+               what, first, last, then, known,
+               first == 0 ? "add 1 to" : "subtract 1 from");
+}
+
 bool numbering_shifted(const struct numbering *model, const struct numbering *data,
                        const char *what, char text[NUMBERING_TEXT])
 {
+    if (fields_shifted(model, data, what, text))
+        return true;
     bool known = numbering_any(model) || model->columns != 0;
     if (known && data->columns != 0 && !counts_from_0(model) &&
         model->last == data->columns)

@@ -1,7 +1,8 @@
 // The numbering of features, where the key of a feature is its number: the least and the
 // greatest number, and the number of columns of a matrix. Files of libsvm and libffm
 // count from 0 or from 1, and columns of a matrix from 0. If a model is used on data of
-// the other numbering, each feature is taken for its neighbour.
+// the other numbering, each feature is taken for its neighbour. The same holds for the
+// fields of libffm.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_DATA_SOURCE_NUMBERING_H
@@ -18,20 +19,26 @@ struct data_files;
 // Zeroed: no feature was seen.
 struct numbering {
     atomic_uint_least64_t last, first_inverted; // the greatest key, and the greatest ~key
+    // The fields, of models that have a vector for each: one more than the greatest, and
+    // the greatest ~field; 0: unknown.
+    atomic_uint_least64_t fields_end, fields_first_inverted;
     uint64_t columns; // number of columns of a matrix; 0: unknown
 };
 
 // numbering_add may be called by several threads at the same time.
 void numbering_add(struct numbering *n, const uint64_t *keys, size_t count);
+// Adds the fields [first, end); none if end is 0. Any thread may call it.
+void numbering_add_fields(struct numbering *n, uint64_t first, uint64_t end);
 void numbering_copy(struct numbering *to, const struct numbering *from);
 
-// The smallest and greatest number that a process has seen, as it sends them to another.
+// The smallest and greatest numbers that a process has seen, as it sends them to another.
 struct numbering_range {
-    uint64_t last, first_inverted;
+    uint64_t last, first_inverted, fields_end, fields_first_inverted;
 };
 static inline struct numbering_range numbering_range(const struct numbering *n)
 {
-    return (struct numbering_range){n->last, n->first_inverted};
+    return (struct numbering_range){n->last, n->first_inverted, n->fields_end,
+                                    n->fields_first_inverted};
 }
 void numbering_join(struct numbering *to, struct numbering_range from);
 
@@ -43,6 +50,11 @@ static inline bool numbering_any(const struct numbering *n)
 static inline uint64_t numbering_first(const struct numbering *n)
 {
     return ~(uint64_t)n->first_inverted;
+}
+
+static inline uint64_t numbering_first_field(const struct numbering *n)
+{
+    return ~(uint64_t)n->fields_first_inverted;
 }
 
 // Returns whether the keys in data of this schema are numbers from the data.

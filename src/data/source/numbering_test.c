@@ -35,6 +35,46 @@ static void test_added(void **state)
     assert_true(numbering_any(&zero) && numbering_first(&zero) == 0);
 }
 
+// Each case has the first field of the model's data and one more than its last, then the
+// same of the data at hand, and the expected warning; "" if none is expected.
+static void test_fields(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t model[2], data[2];
+        const char *text;
+    } cases[] = {
+        {{1, 40},
+         {0, 39},
+         "numbered from 0 to 38, and those of the model's data from 1 to"},
+        {{1, 40}, {0, 12}, "add 1 to each field's number"},
+        {{0, 39},
+         {1, 40},
+         "from 1 to 39, and those of the model's data from 0 to 38: sub"},
+        {{1, 40}, {1, 40}, ""},
+        {{0, 39}, {0, 39}, ""},
+        {{0, 39}, {1, 39}, ""}, // data without the first field
+        {{1, 40}, {3, 20}, ""},
+        {{2, 40}, {0, 39}, ""},
+        {{0, 39}, {2, 50}, ""},
+        {{0, 0}, {1, 40}, ""}, // a save of an earlier version
+        {{1, 40}, {0, 0}, ""},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct numbering model = {0}, part = {0}, data = {0};
+        char text[NUMBERING_TEXT] = "";
+        numbering_add(&model, (const uint64_t[]){3, 7}, 2);
+        numbering_add(&part, (const uint64_t[]){3, 7}, 2);
+        numbering_add_fields(&model, cases[i].model[0], cases[i].model[1]);
+        numbering_add_fields(&part, cases[i].data[0], cases[i].data[1]);
+        numbering_join(&data, numbering_range(&part)); // as parts of a cluster do
+        bool said = numbering_shifted(&model, &data, "--test", text);
+        if (said != (cases[i].text[0] != '\0') || strstr(text, cases[i].text) == NULL ||
+            (said && strncmp(text, "--test: its fields", 18) != 0))
+            fail_msg("case %zu: '%s'", i, text);
+    }
+}
+
 // Each case has a model and data, given by their first key, last key and columns, and the
 // expected warning; "" if none is expected.
 static void test_warnings(void **state)
@@ -109,6 +149,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_added),
         cmocka_unit_test(test_warnings),
+        cmocka_unit_test(test_fields),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

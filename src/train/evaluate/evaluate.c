@@ -41,6 +41,7 @@ struct evaluation {
     struct evaluated_sums *sums; // sums of each thread and task
     struct unseen *unseen;       // unknown values seen by each thread
     struct numbering numbering;
+    uint32_t first_field, fields_end; // the fields of the windows so far; 0, 0: none
     // The window that is being scored:
     const struct dataset *data;
     struct dataset *loaded; // the window if it was loaded here; NULL if the caller gave
@@ -274,7 +275,8 @@ int evaluation_load(const struct evaluation_options *o, size_t max_chunks,
     TRY(dataset_load(ret, &d, e));
     int rc = merge_end(&merge, &d, e);
     if (rc == 0)
-        rc = fields_check(*ret, o->source, NULL, &o->parameters->model.options, e);
+        rc = fields_check(*ret, o->source, NULL, &o->parameters->model.options,
+                          o->numbering, e);
     if (rc != 0) {
         dataset_close(*ret);
         *ret = NULL;
@@ -302,6 +304,29 @@ static int load_window(struct evaluation *ev, struct err *e)
     TRY(evaluation_load(&o, o.eager ? 1 : WINDOW_CHUNKS, &ev->loaded, e));
     ev->data = ev->loaded;
     return 0;
+}
+
+static void note_fields(struct evaluation *ev)
+{
+    uint32_t first = dataset_first_slot(ev->data), end = dataset_slots(ev->data);
+    if (end > 0 && (ev->fields_end == 0 || first < ev->first_field))
+        ev->first_field = first;
+    ev->fields_end = end > ev->fields_end ? end : ev->fields_end;
+}
+
+// Refuses --by with a field that no example has, as its table would have one line, and
+// warns if --group or --keep name such a field.
+static int check_fields(const struct evaluation *ev, struct err *e)
+{
+    const struct evaluation_options *o = ev->o;
+    const char *const others[][2] = {{o->group, "--group"}, {o->keep, o->keep_option}};
+    struct err odd;
+    for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
+        if (reader_check_fields(o->reader, others[i][0], others[i][1], ev->first_field,
+                                ev->fields_end, &odd) != 0)
+            log_warn("%s", odd.text);
+    return reader_check_fields(o->reader, o->by, "--by", ev->first_field, ev->fields_end,
+                               e);
 }
 
 static void evaluation_fini(struct evaluation *ev)
@@ -389,9 +414,11 @@ static int evaluate_all(struct evaluation *ev, struct err *e)
     TRY(evaluation_init(ev, e));
     for (bool more = true; more;) {
         TRY(load_window(ev, e));
+        note_fields(ev);
         TRY(evaluate_window(ev, e));
         more = o->data == NULL && !dataset_at_end(ev->data);
     }
+    TRY(check_fields(ev, e));
     for (int i = 1; o->what != NULL && i < team_size(o->team); i++)
         unseen_add(&ev->unseen[0], &ev->unseen[i]);
     if (o->what != NULL)

@@ -191,6 +191,9 @@ static int end_data(struct run *r, struct err *e)
     struct living_rows *l = r->living;
     uint32_t ids[BATCH];
     uint64_t cursor = 0;
+    if (l->model.options.ops->needs_fields)
+        numbering_add_fields(&l->known, dataset_first_slot(r->data),
+                             dataset_slots(r->data));
     unmap_links(&l->links);
     if (map_links(&l->links, table_handles(l->ids), l->views.extras.slab != NULL) != 0)
         return err_nomem(e, "the rows of a model");

@@ -274,6 +274,7 @@ int saved_load(const char *dir, const struct saved_run *run, enum saved_role rol
     TRY(parameters_open(ret, &run->options.model, e));
     ret->known.columns = run->columns;
     numbering_join(&ret->known, run->numbers);
+    numbering_add_fields(&ret->known, run->first_field, run->fields_end);
     int rc = load_chain(dir, role, team, ret, e);
     if (rc != 0)
         parameters_close(ret);

@@ -139,6 +139,11 @@ int saved_run_print(const struct saved_run *x, char **ret, struct err *e)
                             json_pack("{s:o, s:o}", "first",
                                       json_hex(~x->numbers.first_inverted), "last",
                                       json_hex(x->numbers.last)));
+    if (root != NULL && x->fields_end > 0) {
+        json_object_set_new(root, "first_field",
+                            json_integer((json_int_t)x->first_field));
+        json_object_set_new(root, "fields_end", json_integer((json_int_t)x->fields_end));
+    }
     if (root != NULL && x->plan.epochs > 0)
         json_object_set_new(root, "plan", saved_plan_to_json(&x->plan));
     *ret = root != NULL ? json_dumps(root, JSON_COMPACT) : NULL;
@@ -423,6 +428,10 @@ int saved_run_parse(struct saved_run *ret, const char *text, const char *path,
     if (json_object_get(root, "columns") != NULL) // missing for files and in older saves
         ret->columns = json_read_int(&f, root, "columns", INT64_MAX);
     get_numbers(&f, json_object_get(root, "numbers"), ret);
+    if (json_object_get(root, "fields_end") != NULL) { // only libffm, not in older saves
+        ret->first_field = json_read_int(&f, root, "first_field", UINT16_MAX);
+        ret->fields_end = json_read_int(&f, root, "fields_end", UINT16_MAX + 1);
+    }
     ret->examples = json_read_int(&f, root, "examples", INT64_MAX);
     ret->finished = get_bool(&f, root, "finished");
     get_position(&f, json_object_get(root, "position"), &ret->at);

@@ -62,6 +62,7 @@ struct saved_run {
     // not numbers.
     struct numbering_range numbers;
     uint64_t columns; // columns of the widest matrix in the data; 0: the data was files
+    uint64_t first_field, fields_end; // the fields of libffm data; 0, 0: unknown
     uint64_t examples;
     bool finished;
     struct position at;

@@ -45,6 +45,8 @@ static void fill_of(struct saved_run *m, const char *model)
                  .dense_staleness = UINT32_MAX},
         .numbers = {.last = UINT64_MAX - 1, .first_inverted = ~(uint64_t)7},
         .columns = 1234567890123,
+        .first_field = 1,
+        .fields_end = 65536,
         .examples = 12345678901234,
         .finished = true,
         .at = {.epoch = 1,
