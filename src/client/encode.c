@@ -211,6 +211,25 @@ static int send_pull(struct slice *s)
     return send_body(s, &m, m.keys.n);
 }
 
+// Ends a request whose part for one server does not fit into a message.
+static void end_too_long(struct slice *s, int rc)
+{
+    struct request *r = s->request;
+    struct err e;
+    char about[REQUEST_ABOUT_MAX];
+    request_about(r, about);
+    if (s->n > 0 && r->value_bytes > 0)
+        err_set(
+            &e, rc,
+            "%s%s is too large: its part for one server has %zu keys with %zu bytes "
+            "each, and a message may have %zu MiB of values; send fewer keys in a call",
+            r->kind->says, about, (size_t)s->n, (size_t)r->value_bytes,
+            (size_t)(WIRE_SPAN_MAX >> 20));
+    else
+        err_set(&e, rc, "a request%s is longer than a message may be", about);
+    request_end(r, rc, &e);
+}
+
 void encode_send(struct slice *s, uint64_t now)
 {
     struct peer *p = s->peer;
@@ -230,11 +249,7 @@ void encode_send(struct slice *s, uint64_t now)
     if (s->id != id) // the slice was given up meanwhile
         return;
     if (rc == TUG_EUSAGE || rc == TUG_EINTERNAL) {
-        struct err e;
-        char about[REQUEST_ABOUT_MAX];
-        err_set(&e, rc, "a request%s is longer than a message may be",
-                request_about(s->request, about));
-        request_end(s->request, rc, &e);
+        end_too_long(s, rc);
         return;
     }
     s->sent = rc == 0;
