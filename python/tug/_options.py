@@ -66,6 +66,10 @@ def _meant(keyword: str, command: str) -> str:
 _OF_NAMES = {"by", "cross-columns", "drop", "dump-fields", "group", "keep", "lists", "missing", "numeric", "only"}
 
 
+# Options that are one path, so a list or an array of texts is not joined by commas.
+_ONE_PATH = {"dump", "history", "init-from", "log-dir", "out", "publish", "resume"}
+
+
 _BESIDE = {"history": "; without a file Model.history has the passes"}
 
 
@@ -87,6 +91,8 @@ def option_words(function: str, command: str, options: Dict[str, Any]) -> List[s
         if isinstance(value, (bool, np.bool_)) and not names[name].is_switch:
             _refuse_bool(keyword, value, names[name])
         several = listed_in(value)
+        if several is not None and name in _ONE_PATH:
+            raise ArgumentTypeError(f"{keyword}: must be one path, not {type(value).__name__} of {len(several)}")
         if value is None or (several == [] and name in _OF_NAMES):
             continue
         if several is not None:
