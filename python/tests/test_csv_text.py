@@ -48,7 +48,8 @@ def test_decimal_commas(tmp_path, capfd):
     capfd.readouterr()
     tug.train(comma, **FIXED).close()
     said = capfd.readouterr().err
-    assert said.count("column 'preis' has numbers with a decimal comma, and is taken as words") == 1
+    assert said.count("column 'preis' has numbers with a decimal comma, such as '") == 1
+    assert "and is taken as words: give numeric='preis' decimal=',' if they are numbers" in said
     assert "'menge'" not in said and "'stadt'" not in said
     tug.train(point, **FIXED).close()
     assert "decimal" not in capfd.readouterr().err

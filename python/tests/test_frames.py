@@ -297,6 +297,10 @@ def test_bool_for_a_value(tmp_path, monkeypatch):
             tug.Model(**{name: True})
     with pytest.raises(TypeError, match="not False; without a file Model.history has the passes"):
         tug.Model(history=False)
+    for name in ("history", "out", "init_from", "dump"):  # a list of names is not joined by commas
+        for several in (["a", "b"], ("a",), np.zeros(3), np.array(["a"]), []):
+            with pytest.raises(TypeError, match=f"^{name}: must be one path, not "):
+                tug.Model(**{name: several})
     assert not list(tmp_path.iterdir())
 
 
@@ -313,7 +317,7 @@ def test_errors_about_columns_name_no_lines():
     """Errors about a frame name rows, counted from 0, and not lines."""
     frame = {"y": [0, 1] * 50, "x": [1.0, 2.0] * 50}
     for wrong, given, sentence in (
-            (frame, {"label": "z"}, "^data: the header has no column 'z', which label names; it has 'y', 'x'"),
+            (frame, {"label": "z"}, "^data: the header has no column 'z', which label names .did you mean 'y'"),
             ({"y": [0, 1]}, {"label": "y"}, "^data: no column could be a feature$"),
             (frame, {"label": (i for i in [0, 1])}, "^label: must have a number for each row, but is a generator"),
             ({"y": [0, 1], "x": 3}, {"label": "y"}, "^data: column 'x' is an int, and not one value"),

@@ -59,6 +59,8 @@ static int open_reader(struct opened_model *m, const struct model_values *v,
     struct reader_options rewrites = *o;
     rewrites.schema = mine;
     int rc = rewritten(mine, v, o->format, e);
+    if (mine->separator != m->run.schema.separator)
+        rewrites.trained_separator = m->run.schema.separator;
     rc = rc == 0 ? reader_open(&m->reader, &rewrites, e) : rc;
     mem_free(mine);
     return rc;

@@ -353,6 +353,44 @@ static void on_a_cluster(void **state)
     assert_true(e2e_number("auc") > 0.8);
 }
 
+// The first column is the label by default: where another has a label's usual name, its
+// numbers were perhaps not meant.
+static void first_column(void **state)
+{
+    (void)state;
+    files_write("first.csv", "male,age,click\n1,3,0\n0,4,1\n1,3,1\n0,5,0\n");
+    tug_ends(0, "train --data first.csv --format csv --model lr --epochs 1");
+    e2e_says("warning: the label is the first column, 'male', as no --label was given: "
+             "give --label 'click' if that column is the label");
+    static const char *const labels[] = {"male", "click"};
+    for (size_t i = 0; i < 2; i++) {
+        tug_ends(0,
+                 "train --data first.csv --format csv --model lr --epochs 1 --label %s",
+                 labels[i]);
+        assert_null(strstr(e2e_err, "the label is"));
+    }
+}
+
+// Numbers with a decimal comma in a column of words are warned of, also if some cells have
+// a word for a missing value. The advice has only the options that were not given.
+static void decimal_commas(void **state)
+{
+    (void)state;
+    files_write("commas.csv", "y;p;q\n1;2,5;1,2\n0;NA;3,4\n1;3,5;a\n0;1,25;b\n1;2,5;c\n"
+                              "0;;5,6\n1;3,5;7,8\n0;1,75;d\n1;2,5;e\n");
+    const char *train = "train --data commas.csv --format csv --model lr --epochs 1 "
+                        "--separator ;";
+    tug_ends(0, train);
+    e2e_says(
+        "warning: column 'p' has numbers with a decimal comma, such as '1,75', and is "
+        "taken as words: give --numeric 'p' --decimal , if they are numbers");
+    assert_null(strstr(e2e_err, "column 'q'"));
+    tug_ends(0, "%s --decimal ,", train);
+    e2e_says("is taken as words: give --numeric 'p' if they are numbers");
+    tug_ends(0, "%s --decimal , --numeric p --missing NA", train);
+    assert_null(strstr(e2e_err, "decimal comma"));
+}
+
 static int begin(void **state)
 {
     if (cluster_begin(state) != 0)
@@ -370,6 +408,7 @@ int main(void)
         cluster_test(files_of_one_run), cluster_test(empty_name),
         cluster_test(begun_from),       cluster_test(resumed),
         cluster_test(resumed_if_there), cluster_test(on_a_cluster),
+        cluster_test(first_column),     cluster_test(decimal_commas),
     };
     return cmocka_run_group_tests(tests, begin, cluster_end);
 }

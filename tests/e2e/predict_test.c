@@ -63,7 +63,13 @@ static void other_writers(void **state)
     tug_ends(0, "predict --from ours --data point.csv");
     snprintf(wanted, sizeof(wanted), "%s", e2e_out);
     tug_ends(3, "predict --from ours --data comma.csv");
-    e2e_says("--separator gives another");
+    e2e_says(
+        "the separator is ',', that of the model's training data; it looks separated "
+        "by semicolons: --separator ';'");
+    tug_ends(3, "predict --from ours --data comma.csv --separator tab");
+    e2e_says(
+        "--separator is tab, and that of the model's training data was ','; it looks "
+        "separated by semicolons: --separator ';'");
     tug_ends(3, "predict --from ours --data comma.csv --separator ;");
     e2e_says("has a decimal comma: give --decimal ,");
     tug_ends(0, "predict --from ours --data comma.csv --separator ; --decimal ,");

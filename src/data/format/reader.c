@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <strings.h>
 
 #include "base/alloc.h"
 #include "base/printable.h"
@@ -161,7 +162,38 @@ int reader_bad_number(enum number_status status, const char *what, const char *t
                    show(text, len).text, where, spelt_otherwise(text, len));
 }
 
+bool reader_means_missing(const char *text, size_t len)
+{
+    static const char *const words[] = {"NA",   "N/A", "#N/A", "<NA>",    "NaN",    "NaT",
+                                        "null", "nil", "none", "missing", "(null)", "\\N",
+                                        "?",    "-",   "--",   "."};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (strlen(words[i]) == len && strncasecmp(words[i], text, len) == 0)
+            return true;
+    return false;
+}
+
+int reader_explain_missing(const char *text, size_t len, const char *how, struct err *e)
+{
+    if (e == NULL || !reader_means_missing(text, len))
+        return TUG_EDATA;
+    struct err reason = *e;
+    return err_set(e, TUG_EDATA, "%s; if it means a missing value, %s", reason.text, how);
+}
+
 // ---------------------------------------------------------------- labels
+
+// Adds advice about a label that is a word for a missing value.
+static int explain_missing_label(const struct reader *r, const char *text, size_t len,
+                                 struct err *e)
+{
+    if (e == NULL || r->n_labels > 1 || !reader_means_missing(text, len))
+        return TUG_EDATA;
+    struct err reason = *e;
+    return err_set(e, TUG_EDATA,
+                   "%s; lines without a label are left out with --max-bad-lines N",
+                   reason.text);
+}
 
 int reader_label(const struct reader *r, const char *text, size_t len, float *ret,
                  struct err *e)
@@ -178,8 +210,10 @@ int reader_label(const struct reader *r, const char *text, size_t len, float *re
         *ret = status == NUMBER_OK && r->loss == LOSS_LOGISTIC ? (float)(x > 0) : x;
         return 0;
     }
-    if (status != NUMBER_OK)
-        return reader_bad_number(status, "the label", text, len, "", e);
+    if (status != NUMBER_OK) {
+        (void)reader_bad_number(status, "the label", text, len, "", e);
+        return explain_missing_label(r, text, len, e);
+    }
     if (r->loss == LOSS_LOGISTIC && x != 0 && x != 1 && x != -1)
         return err_set(e, TUG_EDATA, "the label '%s' is not one of 0, 1, -1, +1%s",
                        show(text, len).text,

@@ -80,7 +80,10 @@ struct reader_options {
     const char *cross_columns; // "a*b,a*c*d": combinations of columns' words that are
                                // features, too
     const char *weight_column;
-    char separator;      // 0: not given, so ','
+    char separator; // 0: not given, so ','
+    // The separator of the model's data, if a command's option replaced it in the schema;
+    // 0: it did not.
+    char trained_separator;
     bool allow_missing;  // files may lack feature columns of the schema
     bool no_options;     // errors give no advice about options, as a scorer has none
     bool drop_elsewhere; // the columns of `drop` need not be in the first file

@@ -126,9 +126,9 @@ static int bad_columns(const char *line, const char *end, bool labels, struct er
 
 static int bad_integer(uint32_t slot, const char *p, size_t len, struct err *e)
 {
-    return err_set(e, TUG_EDATA,
-                   "integer column %u holds '%s', which is not a 64-bit integer",
-                   slot + 1, show(p, len).text);
+    err_set(e, TUG_EDATA, "integer column %u holds '%s', which is not a 64-bit integer",
+            slot + 1, show(p, len).text);
+    return reader_explain_missing(p, len, "leave the column empty", e);
 }
 
 static bool long_integer(const char *p, size_t len, int64_t *ret)

@@ -54,15 +54,6 @@ const char *csv_quoted_field(const char *p, const char *end, char separator,
     return close + 1;
 }
 
-int csv_explain_quote(const struct csv *c, struct err *e)
-{
-    if (e == NULL || c->base.given)
-        return TUG_EDATA;
-    struct err reason = *e;
-    return err_set(e, TUG_EDATA, "%s (if quotes are part of the text, give --quote none)",
-                   reason.text);
-}
-
 // ---------------------------------------------------------------- opening
 
 static int copy_option(char **ret, const char *value, struct err *e)
@@ -144,6 +135,7 @@ static int csv_open(struct reader **ret, const struct reader_options *o, struct 
     if (c == NULL)
         return err_nomem(e, "a reader");
     c->separator = o->separator;
+    c->trained_separator = o->trained_separator;
     c->allow_missing = o->allow_missing;
     c->no_options = o->no_options;
     c->drop_elsewhere = o->drop_elsewhere;
@@ -178,10 +170,14 @@ static int bad_columns(const struct csv *c, const struct reader_layout *l,
         struct field f;
         p = csv_next_field(p, end, c->separator, csv_quote(c), &f, e);
         if (p == NULL)
-            return TUG_EDATA;
+            return csv_explain_quote(c, line, end, e);
     }
-    return err_set(e, TUG_EDATA, "found %zu column%s, %s %zu", found, PLURAL_S(found),
-                   l == c->only ? "and --columns names" : "the header has", l->columns);
+    err_set(e, TUG_EDATA, "found %zu column%s, %s %zu%s", found, PLURAL_S(found),
+            l == c->only ? "and --columns names" : "the header has", l->columns,
+            found == 1 ? csv_separator_hint(c, line, (size_t)(end - line)) : "");
+    return csv_quote(c) != 0 && csv_has_backslash_quote(line, end)
+               ? csv_explain_quote(c, line, end, e)
+               : TUG_EDATA;
 }
 
 static int text_key(const struct field *f, const struct column *column, uint64_t *ret,
@@ -329,13 +325,15 @@ void csv_take_number(const struct column *column, float v, struct examples *x,
 }
 
 // Adds a feature at index new->nnz.
-static int take_feature(const struct column *column, const struct field *f,
-                        struct examples *x, struct example *new, struct err *e)
+static int take_feature(const struct csv *c, const struct column *column,
+                        const struct field *f, struct examples *x, struct example *new,
+                        struct err *e)
 {
     size_t k = new->nnz;
     float v;
     if (column->use != SCHEMA_WORDS && column->use != SCHEMA_LISTS) {
-        TRY(csv_number("value", column, f, &v, e));
+        if (csv_number("value", column, f, &v, e) != 0)
+            return csv_explain_missing(c, f, e);
         csv_take_number(column, v, x, new);
         return 0;
     }
@@ -353,7 +351,8 @@ static int take_bin(const struct csv *c, const struct column *column,
                     struct err *e)
 {
     if (c->looking)
-        return csv_is_empty(c, f->text, f->len) ? 0 : take_feature(column, f, x, new, e);
+        return csv_is_empty(c, f->text, f->len) ? 0
+                                                : take_feature(c, column, f, x, new, e);
     size_t k = new->nnz;
     TRY(csv_bin_key(c, column, f, &x->key[k], e));
     x->value[k] = 1;
@@ -373,7 +372,7 @@ static int take_words(const struct csv *c, const struct column *column,
         const struct field word = {.text = p,
                                    .len = (size_t)((stop != NULL ? stop : end) - p)};
         if (!csv_is_empty(c, word.text, word.len))
-            TRY(take_feature(column, &word, x, new, e));
+            TRY(take_feature(c, column, &word, x, new, e));
         if (stop == NULL)
             return 0;
         p = stop;
@@ -417,6 +416,7 @@ static int take_label(const struct csv *c, const struct column *column,
     int rc = word ? 0 : reader_label(&c->base, plain.text, plain.len, ret, e);
     if (rc == 0 || c->base.n_labels == 1)
         return rc;
+    (void)csv_explain_missing(c, &plain, e);
     return err_wrap(e, "column '%s'", show(column->name, strlen(column->name)).text);
 }
 
@@ -433,7 +433,8 @@ int csv_take_field(const struct csv *c, const struct column *column,
     case SCHEMA_NUMBERS:
     case SCHEMA_LOGS:
     case SCHEMA_WORDS:
-        return csv_is_empty(c, f->text, f->len) ? 0 : take_feature(column, f, x, new, e);
+        return csv_is_empty(c, f->text, f->len) ? 0
+                                                : take_feature(c, column, f, x, new, e);
     case SCHEMA_LISTS:
         return take_list(c, column, f, x, new, e);
     case SCHEMA_BINS:
@@ -554,10 +555,13 @@ static int csv_line(const struct reader *r, const struct reader_layout *l,
         struct field f;
         p = csv_next_field(p, end, c->separator, csv_quote(c), &f, e);
         if (p == NULL)
-            return csv_explain_quote(c, e);
+            return csv_explain_quote(c, line, end, e);
         if ((p == end) != (i == l->columns - 1))
             return bad_columns(c, l, line, end, e);
-        TRY(csv_take_field(c, &l->column[i], &f, x, &new, e));
+        int rc = csv_take_field(c, &l->column[i], &f, x, &new, e);
+        if (rc == TUG_EDATA && l->column[i].use == SCHEMA_LABEL)
+            return csv_explain_label(c, l, line, end, e);
+        TRY(rc);
     }
     return csv_end(c, l, x, &new, e);
 }

@@ -74,6 +74,7 @@ struct csv_odd {
 struct csv {
     struct reader base;
     char separator;
+    char trained_separator; // that of the training data if an option replaced it; else 0
     // The options; NULL: not given.
     char *label, *drop, *numeric, *weight, *lists, *missing, *cross_columns;
     char *names; // "a,b" for files without a header; taken from the model if not given
@@ -119,8 +120,23 @@ struct field {
 const char *csv_quoted_field(const char *p, const char *end, char separator,
                              struct field *ret, struct err *e);
 
-// Adds advice to the error of a quoted field; returns TUG_EDATA.
-int csv_explain_quote(const struct csv *c, struct err *e);
+// Add advice to the error in *e (reader_csv_hints.c); all return TUG_EDATA. The error of
+// csv_explain_quote is about a quoted field of the line; of csv_explain_missing, about a
+// field that is not a number; of csv_explain_label, about the label of the line.
+int csv_explain_quote(const struct csv *c, const char *line, const char *end,
+                      struct err *e);
+int csv_explain_missing(const struct csv *c, const struct field *f, struct err *e);
+int csv_explain_label(const struct csv *c, const struct reader_layout *l,
+                      const char *line, const char *end, struct err *e);
+// Returns whether a line has a quote behind a backslash.
+bool csv_has_backslash_quote(const char *line, const char *end);
+// Returns whether a column of this name is usually the label; the first such column, NULL
+// if there is none; and whether some name is a number, as in a line of data.
+bool csv_names_label(const char *name);
+const char *csv_usual_label(const struct schema *names);
+bool csv_has_number(const struct schema *names);
+// Suggests a separator for a line of one column; "" if it contains no other separator.
+const char *csv_separator_hint(const struct csv *c, const char *line, size_t len);
 
 // Returns the quote of cells. For rows in memory it is always '"', which rows_text
 // writes. 0: there is none, since no line contains a byte 0.
@@ -219,7 +235,9 @@ bool csv_looks_like_data(const struct schema *names);
 
 #define CSV_NEEDS_HEADER                                                                 \
     "; this line looks like data: csv needs a header, a first line with the columns' "   \
-    "names"
+    "names, or --columns NAME,... with all names"
+
+#define CSV_NAMES_COLUMNS "; if the first line is data, name the columns by --columns"
 
 // Columns that a message names: the first few names, and the number of all.
 enum { CSV_NAMED_MAX = 4 };

@@ -311,7 +311,8 @@ int csv_bin_key(const struct csv *c, const struct column *column, const struct f
     *ret = bin_key(column, 0);
     if (csv_is_empty(c, f->text, f->len))
         return 0;
-    TRY(csv_number("value", column, f, &v, e));
+    if (csv_number("value", column, f, &v, e) != 0)
+        return csv_explain_missing(c, f, e);
     *ret = bin_key(column, 1 + find_bin(column->bins, v));
     return 0;
 }

@@ -71,11 +71,12 @@ static int place_columns(const struct csv *c, const struct schema *names,
         if (to->use == SCHEMA_DROPPED)
             continue;
         if (seen[known - c->column])
-            return err_set(e, TUG_EDATA,
-                           "the header has the column '%s' twice: give them different "
-                           "names, or --drop '%s' leaves both out",
-                           show(n.name, strlen(n.name)).text,
-                           show(n.name, strlen(n.name)).text);
+            return err_set(
+                e, TUG_EDATA,
+                "the header has the column '%s' twice: give them different "
+                "names, or --drop '%s' leaves both out%s",
+                show(n.name, strlen(n.name)).text, show(n.name, strlen(n.name)).text,
+                c->names == NULL && csv_has_number(names) ? CSV_NAMES_COLUMNS : "");
         seen[known - c->column] = true;
         if (!schema_is_feature(to->use))
             continue;
@@ -113,19 +114,33 @@ const char *csv_separator_name(char c, char ret[8])
     return ret;
 }
 
+// Reports a header that has no separator: says which one is expected, and why.
+static int one_column(const struct csv *c, const char *name, size_t len, struct err *e)
+{
+    char separator[8], trained[8];
+    const char *hint = csv_separator_hint(c, name, len);
+    const char *is = csv_separator_name(c->separator, separator);
+    if (c->trained_separator != 0)
+        return err_set(e, TUG_EDATA,
+                       "the header is one column, '%s': --separator is %s, and that of "
+                       "the model's training data was %s%s",
+                       show(name, len).text, is,
+                       csv_separator_name(c->trained_separator, trained), hint);
+    return err_set(
+        e, TUG_EDATA, "the header is one column, '%s': the separator is %s%s%s",
+        show(name, len).text, is, c->given ? ", that of the model's training data" : "",
+        c->no_options     ? ""
+        : hint[0] != '\0' ? hint
+                          : "; --separator C gives another");
+}
+
 // Returns the special reason why a header shares no column with the schema, if there is
 // one.
 static int nothing_fits(const struct csv *c, const struct schema *names, struct err *e)
 {
-    char separator[8];
     const char *only = names->text + 1;
     if (names->columns == 1 && c->columns > 1)
-        return err_set(
-            e, TUG_EDATA,
-            "the header is one column, '%s': the separator of this data is %s%s%s",
-            show(only, strlen(only)).text, csv_separator_name(c->separator, separator),
-            c->given ? ", as in the data that the model was trained on" : "",
-            c->no_options ? "" : " (--separator gives another)");
+        return one_column(c, only, strlen(only), e);
     if (csv_looks_like_data(names))
         return err_set(e, TUG_EDATA,
                        "the header has none of the feature columns" CSV_NEEDS_HEADER);
@@ -205,7 +220,7 @@ static int make_layout(struct csv *c, struct reader_layout *l, struct schema *na
 {
     int rc = split_header(l->header, l->header_len, c->separator, csv_quote(c), names, e);
     if (rc == TUG_EDATA && memchr(l->header, '"', l->header_len) != NULL)
-        rc = csv_explain_quote(c, e);
+        rc = csv_explain_quote(c, l->header, l->header + l->header_len, e);
     TRY(rc);
     if (c->column == NULL) {
         rc = csv_decide_schema(c, names, e);

@@ -1,6 +1,6 @@
 // Warns about text that is accepted but may not be what it seems: bytes of another
-// encoding, and numbers with a decimal comma that are taken as words. Each is reported
-// once.
+// encoding, numbers with a decimal comma that are taken as words, and a first column that
+// is the label by default. Each is reported once.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/printable.h"
@@ -45,15 +45,36 @@ static bool has_decimal_comma(const struct field *f)
     return p == end && digits[0] > 0 && digits[1] > 0;
 }
 
-static void tell_of_commas(const struct csv_odd *o, const struct column *column)
+// Warns if most cells of the first lines have a decimal comma: a few may be words for a
+// missing value. `f` is the column's cell in the last of these lines.
+static void tell_of_commas(const struct csv *c, const struct column *column,
+                           const struct field *f)
 {
-    uint32_t cells = atomic_load(&o->cells[column->slot]);
-    if (cells < CELLS_MIN || cells != atomic_load(&o->commas[column->slot]))
+    uint32_t cells = atomic_load(&c->odd.cells[column->slot]),
+             commas = atomic_load(&c->odd.commas[column->slot]);
+    if (commas < CELLS_MIN || commas * 4 < cells * 3)
         return;
-    const char *name = show(column->name, strlen(column->name)).text;
-    log_warn("column '%s' has numbers with a decimal comma, and is taken as words: give "
-             "--numeric '%s' --decimal , if they are numbers",
-             name, name);
+    bool comma = has_decimal_comma(f);
+    const struct shown name = show(column->name, strlen(column->name));
+    log_warn("column '%s' has numbers with a decimal comma%s%s%s, and is taken as words: "
+             "give --numeric '%s'%s if they are numbers",
+             name.text, comma ? ", such as '" : "",
+             comma ? show(f->text, f->len).text : "", comma ? "'" : "", name.text,
+             c->decimal_comma ? "" : " --decimal ,");
+}
+
+// Warns if the first column is the label by default, and another has the usual name of a
+// label: a column of numbers can be taken for labels without an error.
+static void tell_of_label(const struct csv *c)
+{
+    const char *is = schema_label(c->base.schema, 0);
+    const char *usual = csv_usual_label(c->base.schema);
+    if (c->label != NULL || c->base.rows != NULL || !c->base.labels || is == NULL ||
+        usual == NULL || csv_names_label(is))
+        return;
+    log_warn("the label is the first column, '%s', as no --label was given: give --label "
+             "'%s' if that column is the label",
+             show(is, strlen(is)).text, show(usual, strlen(usual)).text);
 }
 
 static void look_at_commas(struct csv *c, const struct reader_layout *l, const char *line,
@@ -64,19 +85,22 @@ static void look_at_commas(struct csv *c, const struct reader_layout *l, const c
     unsigned number = atomic_fetch_add(&o->lines, 1);
     if (number >= LOOK_LINES)
         return;
+    if (number == 1) // not at the first line, whose label may still be an error
+        tell_of_label(c);
     for (size_t i = 0; i < l->columns && p <= end; i++, p++) {
         struct field f;
         p = csv_next_field(p, end, c->separator, csv_quote(c), &f, NULL);
         if (p == NULL)
             return;
-        if (l->column[i].use != SCHEMA_WORDS || f.len == 0)
+        if (l->column[i].use != SCHEMA_WORDS)
             continue;
-        atomic_fetch_add(&o->commas[l->column[i].slot], has_decimal_comma(&f));
-        atomic_fetch_add(&o->cells[l->column[i].slot], 1);
+        if (!csv_is_empty(c, f.text, f.len)) {
+            atomic_fetch_add(&o->commas[l->column[i].slot], has_decimal_comma(&f));
+            atomic_fetch_add(&o->cells[l->column[i].slot], 1);
+        }
+        if (number == LOOK_LINES - 1)
+            tell_of_commas(c, &l->column[i], &f);
     }
-    for (size_t i = 0; number == LOOK_LINES - 1 && i < l->columns; i++)
-        if (l->column[i].use == SCHEMA_WORDS)
-            tell_of_commas(o, &l->column[i]);
 }
 
 void csv_look_at_line(const struct csv *c, const struct reader_layout *l,

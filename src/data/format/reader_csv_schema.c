@@ -197,26 +197,32 @@ static void check_name(const struct schema *names, const char *option, const cha
     char near[OPTION_NAME_MAX] = "";
     if (names->columns > 1)
         nearest_column(names, shown.text, near);
+    if (*near == '\0' && strcmp(option, "--label") == 0 && csv_usual_label(names) != NULL)
+        snprintf(near, sizeof near, "%s", csv_usual_label(names));
     reader_add_clause(text, "the header has no column '%s', which %s names%s%s%s",
                       shown.text, option, *near ? " (did you mean '" : "",
                       show(near, strlen(near)).text, *near ? "'?)" : "");
 }
 
-// Suggests a separator for a header with one column; "" if it contains no other
-// separator.
-static const char *separator_hint(const struct csv *c, const struct schema *names)
+const char *csv_separator_hint(const struct csv *c, const char *line, size_t len)
 {
     static const char other[] = "\t;|,";
     static const char *const hints[] = {
-        "; its names look separated by tabs: --separator tab",
-        "; its names look separated by semicolons: --separator ';'",
-        "; its names look separated by bars: --separator '|'",
-        "; its names look separated by commas: --separator ,",
+        "; it looks separated by tabs: --separator tab",
+        "; it looks separated by semicolons: --separator ';'",
+        "; it looks separated by bars: --separator '|'",
+        "; it looks separated by commas: --separator ,",
     };
-    for (size_t i = 0; names->columns == 1 && other[i] != '\0'; i++)
-        if (other[i] != c->separator && strchr(names->text + 1, other[i]) != NULL)
+    for (size_t i = 0; other[i] != '\0'; i++)
+        if (other[i] != c->separator && memchr(line, other[i], len) != NULL)
             return hints[i];
     return "";
+}
+
+static const char *separator_hint(const struct csv *c, const struct schema *names)
+{
+    const char *only = names->text + 1;
+    return names->columns == 1 ? csv_separator_hint(c, only, strlen(only)) : "";
 }
 
 // Checks that the columns named in options exist; reports all missing ones in one
@@ -252,7 +258,9 @@ static int check_names(const struct csv *c, const struct schema *names, struct e
     while (schema_next(names, &at, &n))
         csv_name_column(&there, n.name);
     reader_add_clause(text, "it has %s%s%s%s", there.text, csv_named_rest(&there, more),
-                      csv_looks_like_data(names) ? CSV_NEEDS_HEADER : "",
+                      csv_looks_like_data(names) ? CSV_NEEDS_HEADER
+                      : csv_has_number(names)    ? CSV_NAMES_COLUMNS
+                                                 : "",
                       separator_hint(c, names));
     return err_set(e, TUG_EDATA, "%s", text);
 }

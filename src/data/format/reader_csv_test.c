@@ -172,7 +172,7 @@ static void test_headers(void **state)
             (struct reader_options){.labels = true, .numeric = twice[i]}, "y,x,n",
             "--numeric names 'n' in two ways");
     assert_header_refused((struct reader_options){.labels = true}, "y;a;b",
-                          "could be a feature; its names look separated by semicolons");
+                          "could be a feature; it looks separated by semicolons");
 
     o.drop = "id";
     struct reader *r = open_reader(o);
@@ -198,8 +198,8 @@ static void test_headers(void **state)
         "use --drop to ignore them; the header lacks the feature columns");
     assert_refuses_header(
         r, "id;y;n;x",
-        "the header is one column, 'id;y;n;x': the separator of this data "
-        "is ',' (--separator gives another)");
+        "the header is one column, 'id;y;n;x': the separator is ','; it looks separated "
+        "by semicolons: --separator ';'");
     assert_refuses_header(r, "y,n,x,n", "has the column 'n' twice");
     examples_free(&x);
     reader_close(r);
@@ -590,8 +590,7 @@ static void test_schema(void **state)
                           "column 'w' is missing; the header lacks the "
                           "feature columns");
     assert_refuses_header(r, "7;2;3", "this line looks like data: csv needs a header");
-    assert_refuses_header(r, "w,age,city,y",
-                          "the separator of this data is ';', as in the");
+    assert_refuses_header(r, "w,age,city,y", "the separator is ';', that of the model's");
     reader_close(r);
     o = (struct reader_options){.schema = s,
                                 .format = "csv",

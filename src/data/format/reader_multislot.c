@@ -230,7 +230,8 @@ static int bad_value(const struct slot *s, uint64_t i, uint64_t n, const char *p
         return err_set(e, TUG_EDATA, "'%s' in slot '%s' is not text", show(p, len).text,
                        name_of(s).text);
     snprintf(where, sizeof where, " in slot '%s'", name_of(s).text);
-    return reader_bad_number(number_parse(p, len, &waste), "value", p, len, where, e);
+    (void)reader_bad_number(number_parse(p, len, &waste), "value", p, len, where, e);
+    return reader_explain_missing(p, len, "give the slot the count 0", e);
 }
 
 static int too_long(const struct multislot *m, const char *p, const char *end,

@@ -112,6 +112,12 @@ int reader_label_number(const struct reader *r, float label, float *ret, struct 
 // (NaN), but not all.
 int reader_check_labels(const struct reader *r, const struct example *new, struct err *e);
 
+// Returns whether a text is a word that other programs write for a missing value.
+bool reader_means_missing(const char *text, size_t len);
+// Appends to the reason in *e how a missing value is written, if the text is such a word.
+// Returns TUG_EDATA.
+int reader_explain_missing(const char *text, size_t len, const char *how, struct err *e);
+
 // Reports a text that is not a finite number, with the status from number_parse; `what`
 // is "value" or another name for it.
 int reader_bad_number(enum number_status status, const char *what, const char *text,

@@ -58,8 +58,9 @@ int sparse_bad_value(const char *value, const char *end, uint64_t index, struct 
     char where[40];
     float waste;
     snprintf(where, sizeof where, " of feature %" PRIu64, index);
-    return reader_bad_number(number_parse(value, len, &waste), "value", value, len, where,
-                             e);
+    (void)reader_bad_number(number_parse(value, len, &waste), "value", value, len, where,
+                            e);
+    return reader_explain_missing(value, len, "leave the feature out", e);
 }
 
 int sparse_bad_index(const char *text, size_t len, struct err *e)

@@ -1,0 +1,135 @@
+// Advice in errors about csv: the likely cause of a line or a header that cannot be read,
+// and the option that helps.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <strings.h>
+
+#include "data/format/reader_csv.h"
+
+// Appends a clause to the reason in *e.
+static int advise(struct err *e, const char *advice)
+{
+    if (e != NULL) {
+        struct err reason = *e;
+        err_set(e, TUG_EDATA, "%s; %s", reason.text, advice);
+    }
+    return TUG_EDATA;
+}
+
+bool csv_has_backslash_quote(const char *line, const char *end)
+{
+    for (const char *p = line; (p = find_byte(p, end, '\\')) < end; p++)
+        if (p + 1 < end && p[1] == '"')
+            return true;
+    return false;
+}
+
+int csv_explain_quote(const struct csv *c, const char *line, const char *end,
+                      struct err *e)
+{
+    if (e == NULL)
+        return TUG_EDATA;
+    if (csv_has_backslash_quote(line, end))
+        return advise(e,
+                      "the line has \\\" for a quote within a cell, as Spark writes it, "
+                      "where csv has \"\": write the data with Spark's option "
+                      "\"escape\" set to a quote, or convert it by sed "
+                      "'s/\\\\\"/\"\"/g'");
+    if (c->base.given)
+        return TUG_EDATA;
+    struct err reason = *e;
+    return err_set(e, TUG_EDATA, "%s (if quotes are part of the text, give --quote none)",
+                   reason.text);
+}
+
+int csv_explain_missing(const struct csv *c, const struct field *f, struct err *e)
+{
+    if (e == NULL || !reader_means_missing(f->text, f->len))
+        return TUG_EDATA;
+    struct err reason = *e;
+    if (c->base.given && c->empties == 0)
+        return advise(e, "the model's data has empty cells for missing values");
+    if (c->base.given)
+        return err_set(e, TUG_EDATA,
+                       "%s; the model's data has empty cells or '%s' for missing values",
+                       reason.text, show(c->empty[0].text, c->empty[0].len).text);
+    return err_set(e, TUG_EDATA,
+                   c->missing != NULL
+                       ? "%s; if it means a missing value, add '%s' to --missing"
+                       : "%s; if it means a missing value, give --missing '%s'",
+                   reason.text, show(f->text, f->len).text);
+}
+
+bool csv_names_label(const char *name)
+{
+    static const char *const usual[] = {"label", "click", "clicked", "target", "y"};
+    for (size_t i = 0; i < sizeof usual / sizeof usual[0]; i++)
+        if (strcasecmp(name, usual[i]) == 0)
+            return true;
+    return false;
+}
+
+const char *csv_usual_label(const struct schema *names)
+{
+    struct schema_column n;
+    for (size_t at = 0; schema_next(names, &at, &n);)
+        if (csv_names_label(n.name))
+            return n.name;
+    return NULL;
+}
+
+bool csv_has_number(const struct schema *names)
+{
+    struct schema_column n;
+    float ignored;
+    for (size_t at = 0; schema_next(names, &at, &n);)
+        if (number_parse(n.name, strlen(n.name), &ignored) == NUMBER_OK)
+            return true;
+    return false;
+}
+
+// Finds the column of a line that may be the label: its cell is 0, 1, -1 or +1. Returns
+// its name; NULL if there is none, or it is not in the schema.
+static const char *column_of_labels(const struct csv *c, const struct reader_layout *l,
+                                    const char *line, const char *end)
+{
+    const char *p = line;
+    float x;
+    for (size_t i = 0; i < l->columns && p <= end; i++, p++) {
+        struct field f;
+        p = csv_next_field(p, end, c->separator, csv_quote(c), &f, NULL);
+        if (p == NULL)
+            return NULL;
+        if (l->column[i].use != SCHEMA_LABEL && l->column[i].name != NULL &&
+            number_parse(f.text, f.len, &x) == NUMBER_OK && (x * x == 1 || x == 0))
+            return l->column[i].name;
+    }
+    return NULL;
+}
+
+int csv_explain_label(const struct csv *c, const struct reader_layout *l,
+                      const char *line, const char *end, struct err *e)
+{
+    if (e == NULL || e->code != TUG_EDATA || c->label != NULL || c->base.given ||
+        c->base.rows != NULL || !c->base.labels)
+        return TUG_EDATA;
+    const char *is = schema_label(c->base.schema, 0), *usual = NULL;
+    for (size_t i = 0; i < c->columns && usual == NULL; i++)
+        if (c->column[i].use != SCHEMA_LABEL && csv_names_label(c->column[i].name))
+            usual = c->column[i].name;
+    bool data = c->only == NULL && csv_has_number(c->base.schema);
+    if (usual == NULL && !csv_names_label(is) && !data)
+        usual = column_of_labels(c, l, line, end);
+    struct err reason = *e;
+    return usual == NULL && csv_names_label(is)
+               ? TUG_EDATA
+               : err_set(e, TUG_EDATA,
+                         "%s; the label is the first column, '%s', as no --label was "
+                         "given%s%s%s",
+                         reason.text, show(is, strlen(is)).text,
+                         usual != NULL ? "; did you mean --label '" : "",
+                         usual != NULL ? show(usual, strlen(usual)).text : "",
+                         usual != NULL ? "'?"
+                         : data        ? CSV_NAMES_COLUMNS
+                                       : "");
+}
