@@ -243,9 +243,10 @@ void pending_batch_applied(struct shard *s, const struct shard_table *t)
 
 void pending_drop_pushes(struct shard *s, const struct shard_table *t)
 {
-    for (struct pending *h = s->held; h != NULL; h = h->next) {
-        if (h->wants != WANTS_BATCH || h->type != MSG_PUSH ||
-            h->m.push.table != t->spec.id)
+    for (struct pending *h = s->held; h != NULL && t->spec.mode == WIRE_SYNC;
+         h = h->next) {
+        if (h->type != MSG_PUSH || h->m.push.table != t->spec.id ||
+            h->m.push.op != WIRE_GRADIENT || h->wants == WANTS_LATER)
             continue;
         h->dropped = true;
         s->pending_due = s->now;
@@ -334,6 +335,20 @@ static void name_missing(const struct shard *s, const struct shard_table *t,
         name_micros(t, to);
 }
 
+static void refuse_dropped(struct shard *s, const struct pending *h)
+{
+    struct err e = {0};
+    struct request q = {h->peer, h->type, h->id, &h->m, NULL, h->kept, false, 0};
+    const struct shard_table *t = tables_find(s, h->m.push.table, &e);
+    assert(h->type == MSG_PUSH);
+    if (t != NULL)
+        err_set(&e, TUG_EUSAGE,
+                "batch %llu of table '%s' was dropped: the table was cleared, loaded or "
+                "copied into, or its clock was set",
+                (unsigned long long)h->m.push.clock, t->spec.config.name);
+    shard_refuse(s, &q, &e);
+}
+
 static void refuse_late(struct shard *s, const struct pending *h)
 {
     struct err e = {0};
@@ -359,11 +374,6 @@ static void refuse_late(struct shard *s, const struct pending *h)
                 h->wants == WANTS_ROSTER ? "the scheduler's newer placement"
                                          : "the end of the save before",
                 seconds);
-    } else if (h->dropped) {
-        err_set(&e, TUG_EUSAGE,
-                "batch %llu of table '%s' was dropped: the table was cleared or loaded, "
-                "or its clock was set",
-                (unsigned long long)f.clock, t->spec.config.name);
     } else {
         name_missing(s, t, h, f.clock, &whom);
         const char *names = buf_str(&whom);
@@ -394,6 +404,8 @@ uint64_t pending_expire(struct shard *s)
         if ((*at)->dropped || (*at)->deadline <= s->now || waits_in_vain(s, *at)) {
             if ((*at)->wants == WANTS_LATER)
                 serve_later(s, *at);
+            else if ((*at)->dropped)
+                refuse_dropped(s, *at);
             else
                 refuse_late(s, *at);
             pending_take(s, at);

@@ -31,8 +31,8 @@ void pending_wake(struct shard *s, enum outcome wants);
 // A batch of this table was applied: wakes the requests that wait for batches, and gives
 // them the full time again.
 void pending_batch_applied(struct shard *s, const struct shard_table *t);
-// Refuses the pushes that wait for batches of this table soon, but not at once: requests
-// may be on their way through the list.
+// Refuses the waiting gradients of a sync table soon, whatever they wait for, but not at
+// once: requests may be on their way through the list.
 void pending_drop_pushes(struct shard *s, const struct shard_table *t);
 void pending_settle(struct shard *s);
 void pending_drop_peer(struct shard *s, const struct peer *p);

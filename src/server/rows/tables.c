@@ -268,7 +268,7 @@ static int copy(struct shard *s, struct shard_table *t, uint32_t other, struct e
         return rc;
     }
     assert(to != t);
-    sync_drop(s, to); // the open batches were computed from the old rows
+    sync_restart(s, to);
     store_close(to->store);
     to->store = rows;
     tables_touch_all(s, to);
@@ -290,6 +290,7 @@ static int mean(struct shard *s, struct shard_table *t, const struct msg_table_d
         return copy(s, t, m->other, e);
     TRY(copy_into(s, &t->spec, m->other, &to, e));
     assert(background_free(to));
+    sync_restart(s, to);
     int rc = store_mean(to->store, t->store, m->threshold, e);
     tables_touch_all(s, to);
     tables_measure(s, to);
@@ -316,6 +317,7 @@ int tables_obey(struct shard *s, const struct msg_table_do *m, struct err *e)
     case WIRE_DROP:
         assert(background_free(
             t)); // table_do_serve has waited for the end of a save that uses the table
+        sync_restart(s, t);
         s->tables[m->table] = NULL;
         table_free(s, t);
         return 0;
