@@ -361,6 +361,35 @@ static void test_too_large_batch(void **state)
     room_close(&r);
 }
 
+// A part that replaces parts of the batch needs no room besides theirs.
+static void test_part_replaces_others(void **state)
+{
+    (void)state;
+    struct room r;
+    room_open(&r, WIRE_SYNC);
+    float values[KEYS * WIDTH] = {0};
+    struct msg_push m = lone_push_of(r.w, 0, T, r.keys, r.n, values, WIDTH);
+    m.micros = SHARD_MICROS / 4;
+    lone_send_push(r.w, 0, &m);
+    lone_expect_ok(r.w);
+    uint64_t part = budget_used(&r.budget, BUDGET_PENDING);
+    while (budget_most(&r.budget, BUDGET_PENDING) >= 2 * part)
+        r.budget.bytes -= r.budget.bytes / 64;
+    for (m.micros = SHARD_MICROS / 2; m.micros < SHARD_MICROS; m.micros *= 2) {
+        m.number = ++r.w->number[0];
+        lone_send_push(r.w, 0, &m);
+        lone_expect_ok(r.w);
+        assert_int_equal(budget_used(&r.budget, BUDGET_PENDING), part);
+    }
+    m.number = ++r.w->number[0];
+    m.n = 0; // a part that is smaller than the replaced one gives back the rest
+    m.keys = m.values = (struct wire_span){0};
+    lone_send_push(r.w, 0, &m);
+    lone_expect_ok(r.w);
+    assert_int_equal(lone_figures(r.w, T).clock, 1);
+    room_close(&r);
+}
+
 // Records of sessions are counted, and freed with the sessions. A worker that is one
 // batch ahead cannot use up the room of the part for which all other workers wait, even
 // while a save keeps that batch from being applied.
@@ -484,6 +513,7 @@ int main(void)
         cmocka_unit_test(test_lists),
         cmocka_unit_test(test_batches),
         cmocka_unit_test(test_too_large_batch),
+        cmocka_unit_test(test_part_replaces_others),
         cmocka_unit_test(test_waiting_push_keeps_room),
         cmocka_unit_test(test_batches_before_their_turn),
         cmocka_unit_test(test_sessions),

@@ -93,7 +93,7 @@ static int keep_keys(struct contribution *c, const struct keys *k, struct err *e
 // Returns false if there is no room.
 static bool take_room(struct budget *b, uint64_t bytes, bool early)
 {
-    if (early &&
+    if (early && bytes > 0 &&
         budget_used(b, BUDGET_PENDING) + bytes > budget_most(b, BUDGET_PENDING) / 2) {
         budget_refused(b);
         return false;
@@ -108,19 +108,29 @@ static uint64_t contribution_bytes(const struct keys *k, const struct push_value
            (uint64_t)k->n * (v->width * sizeof(float) + sizeof(uint64_t));
 }
 
-// Refuses a part of the next batch for good if it has no room together with the parts
-// that have arrived: these stay until the batch is complete, unless a later part replaces
-// one that it overlaps, so that sending it again would rarely help. Requests that wait
-// for the batch get the same error, which stays in t->stuck until the batch is complete
-// or dropped.
-static int check_batch_fits(struct shard *s, struct shard_table *t, const struct keys *k,
-                            const struct push_values *v, struct err *e)
+// Returns the bytes of the parts of the push's batch that the push replaces (`replaced`),
+// or of those that stay.
+static uint64_t parts_bytes(const struct shard_table *t, const struct msg_push *m,
+                            bool replaced)
 {
-    const struct sync_batch *b = sync_clock_next(&t->sync);
-    uint64_t most = budget_most(s->o.budget, BUDGET_PENDING);
-    uint64_t bytes = contribution_bytes(k, v);
+    const struct sync_batch *b = &t->sync.open[m->clock % SHARD_MAX_CLOCKS];
+    uint64_t bytes = 0;
     for (uint32_t i = 0; i < b->n; i++)
-        bytes += ((const struct contribution *)b->parts[i].what)->counted;
+        if (sync_part_within(&b->parts[i], m->micro, m->micros) == replaced)
+            bytes += ((const struct contribution *)b->parts[i].what)->counted;
+    return bytes;
+}
+
+// Refuses a part of the next batch for good if it has no room together with the parts
+// that have arrived and that it does not replace: these stay until the batch is complete,
+// unless a later part replaces one that it overlaps, so that sending it again would
+// rarely help. Requests that wait for the batch get the same error, which stays in
+// t->stuck until the batch is complete or dropped.
+static int check_batch_fits(struct shard *s, struct shard_table *t,
+                            const struct msg_push *m, uint64_t own, struct err *e)
+{
+    uint64_t most = budget_most(s->o.budget, BUDGET_PENDING);
+    uint64_t bytes = own + parts_bytes(t, m, false);
     if (bytes <= most)
         return 0;
     err_set(
@@ -135,9 +145,12 @@ static int check_batch_fits(struct shard *s, struct shard_table *t, const struct
     return e->code;
 }
 
+// Counts the bytes of a contribution that will replace parts with `replaced` bytes:
+// contribution_inherit moves these to it.
 static int contribution_count(struct shard *s, struct contribution *c, uint64_t bytes,
-                              bool early, struct err *e)
+                              uint64_t replaced, bool early, struct err *e)
 {
+    bytes = bytes > replaced ? bytes - replaced : 0;
     if (!take_room(s->o.budget, bytes, early))
         return err_set(e, TUG_EIO,
                        VAN_NO_ROOM " for %llu bytes of a batch that others' parts are "
@@ -145,6 +158,19 @@ static int contribution_count(struct shard *s, struct contribution *c, uint64_t 
                        (unsigned long long)bytes);
     c->counted = bytes;
     return 0;
+}
+
+// Takes over the bytes that a replaced part counts, as far as the contribution of `bytes`
+// needs them, and frees the part.
+static void contribution_inherit(struct shard *s, struct contribution *c, uint64_t bytes,
+                                 struct contribution *replaced)
+{
+    uint64_t lacks = bytes - c->counted;
+    uint64_t moves = replaced->counted < lacks ? replaced->counted : lacks;
+    assert(c->counted <= bytes);
+    c->counted += moves;
+    replaced->counted -= moves;
+    contribution_free(s, replaced);
 }
 
 static int contribution_make(struct shard *s, struct request *q,
@@ -164,7 +190,8 @@ static int contribution_make(struct shard *s, struct request *q,
                                .rate = m->rate,
                                .pass = m->pass,
                                .again = v->again};
-    TRY(contribution_count(s, c, contribution_bytes(k, v), m->clock > t->sync.next, e));
+    TRY(contribution_count(s, c, contribution_bytes(k, v), parts_bytes(t, m, true),
+                           m->clock > t->sync.next, e));
     size_t runs = (size_t)k->n_runs + 1;
     c->runs = mem_array(runs, sizeof(*c->runs));
     if (c->runs == NULL)
@@ -234,8 +261,9 @@ static int take(struct shard *s, struct request *q, struct shard_table *t,
     const struct msg_push *m = &q->m->push;
     struct retries_id id = {m->id_pass, m->id_piece, t->spec.id, m->id_group, m->id_low};
     struct retries_push known = {0};
-    void *dropped[SHARD_MICROS];
+    void *replaced[SHARD_MICROS];
     struct contribution *c;
+    uint64_t bytes = contribution_bytes(k, v);
     if (!s->o.without_repeat_check)
         TRY(retries_begin(s->applied, m->session, m->number, m->low, t->spec.space, &id,
                           &known, e));
@@ -245,17 +273,17 @@ static int take(struct shard *s, struct request *q, struct shard_table *t,
         return 0;
     }
     if (m->clock == t->sync.next)
-        TRY(check_batch_fits(s, t, k, v, e));
-    if (sync_reserve(s, t, m->clock, k) != 0)
+        TRY(check_batch_fits(s, t, m, bytes, e));
+    if (sync_reserve(s, t, m, k) != 0)
         return err_nomem(e, "a batch");
     int rc = contribution_make(s, q, t, k, v, &c, e);
     if (rc != 0) {
         contribution_free(s, c);
         return rc;
     }
-    uint32_t n = sync_clock_add(&t->sync, m->clock, m->micro, m->micros, c, dropped);
+    uint32_t n = sync_clock_add(&t->sync, m->clock, m->micro, m->micros, c, replaced);
     for (uint32_t i = 0; i < n; i++)
-        contribution_free(s, dropped[i]);
+        contribution_inherit(s, c, bytes, replaced[i]);
     assert(sync_clock_has(&t->sync, m->clock, m->micro, m->micros));
     for (uint32_t r = 0; r < k->n_runs; r++)
         retries_note(&known, k->runs[r].partition);

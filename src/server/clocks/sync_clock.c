@@ -64,7 +64,7 @@ uint32_t sync_clock_add(struct sync_clock *c, uint64_t clock, uint8_t micro,
     assert(!sync_clock_has(c, clock, micro, micros));
     for (uint32_t i = 0; i < b->n; i++) {
         struct sync_part p = b->parts[i];
-        if (p.micro >= micro && p.micro < micro + micros) {
+        if (sync_part_within(&p, micro, micros)) {
             ret_dropped[dropped++] = p.what;
             continue;
         }

@@ -47,6 +47,13 @@ bool sync_clock_is_ahead(const struct sync_clock *c, uint64_t clock);
 bool sync_clock_has(const struct sync_clock *c, uint64_t clock, uint8_t micro,
                     uint8_t micros);
 
+// Returns whether a contribution to these micro-batches replaces the part.
+static inline bool sync_part_within(const struct sync_part *p, uint8_t micro,
+                                    uint8_t micros)
+{
+    return p->micro >= micro && p->micro < micro + micros;
+}
+
 // Adds a contribution that was checked, is not ahead and has not arrived yet. Copies the
 // contributions that it replaces to ret_dropped (at most SHARD_MICROS), and returns their
 // number.

@@ -93,14 +93,15 @@ static struct sync_scratch *make(size_t keys, size_t width)
     return x;
 }
 
-int sync_reserve(struct shard *s, const struct shard_table *t, uint64_t clock,
+int sync_reserve(struct shard *s, const struct shard_table *t, const struct msg_push *m,
                  const struct keys *k)
 {
-    const struct sync_batch *b = &t->sync.open[clock % SHARD_MAX_CLOCKS];
+    const struct sync_batch *b = &t->sync.open[m->clock % SHARD_MAX_CLOCKS];
     struct sync_scratch *old = s->sync;
     size_t keys = k->longest, width = t->spec.accessor.push_width;
     for (uint32_t i = 0; i < b->n; i++)
-        keys += ((const struct contribution *)b->parts[i].what)->longest;
+        if (!sync_part_within(&b->parts[i], m->micro, m->micros))
+            keys += ((const struct contribution *)b->parts[i].what)->longest;
     if (old != NULL && keys <= old->keys && width <= old->width)
         return 0;
     keys = old != NULL && old->keys > keys ? old->keys : keys;

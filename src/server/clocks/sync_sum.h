@@ -8,14 +8,15 @@
 
 struct shard;
 struct shard_table;
+struct msg_push;
 struct sync_batch;
 struct sync_scratch;
 
 // Applies the next batch, which must be complete, to the store. On failure t->stuck has
 // the reason, and the next call continues.
 int sync_apply_batch(struct shard *s, struct shard_table *t);
-// Reserves memory to add up the batch of this clock with contribution k.
-int sync_reserve(struct shard *s, const struct shard_table *t, uint64_t clock,
+// Reserves memory to add up the push's batch with its keys k.
+int sync_reserve(struct shard *s, const struct shard_table *t, const struct msg_push *m,
                  const struct keys *k);
 uint64_t sync_examples(const struct sync_batch *b);
 void sync_scratch_free(struct sync_scratch *x); // NULL is fine
