@@ -37,7 +37,7 @@ int client_open(struct client **ret, const struct client_options *o, struct err 
         c->o.request_timeout_ns = CLIENT_TIMEOUT_NS;
     if (c->o.admin_timeout_ns == 0)
         c->o.admin_timeout_ns = 3600000 * MS;
-    c->pushes = (struct numbers){.next = 1, .low = 1, .window = SHARD_WINDOW};
+    c->main.pushes = NUMBERS_OF_PUSHES;
     c->admins = (struct numbers){.next = 1, .low = 1, .window = ADMIN_WINDOW};
     c->next_due = VAN_NEVER;
     c->packed = BUF_INIT(WIRE_SPAN_MAX);
@@ -68,6 +68,7 @@ void client_close(struct client *c)
         return;
     member_close(c->member);
     memory_free(c);
+    lanes_free(c);
     placement_free(c);
     peers_free(c);
     buf_free(&c->packed);

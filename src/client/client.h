@@ -120,7 +120,7 @@ struct client_pull {
 
 // Push and pull. Both return the request's timestamp, or 0 with e set (wrong usage, no
 // memory, the cluster has ended). If SHARD_WINDOW pushes are in flight, further ones are
-// queued in the client.
+// queued in the client. The gradients of each sync table are counted and queued apart.
 client_ts client_push(struct client *c, const struct client_push *p, struct err *e);
 client_ts client_pull(struct client *c, const struct client_pull *p, struct err *e);
 

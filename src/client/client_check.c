@@ -18,7 +18,7 @@ enum { NUMBERS_MAX = 64 }; // number of bits in `done` of struct numbers
 // Counts over the lists of requests and peers, made once for all comparisons.
 struct counted {
     size_t requests, slices, waiting, placing, pins, sendings;
-    size_t pushes, admins, specs;
+    size_t queued, marks, admins, specs;
 };
 
 // A timestamp finds its request without a search, and never a later request in the same
@@ -31,13 +31,18 @@ static void request_is_found(const struct client *c, const struct request *r)
     assert(r->client == c && r->spec != NULL);
 }
 
-// Requests start in order: open ones come before the first queued one, which is the next
-// to start.
-static void request_is_in_order(const struct request *r, bool queued)
+static void request_is_in_order(const struct request *r)
 {
-    assert(r->state == (queued ? REQUEST_QUEUED : REQUEST_OPEN));
+    assert(r->state == REQUEST_QUEUED || r->state == REQUEST_OPEN);
     assert(r->before == NULL || r->before->ts < r->ts);
     assert(r->behind == NULL || r->behind->before == r);
+}
+
+// Requests of a lane start in order: open ones were called before the queued ones.
+static void lane_is_in_order(const struct request *r)
+{
+    assert(r->state == REQUEST_QUEUED || r->lane->first == NULL ||
+           r->ts < r->lane->first->ts);
 }
 
 // Deadlines ascend, since a search for due ones ends at the first that is not; requests
@@ -103,7 +108,8 @@ static void count_kind(const struct client *c, const struct request *r,
         number_is_open(x, r);
     else
         assert(r->number == 0);
-    all->pushes += x == &c->pushes && r->state == REQUEST_OPEN;
+    all->queued += r->state == REQUEST_QUEUED;
+    all->marks += r->kind->stands_alone;
     all->admins += x == &c->admins && r->state == REQUEST_OPEN;
     all->specs += r->kind == &request_table ||
                   (r->kind == &request_info && !r->u.info.found);
@@ -111,21 +117,19 @@ static void count_kind(const struct client *c, const struct request *r,
 
 static void requests_hold(const struct client *c, struct counted *all)
 {
-    bool queued = false;
     assert((c->first == NULL) == (c->last == NULL));
     assert(c->first == NULL || c->first->before == NULL);
     for (const struct request *r = c->first; r != NULL; r = r->behind) {
-        queued |= r == c->queued;
         request_is_found(c, r);
-        request_is_in_order(r, queued);
+        request_is_in_order(r);
+        lane_is_in_order(r);
         deadline_is_in_order(r);
         slices_are_counted(c, r, all);
         count_kind(c, r, all);
         all->requests++;
         assert(r->behind != NULL || c->last == r);
     }
-    assert(queued == (c->queued != NULL));
-    assert(all->requests == c->in_flight);
+    assert(all->requests == c->in_flight && all->marks == c->n_marks);
 }
 
 // A closed number leaves the window when all before it have: each number inside is open
@@ -138,13 +142,40 @@ static void numbers_hold(const struct numbers *x, size_t open)
     assert(x->next - x->low == open + (size_t)__builtin_popcountll(x->done));
 }
 
+static size_t open_pushes(const struct client *c, const struct lane *l)
+{
+    size_t open = 0;
+    for (const struct request *r = c->first; r != NULL; r = r->behind)
+        open += r->lane == l && r->state == REQUEST_OPEN &&
+                r->kind->numbers == NUMBERS_PUSHES;
+    return open;
+}
+
+// Each queued request waits in its lane exactly once.
+static void lanes_hold(const struct client *c, const struct counted *all)
+{
+    size_t queued = 0;
+    for (const struct lane *l = &c->main; l != NULL; l = l->next) {
+        const struct request *last = NULL;
+        for (const struct request *r = l->first; r != NULL; r = r->lane_behind, queued++) {
+            assert(r->lane == l && r->lane_before == last);
+            assert(r->state == REQUEST_QUEUED && (last == NULL || last->ts < r->ts));
+            last = r;
+        }
+        assert(l->last == last);
+        numbers_hold(&l->pushes, open_pushes(c, l));
+    }
+    assert(queued == all->queued);
+}
+
 // While a mark is in flight no push is: earlier ones are acknowledged, later ones wait.
 static void mark_stands_alone(const struct client *c)
 {
     if (c->marking == NULL)
         return;
     assert(c->marking->kind == &request_mark && c->marking->state == REQUEST_OPEN);
-    assert(c->pushes.next == c->pushes.low);
+    for (const struct lane *l = &c->main; l != NULL; l = l->next)
+        assert(l->pushes.next == l->pushes.low);
 }
 
 // Slices to a loop go out in the order of their requests: a pull sees the pushes before
@@ -304,7 +335,7 @@ static void check_all(const struct client *c)
 {
     struct counted all = {0};
     requests_hold(c, &all);
-    numbers_hold(&c->pushes, all.pushes);
+    lanes_hold(c, &all);
     numbers_hold(&c->admins, all.admins);
     peers_hold(c, &all);
     pins_hold(c, &all);

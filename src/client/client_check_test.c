@@ -45,7 +45,17 @@ static void break_timestamp(void)
 
 static void break_state(void)
 {
-    c->last->state = REQUEST_QUEUED;
+    c->last->state = REQUEST_ENDING;
+}
+
+static void break_lane(void)
+{
+    c->main.first = c->first;
+}
+
+static void break_lane_end(void)
+{
+    c->main.last = c->first;
 }
 
 static void break_deadline(void)
@@ -72,7 +82,7 @@ static void break_open(void)
 
 static void break_number(void)
 {
-    c->first->number = c->pushes.next;
+    c->first->number = c->first->lane->pushes.next;
 }
 
 static void break_list(void)
@@ -82,7 +92,7 @@ static void break_list(void)
 
 static void break_window(void)
 {
-    c->pushes.next++;
+    c->main.pushes.next++;
 }
 
 static void break_mark(void)
@@ -156,6 +166,8 @@ static void break_end(void)
 static const struct broken all[] = {
     {"request_is_found", break_timestamp},
     {"request_is_in_order", break_state},
+    {"lane_is_in_order", break_lane},
+    {"lanes_hold", break_lane_end},
     {"deadline_is_in_order", break_deadline},
     {"slice_is_found", break_slice},
     {"slice_was_sent_over_its_link", break_sent},

@@ -136,7 +136,7 @@ static void run_seed(uint64_t seed)
     sim_set_faults(c->sim, 0, 0, 0, 0);
     pull_all_and_check(c, sums);
     assert_int_equal(c->out_of_window, 0);
-    assert_int_equal(c->client->pushes.low, c->client->pushes.next);
+    assert_int_equal(c->client->main.pushes.low, c->client->main.pushes.next);
     fake_close(c);
 }
 
@@ -256,13 +256,109 @@ static void test_window(void **state)
     }
     for (int i = 0; i < 500; i++)
         fake_step(c, 5 * MS);
-    assert_int_equal(c->client->pushes.next, 1 + SHARD_WINDOW);
+    assert_int_equal(c->client->main.pushes.next, 1 + SHARD_WINDOW);
     assert_int_equal(client_in_flight(c->client), 3 * SHARD_WINDOW);
     c->servers[1].mute = false;
     for (int i = 0; i < 3 * SHARD_WINDOW; i++)
         assert_int_equal(fake_wait(c, work[i].ts, &e), 0);
     pull_all_and_check(c, sums);
     assert_int_equal(c->out_of_window, 0);
+    fake_close(c);
+}
+
+enum { AHEAD = TABLE + 1, OTHER_TABLE, HELD = 2 * SHARD_WINDOW };
+
+static bool holds_batches; // the fake servers do not answer pushes to the table AHEAD
+
+static bool hold_batches(struct server *s, van_link link, const struct van_message *m)
+{
+    const struct msg_push *p = &m->m->push;
+    if (m->type != MSG_PUSH || p->table == TABLE)
+        return false;
+    assert_true(p->number >= p->low && p->number - p->low < SHARD_WINDOW);
+    if (p->table != AHEAD || !holds_batches)
+        van_send(s->van, link, MSG_OK, m->request, &(struct msg_ok){0}, NULL);
+    return true;
+}
+
+static client_ts push_batch(struct cluster *c, uint32_t table, uint64_t clock)
+{
+    static const float zeros[WIDTH];
+    struct client_push p = {.table = table,
+                            .keys = c->keys,
+                            .n = 1,
+                            .values = zeros,
+                            .clock = clock,
+                            .micros = 16};
+    struct err e = {0};
+    client_ts ts = client_push(c->client, &p, &e);
+    assert_int_not_equal(ts, 0);
+    return ts;
+}
+
+static struct cluster *open_batches(void)
+{
+    struct cluster *c = fake_open(2, 21, NULL);
+    struct err e = {0};
+    for (uint32_t t = AHEAD; t <= OTHER_TABLE; t++) {
+        struct table_config config = fake_sums();
+        snprintf(config.name, sizeof(config.name), "sync%u", t);
+        config.mode = CONFIG_SYNC;
+        assert_int_equal(fake_wait(c, client_table(c->client, t, &config, &e), &e), 0);
+    }
+    for (uint32_t i = 0; i < c->n_servers; i++)
+        c->servers[i].answers = hold_batches;
+    holds_batches = true;
+    return c;
+}
+
+// Pushes that run ahead of a sync table's batches wait for other workers. Whatever these
+// wait for, such as a push to another sync table, does not wait behind them.
+static void test_tables_do_not_wait_for_each_other(void **state)
+{
+    (void)state;
+    struct cluster *c = open_batches();
+    struct err e = {0};
+    struct work w = {.n = KEYS};
+    memcpy(w.keys, c->keys, sizeof(w.keys));
+    client_ts held[HELD];
+    for (uint64_t i = 0; i < HELD; i++)
+        held[i] = push_batch(c, AHEAD, i);
+    for (uint64_t i = 0; i < HELD; i++)
+        assert_int_equal(fake_wait(c, push_batch(c, OTHER_TABLE, i), &e), 0);
+    assert_int_equal(fake_wait(c, push(c, &w, false), &e), 0);
+    assert_int_equal(fake_wait(c, pull(c, &w, false), &e), 0);
+    assert_int_equal(client_in_flight(c->client), HELD);
+    holds_batches = false;
+    for (uint64_t i = 0; i < HELD; i++)
+        assert_int_equal(fake_wait(c, held[i], &e), 0);
+    fake_close(c);
+}
+
+// A mark waits for all earlier pushes to any table, and later pushes wait for the mark.
+static void test_mark_waits_for_batches(void **state)
+{
+    (void)state;
+    struct cluster *c = open_batches();
+    struct err e = {0};
+    int rc;
+    client_ts held[HELD], late[2];
+    for (uint64_t i = 0; i < HELD; i++)
+        held[i] = push_batch(c, AHEAD, i);
+    client_ts mark = client_mark(c->client, 1, &e);
+    late[0] = push_batch(c, OTHER_TABLE, 0);
+    late[1] = push_batch(c, AHEAD, HELD);
+    for (int i = 0; i < 500; i++)
+        fake_step(c, 5 * MS);
+    assert_int_equal(client_in_flight(c->client), HELD + 3);
+    holds_batches = false;
+    for (uint64_t i = 0; i < HELD; i++)
+        assert_int_equal(fake_wait(c, held[i], &e), 0);
+    holds_batches = true;
+    assert_false(client_done(c->client, late[0], &rc, &e));
+    assert_int_equal(fake_wait(c, mark, &e), 0);
+    assert_int_equal(fake_wait(c, late[0], &e), 0);
+    client_cancel(c->client, late[1]);
     fake_close(c);
 }
 
@@ -346,7 +442,7 @@ static void test_deadline_names_who_is_silent(void **state)
     c->servers[1].mute = false; // the loop answers again
     last = w;
     assert_int_equal(fake_wait(c, pull(c, &last, false), &e), 0);
-    assert_int_equal(c->client->pushes.low, c->client->pushes.next);
+    assert_int_equal(c->client->main.pushes.low, c->client->main.pushes.next);
     fake_close(c);
 }
 
@@ -709,6 +805,8 @@ int main(void)
         cmocka_unit_test(test_no_room),
         cmocka_unit_test(test_arrange),
         cmocka_unit_test(test_window),
+        cmocka_unit_test(test_tables_do_not_wait_for_each_other),
+        cmocka_unit_test(test_mark_waits_for_batches),
         cmocka_unit_test(test_examples_are_counted_once),
         cmocka_unit_test(test_deadline_names_who_is_silent),
         cmocka_unit_test(test_values_that_are_not_finite),

@@ -168,7 +168,7 @@ static int send_push(struct slice *s)
         .epoch = c->epoch,
         .session = member_session(c->member),
         .number = r->number,
-        .low = c->pushes.low,
+        .low = r->lane->pushes.low,
         .op = (uint8_t)p->op,
         .flags = (uint8_t)((bf16 ? WIRE_BF16 : 0) |
                            (p->pulled != NULL ? WIRE_ALSO_PULL : 0) |
@@ -355,7 +355,7 @@ static bool take_pushed(struct slice *s, const struct van_message *m)
 }
 
 REQUEST_KIND(push, "a push to", MSG_PUSH, MSG_OK, begin_push, .send = send_push,
-             .take = take_pushed, .numbers = offsetof(struct client, pushes));
+             .take = take_pushed, .numbers = NUMBERS_PUSHES);
 REQUEST_KIND(pull, "a pull from", MSG_PULL, MSG_PULLED, begin_pull, .send = send_pull,
              .take = take_pulled);
 

@@ -38,7 +38,7 @@ struct staging {
 
 enum request_state {
     REQUEST_FREE,
-    REQUEST_QUEUED, // waits behind a push for which the window has no room
+    REQUEST_QUEUED, // waits in its lane behind a push for which the window has no room
     REQUEST_OPEN,   // slices are in flight
     REQUEST_ENDING, // the result is known, but the van still uses the request's memory
     REQUEST_ENDED,  // the callback has still to be called
@@ -98,8 +98,8 @@ struct request_kind {
     // fails with its `why`.
     int (*answered)(struct request *r);
     void (*free)(void *own);
-    // Offset in struct client of the numbers that requests of this kind use; 0: none.
-    size_t numbers;
+    // Whose numbers requests of this kind have.
+    enum { NUMBERS_NONE, NUMBERS_PUSHES, NUMBERS_ADMINS } numbers;
     bool takes_long; // the time of the request grows with the number of rows
     // The loop does nothing else meanwhile, so that its silence does not count.
     bool blocks;
@@ -127,6 +127,8 @@ struct request {
     // Neighbours in the client's list; `behind` is also the next in the list of ended
     // requests.
     struct request *before, *behind;
+    struct lane *lane;
+    struct request *lane_before, *lane_behind; // neighbours in its lane, while queued
     const struct request_kind *kind;
     enum request_state state;
     struct client *client;
@@ -252,6 +254,19 @@ struct numbers {
     uint64_t done; // bit i says that number low + i is closed
 };
 
+// A queue of requests, which start in order, and the numbers of its pushes. The gradients
+// of each sync table have a lane of their own, as a push that runs ahead of its table's
+// batches has no answer until other workers have pushed, and these may wait for a push to
+// another table. All other requests share one lane.
+struct lane {
+    struct lane *next;
+    uint32_t table;
+    struct request *first, *last; // queued requests
+    struct numbers pushes;
+};
+
+#define NUMBERS_OF_PUSHES ((struct numbers){.next = 1, .low = 1, .window = SHARD_WINDOW})
+
 struct client {
     struct client_options o;
     struct member *member;
@@ -276,11 +291,12 @@ struct client {
     size_t n_former, max_former;
 
     struct request *first, *last; // open and queued requests, in the order of their calls
-    struct request *queued;       // the first queued request; NULL: none
+    struct lane main;             // the lane of all requests that have no other one
     struct request *ended, *ended_last; // requests whose callbacks have to be called
-    struct numbers pushes, admins;      // numbers of pushes, and of admin operations
+    struct numbers admins;              // numbers of admin operations
     uint64_t steps;                     // steps of this session
     struct request *marking;            // the mark in flight; NULL: none
+    size_t n_marks;                     // marks that have not ended
     uint64_t next_due; // earliest time at which a slice or peer has timed work
     struct request **requests, *free_requests;
     size_t n_requests, max_requests, in_flight;
@@ -324,6 +340,11 @@ int client_ended(const struct client *c, struct err *e);
 // complete yet, or there is no memory.
 struct request *request_new(struct client *c, const struct request_kind *kind,
                             const struct table_spec *spec, struct err *e);
+// Puts a request, which has not begun, into this lane instead of the main one.
+void request_change_lane(struct request *r, struct lane *to);
+// Returns the lane of a table's gradients; NULL if memory is out.
+struct lane *lane_of(struct client *c, const struct table_spec *spec, uint8_t op);
+void lanes_free(struct client *c);
 // Starts or queues a request. `message` must live as long as the request; NULL: each
 // slice makes its own.
 client_ts request_begin(struct request *r, const void *message);

@@ -17,6 +17,60 @@
 
 const struct table_spec request_no_table = {.id = SPEC_MAX_TABLES};
 
+struct lane *lane_of(struct client *c, const struct table_spec *spec, uint8_t op)
+{
+    if (spec->mode != WIRE_SYNC || op != WIRE_GRADIENT)
+        return &c->main;
+    for (struct lane *l = c->main.next; l != NULL; l = l->next)
+        if (l->table == spec->id)
+            return l;
+    struct lane *l = mem_zalloc(sizeof(*l));
+    if (l == NULL)
+        return NULL;
+    *l = (struct lane){
+        .next = c->main.next, .table = spec->id, .pushes = NUMBERS_OF_PUSHES};
+    c->main.next = l;
+    return l;
+}
+
+void lanes_free(struct client *c)
+{
+    for (struct lane *l; (l = c->main.next) != NULL; mem_free(l))
+        c->main.next = l->next;
+}
+
+static void lane_put(struct lane *l, struct request *r)
+{
+    r->lane = l;
+    r->lane_before = l->last;
+    r->lane_behind = NULL;
+    if (l->last != NULL)
+        l->last->lane_behind = r;
+    else
+        l->first = r;
+    l->last = r;
+}
+
+static void lane_take(struct request *r)
+{
+    struct lane *l = r->lane;
+    if (r->lane_before != NULL)
+        r->lane_before->lane_behind = r->lane_behind;
+    else
+        l->first = r->lane_behind;
+    if (r->lane_behind != NULL)
+        r->lane_behind->lane_before = r->lane_before;
+    else
+        l->last = r->lane_before;
+}
+
+void request_change_lane(struct request *r, struct lane *to)
+{
+    assert(r->state == REQUEST_QUEUED);
+    lane_take(r);
+    lane_put(to, r);
+}
+
 struct request *request_new(struct client *c, const struct request_kind *kind,
                             const struct table_spec *spec, struct err *e)
 {
@@ -50,8 +104,8 @@ struct request *request_new(struct client *c, const struct request_kind *kind,
     else
         c->first = r;
     c->last = r;
-    if (c->queued == NULL)
-        c->queued = r;
+    lane_put(&c->main, r);
+    c->n_marks += kind->stands_alone;
     c->in_flight++;
     return r;
 }
@@ -59,8 +113,8 @@ struct request *request_new(struct client *c, const struct request_kind *kind,
 static void unlink_request(struct request *r)
 {
     struct client *c = r->client;
-    if (c->queued == r)
-        c->queued = r->behind;
+    if (r->state == REQUEST_QUEUED)
+        lane_take(r);
     if (r->before != NULL)
         r->before->behind = r->behind;
     else
@@ -69,6 +123,7 @@ static void unlink_request(struct request *r)
         r->behind->before = r->before;
     else
         c->last = r->before;
+    c->n_marks -= r->kind->stands_alone;
     c->in_flight--;
 }
 
@@ -84,8 +139,14 @@ static void close_number(struct numbers *x, uint64_t number)
 
 struct numbers *request_numbers(const struct request *r)
 {
-    size_t at = r->kind->numbers;
-    return at != 0 ? (struct numbers *)((char *)r->client + at) : NULL;
+    switch (r->kind->numbers) {
+    case NUMBERS_PUSHES:
+        return &r->lane->pushes;
+    case NUMBERS_ADMINS:
+        return &r->client->admins;
+    default:
+        return NULL;
+    }
 }
 
 static void ended(struct request *r)
@@ -283,27 +344,49 @@ static int start(struct request *r)
     TRY(r->kind->begin(r));
     if (request_numbers(r) != NULL)
         r->number = request_numbers(r)->next++;
+    lane_take(r);
     r->state = REQUEST_OPEN;
     return 0;
 }
 
-// Returns whether a queued request may start. A mark starts when all earlier pushes are
-// acknowledged, and later pushes start after it, so that messages which are late or lost
-// cannot change their order.
+// Returns whether all pushes that were called before a mark are acknowledged.
+static bool pushes_are_over(const struct client *c, const struct request *mark)
+{
+    for (const struct lane *l = &c->main; l != NULL; l = l->next)
+        if (l->pushes.next != l->pushes.low ||
+            (l != mark->lane && l->first != NULL && l->first->ts < mark->ts))
+            return false;
+    return true;
+}
+
+// Returns whether a mark that was called before the request has not ended.
+static bool waits_for_mark(const struct client *c, const struct request *r)
+{
+    if (c->marking != NULL)
+        return true;
+    const struct request *first = c->n_marks > 0 ? c->main.first : NULL;
+    while (first != NULL && !first->kind->stands_alone)
+        first = first->lane_behind;
+    return first != NULL && first->ts < r->ts;
+}
+
+// Returns whether the first request of a lane may start. A mark starts when all earlier
+// pushes are acknowledged, and later pushes start after it, so that messages which are
+// late or lost cannot change their order.
 static bool has_room(const struct client *c, const struct request *r)
 {
     const struct numbers *x = request_numbers(r);
     if (r->kind->stands_alone)
-        return c->pushes.next == c->pushes.low;
-    if (x == &c->pushes && c->marking != NULL)
+        return pushes_are_over(c, r);
+    if (r->kind->numbers == NUMBERS_PUSHES && waits_for_mark(c, r))
         return false;
     return x == NULL || x->next - x->low < x->window;
 }
 
-void request_advance(struct client *c, uint64_t now)
+static void lane_advance(struct lane *l, struct client *c, uint64_t now)
 {
-    while (c->queued != NULL && has_room(c, c->queued)) {
-        struct request *r = c->queued;
+    while (l->first != NULL && has_room(c, l->first)) {
+        struct request *r = l->first;
         int rc = start(r);
         if (rc != 0) {
             struct err e;
@@ -311,11 +394,16 @@ void request_advance(struct client *c, uint64_t now)
             request_end(r, rc, &e);
             continue;
         }
-        c->queued = r->behind;
         if (r->slices == NULL)
             request_end(r, 0, NULL);
         request_send_slices(r, now);
     }
+}
+
+void request_advance(struct client *c, uint64_t now)
+{
+    for (struct lane *l = &c->main; l != NULL; l = l->next)
+        lane_advance(l, c, now);
 }
 
 // Deadlines.
@@ -429,9 +517,15 @@ client_ts client_push(struct client *c, const struct client_push *p, struct err 
     if (spec == NULL || check_count("push", p->n, e) != 0 ||
         check_values(c, p, spec, e) != 0)
         return 0;
+    struct lane *lane = lane_of(c, spec, p->op);
+    if (lane == NULL) {
+        err_nomem(e, "the pushes to a table");
+        return 0;
+    }
     struct request *r = request_new(c, &request_push, spec, e);
     if (r == NULL)
         return 0;
+    request_change_lane(r, lane);
     r->u.push = *p;
     r->n = p->n;
     r->value_bytes = (size_t)spec_value_width(spec, p->op) * sizeof(float);

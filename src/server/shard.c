@@ -100,14 +100,22 @@ enum outcome shard_refuse_keys(struct shard *s, const struct request *q, const c
     return ANSWERED;
 }
 
+static void end_pushing(struct retries *applied, const struct roster *r)
+{
+    const struct sessions *pushing = retries_sessions(applied);
+    for (size_t i = pushing->n; i-- > 0;)
+        if (roster_session_over(r, sessions_at(pushing, i)))
+            retries_end_session(applied, sessions_at(pushing, i));
+}
+
 // Ends the sessions of dead nodes, as the roster shows them.
 static void end_sessions(struct shard *s, const struct roster *r)
 {
-    const struct sessions *pushing = retries_sessions(s->applied);
     const struct sessions *ordering = &s->admin.sessions, *stepping = &s->steps.sessions;
-    for (size_t i = pushing->n; i-- > 0;)
-        if (roster_session_over(r, sessions_at(pushing, i)))
-            retries_end_session(s->applied, sessions_at(pushing, i));
+    end_pushing(s->applied, r);
+    for (uint32_t i = 0; i < s->n_tables; i++)
+        if (s->tables[i] != NULL && s->tables[i]->applied != NULL)
+            end_pushing(s->tables[i]->applied, r);
     for (size_t i = ordering->n; i-- > 0;)
         if (roster_session_over(r, sessions_at(ordering, i)))
             admin_end_session(&s->admin, sessions_at(ordering, i));
@@ -151,6 +159,9 @@ static void piece_forgotten(void *ctx, const struct msg_forget *m)
     struct shard *s = ctx;
     if (s->ready)
         retries_forget(s->applied, m->pass, m->piece);
+    for (uint32_t i = 0; i < s->n_tables; i++)
+        if (s->tables[i] != NULL && s->tables[i]->applied != NULL)
+            retries_forget(s->tables[i]->applied, m->pass, m->piece);
 }
 
 static uint64_t session_of(const struct request *q)

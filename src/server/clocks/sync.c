@@ -265,7 +265,7 @@ static int take(struct shard *s, struct request *q, struct shard_table *t,
     struct contribution *c;
     uint64_t bytes = contribution_bytes(k, v);
     if (!s->o.without_repeat_check)
-        TRY(retries_begin(s->applied, m->session, m->number, m->low, t->spec.space, &id,
+        TRY(retries_begin(t->applied, m->session, m->number, m->low, t->spec.space, &id,
                           &known, e));
     if (sync_clock_has(&t->sync, m->clock, m->micro, m->micros) ||
         all_applied(&known, k)) {

@@ -53,6 +53,11 @@ int shard_move(struct shard *from, struct shard *to, uint32_t partition,
             TRY(check_table(to, from->tables[i], e));
     TRY(retries_move(from->applied, to->applied, partition, space, e));
     for (uint32_t i = 0; i < from->n_tables; i++)
+        if (from->tables[i] != NULL && from->tables[i]->spec.space == space &&
+            from->tables[i]->applied != NULL)
+            TRY(retries_move(from->tables[i]->applied, to->tables[i]->applied, partition,
+                             space, e));
+    for (uint32_t i = 0; i < from->n_tables; i++)
         if (from->tables[i] != NULL && from->tables[i]->spec.space == space)
             TRY(move_table(from, from->tables[i], to, partition, e));
     return 0;

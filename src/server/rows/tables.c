@@ -33,6 +33,7 @@ static void table_free(struct shard *s, struct shard_table *t)
     s->bytes -= t->bytes;
     store_close(t->store);
     ssp_clock_fini(&t->ssp);
+    retries_close(t->applied);
     mem_free(t->changed_at);
     mem_free(t);
 }
@@ -156,6 +157,8 @@ static int table_make(struct shard *s, const struct table_spec *spec,
         return err_nomem(e, "a table's partitions");
     TRY(open_store(s, t, &t->store, e));
     TRY(reserve_strip(s, spec, e));
+    if (spec->mode == WIRE_SYNC)
+        TRY(retries_open(&t->applied, s->bits, s->o.budget, e));
     if (spec->mode == WIRE_SSP && set_living(s, t) != 0)
         return err_nomem(e, "the workers of a table");
     return 0;

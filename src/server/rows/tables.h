@@ -10,6 +10,7 @@
 #include "server/rows/previous.h"
 #include "store/store.h"
 
+struct retries;
 struct shard;
 
 // An admin operation that is under way in a store.
@@ -38,6 +39,8 @@ struct shard_table {
     uint64_t bytes;         // bytes of rows and index, when last measured
     struct ssp_clock ssp;   // used in mode WIRE_SSP
     struct sync_clock sync; // used in mode WIRE_SYNC
+    struct retries *applied; // used in mode WIRE_SYNC: the records of gradients, which
+                             // each session numbers by table
     struct previous before; // used in mode WIRE_SYNC: rows before the last batch
     struct msg_table_is figures; // the figures that are counted, not computed
 };
