@@ -157,7 +157,8 @@ static void lanes_hold(const struct client *c, const struct counted *all)
     size_t queued = 0;
     for (const struct lane *l = &c->main; l != NULL; l = l->next) {
         const struct request *last = NULL;
-        for (const struct request *r = l->first; r != NULL; r = r->lane_behind, queued++) {
+        for (const struct request *r = l->first; r != NULL;
+             r = r->lane_behind, queued++) {
             assert(r->lane == l && r->lane_before == last);
             assert(r->state == REQUEST_QUEUED && (last == NULL || last->ts < r->ts));
             last = r;

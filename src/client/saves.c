@@ -182,9 +182,8 @@ static int send_load(struct slice *s)
 }
 
 REQUEST_KIND(load, "a load of", MSG_LOAD, MSG_OK, slice_cut_all, .send = send_load,
-             .take = request_add, .free = mem_free,
-             .numbers = NUMBERS_ADMINS, .takes_long = true,
-             .blocks = true);
+             .take = request_add, .free = mem_free, .numbers = NUMBERS_ADMINS,
+             .takes_long = true, .blocks = true);
 
 client_ts client_below(struct client *c, enum wire_root kind, const char *path,
                        char ret[FILE_PATH_MAX], struct err *e)

@@ -41,7 +41,7 @@ struct shard_table {
     struct sync_clock sync; // used in mode WIRE_SYNC
     struct retries *applied; // used in mode WIRE_SYNC: the records of gradients, which
                              // each session numbers by table
-    struct previous before; // used in mode WIRE_SYNC: rows before the last batch
+    struct previous before;  // used in mode WIRE_SYNC: rows before the last batch
     struct msg_table_is figures; // the figures that are counted, not computed
 };
 
