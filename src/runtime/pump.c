@@ -383,6 +383,12 @@ bool pump_wait(struct pump *p, bool (*over)(void *ctx), void *ctx, uint64_t dead
     }
 }
 
+bool pump_wait_uninterrupted(struct pump *p, bool (*over)(void *ctx), void *ctx,
+                             uint64_t deadline)
+{
+    return wait_until(p, over, ctx, deadline);
+}
+
 // The background thread.
 
 // Returns whether the background thread is to take the van. It also does so if no thread

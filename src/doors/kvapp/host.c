@@ -20,6 +20,7 @@ struct host {
     struct van *van;
     struct pump *pump;
     char own_door[VAN_ADDRESS_MAX];
+    bool broken_off;
 };
 
 static void host_free(struct host *h)
@@ -93,6 +94,7 @@ void kv_host_end(struct host *h, const struct err *why)
     pump_enter(h->pump);
     scheduler_stop(h->scheduler, why->code, why->text);
     pump_leave(h->pump);
+    h->broken_off = true;
 }
 
 static bool finished(void *ctx)
@@ -107,9 +109,11 @@ int kv_host_stop(struct host *h, bool wait, struct err *e)
     if (h == NULL)
         return 0;
     if (wait) {
-        (void)pump_wait(h->pump, finished, h,
-                        van_now(h->van) +
-                            2 * LEAVE_NS); // the scheduler itself ends earlier than this
+        uint64_t now = van_now(h->van);
+        if (h->broken_off)
+            (void)pump_wait_uninterrupted(h->pump, finished, h, now + KV_BREAK_OFF_NS);
+        else // the scheduler itself ends earlier than this
+            (void)pump_wait(h->pump, finished, h, now + 2 * LEAVE_NS);
         pump_enter(h->pump);
         (void)scheduler_finished(h->scheduler, &why);
         pump_leave(h->pump);

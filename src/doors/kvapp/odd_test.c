@@ -5,6 +5,7 @@
 // Scheduler and server are processes of their own, so that they can be stopped.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -270,6 +271,46 @@ static void interrupted(void **state)
     assert_int_equal(tug_client_close(c), TUG_EINTERRUPTED);
     tug_interrupt_by(NULL, NULL);
     arrays_close(&a);
+}
+
+// Stops the scheduler when it is asked first, and lets another process wake it up.
+static bool interrupts_all(void *ctx)
+{
+    int status;
+    if (atomic_fetch_add(&((struct asked *)ctx)->times, 1) > 0)
+        return true;
+    kill(cluster.scheduler, SIGSTOP);
+    assert_int_equal(waitpid(cluster.scheduler, &status, WUNTRACED), cluster.scheduler);
+    if (fork() == 0) {
+        poll(NULL, 0, 300);
+        kill(cluster.scheduler, SIGCONT);
+        _exit(0);
+    }
+    return true;
+}
+
+// A node whose program goes on interrupting waits until the scheduler knows why it
+// leaves: its leave does not ask the program any more.
+static void interrupted_leave_arrives(void **state)
+{
+    (void)state;
+    struct asked asked = {0};
+    struct tug_node *n;
+    cluster_open(60);
+    end(&cluster.server);
+    struct tug_node_options o = {.role = TUG_GROUP_SERVERS,
+                                 .servers = 1,
+                                 .workers = 1,
+                                 .scheduler = cluster.address,
+                                 .async = true};
+    check(tug_node_start(&n, &o));
+    tug_interrupt_by(interrupts_all, &asked);
+    assert_int_equal(tug_node_finalize(n, false), TUG_EINTERRUPTED);
+    tug_interrupt_by(NULL, NULL);
+    assert_int_equal(atomic_load(&asked.times), 1);
+    while (wait(NULL) > 0) // the scheduler has ended, too
+        ;
+    cluster.scheduler = 0;
 }
 
 // A cancelled request releases its arrays at once, and cannot be waited for.
@@ -549,6 +590,7 @@ int main(void)
         odd(node_ended_beneath_a_callback),
         odd(customer_closed_beneath_a_wait),
         odd(interrupted),
+        odd(interrupted_leave_arrives),
         odd(cancelled),
     };
     signal(SIGPIPE, SIG_IGN);

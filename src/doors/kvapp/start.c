@@ -21,7 +21,6 @@
 // dead, so that the whole run fails. A silent link to the scheduler is replaced within
 // this time.
 #define LEAVE_NS (25 * SECOND)
-#define BREAK_OFF_NS (5 * SECOND) // the time limit if the run has failed anyway
 
 enum { RETRY_MS = 200 };
 
@@ -212,7 +211,8 @@ static void give_back_place(struct tug_node *n, const struct err *why)
     pump_enter(n->pump);
     member_leave(n->member, n->one_too_many ? 0 : why->code, why->text);
     pump_leave(n->pump);
-    (void)pump_wait(n->pump, has_left, n, van_now(n->van) + BREAK_OFF_NS);
+    (void)pump_wait_uninterrupted(n->pump, has_left, n,
+                                  van_now(n->van) + KV_BREAK_OFF_NS);
 }
 
 void kv_break_off(struct tug_node *n, const struct err *why)
@@ -315,8 +315,11 @@ static int leave(struct tug_node *n)
     pump_leave(n->pump);
     if (breaks_off && n->host != NULL)
         kv_host_end(n->host, &why);
-    (void)pump_wait(n->pump, has_left, n,
-                    van_now(n->van) + (why.code != 0 ? BREAK_OFF_NS : LEAVE_NS));
+    if (why.code != 0)
+        (void)pump_wait_uninterrupted(n->pump, has_left, n,
+                                      van_now(n->van) + KV_BREAK_OFF_NS);
+    else
+        (void)pump_wait(n->pump, has_left, n, van_now(n->van) + LEAVE_NS);
     return why.code;
 }
 
