@@ -282,7 +282,7 @@ static bool request_over(void *ctx)
 }
 
 // Names the nodes that have not answered, for the error of a wait that took too long.
-static int too_long(struct tug_app *a, uint32_t timestamp, struct err *e)
+static int too_long(struct tug_app *a, uint32_t timestamp, double seconds, struct err *e)
 {
     struct tug_node *n = a->node;
     struct kv_request *r = kv_request_find(a, timestamp);
@@ -302,21 +302,19 @@ static int too_long(struct tug_app *a, uint32_t timestamp, struct err *e)
                 "request %u of app %u waited %.3g s to be sent: %s has not "
                 "answered an earlier one, and %d requests from that on are under "
                 "way, which is the most",
-                timestamp, a->app, n->o.wait_seconds, kv_node_name(n, p->node, name),
-                KV_WINDOW);
+                timestamp, a->app, seconds, kv_node_name(n, p->node, name), KV_WINDOW);
         return err_set(e, TUG_EIO, "%s has not answered request %u of app %u for %.3g s",
-                       kv_node_name(n, p->node, name), timestamp, a->app,
-                       n->o.wait_seconds);
+                       kv_node_name(n, p->node, name), timestamp, a->app, seconds);
     }
     return err_set(e, TUG_EIO, "request %u of app %u is not over after %.0f s", timestamp,
-                   a->app, n->o.wait_seconds);
+                   a->app, seconds);
 }
 
-static int result(struct tug_app *a, uint32_t timestamp, bool in_time)
+static int result(struct tug_app *a, uint32_t timestamp, bool in_time, double seconds)
 {
     struct kv_request *r = kv_request_find(a, timestamp);
     if (!in_time)
-        return too_long(a, timestamp, last_error());
+        return too_long(a, timestamp, seconds, last_error());
     if (r == NULL)
         return 0;
     int rc = last_error_is(&r->why);
@@ -367,7 +365,8 @@ int kv_app_wait(struct tug_app *a, uint32_t timestamp, uint64_t longer_ns)
                  ? err_set(last_error(), TUG_EUSAGE,
                            "customer %u of app %u has made no request %u", a->customer,
                            a->app, timestamp)
-                 : result(a, timestamp, in_time);
+                 : result(a, timestamp, in_time,
+                          n->o.wait_seconds + (double)longer_ns / SECOND);
     bool closing = a->closing;
     if (atomic_fetch_sub(&a->n_waiting, 1) == 1 && closing)
         van_wake(n->van); // a thread that closes the customer waits for this

@@ -530,10 +530,28 @@ static bool ready_or_over(void *ctx)
     return n->over || n->placed;
 }
 
+// Waits for the cluster up to wait_seconds, and KV_LONGER more if the scheduler has
+// admitted this node: the scheduler waits as long from its own start on, and its error
+// names the missing processes. *ret_seconds becomes the limit that applied.
+static bool wait_ready(struct tug_node *n, double *ret_seconds)
+{
+    *ret_seconds = n->o.wait_seconds;
+    if (pump_wait(n->pump, ready_or_over, n, kv_node_deadline(n)))
+        return true;
+    pump_enter(n->pump);
+    bool admitted = member_id(n->member) != 0 && !interrupt_came();
+    pump_leave(n->pump);
+    if (!admitted)
+        return false;
+    *ret_seconds += (double)KV_LONGER / SECOND;
+    return pump_wait(n->pump, ready_or_over, n, van_now(n->van) + KV_LONGER);
+}
+
 int kv_node_wait_ready(struct tug_node *n)
 {
     struct err *e = last_error();
-    bool in_time = pump_wait(n->pump, ready_or_over, n, kv_node_deadline(n) + KV_LONGER);
+    double seconds;
+    bool in_time = wait_ready(n, &seconds);
     pump_enter(n->pump);
     struct err why = {0};
     int rc = 0;
@@ -550,7 +568,7 @@ int kv_node_wait_ready(struct tug_node *n)
     else if (!in_time && !pump_broken(n->pump, e))
         rc = err_set(e, TUG_EIO,
                      "the cluster is not complete after %.3g s: the scheduler at %s %s",
-                     n->o.wait_seconds, n->scheduler, member_waits_for(n->member));
+                     seconds, n->scheduler, member_waits_for(n->member));
     pump_leave(n->pump);
     return rc;
 }
