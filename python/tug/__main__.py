@@ -1,7 +1,8 @@
 """python -m tug: shows the package's versions, runs a role of a cluster, or a whole cluster on this machine.
 
     python -m tug info                                        versions, the library, and what it needs
-    python -m tug launch --servers 2 --workers 2 -- COMMAND   a cluster with COMMAND as each worker
+    python -m tug launch --servers 2 --workers 2 -- COMMAND   a cluster with COMMAND as each worker, or with --all-roles
+                                                              in every role
     python -m tug scheduler | server                          the role that the environment (DMLC_*) describes
 
 SPDX-License-Identifier: Apache-2.0
@@ -16,7 +17,7 @@ from typing import List
 
 import tug
 from tug import _build, _library
-from tug._roles import INTERRUPTED, run_and_exit
+from tug._roles import INTERRUPTED, ended_by_signals, run_and_exit
 
 
 def _info() -> None:
@@ -48,8 +49,10 @@ def _launch(options: argparse.Namespace) -> None:
         command = command[1:]
     if not command:
         sys.exit("python -m tug launch: give the workers' command behind --")
-    with tug.launch(command, servers=options.servers, workers=options.workers, save_root=options.save_root,
-                    dead_seconds=options.dead_seconds, echo=True) as cluster:
+    with ended_by_signals(), tug.launch(
+            command, servers=options.servers, workers=options.workers, save_root=options.save_root,
+            dead_seconds=options.dead_seconds, wait_seconds=options.wait_seconds, echo=True,
+            all_roles=options.all_roles) as cluster:
         cluster.wait()
 
 
@@ -65,8 +68,14 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--servers", type=int, default=1)
     one.add_argument("--workers", type=int, default=1)
     one.add_argument("--save-root", metavar="DIR", help="the directory below which servers may save")
-    one.add_argument("--dead-seconds", type=float, default=5.0,
-                     help="seconds without a sign of life before a process counts as dead")
+    one.add_argument("--dead-seconds", type=float, metavar="SECONDS",
+                     help="time without a sign of life before a process counts as dead (default: TUG_DEAD_SECONDS, "
+                          "or 5)")
+    one.add_argument("--wait-seconds", type=float, metavar="SECONDS",
+                     help="limit of every wait of each process (default: TUG_WAIT_SECONDS, or 600)")
+    one.add_argument("--all-roles", action="store_true",
+                     help="run the command as the scheduler and the servers, too: needed by tug.fleet, tug.kvstore, "
+                          "ps-lite")
     one.add_argument("command", nargs=argparse.REMAINDER, help="-- and the workers' command")
     return parser
 

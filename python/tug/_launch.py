@@ -1,8 +1,8 @@
 """Starts a whole cluster of processes on this machine, for a test, a notebook or `python -m tug launch`.
 
-The scheduler and the servers run `python -m tug` with this Python. Workers run the caller's command, or are threads of
-the caller that use Cluster.connect. The scheduler and the servers have a pipe from the launcher as standard input, so
-that they end when the launcher ends, even if it is killed.
+The scheduler and the servers run `python -m tug` with this Python, or with all_roles=True the caller's command. Workers
+run the caller's command, or are threads of the caller that use Cluster.connect. `python -m tug` has a pipe from the
+launcher as standard input, so that it ends when the launcher ends, even if that is killed.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -30,7 +30,7 @@ SAID_LINES = 5  # the number of a failed process's last lines that an error mess
 
 _NOT_INHERITED = ("DMLC_", "PADDLE_PSERVERS_", "PADDLE_TRAINER", "PADDLE_PORT", "POD_IP", "TRAINING_ROLE",
                   "TUG_SCHEDULER", "TUG_HOST", "TUG_PORT", "TUG_INTERFACE", "TUG_CLUSTER", "TUG_CA", "TUG_CERT",
-                  "TUG_KEY", "TUG_SERVERS", "TUG_WORKERS")
+                  "TUG_KEY", "TUG_SERVERS", "TUG_WORKERS", "TUG_LAUNCHED")
 
 _running: "weakref.WeakSet[Cluster]" = weakref.WeakSet()
 
@@ -122,8 +122,9 @@ class Cluster:
     may use it."""
 
     def __init__(self, command: Optional[Sequence[str]], servers: int, workers: int, env: Mapping[str, str],
-                 dead_seconds: float, wait_seconds: float, echo: bool) -> None:
+                 dead_seconds: Optional[float], wait_seconds: Optional[float], echo: bool, all_roles: bool) -> None:
         self.servers, self.workers = servers, workers
+        self._all_roles = all_roles
         self.name = f"launch-{os.getpid()}-{time.monotonic_ns()}"
         self._held = _hold_port()  # until the cluster's end
         self.scheduler = f"127.0.0.1:{self._held.getsockname()[1]}"
@@ -134,7 +135,10 @@ class Cluster:
         self._over = False
         self._base = {k: v for k, v in os.environ.items() if not k.startswith(_NOT_INHERITED)}
         self._base.update(env)
-        self._base.update({"TUG_DEAD_SECONDS": repr(dead_seconds), "TUG_WAIT_SECONDS": repr(wait_seconds)})
+        for name, given, default in (("TUG_DEAD_SECONDS", dead_seconds, 5.0),
+                                     ("TUG_WAIT_SECONDS", wait_seconds, 600.0)):
+            if given is not None or not self._base.get(name):
+                self._base[name] = repr(default if given is None else given)
         _running.add(self)
         try:
             self._start(command)
@@ -145,15 +149,18 @@ class Cluster:
     def _start(self, command: Optional[Sequence[str]]) -> None:
         for role, n in (("scheduler", 1), ("server", self.servers)):
             for rank in range(n):
-                words = [sys.executable, "-m", "tug", role, "--with-launcher"]
-                self._add(role, rank, words, subprocess.PIPE)
+                if self._all_roles:
+                    self._add(role, rank, list(command or ()), subprocess.DEVNULL)
+                else:
+                    words = [sys.executable, "-m", "tug", role, "--with-launcher"]
+                    self._add(role, rank, words, subprocess.PIPE)
         for rank in range(self.workers if command is not None else 0):
             self._add("worker", rank, list(command or ()), subprocess.DEVNULL)
 
     def _add(self, role: str, rank: int, words: List[str], stdin: int) -> None:
         log = None if self._echo else os.path.join(self._directory, f"{role}-{rank}.log")
         env = self.environment(role, rank)
-        if role != "worker":  # the role finds the package tug where this process found it
+        if stdin == subprocess.PIPE:  # the role finds the package tug where this process found it
             env["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if p)
         self.processes.append(Process(role, rank, words, env, log, stdin))
 
@@ -166,6 +173,8 @@ class Cluster:
                     "TUG_SCHEDULER": self.scheduler, "TUG_CLUSTER": self.name})
         if role != "scheduler":
             env[f"DMLC_{role.upper()}_ID"] = str(rank)
+        if role == "worker" and not self._all_roles:
+            env["TUG_LAUNCHED"] = "workers"
         return env
 
     def process(self, role: str, rank: int = 0) -> Process:
@@ -270,7 +279,8 @@ class Cluster:
 
 def launch(command: Optional[Sequence[str]] = None, *, servers: int = 1, workers: int = 1,
            env: Optional[Mapping[str, str]] = None, save_root: Optional[Path] = None,
-           dead_seconds: float = 5, wait_seconds: float = 600, echo: bool = False) -> Cluster:
+           dead_seconds: Optional[float] = None, wait_seconds: Optional[float] = None, echo: bool = False,
+           all_roles: bool = False) -> Cluster:
     """Starts a scheduler, servers and, with a command, workers, as processes on this machine.
 
         with tug.launch(["python3", "train.py"], servers=2, workers=2) as cluster:
@@ -282,17 +292,22 @@ def launch(command: Optional[Sequence[str]] = None, *, servers: int = 1, workers
     command: the words of a worker's command line; None: no worker is started, and this process connects its workers
     itself with Cluster.connect. env: environment variables for all processes. save_root: the directory below which
     servers may save and load; without it they refuse both. dead_seconds: a process without a sign of life for this long
-    counts as dead. wait_seconds: the limit of every wait of each process. echo: processes write to the outputs of this
-    process, and Process.output() has nothing."""
+    counts as dead; None: TUG_DEAD_SECONDS, or 5. wait_seconds: the limit of every wait of each process; None:
+    TUG_WAIT_SECONDS, or 600. echo: processes write to the outputs of this process, and Process.output() has nothing.
+    all_roles: the scheduler and the servers run the command, too, as with `tug launch`; programs on tug.fleet,
+    tug.kvstore and ps-lite need it."""
     if command is not None and not isinstance(command, (list, tuple)):
         raise ArgumentTypeError("command: must be a list of words, as [sys.executable, 'train.py']")
     if command is not None:
         if not command:
             raise UsageError("command: is empty")
         command = [os.fsdecode(word(w, f"command[{i}]")) for i, w in enumerate(command)]
+    elif all_roles:
+        raise UsageError("all_roles: needs a command, which then runs in all roles")
+    limits = [None if given is None else seconds(given, name)
+              for name, given in (("dead_seconds", dead_seconds), ("wait_seconds", wait_seconds))]
     return Cluster(command, whole(servers, "servers", 1, 4096), whole(workers, "workers", 1, 4096),
-                   _variables(env, save_root), seconds(dead_seconds, "dead_seconds"),
-                   seconds(wait_seconds, "wait_seconds"), echo)
+                   _variables(env, save_root), limits[0], limits[1], echo, all_roles)
 
 
 def _variables(env: Any, save_root: Any) -> Dict[str, str]:

@@ -249,7 +249,7 @@ static int is_of_a_cluster(const char *name_value)
         "DMLC_",     "PADDLE_PSERVERS_", "PADDLE_TRAINER", "PADDLE_PORT=",
         "POD_IP=",   "TRAINING_ROLE=",   "TUG_SCHEDULER=", "TUG_HOST=",
         "TUG_PORT=", "TUG_INTERFACE=",   "TUG_CA=",        "TUG_CERT=",
-        "TUG_KEY=",  "TUG_SERVERS=",     "TUG_WORKERS=",
+        "TUG_KEY=",  "TUG_SERVERS=",     "TUG_WORKERS=",   "TUG_LAUNCHED=",
     };
     for (size_t i = 0; i < sizeof(beginnings) / sizeof(*beginnings); i++)
         if (strncmp(name_value, beginnings[i], strlen(beginnings[i])) == 0)

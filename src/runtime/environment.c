@@ -134,6 +134,11 @@ int environment_fill(struct tug_node_options *o, struct role *r, struct err *e)
     return fill_numbers(o, e);
 }
 
+int environment_needs_servers(struct err *e)
+{
+    return role_needs_servers(get, NULL, e);
+}
+
 // Splits `text`, in place, at its commas, and adds each part to load[] as an allowed
 // root.
 static int add_roots(struct roots_options *o, const char *load[ROOTS_MAX_LOAD],

@@ -15,6 +15,9 @@
 // Returns TUG_EUSAGE with all variables that are missing or wrong.
 int environment_fill(struct tug_node_options *o, struct role *r, struct err *e);
 
+// See role_needs_servers.
+int environment_needs_servers(struct err *e);
+
 // Convert between a role of the public interface (enum tug_group; 0: no role) and a role
 // in messages (enum wire_role; WIRE_NOBODY: no role).
 enum wire_role role_of_group(int group);

@@ -242,3 +242,15 @@ int role_read(struct role *ret, enum wire_role known, role_getenv get, void *ctx
                    r.wrong[0] != 0 ? "these environment variables are wrong: " : "",
                    r.wrong);
 }
+
+int role_needs_servers(role_getenv get, void *ctx, struct err *e)
+{
+    const char *launched = get(ctx, "TUG_LAUNCHED");
+    if (launched == NULL || strcmp(launched, "workers") != 0)
+        return 0;
+    return err_set(
+        e, TUG_EUSAGE,
+        "only the workers of this cluster run this program, and its servers have to run "
+        "it, too: add --all-roles to python3 -m tug launch (all_roles=True to "
+        "tug.launch), or start it with tug launch");
+}

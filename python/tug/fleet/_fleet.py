@@ -28,7 +28,7 @@ from tug.fleet._exchange import Exchange, shown
 from tug.fleet._gate import Begins, open_gate, wait_at_gate, wait_for_end
 from tug.fleet._names import Named
 from tug.fleet._others import MODES, Others
-from tug.fleet.role_maker import COLLECTIVE, PaddleCloudRoleMaker, RoleMaker
+from tug.fleet.role_maker import COLLECTIVE, PaddleCloudRoleMaker, RoleMaker, of_launch
 from tug.fleet.strategy import DistributedStrategy, strategy_of
 
 HOME = re.compile(r"tug-fleet-[0-9]+-\w{8}", re.ASCII)  # the name of the directory of worker 0's saves
@@ -118,14 +118,11 @@ class Fleet(Named, Others):
         if role_maker is not None and not isinstance(role_maker, RoleMaker):
             raise UsageError(f"role_maker: must be a role maker, not {type(role_maker).__name__}")
         self._strategy = strategy_of(strategy)
-        roles = role_maker or PaddleCloudRoleMaker()
+        roles = of_launch(role_maker or PaddleCloudRoleMaker())
         roles.generate_role()
         self._roles, self._begun = roles, True
         self._begins = None
         os.environ.update(roles.environment())
-        if roles.place.role == "scheduler":
-            serve("scheduler")
-            sys.exit(0)
 
     @property
     def roles(self) -> RoleMaker:

@@ -120,6 +120,6 @@ def wait_at_gate(client: "Client") -> Optional[Begins]:
             return _begins(table, float(head[1]))
         if time.monotonic() > end:
             raise Timeout(f"server 0 has not opened the run after {client.wait_seconds:.3g} s: servers must run this "
-                          "script, too, as far as fleet.run_server() (tug launch starts it in every role; python -m "
-                          "tug launch starts workers only)")
+                          "script, too, as far as fleet.run_server() (tug launch starts it in every role, and so does "
+                          "python3 -m tug launch --all-roles)")
         time.sleep(LOOK_SECONDS)

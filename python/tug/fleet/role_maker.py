@@ -10,6 +10,7 @@ from tug._abi import ffi
 from tug._arrays import whole, word
 from tug._errors import UsageError
 from tug._library import check, lib, text_of
+from tug._roles import run_and_exit, serve
 from tug.fleet._names import Named
 
 PROCESSES_MAX = 4096 # the most servers, and the most workers, of a run
@@ -64,7 +65,10 @@ def read_environment(env: Mapping[str, str]) -> Place:
 
 class RoleMaker(Named):
     """The argument of fleet.init. The other methods call generate_role first, which determines the role once. Each
-    method also has Paddle 2's name, which begins with an underscore."""
+    method also has Paddle 2's name, which begins with an underscore.
+
+    Paddle has no scheduler, so its scripts ask only for servers and workers. `tug launch` starts the script as a
+    scheduler, too: there the first method serves until the run has ended, and exits."""
 
     holders = ("a role maker",)
 
@@ -76,10 +80,12 @@ class RoleMaker(Named):
         raise UsageError("give fleet.init a PaddleCloudRoleMaker or a UserDefinedRoleMaker")
 
     def generate_role(self) -> None:
-        """Determines the role of this process, once."""
+        """Determines the role of this process, once. The scheduler serves until the run has ended, and exits."""
         if self._c is None:
             self._c = self._generate()
             self._found = _place_of(self._c)
+            if self._found.role == "scheduler":
+                run_and_exit("scheduler", lambda: serve("scheduler"))
 
     @property
     def c(self) -> Any:
@@ -231,6 +237,37 @@ class UserDefinedRoleMaker(RoleMaker):
             return {**env, "TRAINING_ROLE": "TRAINER", "PADDLE_TRAINER_ID": str(place.rank)}
         host, _, port = place.server_endpoints[place.rank].rpartition(":")
         return {**env, "TRAINING_ROLE": "PSERVER", "POD_IP": host, "PADDLE_PORT": port}
+
+
+def launched_roles(role: str, index: int, server_endpoints: Sequence[str]) -> Optional[RoleMaker]:
+    """Returns the role maker of a process that `tug launch` has started, whose script has named this role, index and
+    servers itself; None if DMLC_ROLE is not set. Such a run has a scheduler of its own, whose address only the
+    environment has. Raises UsageError if the script has named another role, index or servers than the environment."""
+    if not os.environ.get("DMLC_ROLE"):
+        return None
+    roles = PaddleCloudRoleMaker()
+    place = roles.place
+    start = f"DMLC_ROLE={place.role}, as `tug launch` sets it"
+    if (role, index) != (place.role, place.rank):
+        raise UsageError(f"this process is {place.role} {place.rank} ({start}), not {role} {index}: take role and "
+                         "index from PaddleCloudRoleMaker(), or start the script without tug launch")
+    if server_endpoints and list(server_endpoints) != place.server_endpoints:
+        known = f", {', '.join(place.server_endpoints)}" if place.server_endpoints else ""
+        raise UsageError(f"{', '.join(server_endpoints)} are not the servers of this run{known} ({start}): take them "
+                         "from PaddleCloudRoleMaker().get_pserver_endpoints(), or start the script without tug launch")
+    return roles
+
+
+def of_launch(roles: RoleMaker) -> RoleMaker:
+    """Returns `roles`, or those of the environment for a process that `tug launch` has started. Raises UsageError if
+    the script has chosen other ones: the launcher would wait for its processes in vain, or each would train alone."""
+    if not isinstance(roles, UserDefinedRoleMaker) or not os.environ.get("DMLC_ROLE"):
+        return roles
+    if roles.place.alone:
+        raise UsageError("UserDefinedRoleMaker: this process would train alone, but tug launch has started it as one "
+                         f"of several (DMLC_ROLE={os.environ['DMLC_ROLE']}): use PaddleCloudRoleMaker(), or start the "
+                         "script without tug launch")
+    return launched_roles(roles.place.role, roles.place.rank, roles.place.server_endpoints) or roles
 
 
 class JoiningRoleMaker(RoleMaker):

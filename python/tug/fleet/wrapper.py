@@ -29,7 +29,8 @@ from tug.fleet._fleet import Fleet, fleet
 from tug.fleet._names import Named
 from tug.fleet._others import shown_stats
 from tug.fleet._own_tables import OwnTables
-from tug.fleet.role_maker import JoiningRoleMaker, PaddleCloudRoleMaker, Role, RoleMaker, UserDefinedRoleMaker
+from tug.fleet.role_maker import (JoiningRoleMaker, PaddleCloudRoleMaker, Role, RoleMaker, UserDefinedRoleMaker,
+                                  launched_roles)
 from tug.fleet.server_desc import Described, FleetTable, described
 
 _instance: Optional["FleetWrapper"] = None
@@ -159,7 +160,8 @@ class FleetWrapper(Named, OwnTables, Handle):
         if server_sub_program:
             raise UsageError("server_sub_program: servers run no program; a table's rule is one of its settings")
         self._init("server_desc", server_desc,
-                   role_maker or UserDefinedRoleMaker(role_id, Role.SERVER, trainers, _hosts(hosts)))
+                   role_maker or launched_roles("server", role_id, _hosts(hosts)) or
+                   UserDefinedRoleMaker(role_id, Role.SERVER, trainers, _hosts(hosts)))
         if trainers > 0:
             self._check_trainers(trainers)
 
@@ -182,7 +184,8 @@ class FleetWrapper(Named, OwnTables, Handle):
         """Makes this process worker `role_id`, and joins the run. Without hosts, the servers are threads of this
         process. proto_txt: the run's tables, like server_desc of init_server. role_maker: gives role and endpoints in
         place of hosts and role_id."""
-        tables = self._init("proto_txt", proto_txt, role_maker or JoiningRoleMaker(role_id, _hosts(hosts)))
+        tables = self._init("proto_txt", proto_txt, role_maker or launched_roles("worker", role_id, _hosts(hosts)) or
+                            JoiningRoleMaker(role_id, _hosts(hosts)))
         self._run(lib.tug_fleet_init_worker)
         self._lent = _Lent(self, lib.tug_fleet_client(self._c))
         _joined.add(self)

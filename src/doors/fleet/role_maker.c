@@ -214,6 +214,7 @@ static int read_environment(struct tug_role_maker *m, void *ctx, struct err *e)
                        "federated learning; roles are TRAINER and PSERVER",
                        paddle);
     TRY(check_roles(ctx, e));
+    TRY(role_needs_servers(get, ctx, e));
     TRY(role_read(r, WIRE_NOBODY, get, ctx, e));
     if (r->scheme == ROLE_DMLC)
         TRY(read_dmlc_index(r, ctx, e));

@@ -100,6 +100,8 @@ static void environment_that_is_wrong(void **state)
     REFUSED("has 1 endpoints, but there are 3 workers", TRAINER, "PADDLE_TRAINER_ID=0",
             "PADDLE_TRAINER_ENDPOINTS=a:1");
     REFUSED("contradict each other", TRAINER, DMLC("server"), "PADDLE_TRAINER_ID=0");
+    REFUSED("its servers have to run it, too: add --all-roles", DMLC("worker"),
+            "DMLC_WORKER_ID=1", "TUG_LAUNCHED=workers");
 }
 
 static void environment_of_the_process(void **state)

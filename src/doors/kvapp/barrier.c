@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "doors/kvapp/node.h"
+#include "runtime/environment.h"
 #include "runtime/interrupt.h"
 
 static int check_allowed(const struct tug_node *n, uint32_t group, struct err *e)
@@ -19,7 +20,7 @@ static int check_allowed(const struct tug_node *n, uint32_t group, struct err *e
                        "this node cannot wait at a barrier of group %u, because it is "
                        "not in the group",
                        group);
-    return 0;
+    return group == TUG_GROUP_WORKERS ? 0 : environment_needs_servers(e);
 }
 
 // Barriers of processes.

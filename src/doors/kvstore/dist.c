@@ -191,6 +191,7 @@ static int open_dist(struct tug_kvstore *s, const struct tug_node_options *o)
 {
     const struct tug_app_handlers h = {.response = on_response, .ctx = s};
     TRY(check_role(o, last_error()));
+    TRY(environment_needs_servers(last_error()));
     TRY(tug_node_start(&s->node, o));
     s->rank = tug_node_rank(s->node);
     s->workers = tug_node_workers(s->node);

@@ -1,0 +1,140 @@
+"""Scripts of fleet, FleetWrapper and kvstore under `tug launch` and `python -m tug launch`: they run in the roles that
+they need, or a sentence says how to start them.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pytest
+from test_fleet import PATIENCE, without_roles
+from test_launch import alive
+
+import tug
+from tug.fleet import Fleet, FleetTable, FleetWrapper, Role, UserDefinedRoleMaker
+
+COMMAND = os.path.join(os.path.dirname(os.path.realpath(tug._library.PATH)), "tug")
+FLEET = """
+    import sys
+    from tug.fleet import fleet
+    fleet.init()
+    if fleet.is_server():
+        fleet.init_server()
+        fleet.run_server()
+        sys.exit()
+    fleet.init_worker()
+    print("sum", fleet.util.all_reduce(fleet.worker_index() + 1))
+    fleet.stop_worker()
+"""
+WRAPPER = """
+    import sys
+    from tug.fleet import FleetTable, FleetWrapper, PaddleCloudRoleMaker
+    tables = [FleetTable(0, "w", "dim=1; rule=sum")]
+    role = PaddleCloudRoleMaker()
+    hosts = [f"{endpoint}:{rank}" for rank, endpoint in enumerate(role.get_pserver_endpoints())]
+    fleet = FleetWrapper.GetInstance()
+    if role.is_server():
+        fleet.init_server(tables, hosts, role.server_index(), role.worker_num(), [])
+        fleet.run_server()
+        sys.exit()
+    fleet.init_worker(tables, hosts, role.worker_index())
+    fleet.push_sparse(0, [7], [[role.worker_index() + 1]])
+    fleet.barrier(0, role.worker_index())
+    print("sum", int(fleet.pull_sparse(0, [7])[0, 0]))
+    fleet.stop_worker()
+"""
+KVSTORE = """
+    import numpy
+    import tug.kvstore as kvstore
+    kv = kvstore.create("dist_sync")
+    kv.init("w", numpy.zeros(1))
+    kv.push("w", numpy.full(1, kv.rank + 1.0))
+    found = numpy.zeros(1)
+    kv.pull("w", out=found)
+    print("sum", int(found[0]))
+"""
+SCRIPTS = {"fleet": FLEET, "FleetWrapper": WRAPPER, "kvstore": KVSTORE}
+PLACE = {"DMLC_NUM_SERVER": "1", "DMLC_NUM_WORKER": "2", "DMLC_PS_ROOT_URI": "127.0.0.1", "DMLC_PS_ROOT_PORT": "9091",
+         "DMLC_ROLE": "worker", "DMLC_WORKER_ID": "1", "PADDLE_PSERVERS_IP_PORT_LIST": "127.0.0.1:9092"}
+
+
+@pytest.fixture(params=SCRIPTS)
+def words(request, tmp_path):
+    file = tmp_path / "script.py"
+    file.write_text(textwrap.dedent(SCRIPTS[request.param]))
+    return [sys.executable, str(file)]
+
+
+def test_command(words):
+    if not os.path.exists(COMMAND):
+        pytest.skip("the command is not built beside the library")
+    run = subprocess.run([COMMAND, "launch", "--servers", "2", "--workers", "2", "--", *words], env=without_roles(),
+                         capture_output=True, text=True, timeout=PATIENCE)
+    assert run.returncode == 0 and run.stdout.count("sum 3\n") == 2, run.stdout + run.stderr
+
+
+def test_all_roles(words):
+    with tug.launch(words, servers=2, workers=2, all_roles=True) as cluster:
+        cluster.wait(PATIENCE)
+    assert [p.output() for p in cluster.processes if p.role == "worker"] == ["sum 3\n", "sum 3\n"]
+    with pytest.raises(tug.UsageError, match="all_roles: needs a command"):
+        tug.launch(all_roles=True)
+
+
+def test_workers_only(words):
+    with tug.launch(words, servers=1, workers=2) as cluster:
+        with pytest.raises(tug.LaunchError, match="only the workers of this cluster run this program.* --all-roles"):
+            cluster.wait(PATIENCE)
+
+
+def test_options_of_the_command(words):
+    run = subprocess.run([sys.executable, "-m", "tug", "launch", "--servers", "1", "--workers", "2", "--all-roles",
+                          "--wait-seconds", "60", "--", *words], capture_output=True, text=True, timeout=PATIENCE)
+    assert run.returncode == 0 and run.stdout.count("sum 3\n") == 2, run.stdout + run.stderr
+
+
+def test_limits(monkeypatch):
+    monkeypatch.setenv("TUG_WAIT_SECONDS", "7")
+    monkeypatch.setenv("TUG_DEAD_SECONDS", "8")
+    with tug.launch(["sleep", "60"]) as cluster:
+        env = cluster.environment()
+        assert (env["TUG_WAIT_SECONDS"], env["TUG_DEAD_SECONDS"]) == ("7", "8")
+    with tug.launch(["sleep", "60"], wait_seconds=9, env={"TUG_DEAD_SECONDS": "10"}) as cluster:
+        env = cluster.environment()
+        assert (env["TUG_WAIT_SECONDS"], env["TUG_DEAD_SECONDS"]) == ("9.0", "10")
+
+
+def test_a_launcher_that_is_asked_to_end(tmp_path):
+    file = tmp_path / "script.py"
+    file.write_text("import os, time\nprint(os.getpid(), flush=True)\ntime.sleep(600)\n")
+    with subprocess.Popen([sys.executable, "-m", "tug", "launch", "--", sys.executable, str(file)],
+                          stdout=subprocess.PIPE, text=True) as launcher:
+        pid = int(launcher.stdout.readline())
+        assert alive(pid)
+        launcher.send_signal(signal.SIGTERM)
+        assert launcher.wait(PATIENCE) == 130
+    assert not alive(pid)
+
+
+@pytest.mark.parametrize("role, index, hosts, sentence", [
+    ("worker", 0, ["127.0.0.1:9092"], r"this process is worker 1 \(DMLC_ROLE=worker.*not worker 0"),
+    ("server", 1, ["127.0.0.1:1", "127.0.0.1:2"], "this process is worker 1 .*not server 1"),
+    ("worker", 1, ["127.0.0.1:1"], "127.0.0.1:1 are not the servers of this run, 127.0.0.1:9092")])
+def test_roles_that_contradict_the_launcher(monkeypatch, role, index, hosts, sentence):
+    """Such a process would wait for a cluster that the launcher has not started."""
+    for name, value in PLACE.items():
+        monkeypatch.setenv(name, value)
+    tables = [FleetTable(0, "w", "dim=1")]
+    with pytest.raises(tug.UsageError, match=sentence):
+        if role == "server":
+            FleetWrapper().init_server(tables, hosts, index, 2)
+        else:
+            FleetWrapper().init_worker(tables, hosts, index)
+    with pytest.raises(tug.UsageError, match=sentence):
+        Fleet().init(UserDefinedRoleMaker(index, Role.SERVER if role == "server" else Role.WORKER, 2, hosts))
+    with pytest.raises(tug.UsageError, match="would train alone, but tug launch has started it as one of several"):
+        Fleet().init(UserDefinedRoleMaker())
