@@ -266,7 +266,8 @@ static void barrier_state(struct member *m, const struct msg_barrier_state *msg)
     if (msg->group >= MEMBER_GROUPS)
         return;
     struct member_barrier *b = &m->barriers[msg->group];
-    if (msg->generation != b->asked)
+    bool collects = msg->group == WIRE_GROUP_WORKERS && m->collective.ask.request != 0;
+    if (msg->generation != b->asked || collects)
         return;
     if (msg->done)
         b->done = b->asked;
@@ -309,6 +310,9 @@ static void heard(struct member *m, const struct van_message *msg, uint64_t now)
         break;
     case MSG_BARRIER_STATE:
         barrier_state(m, &msg->m->barrier_state);
+        break;
+    case MSG_COLLECTED:
+        member_collect_answered(m, &msg->m->collected);
         break;
     case MSG_STOP:
         stop(m, &msg->m->stop);

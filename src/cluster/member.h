@@ -121,6 +121,29 @@ void member_unask(struct member *m, const void *ctx);
 void member_barrier(struct member *m, uint8_t group);
 bool member_barrier_done(const struct member *m, uint8_t group, const char **ret_missing);
 
+// A collective call of all workers: each gives bytes, and all get what the scheduler makes
+// of them.
+struct member_collect {
+    const char *call; // name of the call, which must be the same at all workers
+    enum wire_collect op;
+    enum wire_number type;
+    uint64_t first; // number of the first value in the call, for error messages
+    // This worker's number in the call, by which the bytes are ordered.
+    uint32_t index;
+    // The number of workers that must take part, with indexes below it; 0: those that are
+    // alive.
+    uint32_t workers;
+    const void *bytes;
+    size_t n; // at most WIRE_COLLECT_MAX
+};
+// Enters the next barrier of the workers in a collective call. The caller polls
+// member_barrier_done of WIRE_GROUP_WORKERS and then gets the answer. TUG_EUSAGE if the
+// barrier before is not complete yet, or the arguments are not valid.
+int member_collect(struct member *m, const struct member_collect *c, struct err *e);
+// Gets the answer to the collective call that was done last, which is valid until the next
+// one, or the error with which it failed at all workers.
+int member_collected(const struct member *m, struct wire_text *ret, struct err *e);
+
 // Tells the scheduler that the node has finished, with a code as in msg_leave. The caller
 // polls member_left.
 void member_leave(struct member *m, int code, const char *why);

@@ -115,6 +115,8 @@ void member_asks_free(struct member *m)
 {
     for (int i = 0; i < MEMBER_ASKS; i++)
         buf_free(&m->asks[i].frame.head);
+    buf_free(&m->collective.ask.frame.head);
+    buf_free(&m->collective.result);
 }
 
 static void send_barrier(struct member *m, uint8_t group, uint64_t now)
@@ -122,17 +124,25 @@ static void send_barrier(struct member *m, uint8_t group, uint64_t now)
     struct member_barrier *b = &m->barriers[group];
     struct msg_barrier msg = {.group = group, .generation = b->asked};
     b->sent_at = now;
-    member_send(m, MSG_BARRIER, REQUEST_BARRIER, &msg);
+    if (group == WIRE_GROUP_WORKERS && m->collective.ask.request != 0)
+        member_send(m, MSG_COLLECT, REQUEST_BARRIER, &m->collective.ask.msg);
+    else
+        member_send(m, MSG_BARRIER, REQUEST_BARRIER, &msg);
+}
+
+static void enter_barrier(struct member *m, uint8_t group)
+{
+    m->barriers[group].asked++;
+    m->barriers[group].missing[0] = 0;
+    if (member_is_here(m))
+        send_barrier(m, group, van_now(m->side.van));
 }
 
 void member_barrier(struct member *m, uint8_t group)
 {
     if (group >= MEMBER_GROUPS || m->barriers[group].asked > m->barriers[group].done)
         return; // a barrier is under way already
-    m->barriers[group].asked++;
-    m->barriers[group].missing[0] = 0;
-    if (member_is_here(m))
-        send_barrier(m, group, van_now(m->side.van));
+    enter_barrier(m, group);
 }
 
 bool member_barrier_done(const struct member *m, uint8_t group, const char **ret_missing)
@@ -141,6 +151,75 @@ bool member_barrier_done(const struct member *m, uint8_t group, const char **ret
     if (ret_missing != NULL)
         *ret_missing = b->missing;
     return b->done == b->asked;
+}
+
+static int check_collect(const struct member *m, const struct member_collect *c,
+                         struct err *e)
+{
+    const struct member_barrier *b = &m->barriers[WIRE_GROUP_WORKERS];
+    if (b->asked > b->done)
+        return err_set(e, TUG_EUSAGE,
+                       "%s: an earlier barrier or collective call of this worker is not "
+                       "complete yet",
+                       c->call);
+    if (c->n > WIRE_COLLECT_MAX)
+        return err_set(e, TUG_EUSAGE, "%s: %zu bytes at a time, more than %d", c->call,
+                       c->n, WIRE_COLLECT_MAX);
+    if (c->workers != 0 && c->index >= c->workers)
+        return err_set(e, TUG_EUSAGE, "%s: this is worker %u of %u", c->call, c->index,
+                       c->workers);
+    return 0;
+}
+
+int member_collect(struct member *m, const struct member_collect *c, struct err *e)
+{
+    struct msg_collect msg = {
+        .generation = m->barriers[WIRE_GROUP_WORKERS].asked + 1,
+        .call = wire_text(c->call),
+        .op = (uint8_t)c->op,
+        .type = (uint8_t)c->type,
+        .first = c->first,
+        .index = c->index,
+        .workers = c->workers,
+        .bytes = {c->bytes, (uint32_t)c->n},
+    };
+    TRY(check_collect(m, c, e));
+    m->collective.ask.request = 0;
+    int rc = keep(&m->collective.ask, MSG_COLLECT, REQUEST_BARRIER, &msg);
+    if (rc != 0)
+        return err_set(e, rc, "%s: %s", c->call, err_text(rc));
+    enter_barrier(m, WIRE_GROUP_WORKERS);
+    return 0;
+}
+
+void member_collect_answered(struct member *m, const struct msg_collected *msg)
+{
+    struct member_barrier *b = &m->barriers[WIRE_GROUP_WORKERS];
+    struct member_collective *c = &m->collective;
+    if (c->ask.request == 0 || msg->generation != b->asked)
+        return;
+    if (!msg->done) {
+        wire_words(msg->why, b->missing, sizeof(b->missing));
+        return;
+    }
+    buf_free(&c->result);
+    c->result = BUF_INIT(WIRE_BYTES_MAX);
+    c->why = (struct err){.code = wire_code(msg->code)};
+    if (c->why.code != 0)
+        wire_reason(msg->why, c->why.text, sizeof(c->why.text));
+    else if (buf_add(&c->result, msg->result.data, msg->result.n) != 0)
+        err_nomem(&c->why, "the answer to a collective call");
+    c->ask.request = 0;
+    b->done = b->asked;
+}
+
+int member_collected(const struct member *m, struct wire_text *ret, struct err *e)
+{
+    const struct member_collective *c = &m->collective;
+    *ret = (struct wire_text){c->result.data, (uint32_t)c->result.len};
+    if (c->why.code != 0 && e != NULL)
+        *e = c->why;
+    return c->why.code;
 }
 
 static void send_leave(struct member *m, uint64_t now)

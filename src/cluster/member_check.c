@@ -78,6 +78,8 @@ static void barriers_hold(const struct member *m)
     for (int group = 0; group < MEMBER_GROUPS; group++) {
         const struct member_barrier *b = &m->barriers[group];
         assert(b->done <= b->asked && b->asked <= b->done + 1);
+        assert(m->collective.ask.request == 0 || group != WIRE_GROUP_WORKERS ||
+               b->asked == b->done + 1);
     }
 }
 

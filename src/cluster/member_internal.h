@@ -39,6 +39,13 @@ struct member_barrier {
     char missing[MEMBER_MISSING_MAX];
 };
 
+// A collective call, at the newest barrier of the workers.
+struct member_collective {
+    struct ask ask; // its request is REQUEST_BARRIER while the call is under way, else 0
+    struct err why; // the answer to the last call
+    struct buf result;
+};
+
 struct member {
     struct member_options o; // the options; their strings are the copies below
     char scheduler[VAN_ADDRESS_MAX], address[VAN_ADDRESS_MAX], host[64];
@@ -58,6 +65,7 @@ struct member {
     uint64_t wanted_epoch, wanted_at;
 
     struct member_barrier barriers[MEMBER_GROUPS];
+    struct member_collective collective;
     struct ask asks[MEMBER_ASKS];
     uint64_t last_request;
 
@@ -83,6 +91,8 @@ uint64_t member_resend(struct member *m, uint64_t now, bool again);
 // Passes an answer to the caller of its request. Returns false if no request under way
 // has the answer's number.
 bool member_answered(struct member *m, const struct van_message *msg);
+// Takes the answer to the collective call that is under way.
+void member_collect_answered(struct member *m, const struct msg_collected *msg);
 // Ends all requests under way: their `done` is called with NULL.
 void member_asks_end(struct member *m);
 void member_asks_free(struct member *m);

@@ -236,6 +236,8 @@ uint16_t wire_answer(uint16_t type)
         return MSG_ROSTER;
     case MSG_BARRIER:
         return MSG_BARRIER_STATE;
+    case MSG_COLLECT:
+        return MSG_COLLECTED;
     case MSG_LEASE:
         return MSG_LEASED;
     case MSG_PASS:

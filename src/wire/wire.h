@@ -23,6 +23,11 @@ enum {
     WIRE_BYTES_MAX = 1 << 20,
     WIRE_HEAD_MAX = 4 << 20,
     WIRE_SPANS_MAX = 4, // most spans, and most texts, of a message
+    // Collective calls: the most bytes of a call's name, of one worker (in a gather also
+    // of all workers together), and of all workers in a reduction.
+    WIRE_CALL_MAX = 96,
+    WIRE_COLLECT_MAX = 1 << 16,
+    WIRE_REDUCE_MAX = 1 << 20,
 };
 #define WIRE_SPAN_MAX ((uint64_t)1 << 30)
 #define WIRE_BODY_MAX (WIRE_SPANS_MAX * WIRE_SPAN_MAX)
@@ -45,6 +50,10 @@ enum wire_group {
     WIRE_GROUP_SERVERS = 2,
     WIRE_GROUP_WORKERS = 4
 };
+// What the scheduler makes of the workers' bytes in a collective call, and the type of
+// their values.
+enum wire_collect { WIRE_GATHER, WIRE_SUM, WIRE_MIN, WIRE_MAX };
+enum wire_number { WIRE_F64, WIRE_I64, WIRE_U64 };
 enum wire_tables { WIRE_TABLES_ALL, WIRE_TABLES_SPARSE, WIRE_TABLES_DENSE };
 
 // How partitions are placed on server loops: by hash of the key, on loops that serve

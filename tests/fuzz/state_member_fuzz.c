@@ -88,6 +88,16 @@ static void answered(void *ctx, const struct van_message *a)
     *one = false;
 }
 
+static void come_to_barrier(uint32_t group)
+{
+    static const struct member_collect call = {.call = "sum", .op = WIRE_SUM};
+    struct wire_text result;
+    if (group < 9)
+        member_barrier(m, (uint8_t)group);
+    else if (member_collect(m, &call, NULL) != 0)
+        (void)member_collected(m, &result, NULL);
+}
+
 static void ask(uint32_t which)
 {
     union wire_any q;
@@ -154,9 +164,9 @@ static void let_in(void)
 
 static void step(void)
 {
-    static const uint16_t says[] = {MSG_LEASED, MSG_PASS_STATE, MSG_CUT_STATE,
-                                    MSG_OK,     MSG_ERROR,      MSG_STOP,
-                                    MSG_FORGET, MSG_VIEW,       MSG_BARRIER_STATE};
+    static const uint16_t says[] = {
+        MSG_LEASED, MSG_PASS_STATE, MSG_CUT_STATE,     MSG_OK,       MSG_ERROR, MSG_STOP,
+        MSG_FORGET, MSG_VIEW,       MSG_BARRIER_STATE, MSG_COLLECTED};
     struct draw *d = &w.d;
     uint8_t what = draw_byte(d);
     struct peer *s = &w.peers[SCHEDULER], *p = peers_any(&w);
@@ -174,7 +184,7 @@ static void step(void)
         ask(draw_below(d, ASKED));
         break;
     case 4:
-        member_barrier(m, (uint8_t)draw_below(d, 9));
+        come_to_barrier(draw_below(d, 10));
         break;
     case 5:
         if (what == 5)

@@ -77,6 +77,7 @@ uint64_t draw_sense(struct draw *d, const char *name)
         {"done", 2},      {"known", 2},
         {"committed", 2}, {"partition_bits", 18},
         {"width", 12},    {"n", 20},
+        {"type", 4},
     };
     if (strcmp(name, "session") == 0)
         return d->n_sessions > 0 ? d->sessions[draw_below(d, d->n_sessions)] : 0;

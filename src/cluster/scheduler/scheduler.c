@@ -71,6 +71,9 @@ void scheduler_close(struct scheduler *s)
     buf_free(&s->reports);
     mem_free(s->links);
     mem_free(s->nodes);
+    for (uint32_t i = 0; i < s->n_processes; i++)
+        mem_free(s->processes[i].given);
+    scheduler_collected_free(s);
     mem_free(s->processes);
     mem_free(s->forgets);
     mem_free(s);

@@ -6,11 +6,16 @@
 //
 // The loops of a process reach a barrier together: each of them stands for the process.
 //
+// A collective call is a barrier of the workers to which each brings bytes. The result is
+// made once, when the barrier is complete, from what those workers gave that the barrier
+// waited for; it is kept until the next barrier is complete, as an answer may be lost.
+//
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "cluster/scheduler/scheduler_internal.h"
 
 static bool in_group(enum wire_role role, uint8_t group)
@@ -50,6 +55,23 @@ static void tell(struct scheduler *s, const struct node *n, uint64_t request,
     scheduler_send(s, n->link, MSG_BARRIER_STATE, request, &msg);
 }
 
+static void tell_collected(struct scheduler *s, const struct node *n, uint64_t request,
+                           uint64_t generation, bool done)
+{
+    char missing[ERR_TEXT_MAX];
+    const struct collected *c = &s->collected;
+    struct msg_collected msg = {.generation = generation, .done = done};
+    if (!done) {
+        msg.why = wire_text(
+            scheduler_missing(s, WIRE_GROUP_WORKERS, missing, sizeof(missing)));
+    } else {
+        msg.code = c->why.code;
+        msg.why = wire_text(c->why.text);
+        msg.result = (struct wire_text){c->result.data, (uint32_t)c->result.len};
+    }
+    scheduler_send(s, n->link, MSG_COLLECTED, request, &msg);
+}
+
 // Sends the new state of a barrier to all nodes of the group, without waiting for their
 // next requests.
 static void tell_all(struct scheduler *s, uint8_t group)
@@ -58,9 +80,44 @@ static void tell_all(struct scheduler *s, uint8_t group)
     for (uint32_t i = 0; i < s->n_nodes; i++) {
         const struct node *n = &s->nodes[i];
         const struct process *p = &s->processes[n->process];
-        if (n->n.alive && waited_for(s, n->process, group) && p->base[group] < completed)
+        if (!n->n.alive || !waited_for(s, n->process, group) ||
+            p->base[group] >= completed)
+            continue;
+        if (group == WIRE_GROUP_WORKERS && p->given != NULL)
+            tell_collected(s, n, 0, completed - p->base[group], true);
+        else
             tell(s, n, 0, group, completed - p->base[group], true);
     }
+}
+
+// Makes the result of the collective call, if the barrier that is now complete is one.
+static void collect(struct scheduler *s)
+{
+    struct collected *c = &s->collected;
+    struct given **all = mem_array(s->n_processes + 1, sizeof(*all));
+    size_t n = 0;
+    int64_t at_barrier = -1;
+    scheduler_collected_free(s);
+    c->result = BUF_INIT(WIRE_BYTES_MAX);
+    for (uint32_t i = 0; i < s->n_processes && all != NULL; i++) {
+        if (!waited_for(s, i, WIRE_GROUP_WORKERS))
+            continue;
+        if (s->processes[i].given != NULL)
+            all[n++] = s->processes[i].given;
+        else
+            at_barrier = s->processes[i].rank;
+    }
+    if (all == NULL)
+        err_nomem(&c->why, "a collective call");
+    else if (n > 0 && collect_make(all, n, at_barrier, &c->result, &c->why) != 0)
+        buf_free(&c->result);
+    mem_free(all);
+}
+
+static void drop_given(struct process *p)
+{
+    mem_free(p->given);
+    p->given = NULL;
 }
 
 static bool complete(struct scheduler *s, uint8_t group)
@@ -68,19 +125,30 @@ static bool complete(struct scheduler *s, uint8_t group)
     if (s->phase == SCHEDULER_GATHERING || !all_have_come(s, group))
         return false;
     s->groups[group].completed++;
+    if (group == WIRE_GROUP_WORKERS)
+        collect(s);
     tell_all(s, group);
+    for (uint32_t i = 0; i < s->n_processes && group == WIRE_GROUP_WORKERS; i++)
+        drop_given(&s->processes[i]);
     return true;
 }
 
-void scheduler_barrier_serve(struct scheduler *s, struct node *n, uint64_t request,
-                             const struct msg_barrier *m)
+// A process's next barrier of a group, or the one that it asks for again.
+struct arrival {
+    struct process *process;
+    uint64_t reached; // number of the group's generation
+    bool again;
+};
+
+// Checks that the node may come to the barrier; it is refused otherwise.
+static bool may_arrive(struct scheduler *s, struct node *n, uint64_t request,
+                       uint8_t group, uint64_t generation, struct arrival *ret)
 {
     assert(n->used && n->link != 0);
-    uint8_t group = m->group;
-    if (group >= SCHEDULER_GROUPS || !in_group(n->n.role, group) || m->generation == 0) {
+    if (group >= SCHEDULER_GROUPS || !in_group(n->n.role, group) || generation == 0) {
         scheduler_refuse(s, n->link, request, TUG_EUSAGE,
                          "the node is not in the group of this barrier");
-        return;
+        return false;
     }
     struct process *p = &s->processes[n->process];
     if (!p->known[group]) {
@@ -89,21 +157,79 @@ void scheduler_barrier_serve(struct scheduler *s, struct node *n, uint64_t reque
     }
     // A process enters the next barrier only after it has learned that the previous one
     // is complete.
-    uint64_t completed = s->groups[group].completed;
-    if (m->generation > completed - p->base[group] + 1) {
+    if (generation > s->groups[group].completed - p->base[group] + 1) {
         scheduler_refuse(s, n->link, request, TUG_EUSAGE,
                          "the barrier before this one is not complete yet");
-        return;
+        return false;
     }
-    uint64_t reached = p->base[group] + m->generation;
-    bool again = p->reached[group] >= reached;
-    if (!again)
-        p->reached[group] = reached;
+    uint64_t reached = p->base[group] + generation;
+    *ret = (struct arrival){p, reached, p->reached[group] >= reached};
+    return true;
+}
+
+void scheduler_barrier_serve(struct scheduler *s, struct node *n, uint64_t request,
+                             const struct msg_barrier *m)
+{
+    uint8_t group = m->group;
+    struct arrival a;
+    if (!may_arrive(s, n, request, group, m->generation, &a))
+        return;
+    if (!a.again)
+        a.process->reached[group] = a.reached;
     if (complete(s, group))
         return;
-    bool done = reached <= s->groups[group].completed;
-    if (done || again)
+    bool done = a.reached <= s->groups[group].completed;
+    if (done || a.again)
         tell(s, n, request, group, m->generation, done);
+}
+
+// Returns how many bytes there is room for, of all workers together.
+static size_t room_for_given(const struct scheduler *s)
+{
+    size_t used = 0;
+    for (uint32_t i = 0; i < s->n_processes; i++)
+        used += s->processes[i].given != NULL ? s->processes[i].given->n : 0;
+    return used < WIRE_REDUCE_MAX ? WIRE_REDUCE_MAX - used : 0;
+}
+
+void scheduler_collect_serve(struct scheduler *s, struct node *n, uint64_t request,
+                             const struct msg_collect *m)
+{
+    const uint8_t group = WIRE_GROUP_WORKERS;
+    const char *fault = collect_fault(m);
+    struct arrival a;
+    if (fault != NULL) {
+        scheduler_refuse(s, n->link, request, TUG_EUSAGE, fault);
+        return;
+    }
+    if (!may_arrive(s, n, request, group, m->generation, &a))
+        return;
+    if (!a.again) {
+        a.process->given = collect_keep(m, room_for_given(s));
+        if (a.process->given == NULL)
+            return; // the worker asks again
+        a.process->reached[group] = a.reached;
+    }
+    uint64_t completed = s->groups[group].completed;
+    if (complete(s, group))
+        return;
+    if (a.reached < completed)
+        scheduler_refuse(s, n->link, request, TUG_EUSAGE,
+                         "the result of this collective call is not kept any more");
+    else if (a.reached == completed || a.again)
+        tell_collected(s, n, request, m->generation, a.reached == completed);
+}
+
+void scheduler_given_drop(struct scheduler *s, uint32_t process)
+{
+    if (s->processes[process].here == 0)
+        drop_given(&s->processes[process]);
+}
+
+void scheduler_collected_free(struct scheduler *s)
+{
+    buf_free(&s->collected.result);
+    s->collected.why = (struct err){0};
 }
 
 void scheduler_barriers_again(struct scheduler *s)

@@ -218,6 +218,16 @@ static void barriers_are_counted(const struct scheduler *s, const struct process
     }
 }
 
+// What a worker gave is kept only until the barrier that it has reached is complete, and
+// only while the worker lives.
+static void given_is_waiting(const struct scheduler *s, const struct process *p)
+{
+    if (p->given == NULL)
+        return;
+    assert(p->role == WIRE_WORKER && p->here > 0);
+    assert(p->reached[WIRE_GROUP_WORKERS] == s->groups[WIRE_GROUP_WORKERS].completed + 1);
+}
+
 static void processes_hold(const struct scheduler *s)
 {
     for (uint32_t i = 0; i < s->n_processes; i++) {
@@ -226,6 +236,7 @@ static void processes_hold(const struct scheduler *s)
         assert(p->here <= p->loops);
         assert(p->sign_at <= s->now && p->silent_at <= s->now);
         barriers_are_counted(s, p);
+        given_is_waiting(s, p);
     }
 }
 

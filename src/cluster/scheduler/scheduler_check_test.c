@@ -118,6 +118,12 @@ static void break_barrier(void)
     process(WORKER)->reached[WIRE_GROUP_WORKERS] = 9;
 }
 
+static void break_given(void)
+{
+    static struct given none;
+    process(WORKER)->given = &none;
+}
+
 static void break_process_count(void)
 {
     process(WORKER)->here = 2;
@@ -195,6 +201,7 @@ static const struct broken all[] = {
     {"loops_are_counted", break_loops},
     {"rank_is_its_own", break_rank},
     {"barriers_are_counted", break_barrier},
+    {"given_is_waiting", break_given},
     {"processes_hold", break_process_count},
     {"roster_is_in_order", break_order},
     {"roster_is_numbered", break_version},

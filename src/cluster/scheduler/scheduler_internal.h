@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "cluster/leases/leases.h"
 #include "cluster/proof.h"
+#include "cluster/scheduler/collect.h"
 #include "cluster/scheduler/refusals.h"
 #include "cluster/scheduler/scheduler.h"
 #include "os/clock.h"
@@ -48,6 +49,9 @@ struct process {
     // the group.
     bool known[SCHEDULER_GROUPS]; // whether the group waits for this process
     uint64_t base[SCHEDULER_GROUPS], reached[SCHEDULER_GROUPS];
+    // Of a worker: what it brought to the barrier of the workers that it has reached and
+    // that is not complete; NULL: nothing. Memory of this entry.
+    struct given *given;
 };
 
 struct node {
@@ -75,6 +79,12 @@ struct node {
 
 struct group {
     uint64_t completed; // number of complete generations
+};
+
+// The result of the collective call that was the last complete barrier of the workers.
+struct collected {
+    struct err why; // code 0: the call succeeded, or the barrier was not a call
+    struct buf result;
 };
 
 // A piece whose pushes servers may forget, once they have a roster of this version, which
@@ -133,6 +143,7 @@ struct scheduler {
     bool broken;      // a server has died, so that some partitions have no owner
 
     struct group groups[SCHEDULER_GROUPS];
+    struct collected collected;
 
     struct leases *leases;
     bool driven; // a driver has opened a pass
@@ -207,11 +218,14 @@ void scheduler_send_roster(struct scheduler *s, struct node *n, van_link link,
 void scheduler_drop_roster(void *encoded); // drops one use; NULL is fine
 uint64_t scheduler_spread_roster(struct scheduler *s);
 
-// Barriers: scheduler_barrier.c.
+// Barriers and collective calls: scheduler_barrier.c.
 void scheduler_barriers_again(struct scheduler *s); // called when a node has gone
 // Returns the names of the nodes that the group waits for; empty if there are none.
 const char *scheduler_missing(const struct scheduler *s, uint8_t group, char *to,
                               size_t cap);
+// Drops what a process gave to a collective call if none of its nodes is alive.
+void scheduler_given_drop(struct scheduler *s, uint32_t process);
+void scheduler_collected_free(struct scheduler *s);
 
 // Data and passes: scheduler_work.c.
 uint64_t scheduler_work_tick(struct scheduler *s);

@@ -87,6 +87,7 @@ void scheduler_gone(struct scheduler *s, struct node *n, bool left)
     s->broken |= n->n.role == WIRE_SERVER && s->phase != SCHEDULER_GATHERING;
     if (s->processes[n->process].here > 0)
         s->processes[n->process].here--;
+    scheduler_given_drop(s, n->process);
     if (n->n.role == WIRE_WORKER)
         leases_worker_dead(s->leases, n->n.id);
     if (!left) {
