@@ -54,10 +54,6 @@ enum tug_fleet_role {
     TUG_FLEET_SCHEDULER = 6
 };
 
-// The number of the table through which the workers of a fleet exchange values. Programs
-// cannot use it.
-enum { TUG_FLEET_TABLE = 4095 };
-
 // A role maker holds this process's role and the other processes of the run. It does not
 // change after it was made, and any thread may use it.
 struct tug_role_maker;
@@ -115,7 +111,7 @@ TUG_API const char *tug_role_maker_endpoint(const struct tug_role_maker *m, int 
 struct tug_fleet;
 
 struct tug_fleet_table {
-    uint32_t number; // below TUG_FLEET_TABLE
+    uint32_t number; // below TUG_TABLES_MAX
     const char *name;
     const char *settings; // settings as for tug_table_create, but without `name`
     // The variables of a dense table, in the order of tug_dense_open. A sparse table has
@@ -142,7 +138,7 @@ struct tug_fleet_options {
 
 // Makes a fleet and finds this process's role. Does not connect to any process. (Paddle:
 // fleet.init.) `o` may be NULL. TUG_EUSAGE if the environment lacks a variable, a table
-// has no name, or its number or name is that of another table or of TUG_FLEET_TABLE.
+// has no name, or its number or name is that of another table.
 TUG_API int tug_fleet_init(struct tug_fleet **ret, const struct tug_fleet_options *o);
 // Frees a fleet. A worker that has joined the run leaves it; a program that wants the
 // errors of leaving calls tug_fleet_stop_worker before. NULL is fine.
@@ -205,7 +201,9 @@ TUG_API int tug_fleet_stop_worker(struct tug_fleet *f);
 TUG_API int tug_fleet_barrier_worker(struct tug_fleet *f);
 
 // Collective operations (Paddle: fleet.util). All workers call them, in the same order,
-// and wait for each other. They return TUG_EIO if a worker left or died before its part.
+// and wait for each other. They return TUG_EIO if a worker left or died before its part,
+// and TUG_EUSAGE if workers are in different calls; the sentence names both calls. They
+// go through the scheduler, at most 64 KiB at a time, and are meant for small arrays.
 
 enum tug_fleet_reduce { TUG_FLEET_SUM, TUG_FLEET_MAX, TUG_FLEET_MIN };
 // Combine the n numbers of each worker with those of the other workers: values[i] becomes
@@ -298,7 +296,7 @@ TUG_API int tug_wrapper_shrink_sparse_table(struct tug_fleet *f, uint32_t table,
 TUG_API int tug_wrapper_stop_server(struct tug_fleet *f);
 
 // Paddle's workers exchange their addresses and connect to each other, to shuffle data.
-// Workers of tug exchange values through the servers instead. For programs that make
+// Workers of tug exchange values through the scheduler instead. For programs that make
 // Paddle's calls, tug_wrapper_get_client_info returns a text that names this worker,
 // tug_wrapper_set_clients takes the texts of all workers in the order of their indexes (n
 // is worker_num), and tug_wrapper_create_client2client_connection, which all workers

@@ -131,7 +131,7 @@ def test_a_worker_joins_by_a_text():
     (of_server("downpour_table_param { accessor { embed_sgd_param { name: 'naive' naive { weight_bounds: 1 } } } }"),
      "1 numbers, but needs 2"),
     (of_server("downpour_table_param { accessor { accessor_class { } } }"), "must be a text"),
-    (of_server("downpour_table_param { table_id: 4095 }"), "is not from 0 to 4094"),
+    (of_server("downpour_table_param { table_id: 4096 }"), "is not from 0 to 4095"),
     (of_server("downpour_table_param { shard_num: 0 }"), "shard_num: 0: is not from 1"),
     (of_server("downpour_table_param { type: PS_DENSE_TABLE }"), "not the type of a MemorySparseTable"),
     (of_server("downpour_table_param { table_class: 'MemoryDenseTable' }"), "how many floats"),

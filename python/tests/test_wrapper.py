@@ -245,7 +245,7 @@ def test_refused():
     for call, sentence in ((lambda: w.init_worker("server_param { nosuch: 1 }"), "proto_txt: line 1: nosuch"),
                            (lambda: w.init_worker([1]), "contains an int"),
                            (lambda: w.init_worker(None), "not a NoneType"),
-                           (lambda: w.init_worker([FleetTable(4095, "a")]), "number: 4095 is not from 0 to 4094"),
+                           (lambda: w.init_worker([FleetTable(4096, "a")]), "number: 4096 is not from 0 to 4095"),
                            (lambda: w.init_worker(TABLES, ["h"]), "'h' is not HOST:PORT"),
                            (lambda: w.init_server(TABLES, ["h:1"], 0, 1, ["x"]), "run no program"),
                            (lambda: w.init_server(TABLES, "h:1"), "hosts: must be a list"),

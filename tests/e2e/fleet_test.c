@@ -219,7 +219,7 @@ static void reduce(struct tug_fleet *f)
         expect(many[i] == (double)i * (n == 2 ? 3 : 1));
     if (n == 2) { // the workers' arrays have different lengths
         refused(tug_fleet_all_reduce(f, many, LONG + me, TUG_FLEET_SUM), "numbers");
-        refused(tug_fleet_all_reduce(f, many, 1 + me, TUG_FLEET_SUM), "bytes");
+        refused(tug_fleet_all_reduce(f, many, 1 + me, TUG_FLEET_SUM), "different calls");
     }
     mem_free(many);
 }
@@ -522,8 +522,8 @@ static void be_another(struct tug_fleet *f)
     expect(tug_fleet_client(f) == NULL);
 }
 
-// The other workers do not wait for a worker that has left, and a row that it sent before
-// is not taken for one of the current operation.
+// The other workers do not wait for a worker that has left, and what it gave to an earlier
+// operation is not taken for its part of the current one.
 static void one_leaves(struct tug_fleet *f)
 {
     enum { BYTES = 1000 };
@@ -635,7 +635,7 @@ static void options(void **state)
     assert_int_equal(TUG_EUSAGE, tug_fleet_init(&f, &o));
     two[1] = (struct tug_fleet_table){.number = 2, .name = "a"};
     assert_int_equal(TUG_EUSAGE, tug_fleet_init(&f, &o));
-    two[1] = (struct tug_fleet_table){.number = 4095, .name = "b"};
+    two[1] = (struct tug_fleet_table){.number = 4096, .name = "b"};
     assert_int_equal(TUG_EUSAGE, tug_fleet_init(&f, &o));
     two[1] = (struct tug_fleet_table){.number = 2, .name = "b", .settings = "nosuch=1"};
     assert_int_equal(0, tug_fleet_init(&f, &o));

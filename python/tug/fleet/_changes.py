@@ -40,7 +40,7 @@ class Changed(NamedTuple):
 def number_for(numbers: Sequence[int]) -> int:
     """Returns a number for the table of lists: the highest that is free. All workers have the tables `numbers`, so they
     choose the same one."""
-    for number in range(lib.TUG_FLEET_TABLE - 1, -1, -1):
+    for number in range(lib.TUG_TABLES_MAX - 1, -1, -1):
         if number not in numbers:
             return number
     raise UsageError("there is no number left for the table of changes")

@@ -22,7 +22,8 @@ _GRAPH = "tug has no graph tables: rows are floats under keys, and servers do no
 _BOX = "BoxPS is a separate product; tug keeps rows in tables on servers, and rarely used rows in a cold tier on disk"
 _INNER = "fleet.init, init_server and init_worker create it; call these"
 _LOOP = "a loop that computes its own gradients pushes them into tables (docs/python.md) or uses tug.torch"
-_GLOO = "workers communicate through the servers: use fleet.barrier_worker(), fleet.util.all_gather() and all_reduce()"
+_GLOO = ("workers communicate through the scheduler: use fleet.barrier_worker(), fleet.util.all_gather() and "
+         "all_reduce()")
 _FEDERATED = "tug has no federated learning: every worker pushes to the servers of one run"
 _ATTRIBUTES = "use init and seed of net's params, and l1 and l2 of an optimizer (docs/from-paddle.md)"
 _PAGES = ("lines have slots only, no line id, log key or page view; let the program that writes the lines merge "

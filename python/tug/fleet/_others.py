@@ -110,7 +110,7 @@ class Others:
         return path
 
     def _own(self, table_id: int) -> "Table":
-        whole(table_id, "table_id", 0, lib.TUG_FLEET_TABLE - 1)
+        whole(table_id, "table_id", 0, lib.TUG_TABLES_MAX - 1)
         names = {n: name for n, name in sorted(self.client.table_names().items()) if n >= FIRST_OWN}
         if table_id not in names:
             own = ", ".join(f"{n} '{name}'" for n, name in names.items()) or "none"
@@ -164,7 +164,7 @@ class Others:
 
     def _own_numbers(self) -> List[int]:
         numbers = [number for number, name in sorted(self.client.table_names().items()) if
-                   FIRST_OWN <= number < lib.TUG_FLEET_TABLE and name != NAME]
+                   FIRST_OWN <= number < lib.TUG_TABLES_MAX and name != NAME]
         if not numbers:
             raise UsageError("the run has no tables of the program's own (fleet.client.table(name, ...)); the rows of "
                              "a net cannot be cleared: restart the run instead")

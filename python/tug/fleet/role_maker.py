@@ -180,7 +180,7 @@ def _check_kind(is_collective: bool, init_gloo: bool) -> None:
     if is_collective:
         raise UsageError(COLLECTIVE)
     if init_gloo:
-        raise UsageError("init_gloo: workers communicate through the servers; tug does not use Gloo")
+        raise UsageError("init_gloo: workers communicate through the scheduler; tug does not use Gloo")
 
 
 class PaddleCloudRoleMaker(RoleMaker):

@@ -274,7 +274,7 @@ class _Tables:
 
     def add(self, said: Said) -> None:
         """Adds the table of a downpour_table_param."""
-        number = said.whole("table_id", 0, 0, lib.TUG_FLEET_TABLE - 1)
+        number = said.whole("table_id", 0, 0, lib.TUG_TABLES_MAX - 1)
         name = said.pick("table_class", "MemorySparseTable", (*SPARSE, *DENSE, *NOT_MADE),
                          lambda name: NEVER.get(name, OWN_TABLE))
         self._check_type(said, name)
@@ -344,7 +344,7 @@ class _Tables:
     def name_variables(self, said: Said) -> None:
         """Takes the names of the variables of dense tables from trainer_param."""
         for one in said.messages("dense_table"):
-            number = one.whole("table_id", 0, 0, lib.TUG_FLEET_TABLE - 1)
+            number = one.whole("table_id", 0, 0, lib.TUG_TABLES_MAX - 1)
             names = one.words("dense_variable_name")
             one.passed_over("dense_gradient_variable_name", "fea_dim")
             one.done()

@@ -53,7 +53,7 @@ class _Lent(Client):
 
 
 def _table_id(given: Any) -> int:
-    return whole(given, "table_id", 0, lib.TUG_FLEET_TABLE - 1)
+    return whole(given, "table_id", 0, lib.TUG_TABLES_MAX - 1)
 
 
 def _host(text: Any) -> str:
@@ -115,7 +115,7 @@ class FleetWrapper(Named, OwnTables, Handle):
         c = ffi.new("struct tug_fleet_table[]", max(len(said.tables), 1))
         for i, one in enumerate(said.tables):
             kept += [ffi.new("char[]", word(one.name, "name")), ffi.new("char[]", word(one.settings, "settings"))]
-            c[i].number = whole(one.number, "number", 0, lib.TUG_FLEET_TABLE - 1)
+            c[i].number = whole(one.number, "number", 0, lib.TUG_TABLES_MAX - 1)
             c[i].name, c[i].settings = kept[-2], kept[-1]
             if one.variables:
                 self._variables[one.number] = known = Variables(one.variables)
@@ -321,7 +321,7 @@ class FleetWrapper(Named, OwnTables, Handle):
         """Ends the recording and writes a trace file for Chrome and Perfetto (Client.profile_stop)."""
         self.client.profile_stop(file)
 
-    # Paddle's functions for links between workers. Here workers have none, and exchange values through the servers.
+    # Paddle's functions for links between workers. Here workers have none, and exchange values through the scheduler.
 
     def get_client_info(self) -> List[str]:
         """Returns a list with the text that identifies this worker."""

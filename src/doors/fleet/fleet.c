@@ -47,9 +47,9 @@ static int take_table(struct tug_fleet *f, const struct tug_fleet_table *from,
                       struct err *e)
 {
     const char *settings = from->settings != NULL ? from->settings : "";
-    if (from->number >= TUG_FLEET_TABLE || from->name == NULL || from->name[0] == '\0')
+    if (from->number >= TUG_TABLES_MAX || from->name == NULL || from->name[0] == '\0')
         return err_set(e, TUG_EUSAGE, "table %u: needs a name, and a number below %d",
-                       from->number, TUG_FLEET_TABLE);
+                       from->number, TUG_TABLES_MAX);
     for (size_t i = 0; i < f->n_tables; i++)
         if (f->tables[i].number == from->number ||
             strcmp(f->tables[i].name, from->name) == 0)
@@ -484,7 +484,6 @@ int tug_fleet_init_worker(struct tug_fleet *f)
         return err_set(last_error(), TUG_EUSAGE,
                        "tug_fleet_init_worker: this worker is in a run already");
     TRY(open_client(f));
-    f->round = 0;
     int rc = join(f);
     if (rc != 0) {
         struct err e = *last_error();

@@ -2,7 +2,7 @@
 //
 //   role_maker.c the role of this process
 //   fleet.c a fleet: tables, servers, workers
-//   exchange.c collective operations of workers, through a table
+//   exchange.c collective operations of workers
 //   rows.c         saves, loads, shrinks, dense parameters
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -54,7 +54,6 @@ struct tug_fleet {
     size_t n_loads;
     struct tug_client *client; // the client while the worker is in the run; else NULL
     struct tug_client *lent;   // the program's client, to be used as `client`; NULL: none
-    uint32_t round;            // number of the exchange's last round, from 1
     struct tug_communicator *communicator;
     char **infos; // the texts of tug_wrapper_set_clients
     size_t n_infos;
@@ -65,8 +64,8 @@ int fleet_find(const struct tug_fleet *f, uint32_t number, struct fleet_table **
 // Makes worker 0's code, sentence and *value (may be NULL) those of all workers, which
 // all call it. `what` names the operation in messages, such as "load".
 int fleet_agree(struct tug_fleet *f, int rc, const char *what, uint64_t *value);
-// Makes the table of the exchange. TUG_EUSAGE if another process has joined as this
-// worker.
+// Meets all workers. TUG_EUSAGE if two processes have joined as the same worker, TUG_EIO
+// if one is missing.
 int fleet_exchange_open(struct tug_fleet *f);
 
 #endif

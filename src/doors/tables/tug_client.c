@@ -277,55 +277,6 @@ uint32_t tug_client_servers(struct tug_client *c)
     return c->servers;
 }
 
-struct barrier {
-    const struct member *member;
-    uint8_t group;
-};
-
-static bool barrier_over(void *ctx)
-{
-    const struct barrier *b = ctx;
-    return member_barrier_done(b->member, b->group, NULL) ||
-           member_ended(b->member, NULL);
-}
-
-int calls_barrier(struct tug_client *c, uint8_t group)
-{
-    struct member *m = client_member(c->client);
-    struct barrier b = {m, group};
-    const char *missing = "";
-    if (pump_working(c->pump))
-        return err_set(last_error(), TUG_EUSAGE, "a callback must not wait at a barrier");
-    if (c->o.guest)
-        return err_set(last_error(), TUG_EUSAGE,
-                       "a guest is not a worker: it cannot wait at barriers");
-    pump_enter(c->pump);
-    member_barrier(m, group);
-    pump_leave(c->pump);
-    (void)pump_wait(c->pump, barrier_over, &b, deadline(c, c->o.wait_seconds));
-    bool interrupted = interrupt_came();
-    pump_enter(c->pump);
-    int rc = 0;
-    if (!member_barrier_done(m, group, &missing)) {
-        rc = member_over(client_member(c->client), last_error());
-        if (rc == 0 && interrupted)
-            rc = err_set(last_error(), TUG_EINTERRUPTED,
-                         "interrupted at a barrier that is not complete: %s",
-                         missing[0] != 0 ? missing : "unknown");
-        else if (rc == 0)
-            rc = err_set(last_error(), TUG_EIO,
-                         "the barrier is not complete after %.3g s: %s",
-                         c->o.wait_seconds, missing[0] != 0 ? missing : "unknown");
-    }
-    pump_leave(c->pump);
-    return rc;
-}
-
-int tug_barrier(struct tug_client *c)
-{
-    return calls_barrier(c, WIRE_GROUP_WORKERS);
-}
-
 // Stopping the cluster.
 
 struct stopping {

@@ -1,7 +1,8 @@
 // Declarations that the files of the public client (tug/tug.h) share: the client, which a
 // pump lends to one thread at a time, and the calls of the program.
 //
-//   tug_client.c opening and closing, tables, barriers
+//   tug_client.c opening and closing, tables
+//   tug_collect.c barriers and collective calls
 //   tug_calls.c    pushes, pulls, waiting
 //   tug_tables.c tables by settings: lifecycle, saves and loads
 //   tug_own.c      a program's own accessors, rules and entry policies
@@ -108,6 +109,22 @@ int calls_wait_or_cancel(struct tug_client *c, uint64_t ts);
 int calls_wait_for(struct tug_client *c, client_ts ts, double seconds);
 // Does what tug_barrier does, for a group of nodes (a sum of enum wire_group).
 int calls_barrier(struct tug_client *c, uint8_t group);
+// A collective call of all workers (cluster/member.h), for any number of bytes.
+struct calls_collect {
+    const char *call; // its name, such as "all_gather"; n belongs to the name, too
+    // This worker's number, and that of all workers, which must all take part, unless
+    // `alive` says that those that are alive are enough.
+    uint32_t index, workers;
+    bool alive;
+};
+// Gathers n bytes of each worker into `ret`, in the order of their indexes. All workers
+// must take part.
+int calls_gather(struct tug_client *c, const struct calls_collect *k, const void *bytes,
+                 size_t n, void *ret);
+// Reduces n values of 8 bytes each into `ret`, which may not be `values`.
+int calls_reduce(struct tug_client *c, const struct calls_collect *k,
+                 enum wire_collect op, enum wire_number type, const void *values,
+                 size_t n, void *ret);
 // Returns the settings of a table that this client has made or found.
 int calls_spec(struct tug_client *c, uint32_t table, struct table_spec *ret);
 

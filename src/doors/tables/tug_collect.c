@@ -1,0 +1,196 @@
+// Waits of all workers for each other: barriers, and collective calls, which are barriers
+// to which each brings bytes. Long arrays go in pieces, a call each.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
+#include <string.h>
+
+#include "base/plural.h"
+#include "doors/tables/tug_client.h"
+#include "os/clock.h"
+#include "runtime/interrupt.h"
+
+enum { VALUE = 8 }; // bytes of a value of a reduction
+
+struct barrier {
+    const struct member *member;
+    uint8_t group;
+};
+
+static bool barrier_over(void *ctx)
+{
+    const struct barrier *b = ctx;
+    return member_barrier_done(b->member, b->group, NULL) ||
+           member_ended(b->member, NULL);
+}
+
+static int may_meet(struct tug_client *c)
+{
+    if (pump_working(c->pump))
+        return err_set(last_error(), TUG_EUSAGE, "a callback must not wait at a barrier");
+    if (c->o.guest)
+        return err_set(last_error(), TUG_EUSAGE,
+                       "a guest is not a worker: it cannot wait at barriers");
+    return 0;
+}
+
+// Where the answer to a call goes.
+struct answer {
+    uint32_t workers;
+    size_t n;      // bytes of each worker in this piece
+    size_t stride; // WIRE_GATHER: distance of two workers' bytes in `to`
+    char *to;
+};
+
+static int damaged(const char *call)
+{
+    return err_set(last_error(), TUG_EDATA, "the scheduler's answer to %s is damaged",
+                   call);
+}
+
+static int take_parts(struct wire_text result, const char *call, const struct answer *a)
+{
+    struct wire_part p;
+    uint32_t taken = 0;
+    int rc;
+    while ((rc = wire_next_part(&result, &p)) == 1) {
+        if (p.index != taken || taken == a->workers || p.bytes.n != a->n)
+            return damaged(call);
+        memcpy(a->to + taken++ * a->stride, p.bytes.data, a->n);
+    }
+    return rc == 0 && taken == a->workers ? 0 : damaged(call);
+}
+
+static int take(struct tug_client *c, const struct member_collect *m,
+                const struct answer *a)
+{
+    struct wire_text result;
+    TRY(member_collected(client_member(c->client), &result, last_error()));
+    if (m->op == WIRE_GATHER)
+        return take_parts(result, m->call, a);
+    if (result.n != a->n)
+        return damaged(m->call);
+    memcpy(a->to, result.data, a->n);
+    return 0;
+}
+
+// Waits at the barrier that the member has entered, and takes the answer to `k`, if it is
+// a collective call (NULL: it is not).
+static int meet(struct tug_client *c, uint8_t group, const struct member_collect *k,
+                const struct answer *a)
+{
+    const char *what = k != NULL ? k->call : "the barrier";
+    struct member *m = client_member(c->client);
+    struct barrier b = {m, group};
+    const char *missing = "";
+    uint64_t until = van_now(c->van) + clock_ns_of(c->o.wait_seconds);
+    (void)pump_wait(c->pump, barrier_over, &b, until);
+    bool interrupted = interrupt_came();
+    pump_enter(c->pump);
+    int rc = 0;
+    if (!member_barrier_done(m, group, &missing)) {
+        rc = member_over(m, last_error());
+        if (rc == 0 && interrupted)
+            rc = err_set(last_error(), TUG_EINTERRUPTED,
+                         "interrupted: %s is not complete: %s", what,
+                         missing[0] != 0 ? missing : "unknown");
+        else if (rc == 0)
+            rc = err_set(last_error(), TUG_EIO, "%s is not complete after %.3g s: %s",
+                         what, c->o.wait_seconds, missing[0] != 0 ? missing : "unknown");
+    } else if (k != NULL) {
+        rc = take(c, k, a);
+    }
+    pump_leave(c->pump);
+    return rc;
+}
+
+int calls_barrier(struct tug_client *c, uint8_t group)
+{
+    TRY(may_meet(c));
+    pump_enter(c->pump);
+    member_barrier(client_member(c->client), group);
+    pump_leave(c->pump);
+    return meet(c, group, NULL, NULL);
+}
+
+int tug_barrier(struct tug_client *c)
+{
+    return calls_barrier(c, WIRE_GROUP_WORKERS);
+}
+
+// Collective calls.
+
+static int collect(struct tug_client *c, const struct member_collect *m,
+                   const struct answer *a)
+{
+    TRY(may_meet(c));
+    pump_enter(c->pump);
+    int rc = member_collect(client_member(c->client), m, last_error());
+    pump_leave(c->pump);
+    return rc != 0 ? rc : meet(c, WIRE_GROUP_WORKERS, m, a);
+}
+
+// Returns how many of n bytes from `at` on go into one call: a multiple of 8 bytes, as
+// many as the limits allow for all workers together. All workers come to the same number.
+static size_t piece(size_t at, size_t n, size_t limit, uint32_t workers)
+{
+    size_t most = limit / (workers > 0 ? workers : 1) / VALUE * VALUE;
+    most = most < WIRE_COLLECT_MAX ? most : WIRE_COLLECT_MAX;
+    most = most > VALUE ? most : VALUE;
+    return n - at < most ? n - at : most;
+}
+
+int calls_gather(struct tug_client *c, const struct calls_collect *k, const void *bytes,
+                 size_t n, void *ret)
+{
+    char call[WIRE_CALL_MAX];
+    size_t at = 0, some;
+    if (n > 0)
+        snprintf(call, sizeof(call), "%s of %zu byte%s", k->call, n, PLURAL_S(n));
+    else
+        snprintf(call, sizeof(call), "%s", k->call);
+    do {
+        some = piece(at, n, WIRE_COLLECT_MAX, k->workers);
+        struct member_collect m = {
+            .call = call,
+            .op = WIRE_GATHER,
+            .first = at,
+            .index = k->index,
+            .workers = k->workers,
+            .bytes = (const char *)bytes + at,
+            .n = some,
+        };
+        struct answer a = {
+            .workers = k->workers, .n = some, .stride = n, .to = (char *)ret + at};
+        TRY(collect(c, &m, &a));
+    } while ((at += some) < n);
+    return 0;
+}
+
+int calls_reduce(struct tug_client *c, const struct calls_collect *k,
+                 enum wire_collect op, enum wire_number type, const void *values,
+                 size_t n, void *ret)
+{
+    static const char *const ops[] = {"gather", "sum", "min", "max"};
+    // If workers may join, half of the room is theirs.
+    size_t limit = k->alive ? WIRE_REDUCE_MAX / 2 : WIRE_REDUCE_MAX, at = 0, some;
+    char call[WIRE_CALL_MAX];
+    snprintf(call, sizeof(call), "%s (%s) of %zu number%s", k->call, ops[op], n,
+             PLURAL_S(n));
+    do {
+        some = piece(at, n * VALUE, limit, k->workers);
+        struct member_collect m = {
+            .call = call,
+            .op = op,
+            .type = type,
+            .first = at / VALUE,
+            .index = k->index,
+            .workers = k->alive ? 0 : k->workers,
+            .bytes = (const char *)values + at,
+            .n = some,
+        };
+        struct answer a = {.n = some, .to = (char *)ret + at};
+        TRY(collect(c, &m, &a));
+    } while ((at += some) < n * VALUE);
+    return 0;
+}
