@@ -84,14 +84,12 @@ TUG_API int tug_metric_reduce(const struct tug_metric *m, struct tug_client *c,
                               uint32_t table, struct tug_metric_values *ret);
 
 // Sums whole numbers over all workers: each gives n values below 2^60 and gets n sums.
-// All workers call it with the same n (a guest cannot), and wait for each other. The sums
-// use `table`, which each worker has made by tug_table_create with "accessor = counter;
-// dim = 3" and uses for nothing else: it is empty before and afterwards, so that no save
-// holds them. Only one call at a time may use a table. (Paddle: fleet.util.all_reduce
-// with mode sum.) TUG_EUSAGE in a callback, or if a value is too large, a sum is 2^64 or
-// more, or the table has other settings; the other workers then wait until their
-// wait_seconds have passed. TUG_EIO if a worker did not come in time, or the cluster has
-// ended. After an error some of `values` may be sums.
+// All living workers call it with the same n (a guest cannot), and wait for each other.
+// `table` has no effect: earlier versions kept the sums in a table. (Paddle:
+// fleet.util.all_reduce with mode sum.) TUG_EUSAGE in a callback, or if a value is too
+// large (the other workers then wait until their wait_seconds have passed); at all workers
+// if a sum is 2^64 or more, or if they are in different calls. TUG_EIO if a worker did not
+// come in time, or the cluster has ended. After an error `values` are unchanged.
 TUG_API int tug_all_reduce(struct tug_client *c, uint32_t table, uint64_t *values,
                            size_t n);
 

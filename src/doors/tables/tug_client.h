@@ -8,8 +8,8 @@
 //   tug_own.c      a program's own accessors, rules and entry policies
 //   tug_profile.c profiles, by questions from outside (runtime/tool.h)
 //
-// tug_communicator.c, tug_dense.c, tug_auc.c, tug_metric.c, tug_reduce.c and tug_dump.c
-// use the public calls only.
+// tug_communicator.c, tug_dense.c, tug_auc.c, tug_metric.c and tug_dump.c use the public
+// calls only.
 //
 // Only the thread that has the van may use these structs.
 //

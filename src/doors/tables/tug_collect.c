@@ -5,10 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/plural.h"
 #include "doors/tables/tug_client.h"
 #include "os/clock.h"
 #include "runtime/interrupt.h"
+#include "tug/metric.h"
 
 enum { VALUE = 8 }; // bytes of a value of a reduction
 
@@ -193,4 +195,31 @@ int calls_reduce(struct tug_client *c, const struct calls_collect *k,
         TRY(collect(c, &m, &a));
     } while ((at += some) < n * VALUE);
     return 0;
+}
+
+// Sums over all workers (tug/metric.h).
+
+#define VALUE_MAX (UINT64_C(1) << 60)
+
+int tug_all_reduce(struct tug_client *c, uint32_t table, uint64_t *values, size_t n)
+{
+    (void)table;
+    struct calls_collect k = {.call = "tug_all_reduce", .alive = true};
+    TRY(may_meet(c));
+    for (size_t i = 0; i < n; i++)
+        if (values[i] >= VALUE_MAX)
+            return err_set(
+                last_error(), TUG_EUSAGE,
+                "value %zu is %llu: sums over workers are of values below 2^60", i,
+                (unsigned long long)values[i]);
+    uint64_t *sums = mem_array(n + 1, sizeof(*sums));
+    if (sums == NULL)
+        return err_nomem(last_error(), "sums over workers");
+    k.index = tug_client_rank(c);
+    k.workers = tug_client_workers(c);
+    int rc = calls_reduce(c, &k, WIRE_SUM, WIRE_U64, values, n, sums);
+    if (rc == 0)
+        memcpy(values, sums, n * sizeof(*values));
+    mem_free(sums);
+    return rc;
 }
