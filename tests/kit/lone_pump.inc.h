@@ -52,6 +52,11 @@ bool pump_wait(struct pump *p, bool (*over)(void *ctx), void *ctx, uint64_t dead
     (void)p, (void)deadline;
     return over(ctx);
 }
+bool pump_wait_uninterrupted(struct pump *p, bool (*over)(void *ctx), void *ctx,
+                             uint64_t deadline)
+{
+    return pump_wait(p, over, ctx, deadline);
+}
 bool pump_working(const struct pump *p)
 {
     return p->working;
