@@ -24,7 +24,7 @@ static void use(const struct saved_run *x)
     struct model model;
     struct err e;
     char *text;
-    require(run_options_same(&x->options, &x->options, &e) == 0);
+    require(run_options_same(&x->options, &x->options, NULL, &e) == 0);
     require(saved_run_print(x, &text, &e) == 0);
     mem_free(text);
     (void)model_init(&model, &x->options.model, &e);
