@@ -133,7 +133,7 @@ static void *on_place(void *ctx, van_link link, uint16_t type, uint64_t request,
     struct slice *s = slice_asked(c, link, request);
     if (s == NULL)
         return NULL;
-    return encode_place(s, type, head, body_bytes);
+    return rows_place(s, type, head, body_bytes);
 }
 
 static void from_server(struct client *c, van_link link, struct van_message *m,
@@ -141,7 +141,7 @@ static void from_server(struct client *c, van_link link, struct van_message *m,
 {
     struct slice *s = slice_asked(c, link, m->request);
     if (s != NULL)
-        encode_answer(s, m, now);
+        slice_take_answer(s, m, now);
     else
         peers_message(c, link, m, now);
     request_advance(c, now);

@@ -141,7 +141,7 @@ static uint64_t tick_slices(struct peer *p, uint64_t now)
     uint64_t next = VAN_NEVER;
     for (struct slice *s = p->first, *behind; s != NULL; s = behind) {
         if (s->due <= now)
-            encode_send(s, now);
+            slice_send(s, now);
         // Sending may end the request or break the link: the rest is done in the next
         // round then.
         if (p->s.state != SESSION_OPEN || s->id == 0)

@@ -2,12 +2,14 @@
 // that slices go to. client.h describes a client:
 //
 //   client.c   opening and closing, the van's events, timed work
-//   request.c  requests from their call to their end
+//   push_pull.c  pushes and pulls: their calls, messages and answers
 //   tables.c   calls that make tables, ask about them and change them
 //   saves.c    calls that save and load tables
+//   request.c  requests of any kind, from their call to their end
+//   lanes.c    the order in which requests start
 //   slice.c    placing keys; slices after a new placement
 //   links.c    a link to each loop, opened when needed, and again when it breaks
-//   encode.c   from slices to messages, and from answers to the caller's arrays
+//   send.c     sending slices, again until they are answered
 //   memory.c   pools: no allocation in steady state
 //   wait.c     the functions that wait
 //   client_check.c  invariants between two events
@@ -340,18 +342,12 @@ int client_ended(const struct client *c, struct err *e);
 // complete yet, or there is no memory.
 struct request *request_new(struct client *c, const struct request_kind *kind,
                             const struct table_spec *spec, struct err *e);
-// Puts a request, which has not begun, into this lane instead of the main one.
-void request_change_lane(struct request *r, struct lane *to);
-// Returns the lane of a table's gradients; NULL if memory is out.
-struct lane *lane_of(struct client *c, const struct table_spec *spec, uint8_t op);
-void lanes_free(struct client *c);
 // Starts or queues a request. `message` must live as long as the request; NULL: each
 // slice makes its own.
 client_ts request_begin(struct request *r, const void *message);
 const struct table_spec *request_known(struct client *c, uint32_t table, struct err *e);
 int request_table_room(struct client *c, struct err *e);
 bool request_learn(struct client *c, struct table_spec *spec);
-struct numbers *request_numbers(const struct request *r); // NULL: the kind has no numbers
 int request_send(struct slice *s, const void *message);
 // Adds an answer's value to the request's sum. Returns true.
 bool request_add(struct slice *s, const struct van_message *m);
@@ -363,12 +359,24 @@ const char *request_about(const struct request *r, char to[REQUEST_ABOUT_MAX]);
 // Ends a request: no slice of it is sent any more. Its callback runs in the next tick.
 void request_end(struct request *r, int rc, const struct err *why);
 void request_unpin(struct request *r);
-void request_advance(struct client *c, uint64_t now); // starts queued requests
 // Ends requests that are past their deadline. Returns when to call it again.
 uint64_t request_check_deadlines(struct client *c, uint64_t now);
 void request_flush(struct client *c); // calls the callbacks of ended requests
 void request_end_all(struct client *c, const struct err *why);
 void slice_answered(struct slice *s);
+
+// lanes.c
+
+// Returns the lane of a table's gradients; NULL if memory is out.
+struct lane *lane_of(struct client *c, const struct table_spec *spec, uint8_t op);
+void lane_put(struct lane *l, struct request *r);
+void lane_take(struct request *r);
+void lanes_free(struct client *c);
+// Puts a request, which has not begun, into this lane instead of the main one.
+void request_change_lane(struct request *r, struct lane *to);
+struct numbers *request_numbers(const struct request *r); // NULL: the kind has no numbers
+void numbers_close(struct numbers *x, uint64_t number);
+void request_advance(struct client *c, uint64_t now); // starts queued requests
 
 // slice.c
 
@@ -414,12 +422,17 @@ void peers_free(struct client *c);
 // Returns the peer's name for messages: "server 0 (host:pid)".
 const char *peer_name(const struct peer *p, char to[ROSTER_NAME_MAX]);
 
-// encode.c
+// send.c
 
-void encode_send(struct slice *s, uint64_t now);
-void *encode_place(struct slice *s, uint16_t type, const union wire_any *head,
-                   uint64_t body_bytes);
-void encode_answer(struct slice *s, struct van_message *m, uint64_t now);
+void slice_send(struct slice *s, uint64_t now);
+void slice_take_answer(struct slice *s, struct van_message *m, uint64_t now);
+
+// push_pull.c
+
+// Places a body that is values only, without padding, into the caller's array. Returns
+// NULL if that is not possible.
+void *rows_place(struct slice *s, uint16_t type, const union wire_any *head,
+                 uint64_t body_bytes);
 
 // client_check.c
 

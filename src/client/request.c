@@ -1,5 +1,5 @@
-// Requests, from the call that makes them to the callback with their result: the order in
-// which they start, the window of pushes, deadlines.
+// Requests, from the call that makes them to the callback with their result, and their
+// deadlines.
 //
 // A request that has failed or was cancelled is dropped at once; later answers to it find
 // no slice. Its push number counts as closed, so that the low-water mark passes it.
@@ -7,69 +7,13 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/finite.h"
 #include "client/private.h"
 
 const struct table_spec request_no_table = {.id = SPEC_MAX_TABLES};
-
-struct lane *lane_of(struct client *c, const struct table_spec *spec, uint8_t op)
-{
-    if (spec->mode != WIRE_SYNC || op != WIRE_GRADIENT)
-        return &c->main;
-    for (struct lane *l = c->main.next; l != NULL; l = l->next)
-        if (l->table == spec->id)
-            return l;
-    struct lane *l = mem_zalloc(sizeof(*l));
-    if (l == NULL)
-        return NULL;
-    *l = (struct lane){
-        .next = c->main.next, .table = spec->id, .pushes = NUMBERS_OF_PUSHES};
-    c->main.next = l;
-    return l;
-}
-
-void lanes_free(struct client *c)
-{
-    for (struct lane *l; (l = c->main.next) != NULL; mem_free(l))
-        c->main.next = l->next;
-}
-
-static void lane_put(struct lane *l, struct request *r)
-{
-    r->lane = l;
-    r->lane_before = l->last;
-    r->lane_behind = NULL;
-    if (l->last != NULL)
-        l->last->lane_behind = r;
-    else
-        l->first = r;
-    l->last = r;
-}
-
-static void lane_take(struct request *r)
-{
-    struct lane *l = r->lane;
-    if (r->lane_before != NULL)
-        r->lane_before->lane_behind = r->lane_behind;
-    else
-        l->first = r->lane_behind;
-    if (r->lane_behind != NULL)
-        r->lane_behind->lane_before = r->lane_before;
-    else
-        l->last = r->lane_before;
-}
-
-void request_change_lane(struct request *r, struct lane *to)
-{
-    assert(r->state == REQUEST_QUEUED);
-    lane_take(r);
-    lane_put(to, r);
-}
 
 struct request *request_new(struct client *c, const struct request_kind *kind,
                             const struct table_spec *spec, struct err *e)
@@ -125,28 +69,6 @@ static void unlink_request(struct request *r)
         c->last = r->before;
     c->n_marks -= r->kind->stands_alone;
     c->in_flight--;
-}
-
-static void close_number(struct numbers *x, uint64_t number)
-{
-    assert(number >= x->low && number < x->next);
-    x->done |= (uint64_t)1 << (number - x->low);
-    while (x->done & 1) {
-        x->done >>= 1;
-        x->low++;
-    }
-}
-
-struct numbers *request_numbers(const struct request *r)
-{
-    switch (r->kind->numbers) {
-    case NUMBERS_PUSHES:
-        return &r->lane->pushes;
-    case NUMBERS_ADMINS:
-        return &r->client->admins;
-    default:
-        return NULL;
-    }
 }
 
 static void ended(struct request *r)
@@ -263,7 +185,7 @@ void request_end(struct request *r, int rc, const struct err *why)
         slice_drop(r->slices);
     unlink_request(r);
     if (r->number != 0)
-        close_number(request_numbers(r), r->number);
+        numbers_close(request_numbers(r), r->number);
     if (c->marking == r)
         c->marking = NULL;
     r->state = REQUEST_ENDING;
@@ -295,7 +217,7 @@ void request_send_slices(struct request *r, uint64_t now)
 {
     for (struct slice *s = r->slices, *next; s != NULL; s = next) {
         next = s->next;
-        encode_send(s, now);
+        slice_send(s, now);
         if (r->state != REQUEST_OPEN)
             break;
     }
@@ -335,75 +257,6 @@ void request_flush(struct client *c)
         if (request_find(c, ts) != NULL) // the callback has not called client_done
             request_give(r);
     }
-}
-
-// Starting.
-
-static int start(struct request *r)
-{
-    TRY(r->kind->begin(r));
-    if (request_numbers(r) != NULL)
-        r->number = request_numbers(r)->next++;
-    lane_take(r);
-    r->state = REQUEST_OPEN;
-    return 0;
-}
-
-// Returns whether all pushes that were called before a mark are acknowledged.
-static bool pushes_are_over(const struct client *c, const struct request *mark)
-{
-    for (const struct lane *l = &c->main; l != NULL; l = l->next)
-        if (l->pushes.next != l->pushes.low ||
-            (l != mark->lane && l->first != NULL && l->first->ts < mark->ts))
-            return false;
-    return true;
-}
-
-// Returns whether a mark that was called before the request has not ended.
-static bool waits_for_mark(const struct client *c, const struct request *r)
-{
-    if (c->marking != NULL)
-        return true;
-    const struct request *first = c->n_marks > 0 ? c->main.first : NULL;
-    while (first != NULL && !first->kind->stands_alone)
-        first = first->lane_behind;
-    return first != NULL && first->ts < r->ts;
-}
-
-// Returns whether the first request of a lane may start. A mark starts when all earlier
-// pushes are acknowledged, and later pushes start after it, so that messages which are
-// late or lost cannot change their order.
-static bool has_room(const struct client *c, const struct request *r)
-{
-    const struct numbers *x = request_numbers(r);
-    if (r->kind->stands_alone)
-        return pushes_are_over(c, r);
-    if (r->kind->numbers == NUMBERS_PUSHES && waits_for_mark(c, r))
-        return false;
-    return x == NULL || x->next - x->low < x->window;
-}
-
-static void lane_advance(struct lane *l, struct client *c, uint64_t now)
-{
-    while (l->first != NULL && has_room(c, l->first)) {
-        struct request *r = l->first;
-        int rc = start(r);
-        if (rc != 0) {
-            struct err e;
-            err_nomem(&e, "a request's slices");
-            request_end(r, rc, &e);
-            continue;
-        }
-        if (r->slices == NULL)
-            request_end(r, 0, NULL);
-        request_send_slices(r, now);
-    }
-}
-
-void request_advance(struct client *c, uint64_t now)
-{
-    for (struct lane *l = &c->main; l != NULL; l = l->next)
-        lane_advance(l, c, now);
 }
 
 // Deadlines.
@@ -481,83 +334,6 @@ client_ts request_begin(struct request *r, const void *message)
     if (c->o.resend_ns != 0)
         van_wake(c->van); // timed work has changed, and no message may ever arrive
     return ts;
-}
-
-// Checks the values of a push before any part is sent, as a server that refuses its part
-// does not keep other servers from applying theirs.
-static int check_values(const struct client *c, const struct client_push *p,
-                        const struct table_spec *spec, struct err *e)
-{
-    size_t width = spec_value_width(spec, p->op), n = p->n * width;
-    bool bf16 = c->o.bf16 && p->op == WIRE_GRADIENT;
-    if (bf16 ? finite_when_bf16(p->values, n) : finite_floats(p->values, n))
-        return 0;
-    size_t i = 0;
-    while (i + 1 < n && (bf16 ? finite_when_bf16 : finite_floats)(p->values + i, 1))
-        i++;
-    return err_set(e, TUG_EUSAGE,
-                   "a push to table %u (%s): value %zu of key %llu is %s: nothing was "
-                   "pushed",
-                   spec->id, spec->config.name, i % width,
-                   (unsigned long long)p->keys[i / width],
-                   isfinite(p->values[i]) ? "too large to travel as bf16" : "not finite");
-}
-
-static int check_count(const char *what, size_t n, struct err *e)
-{
-    if (n <= UINT32_MAX)
-        return 0;
-    return err_set(e, TUG_EUSAGE, "a %s of %zu keys is more than a message can hold",
-                   what, n);
-}
-
-client_ts client_push(struct client *c, const struct client_push *p, struct err *e)
-{
-    const struct table_spec *spec = request_known(c, p->table, e);
-    if (spec == NULL || check_count("push", p->n, e) != 0 ||
-        check_values(c, p, spec, e) != 0)
-        return 0;
-    struct lane *lane = lane_of(c, spec, p->op);
-    if (lane == NULL) {
-        err_nomem(e, "the pushes to a table");
-        return 0;
-    }
-    struct request *r = request_new(c, &request_push, spec, e);
-    if (r == NULL)
-        return 0;
-    request_change_lane(r, lane);
-    r->u.push = *p;
-    r->n = p->n;
-    r->value_bytes = (size_t)spec_value_width(spec, p->op) * sizeof(float);
-    r->answer = p->pulled != NULL ? MSG_PULLED : MSG_OK;
-    r->answers = p->pulled;
-    r->answer_width = spec->accessor.pull_width;
-    r->all_loops = spec->mode == WIRE_SYNC && !p->fixed_keys;
-    r->done = p->done;
-    r->ctx = p->ctx;
-    c->stats.pushes++;
-    c->stats.keys += p->n;
-    return request_begin(r, NULL);
-}
-
-client_ts client_pull(struct client *c, const struct client_pull *p, struct err *e)
-{
-    const struct table_spec *spec = request_known(c, p->table, e);
-    if (spec == NULL || check_count("pull", p->n, e) != 0)
-        return 0;
-    struct request *r = request_new(c, &request_pull, spec, e);
-    if (r == NULL)
-        return 0;
-    r->u.pull = *p;
-    r->n = p->n;
-    r->answers = p->values;
-    r->answer_width = p->whole_rows ? spec->accessor.width : spec->accessor.pull_width;
-    r->all_loops = p->all_loops;
-    r->done = p->done;
-    r->ctx = p->ctx;
-    c->stats.pulls++;
-    c->stats.keys += p->n;
-    return request_begin(r, NULL);
 }
 
 bool client_done(struct client *c, client_ts ts, int *ret_rc, struct err *e)

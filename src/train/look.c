@@ -415,7 +415,7 @@ static int dump_example(struct look *l, const struct run *r, uint64_t example, s
 static int dump_examples(struct look *l, struct run *r)
 {
     uint64_t batch = r->config->batch;
-    size_t n = run_pick(&r->workers[0], r->at.batch * batch, batch, l->order);
+    size_t n = run_pick(&r->local.workers[0], r->at.batch * batch, batch, l->order);
     for (size_t at = 0; at < n; at += PIECE) {
         size_t some = n - at < PIECE ? n - at : PIECE;
         float scores[PIECE];

@@ -30,7 +30,7 @@ static bool is_held_out(const struct run *r, uint64_t example)
 size_t run_pick(struct worker *w, uint64_t first, size_t n, uint64_t *ret_order)
 {
     const struct run *r = w->run;
-    size_t taken = order_take(&r->order, &w->hand, first, n, ret_order), picked = 0;
+    size_t taken = order_take(&r->local.order, &w->hand, first, n, ret_order), picked = 0;
     if (r->config->valid_part.share == 0)
         return taken;
     for (size_t i = 0; i < taken; i++)
@@ -44,46 +44,48 @@ size_t run_pick(struct worker *w, uint64_t first, size_t n, uint64_t *ret_order)
 static int begin(struct run *r, struct err *e)
 {
     size_t n = (size_t)team_size(r->team);
-    r->seen = metrics_streams(r->model->options.tasks);
-    r->workers = r->seen != NULL ? mem_aligned(64, n * sizeof(*r->workers)) : NULL;
-    if (r->workers == NULL)
+    r->local.seen = metrics_streams(r->model->options.tasks);
+    r->local.workers = r->local.seen != NULL
+                           ? mem_aligned(64, n * sizeof(*r->local.workers))
+                           : NULL;
+    if (r->local.workers == NULL)
         return err_nomem(e, "the workers");
-    memset(r->workers, 0, n * sizeof(*r->workers));
+    memset(r->local.workers, 0, n * sizeof(*r->local.workers));
     for (size_t i = 0; i < n; i++) {
-        r->workers[i].run = r;
-        r->workers[i].stream = metrics_streams(r->model->options.tasks);
-        if (r->workers[i].stream == NULL)
+        r->local.workers[i].run = r;
+        r->local.workers[i].stream = metrics_streams(r->model->options.tasks);
+        if (r->local.workers[i].stream == NULL)
             return err_nomem(e, "the workers");
-        TRY(model_work_open(&r->workers[i].work, r->model, e));
-        if (dense_open(&r->workers[i].dense, r->model) != 0)
+        TRY(model_work_open(&r->local.workers[i].work, r->model, e));
+        if (dense_open(&r->local.workers[i].dense, r->model) != 0)
             return err_nomem(e, "the workers");
-        r->workers[i].work.dense = r->workers[i].dense.values;
+        r->local.workers[i].work.dense = r->local.workers[i].dense.values;
     }
-    r->updater = r->config->deterministic ? &updater_synchronous : &updater_hogwild;
+    r->local.updater = r->config->deterministic ? &updater_synchronous : &updater_hogwild;
     TRY(look_open(&r->look, r, e));
-    return r->updater->open != NULL ? r->updater->open(r, e) : 0;
+    return r->local.updater->open != NULL ? r->local.updater->open(r, e) : 0;
 }
 
 static void close_workers(struct run *r)
 {
     look_close(r->look);
-    if (r->updater != NULL && r->updater->close != NULL)
-        r->updater->close(r);
-    for (int i = 0; r->workers != NULL && i < team_size(r->team); i++) {
-        view_free(&r->workers[i].view);
-        model_work_close(&r->workers[i].work);
-        dense_close(&r->workers[i].dense);
-        mem_free(r->workers[i].stream);
+    if (r->local.updater != NULL && r->local.updater->close != NULL)
+        r->local.updater->close(r);
+    for (int i = 0; r->local.workers != NULL && i < team_size(r->team); i++) {
+        view_free(&r->local.workers[i].view);
+        model_work_close(&r->local.workers[i].work);
+        dense_close(&r->local.workers[i].dense);
+        mem_free(r->local.workers[i].stream);
     }
-    mem_free(r->workers);
-    mem_free(r->seen);
+    mem_free(r->local.workers);
+    mem_free(r->local.seen);
 }
 
 static void set_rates(struct run *r, double factor)
 {
     const struct model *m = r->model;
     for (int i = 0; i < team_size(r->team); i++) {
-        struct worker *w = &r->workers[i];
+        struct worker *w = &r->local.workers[i];
         accessor_rules(&m->accessor, (float)factor, w->rules);
         accessor_rules(&m->dense, (float)factor, w->dense_rule);
     }
@@ -92,11 +94,11 @@ static void set_rates(struct run *r, double factor)
 static struct metrics_stream *streams(struct run *r)
 {
     uint32_t tasks = r->model->options.tasks;
-    metrics_streams_clear(r->seen, tasks);
+    metrics_streams_clear(r->local.seen, tasks);
     for (int i = 0; i < team_size(r->team); i++)
         for (uint32_t k = 0; k < tasks; k++)
-            metrics_stream_merge(&r->seen[k], &r->workers[i].stream[k]);
-    return r->seen;
+            metrics_stream_merge(&r->local.seen[k], &r->local.workers[i].stream[k]);
+    return r->local.seen;
 }
 
 // Loading windows of the data.
@@ -131,19 +133,20 @@ static int load_window(struct run *r, struct position next, struct train_result 
     double start = clock_seconds();
     dataset_close(r->data);
     r->data = NULL;
-    TRY(r->rows->begin_data(r, &o, e));
+    TRY(r->rows->local->begin_data(r, &o, e));
     next.place = source_place(r->source);
     next.bad_lines = r->bad_lines;
     int rc = dataset_load(&r->data, &o, e);
     if (rc == 0)
         rc = merge_end(&merge, &o, e);
-    if (rc == 0 && r->rows->end_data != NULL)
-        rc = r->rows->end_data(r, e);
+    if (rc == 0 && r->rows->local->end_data != NULL)
+        rc = r->rows->local->end_data(r, e);
     if (rc == 0) {
         r->at = next;
         if (dataset_bytes(r->data) > result->data_bytes)
             result->data_bytes = dataset_bytes(r->data);
-        rc = r->updater->begin_data != NULL ? r->updater->begin_data(r, e) : 0;
+        rc = r->local.updater->begin_data != NULL ? r->local.updater->begin_data(r, e)
+                                                  : 0;
     }
     result->read_seconds += clock_seconds() - start;
     TRY(rc);
@@ -184,8 +187,8 @@ static uint64_t next_stop(const struct run *r, uint64_t end)
         uint64_t left = every[i] - r->at.batches % every[i];
         stop = r->at.batch + left < stop ? r->at.batch + left : stop;
     }
-    if (r->averaging != NULL) {
-        uint64_t at = averaging_next(r->averaging, r->at.averaged);
+    if (r->local.averaging != NULL) {
+        uint64_t at = averaging_next(r->local.averaging, r->at.averaged);
         // an older save may have missed a sample
         uint64_t left = at > r->at.batches ? at - r->at.batches : 1;
         stop = r->at.batch + left < stop ? r->at.batch + left : stop;
@@ -201,7 +204,7 @@ static int stretch_result(struct run *r, struct err *e)
 {
     const struct worker *bad = NULL;
     for (int i = 0; i < team_size(r->team); i++) {
-        const struct worker *w = &r->workers[i];
+        const struct worker *w = &r->local.workers[i];
         if (w->rc == TUG_ENOMEM)
             return err_nomem(e, "a batch");
         if (w->rc != 0 && (bad == NULL || w->bad < bad->bad))
@@ -215,7 +218,7 @@ static int stretch_result(struct run *r, struct err *e)
 // another.
 static int sample(struct run *r, uint64_t end, struct err *e)
 {
-    struct averaging *a = r->averaging;
+    struct averaging *a = r->local.averaging;
     bool due = a != NULL && r->at.averaged < r->at.batches &&
                (r->at.batch == end || r->at.batches >= averaging_next(a, r->at.averaged));
     return due ? averaging_sample(a, r->at.batches, &r->at.averaged, e) : 0;
@@ -228,12 +231,12 @@ static int stretch(struct run *r, uint64_t end, struct train_result *result,
     uint64_t first = r->at.batch;
     double start = clock_seconds();
     set_rates(r, schedule_factor(&r->config->schedule, passes_done(r, end)));
-    atomic_store(&r->next_batch, first);
-    r->last_batch = next_stop(r, end);
-    atomic_store(&r->stop, false);
-    team_run(r->team, r->updater->batches, r);
-    uint64_t next = atomic_load(&r->next_batch);
-    next = next < r->last_batch ? next : r->last_batch;
+    atomic_store(&r->local.next_batch, first);
+    r->local.last_batch = next_stop(r, end);
+    atomic_store(&r->local.stop, false);
+    team_run(r->team, r->local.updater->batches, r);
+    uint64_t next = atomic_load(&r->local.next_batch);
+    next = next < r->local.last_batch ? next : r->local.last_batch;
     r->at.batch = next;
     r->at.batches += next - first;
     int rc = stretch_result(r, e);
@@ -274,11 +277,12 @@ static int look(struct run *r, struct err *e)
 
 static int train_window(struct run *r, struct train_result *result, struct err *e)
 {
-    r->order = order_make(dataset_size(r->data), r->config->model.seed,
-                          (uint64_t)r->at.epoch << 32 | (uint32_t)r->at.window);
+    r->local.order = order_make(dataset_size(r->data), r->config->model.seed,
+                                (uint64_t)r->at.epoch << 32 | (uint32_t)r->at.window);
     for (int i = 0; i < team_size(r->team); i++)
-        r->workers[i].hand.known = false;
-    uint64_t end = (order_positions(&r->order) + r->config->batch - 1) / r->config->batch;
+        r->local.workers[i].hand.known = false;
+    uint64_t end = (order_positions(&r->local.order) + r->config->batch - 1) /
+                   r->config->batch;
     (void)progress_at(r->progress, r->at.batches);
     while (r->at.batch < end) {
         TRY(stretch(r, end, result, e));
@@ -332,7 +336,7 @@ static int train_pass_streaming(struct run *r, struct train_result *result, stru
 static void clear_streams(struct run *r)
 {
     for (int i = 0; i < team_size(r->team); i++)
-        metrics_streams_clear(r->workers[i].stream, r->model->options.tasks);
+        metrics_streams_clear(r->local.workers[i].stream, r->model->options.tasks);
 }
 
 static int train_pass(struct run *r, struct train_result *result, struct err *e)

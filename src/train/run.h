@@ -71,6 +71,25 @@ struct run_row {
                                  // copied
 };
 
+// What only a run has that trains in this process (course_local): a team on rows here.
+struct local_run {
+    const struct updater *updater;
+    struct worker *workers;
+    struct metrics_stream *seen; // sums of all threads, for each label
+    float **blocks;              // the rows of the model's dense parameters
+    struct run_row row;          // the form of a feature's row
+    struct averaging *averaging; // with rows_own: the mean of the parameters, or NULL
+    // With rows_living: the rows, instead of the tables in `parameters`.
+    struct living_rows *living;
+
+    // The stretch of batches that the team is working on.
+    struct order order;
+    struct hot_rows hot; // the hot rows of the data set or window
+    atomic_uint_fast64_t next_batch;
+    uint64_t last_batch;
+    atomic_bool stop; // set when a worker failed or was interrupted, or a line is due
+};
+
 struct run {
     const struct train_config *config; // points to `own`
     struct train_config own; // a copy of the caller's, completed by what is known of the
@@ -83,30 +102,22 @@ struct run {
     uint64_t columns; // columns of the widest matrix in the data; 0: the data is files
     const struct course *course; // does the passes
     const struct run_rows *rows; // holds the rows
-    struct driver *driver;       // with course_cluster (remote): the driver
+    struct local_run local;      // with course_local; else zeroed
+    struct driver *driver;       // with course_cluster (train_cluster/remote.h)
     int out_lock;                // the lock on --out; -1: none
     struct team *team;
-    const struct updater *updater; // with course_local: the updater
     struct parameters parameters;
     // With --init-from: how the save's features are numbered, until the training data was
     // compared with it.
     struct numbering before;
-    struct numbering fields; // its fields are those of all data that was trained on
-    // With rows_own: the mean of the parameters; NULL: no mean is kept.
-    struct averaging *averaging;
-    // With rows_living: the rows, instead of the tables in `parameters`.
-    struct living_rows *living;
+    struct numbering fields;   // its fields are those of all data that was trained on
     const struct model *model; // the model on the rows that are trained
-    float **blocks;            // the rows of the model's dense parameters
-    struct run_row row;        // the form of a feature's row
     struct reader *reader;
     struct source *source;
     struct dataset *data; // all of the data, or the current window
     bool streaming;
     struct position at;
-    struct worker *workers;
-    struct metrics_stream *seen; // with course_local: sums of all threads, for each label
-    uint64_t bad_lines;          // lines skipped in the pass
+    uint64_t bad_lines;    // lines skipped in the pass
     struct err unrecorded; // the reason why a pass is missing in --history; "": none is
     struct metrics last_pass; // metrics of the first label over the last pass, taken
                               // before training on each example
@@ -116,13 +127,6 @@ struct run {
     struct {
         uint64_t of, n;
     } held_out; // run_held_out: of the first `of` examples, n are held out
-
-    // The stretch of batches that the team is working on.
-    struct order order;
-    struct hot_rows hot; // the hot rows of the data set or window
-    atomic_uint_fast64_t next_batch;
-    uint64_t last_batch;
-    atomic_bool stop; // set when a worker failed or was interrupted, or a line is due
 
     // The best pass so far, by the validation loss of the first label.
     struct parameters best;

@@ -511,8 +511,8 @@ static int open_run(struct run *r, struct train_result *result, struct err *e)
         TRY(keep_names(r, e));
     result->read_seconds += clock_seconds() - start;
     result->examples = r->resumed_examples;
-    if (r->rows->begin != NULL)
-        TRY(r->rows->begin(r, e));
+    if (r->rows->local != NULL)
+        TRY(r->rows->local->begin(r, e));
     return r->course->begin != NULL ? r->course->begin(r, e) : 0;
 }
 

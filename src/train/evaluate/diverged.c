@@ -94,9 +94,9 @@ static struct worst find_worst(const struct model *m, const struct model_batch *
 // because no worker is running.
 static int explain(struct run *r, uint64_t example, struct worst *ret)
 {
-    struct worker *w = &r->workers[0];
-    TRY(r->rows->open_worker(w));
-    int rc = r->rows->take(w, &example, 1, NULL);
+    struct worker *w = &r->local.workers[0];
+    TRY(r->rows->local->open_worker(w));
+    int rc = r->rows->local->take(w, &example, 1, NULL);
     if (rc == 0) {
         struct model_batch b = view_batch(&w->view);
         *ret = find_worst(r->model, &b);
@@ -104,7 +104,7 @@ static int explain(struct run *r, uint64_t example, struct worst *ret)
             if (table_row_key(b.rows[i]) == ret->key)
                 ret->slot = w->view.batch.slot[i];
     }
-    r->rows->close_worker(w);
+    r->rows->local->close_worker(w);
     return rc;
 }
 
@@ -132,8 +132,8 @@ int diverged_score(struct run *r, uint64_t example, struct err *e)
     if (explain(r, example, &worst) != 0)
         return err_nomem(e, "explaining a score");
     char layer[MODEL_LAYER_NAME_MAX] = "", feature[FEATURE_TEXT];
-    if (r->blocks != NULL)
-        name_dense(r->model, r->blocks, layer);
+    if (r->local.blocks != NULL)
+        name_dense(r->model, r->local.blocks, layer);
     return err_set(
         e, TUG_EDATA,
         "training diverged: the score of %s is not finite (largest weight * value %g, of "

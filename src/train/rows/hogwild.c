@@ -22,7 +22,7 @@ static size_t micro_batch(const struct run *r)
         return r->model->options.ops->at_once;
     uint64_t examples = dataset_size(r->data);
     uint64_t per_example = dataset_features(r->data) / (examples > 0 ? examples : 1) + 1;
-    uint64_t n = MICRO_BYTES / (per_example * r->row.bytes + 1);
+    uint64_t n = MICRO_BYTES / (per_example * r->local.row.bytes + 1);
     return n < 2 ? 2 : n > HOGWILD_AHEAD ? HOGWILD_AHEAD : (size_t)n;
 }
 
@@ -33,7 +33,7 @@ static void step_dense(struct worker *w)
     struct run *r = w->run;
     const struct model *m = &r->parameters.model;
     if (w->examples > 0)
-        dense_step(&w->dense, m, w->dense_rule, r->blocks,
+        dense_step(&w->dense, m, w->dense_rule, r->local.blocks,
                    model_has_layers(m) ? 1 / (float)w->examples : 1);
     w->examples = 0;
 }
@@ -43,13 +43,13 @@ void hogwild_step(struct worker *w, const uint64_t *order, size_t n)
     struct run *r = w->run;
     const struct model *m = &r->parameters.model;
     const struct hot_copies *hot = w->hot.begun ? &w->hot : NULL;
-    w->rc = r->rows->take(w, order, n, hot);
+    w->rc = r->rows->local->take(w, order, n, hot);
     if (w->rc == 0)
         w->rc = view_draw(&w->view, m, r->at.epoch, order, n);
     if (w->rc != 0)
         return;
     if (w->examples == 0)
-        dense_read(m, r->blocks, w->dense.values);
+        dense_read(m, r->local.blocks, w->dense.values);
     struct model_batch b = view_batch(&w->view);
     struct model_training t = {
         .batch = r->config->batch,
@@ -71,10 +71,10 @@ void hogwild_step(struct worker *w, const uint64_t *order, size_t n)
 static void prefetch_block(struct worker *w, uint64_t first)
 {
     const struct run *r = w->run;
-    order_fill_block(&r->order, &w->hand, first / ORDER_BLOCK);
+    order_fill_block(&r->local.order, &w->hand, first / ORDER_BLOCK);
     for (uint32_t i = 0; i < w->hand.runs; i++)
         for (uint64_t j = 0; j < ORDER_RUN; j += ORDER_RUN / 2)
-            if (w->hand.first[i] + j < r->order.n)
+            if (w->hand.first[i] + j < r->local.order.n)
                 dataset_prefetch(r->data, w->hand.first[i] + j);
 }
 
@@ -84,7 +84,7 @@ void hogwild_deal(struct worker *w, size_t size, uint64_t number,
     const struct run *r = w->run;
     uint64_t order[MODEL_AT_ONCE_MAX], batch = r->config->batch;
     uint64_t first = number * batch, end = first + batch,
-             positions = order_positions(&r->order);
+             positions = order_positions(&r->local.order);
     end = end < positions ? end : positions;
     while (first < end && w->rc == 0) {
         if (!w->hand.known || w->hand.number != first / ORDER_BLOCK)
@@ -112,7 +112,7 @@ static void care_for_hot_rows(struct worker *w, uint64_t b)
     uint64_t batch = r->config->batch, workers = (uint64_t)team_size(r->team);
     uint64_t seen = (r->at.batches - r->at.batch + b) *
                     batch; // examples that all workers have seen
-    if (r->hot.n == 0)
+    if (r->local.hot.n == 0)
         return; // not needed, for example, with one thread
     w->unmerged += batch;
     if (!w->hot.begun && seen >= workers * HOT_BEGIN_EXAMPLES) {
@@ -127,8 +127,8 @@ static void care_for_hot_rows(struct worker *w, uint64_t b)
 static int open_worker(struct worker *w)
 {
     struct run *r = w->run;
-    TRY(r->rows->open_worker(w));
-    return hot_open(&w->hot, &r->hot, r->row.copied, r->rows->find, r);
+    TRY(r->rows->local->open_worker(w));
+    return hot_open(&w->hot, &r->local.hot, r->local.row.copied, r->rows->local->find, r);
 }
 
 static void close_worker(struct worker *w)
@@ -136,39 +136,40 @@ static void close_worker(struct worker *w)
     if (w->hot.begun)
         hot_finish(&w->hot);
     hot_close(&w->hot);
-    w->run->rows->close_worker(w);
+    w->run->rows->local->close_worker(w);
 }
 
 static void hogwild_batches(void *run, int rank)
 {
     struct run *r = run;
-    struct worker *w = &r->workers[rank];
+    struct worker *w = &r->local.workers[rank];
     const atomic_bool *interrupted = r->rows->whole_passes &&
                                              run_saves_when_interrupted(r)
                                          ? NULL
                                          : r->config->interrupted;
     size_t size = micro_batch(r);
     w->rc = open_worker(w);
-    while (w->rc == 0 && !atomic_load_explicit(&r->stop, memory_order_relaxed)) {
-        uint64_t b = atomic_fetch_add_explicit(&r->next_batch, 1, memory_order_relaxed);
-        if (b >= r->last_batch)
+    while (w->rc == 0 && !atomic_load_explicit(&r->local.stop, memory_order_relaxed)) {
+        uint64_t b = atomic_fetch_add_explicit(&r->local.next_batch, 1,
+                                               memory_order_relaxed);
+        if (b >= r->local.last_batch)
             break;
         care_for_hot_rows(w, b);
-        r->rows->batch(w, size, b);
+        r->rows->local->batch(w, size, b);
         if (w->rc == 0)
             step_dense(w);
         if (w->rc != 0 || (rank == 0 && progress_wants_a_stop(r->progress, interrupted)))
-            atomic_store_explicit(&r->stop, true, memory_order_relaxed);
+            atomic_store_explicit(&r->local.stop, true, memory_order_relaxed);
     }
     close_worker(w);
 }
 
 static int find_hot_rows(struct run *r, struct err *e)
 {
-    r->hot.n = 0;
-    if (team_size(r->team) == 1 || r->row.copied[0] == 0 || !hot_adds_up(r->model))
+    r->local.hot.n = 0;
+    if (team_size(r->team) == 1 || r->local.row.copied[0] == 0 || !hot_adds_up(r->model))
         return 0;
-    return hot_find(&r->hot, r->data, r->config->model.seed) == 0
+    return hot_find(&r->local.hot, r->data, r->config->model.seed) == 0
                ? 0
                : err_nomem(e, "hot rows");
 }

@@ -90,7 +90,7 @@ static int open_tables(struct living_rows *l, const struct train_config *c,
 
 static int open_rows(struct run *r, struct err *e)
 {
-    struct living_rows *l = r->living = mem_zalloc(sizeof(*l));
+    struct living_rows *l = r->local.living = mem_zalloc(sizeof(*l));
     if (l == NULL)
         return err_nomem(e, "the rows of a model");
     pthread_mutex_init(&l->lock, NULL);
@@ -101,7 +101,7 @@ static int open_rows(struct run *r, struct err *e)
 
 static void close_rows(struct run *r)
 {
-    struct living_rows *l = r->living;
+    struct living_rows *l = r->local.living;
     if (l == NULL)
         return;
     store_steps_close(l->steps);
@@ -114,7 +114,7 @@ static void close_rows(struct run *r)
     parameters_close(&l->cache);
     pthread_mutex_destroy(&l->lock);
     mem_free(l);
-    r->living = NULL;
+    r->local.living = NULL;
 }
 
 // Giving ids to keys, and linking ids to rows.
@@ -136,15 +136,15 @@ static void unlink(void *ctx, const uint64_t *keys, size_t n)
 
 static int begin(struct run *r, struct err *e)
 {
-    struct living_rows *l = r->living;
+    struct living_rows *l = r->local.living;
     TRY(store_finish(l->sparse, e));
     TRY(store_steps_open(&l->steps, l->sparse, unlink, l, e));
     l->views = store_steps_views(l->steps);
     l->steps_before = store_step_of(l->sparse) - r->at.batches;
-    r->blocks = l->blocks;
-    r->row.bytes = l->views.rows.stride +
-                   (l->views.extras.slab != NULL ? l->views.extras.stride : 0);
-    living_steps_copied(l, r->row.copied);
+    r->local.blocks = l->blocks;
+    r->local.row.bytes = l->views.rows.stride +
+                         (l->views.extras.slab != NULL ? l->views.extras.stride : 0);
+    living_steps_copied(l, r->local.row.copied);
     return 0;
 }
 
@@ -159,7 +159,7 @@ static int resolve(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret_ids)
 static int begin_data(struct run *r, struct dataset_options *o, struct err *e)
 {
     struct table_options ids = {.width = 0};
-    struct living_rows *l = r->living;
+    struct living_rows *l = r->local.living;
     table_close(l->ids);
     l->ids = NULL;
     o->resolve = resolve;
@@ -188,7 +188,7 @@ static int link_some(struct living_rows *l, const uint32_t *ids, size_t n,
 // Links the ids of the new data to the rows that exist.
 static int end_data(struct run *r, struct err *e)
 {
-    struct living_rows *l = r->living;
+    struct living_rows *l = r->local.living;
     uint32_t ids[BATCH];
     uint64_t cursor = 0;
     if (l->model.options.ops->needs_fields)
@@ -251,10 +251,10 @@ static int evaluates(struct run *r, bool best, struct evaluation_options *o,
                      struct err *e)
 {
     (void)best; // the best pass of such tables is not kept
-    o->parameters = &r->living->cache;
+    o->parameters = &r->local.living->cache;
     o->resolve = resolve_seen;
-    o->resolve_ctx = r->living;
-    return begin_cache(r->living, e);
+    o->resolve_ctx = r->local.living;
+    return begin_cache(r->local.living, e);
 }
 
 static int keep_best(struct run *r, struct err *e)
@@ -290,7 +290,7 @@ static int check_row(void *ctx, uint64_t key, const float *row, const float *ext
 
 static int check(const struct run *r, struct err *e)
 {
-    const struct living_rows *l = r->living;
+    const struct living_rows *l = r->local.living;
     struct check c = {.accessor = &l->model.accessor, .reader = r->reader};
     for (uint32_t p = 0; p < 1u << model_table(&l->model).partition_bits; p++)
         TRY(store_each(l->sparse, p, check_row, &c, e));
@@ -304,7 +304,7 @@ static int save(void *ctx, const char *dir, struct save_manifest *m,
                 struct saved_run *run, struct err *e)
 {
     const struct run *r = ctx;
-    struct living_rows *l = r->living;
+    struct living_rows *l = r->local.living;
     struct store *const both[] = {l->sparse, l->dense};
     (void)run;
     store_set_step(l->sparse, l->steps_before + r->at.batches);
@@ -326,9 +326,9 @@ static int load(struct run *r, const char *dir, const struct saved_run *m, bool 
     TRY(saved_open(&chain, dir, e));
     int rc = 0;
     if (sparse)
-        rc = save_load(&chain, RUN_SPARSE, r->living->sparse, NULL, NULL, e);
+        rc = save_load(&chain, RUN_SPARSE, r->local.living->sparse, NULL, NULL, e);
     if (rc == 0 && dense)
-        rc = save_load(&chain, RUN_DENSE, r->living->dense, NULL, NULL, e);
+        rc = save_load(&chain, RUN_DENSE, r->local.living->dense, NULL, NULL, e);
     save_chain_close(&chain);
     return rc;
 }
@@ -347,20 +347,31 @@ static int resume(struct run *r, const char *dir, const struct saved_run *m,
 
 static struct numbering *known(struct run *r)
 {
-    return &r->living->known;
+    return &r->local.living->known;
 }
 
 static void fill_result(struct run *r, struct train_result *result)
 {
-    struct store_stats s = store_stats(r->living->sparse);
+    struct store_stats s = store_stats(r->local.living->sparse);
     result->keys = s.rows;
-    const struct accessor *a = store_accessor(r->living->sparse);
+    const struct accessor *a = store_accessor(r->local.living->sparse);
     result->bytes_per_key = table_key_bytes(s.rows, s.bytes, a->width + a->extra_width,
                                             &result->fixed_bytes);
 }
 
 // A pass is finished before its rows are saved. So a cluster can resume the run, although
 // its positions in the data are of another kind.
+static const struct local_rows local = {
+    .begin = begin,
+    .begin_data = begin_data,
+    .end_data = end_data,
+    .open_worker = living_steps_open,
+    .close_worker = living_steps_close,
+    .batch = living_steps_batch,
+    .take = living_steps_take,
+    .find = living_steps_find_hot,
+};
+
 const struct run_rows rows_living = {
     .whole_passes = true,
     .open = open_rows,
@@ -373,12 +384,5 @@ const struct run_rows rows_living = {
     .resume = resume,
     .known = known,
     .fill_result = fill_result,
-    .begin = begin,
-    .begin_data = begin_data,
-    .end_data = end_data,
-    .open_worker = living_steps_open,
-    .close_worker = living_steps_close,
-    .batch = living_steps_batch,
-    .take = living_steps_take,
-    .find = living_steps_find_hot,
+    .local = &local,
 };

@@ -53,13 +53,13 @@ struct living_steps {
 static int open_steps(struct living_steps *s, const struct worker *w)
 {
     const struct run *r = w->run;
-    struct living_rows *l = r->living;
-    uint64_t positions = order_positions(&r->order);
+    struct living_rows *l = r->local.living;
+    uint64_t positions = order_positions(&r->local.order);
     size_t batch = r->config->batch < positions ? r->config->batch : positions;
     *s = (struct living_steps){.rows = l,
                                .n_places = l->links.n,
                                .n_parts = 1u << model_table(&l->model).partition_bits};
-    s->first_part = (uint32_t)((uint64_t)s->n_parts * (uint32_t)(w - r->workers) /
+    s->first_part = (uint32_t)((uint64_t)s->n_parts * (uint32_t)(w - r->local.workers) /
                                (uint32_t)team_size(r->team));
     s->places = mem_zalloc((s->n_places + 1) * sizeof(*s->places));
     s->begins = mem_array(s->n_parts + 1, sizeof(*s->begins));
@@ -314,7 +314,7 @@ void living_steps_batch(struct worker *w, size_t size, uint64_t number)
 {
     const struct run *r = w->run;
     uint64_t step = r->at.batches - r->at.batch + number;
-    begin(w->steps, r->at.epoch > 0, r->living->steps_before + step);
+    begin(w->steps, r->at.epoch > 0, r->local.living->steps_before + step);
     if (examples_arrive(w->steps))
         arrive_and_step(w, size, number);
     else
@@ -557,7 +557,7 @@ void living_steps_copied(const struct living_rows *l, uint32_t ret[HOT_PIECES])
 
 bool living_steps_find_hot(const void *run, uint32_t id, float *ret[HOT_PIECES])
 {
-    const struct living_rows *l = ((const struct run *)run)->living;
+    const struct living_rows *l = ((const struct run *)run)->local.living;
     uint32_t handle = atomic_load_explicit(&l->links.handle[id], memory_order_acquire),
              extra = living_extra(&l->links, id);
     if (handle >= TABLE_MAX_ROWS)

@@ -9,14 +9,15 @@
 
 static int open(struct run *r, struct err *e)
 {
-    return r->config->average == 0 ? 0
-                                   : averaging_open(&r->averaging, r->config->average,
-                                                    r->team, &r->parameters, e);
+    return r->config->average == 0
+               ? 0
+               : averaging_open(&r->local.averaging, r->config->average, r->team,
+                                &r->parameters, e);
 }
 
 static void close(struct run *r)
 {
-    averaging_close(r->averaging);
+    averaging_close(r->local.averaging);
 }
 
 static int evaluates(struct run *r, bool best, struct evaluation_options *o,
@@ -29,7 +30,7 @@ static int evaluates(struct run *r, bool best, struct evaluation_options *o,
 
 static int swap(struct run *r, struct err *e)
 {
-    return r->at.averaged > 0 ? averaging_swap(r->averaging, e) : 0;
+    return r->at.averaged > 0 ? averaging_swap(r->local.averaging, e) : 0;
 }
 
 static int keep_best(struct run *r, struct err *e)
@@ -56,7 +57,7 @@ static int resume_mean(struct run *r, const char *dir, const struct saved_run *m
 {
     struct parameters mean;
     TRY(saved_load(dir, m, m->has_best ? SAVED_MEAN : SAVED_MODEL, r->team, &mean, e));
-    int rc = averaging_load(r->averaging, &mean, e);
+    int rc = averaging_load(r->local.averaging, &mean, e);
     parameters_close(&mean);
     return rc;
 }
@@ -89,9 +90,10 @@ static void fill_result(struct run *r, struct train_result *result)
 static int begin(struct run *r, struct err *e)
 {
     (void)e;
-    r->blocks = r->parameters.blocks;
-    r->row = (struct run_row){.bytes = table_slabs(r->parameters.sparse).stride,
-                              .copied = {table_options(r->parameters.sparse)->width}};
+    r->local.blocks = r->parameters.blocks;
+    r->local.row = (struct run_row){
+        .bytes = table_slabs(r->parameters.sparse).stride,
+        .copied = {table_options(r->parameters.sparse)->width}};
     return 0;
 }
 
@@ -130,6 +132,16 @@ static bool find(const void *run, uint32_t id, float *ret[HOT_PIECES])
     return true;
 }
 
+static const struct local_rows local = {
+    .begin = begin,
+    .begin_data = begin_data,
+    .open_worker = open_worker,
+    .close_worker = close_worker,
+    .batch = hogwild_batch,
+    .take = take,
+    .find = find,
+};
+
 const struct run_rows rows_own = {
     .open = open,
     .close = close,
@@ -142,11 +154,5 @@ const struct run_rows rows_own = {
     .resume = resume,
     .known = known,
     .fill_result = fill_result,
-    .begin = begin,
-    .begin_data = begin_data,
-    .open_worker = open_worker,
-    .close_worker = close_worker,
-    .batch = hogwild_batch,
-    .take = take,
-    .find = find,
+    .local = &local,
 };

@@ -1,5 +1,5 @@
-// The interface to a run's rows: for trainer.c and checkpoint.c, and, if this process has
-// the rows, also for its loop (loop.c) and updaters, a batch at a time. The rows are the
+// Two interfaces to a run's rows: run_rows for trainer.c and checkpoint.c, wherever the
+// rows are, and local_rows for the loop of a process that has them. The rows are the
 // model's own tables (own_rows.c), stores with a feature lifecycle (living_rows.c), or
 // tables of servers (train_cluster/driver_rows.c).
 //
@@ -10,6 +10,28 @@
 #include "train/evaluate/evaluate.h"
 #include "train/run.h"
 #include "train/saved/saved.h"
+
+// What the loop and the updaters need of rows in this process, a batch at a time.
+struct local_rows {
+    // Called when loading is complete, before threads update rows. Sets r->local.blocks and
+    // r->local.row.
+    int (*begin)(struct run *r, struct err *e);
+    // begin_data is called before other data is read, and sets how keys become ids;
+    // end_data is called after it.
+    int (*begin_data)(struct run *r, struct dataset_options *o, struct err *e);
+    int (*end_data)(struct run *r, struct err *e); // may be NULL
+    // Called when a worker begins and ends a stretch of batches. May return TUG_ENOMEM.
+    int (*open_worker)(struct worker *w);
+    void (*close_worker)(struct worker *w);
+    // Trains on batch `number` by hogwild's steps (hogwild.h), at most `size` examples at
+    // a time. Sets w->rc.
+    void (*batch)(struct worker *w, size_t size, uint64_t number);
+    // Puts the rows of n examples into the worker's view; uses the worker's copies for
+    // rows that `hot` (or NULL) has. May return TUG_ENOMEM.
+    int (*take)(struct worker *w, const uint64_t *order, size_t n,
+                const struct hot_copies *hot);
+    hot_find_fn find; // finds the pieces of a row that workers copy; ctx is the run
+};
 
 struct run_rows {
     // A pass that was begun is finished, with its validation, even when a signal asks for
@@ -52,26 +74,7 @@ struct run_rows {
     // Sets the final number of rows and their bytes.
     void (*fill_result)(struct run *r, struct train_result *result);
 
-    // The following is only for rows in this process.
-
-    // Called when loading is complete, before threads update rows. Sets r->blocks and
-    // r->row.
-    int (*begin)(struct run *r, struct err *e);
-    // begin_data is called before other data is read, and sets how keys become ids;
-    // end_data is called after it.
-    int (*begin_data)(struct run *r, struct dataset_options *o, struct err *e);
-    int (*end_data)(struct run *r, struct err *e); // may be NULL
-    // Called when a worker begins and ends a stretch of batches. May return TUG_ENOMEM.
-    int (*open_worker)(struct worker *w);
-    void (*close_worker)(struct worker *w);
-    // Trains on batch `number` by hogwild's steps (hogwild.h), at most `size` examples at
-    // a time. Sets w->rc.
-    void (*batch)(struct worker *w, size_t size, uint64_t number);
-    // Puts the rows of n examples into the worker's view; uses the worker's copies for
-    // rows that `hot` (or NULL) has. May return TUG_ENOMEM.
-    int (*take)(struct worker *w, const uint64_t *order, size_t n,
-                const struct hot_copies *hot);
-    hot_find_fn find; // finds the pieces of a row that workers copy; ctx is the run
+    const struct local_rows *local; // NULL: the rows are on servers
 };
 
 // Rows in this process.

@@ -79,7 +79,7 @@ static int synchronous_open(struct run *r, struct err *e)
         struct synchronous *s = mem_zalloc(sizeof(*s));
         if (s == NULL)
             return err_nomem(e, "synchronous batches");
-        r->workers[i].synchronous = s;
+        r->local.workers[i].synchronous = s;
         s->order = mem_array(slice, sizeof(*s->order));
         s->err = mem_array(slice * r->model->options.tasks, sizeof(*s->err));
         if (s->order == NULL || s->err == NULL)
@@ -94,8 +94,8 @@ static int synchronous_open(struct run *r, struct err *e)
 
 static void synchronous_close(struct run *r)
 {
-    for (int i = 0; r->workers != NULL && i < team_size(r->team); i++) {
-        struct synchronous *s = r->workers[i].synchronous;
+    for (int i = 0; r->local.workers != NULL && i < team_size(r->team); i++) {
+        struct synchronous *s = r->local.workers[i].synchronous;
         if (s == NULL)
             continue;
         mem_free(s->order);
@@ -108,7 +108,7 @@ static void synchronous_close(struct run *r)
         accessor_scratch_fini(&s->scratch);
         dense_sums_close(&s->dense);
         mem_free(s);
-        r->workers[i].synchronous = NULL;
+        r->local.workers[i].synchronous = NULL;
     }
 }
 
@@ -179,11 +179,11 @@ static int gradients_of_slice(struct worker *w)
     TRY(view_take(&w->view, r->data, s->order, s->n, &r->parameters, NULL));
     TRY(view_draw(&w->view, m, r->at.epoch, s->order, s->n));
     TRY(reserve_gradients(s, w->view.batch.nnz));
-    dense_read(m, r->blocks, w->dense.values);
+    dense_read(m, r->local.blocks, w->dense.values);
     struct model_batch b = view_batch(&w->view);
     if (!model_has_layers(m)) // bias_gradient sums s->err instead
         return gradients_of(w, &b, 0, s->n, w->dense.gradient);
-    uint32_t rank = (uint32_t)(w - r->workers);
+    uint32_t rank = (uint32_t)(w - r->local.workers);
     dense_sums_begin(&s->dense, m, first_micro(r, rank), first_micro(r, rank + 1));
     for (uint32_t i = 0, from = 0; i < SYNC_MICROS; i++) {
         uint32_t end = (uint32_t)s->micro_end[i];
@@ -293,7 +293,7 @@ static size_t add_features(struct worker *w, const struct worker *of, size_t fro
     struct synchronous *s = w->synchronous;
     const struct synchronous *f = of->synchronous;
     const struct kernels *k = r->parameters.model.kernels;
-    size_t threads = (size_t)team_size(r->team), rank = (size_t)(w - r->workers);
+    size_t threads = (size_t)team_size(r->team), rank = (size_t)(w - r->local.workers);
     for (size_t j = from; j < to; j++) {
         uint32_t id = of->view.batch.id[j];
         uint64_t hash = mix64(id);
@@ -340,7 +340,7 @@ static size_t add_batch(struct worker *w)
     const struct run *r = w->run;
     size_t filled = 0;
     for (int t = 0; t < team_size(r->team); t++) {
-        const struct worker *of = &r->workers[t];
+        const struct worker *of = &r->local.workers[t];
         const uint32_t *start = of->view.batch.start;
         size_t from = 0;
         for (uint32_t m = 0; m < SYNC_MICROS; m++) {
@@ -359,7 +359,7 @@ static void add_layers(const struct run *r, float *ret)
     uint8_t first[SYNC_MICROS];
     size_t n = 0, width = model_dense(&r->parameters.model);
     for (int t = 0; t < team_size(r->team); t++) {
-        const struct dense_sums *s = &r->workers[t].synchronous->dense;
+        const struct dense_sums *s = &r->local.workers[t].synchronous->dense;
         for (size_t i = 0; i < s->n; i++) {
             values[n] = s->values[i];
             first[n++] = s->first[i];
@@ -378,7 +378,7 @@ static float bias_gradient(const struct run *r)
     for (uint32_t m = 0; m < SYNC_MICROS; m++) {
         bool begun = false;
         for (int t = 0; t < team_size(r->team); t++) {
-            const struct synchronous *s = r->workers[t].synchronous;
+            const struct synchronous *s = r->local.workers[t].synchronous;
             for (size_t i = m > 0 ? s->micro_end[m - 1] : 0; i < s->micro_end[m]; i++) {
                 sum[n] = begun ? sum[n] + s->err[i] : s->err[i];
                 begun = true;
@@ -432,7 +432,7 @@ static int apply_owned_rows(struct worker *w, float scale)
     struct synchronous *s = w->synchronous;
     size_t nnz = 0;
     for (int t = 0; t < team_size(r->team); t++)
-        nnz += r->workers[t].view.batch.nnz;
+        nnz += r->local.workers[t].view.batch.nnz;
     TRY(reserve_entries(s, nnz));
     if (++s->stamp == 0) { // the stamp has wrapped around: forget the old stamps
         memset(s->entries, 0, s->n_entries * sizeof(*s->entries));
@@ -450,7 +450,7 @@ static bool everyone_is_well(const struct run *r)
 {
     bool well = true;
     for (int t = 0; t < team_size(r->team); t++)
-        well &= r->workers[t].rc == 0;
+        well &= r->local.workers[t].rc == 0;
     return well;
 }
 
@@ -458,7 +458,7 @@ static size_t examples_of_batch(const struct run *r)
 {
     size_t examples = 0;
     for (int t = 0; t < team_size(r->team); t++)
-        examples += r->workers[t].synchronous->n;
+        examples += r->local.workers[t].synchronous->n;
     return examples;
 }
 
@@ -473,7 +473,7 @@ static void step_dense(struct worker *w, float scale, size_t examples)
     } else {
         w->dense.gradient[0] = bias_gradient(r);
     }
-    dense_step(&w->dense, m, w->dense_rule, r->blocks, scale);
+    dense_step(&w->dense, m, w->dense_rule, r->local.blocks, scale);
 }
 
 // Returns the start of a thread's slice.
@@ -489,7 +489,7 @@ static uint64_t slice_begin(const struct run *r, uint32_t rank)
 static void batch(struct worker *w, int rank)
 {
     struct run *r = w->run;
-    uint64_t number = atomic_load_explicit(&r->next_batch, memory_order_relaxed);
+    uint64_t number = atomic_load_explicit(&r->local.next_batch, memory_order_relaxed);
     uint64_t size = r->config->batch;
     uint64_t first = slice_begin(r, (uint32_t)rank),
              end = slice_begin(r, (uint32_t)rank + 1);
@@ -514,16 +514,18 @@ static void batch(struct worker *w, int rank)
 static void synchronous_batches(void *run, int rank)
 {
     struct run *r = run;
-    struct worker *w = &r->workers[rank];
-    const struct synchronous *leader = r->workers[0].synchronous;
-    while (atomic_load_explicit(&r->next_batch, memory_order_relaxed) < r->last_batch) {
+    struct worker *w = &r->local.workers[rank];
+    const struct synchronous *leader = r->local.workers[0].synchronous;
+    while (atomic_load_explicit(&r->local.next_batch, memory_order_relaxed) <
+           r->local.last_batch) {
         batch(w, rank);
         team_barrier(r->team);
         if (rank == 0) {
-            atomic_fetch_add_explicit(&r->next_batch, 1, memory_order_relaxed);
-            r->workers[0].synchronous->go_on = everyone_is_well(r) &&
-                                               !progress_wants_a_stop(
-                                                   r->progress, r->config->interrupted);
+            atomic_fetch_add_explicit(&r->local.next_batch, 1, memory_order_relaxed);
+            r->local.workers[0].synchronous->go_on = everyone_is_well(r) &&
+                                                     !progress_wants_a_stop(
+                                                         r->progress,
+                                                         r->config->interrupted);
         }
         team_barrier(r->team);
         if (!leader->go_on)

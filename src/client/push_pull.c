@@ -1,13 +1,12 @@
-// From slices to messages and back: orders keys, encodes values, interprets answers.
-// Bodies are sent from the caller's arrays (or the request's own), and answers received
-// into them, if one run of an array is one body.
+// Pushes and pulls, from the call to the caller's arrays: checks, orders keys, encodes
+// values, reads answers. Bodies are sent from the caller's arrays (or the request's own),
+// and answers received into them, if one run of an array is one body.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include <assert.h>
-#include <stdio.h>
+#include <math.h>
 #include <string.h>
 
-#include "base/alloc.h"
+#include "base/finite.h"
 #include "base/hash.h"
 #include "client/private.h"
 #include "protocol/bf16.h"
@@ -211,68 +210,7 @@ static int send_pull(struct slice *s)
     return send_body(s, &m, m.keys.n);
 }
 
-// Ends a request whose part for one server does not fit into a message.
-static void end_too_long(struct slice *s, int rc)
-{
-    struct request *r = s->request;
-    struct err e;
-    char about[REQUEST_ABOUT_MAX];
-    request_about(r, about);
-    if (s->n > 0 && r->value_bytes > 0)
-        err_set(
-            &e, rc,
-            "%s%s is too large: its part for one server has %zu keys with %zu bytes "
-            "each, and a message may have %zu MiB of values; send fewer keys in a call",
-            r->kind->says, about, (size_t)s->n, (size_t)r->value_bytes,
-            (size_t)(WIRE_SPAN_MAX >> 20));
-    else
-        err_set(&e, rc, "a request%s is longer than a message may be", about);
-    request_end(r, rc, &e);
-}
-
-void encode_send(struct slice *s, uint64_t now)
-{
-    struct peer *p = s->peer;
-    struct client *c = p->client;
-    assert(s->id != 0 && s->request->state == REQUEST_OPEN);
-    if (p->s.state != SESSION_OPEN) {
-        c->next_due = min_u64(c->next_due, peer_tick(p, now));
-        return;
-    }
-    // The placement may have changed while the slice waited.
-    if (s->epoch != 0 && s->epoch != c->epoch && slice_replace(s))
-        return;
-    bool again = s->sent;
-    uint64_t id = s->id;
-    const struct request *r = s->request;
-    int rc = r->kind->send != NULL ? r->kind->send(s) : request_send(s, r->message);
-    if (s->id != id) // the slice was given up meanwhile
-        return;
-    if (rc == TUG_EUSAGE || rc == TUG_EINTERNAL) {
-        end_too_long(s, rc);
-        return;
-    }
-    s->sent = rc == 0;
-    s->epoch = c->epoch;
-    if (rc != 0) // no memory, or the link has ended, whose handler deals with the slice
-        s->due = now + 10 * MS;
-    else
-        s->due = c->o.resend_ns != 0 ? now + c->o.resend_ns : VAN_NEVER;
-    c->stats.resent += again;
-    c->next_due = min_u64(c->next_due, s->due);
-}
-
 // Answers.
-
-static void fail(struct slice *s, int code, const char *what)
-{
-    struct err e;
-    char name[ROSTER_NAME_MAX], about[REQUEST_ABOUT_MAX];
-    request_about(s->request, about);
-    err_set(&e, code, "%s%s%s: %s", peer_name(s->peer, name), about[0] != '\0' ? "," : "",
-            about, what);
-    request_end(s->request, code, &e);
-}
 
 // Returns the bytes of a float in an answer; 0 if it does not answer this slice.
 static size_t check_pulled(const struct slice *s, const struct msg_pulled *m)
@@ -288,8 +226,8 @@ static size_t check_pulled(const struct slice *s, const struct msg_pulled *m)
 }
 
 // Places a body that is values only, without padding, into the caller's array.
-void *encode_place(struct slice *s, uint16_t type, const union wire_any *head,
-                   uint64_t body_bytes)
+void *rows_place(struct slice *s, uint16_t type, const union wire_any *head,
+                 uint64_t body_bytes)
 {
     struct request *r = s->request;
     if (type != MSG_PULLED || r->answer != type || r->order != NULL || s->placing)
@@ -359,96 +297,81 @@ REQUEST_KIND(push, "a push to", MSG_PUSH, MSG_OK, begin_push, .send = send_push,
 REQUEST_KIND(pull, "a pull from", MSG_PULL, MSG_PULLED, begin_pull, .send = send_pull,
              .take = take_pulled);
 
-// Schedules the slice to be sent again after a growing pause.
-static void again(struct slice *s, uint64_t now)
+// The calls.
+
+// Checks the values of a push before any part is sent, as a server that refuses its part
+// does not keep other servers from applying theirs.
+static int check_values(const struct client *c, const struct client_push *p,
+                        const struct table_spec *spec, struct err *e)
 {
-    struct client *c = s->request->client;
-    s->sent = false;
-    s->due = now + (MS << (s->tries < 8 ? s->tries++ : 8));
-    c->next_due = min_u64(c->next_due, s->due);
+    size_t width = spec_value_width(spec, p->op), n = p->n * width;
+    bool bf16 = c->o.bf16 && p->op == WIRE_GRADIENT;
+    if (bf16 ? finite_when_bf16(p->values, n) : finite_floats(p->values, n))
+        return 0;
+    size_t i = 0;
+    while (i + 1 < n && (bf16 ? finite_when_bf16 : finite_floats)(p->values + i, 1))
+        i++;
+    return err_set(e, TUG_EUSAGE,
+                   "a push to table %u (%s): value %zu of key %llu is %s: nothing was "
+                   "pushed",
+                   spec->id, spec->config.name, i % width,
+                   (unsigned long long)p->keys[i / width],
+                   isfinite(p->values[i]) ? "too large to travel as bf16" : "not finite");
 }
 
-// Handles a loop's refusal of a slice with partitions that it does not own. If the loop's
-// placement is newer, asks the scheduler for it, and sends the partitions to their
-// owners.
-static void refused(struct slice *s, uint64_t epoch, uint64_t now)
+static int check_count(const char *what, size_t n, struct err *e)
 {
-    struct client *c = s->peer->client;
-    c->stats.refused++;
-    if (epoch > c->epoch)
-        member_want_roster(c->member, epoch);
-    else if (slice_replace(s))
-        return;
-    again(s, now);
+    if (n <= UINT32_MAX)
+        return 0;
+    return err_set(e, TUG_EUSAGE, "a %s of %zu keys is more than a message can hold",
+                   what, n);
 }
 
-// Returns whether the loop had no room for the slice, or for its answer, at that moment.
-// It may have dropped the slice's list of keys, too.
-static bool no_room(struct slice *s, int code, const char *what, uint64_t now)
+client_ts client_push(struct client *c, const struct client_push *p, struct err *e)
 {
-    if (code != TUG_EIO || strncmp(what, VAN_NO_ROOM, strlen(VAN_NO_ROOM)) != 0)
-        return false;
-    s->request->client->stats.no_room++;
-    s->no_room = true;
-    if (s->list != 0) {
-        peer_forgets(s->peer, s->list);
-        s->all_keys = true;
+    const struct table_spec *spec = request_known(c, p->table, e);
+    if (spec == NULL || check_count("push", p->n, e) != 0 ||
+        check_values(c, p, spec, e) != 0)
+        return 0;
+    struct lane *lane = lane_of(c, spec, p->op);
+    if (lane == NULL) {
+        err_nomem(e, "the pushes to a table");
+        return 0;
     }
-    again(s, now);
-    return true;
+    struct request *r = request_new(c, &request_push, spec, e);
+    if (r == NULL)
+        return 0;
+    request_change_lane(r, lane);
+    r->u.push = *p;
+    r->n = p->n;
+    r->value_bytes = (size_t)spec_value_width(spec, p->op) * sizeof(float);
+    r->answer = p->pulled != NULL ? MSG_PULLED : MSG_OK;
+    r->answers = p->pulled;
+    r->answer_width = spec->accessor.pull_width;
+    r->all_loops = spec->mode == WIRE_SYNC && !p->fixed_keys;
+    r->done = p->done;
+    r->ctx = p->ctx;
+    c->stats.pushes++;
+    c->stats.keys += p->n;
+    return request_begin(r, NULL);
 }
 
-static void answer_error(struct slice *s, const struct msg_error *m, uint64_t now)
+client_ts client_pull(struct client *c, const struct client_pull *p, struct err *e)
 {
-    char what[ERR_TEXT_MAX];
-    wire_reason(m->what, what, sizeof(what));
-    int code = wire_failure(m->code);
-    size_t n = strlen(KEYS_LIST_UNKNOWN);
-    if (s->request->kind->anyone_knows) {
-        err_set(&s->request->why, code, "%s", what);
-        slice_answered(s);
-        return;
-    }
-    if (no_room(s, code, what, now))
-        return;
-    if (s->list == 0 || strncmp(what, KEYS_LIST_UNKNOWN, n) != 0) {
-        fail(s, code, what);
-        return;
-    }
-    if (s->all_keys) // the refusal is of an earlier message; one with the keys is in flight
-        return;
-    peer_forgets(s->peer, s->list);
-    s->all_keys = true;
-    s->due = now;
-    s->peer->client->next_due = now;
-}
-
-void encode_answer(struct slice *s, struct van_message *m, uint64_t now)
-{
-    struct request *r = s->request;
-    struct err *why = &r->why;
-    if (s->placing && m->placed) {
-        s->placing = false;
-        r->pins--;
-    }
-    r->client->stats.bytes_received += m->body_bytes;
-    if (wire_check_flags(m->type, m->m, why) != 0) {
-        fail(s, why->code, why->text);
-        return;
-    }
-    if (m->type == MSG_ERROR) {
-        answer_error(s, &m->m->error, now);
-        return;
-    }
-    if (m->type == MSG_ROSTER) {
-        refused(s, m->m->roster.epoch, now);
-        return;
-    }
-    why->code = 0;
-    if (m->type == r->answer && (r->kind->take == NULL || r->kind->take(s, m)))
-        slice_answered(s);
-    else if (why->code != 0)
-        fail(s, why->code, why->text);
-    else
-        fail(s, TUG_EDATA, "its answer does not fit the request");
+    const struct table_spec *spec = request_known(c, p->table, e);
+    if (spec == NULL || check_count("pull", p->n, e) != 0)
+        return 0;
+    struct request *r = request_new(c, &request_pull, spec, e);
+    if (r == NULL)
+        return 0;
+    r->u.pull = *p;
+    r->n = p->n;
+    r->answers = p->values;
+    r->answer_width = p->whole_rows ? spec->accessor.width : spec->accessor.pull_width;
+    r->all_loops = p->all_loops;
+    r->done = p->done;
+    r->ctx = p->ctx;
+    c->stats.pulls++;
+    c->stats.keys += p->n;
+    return request_begin(r, NULL);
 }

@@ -1,0 +1,165 @@
+// Sends slices, again until they are answered, and takes their answers. What a slice's
+// message says, and where its answer goes, is up to the kind of the request.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <assert.h>
+#include <string.h>
+
+#include "client/private.h"
+
+// Ends a request whose part for one server does not fit into a message.
+static void end_too_long(struct slice *s, int rc)
+{
+    struct request *r = s->request;
+    struct err e;
+    char about[REQUEST_ABOUT_MAX];
+    request_about(r, about);
+    if (s->n > 0 && r->value_bytes > 0)
+        err_set(
+            &e, rc,
+            "%s%s is too large: its part for one server has %zu keys with %zu bytes "
+            "each, and a message may have %zu MiB of values; send fewer keys in a call",
+            r->kind->says, about, (size_t)s->n, (size_t)r->value_bytes,
+            (size_t)(WIRE_SPAN_MAX >> 20));
+    else
+        err_set(&e, rc, "a request%s is longer than a message may be", about);
+    request_end(r, rc, &e);
+}
+
+void slice_send(struct slice *s, uint64_t now)
+{
+    struct peer *p = s->peer;
+    struct client *c = p->client;
+    assert(s->id != 0 && s->request->state == REQUEST_OPEN);
+    if (p->s.state != SESSION_OPEN) {
+        c->next_due = min_u64(c->next_due, peer_tick(p, now));
+        return;
+    }
+    // The placement may have changed while the slice waited.
+    if (s->epoch != 0 && s->epoch != c->epoch && slice_replace(s))
+        return;
+    bool again = s->sent;
+    uint64_t id = s->id;
+    const struct request *r = s->request;
+    int rc = r->kind->send != NULL ? r->kind->send(s) : request_send(s, r->message);
+    if (s->id != id) // the slice was given up meanwhile
+        return;
+    if (rc == TUG_EUSAGE || rc == TUG_EINTERNAL) {
+        end_too_long(s, rc);
+        return;
+    }
+    s->sent = rc == 0;
+    s->epoch = c->epoch;
+    if (rc != 0) // no memory, or the link has ended, whose handler deals with the slice
+        s->due = now + 10 * MS;
+    else
+        s->due = c->o.resend_ns != 0 ? now + c->o.resend_ns : VAN_NEVER;
+    c->stats.resent += again;
+    c->next_due = min_u64(c->next_due, s->due);
+}
+
+// Answers.
+
+static void fail(struct slice *s, int code, const char *what)
+{
+    struct err e;
+    char name[ROSTER_NAME_MAX], about[REQUEST_ABOUT_MAX];
+    request_about(s->request, about);
+    err_set(&e, code, "%s%s%s: %s", peer_name(s->peer, name), about[0] != '\0' ? "," : "",
+            about, what);
+    request_end(s->request, code, &e);
+}
+
+// Schedules the slice to be sent again after a growing pause.
+static void again(struct slice *s, uint64_t now)
+{
+    struct client *c = s->request->client;
+    s->sent = false;
+    s->due = now + (MS << (s->tries < 8 ? s->tries++ : 8));
+    c->next_due = min_u64(c->next_due, s->due);
+}
+
+// Handles a loop's refusal of a slice with partitions that it does not own. If the loop's
+// placement is newer, asks the scheduler for it, and sends the partitions to their
+// owners.
+static void refused(struct slice *s, uint64_t epoch, uint64_t now)
+{
+    struct client *c = s->peer->client;
+    c->stats.refused++;
+    if (epoch > c->epoch)
+        member_want_roster(c->member, epoch);
+    else if (slice_replace(s))
+        return;
+    again(s, now);
+}
+
+// Returns whether the loop had no room for the slice, or for its answer, at that moment.
+// It may have dropped the slice's list of keys, too.
+static bool no_room(struct slice *s, int code, const char *what, uint64_t now)
+{
+    if (code != TUG_EIO || strncmp(what, VAN_NO_ROOM, strlen(VAN_NO_ROOM)) != 0)
+        return false;
+    s->request->client->stats.no_room++;
+    s->no_room = true;
+    if (s->list != 0) {
+        peer_forgets(s->peer, s->list);
+        s->all_keys = true;
+    }
+    again(s, now);
+    return true;
+}
+
+static void answer_error(struct slice *s, const struct msg_error *m, uint64_t now)
+{
+    char what[ERR_TEXT_MAX];
+    wire_reason(m->what, what, sizeof(what));
+    int code = wire_failure(m->code);
+    size_t n = strlen(KEYS_LIST_UNKNOWN);
+    if (s->request->kind->anyone_knows) {
+        err_set(&s->request->why, code, "%s", what);
+        slice_answered(s);
+        return;
+    }
+    if (no_room(s, code, what, now))
+        return;
+    if (s->list == 0 || strncmp(what, KEYS_LIST_UNKNOWN, n) != 0) {
+        fail(s, code, what);
+        return;
+    }
+    if (s->all_keys) // the refusal is of an earlier message; one with the keys is in flight
+        return;
+    peer_forgets(s->peer, s->list);
+    s->all_keys = true;
+    s->due = now;
+    s->peer->client->next_due = now;
+}
+
+void slice_take_answer(struct slice *s, struct van_message *m, uint64_t now)
+{
+    struct request *r = s->request;
+    struct err *why = &r->why;
+    if (s->placing && m->placed) {
+        s->placing = false;
+        r->pins--;
+    }
+    r->client->stats.bytes_received += m->body_bytes;
+    if (wire_check_flags(m->type, m->m, why) != 0) {
+        fail(s, why->code, why->text);
+        return;
+    }
+    if (m->type == MSG_ERROR) {
+        answer_error(s, &m->m->error, now);
+        return;
+    }
+    if (m->type == MSG_ROSTER) {
+        refused(s, m->m->roster.epoch, now);
+        return;
+    }
+    why->code = 0;
+    if (m->type == r->answer && (r->kind->take == NULL || r->kind->take(s, m)))
+        slice_answered(s);
+    else if (why->code != 0)
+        fail(s, why->code, why->text);
+    else
+        fail(s, TUG_EDATA, "its answer does not fit the request");
+}
