@@ -3,6 +3,7 @@
 SPDX-License-Identifier: Apache-2.0
 """
 
+import importlib
 import os
 import re
 import subprocess
@@ -42,3 +43,31 @@ def test_program(commands, program, tmp_path):
 
 def test_there_are_programs():
     assert len(list(programs())) >= 6
+
+
+def test_names_exist():
+    """The names of docs/names.md are declared in a header or are attributes of the package."""
+    with open(os.path.join(SOURCE, "docs", "names.md"), encoding="utf-8") as file:
+        names = set(re.findall(r"`(tug[._][A-Za-z_.]*[a-z])`", file.read()))
+    headers = ""
+    for name in os.listdir(os.path.join(SOURCE, "include", "tug")):
+        if name.endswith(".h"):
+            with open(os.path.join(SOURCE, "include", "tug", name), encoding="utf-8") as file:
+                headers += file.read()
+    assert len(names) > 20
+    for name in names:
+        if name.startswith("tug_"):
+            assert re.search(rf"TUG_API [^;]*\b{name}\(", headers), name
+        else:
+            assert resolves(name), name
+
+
+def resolves(name):
+    first, *rest = name.split(".")
+    at = importlib.import_module(first)
+    for part in rest:
+        if not hasattr(at, part):
+            at = importlib.import_module(f"{at.__name__}.{part}")
+        else:
+            at = getattr(at, part)
+    return at is not None
