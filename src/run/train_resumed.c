@@ -89,8 +89,7 @@ static void fill_rates(struct filling *f, const struct model_options *m)
         fill(f, "l2", "%.9g", (double)m->linear.l2);
     if (m->linear.prior != usual.linear.prior || m->latent.prior != usual.latent.prior)
         fill(f, "prior", "%.9g", (double)m->linear.prior);
-    if (m->ops->layout != NULL) // there are vectors
-        fill(f, "latent-lr", "%.9g", (double)m->latent.lr);
+    fill(f, "latent-lr", "%.9g", (double)m->latent.lr);
     if (m->ops->dense != NULL)
         fill(f, "dense-lr", "%.9g", (double)m->dense.lr);
 }
@@ -130,10 +129,12 @@ static void fill_model(struct filling *f, const struct saved_options *s)
     fill_rule(f, "optimizer", &m->latent, &usual.latent);
     fill(f, "seed", "%" PRIu64, m->seed);
     fill_flag(f, "normalize", m->normalize, usual.normalize);
-    if (m->ops->layout != NULL) { // there are vectors
+    // A model without vectors has these options, too, and they are compared.
+    if (m->dim > 0)
         fill(f, "dim", "%u", m->dim);
-        fill(f, "init", "%.9g", (double)m->init);
-    }
+    fill(f, "init", "%.9g", (double)m->init);
+    if (!m->ops->needs_fields)
+        fill(f, "fields", "%u", m->fields);
     fill_text(f, "dims", s->dims);
     if (m->ops->dense != NULL)
         fill_layers(f, m, &usual);

@@ -136,6 +136,18 @@ static void options_of_a_resumed_run(void **state)
     files_remove("old");
 }
 
+// Options that had no effect are taken from the save like others.
+static void options_without_effect(void **state)
+{
+    (void)state;
+    files_remove("old");
+    tug_ends(0, "train --data one.svm --format libsvm --model lr --dim 4 --init 0.5 "
+                "--latent-lr 0.5 --fields 7 --epochs 1 --out old");
+    tug_ends(0, "train --data one.svm --out old --resume --epochs 2");
+    says_not("no effect");
+    files_remove("old");
+}
+
 // The same happens in tug launch, before it starts processes.
 static void options_of_a_launched_run(void **state)
 {
@@ -211,7 +223,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cluster_test(options_of_a_begun_run),   cluster_test(tables_of_a_begun_run),
         cluster_test(options_of_a_resumed_run), cluster_test(options_of_a_launched_run),
-        cluster_test(numbering_of_a_begun_run),
+        cluster_test(numbering_of_a_begun_run), cluster_test(options_without_effect),
     };
     return cmocka_run_group_tests(tests, begin, cluster_end);
 }
