@@ -20,7 +20,8 @@
 // (tug_model_result, _predictions, _spread, _label, _tables, the text of _explain);
 // threads that share a model need a lock around a call and the reading of its results.
 // Each call works with as many threads as the option "threads" says. Warnings go to
-// standard error; those of scoring are also the text of tug_last_warning (tug/tug.h).
+// standard error; those of scoring, and those about the options of a model, are also the
+// text of tug_last_warning (tug/tug.h).
 // While a call trains, its option "log-level" selects the warnings of the whole process;
 // if several calls train at the same time, the quietest level counts.
 //

@@ -23,7 +23,8 @@ from tug._client import Client
 from tug._errors import ArgumentTypeError, Error, UsageError
 from tug._examples import Examples, categorical_names, is_names, paths_of, words_of
 from tug._frames import far_numbers, is_frame
-from tug._library import OwnedHandle, hearing, lib, opened, raise_after_call, text_of, warn_after_call
+from tug._library import (OwnedHandle, hearing, last_warnings, lib, opened, raise_after_call, text_of,
+                          warn_after_call, warn_caller)
 from tug._options import Option, option_words
 from tug._passes import Hears, OnPass, Pass, Printer, Progress, pass_of
 from tug._roles import serve_and_exit
@@ -78,6 +79,8 @@ class Model(OwnedHandle):
         m = (opened(lib.tug_model_open, lib.tug_model_close, c) if saved is None
              else opened(lib.tug_model_load, lib.tug_model_close, word(saved, "path"), c))
         super().__init__("model", m, lib.tug_model_close)
+        self._warned_at_opening = last_warnings()
+        warn_caller(self._warned_at_opening)
 
     def _options(self, progress: Hears, on_pass: OnPass, place: Place, words: List[str], kept: List[Any]) -> Any:
         """Returns a struct tug_model_options. Its texts are appended to `kept`, which must live until the model is
@@ -195,6 +198,7 @@ class Model(OwnedHandle):
                 raise UsageError(f"valid: the matrix has {held.width} columns, but that of data has {examples.width}")
         self.results = self._ask(_results_of, lib.tug_model_train, examples.c, ffi.NULL if held is None else held.c)
         self._width = None  # later matrices may have more columns
+        warn_caller([text for text in last_warnings() if text not in self._warned_at_opening])
         return self
 
     def evaluate(self, data: Any, label: Any = None, *, weight: Weight = None,

@@ -359,6 +359,7 @@ static int make(struct tug_model **ret, const char *from,
                 const struct tug_model_options *o, struct err *e)
 {
     struct tug_model *m = mem_zalloc(sizeof(*m));
+    last_warning_set("");
     if (m == NULL)
         return err_nomem(e, "a model");
     pthread_mutex_init(&m->mutex, NULL);

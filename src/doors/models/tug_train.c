@@ -47,7 +47,19 @@ struct training {
         struct tug_pass pass; // of an ended pass
     } * reports;
     size_t n_reports, cap_reports;
+    char warning[WARNINGS_TEXT]; // about the options and the result, for tug_last_warning
 };
+
+// Adds the warnings since last_warning_begin to those of the call. The training itself
+// warns beside its progress, when there is something to say, since it may take long.
+static void keep_warnings(struct training *t)
+{
+    size_t n = strlen(t->warning);
+    last_warning_end();
+    if (tug_last_warning()[0] != '\0')
+        snprintf(t->warning + n, sizeof(t->warning) - n, "%s%s", n > 0 ? "\n" : "",
+                 tug_last_warning());
+}
 
 // Parses the options; adds `format` if they name none.
 static int parse(struct training *t, const char *format, struct err *e)
@@ -152,7 +164,9 @@ int model_train_check(struct tug_model *m, const struct tug_model_options *o,
     struct training *t = open_training(m);
     if (t == NULL)
         return err_nomem(e, "a training");
+    last_warning_begin();
     int rc = check(t, e);
+    last_warning_end();
     if (rc == 0 && saved != NULL && options_given(t->options, "model"))
         rc = run_options_same_net(&saved->options.model, &t->setup.config.model, m->from,
                                   e);
@@ -382,7 +396,11 @@ static int prepare(struct training *t, struct err *e)
     TRY(set_out(t, e));
     bool alone = t->setup.config.all_or_nothing;
     t->setup.own_plan = t->m->from[0] != '\0' || t->m->client != NULL;
-    TRY(train_configure(&t->setup, &t->values, t->options, model_cluster_node(t->m), e));
+    last_warning_begin();
+    int rc = train_configure(&t->setup, &t->values, t->options, model_cluster_node(t->m),
+                             e);
+    keep_warnings(t);
+    TRY(rc);
     struct train_config *c = &t->setup.config;
     t->listener = (struct train_listener){hear, t};
     c->listener = &t->listener;
@@ -457,10 +475,11 @@ static void take_history(struct training *t, uint32_t before)
     }
 }
 
-static void warn_of_nothing(const struct training *t)
+static void warn_of_nothing(struct training *t)
 {
     const struct train_result *r = &t->result;
     bool early = r->epochs < t->setup.config.epochs;
+    last_warning_begin();
     log_warn(
         "there was nothing to train: the run in %s has done %u pass%s%s, and %s: give "
         "a larger %s to train longer",
@@ -468,6 +487,7 @@ static void warn_of_nothing(const struct training *t)
         r->within_pass ? " and a part of the next one" : "",
         early ? "validation has stopped it" : "no more are asked for",
         early ? "patience" : "epochs");
+    keep_warnings(t);
 }
 
 static int train(struct training *t, struct err *e)
@@ -515,6 +535,7 @@ int tug_model_train(struct tug_model *m, const struct tug_data *data,
     t->data = data;
     t->valid = valid;
     int rc = train(t, e);
+    last_warning_set(t->warning);
     close_training(t);
     given_rows_forget(data);
     given_rows_forget(valid);
