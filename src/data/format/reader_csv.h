@@ -67,7 +67,8 @@ struct cross {
 struct csv_odd {
     atomic_bool told_of_bytes;
     atomic_uint lines; // lines that were checked for decimal commas
-    // For each slot: number of cells in these lines, and of cells with a decimal comma.
+    // For each slot: number of cells in these lines, and of cells with a decimal comma. If
+    // csv.old_cells is true, `cells` is not 0 once a spelling of the column was told.
     atomic_uint *cells, *commas;
 };
 
@@ -104,8 +105,9 @@ struct csv {
     struct csv_odd odd;
 };
 
-// Warns about bytes that are not UTF-8 and, if the schema does not come from a model,
-// about columns of words with numbers that have a decimal comma.
+// Warns about bytes that are not UTF-8; if the schema does not come from a model, about
+// columns of words with numbers that have a decimal comma; and if it comes from a model
+// with old_cells, about words that may have been written another way in its data.
 void csv_look_at_line(const struct csv *c, const struct reader_layout *l,
                       const char *line, size_t len);
 

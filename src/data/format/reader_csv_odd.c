@@ -1,8 +1,12 @@
 // Warns about text that is accepted but may not be what it seems: bytes of another
-// encoding, numbers with a decimal comma that are taken as words, and a first column that
-// is the label by default. Each is reported once.
+// encoding, numbers with a decimal comma that are taken as words, a first column that is
+// the label by default, and words that a model of an earlier version may know under
+// another spelling. Each is reported once.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <stdlib.h>
+#include <strings.h>
+
 #include "base/printable.h"
 #include "data/format/reader_csv.h"
 #include "os/log.h"
@@ -103,6 +107,59 @@ static void look_at_commas(struct csv *c, const struct reader_layout *l, const c
     }
 }
 
+// Writes the word that an earlier version gave to the value of this text in a data frame,
+// if the text is a bool or a float, and the word is another one.
+static bool has_old_word(const struct field *f, struct cell *ret)
+{
+    char copy[NUMBER_MAX + 1], *end;
+    *ret = (struct cell){.style = CELL_OLD};
+    for (int is = 0; is < 2; is++) {
+        const char *word = is ? "true" : "false";
+        ret->text = word;
+        ret->len = strlen(word);
+        if (f->len == ret->len && strncasecmp(f->text, word, f->len) == 0)
+            return memcmp(f->text, word, f->len) != 0;
+    }
+    if (f->len == 0 || f->len > NUMBER_MAX || f->text[f->len - 1] < '0' ||
+        f->text[f->len - 1] > '9' || memchr(f->text, '.', f->len) == NULL)
+        return false;
+    memcpy(copy, f->text, f->len);
+    copy[f->len] = '\0';
+    ret->number = strtod(copy, &end);
+    if (*end != '\0' || strspn(copy, "0123456789+-.e") != f->len)
+        return false;
+    ret->kind = CELL_NUMBER;
+    cell_write(ret);
+    return ret->len != f->len || memcmp(ret->text, f->text, f->len) != 0;
+}
+
+// Looks for words that a model of an earlier version, trained on a data frame, may know
+// under another spelling: its save does not have the types of the columns, by which
+// spellings are mapped.
+static void look_at_old_words(struct csv *c, const struct reader_layout *l,
+                              const char *line, size_t len)
+{
+    const char *p = line, *end = line + len;
+    for (size_t i = 0; i < l->columns && p <= end; i++, p++) {
+        struct field f;
+        struct cell old;
+        p = csv_next_field(p, end, c->separator, csv_quote(c), &f, NULL);
+        if (p == NULL)
+            return;
+        if (l->column[i].use != SCHEMA_WORDS ||
+            atomic_load_explicit(&c->odd.cells[l->column[i].slot],
+                                 memory_order_relaxed) != 0 ||
+            !has_old_word(&f, &old) ||
+            atomic_exchange(&c->odd.cells[l->column[i].slot], 1) != 0)
+            continue;
+        log_warn("column '%s' has '%s', which the model may know as '%.*s': an earlier "
+                 "version of tug trained it on a data frame, and wrote bools and numbers "
+                 "as words another way. Score a data frame, or train the model again",
+                 show(l->column[i].name, strlen(l->column[i].name)).text,
+                 show(f.text, f.len).text, (int)old.len, old.text);
+    }
+}
+
 void csv_look_at_line(const struct csv *c, const struct reader_layout *l,
                       const char *line, size_t len)
 {
@@ -118,4 +175,6 @@ void csv_look_at_line(const struct csv *c, const struct reader_layout *l,
     if (!c->base.given &&
         atomic_load_explicit(&o->lines, memory_order_relaxed) < LOOK_LINES)
         look_at_commas(looking, l, line, len);
+    if (c->old_cells)
+        look_at_old_words(looking, l, line, len);
 }
