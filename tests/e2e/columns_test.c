@@ -371,6 +371,21 @@ static void first_column(void **state)
     }
 }
 
+// pandas writes its row numbers into a first column without a name.
+static void row_numbers(void **state)
+{
+    (void)state;
+    files_write("rows.csv", ",y,a\n0,1,3\n1,0,4\n2,1,3\n3,0,5\n");
+    const char *train =
+        "train --data rows.csv --format csv --model lr --epochs 1 --label y";
+    tug_ends(0, train);
+    e2e_says(
+        "warning: the first column has no name, and is taken as words: if it has row "
+        "numbers, as pandas writes them, give --drop ''");
+    tug_ends(0, "%s --drop=", train);
+    assert_null(strstr(e2e_err, "no name"));
+}
+
 // Numbers with a decimal comma in a column of words are warned of, also if some cells have
 // a word for a missing value. The advice has only the options that were not given.
 static void decimal_commas(void **state)
@@ -389,6 +404,13 @@ static void decimal_commas(void **state)
     e2e_says("is taken as words: give --numeric 'p' if they are numbers");
     tug_ends(0, "%s --decimal , --numeric p --missing NA", train);
     assert_null(strstr(e2e_err, "decimal comma"));
+    files_write("thousands.csv",
+                "y,p\n1,\"1,001\"\n0,\"2,002\"\n1,\"3,003\"\n0,\"1,004\"\n"
+                "1,\"1,005\"\n0,\"1,006\"\n1,\"1,007\"\n0,\"1,008\"\n");
+    tug_ends(0, "train --data thousands.csv --format csv --model lr --epochs 1");
+    e2e_says(
+        "column 'p' has numbers with commas, such as '1,008', and is taken as words: "
+        "remove the commas and give --numeric 'p' if they separate thousands");
 }
 
 static int begin(void **state)
@@ -409,6 +431,7 @@ int main(void)
         cluster_test(begun_from),       cluster_test(resumed),
         cluster_test(resumed_if_there), cluster_test(on_a_cluster),
         cluster_test(first_column),     cluster_test(decimal_commas),
+        cluster_test(row_numbers),
     };
     return cmocka_run_group_tests(tests, begin, cluster_end);
 }

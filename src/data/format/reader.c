@@ -183,15 +183,21 @@ int reader_explain_missing(const char *text, size_t len, const char *how, struct
 
 // ---------------------------------------------------------------- labels
 
-// Adds advice about a label that is a word for a missing value.
-static int explain_missing_label(const struct reader *r, const char *text, size_t len,
-                                 struct err *e)
+// Adds advice about a label that is not a number.
+static int explain_label(const struct reader *r, const char *text, size_t len,
+                         struct err *e)
 {
-    if (e == NULL || r->n_labels > 1 || !reader_means_missing(text, len))
+    float ignored;
+    bool missing = reader_means_missing(text, len);
+    if (e == NULL || (missing && r->n_labels > 1) || len == 0 ||
+        (!missing && number_parse(text, len, &ignored) != NUMBER_BAD))
         return TUG_EDATA;
     struct err reason = *e;
     return err_set(e, TUG_EDATA,
-                   "%s; lines without a label are left out with --max-bad-lines N",
+                   missing
+                       ? "%s; lines without a label are left out with --max-bad-lines N"
+                   : r->loss == LOSS_LOGISTIC ? "%s; labels are 0 and 1, or -1 and 1"
+                                              : "%s",
                    reason.text);
 }
 
@@ -212,7 +218,7 @@ int reader_label(const struct reader *r, const char *text, size_t len, float *re
     }
     if (status != NUMBER_OK) {
         (void)reader_bad_number(status, "the label", text, len, "", e);
-        return explain_missing_label(r, text, len, e);
+        return explain_label(r, text, len, e);
     }
     if (r->loss == LOSS_LOGISTIC && x != 0 && x != 1 && x != -1)
         return err_set(e, TUG_EDATA, "the label '%s' is not one of 0, 1, -1, +1%s",
@@ -279,11 +285,22 @@ static bool is_name(const char *text, size_t len)
     return letter && number_parse(text, len, &ignored) == NUMBER_BAD;
 }
 
+bool reader_is_json(const char *line, size_t len)
+{
+    return len > 1 && *line == '{' && line[len - 1] == '}' &&
+           memchr(line, '"', len) != NULL && memchr(line, ':', len) != NULL;
+}
+
 void reader_explain_first(const struct reader *r, const char *line, size_t len,
                           struct err *e)
 {
     size_t n = 0;
     reader_text_trim(&line, &len);
+    if (e != NULL && reader_is_json(line, len)) {
+        struct err reason = *e;
+        err_set(e, TUG_EDATA, "%s; %s", reason.text, READER_JSON);
+        return;
+    }
     while (n < len && !is_blank(line[n]) && line[n] != ',' && line[n] != ';')
         n++;
     if (e == NULL || r->ops->header || !is_name(line, n))

@@ -244,9 +244,7 @@ static enum number_status parse_number(const struct column *column, const struct
                : parse_comma(f, column->mark == DECIMAL_EITHER, ret);
 }
 
-// Returns whether the comma of a number, such as 1,500, may separate thousands: three
-// digits follow, and one to three stand before it.
-static bool is_of_thousands(const char *text, size_t n)
+bool csv_is_of_thousands(const char *text, size_t n)
 {
     size_t sign = n > 0 && (text[0] == '-' || text[0] == '+'), before = 0;
     while (sign + before < n && text[sign + before] >= '0' && text[sign + before] <= '9')
@@ -268,7 +266,7 @@ static int advise_mark(const struct column *column, const struct field *f, struc
     if (e != NULL && column->mark == DECIMAL_POINT && with_point(f, text, &pointed) &&
         number_parse(pointed.text, pointed.len, &ignored) == NUMBER_OK)
         err_set(e, TUG_EDATA,
-                is_of_thousands(f->text, f->len)
+                csv_is_of_thousands(f->text, f->len)
                     ? "'%s' of column '%s' has a comma: remove it if it separates "
                       "thousands; if it is the decimal mark, give --decimal ,"
                     : "'%s' of column '%s' has a decimal comma: give --decimal ,",

@@ -122,12 +122,14 @@ struct field {
 const char *csv_quoted_field(const char *p, const char *end, char separator,
                              struct field *ret, struct err *e);
 
-// Add advice to the error in *e (reader_csv_hints.c); all return TUG_EDATA. The error of
+// Add advice to the error in *e (reader_csv_hints.c); return TUG_EDATA. The error of
 // csv_explain_quote is about a quoted field of the line; of csv_explain_missing, about a
 // field that is not a number; of csv_explain_label, about the label of the line.
 int csv_explain_quote(const struct csv *c, const char *line, const char *end,
                       struct err *e);
 int csv_explain_missing(const struct csv *c, const struct field *f, struct err *e);
+// The error is about a header; returns rc.
+int csv_explain_header(const char *line, size_t len, int rc, struct err *e);
 int csv_explain_label(const struct csv *c, const struct reader_layout *l,
                       const char *line, const char *end, struct err *e);
 // Returns whether a line has a quote behind a backslash.
@@ -210,6 +212,9 @@ void csv_forget_schema(struct csv *c);
 // Returns the column of the schema with this name; NULL if there is none.
 struct column *csv_schema_column(const struct csv *c, const char *name, size_t len);
 
+// Returns whether the comma of a number, such as 1,500, may separate thousands: three
+// digits follow, and one to three stand before it.
+bool csv_is_of_thousands(const char *text, size_t n);
 const char *csv_separator_name(char c, char ret[8]); // "tab", "';'"
 // For a column that was trained on a data frame: csv_fold_cells returns the word that the
 // frame's writer gives for the value of this text, which may be spelt in another way. It

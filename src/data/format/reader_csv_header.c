@@ -126,12 +126,19 @@ static int one_column(const struct csv *c, const char *name, size_t len, struct 
                        "the model's training data was %s%s",
                        show(name, len).text, is,
                        csv_separator_name(c->trained_separator, trained), hint);
-    return err_set(
-        e, TUG_EDATA, "the header is one column, '%s': the separator is %s%s%s",
-        show(name, len).text, is, c->given ? ", that of the model's training data" : "",
-        c->no_options     ? ""
-        : hint[0] != '\0' ? hint
-                          : "; --separator C gives another");
+    if (!c->given)
+        return err_set(
+            e, TUG_EDATA,
+            "the header is one column, '%s': the separator of the first file is "
+            "%s, and all files of a run need the same",
+            show(name, len).text, is);
+    return err_set(e, TUG_EDATA,
+                   "the header is one column, '%s': the separator is %s, that of the "
+                   "model's training data%s",
+                   show(name, len).text, is,
+                   c->no_options     ? ""
+                   : hint[0] != '\0' ? hint
+                                     : "; --separator C gives another");
 }
 
 // Returns the special reason why a header shares no column with the schema, if there is
@@ -267,7 +274,7 @@ static int new_layout(struct csv *c, const char *line, size_t len,
         memcpy(header, line, len);
         l->header = header;
         l->header_len = len;
-        rc = make_layout(c, l, names, e);
+        rc = csv_explain_header(line, len, make_layout(c, l, names, e), e);
     }
     mem_free(names);
     if (rc != 0) {
@@ -373,6 +380,8 @@ int csv_header(struct reader *r, const char *line, size_t len,
     struct csv *c = (void *)r;
     if (len == 0)
         return err_set(e, TUG_EDATA, "the header, a line of column names, is empty");
+    if (reader_is_json(line, len))
+        return err_set(e, TUG_EDATA, READER_JSON);
     for (const struct reader_layout *l = c->layouts; l != NULL; l = l->next) {
         if (l->header_len != len || memcmp(l->header, line, len) != 0)
             continue;

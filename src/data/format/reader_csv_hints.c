@@ -16,6 +16,23 @@ static int advise(struct err *e, const char *advice)
     return TUG_EDATA;
 }
 
+// Returns what a first line is that is not a header of csv; NULL if unknown.
+static const char *other_first_line(const char *line, size_t len)
+{
+    if (len > 4 && strncasecmp(line, "sep=", 4) == 0)
+        return "the line is one that Excel reads; remove it, and give its separator by "
+               "--separator";
+    if (len > 0 && *line == '#')
+        return "the line looks like a comment, which csv does not have; remove it";
+    return NULL;
+}
+
+int csv_explain_header(const char *line, size_t len, int rc, struct err *e)
+{
+    const char *what = rc == TUG_EDATA ? other_first_line(line, len) : NULL;
+    return what != NULL ? advise(e, what) : rc;
+}
+
 bool csv_has_backslash_quote(const char *line, const char *end)
 {
     for (const char *p = line; (p = find_byte(p, end, '\\')) < end; p++)

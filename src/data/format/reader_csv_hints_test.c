@@ -211,6 +211,31 @@ static void test_labels(void **state)
     reader_close(r);
 }
 
+// First lines that are neither a header nor data.
+static void test_other_first_lines(void **state)
+{
+    (void)state;
+    const struct reader_options none = {0}, label = {.label_column = "click"};
+    assert_header(none, "sep=;", "the line is one that Excel reads; remove it");
+    assert_header(label, "# export, 2020", "the line looks like a comment");
+    assert_header(none, "{\"click\": 1, \"a\": \"x\"}", "the line looks like JSON");
+    assert_header(none, "y\1a\1b", "as Hive's files are: --separator $'\\001'");
+    struct reader *r = open_with((struct reader_options){.format = "libsvm"});
+    static const char json[] = "{\"click\": 1}";
+    struct err e = {.code = TUG_EDATA, .text = "the label is bad"};
+    reader_explain_first(r, json, strlen(json), &e);
+    assert_string_equal(e.text,
+                        "the label is bad; the line looks like JSON, which tug does "
+                        "not read; convert it to csv, for example by "
+                        "--pipe-command");
+    reader_close(r);
+    r = open_with(none);
+    read_header(r, "y,a,b");
+    assert_line(r, "positive,1,2", "is not a number; labels are 0 and 1, or -1 and 1",
+                NULL);
+    reader_close(r);
+}
+
 static void test_separators(void **state)
 {
     (void)state;
@@ -249,6 +274,7 @@ int main(void)
         cmocka_unit_test(test_backslashes),
         cmocka_unit_test(test_no_header),
         cmocka_unit_test(test_labels),
+        cmocka_unit_test(test_other_first_lines),
         cmocka_unit_test(test_separators),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -60,6 +60,13 @@ static void tell_of_commas(const struct csv *c, const struct column *column,
         return;
     bool comma = has_decimal_comma(f);
     const struct shown name = show(column->name, strlen(column->name));
+    if (comma && csv_is_of_thousands(f->text, f->len)) {
+        log_warn(
+            "column '%s' has numbers with commas, such as '%s', and is taken as words: "
+            "remove the commas and give --numeric '%s' if they separate thousands",
+            name.text, show(f->text, f->len).text, name.text);
+        return;
+    }
     log_warn("column '%s' has numbers with a decimal comma%s%s%s, and is taken as words: "
              "give --numeric '%s'%s if they are numbers",
              name.text, comma ? ", such as '" : "",
@@ -81,6 +88,16 @@ static void tell_of_label(const struct csv *c)
              show(is, strlen(is)).text, show(usual, strlen(usual)).text);
 }
 
+// Warns about a first column without a name whose words are features: pandas writes its row
+// numbers into such a column.
+static void tell_of_row_numbers(const struct csv *c)
+{
+    if (c->base.rows == NULL && c->columns > 0 && c->column[0].name[0] == '\0' &&
+        c->column[0].use == SCHEMA_WORDS)
+        log_warn("the first column has no name, and is taken as words: if it has row "
+                 "numbers, as pandas writes them, give --drop ''");
+}
+
 static void look_at_commas(struct csv *c, const struct reader_layout *l, const char *line,
                            size_t len)
 {
@@ -89,6 +106,8 @@ static void look_at_commas(struct csv *c, const struct reader_layout *l, const c
     unsigned number = atomic_fetch_add(&o->lines, 1);
     if (number >= LOOK_LINES)
         return;
+    if (number == 1)
+        tell_of_row_numbers(c);
     if (number == 1) // not at the first line, whose label may still be an error
         tell_of_label(c);
     for (size_t i = 0; i < l->columns && p <= end; i++, p++) {

@@ -206,11 +206,12 @@ static void check_name(const struct schema *names, const char *option, const cha
 
 const char *csv_separator_hint(const struct csv *c, const char *line, size_t len)
 {
-    static const char other[] = "\t;|,";
+    static const char other[] = "\t;|\1,";
     static const char *const hints[] = {
         "; it looks separated by tabs: --separator tab",
         "; it looks separated by semicolons: --separator ';'",
         "; it looks separated by bars: --separator '|'",
+        "; it looks separated by the byte 1, as Hive's files are: --separator $'\\001'",
         "; it looks separated by commas: --separator ,",
     };
     for (size_t i = 0; other[i] != '\0'; i++)

@@ -198,8 +198,8 @@ static void test_headers(void **state)
         "use --drop to ignore them; the header lacks the feature columns");
     assert_refuses_header(
         r, "id;y;n;x",
-        "the header is one column, 'id;y;n;x': the separator is ','; it looks separated "
-        "by semicolons: --separator ';'");
+        "the header is one column, 'id;y;n;x': the separator of the first file is ',', "
+        "and all files of a run need the same");
     assert_refuses_header(r, "y,n,x,n", "has the column 'n' twice");
     examples_free(&x);
     reader_close(r);

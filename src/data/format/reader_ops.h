@@ -112,6 +112,12 @@ int reader_label_number(const struct reader *r, float label, float *ret, struct 
 // (NaN), but not all.
 int reader_check_labels(const struct reader *r, const struct example *new, struct err *e);
 
+// Returns whether a line is an object of JSON, for which READER_JSON is the advice.
+bool reader_is_json(const char *line, size_t len);
+#define READER_JSON                                                                      \
+    "the line looks like JSON, which tug does not read; convert it to csv, for example " \
+    "by --pipe-command"
+
 // Returns whether a text is a word that other programs write for a missing value.
 bool reader_means_missing(const char *text, size_t len);
 // Appends to the reason in *e how a missing value is written, if the text is such a word.
