@@ -36,7 +36,7 @@ struct model_values {
         {"columns", STRING_AT(model.columns, "NAME,..."),                                \
          "csv: names of the columns of files without a header, if they differ from "     \
          "those of the training data"},                                                  \
-        {"separator", STRING_AT(model.separator, "C"),                                   \
+        {"separator", .choices = "tab", STRING_AT(model.separator, "C"),                 \
          "csv: separator of columns, if it differs from that of the training data: one " \
          "character, or tab"},                                                           \
         {"decimal", STRING_AT(model.decimal, ",|."),                                     \

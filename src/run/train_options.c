@@ -94,7 +94,7 @@ static const struct option options[] = {
      "the column with the weights of examples"},
     {"allow-missing", FLAG_AT(allow_missing),
      "accept files that lack columns of the first file or of the saved model"},
-    {"separator", .fallback = ",", STRING_AT(separator, "C"),
+    {"separator", .fallback = ",", .choices = "tab", STRING_AT(separator, "C"),
      "separator of columns: one character, or tab"},
     {"quote", STRING_AT(quote, "double|none"),
      "double: double quotes may enclose a cell, as in csv; none: quotes are ordinary "

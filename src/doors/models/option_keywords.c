@@ -26,7 +26,7 @@ static bool find_option(const char *name, size_t len, const char **ret_choices)
             const struct option *o = &tables[t]->options[i];
             if (strlen(o->name) != len || memcmp(o->name, name, len) != 0)
                 continue;
-            *ret_choices = o->kind == OPTION_CHOICE ? o->choices : NULL;
+            *ret_choices = o->choices;
             return true;
         }
     for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
@@ -117,6 +117,10 @@ void tug_option_keywords(char *text)
     char *to = text;
     const char *choices;
     for (const char *p = text; *p != '\0';) {
+        if (strncmp(p, "| tug ", 6) == 0) { // a pipe of a shell, up to the end
+            memmove(to, p, strlen(p) + 1);
+            return;
+        }
         const char *end = strncmp(p, "'tug ", 5) == 0 ? strchr(p + 1, '\'') : NULL;
         size_t n = strncmp(p, "--", 2) == 0 && (p == text || !joins(p[-1]))
                        ? name_length(p + 2)
