@@ -290,6 +290,20 @@ def test_tested_on_what_is_in_memory(tmp_path):
         tug.train({"y": [0, 1], "a": ["x", "y"]}, label="y", valid={"y": [0, 1], "a": ["x", b"y"]}, **FIXED)
 
 
+def test_frames_and_matrices_are_told_apart():
+    """A model that learnt from a matrix refuses a frame, and the other way round, in words about the data."""
+    matrix, labels = np.arange(80.0).reshape(20, 4) / 80, np.arange(20) % 2
+    frame = {"y": labels, **{f"c{i}": matrix[:, i] for i in range(4)}}
+    with tug.train(matrix, labels, model="lr", **FIXED) as of_matrix, \
+            tug.train(frame, label="y", model="lr", **FIXED) as of_frame:
+        for call in (of_matrix.predict, of_matrix.evaluate, of_matrix.explain):
+            with pytest.raises(tug.UsageError, match="^data: the data is a frame, and the model was trained on libsvm"):
+                call(frame)
+        for call in (of_frame.predict, of_frame.explain):
+            with pytest.raises(tug.UsageError, match="^data: the features of a matrix have numbers and no names, and "):
+                call(matrix)
+
+
 def test_bool_for_a_value(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("history", "out", "drop", "label"):

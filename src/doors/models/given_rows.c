@@ -221,26 +221,33 @@ static int check_weights(const struct rows *r, struct err *e)
                                         r->name);
 }
 
-// Refuses rows of another kind than those of the model's training.
+// Refuses data whose features have other keys than those of the model's data, in words
+// about the data: the caller has not named a format.
 static int check_kind(const struct tug_data *d, const struct given_as *as, struct err *e)
 {
     if (as->schema == NULL || schema_same_keys(given_rows_format(d), as->schema->format))
         return 0;
-    bool named = d->columns != NULL, frame = strcmp(as->schema->format, "csv") == 0;
-    return err_set(
-        e, TUG_EUSAGE, "%s: the model was trained on %s data, and these rows %s: give %s",
-        as->name, as->schema->format,
-        named ? "have named columns" : "are arrays of indices and values",
-        frame ? "columns with the names of its training" : "files of its format");
+    const char *trained = as->schema->format;
+    bool slots = strcmp(trained, "multislot") == 0;
+    return d->columns != NULL
+               ? err_set(
+                     e, TUG_EUSAGE,
+                     "%s: the data is a frame, and the model was trained on %s data, "
+                     "whose features have numbers and no names: give %s",
+                     as->name, trained, slots ? "files" : "a matrix or rows")
+               : err_set(
+                     e, TUG_EUSAGE,
+                     "%s: the features of a matrix have numbers and no names, and the "
+                     "model was trained on %s data: give %s",
+                     as->name, trained, slots ? "files" : "a data frame or a file");
 }
 
 int given_rows_open(struct given_rows *r, const struct tug_data *d,
                     const struct given_as *as, struct err *e)
 {
+    TRY(check_kind(d, as, e));
     *r = (struct given_rows){.rows = {.name = as->name, .format = given_rows_format(d)}};
-    int rc = check_kind(d, as, e);
-    if (rc == 0)
-        rc = d->columns != NULL ? take_columns(r, d->columns, as, e)
+    int rc = d->columns != NULL ? take_columns(r, d->columns, as, e)
                                 : take_matrix(r, d, as->labels, e);
     if (rc == 0 && as->labels)
         rc = check_weights(&r->rows, e);
