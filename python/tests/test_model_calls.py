@@ -31,7 +31,7 @@ def test_rows_of_another_kind(tmp_path):
     slots = tmp_path / "a.slots"
     slots.write_text("".join(f"1 {i % 7} 1 {i % 2}\n" for i in range(1, 400)))
     with tug.train(slots, format="multislot", slots="u:ids, c:label", model="lr", epochs=1, progress=False) as model:
-        with pytest.raises(tug.UsageError, match="^data: the data is a frame, and the model was trained on multislot data"):
+        with pytest.raises(tug.UsageError, match="^data: the data is a frame, and the model was trained on multislot"):
             model.predict({"u": [1, 2]})
     with tug.train({"u": ["a", "b"] * 50, "y": [0, 1] * 50}, label="y", model="lr", epochs=1, progress=False) as model:
         with pytest.raises(tug.UsageError, match="^data: the features of a matrix have numbers.*give a data frame"):

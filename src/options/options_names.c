@@ -49,7 +49,13 @@ const struct option_table *option_family_find(const struct option_table *t,
     return NULL;
 }
 
-// Computes the optimal string alignment distance (Damerau 1964).
+static int lower(char c)
+{
+    return tolower((unsigned char)c);
+}
+
+// Computes the optimal string alignment distance (Damerau 1964). Capitals count as small
+// letters.
 size_t option_distance(const char *a, size_t n, const char *b, size_t m)
 {
     if (n >= OPTION_NAME_MAX || m >= OPTION_NAME_MAX)
@@ -61,7 +67,7 @@ size_t option_distance(const char *a, size_t n, const char *b, size_t m)
         size_t *now = row[i % 3], *up = row[(i - 1) % 3], *up2 = row[(i + 1) % 3];
         now[0] = i;
         for (size_t j = 1; j <= m; j++) {
-            size_t best = up[j - 1] + (a[i - 1] != b[j - 1]);
+            size_t best = up[j - 1] + (lower(a[i - 1]) != lower(b[j - 1]));
             if (up[j] + 1 < best)
                 best = up[j] + 1;
             if (now[j - 1] + 1 < best)
@@ -136,6 +142,8 @@ static const char *const synonyms[][2] = {
     {"config-args", "set"},
     {"continue", "resume"},
     {"continue-training", "resume"},
+    {"delim", "separator"},
+    {"delimiter", "separator"},
     {"dot-period", "dot-every"},
     {"early-stopping", "patience"},
     {"early-stopping-rounds", "patience"},
@@ -143,10 +151,14 @@ static const char *const synonyms[][2] = {
     {"embedding-size", "dim"},
     {"eta", "lr"},
     {"eval-set", "valid"},
+    {"exclude", "drop"},
     {"factors", "dim"},
+    {"header", "columns"},
     {"hidden-layer-sizes", "hidden"},
     {"hidden-layers", "hidden"},
     {"hidden-units", "hidden"},
+    {"ignore", "drop"},
+    {"ignore-columns", "drop"},
     {"init-model-path", "init-from"},
     {"input", "data"},
     {"iterations", "epochs"},
@@ -155,8 +167,8 @@ static const char *const synonyms[][2] = {
     {"layers", "hidden"},
     {"learning-rate", "lr"},
     {"learning-rate-schedule", "schedule"},
-    {"log-period", "log-every"},
     {"load", "from"},
+    {"log-period", "log-every"},
     {"max-depth", "dim"},
     {"max-iter", "epochs"},
     {"max-leaves", "dim"},
@@ -169,8 +181,13 @@ static const char *const synonyms[][2] = {
     {"n-iter", "epochs"},
     {"n-iter-no-change", "patience"},
     {"n-jobs", "threads"},
+    {"na", "missing"},
+    {"na-values", "missing"},
+    {"names", "columns"},
     {"nics", "interface"},
+    {"no-header", "columns"},
     {"nthread", "threads"},
+    {"null-value", "missing"},
     {"num-boost-round", "epochs"},
     {"num-epochs", "epochs"},
     {"num-factors", "dim"},
@@ -186,6 +203,7 @@ static const char *const synonyms[][2] = {
     {"ports-num", "loops"},
     {"ports-num-for-sparse", "sparse-loops"},
     {"pservers", "scheduler"},
+    {"quotechar", "quote"},
     {"random-seed", "seed"},
     {"random-state", "seed"},
     {"reg-alpha", "l1"},

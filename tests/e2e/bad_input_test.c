@@ -108,6 +108,8 @@ static void no_data(void **state)
 static void no_test_data(void **state)
 {
     (void)state;
+    tug_ends(3, "train --data missing,too --format libsvm --model lr");
+    e2e_says("(several files are separated by blanks, not by commas)");
     write_after_good("1:1", "");
     tug_ends(3, "train --data data --format libsvm --test missing");
     e2e_says("no data at 'missing': there is no such file or directory");

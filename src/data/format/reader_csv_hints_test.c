@@ -180,6 +180,12 @@ static void test_labels(void **state)
     struct reader_options o = {.label_column = "lable"};
     assert_header(o, "id,label,age",
                   "(did you mean 'label'?); it has 'id', 'label', 'age'");
+    o.numeric = "age:bin";
+    o.label_column = "id";
+    assert_header(o, "id,label,age", "(behind a column's name may stand :log, :bins or");
+    o.numeric = NULL;
+    o.label_column = "AGE";
+    assert_header(o, "id,bought,age", "(did you mean 'age'?)");
     o.label_column = "buy";
     assert_header(o, "id,age,Target", "(did you mean 'Target'?)");
     o.label_column = "click";

@@ -199,8 +199,14 @@ static void check_name(const struct schema *names, const char *option, const cha
         nearest_column(names, shown.text, near);
     if (*near == '\0' && strcmp(option, "--label") == 0 && csv_usual_label(names) != NULL)
         snprintf(near, sizeof near, "%s", csv_usual_label(names));
+    const char *colon = memrchr(name, ':', len);
+    bool form = *near == '\0' && colon != NULL && strcmp(option, "--numeric") == 0 &&
+                has_name(names, name, (size_t)(colon - name));
     reader_add_clause(text, "the header has no column '%s', which %s names%s%s%s",
-                      shown.text, option, *near ? " (did you mean '" : "",
+                      shown.text, option,
+                      form ? " (behind a column's name may stand :log, :bins or :bins:N)"
+                      : *near ? " (did you mean '"
+                              : "",
                       show(near, strlen(near)).text, *near ? "'?)" : "");
 }
 

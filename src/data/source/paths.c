@@ -60,7 +60,10 @@ static int open_failed(const char *path, struct err *e)
 {
     if (errno == ENOENT || errno == ENOTDIR)
         return err_set(e, TUG_EDATA,
-                       "no data at '%s': there is no such file or directory", path);
+                       "no data at '%s': there is no such file or directory%s", path,
+                       strchr(path, ',') != NULL
+                           ? " (several files are separated by blanks, not by commas)"
+                           : "");
     return err_sys(e, TUG_EIO, "cannot open '%s'", path);
 }
 
