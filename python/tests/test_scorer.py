@@ -297,3 +297,21 @@ def test_unknown_values_are_told_by_column(tmp_path, capfd):
         assert len(found) == 1 and "column 'member'" in told and "'False', 'True'" in told and "'site'" not in told
         scorer_of_others.close()
     assert "member" not in capfd.readouterr().err
+
+
+def test_fields_count_from_one(tmp_path):
+    """Rows whose fields are counted from 0 are warned of by a model and a scorer of rows with fields from 1 on."""
+    def rows(first):
+        keys = np.stack([1 + np.arange(90) % 4, 5 + np.arange(90) % 3, np.full(90, 9)], 1)
+        return tug.Rows(np.arange(0, 271, 3), keys.reshape(-1), fields=np.tile(np.arange(3) + first, 90))
+
+    says = "its fields are numbered from 0 to 2, and those of the model's data from 1 to 3: add 1"
+    with tug.train(rows(1), np.arange(90) % 2, model="ffm", fields=4, epochs=1, progress=False, threads=1) as model:
+        with pytest.warns(tug.Warning, match=says):
+            model.predict(rows(0))
+        model.save(tmp_path / "saved")
+    with tug.load(tmp_path / "saved") as model, tug.Scorer(tmp_path / "saved") as scorer:
+        with pytest.warns(tug.Warning, match=says):
+            model.predict(rows(0))
+        with pytest.warns(tug.Warning, match=says):
+            scorer.predict(rows(0))

@@ -234,6 +234,16 @@ static int score_pieces(struct served *s, struct scratch *x, const struct served
     return 0;
 }
 
+static void add_fields(struct numbering *to, const uint32_t *fields, size_t n)
+{
+    uint64_t least = UINT64_MAX, end = 0;
+    for (size_t j = 0; j < n; j++) {
+        least = fields[j] < least ? fields[j] : least;
+        end = fields[j] >= end ? (uint64_t)fields[j] + 1 : end;
+    }
+    numbering_add_fields(to, least, end);
+}
+
 // Compares the numbering of the data's features with the model's, until a difference has
 // been warned about.
 static void compare(struct served *s, struct scratch *x, const struct served_copy *c,
@@ -245,9 +255,8 @@ static void compare(struct served *s, struct scratch *x, const struct served_cop
     uint64_t first = rows->n > 0 ? rows->offsets[0] : 0;
     size_t n = rows->n > 0 ? (size_t)(rows->offsets[rows->n] - first) : 0;
     numbering_add(&x->numbering, rows->keys + first, n);
-    for (size_t j = 0; s->model.options.ops->needs_fields && j < n; j++)
-        numbering_add_fields(&x->numbering, rows->fields[first + j],
-                             (uint64_t)rows->fields[first + j] + 1);
+    if (s->model.options.ops->needs_fields)
+        add_fields(&x->numbering, rows->fields + first, n);
     x->numbering.columns = rows->columns;
     if (!numbering_differs(&c->p.known, &x->numbering, "data", text) ||
         atomic_exchange(&s->differs, true))
