@@ -18,7 +18,7 @@ PATIENCE = 90
 
 # Adds the tests' folder at the end of sys.path, for the module `stores`.
 PREAMBLE = f"""
-import os, sys, signal
+import os, sys, signal, threading
 import numpy as np
 import tug
 import tug.kvstore as kvstore
@@ -508,8 +508,29 @@ def test_unequal_batches(tmp_path):
     said = by_hand(script, {"TUG_WAIT_SECONDS": "2", "TUG_DEAD_SECONDS": "5"})
     assert sorted(code for code, _ in said)[-2:] == [1, 1], said
     said = "".join(text for _, text in said)
-    assert "key 'w': a push of each of the 2 workers to the key: " in said, said
+    assert "key 'w': a push of each of the 2 workers to the key: worker 0 has not pushed in 2 s" in said, said
     assert "tug.kvstore: the barrier of 2 workers: " in said, said
+
+
+@pytest.mark.parametrize("missing, sentence", [
+    ("kv.init('w', np.zeros(3))", "key 'w': worker 0 has not called init for it in 2 s"),
+    ("kv._barrier()", "the barrier of 2 workers: worker 0 has not come to it in 2 s")])
+def test_first_worker_leaves_a_call_out(tmp_path, missing, sentence):
+    """Worker 1 waits for a call of worker 0, and its error names worker 0, the key and the seconds."""
+    script = tmp_path / "script.py"
+    script.write_text(PREAMBLE + textwrap.dedent(f"""
+        kv = kvstore.create("dist_sync")
+        told = {str(tmp_path / "told")!r}
+        if kv.rank == 1:
+            try:
+                {missing}
+            finally:
+                open(told, "w").close()
+        while not os.path.exists(told):
+            threading.Event().wait(0.02)
+    """))
+    said = "".join(text for _, text in by_hand(script, {"TUG_WAIT_SECONDS": "2", "TUG_DEAD_SECONDS": "5"}))
+    assert sentence in said, said
 
 
 def by_hand(script, more):

@@ -5,6 +5,16 @@
 
 #include "doors/kvapp/node.h"
 
+int kv_wait_for(struct tug_app *a, uint32_t timestamp, double seconds)
+{
+    return kv_app_wait(a, timestamp, seconds);
+}
+
+double kv_wait_seconds(const struct tug_node *n)
+{
+    return n->o.wait_seconds;
+}
+
 bool kv_is_under_way(struct tug_app *a, uint32_t timestamp)
 {
     pump_enter(a->node->pump);

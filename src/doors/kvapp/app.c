@@ -350,7 +350,7 @@ static bool wait_telling(struct tug_node *n, struct waiting *w, uint64_t deadlin
     }
 }
 
-int kv_app_wait(struct tug_app *a, uint32_t timestamp, uint64_t longer_ns)
+int kv_app_wait(struct tug_app *a, uint32_t timestamp, double seconds)
 {
     struct tug_node *n = a->node;
     struct waiting w = {.app = a, .timestamp = timestamp};
@@ -359,14 +359,13 @@ int kv_app_wait(struct tug_app *a, uint32_t timestamp, uint64_t longer_ns)
                        "a callback or handler must not wait: the answer would be handled "
                        "only after it returns");
     atomic_fetch_add(&a->n_waiting, 1);
-    bool in_time = wait_telling(n, &w, kv_node_deadline(n) + longer_ns);
+    bool in_time = wait_telling(n, &w, van_now(n->van) + clock_ns_of(seconds));
     pump_enter(n->pump);
     int rc = timestamp >= a->next_timestamp
                  ? err_set(last_error(), TUG_EUSAGE,
                            "customer %u of app %u has made no request %u", a->customer,
                            a->app, timestamp)
-                 : result(a, timestamp, in_time,
-                          n->o.wait_seconds + (double)longer_ns / SECOND);
+                 : result(a, timestamp, in_time, seconds);
     bool closing = a->closing;
     if (atomic_fetch_sub(&a->n_waiting, 1) == 1 && closing)
         van_wake(n->van); // a thread that closes the customer waits for this
@@ -376,5 +375,5 @@ int kv_app_wait(struct tug_app *a, uint32_t timestamp, uint64_t longer_ns)
 
 int tug_app_wait(struct tug_app *a, uint32_t timestamp)
 {
-    return kv_app_wait(a, timestamp, 0);
+    return kv_app_wait(a, timestamp, a->node->o.wait_seconds);
 }

@@ -256,5 +256,7 @@ int tug_node_barrier_of(struct tug_node *n, uint32_t customer, uint32_t group)
     int rc = kv_app_ask(n->barriers, (int32_t)group, &r, sizeof(r), meeting_place(n),
                         &timestamp, e);
     pump_leave(n->pump);
-    return rc != 0 ? rc : kv_app_wait(n->barriers, timestamp, KV_LONGER);
+    return rc != 0 ? rc
+                   : kv_app_wait(n->barriers, timestamp,
+                                 n->o.wait_seconds + (double)KV_LONGER / SECOND);
 }

@@ -180,6 +180,34 @@ static int barrier(struct tug_kvstore_server *s, struct kvs_job *j)
     return 0;
 }
 
+static bool has_come(const struct tug_kvstore_server *s, const struct kvs_value *v,
+                     uint32_t rank)
+{
+    if (v == NULL)
+        return s->barrier[rank] != NULL;
+    return v->round != NULL && v->round->of[rank] != NULL;
+}
+
+// Tells which workers have not come to the barrier, or to the open round of a key.
+static int who(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
+{
+    struct kvs_who w;
+    TRY(check_bytes(j, sizeof(w), e));
+    memcpy(&w, j->bytes, sizeof(w));
+    const struct kvs_value *v = w.barrier ? NULL
+                                          : kvs_by_key_find(&s->values.by_key, w.id);
+    struct kvs_missing m = {.made = v != NULL};
+    for (uint32_t i = 0; i < s->workers && (v != NULL || w.barrier); i++) {
+        if (has_come(s, v, i))
+            continue;
+        if (m.n < KVS_RANKS_SHOWN)
+            m.ranks[m.n] = i;
+        m.n++;
+    }
+    kvs_job_answer(s, j, &m, sizeof(m));
+    return 0;
+}
+
 static int save(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
 {
     struct buf b = BUF_INIT(SIZE_MAX / 2);
@@ -219,6 +247,8 @@ static int serve(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
         return command(s, j, e);
     case KVS_BARRIER:
         return barrier(s, j);
+    case KVS_WHO:
+        return who(s, j, e);
     case KVS_SAVE:
         return save(s, j, e);
     case KVS_LOAD:

@@ -92,10 +92,10 @@ static void fail(struct tug_kvstore *s)
     }
 }
 
-int kvs_dist_wait(struct tug_kvstore *s, uint32_t timestamp)
+int kvs_dist_wait(struct tug_kvstore *s, uint32_t timestamp, const struct kvs_awaited *w)
 {
     TRY(kvs_dist_usable(s));
-    int rc = tug_app_wait(s->app, timestamp);
+    int rc = kvs_who_wait(s, timestamp, w);
     if (rc != 0 && kv_is_under_way(s->app, timestamp))
         fail(s);
     return rc;
@@ -114,19 +114,21 @@ int kvs_dist_tell(struct tug_kvstore *s, enum kvs_ask what, int server, const vo
 {
     uint32_t ts;
     TRY(kvs_dist_ask(s, what, server, body, n, &ts));
-    int rc = kvs_dist_wait(s, ts);
+    const struct kvs_awaited w = {.what = KVS_AWAIT_BARRIER};
+    int rc = kvs_dist_wait(s, ts, what == KVS_BARRIER ? &w : NULL);
     for (uint32_t i = 0; i < s->servers; i++)
         mem_free(kvs_dist_reply(s, ts, i));
     return rc;
 }
 
-int kvs_dist_meta(struct tug_kvstore *s, uint64_t id, uint32_t server,
-                  struct kvs_meta *ret)
+int kvs_dist_meta(struct tug_kvstore *s, const struct kvs_entry *x,
+                  const struct kvs_piece *p, struct kvs_meta *ret)
 {
+    const struct kvs_awaited w = {KVS_AWAIT_INIT, p->server, p->id, x->key.text};
     uint32_t ts;
-    TRY(kvs_dist_ask(s, KVS_META, (int)server, &id, sizeof(id), &ts));
-    TRY(kvs_dist_wait(s, ts));
-    return take_reply(s, ts, server, ret, sizeof(*ret));
+    TRY(kvs_dist_ask(s, KVS_META, (int)p->server, &p->id, sizeof(p->id), &ts));
+    TRY(kvs_dist_wait(s, ts, &w));
+    return take_reply(s, ts, p->server, ret, sizeof(*ret));
 }
 
 // Joining.
@@ -179,7 +181,7 @@ static int greet(struct tug_kvstore *s)
     struct kvs_welcome w;
     uint32_t ts;
     TRY(kvs_dist_ask(s, KVS_HELLO, KVS_ALL_SERVERS, &h, sizeof(h), &ts));
-    TRY(kvs_dist_wait(s, ts));
+    TRY(kvs_dist_wait(s, ts, NULL));
     for (uint32_t i = 0; i < s->servers; i++) {
         TRY(take_reply(s, ts, i, &w, sizeof(w)));
         s->recovers |= w.recovers != 0;

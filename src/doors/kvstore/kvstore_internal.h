@@ -4,6 +4,7 @@
 //   type.c       names of types
 //   states.c     optimizers, updaters, compression, files of states
 //   dist.c       joining a cluster; requests other than pushes and pulls
+//   who.c        names the workers that a wait is for
 //   parts.c      pushes and pulls in a cluster, with arrays cut among servers
 //   array.c      arrays and their sums
 //   value.c      stored arrays, in a process alone or on a server
@@ -71,6 +72,15 @@ struct kvs_reply {
     char bytes[];
 };
 
+// What a wait for a server's answer is for.
+enum kvs_await { KVS_AWAIT_INIT, KVS_AWAIT_ROUND, KVS_AWAIT_BARRIER };
+struct kvs_awaited {
+    enum kvs_await what; // that a key is made, that all push to it, or that all come
+    uint32_t server;
+    uint64_t id;     // of the key, or of a slice
+    const char *key; // the key as errors name it
+};
+
 struct tug_kvstore {
     char type[64];
     bool dist, async, device;
@@ -98,6 +108,7 @@ struct tug_kvstore {
     struct kvs_place *places; // the servers by rank
     uint64_t pushes;          // number of pushes sent
     size_t under_way;         // pieces of pushes that were not waited for yet
+    uint32_t warned; // warnings of long waits; each comes after twice the last one's time
     bool recovers;
     struct kvs_reply *replies;
     // Error of a wait that was given up, after which the store has ended.
@@ -132,8 +143,10 @@ int kvs_role(const struct tug_node_options *o, int *ret, struct err *e);
 int kvs_dist_open(struct tug_kvstore *s, const struct tug_node_options *o);
 int kvs_dist_close(struct tug_kvstore *s);
 int kvs_dist_usable(const struct tug_kvstore *s);
-// Waits for a request. A wait that times out or is interrupted ends the store.
-int kvs_dist_wait(struct tug_kvstore *s, uint32_t timestamp);
+// Waits for a request. A wait that times out or is interrupted ends the store. `w` (may be
+// NULL) says for what, so that a warning and the error can name the workers that are
+// missing.
+int kvs_dist_wait(struct tug_kvstore *s, uint32_t timestamp, const struct kvs_awaited *w);
 enum { KVS_ALL_SERVERS = -1 };
 int kvs_dist_ask(struct tug_kvstore *s, enum kvs_ask what, int server, const void *body,
                  size_t n, uint32_t *ret_timestamp);
@@ -144,9 +157,13 @@ struct kvs_reply *kvs_dist_reply(struct tug_kvstore *s, uint32_t timestamp,
 int kvs_dist_tell(struct tug_kvstore *s, enum kvs_ask what, int server, const void *body,
                   size_t n);
 
-// Gets a server's settings of a key; waits until the key was made there.
-int kvs_dist_meta(struct tug_kvstore *s, uint64_t id, uint32_t server,
-                  struct kvs_meta *ret);
+// Gets a server's settings of a piece of a key; waits until the key was made there.
+int kvs_dist_meta(struct tug_kvstore *s, const struct kvs_entry *x,
+                  const struct kvs_piece *p, struct kvs_meta *ret);
+
+// who.c Waits for a request as tug_app_wait does, and names the workers that are missing:
+// in a warning after a part of the time, and in the error.
+int kvs_who_wait(struct tug_kvstore *s, uint32_t timestamp, const struct kvs_awaited *w);
 
 // parts.c
 int kvs_parts_cut(struct tug_kvstore *s, struct kvs_entry *x, struct err *e);

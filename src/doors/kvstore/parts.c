@@ -150,7 +150,9 @@ static int settle(struct tug_kvstore *s, struct kvs_entry *x)
         p->pending = false;
         s->under_way--;
         n++;
-        if (kvs_dist_wait(s, p->timestamp) != 0 && first.code == 0)
+        const struct kvs_awaited w = {KVS_AWAIT_ROUND, p->server, p->id, x->key.text};
+        bool of_all = !s->async && p->cmd != KVS_INIT;
+        if (kvs_dist_wait(s, p->timestamp, of_all ? &w : NULL) != 0 && first.code == 0)
             first = *last_error();
     }
     if (first.code == 0) { // a push that failed in part does not count for its round
@@ -229,8 +231,8 @@ static int look(struct tug_kvstore *s, struct kvs_entry *x, const struct kvs_pie
                 uint64_t *rounds, struct err *e)
 {
     struct kvs_meta m;
-    if (kvs_dist_meta(s, p->id, p->server, &m) != 0)
-        return err_wrap(e, "%s: waiting until worker 0 has made it", x->key.text);
+    if (kvs_dist_meta(s, x, p, &m) != 0)
+        return err_wrap(e, "%s", x->key.text);
     *rounds = m.rounds < *rounds ? m.rounds : *rounds;
     if (m.dtype == x->shape.dtype && m.rows == p->rows && m.width == x->width &&
         m.sparse == x->shape.sparse)
@@ -255,7 +257,7 @@ int kvs_parts_rounds(struct tug_kvstore *s, struct kvs_entry *x, uint64_t *ret)
     uint64_t rounds = UINT64_MAX;
     TRY(kvs_parts_settle(s, x));
     for (uint32_t i = 0; i < x->n_pieces; i++) {
-        TRY(kvs_dist_meta(s, x->pieces[i].id, x->pieces[i].server, &m));
+        TRY(kvs_dist_meta(s, x, &x->pieces[i], &m));
         rounds = m.rounds < rounds ? m.rounds : rounds;
     }
     *ret = x->rounds = rounds;
@@ -443,7 +445,7 @@ static int pull_wait(struct tug_kvstore *s, struct pull *p)
 {
     struct err first = {0};
     for (; p->n_waited < p->n_sent; p->n_waited++)
-        if (kvs_dist_wait(s, p->timestamps[p->n_waited]) != 0 && first.code == 0)
+        if (kvs_dist_wait(s, p->timestamps[p->n_waited], NULL) != 0 && first.code == 0)
             first = *last_error();
     if (first.code == 0)
         return 0;
@@ -564,7 +566,7 @@ static int pull_piece_rows(struct tug_kvstore *s, struct kvs_entry *x,
         rc = kv_send_words(s->app, &q, &p->timestamp);
     }
     if (rc == 0)
-        rc = kvs_dist_wait(s, p->timestamp);
+        rc = kvs_dist_wait(s, p->timestamp, NULL);
     struct tug_array rows = x->shape;
     rows.rows = n;
     rows.width = x->width;

@@ -109,7 +109,7 @@ static int gather(struct tug_kvstore *s, struct buf *b, struct err *e)
 {
     uint32_t ts;
     TRY(kvs_dist_ask(s, KVS_SAVE, KVS_ALL_SERVERS, NULL, 0, &ts));
-    TRY(kvs_dist_wait(s, ts));
+    TRY(kvs_dist_wait(s, ts, NULL));
     for (uint32_t i = 0; i < s->servers; i++) {
         struct kvs_reply *r = kvs_dist_reply(s, ts, i);
         int rc = r == NULL ? err_nomem(e, "the states of a server")

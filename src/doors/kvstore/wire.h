@@ -55,6 +55,7 @@ enum kvs_ask {
     KVS_LOAD,      // states
     KVS_STOP,      // empty; no worker sends requests any more
     KVS_CHECK,     // states; fails if KVS_LOAD would fail
+    KVS_WHO,       // struct kvs_who -> struct kvs_missing
 };
 
 struct kvs_hello {
@@ -66,6 +67,18 @@ struct kvs_welcome {
 struct kvs_meta {
     uint32_t dtype, sparse;
     uint64_t rows, width, rounds;
+};
+
+// Asks for which workers the server waits: at the barrier, or with a push to a key.
+struct kvs_who {
+    uint32_t barrier, unused;
+    uint64_t id;
+};
+enum { KVS_RANKS_SHOWN = 8 };
+struct kvs_missing {
+    uint32_t made;                   // 0: there is no such key
+    uint32_t n;                      // the number of workers that have not come
+    uint32_t ranks[KVS_RANKS_SHOWN]; // the first of them
 };
 
 #endif
