@@ -151,6 +151,35 @@ static void ask_for_many(struct tug_kvstore *s)
     pump_leave(s->node->pump);
 }
 
+static struct kvs_missing missing(struct tug_kvstore *s, struct kvs_who w, size_t n)
+{
+    uint32_t ts, server = entry(s)->pieces[0].server;
+    struct kvs_missing m = {0};
+    expect(kvs_dist_ask(s, KVS_WHO, (int)server, &w, n, &ts) == 0);
+    expect(kvs_dist_wait(s, ts, NULL) == (n == sizeof(w) ? 0 : TUG_EDATA));
+    struct kvs_reply *r = kvs_dist_reply(s, ts, server);
+    expect((r != NULL) == (n == sizeof(w)));
+    if (r != NULL)
+        memcpy(&m, r->bytes, sizeof(m));
+    mem_free(r);
+    return m;
+}
+
+// Worker 1 asks for whom its key, another key and the barrier wait.
+static void ask_who(struct tug_kvstore *s)
+{
+    struct kvs_who w = {.id = entry(s)->key.id};
+    struct kvs_missing m = missing(s, w, sizeof(w));
+    expect(m.made == 1 && m.n == 1 && m.ranks[0] == 1);
+    w.id++;
+    m = missing(s, w, sizeof(w));
+    expect(m.made == 0 && m.n == 0);
+    w.barrier = 1;
+    m = missing(s, w, sizeof(w));
+    expect(m.n == NODES_WORKERS && m.ranks[1] == 1);
+    (void)missing(s, w, sizeof(w) - 1);
+}
+
 // Worker 0 has pushed to the round. Worker 1 sends a wrong push, which is refused, and
 // the round goes on.
 static void be_second(struct tug_kvstore *s)
@@ -169,6 +198,7 @@ static void be_second(struct tug_kvstore *s)
         poll(NULL, 0, 1);
     expect(say(s, KVS_PUSH, true, false, words, n) == TUG_EUSAGE);
     expect(strstr(tug_last_error(), "key 3: element 7"));
+    ask_who(s);
 }
 
 static int work(const char *scheduler)
