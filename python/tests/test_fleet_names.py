@@ -61,6 +61,38 @@ def test_misspelt_names_get_the_nearest():
     copy.copy(fluid.QueueDataset())
 
 
+def test_misspelt_names_of_classes_and_modules():
+    for held, name, says in (
+            (fluid.StrategyFactory, "create_foo_strategy", "did you mean 'create_geo_strategy'"),
+            (fluid.FleetWrapper, "push_dense_parms", "did you mean 'push_dense_params'"),
+            (fluid.FleetWrapper, "send_client2client_msg", "workers have no links to each other"),
+            (fluid.role_maker, "GeneralRoleMaker", "use PaddleCloudRoleMaker"),
+            (fluid.distributed, "launch", "tug launch --servers S")):
+        with pytest.raises(tug.UsageError, match=says):
+            getattr(held, name)
+    assert not hasattr(fluid.Executor, "__wrapped__")
+
+
+def test_arguments_of_later_paddles():
+    """Paddle's further arguments are accepted with their defaults, and errors name arguments."""
+    fluid.optimizer.Adam(0.1, lazy_mode=True, multi_precision=False, use_multi_tensor=False)
+    exe = fluid.Executor(fluid.CPUPlace())
+    exe.run(fluid.default_startup_program(), feed_var_name="feed", fetch_var_name="fetch", scope=None,
+            use_program_cache=False, return_merged=True, use_prune=False)
+    for call, says in (
+            (lambda: fluid.optimizer.SGD(0.1, multi_precision=True), "multi_precision can only be False"),
+            (lambda: fluid.optimizer.SGD(0.1, multi=True), "there is no argument 'multi'"),
+            (lambda: fluid.fleet.util.get_file_shard(None), "files: must be a list of paths, not NoneType"),
+            (lambda: fluid.fleet.util.get_file_shard([3]), "files: must be a text, not int"),
+            (lambda: fluid.fleet.load_model("x", "7"), "mode: '7' is not one of 0"),
+            (lambda: fluid.fleet.load_model("x", [0]), r"mode: \[0\] is not one of 0"),
+            (lambda: fluid.fleet.load_model("x", "3"), "mode: 3, day"),
+            (lambda: fluid.metrics.auc("nosuch", "nosuch"), "the program has no variable 'nosuch'"),
+            (lambda: fluid.metrics.acc([{}], 1), "must be a number, an array")):
+        with pytest.raises(tug.Error, match=says):
+            call()
+
+
 @pytest.mark.parametrize("path, names", _namespaces.PATHS.items())
 def test_import_paths(path, names):
     module = importlib.import_module(f"tug.fleet.{path}")

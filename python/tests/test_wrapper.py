@@ -84,7 +84,8 @@ def rows(w, n, where):
     if me == 0:
         model = os.path.join(where, "model")
         assert w.save_all_model(model, 0) == os.path.join(model, "save-000001")
-        assert os.path.isdir(w.save_one_model(0, os.path.join(where, "one"), 2))
+        assert os.path.isdir(w.save_one_model(0, os.path.join(where, "one"), "2"))
+        w.print_table_stat(0, 1, 2)
         w.recv_and_save_model(0, os.path.join(where, "rows.txt"))
         with open(os.path.join(where, "rows.txt"), encoding="utf-8") as file:
             assert sum(1 for line in file if not line.startswith("#")) >= len(KEYS)

@@ -16,9 +16,9 @@ import tempfile
 from typing import Any, Callable, Dict, List, Optional, Sequence, Union
 
 from tug import _disk
-from tug._arrays import Path
+from tug._arrays import Path, word
 from tug._client import Client, connect, local
-from tug._errors import DataError, Error, ForkedError, SystemFailure, UsageError
+from tug._errors import ArgumentTypeError, DataError, Error, ForkedError, SystemFailure, UsageError
 from tug._exit import at_exit
 from tug._model import load
 from tug._roles import serve
@@ -27,7 +27,7 @@ from tug.fleet._asked import Asked
 from tug.fleet._exchange import Exchange, shown
 from tug.fleet._gate import Begins, open_gate, wait_at_gate, wait_for_end
 from tug.fleet._names import Named
-from tug.fleet._others import MODES, Others
+from tug.fleet._others import MODES, Others, mode_of
 from tug.fleet.role_maker import COLLECTIVE, PaddleCloudRoleMaker, RoleMaker, of_launch
 from tug.fleet.strategy import DistributedStrategy, strategy_of
 
@@ -63,8 +63,9 @@ class Util(Named):
         """Returns this worker's part of the files: a contiguous part of the sorted list, so that workers whose lists
         have different orders agree. If the number of files is not a multiple of the number of workers, the first
         workers get one more."""
-        if isinstance(files, (str, bytes)):
-            raise UsageError("files: must be a list of paths")
+        if not isinstance(files, (list, tuple)):
+            raise ArgumentTypeError(f"files: must be a list of paths, not {type(files).__name__}")
+        files = [os.fsdecode(word(one, "files")) for one in files]
         twice = sorted({f for f in files if list(files).count(f) > 1})
         if twice:
             raise UsageError(f"files: {', '.join(twice)} is listed twice")
@@ -108,9 +109,10 @@ class Fleet(Named, Others):
     # Roles.
 
     def init(self, role_maker: Optional[RoleMaker] = None, is_collective: bool = False,
-             strategy: Any = None) -> None:
+             strategy: Any = None, log_level: Any = "INFO") -> None:
         """Finds the role of this process. A process that is the scheduler (tug launch starts the script in that role,
-        too) serves until the run has ended, and exits."""
+        too) serves until the run has ended, and exits. log_level has no effect."""
+        del log_level
         if is_collective:
             raise UsageError(COLLECTIVE)
         if self._client is not None:
@@ -461,9 +463,8 @@ class Fleet(Named, Others):
             _disk.remove_of_process(home)
 
 
-def _check_mode(mode: int) -> None:
-    if mode not in MODES:
-        raise UsageError(f"mode: {mode} is not one of {', '.join(f'{k} ({v})' for k, v in MODES.items())}")
+def _check_mode(given: int) -> None:
+    mode = mode_of(given)
     if mode != 0:
         raise UsageError(f"mode: {mode}, {MODES[mode]}: a net, whose rows do not come and go, can be saved only with "
                          "mode 0; tables of the program's own have all modes (docs/tables.md)")

@@ -69,6 +69,11 @@ REFUSED: Tuple[Tuple[str, str, str], ...] = (
     ("tug.fleet", "Coordinator FLClient FLClientBase FLStrategy FLCommunicator ClientSelector ClientSelectorBase "
      "CoordinatorInterface ClientInfoAttr", _FEDERATED),
     ("tug.fleet", "BoxWrapper BoxPSTrainer BoxPSWorker", _BOX),
+    ("tug.fleet", "dygraph disable_static in_dynamic_mode to_tensor Tensor Model no_grad grad jit",
+     "programs are static here; a loop of your own uses tug.torch (docs/torch.md) or tables (docs/python.md)"),
+    ("tug.fleet", "launch spawn", "start the script with tug launch --servers S --workers W -- python3 script.py, or, "
+     "where only the package is installed, with python3 -m tug launch --all-roles"),
+    ("tug.fleet", "init_parallel_env ParallelEnv DataParallel new_group broadcast scatter alltoall", _COLLECTIVE),
     ("layers", "*", _LAYERS),
     ("unique_name", "generate switch", "choose the names in the script"),
 
@@ -108,6 +113,7 @@ REFUSED: Tuple[Tuple[str, str, str], ...] = (
     ("fleet", "distributed_model distributed_scaler amp_init get_hybrid_communicate_group get_loss_scaling "
      "collective_perf qat_init", _COLLECTIVE),
     ("fleet", "_runtime_handle _coordinator_endpoints", _INNER),
+    ("fleet", "_heter_client", _SIDES),
     ("fleet", "_set_opt_info _opt_info", "net's params and the optimizer determine rows and layers"),
     ("fleet.util", "get_heter_file_shard", _SIDES),
     ("fleet.util", "save_program load_program draw_from_program_file parse_program_proto params_check proto_check",
@@ -146,7 +152,17 @@ REFUSED: Tuple[Tuple[str, str, str], ...] = (
      "print(strategy) shows them"),
     ("FleetWrapper", "set_graph_config graph_load graph_sample_neighbors load_edge_file load_node_file pull_graph_list "
      "sample_neighbors get_node_feat add_graph_node remove_graph_node", _GRAPH),
-    ("FleetWrapper", "push_fl_client_info_sync pull_fl_strategy", _FEDERATED),
+    ("FleetWrapper", "push_fl_client_info_sync pull_fl_strategy init_fl_worker query_fl_clients_info", _FEDERATED),
+    ("FleetWrapper", "send_client2client_msg registe_client2client_msg_handler register_client2client_msg_handler "
+     "SendClientToClientMsg RegisteClientToClientMsgHandler RegisterClientToClientMsgHandler registe_handler",
+     "workers have no links to each other: all_gather(bytes) and fleet.util.all_gather() exchange values, and programs "
+     "on kvapp send messages to each other (docs/kvapp.md)"),
+    ("FleetWrapper", "flush client_flush confirm", "a request is done when its call returns; Communicator.stop() sends "
+     "what is queued"),
+    ("FleetWrapper", "finalize_worker", "use stop_worker(), which waits for all requests and leaves the run"),
+    ("FleetWrapper", "set_date", "days have no dates: Table.day(), or mode=3 of a save, ends a day of the rows"),
+    ("FleetWrapper", "set_file_num_one_shard set_pull_local_thread_num set_client2client_config",
+     "remove the line: saves have a file for each part of the servers' rows, and requests need no threads"),
     ("FleetWrapper", "revert check_save_pre_patch_done save_cache get_cache_threshold cache_shuffle save_cache_table",
      "saves hold rows as they are; client.save(mode='delta') writes what has changed since the last base"),
     ("Communicator", "start_coordinator save_fl_strategy query_fl_clients_info", _FEDERATED),
@@ -177,9 +193,18 @@ def no_such(holders: Sequence[str], name: str, there: Iterable[str]) -> NoSuchNa
                       (f"did you mean '{near[0]}'?" if near else "docs/from-paddle.md lists the replacements"))
 
 
-class Named:
-    """A base class whose errors for missing attributes use the table. `holders`: the names under which the table lists
-    this class, its own name first."""
+class _NamedClass(type):
+    holders: Tuple[str, ...]
+
+    def __getattr__(cls, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise no_such(cls.holders or (cls.__name__,), name, dir(cls))
+
+
+class Named(metaclass=_NamedClass):
+    """A base class whose errors for missing attributes, of objects and of the class, use the table. `holders`: the
+    names under which the table lists this class, its own name first."""
 
     holders: Tuple[str, ...] = ()
 
@@ -194,7 +219,7 @@ def of_module(module: str, holder: str) -> Callable[[str], Any]:
     def find(name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        raise no_such([holder], name, dir(sys.modules[module]))
+        raise no_such([holder, "tug.fleet"], name, dir(sys.modules[module]))
 
     return find
 

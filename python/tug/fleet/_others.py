@@ -29,6 +29,15 @@ DENSE_FILE = "dense.npy"
 MODES = {0: "checkpoint", 1: "delta", 2: "base", 3: "day"}
 
 
+def mode_of(given: Any) -> int:
+    """Returns the mode of a save or a load: 0 to 3, or the same as text, as Paddle's clients have it."""
+    if isinstance(given, str) and given in ("0", "1", "2", "3"):
+        return int(given)
+    if isinstance(given, bool) or not isinstance(given, (int, np.integer)) or given not in MODES:
+        raise UsageError(f"mode: {given!r} is not one of {', '.join(f'{k} ({v})' for k, v in MODES.items())}")
+    return int(given)
+
+
 def shown_stats(stats: TableStats) -> str:
     """Returns the servers' statistics of a table as one line of text."""
     return ", ".join(f"{name} {value}" for name, value in stats._asdict().items())
@@ -122,16 +131,14 @@ class Others:
     def save_one_table(self, table_id: int, path: Path, mode: int = 0) -> Optional[str]:
         """On worker 0, lets the servers save a table of the program's own below `path`, and returns the path of the
         save. Other workers return None at once. mode: 0 (all rows), 1 (delta), 2 (base) or 3 (day); see Client.save."""
-        table = self._own(table_id)
-        if mode not in MODES:
-            raise UsageError(f"mode: {mode} is not one of {', '.join(f'{k} ({v})' for k, v in MODES.items())}")
+        table, mode = self._own(table_id), mode_of(mode)
         return self._first_saves(f"table {table_id} by mode {mode}", path,
                                  lambda: self.client.save(path, mode=MODES[mode], tables=[table]))
 
     def load_one_table(self, table_id: int, path: Path, mode: int = 0) -> None:
         """Loads rows of a save into a table of the program's own. All workers call it, and return when the rows are
         loaded."""
-        whole(mode, "mode", 0, 3)  # only checked: a save tells its own mode
+        mode_of(mode)  # only checked: a save tells its own mode
         table = self._own(table_id)
         self._first_does("load", lambda: table.load(path) and None)
 
@@ -185,6 +192,8 @@ class Others:
 
         self._first_does("clear", clear)
 
-    def print_table_stat(self, table_id: int) -> None:
-        """Prints the servers' statistics of a table of the program's own."""
+    def print_table_stat(self, table_id: int, pass_id: int = 0, threshold: int = 0) -> None:
+        """Prints the servers' statistics of a table of the program's own. pass_id and threshold have no effect: Paddle
+        has them for its cache tables."""
+        del pass_id, threshold
         print(f"table {table_id}: {shown_stats(self._own(table_id).stat())}", flush=True)

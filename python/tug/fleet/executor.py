@@ -320,13 +320,15 @@ class Executor(Named):
             raise ArgumentTypeError(f"place: programs run on CPUPlace(), not {type(place).__name__}")
 
     def run(self, program: Optional[Program] = None, feed: Optional[Mapping[str, Any]] = None,
-            fetch_list: Optional[Sequence[Any]] = None, return_numpy: bool = True) -> List[Any]:
+            fetch_list: Optional[Sequence[Any]] = None, feed_var_name: str = "feed", fetch_var_name: str = "fetch",
+            scope: Any = None, return_numpy: bool = True, use_program_cache: bool = False, return_merged: bool = True,
+            use_prune: bool = False) -> List[Any]:
         """Runs the startup program, or a batch of a net. The startup program sets the initial values of a program
         without a fleet; a second run resets them. In a fleet it has no effect, because init_worker does this. A batch
         needs feed={slot: array} (DataFeeder.feed makes it): a program with an optimizer trains on it, another program
         evaluates it. Returns the values named in fetch_list as arrays: the loss, metrics, and, for a program without an
-        optimizer, 'predict', a probability for each example."""
-        del return_numpy
+        optimizer, 'predict', a probability for each example. The other arguments have no effect."""
+        del feed_var_name, fetch_var_name, scope, return_numpy, use_program_cache, return_merged, use_prune
         if feed is not None and (program is None or program is not _program.default_startup_program()):
             return _Batch(program or _program.default_main_program(), feed, fetch_list or ()).run()
         if program is not None and program is not _program.default_startup_program():

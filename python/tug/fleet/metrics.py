@@ -8,15 +8,25 @@ from typing import Any
 
 import numpy as np
 
+from tug._errors import ArgumentTypeError, UsageError
 from tug.fleet._fleet import fleet
 from tug.fleet._metric import area
-from tug.fleet._program import Tensor, Variable
+from tug.fleet._program import Tensor, Variable, global_scope
 
 
 def _reduced(state: Any) -> Any:
+    if isinstance(state, str):
+        found = global_scope().find_var(state)
+        if found is None:
+            raise UsageError(f"metrics: the program has no variable '{state}'")
+        state = found
     if isinstance(state, Variable):
         state = Tensor(state.program, state.name)
-    given = np.asarray(state, np.float64)
+    try:
+        given = np.asarray(state, np.float64)
+    except (TypeError, ValueError) as error:
+        raise ArgumentTypeError(f"metrics: must be a number, an array, a variable or its name, not "
+                                f"{type(state).__name__}: {error}") from error
     return fleet.util.all_reduce(given) if fleet.in_run() else given
 
 

@@ -23,12 +23,18 @@ class L2Decay:
 
 
 _DEFAULTS = ("parameter_list", "parameters", "grad_clip", "name", "regularization", "weight_decay")
+_OFF = {"multi_precision": "weights are floats of 32 bits", "use_multi_tensor": "rows are updated one by one",
+        "amsgrad": "Adam keeps no maximum of its sums", "centered": "sums of squares are not centred"}
 
 
 def _penalty(optimizer: str, settings: Dict[str, Any]) -> Dict[str, float]:
     """Returns the penalty that regularization or weight_decay gives. Raises for other arguments that are not None."""
     found: Dict[str, float] = {}
     for name, value in settings.items():
+        if name in _OFF:
+            if value not in (False, None):
+                raise UsageError(f"{optimizer}: {name} can only be False: {_OFF[name]}")
+            continue
         if name not in _DEFAULTS:
             raise ArgumentTypeError(f"{optimizer}: there is no argument '{name}'")
         if value is None:

@@ -11,7 +11,7 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from tug._arrays import whole
 from tug._errors import ArgumentTypeError, UsageError
-from tug.fleet._names import answer_for
+from tug.fleet._names import Named, answer_for
 from tug.fleet._trainer_options import check_options
 
 _IGNORED_THERE = "Paddle accepts it and ignores it"
@@ -256,7 +256,7 @@ class DistributeTranspilerConfig:
             raise UsageError(f"DistributeTranspilerConfig.{name}: cannot be {value!r}: {why}")
 
 
-class StrategyFactory:
+class StrategyFactory(Named):
     """Makes the strategies under Paddle 1.x's names."""
 
     @staticmethod

@@ -27,7 +27,7 @@ from tug._table import Table, TableStats
 from tug.fleet._client_worker import ClientWorker
 from tug.fleet._fleet import Fleet, fleet
 from tug.fleet._names import Named
-from tug.fleet._others import shown_stats
+from tug.fleet._others import mode_of, shown_stats
 from tug.fleet._own_tables import OwnTables
 from tug.fleet.role_maker import (JoiningRoleMaker, PaddleCloudRoleMaker, Role, RoleMaker, UserDefinedRoleMaker,
                                   launched_roles)
@@ -254,26 +254,26 @@ class FleetWrapper(Named, OwnTables, Handle):
 
     def load_model(self, path: Path, mode: int = 0) -> None:
         """Clears all tables, and loads the rows of a save into them. Only one worker calls it."""
-        whole(mode, "mode", 0, 3)  # only checked: a save tells its own mode
+        mode_of(mode)  # only checked: a save tells its own mode
         self._ask(lib.tug_wrapper_load_model, word(path, "path"))
 
     def load_one_table(self, table_id: int, path: Path, mode: int = 0) -> None:
         """Clears one table, and loads its rows of a save. Only one worker calls it."""
-        whole(mode, "mode", 0, 3)
+        mode_of(mode)
         self._ask(lib.tug_wrapper_load_one_table, _table_id(table_id), word(path, "path"))
 
     def save_all_model(self, path: Path, mode: int = 0) -> str:
         """Lets the servers save all tables below `path`, and returns the path of the save. mode: 0 (all rows), 1
         (delta), 2 (base) or 3 (day); see Client.save. Only one worker calls it."""
         where = ffi.new("char[]", lib.TUG_PATH_MAX)
-        self._ask(lib.tug_wrapper_save_all_model, word(path, "path"), whole(mode, "mode", 0, 3), where)
+        self._ask(lib.tug_wrapper_save_all_model, word(path, "path"), mode_of(mode), where)
         return text_of(where)
 
     def save_one_model(self, table_id: int, path: Path, mode: int = 0) -> str:
         """Does the same as save_all_model for one table."""
         where = ffi.new("char[]", lib.TUG_PATH_MAX)
         self._ask(lib.tug_wrapper_save_one_model, _table_id(table_id), word(path, "path"),
-                  whole(mode, "mode", 0, 3), where)
+                  mode_of(mode), where)
         return text_of(where)
 
     def recv_and_save_model(self, table_id: int, path: Path) -> None:
@@ -294,8 +294,10 @@ class FleetWrapper(Named, OwnTables, Handle):
                   math.nan if threshold is None else real(threshold, "threshold", -math.inf, math.inf), removed)
         return int(removed[0])
 
-    def print_table_stat(self, table_id: int) -> None:
-        """Prints what sparse_table_stat returns."""
+    def print_table_stat(self, table_id: int, pass_id: int = 0, threshold: int = 0) -> None:
+        """Prints what sparse_table_stat returns. pass_id and threshold have no effect: Paddle has them for its cache
+        tables."""
+        del pass_id, threshold
         print(f"table {table_id}: {shown_stats(self.sparse_table_stat(table_id))}", flush=True)
 
     def clear_one_table(self, table_id: int) -> None:
