@@ -569,3 +569,18 @@ def test_compression(kind, threshold):
                 sent, left[i] = simulated(kind, threshold, g[i], left[i])
                 total += sent
             assert np.array_equal(pulled(kv, "w", (50, 3)), total)
+
+
+def test_names_that_are_not_there():
+    """Misspelt names, and names of MXNet that tug lacks, are answered by a sentence."""
+    with kvstore.create("local") as kv:
+        for held, name, says in (
+                (kv, "num_dead_node", r"a store has no 'num_dead_node': use get_num_dead_node\(node_id\)"),
+                (kv, "_set_barrier_before_exit", "waits for the other workers when the program ends"),
+                (kv, "set_optimiser", "did you mean set_optimizer"), (kv, "qqq", "docs/from-mxnet.md maps"),
+                (kvstore, "creat", "did you mean create"), (kvstore.optimizer, "Adamm", "did you mean Adam"),
+                (kvstore.lr_scheduler, "PolySchedule", "did you mean PolyScheduler"),
+                (tug.kvserver, "KVServer", "did you mean KVStoreServer")):
+            with pytest.raises(AttributeError, match=says):
+                getattr(held, name)
+        assert not hasattr(kv, "__wrapped__")

@@ -18,6 +18,7 @@ from tug._exit import at_exit
 from tug._kvarrays import CArray, Out, RowSparse, array_of, is_array, of_c, refuse_returned, to_push, wrapper_of, \
     written_back
 from tug._kvbase import KVStoreBase
+from tug._kvnames import OF_STORE, no_such
 from tug._library import Handle, callback_of_program, check, lib, opened, text_of
 from tug.optimizer import Optimizer
 
@@ -188,6 +189,9 @@ class KVStore(KVStoreBase):
         return f"KVStore({self._type!r}, rank {self._rank} of {self._workers})"
 
     # Properties.
+
+    def __getattr__(self, name: str) -> Any:
+        raise no_such("a store", name, dir(type(self)), OF_STORE)
 
     @property
     def type(self) -> str:

@@ -17,11 +17,13 @@ this module runs nothing.
 SPDX-License-Identifier: Apache-2.0
 """
 
+import sys
 from typing import Any, Callable, List, Optional
 
 from tug._abi import ffi
 from tug._errors import ArgumentTypeError
 from tug._kvarrays import default_wrapper
+from tug._kvnames import of_module
 from tug._kvstore import Updater, call_updater
 from tug._library import breaking_off, check, lib, opened
 from tug._roles import ended_by_signals
@@ -101,3 +103,7 @@ class KVStoreServer:
     def run(self, updater: Optional[Updater] = None, controller: Optional[Callable[[int, bytes], Any]] = None) -> None:
         """Does the same as the function run of this module."""
         run(updater, controller)
+
+
+def __getattr__(name: str) -> Any:
+    raise of_module(sys.modules[__name__], name)

@@ -15,7 +15,6 @@ docs/from-mxnet.md maps mxnet.kvstore to this. All errors are tug.Error.
 SPDX-License-Identifier: Apache-2.0
 """
 
-import difflib
 import os
 from typing import Any
 
@@ -24,6 +23,7 @@ from tug._errors import Error
 from tug._kvarrays import RowSparse, register_array_type
 from tug._kvbase import KVStoreBase
 from tug._kvmodule import init_optimizer
+from tug._kvnames import no_such
 from tug._kvstore import KVStore, create
 from tug._roles import run_and_exit
 from tug.kvserver import KVStoreServer
@@ -41,11 +41,7 @@ _ELSEWHERE = {"NDArray": _ARRAYS, "nd": _ARRAYS, "TestStore": _OWN, "Horovod": _
 
 
 def __getattr__(name: str) -> Any:
-    if name.startswith("__"):
-        raise AttributeError(name)
-    near = difflib.get_close_matches(name, __all__, 1)
-    why = _ELSEWHERE.get(name) or (f"did you mean {near[0]}?" if near else "docs/from-mxnet.md maps mxnet.kvstore")
-    raise AttributeError(f"tug.kvstore has no {name!r}: {why}")
+    raise no_such("tug.kvstore", name, __all__, _ELSEWHERE)
 
 
 def _serve() -> None:

@@ -9,6 +9,7 @@ where num_update is the number of pushes of the key that has had the most.
 SPDX-License-Identifier: Apache-2.0
 """
 
+import sys
 from typing import Any, Sequence
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy as np
 from tug._abi import ffi
 from tug._arrays import whole, word
 from tug._errors import ArgumentTypeError, UsageError
+from tug._kvnames import of_module
 from tug._library import check, lib
 
 __all__ = ["CosineScheduler", "FactorScheduler", "LRScheduler", "MultiFactorScheduler", "PolyScheduler"]
@@ -129,3 +131,7 @@ class CosineScheduler(LRScheduler):
         super().__init__(base_lr, warmup_steps, warmup_begin_lr, warmup_mode)
         self.max_update, self.final_lr = max_update, final_lr
         self._begun()
+
+
+def __getattr__(name: str) -> Any:
+    raise of_module(sys.modules[__name__], name)

@@ -8,6 +8,7 @@ Names, numbers and formulas are those of mxnet.optimizer (2.0); docs/from-mxnet.
 SPDX-License-Identifier: Apache-2.0
 """
 
+import sys
 import warnings
 from typing import Any, Dict, List, Optional, Tuple, Union
 
@@ -15,6 +16,7 @@ from tug import _errors
 from tug._abi import ffi
 from tug._errors import ArgumentTypeError, UsageError
 from tug._kvarrays import StoredRows
+from tug._kvnames import of_module
 from tug._library import lib, text_of
 from tug.lr_scheduler import LRScheduler, learning_rate, number_text
 
@@ -357,4 +359,4 @@ def __getattr__(name: str) -> Any:
     if name in ("AdaBelief", "LANS", "LBSGD", "GroupAdaGrad"):
         raise AttributeError(f"tug.optimizer has no {name}; it has {', '.join(_TABLE)}, and an updater of the "
                              "program's own can have any formula")
-    raise AttributeError(f"tug.optimizer has no {name!r}")
+    raise of_module(sys.modules[__name__], name)
