@@ -36,15 +36,14 @@ static void tell_of_meeting(struct waiting *w, const char *missing)
                  missing, seconds);
 }
 
-// Waits until all living workers have called it as many times. It waits for slow workers,
-// but not for dead ones.
-static int meet(struct run *r, struct err *e)
+// Waits until all living workers have come to the barrier that this one has entered. It
+// waits for slow workers, but not for dead ones.
+static int wait_for_all(struct run *r, struct err *e)
 {
     struct driver *d = r->driver;
     struct member *m = client_member(d->remote.client);
     struct waiting w = waiting_begin(r->config->cluster->peer->patience);
     const char *missing = "";
-    member_barrier(m, WIRE_GROUP_WORKERS);
     while (!member_barrier_done(m, WIRE_GROUP_WORKERS, &missing)) {
         if (run_interrupted(r))
             return err_set(e, TUG_EINTERRUPTED,
@@ -55,6 +54,20 @@ static int meet(struct run *r, struct err *e)
         TRY(van_poll(d->remote.van, van_now(d->remote.van) + look_ns, e));
     }
     return 0;
+}
+
+static int meet(struct run *r, struct err *e)
+{
+    member_barrier(client_member(r->driver->remote.client), WIRE_GROUP_WORKERS);
+    return wait_for_all(r, e);
+}
+
+// Meets all workers, and checks that they do the same and have done this many passes.
+static int agree(struct run *r, uint32_t passes, struct err *e)
+{
+    TRY(peer_agree_say(r->driver->remote.client, r, passes, e));
+    TRY(wait_for_all(r, e));
+    return peer_agree_check(r->driver->remote.client, r, passes, e);
 }
 
 static int describe(struct run *r, struct err *e)
@@ -150,10 +163,8 @@ static int begin(struct run *r, struct err *e)
 {
     r->driver->first_epoch = r->at.epoch;
     TRY(remote_pieces_pause(r->driver->worker, e));
-    TRY(peer_agree_say(r->driver->remote.client, r, e));
     TRY(peer_seen_begin(r->driver->remote.client, pass_of_all(r), r->driver->labels, e));
-    TRY(meet(r, e));
-    return peer_agree_check(r->driver->remote.client, r, 0, e);
+    return agree(r, 0, e);
 }
 
 static void close_peer(struct run *r)
@@ -375,9 +386,7 @@ static int end_together(struct run *r, struct train_result *result, struct err *
     struct peer_seen all = {.pass = own.pass, .labels = d->labels, .stream = d->stream};
     all.all_read_all = r->config->cluster->mode == CONFIG_SYNC;
     TRY(peer_seen_add(c, &own, e));
-    TRY(peer_agree_done(c, r, pass_of(r), e));
-    TRY(meet(r, e));
-    TRY(peer_agree_check(c, r, pass_of(r), e));
+    TRY(agree(r, pass_of(r), e));
     TRY(peer_seen_read(c, &all, e));
     result->examples = all.examples;
     if (all.bad_lines > r->bad_lines)

@@ -1,10 +1,6 @@
-// See peer_agree.h. Each worker has a row of its own, with its rank as the key. It sets
-// the row before a barrier, and all workers read it after the barrier:
-//
-//   CALL     number of the worker's call of training; a worker that has died, left or come
-//            anew has another number in its row, or no row
-//   PASSES   number of passes of this call that the worker has done
-//   PARTS    parts of a hash of the worker's options and files
+// See peer_agree.h. Each worker gives to a collective call what it is doing, and compares
+// that with what the others gave. A worker that has died, left or come anew gave nothing,
+// or the number of another call.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train_cluster/peer_agree.h"
@@ -16,20 +12,18 @@
 #include "base/hash.h"
 #include "client/client.h"
 #include "cluster/member.h"
-#include "rule/rule.h"
 #include "train/saved/run_options.h"
 #include "train_cluster/peer.h"
 
-// Each part has 12 bits of the hash, which a float holds exactly.
-enum { TABLE = SPEC_MAX_TABLES - 2, CALL = 0, PASSES, PARTS, PART_BITS = 12, WIDTH = 7 };
+// The processes of a cluster are of one build, and all of tug's machines have one order
+// of bytes.
+struct said {
+    uint32_t call;   // number of the worker's call of training; 0: it gave nothing
+    uint32_t passes; // number of passes of this call that the worker has done
+    uint64_t hash;   // hash of its options and files
+};
 
-static int wait(struct client *c, client_ts ts, struct err *e)
-{
-    return ts != 0 ? client_wait(c, ts, e) : e->code;
-}
-
-// Makes this worker's row after this number of passes of the call.
-static int say_of(const struct run *r, uint32_t passes, float ret[WIDTH], struct err *e)
+static int say_of(const struct run *r, uint32_t passes, struct said *ret, struct err *e)
 {
     char *text = NULL;
     struct train_config c = *r->config;
@@ -39,36 +33,22 @@ static int say_of(const struct run *r, uint32_t passes, float ret[WIDTH], struct
     mem_free(text);
     if (!r->config->cluster->peer->own_files)
         hash = mix64(hash ^ r->data_identity->hash);
-    ret[CALL] = (float)r->config->cluster->peer->call;
-    ret[PASSES] = (float)passes;
-    for (int i = PARTS; i < WIDTH; i++)
-        ret[i] = (float)(hash >> ((i - PARTS) * PART_BITS) & ((1u << PART_BITS) - 1));
+    *ret = (struct said){r->config->cluster->peer->call, passes, hash};
     return 0;
 }
 
-static int say(struct client *c, const struct run *r, uint32_t passes, struct err *e)
+int peer_agree_say(struct client *c, const struct run *r, uint32_t passes, struct err *e)
 {
-    float mine[WIDTH];
-    const uint64_t key = member_rank(client_member(c));
-    struct client_push p = {
-        .table = TABLE, .keys = &key, .n = 1, .values = mine, .op = WIRE_ASSIGN};
-    TRY(say_of(r, passes, mine, e));
-    return wait(c, client_push(c, &p, e), e);
-}
-
-int peer_agree_say(struct client *c, const struct run *r, struct err *e)
-{
-    struct table_config t = table_config_defaults();
-    snprintf(t.name, sizeof(t.name), "tug-peers");
-    t.accessor.dim = WIDTH;
-    t.accessor.rule = rule_defaults(RULE_SUM);
-    TRY(wait(c, client_table(c, TABLE, &t, e), e));
-    return say(c, r, 0, e);
-}
-
-int peer_agree_done(struct client *c, const struct run *r, uint32_t passes, struct err *e)
-{
-    return say(c, r, passes, e);
+    struct said mine;
+    struct member *m = client_member(c);
+    TRY(say_of(r, passes, &mine, e));
+    return member_collect(m,
+                          &(struct member_collect){.call = "training",
+                                                   .op = WIRE_GATHER,
+                                                   .index = member_rank(m),
+                                                   .bytes = &mine,
+                                                   .n = sizeof(mine)},
+                          e);
 }
 
 // Returns the number of ranks. A worker beyond the number that the cluster was made for
@@ -137,52 +117,58 @@ int peer_agree_gone(struct client *c, const uint32_t *ranks, size_t n, uint32_t 
     return gone(member_roster(client_member(c)), ranks, n, pass, e);
 }
 
-static int check_one(const struct roster *r, uint32_t rank, const float *said,
-                     const float *mine, bool own_files, struct err *e)
+static int check_one(const struct roster *r, uint32_t rank, const struct said *said,
+                     const struct said *mine, bool own_files, struct err *e)
 {
     char name[ROSTER_NAME_MAX];
-    bool takes_part = said[CALL] == mine[CALL];
+    bool takes_part = said->call == mine->call;
     if (!takes_part && rank >= r->workers)
         return 0; // the worker has joined since the barrier
+    // At the end of a pass a worker that gave nothing has died or left in it.
+    if (said->call == 0 && mine->passes > 0)
+        return gone(r, &rank, 1, mine->passes, e);
     if (!takes_part)
         return err_set(
             e, TUG_EIO,
-            "%s takes no part in this worker's call %.0f of training: it has died or "
+            "%s takes no part in this worker's call %u of training: it has died or "
             "left, or makes other calls. All workers have to make the same calls: "
             "start all of them again, from the last save",
-            name_of(r, rank, name), (double)mine[CALL]);
-    if (memcmp(said + PARTS, mine + PARTS, (WIDTH - PARTS) * sizeof(*said)) != 0)
+            name_of(r, rank, name), mine->call);
+    if (said->hash != mine->hash)
         return err_set(
             e, TUG_EUSAGE,
             "the workers were given different options%s: all have to make "
             "the same calls in the same order",
             own_files ? ""
                       : ", or different files, though they share the files of a run");
-    if (said[PASSES] < mine[PASSES])
-        return gone(r, &rank, 1, (uint32_t)mine[PASSES], e);
+    if (said->passes < mine->passes)
+        return gone(r, &rank, 1, mine->passes, e);
     return 0;
+}
+
+// Finds what the worker of this rank gave; nothing if it is not among the parts.
+static struct said said_by(struct wire_text parts, uint32_t rank)
+{
+    struct wire_part p;
+    struct said ret = {0};
+    while (wire_next_part(&parts, &p) == 1)
+        if (p.index == rank && p.bytes.n == sizeof(ret))
+            memcpy(&ret, p.bytes.data, sizeof(ret));
+    return ret;
 }
 
 int peer_agree_check(struct client *c, const struct run *r, uint32_t passes,
                      struct err *e)
 {
     const struct roster *roster = member_roster(client_member(c));
-    uint32_t n = ranks(roster);
-    uint64_t *keys = mem_array(n + 1, sizeof(*keys));
-    float mine[WIDTH], *said = mem_array(n + 1, sizeof(mine));
-    struct client_pull p = {.table = TABLE, .keys = keys, .n = n, .values = said};
-    int rc = keys == NULL || said == NULL ? err_nomem(e, "what workers agree on")
-                                          : say_of(r, passes, mine, e);
-    for (uint32_t i = 0; i < n && rc == 0; i++)
-        keys[i] = i;
-    if (rc == 0)
-        rc = wait(c, client_pull(c, &p, e), e);
-    // fetched again, as a newer one may have arrived
-    roster = member_roster(client_member(c));
-    for (uint32_t i = 0; i < n && rc == 0; i++)
-        rc = check_one(roster, i, said + i * WIDTH, mine,
-                       r->config->cluster->peer->own_files, e);
-    mem_free(keys);
-    mem_free(said);
-    return rc;
+    struct wire_text parts;
+    struct said mine;
+    TRY(member_collected(client_member(c), &parts, e));
+    TRY(say_of(r, passes, &mine, e));
+    for (uint32_t rank = 0; rank < ranks(roster); rank++) {
+        struct said said = said_by(parts, rank);
+        TRY(check_one(roster, rank, &said, &mine, r->config->cluster->peer->own_files,
+                      e));
+    }
+    return 0;
 }

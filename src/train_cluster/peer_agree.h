@@ -1,6 +1,5 @@
 // Checks whether all peers were given the same options and files, and whether each has
-// done its part of a pass: each puts that into a row on the servers. A dead worker's row
-// is not set, whenever the others learn of its death.
+// done its part of a pass: they tell each other in a collective call.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_CLUSTER_PEER_AGREE_H
@@ -10,16 +9,13 @@
 
 struct client;
 
-// Writes this worker's row: its options, and its files unless they are its own. Call it
-// before all meet at a barrier.
-int peer_agree_say(struct client *c, const struct run *r, struct err *e);
-// Writes to the row that this worker has done `passes` passes of the call; all its pushes
-// must be acknowledged. Call it before all meet at a barrier.
-int peer_agree_done(struct client *c, const struct run *r, uint32_t passes,
-                    struct err *e);
-// Checks the rows of all workers, after they have met at a barrier and before they meet
-// again. Returns TUG_EUSAGE if a worker has other options or files; TUG_EIO, with its
-// name, if a worker has died or left and has not done `passes` passes.
+// Enters the next barrier of the workers, and tells the others this worker's options, its
+// files unless they are its own, and that it has done `passes` passes of the call, of
+// which all pushes must be acknowledged.
+int peer_agree_say(struct client *c, const struct run *r, uint32_t passes, struct err *e);
+// Checks what all workers said, after this barrier. Returns TUG_EUSAGE if a worker has
+// other options or files, or is in another call; TUG_EIO, with its name, if a worker has
+// died or left and has not done `passes` passes.
 int peer_agree_check(struct client *c, const struct run *r, uint32_t passes,
                      struct err *e);
 // Returns the number of ranks, including those of workers that have joined since.
