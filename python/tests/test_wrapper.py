@@ -36,6 +36,31 @@ def exchange_infos(w):
         w.create_client2client_connection()
 
 
+def send_messages(w):
+    """Each worker sends to all, and to itself; messages arrive at the barrier, in the order of sending."""
+    me, n = w.worker_index(), w.worker_num()
+    got = []
+    w.registe_client2client_msg_handler(3, lambda *said: got.append(said))
+    for to in range(n):
+        w.send_client2client_msg(3, to, f"{me} to {to}")
+        w.send_client2client_msg(3, to, b"\0" * 100000 * me)  # another number of bytes at each worker
+    assert got == []
+    w.barrier()
+    assert got == [(3, i, said) for i in range(n) for said in (f"{i} to {me}".encode(), b"\0" * 100000 * i)]
+    w.barrier()
+    assert len(got) == 2 * n  # they were delivered once
+    w.registe_client2client_msg_handler(4, lambda *said: 7)
+    w.send_client2client_msg(4, me, b"")
+    w.send_client2client_msg(5, me, b"")
+    w.send_client2client_msg(3, (me + 1) % n, b"last")
+    with pytest.raises(tug.UsageError, match=f"type 4 returned 7 for one of worker {me}"):
+        w.barrier()
+    assert got[-1] == (3, (me - 1) % n, b"last")
+    w.send_client2client_msg(5, me, b"")
+    with pytest.raises(tug.UsageError, match=f"worker {me} has sent a message of type 5, which has no handler"):
+        w.barrier()
+
+
 def dense(w, n):
     scope = {"w": np.zeros((2, 3), np.float32)}
     w.pull_dense_params(scope, 5)
@@ -107,6 +132,7 @@ def rows(w, n, where):
 def work(w, where):
     n = w.worker_num()
     exchange_infos(w)
+    send_messages(w)
     dense(w, n)
     rows(w, n, where)
     w.stop_worker()
@@ -234,11 +260,26 @@ def test_arguments_that_cannot_be():
             with pytest.raises(tug.Error, match=sentence):
                 call()
         w.set_clients(w.get_client_info())
+        with pytest.raises(tug.UsageError, match="call create_client2client_connection.. first"):
+            w.send_client2client_msg(0, 0, b"")
         w.create_client2client_connection(500000, 10000, 3)
+        for call, sentence in ((lambda: w.send_client2client_msg(0, 1, b""), "to_client_id: 1 is not from 0 to 0"),
+                               (lambda: w.send_client2client_msg(-1, 0, b""), "msg_type: -1 is not from 0"),
+                               (lambda: w.send_client2client_msg(0, 0, 5), "msg: must be bytes or a text, not an int"),
+                               (lambda: w.send_client2client_msg(0, 0, bytes(1 << 24)), "msg: 16777216 bytes are too"),
+                               (lambda: w.registe_client2client_msg_handler(0, 1), "handler: must be a function")):
+            with pytest.raises(tug.Error, match=sentence):
+                call()
+        w.registe_client2client_msg_handler(0, lambda *said: None)
+        w.send_client2client_msg(0, 0, b"x")
+        w.barrier()
+        w.send_client2client_msg(0, 0, b"y")
         w.push_dense({"b": [1, 2, 3]}, 5)  # w has no gradient
         pulled = {}
         w.pull_dense(pulled, 5)
         assert pulled["b"].tolist() == [-1, -2, -3] and (pulled["w"] == 0.5).all()
+        with pytest.raises(tug.UsageError, match="not delivered: 1 message"):
+            w.stop_worker()
 
 
 def test_refused():

@@ -26,6 +26,7 @@ from tug._library import Handle, lib, text_of
 from tug._table import Table, TableStats
 from tug.fleet._client_worker import ClientWorker
 from tug.fleet._fleet import Fleet, fleet
+from tug.fleet._messages import Messages
 from tug.fleet._names import Named
 from tug.fleet._others import mode_of, shown_stats
 from tug.fleet._own_tables import OwnTables
@@ -97,6 +98,7 @@ class FleetWrapper(Named, OwnTables, Handle):
         self._tables: Dict[int, Table] = {}  # the run's tables by number; empty in a server
         self._variables: Dict[int, Variables] = {}
         self._said = Described([])
+        self._messages = Messages()
         super().__init__("FleetWrapper", ffi.NULL)
 
     @classmethod
@@ -232,23 +234,33 @@ class FleetWrapper(Named, OwnTables, Handle):
         """Stops a running communicator, waits for all requests, and leaves the run."""
         self._ready()
         client = self.client
+        undelivered = self._messages.count
         try:
             client.close()
         finally:
             self._lent = None
+            self._messages = Messages()
             self._forget_tables()
+        if undelivered:
+            raise UsageError(f"send_client2client_msg: not delivered: {undelivered} message(s); all "
+                             "workers call barrier() before stop_worker()")
 
     def stop_server(self) -> None:
         """Ends the run on all its processes."""
         self._ask(lib.tug_wrapper_stop_server)
 
     def barrier(self, barrier_table_id: int = 0, trainer_id: Optional[int] = None) -> None:
-        """Waits until all workers have called it. barrier_table_id has no effect; trainer_id can only be this worker's
-        index."""
+        """Waits until all workers have called it, and delivers messages of send_client2client_msg. barrier_table_id has
+        no effect; trainer_id can only be this worker's index."""
         whole(barrier_table_id, "barrier_table_id", 0, 2 ** 31)
         if trainer_id is not None and trainer_id != self.worker_index():
             raise UsageError(f"trainer_id: {trainer_id} is another worker's; this is worker {self.worker_index()}")
-        self._ask(lib.tug_fleet_barrier_worker)
+        if not self._messages.connected:
+            self._ask(lib.tug_fleet_barrier_worker)
+            return
+        with self._turn:
+            received = self._messages.exchange(self.all_gather)
+        self._messages.deliver(self.worker_index(), received)
 
     # Rows.
 
@@ -350,15 +362,31 @@ class FleetWrapper(Named, OwnTables, Handle):
         timeouts, have no effect: wait_seconds is the limit."""
         del waits
         self._ask(lib.tug_wrapper_create_client2client_connection)
+        self._messages.connected = True
+
+    def registe_client2client_msg_handler(self, msg_type: int, handler: Callable[[int, int, bytes], Optional[int]]
+                                          ) -> None:
+        """Sets the function that gets the messages of a type: handler(msg_type, from_client_id, msg). It is called in
+        barrier(); a result other than 0 and None is an error."""
+        self._messages.register(msg_type, handler)
+
+    def send_client2client_msg(self, msg_type: int, to_client_id: int, msg: Union[bytes, str]) -> None:
+        """Sends bytes to another worker, or to this one. They arrive when all workers call barrier(); a worker sends
+        at most 16 MiB between two barriers. All workers call create_client2client_connection() before."""
+        to = whole(to_client_id, "to_client_id", 0, self.worker_num() - 1)
+        with self._turn:
+            self._messages.send(msg_type, to, msg)
 
     def close(self) -> None:
         """Leaves the run if this process is in one, and frees the object. A second call does nothing."""
-        if self._lent is not None and not self._lent.closed:
-            self.stop_worker()
-        if self._begin_closing():
-            c, self._c = self._c, ffi.NULL
-            if c != ffi.NULL:
-                ffi.release(c)
+        try:
+            if self._lent is not None and not self._lent.closed:
+                self.stop_worker()
+        finally:
+            if self._begin_closing():
+                c, self._c = self._c, ffi.NULL
+                if c != ffi.NULL:
+                    ffi.release(c)
 
 
 def run_worker_of(given: Any, hosts: Any, trainer_id: int) -> Union[FleetWrapper, ClientWorker]:
