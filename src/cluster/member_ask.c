@@ -153,6 +153,16 @@ bool member_barrier_done(const struct member *m, uint8_t group, const char **ret
     return b->done == b->asked;
 }
 
+size_t member_collect_piece(size_t n, enum wire_collect op, uint32_t workers)
+{
+    // All workers take part in a gather that needs pieces.
+    size_t room = op == WIRE_GATHER ? WIRE_COLLECT_MAX : WIRE_REDUCE_MAX / 2;
+    size_t most = room / (workers > 0 ? workers : 1) / 8 * 8;
+    most = most < WIRE_COLLECT_MAX ? most : WIRE_COLLECT_MAX;
+    most = most > 8 ? most : 8;
+    return n < most ? n : most;
+}
+
 static int check_collect(const struct member *m, const struct member_collect *c,
                          struct err *e)
 {

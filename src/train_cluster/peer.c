@@ -19,55 +19,9 @@
 #include "train_cluster/peer_agree.h"
 #include "train_cluster/peer_seen.h"
 
-static const uint64_t look_ns = 100000000; // interval at which a wait at a barrier checks
-                                           // for an interrupt
-
 static bool is_first(const struct driver *d)
 {
     return member_rank(client_member(d->remote.client)) == 0;
-}
-
-static void tell_of_meeting(struct waiting *w, const char *missing)
-{
-    double seconds;
-    if (missing[0] != '\0' && waiting_is_due(w, &seconds))
-        log_warn("waiting for %s for %.0f s already, to begin or end a pass together: "
-                 "alive, but slow, or not in this call of training",
-                 missing, seconds);
-}
-
-// Waits until all living workers have come to the barrier that this one has entered. It
-// waits for slow workers, but not for dead ones.
-static int wait_for_all(struct run *r, struct err *e)
-{
-    struct driver *d = r->driver;
-    struct member *m = client_member(d->remote.client);
-    struct waiting w = waiting_begin(r->config->cluster->peer->patience);
-    const char *missing = "";
-    while (!member_barrier_done(m, WIRE_GROUP_WORKERS, &missing)) {
-        if (run_interrupted(r))
-            return err_set(e, TUG_EINTERRUPTED,
-                           "interrupted while other workers were waited for: %s",
-                           missing[0] != 0 ? missing : "unknown");
-        TRY(member_over(m, e));
-        tell_of_meeting(&w, missing);
-        TRY(van_poll(d->remote.van, van_now(d->remote.van) + look_ns, e));
-    }
-    return 0;
-}
-
-static int meet(struct run *r, struct err *e)
-{
-    member_barrier(client_member(r->driver->remote.client), WIRE_GROUP_WORKERS);
-    return wait_for_all(r, e);
-}
-
-// Meets all workers, and checks that they do the same and have done this many passes.
-static int agree(struct run *r, uint32_t passes, struct err *e)
-{
-    TRY(peer_agree_say(r->driver->remote.client, r, passes, e));
-    TRY(wait_for_all(r, e));
-    return peer_agree_check(r->driver->remote.client, r, passes, e);
 }
 
 static int describe(struct run *r, struct err *e)
@@ -163,8 +117,7 @@ static int begin(struct run *r, struct err *e)
 {
     r->driver->first_epoch = r->at.epoch;
     TRY(remote_pieces_pause(r->driver->worker, e));
-    TRY(peer_seen_begin(r->driver->remote.client, pass_of_all(r), r->driver->labels, e));
-    return agree(r, 0, e);
+    return peer_agree(r, 0, e);
 }
 
 static void close_peer(struct run *r)
@@ -190,7 +143,7 @@ static void over(struct run *r, int code, const char *why)
     struct err ignored;
     (void)why;
     if (code == 0 && r->driver != NULL)
-        (void)meet(r, &ignored);
+        (void)peer_meet(r, &ignored);
 }
 
 static struct metrics_stream *streams(struct run *r)
@@ -357,7 +310,7 @@ static int train_share(struct run *r, uint64_t pass, struct err *e)
     TRY(remote_check_view(&view, e));
     if (is_first(d))
         TRY(driver_set_clock(d, pass << 32, e));
-    TRY(meet(r, e));
+    TRY(peer_meet(r, e));
     for (uint32_t rank = 0; rank < d->workers; rank++)
         d->sharing[rank] = peer_agree_session(d->remote.client, rank);
     return remote_train_share(d->worker, &l, e);
@@ -377,17 +330,13 @@ static int check_bad_lines(const struct run *r, uint64_t n, struct err *e)
 static int end_together(struct run *r, struct train_result *result, struct err *e)
 {
     struct driver *d = r->driver;
-    struct client *c = d->worker->remote.client;
-    struct peer_seen own = {.pass = pass_of_all(r),
-                            .labels = d->labels,
+    struct peer_seen own = {.labels = d->labels,
                             .stream = streams(r),
                             .examples = d->worker->reported,
                             .bad_lines = d->worker->bad_lines};
-    struct peer_seen all = {.pass = own.pass, .labels = d->labels, .stream = d->stream};
-    all.all_read_all = r->config->cluster->mode == CONFIG_SYNC;
-    TRY(peer_seen_add(c, &own, e));
-    TRY(agree(r, pass_of(r), e));
-    TRY(peer_seen_read(c, &all, e));
+    struct peer_seen all = {.labels = d->labels, .stream = d->stream};
+    TRY(peer_agree(r, pass_of(r), e));
+    TRY(peer_seen_add(r, &own, r->config->cluster->mode == CONFIG_SYNC, &all, e));
     result->examples = all.examples;
     if (all.bad_lines > r->bad_lines)
         r->bad_lines = all.bad_lines;
@@ -399,8 +348,7 @@ static int train_pass(struct run *r, struct train_result *result, struct err *e)
     struct remote_worker *w = r->driver->worker;
     const struct train_config *c = r->config;
     uint64_t pass = pass_of_all(r);
-    TRY(meet(r, e)); // waits for the end of a save of the previous pass
-    TRY(peer_seen_clear(w->remote.client, pass, r->driver->labels, e));
+    TRY(peer_meet(r, e)); // waits for the end of a save of the previous pass
     double start = clock_seconds();
     w->bad_lines = w->reported = 0;
     w->read_seconds = w->wait_seconds = 0;

@@ -12,8 +12,13 @@
 #include "base/hash.h"
 #include "client/client.h"
 #include "cluster/member.h"
+#include "os/log.h"
 #include "train/saved/run_options.h"
+#include "train_cluster/driver_internal.h"
 #include "train_cluster/peer.h"
+
+static const uint64_t look_ns = 100000000; // interval at which a wait at a barrier checks
+                                           // for an interrupt
 
 // The processes of a cluster are of one build, and all of tug's machines have one order
 // of bytes.
@@ -37,18 +42,74 @@ static int say_of(const struct run *r, uint32_t passes, struct said *ret, struct
     return 0;
 }
 
-int peer_agree_say(struct client *c, const struct run *r, uint32_t passes, struct err *e)
+static void tell_of_meeting(struct waiting *w, const char *missing)
 {
-    struct said mine;
-    struct member *m = client_member(c);
-    TRY(say_of(r, passes, &mine, e));
-    return member_collect(m,
-                          &(struct member_collect){.call = "training",
-                                                   .op = WIRE_GATHER,
-                                                   .index = member_rank(m),
-                                                   .bytes = &mine,
-                                                   .n = sizeof(mine)},
-                          e);
+    double seconds;
+    if (missing[0] != '\0' && waiting_is_due(w, &seconds))
+        log_warn("waiting for %s for %.0f s already, to begin or end a pass together: "
+                 "alive, but slow, or not in this call of training",
+                 missing, seconds);
+}
+
+// Waits until all living workers have come to the barrier that this one has entered. It
+// waits for slow workers, but not for dead ones.
+static int wait_for_all(struct run *r, struct err *e)
+{
+    struct driver *d = r->driver;
+    struct member *m = client_member(d->remote.client);
+    struct waiting w = waiting_begin(r->config->cluster->peer->patience);
+    const char *missing = "";
+    while (!member_barrier_done(m, WIRE_GROUP_WORKERS, &missing)) {
+        if (run_interrupted(r))
+            return err_set(e, TUG_EINTERRUPTED,
+                           "interrupted while other workers were waited for: %s",
+                           missing[0] != 0 ? missing : "unknown");
+        TRY(member_over(m, e));
+        tell_of_meeting(&w, missing);
+        TRY(van_poll(d->remote.van, van_now(d->remote.van) + look_ns, e));
+    }
+    return 0;
+}
+
+int peer_meet(struct run *r, struct err *e)
+{
+    member_barrier(client_member(r->driver->remote.client), WIRE_GROUP_WORKERS);
+    return wait_for_all(r, e);
+}
+
+// Meets all workers in a collective call, of those that are alive.
+static int collect(struct run *r, struct member_collect k, struct wire_text *ret,
+                   struct err *e)
+{
+    struct member *m = client_member(r->driver->remote.client);
+    k.index = member_rank(m);
+    TRY(member_collect(m, &k, e));
+    TRY(wait_for_all(r, e));
+    return member_collected(m, ret, e);
+}
+
+int peer_reduce(struct run *r, enum wire_collect op, enum wire_number type,
+                const void *values, size_t n, void *ret, struct err *e)
+{
+    const struct roster *roster = member_roster(client_member(r->driver->remote.client));
+    size_t bytes = n * sizeof(uint64_t), some;
+    struct wire_text result;
+    for (size_t at = 0; at < bytes; at += some) {
+        some = member_collect_piece(bytes - at, op, roster->workers);
+        struct member_collect k = {.call = "results of training",
+                                   .op = op,
+                                   .type = type,
+                                   .first = at / sizeof(uint64_t),
+                                   .bytes = (const char *)values + at,
+                                   .n = some};
+        TRY(collect(r, k, &result, e));
+        if (result.n != some)
+            return err_set(e, TUG_EDATA,
+                           "the scheduler's answer to the results of "
+                           "training is damaged");
+        memcpy((char *)ret + at, result.data, some);
+    }
+    return 0;
 }
 
 // Returns the number of ranks. A worker beyond the number that the cluster was made for
@@ -60,11 +121,6 @@ static uint32_t ranks(const struct roster *r)
         if (r->nodes[i].role == WIRE_WORKER && r->nodes[i].rank >= n)
             n = r->nodes[i].rank + 1;
     return n;
-}
-
-uint32_t peer_agree_ranks(struct client *c)
-{
-    return ranks(member_roster(client_member(c)));
 }
 
 // Gets the name of the worker with this rank, or of the worker that has left if another
@@ -157,14 +213,15 @@ static struct said said_by(struct wire_text parts, uint32_t rank)
     return ret;
 }
 
-int peer_agree_check(struct client *c, const struct run *r, uint32_t passes,
-                     struct err *e)
+int peer_agree(struct run *r, uint32_t passes, struct err *e)
 {
-    const struct roster *roster = member_roster(client_member(c));
+    const struct roster *roster;
     struct wire_text parts;
     struct said mine;
-    TRY(member_collected(client_member(c), &parts, e));
     TRY(say_of(r, passes, &mine, e));
+    struct member_collect k = {.call = "training", .bytes = &mine, .n = sizeof(mine)};
+    TRY(collect(r, k, &parts, e));
+    roster = member_roster(client_member(r->driver->remote.client));
     for (uint32_t rank = 0; rank < ranks(roster); rank++) {
         struct said said = said_by(parts, rank);
         TRY(check_one(roster, rank, &said, &mine, r->config->cluster->peer->own_files,

@@ -132,16 +132,6 @@ static int collect(struct tug_client *c, const struct member_collect *m,
     return rc != 0 ? rc : meet(c, WIRE_GROUP_WORKERS, m, a);
 }
 
-// Returns how many of n bytes from `at` on go into one call: a multiple of 8 bytes, as
-// many as the limits allow for all workers together. All workers come to the same number.
-static size_t piece(size_t at, size_t n, size_t limit, uint32_t workers)
-{
-    size_t most = limit / (workers > 0 ? workers : 1) / VALUE * VALUE;
-    most = most < WIRE_COLLECT_MAX ? most : WIRE_COLLECT_MAX;
-    most = most > VALUE ? most : VALUE;
-    return n - at < most ? n - at : most;
-}
-
 int calls_gather(struct tug_client *c, const struct calls_collect *k, const void *bytes,
                  size_t n, void *ret)
 {
@@ -152,7 +142,7 @@ int calls_gather(struct tug_client *c, const struct calls_collect *k, const void
     else
         snprintf(call, sizeof(call), "%s", k->call);
     do {
-        some = piece(at, n, WIRE_COLLECT_MAX, k->workers);
+        some = member_collect_piece(n - at, WIRE_GATHER, k->workers);
         struct member_collect m = {
             .call = call,
             .op = WIRE_GATHER,
@@ -174,13 +164,12 @@ int calls_reduce(struct tug_client *c, const struct calls_collect *k,
                  size_t n, void *ret)
 {
     static const char *const ops[] = {"gather", "sum", "min", "max"};
-    // If workers may join, half of the room is theirs.
-    size_t limit = k->alive ? WIRE_REDUCE_MAX / 2 : WIRE_REDUCE_MAX, at = 0, some;
+    size_t at = 0, some;
     char call[WIRE_CALL_MAX];
     snprintf(call, sizeof(call), "%s (%s) of %zu number%s", k->call, ops[op], n,
              PLURAL_S(n));
     do {
-        some = piece(at, n * VALUE, limit, k->workers);
+        some = member_collect_piece(n * VALUE - at, op, k->workers);
         struct member_collect m = {
             .call = call,
             .op = op,
