@@ -148,6 +148,47 @@ def test_what_fails(data):
         assert run.returncode != 0 and said in run.stderr, run.stdout + run.stderr
 
 
+def test_training_goes_on_after_an_error(tmp_path):
+    """A single worker stays in its cluster when its data is damaged, and trains on the data once it is mended."""
+    good = "".join(f"{i % 2} {i % 2}:1 {2 + i % 3}:1\n" for i in range(100))
+    with tug.local(wait_seconds=30) as client, tug.Model(client=client, own_files=True, format="libsvm", model="fm",
+                                                         epochs=1, progress=False) as m:
+        for trained in (100, 200):  # before any pass, and after one
+            (tmp_path / "data").write_text(good + "x 1:1\n")
+            with pytest.raises(tug.DataError, match="data:101: the label 'x'"):
+                m.train(tmp_path / "data")
+            client.barrier()
+            (tmp_path / "data").write_text(good * (trained // 100))
+            m.train(tmp_path / "data")
+            assert m.results["examples"] == trained
+
+
+def test_a_worker_that_left_after_an_error(data):
+    """With several workers, one whose data is damaged leaves; its later calls fail at once, with the reason."""
+    (data / "damaged").write_text("x\n")
+    script = f"""
+        import contextlib
+        import tug
+        if tug.role() != "worker":
+            with contextlib.suppress(tug.Error):  # no failure, for which launch would end the worker, too
+                tug.serve()
+            raise SystemExit
+        client = tug.connect()
+        table = client.table("own", number=9, dim=2)
+        m = tug.Model(client=client, own_files=True, format="multislot", slots="{SLOTS}", model="fm", epochs=1,
+                      progress=False)
+        mine = "train" if client.rank else "damaged"
+        for call in (lambda: m.train(mine), lambda: m.train("small"), lambda: table.pull([1]), client.barrier):
+            try:
+                call()
+            except tug.Error as error:
+                print("said", str(error).count("left its cluster"), "damaged:1:" in str(error), flush=True)
+    """
+    run = launch(data, script)
+    said = [line[line.index("said"):] for line in run.stdout.splitlines() if "[worker 0]" in line]
+    assert said == ["said 0 True"] + 3 * ["said 1 True"], run.stdout + run.stderr
+
+
 @pytest.mark.parametrize("mode", ["async", "sync"])
 def test_a_worker_that_is_slow(data, mode):
     """The others wait for a slow worker, and print at growing intervals which worker they wait for."""

@@ -174,6 +174,8 @@ static void check_end(struct client *c)
 
 void client_abandon(struct client *c, const struct err *why)
 {
+    if (c->over) // the first reason stays
+        return;
     c->over = true;
     c->end = *why;
     request_end_all(c, why);

@@ -223,6 +223,9 @@ size_t client_in_flight(const struct client *c);
 // of a request again when it has ended (client_done, its callback), and must poll the van
 // until then.
 void client_abandon(struct client *c, const struct err *why);
+// Returns the status with which the cluster has ended for this client, or of
+// client_abandon, and the reason; 0 if requests and waits may go on.
+int client_over(const struct client *c, struct err *e);
 
 // Polls until the request ends and returns its result; TUG_EINTERRUPTED if *interrupted
 // of client_set_interrupt is true. This function and the following ones are in wait.c.

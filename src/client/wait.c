@@ -42,10 +42,18 @@ int client_wait(struct client *c, client_ts ts, struct err *e)
     return rc;
 }
 
+int client_over(const struct client *c, struct err *e)
+{
+    TRY(member_over(c->member, e));
+    if (c->over)
+        *e = c->end;
+    return c->over ? c->end.code : 0;
+}
+
 static int ended(struct client *c, const char *what, struct err *e)
 {
     struct err why;
-    int rc = member_over(c->member, &why);
+    int rc = client_over(c, &why);
     return rc != 0 ? err_set(e, rc, "%s: %s", what, why.text) : 0;
 }
 

@@ -109,6 +109,18 @@ struct node *model_cluster_node(const struct tug_model *m)
 // 600 s / 20 = 30 s.
 enum { PATIENCE_PARTS = 20 };
 
+// Leaves after an error, so that the other workers do not wait for this one. Later calls
+// of this worker fail with the reason; without it, they would wait for servers that do not
+// know it any more.
+static void leave_others(struct client *c, const struct err *e)
+{
+    struct err why;
+    (void)client_leave(c, e->code, e->text, NULL);
+    err_set(&why, e->code, "this worker left its cluster when its training failed: %s",
+            e->text);
+    client_abandon(c, &why);
+}
+
 int model_cluster_run(struct tug_model *m, struct train_setup *s, uint32_t passes,
                       struct train_result *ret, struct err *e)
 {
@@ -127,8 +139,8 @@ int model_cluster_run(struct tug_model *m, struct train_setup *s, uint32_t passe
             true; // all passes are one training in the eyes of the other nodes
     pump_enter(c->pump);
     int rc = train_setup_run(s, ret, e);
-    if (rc != 0) // leaves, so that the other workers do not wait for this one
-        (void)client_leave(c->client, rc, e->text, NULL);
+    if (rc != 0 && c->workers > 1)
+        leave_others(c->client, e);
     pump_leave(c->pump);
     s->cluster.peer = NULL;
     if (rc == 0) {

@@ -33,7 +33,10 @@ static int may_meet(struct tug_client *c)
     if (c->o.guest)
         return err_set(last_error(), TUG_EUSAGE,
                        "a guest is not a worker: it cannot wait at barriers");
-    return 0;
+    pump_enter(c->pump);
+    int rc = client_over(c->client, last_error());
+    pump_leave(c->pump);
+    return rc;
 }
 
 // Where the answer to a call goes.
