@@ -40,10 +40,19 @@ def test_wrong_types(name):
 
 @pytest.mark.parametrize("name, why", [("TestStore", "KVStoreBase.register"), ("nd", "numpy's"),
                                        ("creat", "mean create"), ("kvstore_server", "tug.kvserver"),
+                                       ("kv", "use tug.kvstore.create"), ("io", "libsvm"), ("metric", "numpy"),
+                                       ("sym", "gradients itself"), ("gluon", "kvstore_torch.py"),
                                        ("zzz", "docs/from-mxnet.md")])
 def test_names_that_are_not_there(name, why):
     with pytest.raises(AttributeError, match=why):
         getattr(kvstore, name)
+
+
+def test_a_refused_store_has_no_frames_of_the_package(monkeypatch):
+    monkeypatch.delenv("DMLC_ROLE", raising=False)
+    with pytest.raises(tug.UsageError, match="tug launch") as refused:
+        kvstore.create("dist_sync")
+    assert len(refused.traceback) == 2
 
 
 class MyStore(kvstore.KVStoreBase):

@@ -15,15 +15,14 @@ from tug._kvstore import create
 Params = Union[Dict[str, Any], Iterable[Tuple[str, Any]]]
 
 
-def _optimizer(given: Any, numbers: Any, rescale: float, names: Dict[int, str]) -> optimizers.Optimizer:
+def _optimizer(given: Any, numbers: Any, rescale: float, formula: str, names: Dict[int, str]) -> optimizers.Optimizer:
     if isinstance(given, str):
         return optimizers.create(given, **{"rescale_grad": rescale, "param_idx2name": names, **dict(numbers)})
     if not isinstance(given, optimizers.Optimizer):
         raise ArgumentTypeError("optimizer: must be a name or the result of optimizer.create(), not "
                                 f"{type(given).__name__}")
     if given.rescale_grad != rescale:
-        warnings.warn(f"the optimizer has rescale_grad={given.rescale_grad:g}, but 1 / (batch_size x workers) is "
-                      f"{rescale:g}", _errors.Warning, stacklevel=3)
+        warnings.warn(f"the optimizer has rescale_grad={given.rescale_grad:g}, but {formula} is {rescale:g}", _errors.Warning, stacklevel=3)
     return given
 
 
@@ -45,7 +44,8 @@ def init_optimizer(kvstore: Any = "local", optimizer: Any = "sgd",
     store: Any = kvstore if isinstance(kvstore, KVStoreBase) else create(kvstore)
     one_by_one = "dist" not in store.type and "p3" not in store.type or "async" in store.type
     rescale = 1.0 / (batch_size * (1 if one_by_one else store.num_workers))
-    made = _optimizer(optimizer, optimizer_params, rescale, dict(enumerate(arrays)))
+    formula = "1 / batch_size" if one_by_one else "1 / (batch_size x workers)"
+    made = _optimizer(optimizer, optimizer_params, rescale, formula, dict(enumerate(arrays)))
     if compression_params:
         store.set_gradient_compression(compression_params)
     store.set_optimizer(made)

@@ -556,8 +556,13 @@ def create(name: str = "local") -> KVStore:
     if not isinstance(name, str):
         raise ArgumentTypeError(f"the name of a type of store is a str, not {type(name).__name__}")
     own = KVStoreBase.kv_registry.get(name.lower())
-    store: KVStore = KVStore(name) if own is None else own()
-    return store
+    if own is not None:
+        store: KVStore = own()
+        return store
+    try:
+        return KVStore(name)
+    except Error as error:
+        raise error.with_traceback(None) from None  # the frames of the package would precede the sentence
 
 
 # A worker whose program ends with an exception does not wait for the others at the last barrier: its store is not
