@@ -23,7 +23,7 @@ static int evaluate_opened(struct opened_model *m, const struct eval_values *v,
     TRY(eval_options_evaluation(m, v, &o, e));
     struct metrics metrics[MODEL_MAX_TASKS] = {0};
     double opened = clock_seconds();
-    TRY(eval_tables_find(&o, v, tables, metrics, e));
+    TRY(model_read_error(m, &v->model, eval_tables_find(&o, v, tables, metrics, e), e));
     guard_columns(m->reader);
     guard_scores(&metrics[0], "this data", true);
     struct table_stats s = table_stats(m->parameters.sparse);

@@ -163,7 +163,8 @@ static int print_explained(void *ctx, const struct explained *x, struct err *e)
 
 static int explain_all(struct opened_model *m, struct printer *p, struct err *e)
 {
-    return explained_run(m, p->v, print_explained, p, e);
+    int rc = explained_run(m, p->v, print_explained, p, e);
+    return model_read_error(m, &p->v->model, rc, e);
 }
 
 static int print_all(struct opened_model *m, struct printer *p, struct err *e)
@@ -179,7 +180,7 @@ static int print_all(struct opened_model *m, struct printer *p, struct err *e)
     o.keep = v->keep;
     o.keep_option = "--keep";
     struct metrics metrics[MODEL_MAX_TASKS];
-    TRY(evaluate(&o, metrics, e));
+    TRY(model_read_error(m, &v->model, evaluate(&o, metrics, e), e));
     guard_columns(m->reader);
     guard_scores(&metrics[0], "this data", false);
     if (m->bad_lines > 0)

@@ -116,6 +116,18 @@ int model_load(struct opened_model *m, struct err *e)
     return saved_load(m->dir, &m->run, SAVED_MODEL, m->team, &m->parameters, e);
 }
 
+int model_read_error(const struct opened_model *m, const struct model_values *v, int rc,
+                     struct err *e)
+{
+    if (rc != TUG_EDATA || e == NULL || !m->run.piped || v->pipe_command != NULL)
+        return rc;
+    struct err reason = *e;
+    return err_set(e, rc,
+                   "%s (the model was trained on the output of a --pipe-command: for such "
+                   "data give --pipe-command here, too)",
+                   reason.text);
+}
+
 void model_close(struct opened_model *m)
 {
     saved_run_free(&m->run);
@@ -128,7 +140,7 @@ static int open_save(struct opened_model *m, const struct model_values *v, bool 
                      struct err *e)
 {
     TRY(model_read(m, v->from, v->threads, e));
-    TRY(model_open_data(m, v, labels, e));
+    TRY(model_read_error(m, v, model_open_data(m, v, labels, e), e));
     return model_load(m, e);
 }
 

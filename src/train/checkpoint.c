@@ -67,6 +67,7 @@ struct saved_run *checkpoint_describe(struct run *r, const struct train_result *
         m->first_field = numbering_first_field(&r->fields);
         m->fields_end = r->fields.fields_end;
     }
+    m->piped = r->config->data.command != NULL;
     run_options_plan(r->config, &m->plan);
     m->examples = result->examples;
     m->at = r->at;
@@ -378,6 +379,12 @@ int checkpoint_check_data(struct run *r, struct err *e)
                        "the names of columns must be UTF-8 to save a model under --out: "
                        "convert the headers, for example with iconv");
     struct err how;
+    if (r->resumes && !r->config->other_data && r->start->run.piped &&
+        r->config->data.command == NULL)
+        return err_set(e, TUG_EUSAGE,
+                       "--pipe-command is missing: the run in %s trains on the output of "
+                       "one; give the same command again",
+                       r->start->dir);
     if (!r->resumes || r->config->other_data ||
         identity_same(&r->start->run.data, r->data_identity, &how) == 0)
         return 0;

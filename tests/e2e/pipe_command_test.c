@@ -75,6 +75,37 @@ static void same_as_without_a_command(void **state)
     tug_ends(3, "eval --from want --data raw.log");
 }
 
+// What was trained through a command says so where its data is read without the command.
+static void without_the_command(void **state)
+{
+    (void)state;
+#define ADVICE "was trained on the output of a --pipe-command"
+    tug_ends(0, "train --data slots.txt " SLOTS "--model lr --epochs 1 --out plain");
+    tug_ends(3, "eval --from plain --data raw.log");
+    assert_null(strstr(e2e_err, ADVICE));
+    tug_ends(0, "train --data raw.log --pipe-command ./gen " SLOTS
+                "--model lr --epochs 1 --out piped");
+    static const char *const reads[] = {"eval", "predict", "predict --explain"};
+    for (size_t i = 0; i < 3; i++) {
+        tug_ends(3, "%s --from piped --data raw.log", reads[i]);
+        e2e_says("raw.log:1: ");
+        e2e_says(ADVICE);
+    }
+    tug_ends(3, "eval --from piped --data slots.txt --pipe-command ./gen");
+    assert_null(strstr(e2e_err, ADVICE));
+    tug_ends(0, "eval --from piped --data slots.txt"); // the output itself
+    tug_ends(2, "train --data raw.log " SLOTS "--model lr --epochs 2 --out piped --resume");
+    e2e_says("--pipe-command is missing: the run in ");
+    tug_ends(0, "train --data raw.log --pipe-command ./gen " SLOTS
+                "--model lr --epochs 2 --out piped --resume");
+    // A frame's columns are found by the header, which the command writes.
+    script("head", "#!/bin/sh\necho y,user,item; cat\n");
+    tug_ends(0, "train --data raw.log --pipe-command ./head --format csv --label y --model "
+                "lr --epochs 1 --out table");
+    tug_ends(3, "eval --from table --data raw.log");
+    e2e_says(ADVICE);
+}
+
 static void on_a_cluster(void **state)
 {
     (void)state;
@@ -166,6 +197,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_as_without_a_command),
+        cmocka_unit_test(without_the_command),
         cmocka_unit_test(on_a_cluster),
         cmocka_unit_test(failures),
         cmocka_unit_test(ctrl_c),

@@ -248,6 +248,8 @@ static int work(void *ctx, struct err *e)
     last_warning_end();
     snprintf(s->warning, sizeof(s->warning), "%s", tug_last_warning());
     log_unwant(LOG_WARN);
+    if (s->m->opened != NULL && !given_rows_are(s->data))
+        rc = model_read_error(s->m->opened, &s->values, rc, e);
     if (rc != 0)
         model_forget_opened(s->m); // the model's rows may be loaded in part
     return rc;

@@ -144,6 +144,8 @@ int saved_run_print(const struct saved_run *x, char **ret, struct err *e)
                             json_integer((json_int_t)x->first_field));
         json_object_set_new(root, "fields_end", json_integer((json_int_t)x->fields_end));
     }
+    if (root != NULL && x->piped)
+        json_object_set_new(json_object_get(root, "data"), "piped", json_true());
     if (root != NULL && x->plan.epochs > 0)
         json_object_set_new(root, "plan", saved_plan_to_json(&x->plan));
     *ret = root != NULL ? json_dumps(root, JSON_COMPACT) : NULL;
@@ -432,6 +434,9 @@ int saved_run_parse(struct saved_run *ret, const char *text, const char *path,
         ret->first_field = json_read_int(&f, root, "first_field", UINT16_MAX);
         ret->fields_end = json_read_int(&f, root, "fields_end", UINT16_MAX + 1);
     }
+    const json_t *data = json_object_get(root, "data");
+    if (json_object_get(data, "piped") != NULL) // missing without a command
+        ret->piped = get_bool(&f, data, "piped");
     ret->examples = json_read_int(&f, root, "examples", INT64_MAX);
     ret->finished = get_bool(&f, root, "finished");
     get_position(&f, json_object_get(root, "position"), &ret->at);

@@ -63,6 +63,8 @@ struct saved_run {
     struct numbering_range numbers;
     uint64_t columns; // columns of the widest matrix in the data; 0: the data was files
     uint64_t first_field, fields_end; // the fields of libffm data; 0, 0: unknown
+    // Whether --pipe-command wrote the lines of the data; a save never has the command.
+    bool piped;
     uint64_t examples;
     bool finished;
     struct position at;

@@ -47,6 +47,7 @@ static void fill_of(struct saved_run *m, const char *model)
         .columns = 1234567890123,
         .first_field = 1,
         .fields_end = 65536,
+        .piped = true,
         .examples = 12345678901234,
         .finished = true,
         .at = {.epoch = 1,
