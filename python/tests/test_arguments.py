@@ -130,3 +130,10 @@ def test_names_with_commas():
     for keyword in ("drop", "numeric", "lists"):
         with pytest.raises(tug.UsageError, match=f"{keyword}: 'a,b' has a comma, which separates names.* rename"):
             tug.train({"y": [0, 1], "a,b": [1, 2]}, label="y", progress=False, **{keyword: ["a,b"]})
+
+
+@pytest.mark.parametrize("name, why", [("create_ffm", "model='ffm'"), ("create_linear", "model='lr'"),
+                                       ("kvstore_", "tug has no 'kvstore_'$"), ("DMatrix", "to tug.train")])
+def test_names_of_other_libraries(name, why):
+    with pytest.raises(AttributeError, match=why):
+        getattr(tug, name)

@@ -14,6 +14,8 @@ the manual. All errors derive from tug.Error. Ctrl-C ends every wait.
 SPDX-License-Identifier: Apache-2.0
 """
 
+from typing import TYPE_CHECKING, NoReturn
+
 from tug._build import VERSION as __version__
 from tug._client import Client, connect, local
 from tug._communicator import Communicator, CommunicatorStats
@@ -37,3 +39,16 @@ __all__ = [
     "Table", "TableLearning", "TableStats", "Timeout", "UsageError", "Warning", "__version__", "connect", "count", "cv",
     "launch", "load", "local", "operate", "role", "serve", "train",
 ]
+
+
+if not TYPE_CHECKING:  # with it, checkers of types would accept all names
+    _MODELS = "use tug.Model(model={!r}, ...) or tug.train(data, model={!r}, ...) (docs/from-xlearn-and-vw.md)"
+    _ELSEWHERE = {f"create_{name}": _MODELS.format(model, model)
+                  for name, model in (("ffm", "ffm"), ("fm", "fm"), ("linear", "lr"))}
+    _ELSEWHERE["DMatrix"] = "give the data to tug.train or Model.train itself: a path, a frame, or a matrix and a label"
+    _MODULES = ("fleet", "kvserver", "kvstore", "lr_scheduler", "optimizer", "sklearn", "torch")
+    _ELSEWHERE.update((name, f"write import tug.{name}") for name in _MODULES)
+
+    def __getattr__(name: str) -> NoReturn:
+        why = _ELSEWHERE.get(name)
+        raise AttributeError(f"tug has no {name!r}" + (f": {why}" if why else ""))

@@ -22,7 +22,8 @@ def _optimizer(given: Any, numbers: Any, rescale: float, formula: str, names: Di
         raise ArgumentTypeError("optimizer: must be a name or the result of optimizer.create(), not "
                                 f"{type(given).__name__}")
     if given.rescale_grad != rescale:
-        warnings.warn(f"the optimizer has rescale_grad={given.rescale_grad:g}, but {formula} is {rescale:g}", _errors.Warning, stacklevel=3)
+        warnings.warn(f"the optimizer has rescale_grad={given.rescale_grad:g}, but {formula} is {rescale:g}",
+                      _errors.Warning, stacklevel=3)
     return given
 
 

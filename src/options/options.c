@@ -146,24 +146,36 @@ static bool wants_help(const struct words *w)
     return false;
 }
 
-// Returns the value of the option at w->i: the text behind '=', or the next word.
-static int word_value(struct words *w, const char *eq, const char **ret, struct err *e)
+// Returns the value of the option at w->i: the text behind '=', or the next word. Names a
+// missing value by its unit and its help.
+static int word_value(struct words *w, const char *eq, const char *unit, const char *help,
+                      const char **ret, struct err *e)
 {
     if (eq) {
         *ret = eq + 1;
         return 0;
     }
     if (w->i + 1 >= w->n || is_option(w->at[w->i + 1]))
-        return err_set(e, TUG_EUSAGE, "%s needs a value", w->at[w->i]);
+        return err_set(e, TUG_EUSAGE, "%s needs a value, %s%s%.*s", w->at[w->i], unit,
+                       *help != '\0' ? ": " : "", (int)strcspn(help, ";"), help);
     *ret = w->at[++w->i];
     return 0;
+}
+
+static int option_value(const struct option *opt, struct words *w, const char *eq,
+                        const char **ret, struct err *e)
+{
+    const char *unit = opt->metavar != NULL   ? opt->metavar
+                       : opt->choices != NULL ? opt->choices
+                                              : "VALUE";
+    return word_value(w, eq, unit, opt->help, ret, e);
 }
 
 static int take_list(struct options *o, size_t opt, struct words *w, const char *eq,
                      const struct option_giver *by, struct err *e)
 {
     const char *value;
-    TRY(word_value(w, eq, &value, e));
+    TRY(option_value(&o->table->options[opt], w, eq, &value, e));
     TRY(option_assign(o, opt, value, by, e));
     while (!eq && w->i + 1 < w->n && !is_option(w->at[w->i + 1]))
         TRY(option_assign(o, opt, w->at[++w->i], by, e));
@@ -189,11 +201,11 @@ static int take_option(struct options *o, struct words *w, const struct option_g
     const char *name = w->at[w->i] + 2, *eq = strchr(name, '='), *value;
     size_t len = eq ? (size_t)(eq - name) : strlen(name);
     if (len == 6 && memcmp(name, "config", len) == 0) { // load_files has loaded it
-        (void)word_value(w, eq, &value, NULL);
+        (void)word_value(w, eq, "", "", &value, NULL);
         return 0;
     }
     if (len == 3 && memcmp(name, "set", len) == 0) {
-        TRY(word_value(w, eq, &value, e));
+        TRY(word_value(w, eq, "NAME=VALUE", "", &value, e));
         return take_set(o, value, by, e);
     }
     size_t i = option_find(o->table, name, len);
@@ -212,21 +224,30 @@ static int take_option(struct options *o, struct words *w, const struct option_g
         return option_assign(o, i, o->table->options[i].bare, by, e);
     if (o->table->options[i].kind == OPTION_LIST)
         return take_list(o, i, w, eq, by, e);
-    TRY(word_value(w, eq, &value, e));
+    TRY(option_value(&o->table->options[i], w, eq, &value, e));
     return option_assign(o, i, value, by, e);
+}
+
+static bool is_dash(const char *word)
+{
+    return word[0] == '-' && word[1] != '\0';
+}
+
+// Returns whether the command takes a program and its arguments, behind '--'.
+static bool takes_program(const struct option_table *t)
+{
+    return t->operands == NULL && strstr(t->usage, " -- ") != NULL;
 }
 
 // Handles a word that belongs to no option. `before` is the word before it, or "".
 static int take_operand(struct options *o, const char *before, const char *word,
                         const struct option_giver *by, struct err *e)
 {
-    if (word[0] == '-' && word[1] && !o->table->operands)
-        return err_set(e, TUG_EUSAGE,
-                       "there is no option '%.200s'; options begin with two dashes",
-                       word);
+    if (is_dash(word) && !o->table->operands)
+        return option_dash(o->table, word, e);
     if (!o->table->operands)
         TRY(option_check_value(o->table, before, word, e));
-    if (!o->table->operands && strstr(o->table->usage, " -- ") != NULL)
+    if (takes_program(o->table))
         return err_set(e, TUG_EUSAGE,
                        "'%.200s' is not an option: put a program and its arguments "
                        "behind '--'; 'tug %s "
@@ -264,9 +285,14 @@ static int load_words(struct options *o, struct words *w, struct err *e)
             plain = true;
         else if (!plain && is_option(word))
             TRY(load_option(o, w, &by, e));
-        else
-            TRY(option_note(
-                o, take_operand(o, w->i > 0 ? w->at[w->i - 1] : "", word, &by, e), e));
+        else {
+            int rc = take_operand(o, w->i > 0 ? w->at[w->i - 1] : "", word, &by, e);
+            TRY(option_note(o, rc, e));
+            if (rc != 0 && word[0] != '-' && takes_program(o->table))
+                break; // the other words belong to the program
+            if (rc != 0 && is_dash(word) && w->i + 1 < w->n && !is_dash(w->at[w->i + 1]))
+                w->i++; // the word was meant as the value
+        }
     }
     return 0;
 }
@@ -280,7 +306,7 @@ static int load_files(struct options *o, struct words *w, struct err *e)
         const char *word = w->at[w->i], *path;
         if (strcmp(word, "--config") != 0 && strncmp(word, "--config=", 9) != 0)
             continue;
-        TRY(word_value(w, word[8] ? word + 8 : NULL, &path, e));
+        TRY(word_value(w, word[8] ? word + 8 : NULL, "FILE", "", &path, e));
         TRY(options_load_file(o, path, e));
         any = true;
     }

@@ -60,6 +60,8 @@ int option_unknown(const struct option_table *t, const char *prefix, const char 
 // only behind '='. Returns TUG_EUSAGE with the way to write it.
 int option_check_value(const struct option_table *t, const char *before, const char *word,
                        struct err *e);
+// Reports a word that begins with one dash, with the option that it most likely means.
+int option_dash(const struct option_table *t, const char *word, struct err *e);
 
 int options_load_file(struct options *o, const char *path, struct err *e);
 

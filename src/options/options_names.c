@@ -114,8 +114,36 @@ static struct nearest nearest_make(const char *given, size_t len, char *ret_word
     return (struct nearest){given, len, limit, ret_word};
 }
 
+// Words of other programs for choices, and tug's word for each.
+static const char *const meanings[][2] = {
+    {"dnn", "mlp"},      {"nn", "mlp"},           {"linear", "lr"},
+    {"logistic", "lr"},  {"factorization", "fm"}, {"svmlight", "libsvm"},
+    {"libfm", "libsvm"}, {"tsv", "csv"},
+};
+
+struct sought {
+    const char *word;
+    bool found;
+};
+
+static bool sought_see(void *arg, const char *word, size_t len)
+{
+    struct sought *s = arg;
+    s->found = strlen(s->word) == len && memcmp(s->word, word, len) == 0;
+    return !s->found;
+}
+
 void options_nearest(const char *given, const char *words, char ret_word[OPTION_NAME_MAX])
 {
+    for (size_t i = 0; i < sizeof(meanings) / sizeof(*meanings); i++) {
+        struct sought s = {.word = meanings[i][1]};
+        if (strcmp(given, meanings[i][0]) == 0)
+            option_words(words, sought_see, &s);
+        if (s.found) {
+            snprintf(ret_word, OPTION_NAME_MAX, "%s", s.word);
+            return;
+        }
+    }
     struct nearest n = nearest_make(given, strlen(given), ret_word);
     option_words(words, nearest_see, &n);
 }
@@ -130,9 +158,12 @@ static void nearest_option(const struct option_table *t, const char *given, size
 }
 
 // Names of options in other programs (Python libraries, `paddle train`, `paddle
-// pserver`), and tug's option for each.
+// pserver`, dmlc's launch.py, Vowpal Wabbit, xLearn), and tug's option for each. Of two
+// entries with one name, the first whose option the command has counts.
 static const char *const synonyms[][2] = {
+    {"adaptive", "optimizer"},
     {"alpha", "l1"},
+    {"audit", "explain"},
     {"auto-resume", "resume"},
     {"average-window", "average"},
     {"batch-size", "batch"},
@@ -142,8 +173,13 @@ static const char *const synonyms[][2] = {
     {"config-args", "set"},
     {"continue", "resume"},
     {"continue-training", "resume"},
+    {"cubic", "cross-columns"},
+    {"decay-learning-rate", "schedule"},
     {"delim", "separator"},
     {"delimiter", "separator"},
+    {"dis-es", "patience"},
+    {"dis-lock-free", "deterministic"},
+    {"disk", "data-in"},
     {"dot-period", "dot-every"},
     {"early-stopping", "patience"},
     {"early-stopping-rounds", "patience"},
@@ -153,22 +189,31 @@ static const char *const synonyms[][2] = {
     {"eval-set", "valid"},
     {"exclude", "drop"},
     {"factors", "dim"},
+    {"final-regressor", "out"},
     {"header", "columns"},
     {"hidden-layer-sizes", "hidden"},
     {"hidden-layers", "hidden"},
     {"hidden-units", "hidden"},
+    {"host-file", "hosts"},
+    {"hostfile", "hosts"},
     {"ignore", "drop"},
     {"ignore-columns", "drop"},
     {"init-model-path", "init-from"},
+    {"initial-regressor", "from"},
+    {"initial-regressor", "init-from"},
     {"input", "data"},
     {"iterations", "epochs"},
     {"label-column", "label"},
     {"lambda", "l2"},
+    {"launcher", "hosts"},
     {"layers", "hidden"},
     {"learning-rate", "lr"},
     {"learning-rate-schedule", "schedule"},
     {"load", "from"},
     {"log-period", "log-every"},
+    {"loss-function", "loss"},
+    {"lrq", "dim"},
+    {"lrqfa", "dim"},
     {"max-depth", "dim"},
     {"max-iter", "epochs"},
     {"max-leaves", "dim"},
@@ -185,6 +230,7 @@ static const char *const synonyms[][2] = {
     {"na-values", "missing"},
     {"names", "columns"},
     {"nics", "interface"},
+    {"nn", "hidden"},
     {"no-header", "columns"},
     {"nthread", "threads"},
     {"null-value", "missing"},
@@ -196,13 +242,18 @@ static const char *const synonyms[][2] = {
     {"num-leaves", "dim"},
     {"num-passes", "epochs"},
     {"num-rounds", "epochs"},
+    {"num-servers", "servers"},
     {"num-threads", "threads"},
+    {"num-workers", "workers"},
     {"objective", "loss"},
     {"output", "out"},
     {"passes", "epochs"},
     {"ports-num", "loops"},
     {"ports-num-for-sparse", "sparse-loops"},
+    {"power-t", "schedule-b"},
+    {"predictions", "out"},
     {"pservers", "scheduler"},
+    {"quadratic", "cross-columns"},
     {"quotechar", "quote"},
     {"random-seed", "seed"},
     {"random-state", "seed"},
@@ -212,10 +263,12 @@ static const char *const synonyms[][2] = {
     {"resume-from", "resume"},
     {"resume-from-checkpoint", "resume"},
     {"save-dir", "out"},
+    {"save-resume", "resume"},
     {"saving-period", "save-every"},
     {"solver", "optimizer"},
     {"start-pass", "resume"},
     {"step-size", "lr"},
+    {"sync-dst-dir", "sync"},
     {"target", "label"},
     {"test-period", "valid"},
     {"test-size", "valid"},
@@ -252,6 +305,33 @@ void options_meant(const struct option_table *t, const char *given, size_t len,
             return;
         }
     nearest_option(t, given, len, ret_word);
+}
+
+// Options of one letter, which tug does not have: those of dmlc's launch.py, Vowpal Wabbit
+// and xLearn, and tug's option for each.
+static const char *const letters[][2] = {
+    {"H", "hosts"}, {"d", "data"},          {"e", "epochs"},    {"f", "out"},
+    {"i", "from"},  {"i", "init-from"},     {"k", "dim"},       {"l", "lr"},
+    {"m", "out"},   {"n", "workers"},       {"p", "optimizer"}, {"p", "out"},
+    {"o", "out"},   {"q", "cross-columns"}, {"r", "lr"},        {"s", "servers"},
+    {"s", "model"}, {"u", "init"},          {"v", "valid"},
+};
+
+int option_dash(const struct option_table *t, const char *word, struct err *e)
+{
+    char near[OPTION_NAME_MAX] = "";
+    size_t len = strlen(word + 1);
+    if (len > 1)
+        options_meant(t, word + 1, len, near);
+    for (size_t i = 0;
+         len == 1 && near[0] == '\0' && i < sizeof(letters) / sizeof(*letters); i++)
+        if (word[1] == letters[i][0][0] && has_option(t, letters[i][1]))
+            snprintf(near, sizeof(near), "%s", letters[i][1]);
+    if (near[0] != '\0')
+        return err_set(e, TUG_EUSAGE, "there is no option '%.200s'; did you mean '--%s'?",
+                       word, near);
+    return err_set(e, TUG_EUSAGE,
+                   "there is no option '%.200s'; options begin with two dashes", word);
 }
 
 int option_unknown(const struct option_table *t, const char *prefix, const char *dashes,

@@ -268,13 +268,24 @@ static void test_bad_values(void **state)
     REFUSED("--window: '99999999999G' is not a size in bytes (as 64K, 512M or 2G)",
             "--window", "99999999999G");
     REFUSED("--json: 'maybe' is not yes or no", "--json=maybe");
-    REFUSED("--out needs a value", "--out");
-    REFUSED("--out needs a value", "--out", "--json");
-    REFUSED("--data needs a value", "--data");
+    REFUSED("--out needs a value, DIR: where to", "--out");
+    REFUSED("--out needs a value, DIR: where to", "--out", "--json");
+    REFUSED("--model needs a value, lr fm ffm: what to train", "--model");
+    REFUSED("--data needs a value, PATH...: what to read", "--data");
     REFUSED("--set takes NAME=VALUE, not 'epochs'", "--set", "epochs");
     REFUSED("unexpected argument 'stray'; did you mean --data stray?", "stray");
     REFUSED("unexpected argument 'off'; write --json=off", "--json", "off");
     REFUSED("there is no option '-x'; options begin with two dashes", "-x");
+    // Names of other programs; the word behind one counts as its value.
+    REFUSED(
+        "3 problems: (1) there is no option '-d'; did you mean '--data'? (2) there "
+        "is no option '-r'; did you mean '--lr'? (3) there is no option '-epoch'; did "
+        "you mean '--epochs'?",
+        "-d", "a", "-r", "0.2", "-epoch", "3");
+    REFUSED("there is no option '--learning_rate'; did you mean '--lr'?",
+            "--learning_rate", "1");
+    REFUSED("--model: 'linear' is not one of: lr fm ffm; did you mean 'lr'?", "--model",
+            "linear");
 }
 
 static void test_all_problems(void **state)
@@ -283,12 +294,12 @@ static void test_all_problems(void **state)
     // The word behind a wrong option counts as its value.
     REFUSED("4 problems: (1) there is no option '--epocs'; did you mean '--epochs'? (2) "
             "--lr: 'x' is not a number, 0 to 100 (3) unexpected argument 'stray'; "
-            "did you mean --data stray? (4) --out needs a value",
+            "did you mean --data stray? (4) --out needs a value, DIR: where to",
             "--epocs", "3", "--lr", "x", "--json=on", "stray", "--out");
-    REFUSED("--config needs a value", "--config");
+    REFUSED("--config needs a value, FILE", "--config");
     setenv("TUG_EPOCHS", "zero", 1);
     REFUSED("2 problems: (1) TUG_EPOCHS: 'zero' is not a whole number, 1 to 1000 (2) "
-            "--out needs a value",
+            "--out needs a value, DIR: where to",
             "--out");
     unsetenv("TUG_EPOCHS");
     char *words[1000];

@@ -186,6 +186,11 @@ static int refuse(const struct option *opt, const struct option_giver *by,
     if (opt->kind != OPTION_CHOICE)
         return err_set(e, TUG_EUSAGE, "%s: '%.200s' is not %s%s", who, text,
                        wanted[opt->kind], bounds(opt, range));
+    if (strcmp(opt->name, "format") == 0 && strcmp(text, "vw") == 0)
+        return err_set(e, TUG_EUSAGE,
+                       "%s: '%s' is not one of: %s; docs/from-xlearn-and-vw.md has a "
+                       "program that converts Vowpal Wabbit's text",
+                       who, text, opt->choices);
     options_nearest(text, opt->choices, near);
     return err_set(e, TUG_EUSAGE, "%s: '%.200s' is not one of: %s%s%s%s", who, text,
                    opt->choices, *near ? "; did you mean '" : "", near,

@@ -69,12 +69,21 @@ run 2 synth --rows many --out x
 says err "tug synth: --rows: 'many' is not a whole number, at least 1"
 run 2 synth --rows 3 --out x --format criteos
 says err "did you mean 'criteo'?"
+run 2 train --format vw --data x
+says err "docs/from-xlearn-and-vw.md has a program that converts Vowpal Wabbit's text"
+printf '1 2 tag|a x y |b z:3\n' >x.vw
+run 3 train --format csv --data x.vw --label y
+says err "it looks like Vowpal Wabbit's text"
+rm x.vw
 run 2 synth --rows 3 --out x --test-rows 3
 says err 'must be given together'
 run 2 synth --rows 3 --out x stray
 says err "unexpected argument 'stray'"
 run 2 launch --workers 2 python3 x.py
 says err "'python3' is not an option: put a program and its arguments behind '--'"
+run 2 launch -n 2 -s 1 python3 x.py
+says err "3 problems: (1) there is no option '-n'; did you mean '--workers'?"
+says err "(2) there is no option '-s'; did you mean '--servers'? (3) 'python3' is not"
 run 4 synth --rows 3 --out missing/dir/x
 says err 'missing/dir/x'
 check [ ! -e x ]

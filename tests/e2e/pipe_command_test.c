@@ -94,14 +94,16 @@ static void without_the_command(void **state)
     tug_ends(3, "eval --from piped --data slots.txt --pipe-command ./gen");
     assert_null(strstr(e2e_err, ADVICE));
     tug_ends(0, "eval --from piped --data slots.txt"); // the output itself
-    tug_ends(2, "train --data raw.log " SLOTS "--model lr --epochs 2 --out piped --resume");
+    tug_ends(2,
+             "train --data raw.log " SLOTS "--model lr --epochs 2 --out piped --resume");
     e2e_says("--pipe-command is missing: the run in ");
     tug_ends(0, "train --data raw.log --pipe-command ./gen " SLOTS
                 "--model lr --epochs 2 --out piped --resume");
     // A frame's columns are found by the header, which the command writes.
     script("head", "#!/bin/sh\necho y,user,item; cat\n");
-    tug_ends(0, "train --data raw.log --pipe-command ./head --format csv --label y --model "
-                "lr --epochs 1 --out table");
+    tug_ends(0,
+             "train --data raw.log --pipe-command ./head --format csv --label y --model "
+             "lr --epochs 1 --out table");
     tug_ends(3, "eval --from table --data raw.log");
     e2e_says(ADVICE);
 }

@@ -210,6 +210,15 @@ static void check_name(const struct schema *names, const char *option, const cha
                       show(near, strlen(near)).text, *near ? "'?)" : "");
 }
 
+// Returns whether the line looks like Vowpal Wabbit's text, "LABEL [...] |NAMESPACE ...".
+static bool looks_like_vw(const char *line, size_t len)
+{
+    size_t n = 0;
+    while (n < len && strchr("+-.0123456789", line[n]) != NULL && line[n] != '\0')
+        n++;
+    return n < len && line[n] == ' ' && memchr(line, '|', len) != NULL;
+}
+
 const char *csv_separator_hint(const struct csv *c, const char *line, size_t len)
 {
     static const char other[] = "\t;|\1,";
@@ -220,6 +229,9 @@ const char *csv_separator_hint(const struct csv *c, const char *line, size_t len
         "; it looks separated by the byte 1, as Hive's files are: --separator $'\\001'",
         "; it looks separated by commas: --separator ,",
     };
+    if (c->separator != '|' && looks_like_vw(line, len))
+        return "; it looks like Vowpal Wabbit's text: docs/from-xlearn-and-vw.md has a "
+               "program that converts it";
     for (size_t i = 0; other[i] != '\0'; i++)
         if (other[i] != c->separator && memchr(line, other[i], len) != NULL)
             return hints[i];
