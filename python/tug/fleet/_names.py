@@ -25,7 +25,8 @@ _LOOP = "a loop that computes its own gradients pushes them into tables (docs/py
 _GLOO = ("workers communicate through the scheduler: use fleet.barrier_worker(), fleet.util.all_gather() and "
          "all_reduce()")
 _FEDERATED = "tug has no federated learning: every worker pushes to the servers of one run"
-_ATTRIBUTES = "use init and seed of net's params, and l1 and l2 of an optimizer (docs/from-paddle.md)"
+_ATTRIBUTES = ("use init and seed of net's params, and l1 and l2 of an optimizer; each slot has rows of its own, so "
+               "embeddings cannot share a name (docs/from-paddle.md)")
 _PAGES = ("lines have slots only, no line id, log key or page view; let the program that writes the lines merge "
           "them")
 _IDS = ("lines have no id before their slots; merge the lines of an id in the program that writes them, or with "
