@@ -48,8 +48,14 @@ static void give_up(struct tcp_link *l, const struct err *why)
     double tried = (double)(clock_ns() - d->began) / (double)SECOND_NS;
     bool final = why->code == TUG_EUSAGE || why->code == TUG_EDATA;
     int code = final ? why->code : TUG_EIO;
-    err_set(&e, code, "cannot connect to %s: %s; %u %s in the last %.1f s", d->list,
-            why->text, d->tries, d->tries == 1 ? "try" : "tries", tried);
+    // The reason may name the address itself.
+    bool named = strncmp(why->text, d->list, strlen(d->list)) == 0;
+    char tries[64] = "";
+    if (d->tries > 0)
+        snprintf(tries, sizeof(tries), "; %u %s in the last %.1f s", d->tries,
+                 d->tries == 1 ? "try" : "tries", tried);
+    err_set(&e, code, "cannot connect%s%s: %s%s", named ? "" : " to ",
+            named ? "" : d->list, why->text, tries);
     tcp_link_fail(l, &e);
 }
 

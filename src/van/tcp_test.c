@@ -388,7 +388,11 @@ static void test_no_connection(void **state)
     expect_no_connection(address, 50 * MS, TUG_EIO, "in the last");
     expect_no_connection("unix:///nowhere/x.sock", 20 * MS, TUG_EIO, "no such");
     expect_no_connection("tcp://name.invalid:1", 20 * MS, TUG_EIO, "is not known");
-    expect_no_connection("tcp://192.0.2.1:1", 20 * MS, TUG_EUSAGE, "--insecure");
+    expect_no_connection(
+        "tcp://192.0.2.1:1", 20 * MS, TUG_EUSAGE,
+        "cannot connect: tcp://192.0.2.1:1 is not a loopback address: give "
+        "certificates (tug cert makes them), or --insecure (to a program: "
+        "TUG_INSECURE=1)");
     expect_no_connection("tcp://127.0.0.1", 20 * MS, TUG_EIO, "port is missing");
     expect_no_connection("http://x", 20 * MS, TUG_EIO, "tcp://HOST:PORT");
     assert_int_equal(mem_live(), before);
