@@ -17,7 +17,7 @@ struct bench_values {
 
 enum { SPIN_US = 50 };
 
-#define AT(field) .offset = offsetof(struct bench_values, field)
+#define OPTIONS_OF struct bench_values
 
 static const struct option options[] = {
     {"name", .group = "What to measure",

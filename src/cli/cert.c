@@ -29,7 +29,7 @@ struct cert_values {
 static const enum wire_role roles[] = {WIRE_NOBODY, WIRE_TOOL,     WIRE_WORKER,
                                        WIRE_SERVER, WIRE_OPERATOR, WIRE_SCHEDULER};
 
-#define AT(field) .offset = offsetof(struct cert_values, field)
+#define OPTIONS_OF struct cert_values
 
 static const struct option options[] = {
     {"what", .group = "What to make", .choices = "ca node token", LIST_AT(what, NULL),

@@ -10,7 +10,7 @@ struct completion_values {
     struct option_list shell;
 };
 
-#define AT(field) .offset = offsetof(struct completion_values, field)
+#define OPTIONS_OF struct completion_values
 
 static const struct option options[] = {
     {"shell", .group = "What to write", .required = true, .choices = "bash zsh fish",

@@ -24,7 +24,7 @@ struct doctor_values {
     bool json;
 };
 
-#define AT(field) .offset = offsetof(struct doctor_values, field)
+#define OPTIONS_OF struct doctor_values
 
 static const struct option options[] = {
     {TOOL_SCHEDULER_OPTION},

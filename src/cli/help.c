@@ -9,7 +9,7 @@ struct help_values {
     bool scdoc;
 };
 
-#define AT(field) .offset = offsetof(struct help_values, field)
+#define OPTIONS_OF struct help_values
 
 static const struct option options[] = {
     {"command", .group = "What to explain", LIST_AT(commands, "COMMAND"),

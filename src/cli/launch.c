@@ -32,7 +32,7 @@ struct launch_values {
     const char *lock;
 };
 
-#define AT(field) .offset = offsetof(struct launch_values, field)
+#define OPTIONS_OF struct launch_values
 
 static const struct option options[] = {
     {"servers", .group = "How many", U64_AT(servers, "S", "1", 1, 4096),

@@ -28,8 +28,8 @@ struct node_values {
 
 #define NODE_LOG_LEVELS "error warn info debug"
 
-// Rows of option tables, without their braces, for tables whose AT(field) gives the place
-// of a field. The values are in the struct's member `node`.
+// Rows of option tables, without their braces, for commands whose struct (OPTIONS_OF) has
+// the values as member `node`.
 #define NODE_SCHEDULER_OPTION(help)                                                      \
     "scheduler", .group = "The cluster", STRING_AT(node.scheduler, "HOST:PORT"), help
 

@@ -18,7 +18,7 @@ struct profile_values {
     uint64_t memory;
 };
 
-#define AT(field) .offset = offsetof(struct profile_values, field)
+#define OPTIONS_OF struct profile_values
 
 static const struct option options[] = {
     {"action", .group = "What to do", .choices = "start stop", LIST_AT(action, "ACTION"),

@@ -14,7 +14,7 @@ struct pserver_values {
     struct option_list load_roots;
 };
 
-#define AT(field) .offset = offsetof(struct pserver_values, field)
+#define OPTIONS_OF struct pserver_values
 
 static const struct option options[] = {
     {"num_gradient_servers", .group = "Flags of Paddle's first version",

@@ -27,7 +27,7 @@ enum {
     LATE_SECONDS = 3,   // with tells_late
 };
 
-#define AT(field) .offset = offsetof(struct scheduler_values, field)
+#define OPTIONS_OF struct scheduler_values
 
 static const struct option options[] = {
     {NODE_SCHEDULER_OPTION(

@@ -6,7 +6,7 @@
 #include "cli/roles.h"
 #include "os/log.h"
 
-#define AT(field) .offset = offsetof(struct server_values, field)
+#define OPTIONS_OF struct server_values
 
 static const struct option options[] = {
     {NODE_SCHEDULER_OPTION(

@@ -20,7 +20,7 @@ struct status_values {
     bool rates, json;
 };
 
-#define AT(field) .offset = offsetof(struct status_values, field)
+#define OPTIONS_OF struct status_values
 
 static const struct option options[] = {
     {TOOL_SCHEDULER_OPTION},

@@ -12,7 +12,7 @@ struct stop_values {
     double timeout;
 };
 
-#define AT(field) .offset = offsetof(struct stop_values, field)
+#define OPTIONS_OF struct stop_values
 
 static const struct option options[] = {
     {TOOL_SCHEDULER_OPTION},

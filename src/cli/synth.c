@@ -21,7 +21,7 @@ struct synth_values {
     bool json;
 };
 
-#define AT(field) .offset = offsetof(struct synth_values, field)
+#define OPTIONS_OF struct synth_values
 
 static const struct option options[] = {
     {"rows", .group = "What to make", .required = true,

@@ -11,7 +11,7 @@ struct version_values {
     bool json;
 };
 
-#define AT(field) .offset = offsetof(struct version_values, field)
+#define OPTIONS_OF struct version_values
 
 static const struct option options[] = {
     {"json", .group = "Output", FLAG_AT(json), "print one JSON object"},

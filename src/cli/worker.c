@@ -9,7 +9,7 @@
 #include "run/train_resumed.h"
 #include "train_cluster/remote.h"
 
-#define AT(field) .offset = offsetof(struct worker_values, field)
+#define OPTIONS_OF struct worker_values
 
 static const struct option options[] = {
     {NODE_SCHEDULER_OPTION(

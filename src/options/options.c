@@ -386,18 +386,8 @@ static int load_all(struct options *o, struct words *w, unsigned flags, struct e
 // up to the end of the last option.
 static void zero_values(struct options *o)
 {
-    static const size_t size[] = {
-        [OPTION_FLAG] = sizeof(bool),
-        [OPTION_STRING] = sizeof(char *),
-        [OPTION_LIST] = sizeof(struct option_list),
-        [OPTION_U64] = sizeof(uint64_t),
-        [OPTION_F64] = sizeof(double),
-        [OPTION_CHOICE] = sizeof(int),
-        [OPTION_SIZE] = sizeof(uint64_t),
-    };
     for (size_t i = 0; i < o->table->n_options; i++)
-        memset(o->values + o->table->options[i].offset, 0,
-               size[o->table->options[i].kind]);
+        memset(o->values + o->table->options[i].offset, 0, o->table->options[i].size);
 }
 
 int options_parse_after(struct options **ret, const struct option_table *t, int argc,

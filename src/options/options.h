@@ -43,8 +43,8 @@ struct option_list {
 struct option {
     const char *name; // "log-every": --log-every, log-every: in YAML, TUG_LOG_EVERY
     enum option_kind kind;
-    size_t offset;    // offset in the command's struct of values
-    const char *help; // in lower case, without a full stop
+    size_t offset, size; // of the value in the command's struct of values
+    const char *help;    // in lower case, without a full stop
     // The default as text; NULL: unset (that is NULL, no items, 0, false or choice 0).
     const char *fallback;
     const char *metavar; // "PATH"; NULL: shows the choices, or nothing for a flag
@@ -63,19 +63,28 @@ struct option {
     bool own;
 };
 
-// Macros for the kind and place of an option in a table for which AT(field) expands to
-// .offset = offsetof(...). The help follows the macro. `unit` is the metavar, `usual` the
-// default; U64_AT, F64_AT and SIZE_AT take (field, unit, usual, least, most).
-#define FLAG_AT(field) .kind = OPTION_FLAG, AT(field)
-#define STRING_AT(field, unit) .metavar = unit, .kind = OPTION_STRING, AT(field)
-#define LIST_AT(field, unit) .metavar = unit, .kind = OPTION_LIST, AT(field)
+// Macros for the kind and place of an option in a table whose file defines OPTIONS_OF as
+// the command's struct. The compiler refuses a field whose type is not the kind's. The
+// help follows the macro. `unit` is the metavar, `usual` the default; U64_AT, F64_AT and
+// SIZE_AT take (field, unit, usual, least, most).
+#define OPTION_FIELD(field) (((OPTIONS_OF *)0)->field)
+#define OPTION_AT(is, type, field)                                                       \
+    .kind = _Generic(OPTION_FIELD(field), type                                           \
+                     : is),                                                              \
+    .offset = offsetof(OPTIONS_OF, field), .size = sizeof(OPTION_FIELD(field))
+#define FLAG_AT(field) OPTION_AT(OPTION_FLAG, bool, field)
+#define STRING_AT(field, unit)                                                           \
+    .metavar = unit, OPTION_AT(OPTION_STRING, const char *, field)
+#define LIST_AT(field, unit)                                                             \
+    .metavar = unit, OPTION_AT(OPTION_LIST, struct option_list, field)
 #define CHOICE_AT(field, words, usual)                                                   \
-    .choices = words, .fallback = usual, .kind = OPTION_CHOICE, AT(field)
-#define NUMBER_AT(is, field, unit, usual, least, most)                                   \
-    .metavar = unit, .fallback = usual, .min = least, .max = most, .kind = is, AT(field)
-#define U64_AT(...) NUMBER_AT(OPTION_U64, __VA_ARGS__)
-#define F64_AT(...) NUMBER_AT(OPTION_F64, __VA_ARGS__)
-#define SIZE_AT(...) NUMBER_AT(OPTION_SIZE, __VA_ARGS__)
+    .choices = words, .fallback = usual, OPTION_AT(OPTION_CHOICE, int, field)
+#define NUMBER_AT(is, type, field, unit, usual, least, most)                             \
+    .metavar = unit, .fallback = usual, .min = least, .max = most,                       \
+    OPTION_AT(is, type, field)
+#define U64_AT(...) NUMBER_AT(OPTION_U64, uint64_t, __VA_ARGS__)
+#define F64_AT(...) NUMBER_AT(OPTION_F64, double, __VA_ARGS__)
+#define SIZE_AT(...) NUMBER_AT(OPTION_SIZE, uint64_t, __VA_ARGS__)
 
 struct option_table {
     const char *command; // "train", for `tug train`

@@ -5,7 +5,7 @@
 
 #include "train/evaluate/groups.h"
 
-#define AT(field) .offset = offsetof(struct eval_values, field)
+#define OPTIONS_OF struct eval_values
 
 static const struct option options[] = {
     MODEL_OPTIONS("What to evaluate",

@@ -22,8 +22,8 @@ struct model_values {
     uint64_t max_bad_lines;
 };
 
-// The options that set these values, for a command whose AT(field) gives the place of a
-// field and whose struct has the values as member `model`.
+// The options that set these values, for a command whose struct (OPTIONS_OF)
+// has the values as member `model`.
 #define MODEL_OPTIONS(heading, data_help)                                                \
     {"from", .group = heading, .required = true, STRING_AT(model.from, "DIR"),           \
      "the --out directory of a training run, whose newest save is taken, or one save "   \

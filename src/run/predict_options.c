@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "run/predict_options.h"
 
-#define AT(field) .offset = offsetof(struct predict_values, field)
+#define OPTIONS_OF struct predict_values
 
 static const struct option options[] = {
     MODEL_OPTIONS("What to predict", "files, directories, globs in quotes, or - for "

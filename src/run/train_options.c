@@ -11,7 +11,7 @@
 #include "train/config.h"
 #include "train/saved/saved.h"
 
-#define AT(field) .offset = offsetof(struct train_options, field)
+#define OPTIONS_OF struct train_options
 
 #define OPTIMIZER TRAIN_OPTIMIZERS_WITH("|") "[:NUMBER=X,...]"
 #define MODEL_HELP(name, about) "; " #name ": " about

@@ -21,16 +21,23 @@ struct values {
     bool json;
 };
 
-#define AT(field) .offset = offsetof(struct values, field)
+#define OPTIONS_OF struct values
 
 static const struct option options[] = {
-    {.name = "data", .kind = OPTION_LIST, AT(data), .help = ""},
-    {.name = "out", .kind = OPTION_STRING, AT(out), .help = ""},
-    {.name = "epochs", .kind = OPTION_U64, AT(epochs), .min = 1, .max = 9, .help = ""},
-    {.name = "window", .kind = OPTION_SIZE, AT(window), .help = ""},
-    {.name = "a.lr", .kind = OPTION_F64, AT(lr), .help = ""},
-    {.name = "model", .kind = OPTION_CHOICE, AT(model), .choices = "lr fm", .help = ""},
-    {.name = "json", .kind = OPTION_FLAG, AT(json), .help = ""},
+    {.name = "data", OPTION_AT(OPTION_LIST, struct option_list, data), .help = ""},
+    {.name = "out", OPTION_AT(OPTION_STRING, const char *, out), .help = ""},
+    {.name = "epochs",
+     OPTION_AT(OPTION_U64, uint64_t, epochs),
+     .min = 1,
+     .max = 9,
+     .help = ""},
+    {.name = "window", OPTION_AT(OPTION_SIZE, uint64_t, window), .help = ""},
+    {.name = "a.lr", OPTION_AT(OPTION_F64, double, lr), .help = ""},
+    {.name = "model",
+     OPTION_AT(OPTION_CHOICE, int, model),
+     .choices = "lr fm",
+     .help = ""},
+    {.name = "json", OPTION_AT(OPTION_FLAG, bool, json), .help = ""},
 };
 
 static const struct option_table table = {.command = "train",

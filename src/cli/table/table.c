@@ -17,7 +17,7 @@
 #include "store/config.h"
 #include "train/rows/run_tables.h"
 
-#define AT(field) .offset = offsetof(struct table_values, field)
+#define OPTIONS_OF struct table_values
 
 static const struct option options[] = {
     {"action", .group = "What to do",
