@@ -230,11 +230,10 @@ static int check_kind(const struct tug_data *d, const struct given_as *as, struc
     const char *trained = as->schema->format;
     bool slots = strcmp(trained, "multislot") == 0;
     return d->columns != NULL
-               ? err_set(
-                     e, TUG_EUSAGE,
-                     "%s: the data is a frame, and the model was trained on %s data, "
-                     "whose features have numbers and no names: give %s",
-                     as->name, trained, slots ? "files" : "a matrix or rows")
+               ? err_set(e, TUG_EUSAGE,
+                         "%s: the data is a frame, and the model was trained on %s data, "
+                         "whose features have numbers and no names: give %s",
+                         as->name, trained, slots ? "files" : "a matrix or rows")
                : err_set(
                      e, TUG_EUSAGE,
                      "%s: the features of a matrix have numbers and no names, and the "
