@@ -344,6 +344,11 @@ int option_unknown(const struct option_table *t, const char *prefix, const char 
         return err_set(e, TUG_EUSAGE,
                        "%sthere is no option '%s%.*s'; did you mean '%s%s'?", prefix,
                        dashes, n, name, dashes, near);
+    const struct option_table *train = option_family_find(t, "train");
+    if (train != NULL && train != t && option_find(train, name, len) != OPTION_NONE)
+        return err_set(e, TUG_EUSAGE,
+                       "%sthere is no option '%s%.*s' of tug %s, only of tug train",
+                       prefix, dashes, n, name, t->command);
     return err_set(e, TUG_EUSAGE,
                    "%sthere is no option '%s%.*s'; 'tug %s --help' lists them all",
                    prefix, dashes, n, name, t->command);

@@ -153,6 +153,10 @@ static void inserted_and_missing(void **state)
     e2e_says("this line looks like data: csv needs a header");
     tug_ends(2, "eval --from model --data test.csv --drop city");
     e2e_says("--drop 'city', but the model was trained with that column");
+    tug_ends(2, "eval --from model --data test.csv --missing NA");
+    e2e_says("there is no option '--missing' of tug eval, only of tug train");
+    tug_ends(3, "eval --from model --data test.csv --columns click,city,shop,age,id");
+    e2e_says("remove the line, or leave --columns out");
     tug_ends(2, "eval --from model --data test.csv --format criteo");
     e2e_says("--format criteo, but the model was trained on csv");
     write_csv("twice.csv", "ycsac", 10000, 5);

@@ -101,13 +101,16 @@ static int copy_options(struct csv *c, const struct reader_options *o, struct er
     TRY(copy_option(&c->missing, o->missing, e));
     TRY(copy_option(&c->cross_columns, o->cross_columns, e));
     TRY(copy_option(&c->names, o->columns, e));
+    c->names_optional = c->names != NULL;
     c->unquoted = o->quote != NULL && strcmp(o->quote, "none") == 0;
     c->decimal_comma = o->decimal != NULL && o->decimal[0] == ',';
     size_t at = 0;
     const char *names;
-    if (c->names == NULL && o->schema != NULL &&
-        schema_next_setting(o->schema, SCHEMA_HEADER, &at, &names))
-        TRY(copy_option(&c->names, names, e));
+    if (o->schema != NULL && schema_next_setting(o->schema, SCHEMA_HEADER, &at, &names)) {
+        c->names_optional = false;
+        if (c->names == NULL)
+            TRY(copy_option(&c->names, names, e));
+    }
     c->base.headless = c->names != NULL;
     return 0;
 }

@@ -80,6 +80,7 @@ struct csv {
     char *label, *drop, *numeric, *weight, *lists, *missing, *cross_columns;
     char *names; // "a,b" for files without a header; taken from the model if not given
     bool allow_missing, drop_elsewhere, no_options;
+    bool names_optional;      // --columns was given, and without it files have a header
     char list_separator;      // 0: not given
     bool unquoted;            // quotes are part of the text
     bool decimal_comma;       // numbers in text have a decimal comma

@@ -369,9 +369,9 @@ int csv_refuse_header(const struct csv *c, const char *line, size_t len, struct 
     return err_set(e, TUG_EDATA,
                    "the line is a header, the names of the columns, but --columns says "
                    "that the data has none: remove the line%s",
-                   !same      ? ", and give --columns the names in the order of this file"
-                   : c->given ? ""
-                              : ", or leave --columns out");
+                   !same ? ", and give --columns the names in the order of this file"
+                   : c->names_optional ? ", or leave --columns out"
+                                       : "");
 }
 
 int csv_header(struct reader *r, const char *line, size_t len,
