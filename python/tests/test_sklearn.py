@@ -301,6 +301,11 @@ def test_data_frames(codes):
         fitted.predict(frame[["film", "user", "age"]])
     with pytest.warns(UserWarning, match="does not have valid feature names"):
         fitted.predict(frame.to_numpy())
+    for other in ({"age": frame["age"]}, {"user": frame["user"].astype("category").cat.codes, "film": frame["film"]}):
+        dates = pandas.DataFrame({**other, "day": pandas.to_datetime(["2020-01-01"] * len(y))})
+        with pytest.raises(ValueError, match="^X: has columns that are not numbers, such as dates: name them in categ"):
+            FMClassifier().fit(dates, y)
+        assert FMClassifier(categorical=["day"], epochs=1).fit(dates, y).predict(dates).shape == y.shape
 
 
 def test_weights_of_columns(data):

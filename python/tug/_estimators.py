@@ -190,6 +190,11 @@ class Estimator(BaseEstimator):
                 raise ValueError(f"X: has texts, as {str(error).partition(': ')[2]}: name their columns in "
                                  "categorical, which is 'all' or a list") from None
             raise
+        except TypeError as error:
+            if "Cannot cast" in str(error) or "promoted" in str(error):  # words of pandas and numpy for dates
+                raise ValueError("X: has columns that are not numbers, such as dates: name them in categorical, which "
+                                 "is 'all' or a list") from None
+            raise
         if first:
             self.n_features_in_ = X.shape[1]
             if names is not None:
