@@ -129,6 +129,8 @@ const char *csv_quoted_field(const char *p, const char *end, char separator,
 int csv_explain_quote(const struct csv *c, const char *line, const char *end,
                       struct err *e);
 int csv_explain_missing(const struct csv *c, const struct field *f, struct err *e);
+// Returns TUG_EDATA for a first line that is known to be no header: JSON, Excel's "sep=;".
+int csv_check_header(const char *line, size_t len, struct err *e);
 // The error is about a header; returns rc.
 int csv_explain_header(const char *line, size_t len, int rc, struct err *e);
 int csv_explain_label(const struct csv *c, const struct reader_layout *l,

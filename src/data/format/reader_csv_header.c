@@ -378,10 +378,7 @@ int csv_header(struct reader *r, const char *line, size_t len,
                const struct reader_layout **ret, struct err *e)
 {
     struct csv *c = (void *)r;
-    if (len == 0)
-        return err_set(e, TUG_EDATA, "the header, a line of column names, is empty");
-    if (reader_is_json(line, len))
-        return err_set(e, TUG_EDATA, READER_JSON);
+    TRY(csv_check_header(line, len, e));
     for (const struct reader_layout *l = c->layouts; l != NULL; l = l->next) {
         if (l->header_len != len || memcmp(l->header, line, len) != 0)
             continue;

@@ -16,21 +16,27 @@ static int advise(struct err *e, const char *advice)
     return TUG_EDATA;
 }
 
-// Returns what a first line is that is not a header of csv; NULL if unknown.
-static const char *other_first_line(const char *line, size_t len)
+int csv_check_header(const char *line, size_t len, struct err *e)
 {
-    if (len > 4 && strncasecmp(line, "sep=", 4) == 0)
-        return "the line is one that Excel reads; remove it, and give its separator by "
-               "--separator";
-    if (len > 0 && *line == '#')
-        return "the line looks like a comment, which csv does not have; remove it";
-    return NULL;
+    if (len == 0)
+        return err_set(e, TUG_EDATA, "the header, a line of column names, is empty");
+    if (reader_is_json(line, len))
+        return err_set(e, TUG_EDATA, READER_JSON);
+    if (len >= 4 && len <= 6 && strncasecmp(line, "sep=", 4) == 0)
+        return err_set(e, TUG_EDATA,
+                       "the line '%s' is for Excel and not a header: remove it, and give "
+                       "the separator by --separator",
+                       show(line, len).text);
+    return 0;
 }
 
 int csv_explain_header(const char *line, size_t len, int rc, struct err *e)
 {
-    const char *what = rc == TUG_EDATA ? other_first_line(line, len) : NULL;
-    return what != NULL ? advise(e, what) : rc;
+    return rc == TUG_EDATA && len > 0 && *line == '#'
+               ? advise(e,
+                        "the line looks like a comment, which csv does not have; remove "
+                        "it")
+               : rc;
 }
 
 bool csv_has_backslash_quote(const char *line, const char *end)
