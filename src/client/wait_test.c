@@ -207,6 +207,34 @@ static void test_a_run(void **state)
     assert_int_equal(mem_live(), live);
 }
 
+// A client that left after an error refuses requests and waits at once, with the first
+// reason; without it they would wait for answers from servers that do not know it.
+static void test_after_an_error(void **state)
+{
+    (void)state;
+    struct err err = {0}, why = {0};
+    struct msg_table_is figures;
+    open_scheduler(1);
+    open_loops(SERVERS);
+    open_client();
+    good(client_wait_ready(c.client, PATIENCE, e));
+    make_table();
+    good(client_over(c.client, e));
+    good(client_leave(c.client, TUG_EDATA, "a bad line", e));
+    err_set(&why, TUG_EDATA, "it left: a bad line");
+    client_abandon(c.client, &why);
+    err_set(&err, TUG_EIO, "another");
+    client_abandon(c.client, &err);
+    assert_int_equal(client_over(c.client, &err), TUG_EDATA);
+    assert_string_equal(err.text, why.text);
+    assert_int_equal(client_stat(c.client, TABLE, &figures, &err), 0);
+    assert_string_equal(err.text, why.text);
+    assert_int_equal(client_barrier(c.client, WIRE_GROUP_WORKERS, PATIENCE, &err),
+                     TUG_EDATA);
+    assert_string_equal(err.text, "waiting at a barrier: it left: a bad line");
+    close_all();
+}
+
 // The arrays of a cancelled request may be freed at once.
 static void test_cancel(void **state)
 {
@@ -349,6 +377,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_run),
+        cmocka_unit_test(test_after_an_error),
         cmocka_unit_test(test_cancel),
         cmocka_unit_test(test_questions_to_the_scheduler),
         cmocka_unit_test(test_waits_end_and_say_why),
