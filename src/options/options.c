@@ -146,6 +146,18 @@ static bool wants_help(const struct words *w)
     return false;
 }
 
+// Returns the length of a help's first clause.
+static int first_clause(const char *help)
+{
+    size_t n = strcspn(help, ";(");
+    const char *stop = strstr(help, ". ");
+    if (stop != NULL && (size_t)(stop - help) < n)
+        n = (size_t)(stop - help);
+    while (n > 0 && (help[n - 1] == ' ' || help[n - 1] == ','))
+        n--;
+    return (int)n;
+}
+
 // Returns the value of the option at w->i: the text behind '=', or the next word. Names a
 // missing value by its unit and its help.
 static int word_value(struct words *w, const char *eq, const char *unit, const char *help,
@@ -157,7 +169,7 @@ static int word_value(struct words *w, const char *eq, const char *unit, const c
     }
     if (w->i + 1 >= w->n || is_option(w->at[w->i + 1]))
         return err_set(e, TUG_EUSAGE, "%s needs a value, %s%s%.*s", w->at[w->i], unit,
-                       *help != '\0' ? ": " : "", (int)strcspn(help, ";"), help);
+                       *help != '\0' ? ": " : "", first_clause(help), help);
     *ret = w->at[++w->i];
     return 0;
 }
