@@ -158,8 +158,8 @@ static void nearest_option(const struct option_table *t, const char *given, size
 }
 
 // Names of options in other programs (Python libraries, `paddle train`, `paddle
-// pserver`, dmlc's launch.py, Vowpal Wabbit, xLearn), and tug's option for each. Of two
-// entries with one name, the first whose option the command has counts.
+// pserver`, dmlc's launch.py, Vowpal Wabbit, xLearn), and tug's option for each. The
+// first entry of a name counts whose option the command has.
 static const char *const synonyms[][2] = {
     {"adaptive", "optimizer"},
     {"alpha", "l1"},
