@@ -276,11 +276,9 @@ static void test_bad_values(void **state)
     REFUSED("unexpected argument 'off'; write --json=off", "--json", "off");
     REFUSED("there is no option '-x'; options begin with two dashes", "-x");
     // Names of other programs; the word behind one counts as its value.
-    REFUSED(
-        "3 problems: (1) there is no option '-d'; did you mean '--data'? "
-        "(2) there is no option '-r'; did you mean '--lr'? "
-        "(3) there is no option '-epoch'; did you mean '--epochs'?",
-        "-d", "a", "-r", "0.2", "-epoch", "3");
+    REFUSED("there is no option '-d'; did you mean '--data'?", "-d", "a");
+    REFUSED("there is no option '-r'; did you mean '--lr'?", "-r", "0.2");
+    REFUSED("there is no option '-epoch'; did you mean '--epochs'?", "-epoch", "3");
     REFUSED("there is no option '--learning_rate'; did you mean '--lr'?",
             "--learning_rate", "1");
     REFUSED("--model: 'linear' is not one of: lr fm ffm; did you mean 'lr'?", "--model",
