@@ -82,9 +82,9 @@ static void add_to(json_t *sum, const json_t *table, const char *name)
 // Adds up the parts of a table: users see one table, however many loops hold it.
 static void add_table(json_t *tables, json_t *by_id[SPEC_MAX_TABLES], const json_t *table)
 {
-    static const char *const added[] = {"rows",        "bytes",    "pushes",
-                                        "repeats",     "pulls",    "pushed_keys",
-                                        "pulled_keys", "examples", "held"};
+    static const char *const added[] = {"rows",  "bytes",       "pushes",      "repeats",
+                                        "pulls", "pushed_keys", "pulled_keys", "examples",
+                                        "held",  "refused",     "left_out"};
     int64_t id = tool_count(table, "id");
     if (id < 0 || id >= SPEC_MAX_TABLES)
         return; // a server cannot have such a number
@@ -212,6 +212,10 @@ static void print_table(const json_t *t)
         cli_printf(", clock %.0f", tool_number(t, "clock"));
     if (tool_number(t, "clock_max") > tool_number(t, "clock"))
         cli_printf(" to %.0f", tool_number(t, "clock_max"));
+    if (tool_number(t, "refused") > 0)
+        cli_printf(", %.0f keys refused", tool_number(t, "refused"));
+    if (tool_number(t, "left_out") > 0)
+        cli_printf(", %.0f updates left out", tool_number(t, "left_out"));
     cli_printf("\n");
     if (r != NULL)
         cli_printf(

@@ -21,13 +21,15 @@ static int add_table(const struct shard *s, const struct shard_table *t, struct 
         json,
         ", \"mode\": \"%s\", \"width\": %u, \"rows\": %llu, \"bytes\": %llu, "
         "\"pushes\": %llu, \"repeats\": %llu, \"pulls\": %llu, \"pushed_keys\": %llu, "
-        "\"pulled_keys\": %llu, \"examples\": %llu, \"clock\": %lld, \"held\": %llu}",
+        "\"pulled_keys\": %llu, \"examples\": %llu, \"clock\": %lld, \"held\": %llu, "
+        "\"refused\": %llu, \"left_out\": %llu}",
         mode_name(t->spec.mode), t->spec.accessor.width, (unsigned long long)m.rows,
         (unsigned long long)m.bytes, (unsigned long long)m.pushes,
         (unsigned long long)m.repeats, (unsigned long long)m.pulls,
         (unsigned long long)m.pushed_keys, (unsigned long long)m.pulled_keys,
         (unsigned long long)m.examples, (long long)m.clock, // -1: no worker is waited for
-        (unsigned long long)m.held);
+        (unsigned long long)m.held, (unsigned long long)m.refused,
+        (unsigned long long)store_stats(t->store).left_out);
 }
 
 // Writes "tables": [...] (docs/cluster.md).
