@@ -104,6 +104,24 @@ def test_warnings_have_the_package_s_category():
     assert wrong == []
 
 
+def test_calls_warn(tmp_path, capfd):
+    """Options without effect, and a run in which nothing is left to train, are told by tug.Warning at the line of the
+    program, and not on standard error."""
+    frame = {"y": [0, 1] * 50, "color": ["red", "blue", "green", "red"] * 25}
+    options = {"model": "lr", "epochs": 1, "progress": False, "out": tmp_path / "out", "threads": 1}
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        tug.train(frame, label="y", dim=4, **options).close()
+        tug.Model(label="y", resume=True, **options).train(frame).close()
+    assert all(w.category is tug.Warning and w.filename == __file__ for w in found)
+    assert [str(w.message).partition(":")[0] for w in found] == ["dim has no effect", "there was nothing to train"]
+    assert capfd.readouterr().err == ""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", tug.Warning)
+        with pytest.raises(tug.Warning, match="there was nothing to train: the run in .* has done 1 pass, and no more"):
+            tug.train(frame, label="y", resume=True, **options)
+
+
 def test_scoring_warns(tmp_path, capfd):
     """Warnings of the library in a call that scores are tug.Warnings: filters apply to them, and nothing is printed."""
     y = [i % 2 for i in range(400)]

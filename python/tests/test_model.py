@@ -584,25 +584,6 @@ def test_seconds_add_up(data, tmp_path):
         assert np.isclose(sum(parts), found["total_seconds"]) and min(parts) >= 0
 
 
-def test_warnings_about_the_call(data, tmp_path, capfd):
-    """Options without effect, and a run in which nothing is left to train, are told by tug.Warning at the line of the
-    program, once for each, and not on standard error."""
-    matrix, labels = data
-    options = {"model": "lr", "epochs": 1, "progress": False, "out": tmp_path / "out"}
-    with warnings.catch_warnings(record=True) as found:
-        warnings.simplefilter("always")
-        tug.train(matrix, labels, dim=4, **options).close()
-        model = tug.Model(resume=True, **options)
-        model.train(matrix, labels).close()
-    assert all(w.category is tug.Warning and w.filename == __file__ for w in found)
-    assert [str(w.message).partition(":")[0] for w in found] == ["dim has no effect", "there was nothing to train"]
-    assert capfd.readouterr().err == ""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", tug.Warning)
-        with pytest.raises(tug.Warning, match="there was nothing to train: the run in .* has done 1 pass, and no more"):
-            tug.Model(resume=True, **options).train(matrix, labels)
-
-
 def test_warnings_name_keywords(capfd):
     """Warnings name options as keywords, as errors do: lr, not --lr."""
     frame = {"y": [0, 1] * 200, "x": [300.0 * (i % 3) for i in range(400)]}

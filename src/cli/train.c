@@ -37,10 +37,13 @@ static int train_here(const struct train_options *values, const struct options *
                       struct err *e)
 {
     struct train_setup s = {.interrupted = &node_interrupted};
-    TRY(train_configure(&s, values, o, NULL, e));
-    TRY(train_open_log(values, o, NULL, e));
-    node_catch_signals();
-    int rc = s.folds > 0 ? run_cv(&s, e) : run_alone(&s, e);
+    int rc = train_configure(&s, values, o, NULL, e);
+    if (rc == 0)
+        rc = train_open_log(values, o, NULL, e);
+    if (rc == 0) {
+        node_catch_signals();
+        rc = s.folds > 0 ? run_cv(&s, e) : run_alone(&s, e);
+    }
     train_setup_close(&s);
     return rc != 0 ? rc : log_check_file(e);
 }
