@@ -340,13 +340,13 @@ static void test_too_large_batch(void **state)
     uint64_t bytes = r.budget.bytes, part = budget_used(&r.budget, BUDGET_PENDING);
     m.number = ++r.w->number[0];
     m.micro = SHARD_MICROS / 2;
-    while (budget_most(&r.budget, BUDGET_PENDING) >= 2 * part)
-        r.budget.bytes -= r.budget.bytes / 64;
-    assert_true(budget_most(&r.budget, BUDGET_PENDING) > part);
     struct msg_pull early = lone_pull_of(r.w, 1, T, NULL, 0),
                     late = lone_pull_of(r.w, 2, T, NULL, 0);
     early.clock = late.clock = 1;
     lone_send_pull(r.w, 1, &early);
+    while (budget_most(&r.budget, BUDGET_PENDING) >= 2 * part)
+        r.budget.bytes -= r.budget.bytes / 64;
+    assert_true(budget_most(&r.budget, BUDGET_PENDING) > part);
     lone_send_push(r.w, 0, &m);
     lone_expect_refusal(r.w, TUG_ENOMEM, "smaller --batch");
     lone_send_pull(r.w, 2, &late);
@@ -358,6 +358,31 @@ static void test_too_large_batch(void **state)
     lone_send_push(r.w, 0, &m);
     lone_expect_ok(r.w);
     assert_int_equal(lone_figures(r.w, T).clock, 1);
+    room_close(&r);
+}
+
+// Pulls that wait for a batch leave half of the room to its parts: otherwise all would
+// wait for ever.
+static void test_pulls_leave_room(void **state)
+{
+    (void)state;
+    struct room r;
+    room_open(&r, WIRE_SYNC);
+    struct msg_pull m = lone_pull_of(r.w, 1, T, r.keys, r.n);
+    m.clock = 1;
+    r.budget.bytes = MIB / 4;
+    while (r.w->sent == NULL)
+        lone_send_pull(r.w, 1, &m);
+    lone_expect_refusal(r.w, TUG_EIO, VAN_NO_ROOM);
+    uint64_t most = budget_most(&r.budget, BUDGET_PENDING);
+    assert_in_range(budget_used(&r.budget, BUDGET_PENDING), most / 4, most / 2);
+    float values[KEYS * WIDTH] = {0};
+    struct msg_push push = lone_push_of(r.w, 0, T, r.keys, r.n, values, WIDTH);
+    push.micros = SHARD_MICROS;
+    lone_send_push(r.w, 0, &push);
+    lone_expect_ok(r.w);
+    lone_forget(r.w); // the answers to the pulls
+    assert_int_equal(budget_used(&r.budget, BUDGET_PENDING), 0);
     room_close(&r);
 }
 
@@ -513,6 +538,7 @@ int main(void)
         cmocka_unit_test(test_lists),
         cmocka_unit_test(test_batches),
         cmocka_unit_test(test_too_large_batch),
+        cmocka_unit_test(test_pulls_leave_room),
         cmocka_unit_test(test_part_replaces_others),
         cmocka_unit_test(test_waiting_push_keeps_room),
         cmocka_unit_test(test_batches_before_their_turn),

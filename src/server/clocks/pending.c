@@ -88,6 +88,37 @@ static bool waits_in_vain(struct shard *s, const struct pending *h)
            (h->wants == WANTS_BATCH || waits_for_rest(h, t));
 }
 
+static void refuse_late(struct shard *s, const struct pending *h);
+
+bool pending_room(struct shard *s, uint64_t bytes, bool early)
+{
+    struct budget *b = s->o.budget;
+    if (early && bytes > 0 &&
+        budget_used(b, BUDGET_PENDING) + bytes > budget_most(b, BUDGET_PENDING) / 2) {
+        budget_refused(b);
+        return false;
+    }
+    return budget_take(b, BUDGET_PENDING, bytes);
+}
+
+// Sets the error of a request that has no room to wait, or answers one that would wait in
+// vain, which need not be sent again.
+static int refuse_for_room(struct shard *s, const struct request *q, enum outcome wants,
+                           struct err *e)
+{
+    struct pending h = {
+        .peer = q->peer, .id = q->id, .type = q->type, .wants = wants, .since = s->now};
+    h.m = *q->m;
+    if (waits_in_vain(s, &h)) {
+        refuse_late(s, &h);
+        return 0;
+    }
+    return err_set(e, TUG_EIO,
+                   VAN_NO_ROOM " for one more request that waits: %u do, with %llu "
+                               "bytes (--memory)",
+                   s->n_pending, (unsigned long long)s->pending_bytes);
+}
+
 int pending_add(struct shard *s, struct request *q, enum outcome wants, struct err *e)
 {
     union wire_any m = *q->m;
@@ -96,11 +127,8 @@ int pending_add(struct shard *s, struct request *q, enum outcome wants, struct e
     uint64_t bytes = sizeof(struct pending) + texts + q->fresh->body_bytes;
     if (is_of_stores(wants) && is_held(s, q))
         return 0;
-    if (s->n_pending >= PENDING_MAX || !budget_take(s->o.budget, BUDGET_PENDING, bytes))
-        return err_set(e, TUG_EIO,
-                       VAN_NO_ROOM " for one more request that waits: %u do, with %llu "
-                                   "bytes (--memory)",
-                       s->n_pending, (unsigned long long)s->pending_bytes);
+    if (s->n_pending >= PENDING_MAX || !pending_room(s, bytes, wants == WANTS_BATCH))
+        return refuse_for_room(s, q, wants, e);
     struct pending *h = mem_alloc(sizeof(*h) + texts);
     void *kept = NULL;
     if (h != NULL && q->fresh->body != NULL)

@@ -25,6 +25,10 @@ struct pending {
 
 // Keeps a request that waits. Returns 0, or the error if it cannot be kept.
 int pending_add(struct shard *s, struct request *q, enum outcome wants, struct err *e);
+// Takes memory from the budget. What waits for a batch, and parts of later batches, are
+// early, and leave half of it to the next batch: otherwise there might be no room for the
+// part that all of them wait for. Returns false if there is no room.
+bool pending_room(struct shard *s, uint64_t bytes, bool early);
 // pending_wake says that requests which wait for `wants` may be ready; pending_settle
 // tries them again after the current message.
 void pending_wake(struct shard *s, enum outcome wants);

@@ -88,19 +88,6 @@ static int keep_keys(struct contribution *c, const struct keys *k, struct err *e
     return 0;
 }
 
-// Takes memory from the budget. Contributions to later batches leave half of it to the
-// next batch: otherwise there might be no room for the part that all others wait for.
-// Returns false if there is no room.
-static bool take_room(struct budget *b, uint64_t bytes, bool early)
-{
-    if (early && bytes > 0 &&
-        budget_used(b, BUDGET_PENDING) + bytes > budget_most(b, BUDGET_PENDING) / 2) {
-        budget_refused(b);
-        return false;
-    }
-    return budget_take(b, BUDGET_PENDING, bytes);
-}
-
 static uint64_t contribution_bytes(const struct keys *k, const struct push_values *v)
 {
     return sizeof(struct contribution) +
@@ -151,7 +138,7 @@ static int contribution_count(struct shard *s, struct contribution *c, uint64_t 
                               uint64_t replaced, bool early, struct err *e)
 {
     bytes = bytes > replaced ? bytes - replaced : 0;
-    if (!take_room(s->o.budget, bytes, early))
+    if (!pending_room(s, bytes, early))
         return err_set(e, TUG_EIO,
                        VAN_NO_ROOM " for %llu bytes of a batch that others' parts are "
                                    "awaited for (--memory)",
@@ -292,22 +279,6 @@ static int take(struct shard *s, struct request *q, struct shard_table *t,
     return 0;
 }
 
-// Checks that there is room for a push that must wait. A push of a worker that is faster
-// than others waits until its batch can be opened. Such pushes leave half of the room to
-// the batches before theirs, as take_room does.
-static int may_wait(struct shard *s, const struct request *q, struct err *e)
-{
-    struct budget *b = s->o.budget;
-    if (q->fresh == NULL) // it waits already, and its bytes are counted
-        return 0;
-    if (budget_used(b, BUDGET_PENDING) + q->fresh->body_bytes <=
-        budget_most(b, BUDGET_PENDING) / 2)
-        return 0;
-    budget_refused(b);
-    return err_set(e, TUG_EIO,
-                   VAN_NO_ROOM " for a push that waits for earlier batches (--memory)");
-}
-
 enum outcome sync_push(struct shard *s, struct request *q, struct shard_table *t,
                        const struct keys *k, const struct push_values *v)
 {
@@ -320,11 +291,8 @@ enum outcome sync_push(struct shard *s, struct request *q, struct shard_table *t
                      "batch is complete: pull them afterwards");
     if (rc == 0)
         rc = push_check(s, t, k, v, &e);
-    if (rc == 0 && sync_clock_is_ahead(&t->sync, m->clock)) {
-        rc = may_wait(s, q, &e);
-        if (rc == 0)
-            return WANTS_BATCH;
-    }
+    if (rc == 0 && sync_clock_is_ahead(&t->sync, m->clock))
+        return WANTS_BATCH;
     if (rc == 0)
         rc = take(s, q, t, k, v, &e);
     if (rc != 0)
