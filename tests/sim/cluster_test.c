@@ -23,7 +23,8 @@
 //   - this also holds while processes are stopped for a while, including the
 //     scheduler; a process that is stopped until it is declared dead, and then goes
 //     on, changes no result
-//   - frames of strangers and of a session that has ended change nothing
+//   - frames of strangers and of a session that has ended change nothing, and a server's
+//     program does not hear them
 //   - no living process hangs or fails, and all leave at the end
 //
 // The world reads messages to shards for one purpose only: when the placement moves a
@@ -68,7 +69,8 @@ enum {
     LATE,
     RESTARTS,
     STRANGE, // kind of stage: with frames of strangers
-    EVENTS
+    EVENTS,
+    HEARD,
 };
 enum { CHOICE = 4, KEY = 6 }; // numbers of random streams
 
@@ -221,6 +223,8 @@ static int open_server(struct world *w, struct err *e)
         .without_epoch_check = w->stage.o->bug == WITHOUT_EPOCH_CHECK,
         .acknowledge_before_apply = w->stage.o->bug == ACKNOWLEDGE_BEFORE_APPLY,
         .without_late_workers = w->stage.o->bug == WITHOUT_LATE_WORKERS,
+        .app = world_hears,
+        .app_ctx = &w->servers[w->stage.n_servers],
     };
     return stage_open_server(&w->stage, &o, see_first, w, e);
 }
@@ -555,6 +559,7 @@ static void let_work(struct worker *k)
         k->finished = true; // the worker was told the reason
         return;
     }
+    world_let_say(k);
     if (waits_for_others(k) || let_tick(k))
         return;
     uint32_t most = w->mode == WIRE_SYNC ? 1 : IN_FLIGHT;
@@ -771,6 +776,7 @@ static void count(void *ctx, uint64_t *counts)
     counts[RESENT] += stage_resent(&w->stage);
     counts[DEATHS] += w->stage.deaths;
     counts[EVENTS] += w->stage.events;
+    counts[HEARD] += w->heard;
     counts[STRANGE] += sim_strangers_frames(w->stage.strangers);
 }
 
@@ -803,7 +809,7 @@ static void check_counts(const uint64_t *counts, uint64_t seeds)
     assert_true(counts[DEATHS] > seeds / 10 && counts[REPEATED] > seeds / 10);
     assert_true(counts[MOVES] > seeds && counts[REFUSED] > seeds / 10);
     assert_true(counts[RESENT] > seeds);
-    assert_true(counts[STRANGE] > 10 * seeds);
+    assert_true(counts[STRANGE] > 10 * seeds && counts[HEARD] > 5 * seeds);
     assert_true(counts[LATE] > seeds / 20 && counts[RESTARTS] > seeds / 20);
 }
 
@@ -823,8 +829,10 @@ int main(int argc, char **argv)
                  "without-session-check", "without-forgiving", "without-answers"},
         .counted = {"pushes", "pulls", "moves", "deaths", "pushes repeated for the dead",
                     "messages sent again", "refused", "late workers",
-                    "schedulers started again", "frames of strangers", "events"},
+                    "schedulers started again", "frames of strangers", "events",
+                    "messages of programs"},
         .world = &world,
+        .near = {[WITHOUT_LATE_WORKERS] = 290, [WITHOUT_ANSWERS] = 520},
         .seeds = 1000,
         .bug_seeds = 1000,
         .check = check_counts,
