@@ -11,7 +11,7 @@ import sys
 import textwrap
 
 import pytest
-from test_fleet import PATIENCE, without_roles
+from test_fleet import PATIENCE, free_ports, without_roles
 from test_launch import alive
 
 import tug
@@ -27,7 +27,7 @@ FLEET = """
         fleet.run_server()
         sys.exit()
     fleet.init_worker()
-    print("sum", fleet.util.all_reduce(fleet.worker_index() + 1))
+    sys.stdout.write(f"sum {fleet.util.all_reduce(fleet.worker_index() + 1)}\\n")
     fleet.stop_worker()
 """
 WRAPPER = """
@@ -44,10 +44,11 @@ WRAPPER = """
     fleet.init_worker(tables, hosts, role.worker_index())
     fleet.push_sparse(0, [7], [[role.worker_index() + 1]])
     fleet.barrier(0, role.worker_index())
-    print("sum", int(fleet.pull_sparse(0, [7])[0, 0]))
+    sys.stdout.write(f"sum {int(fleet.pull_sparse(0, [7])[0, 0])}\\n")
     fleet.stop_worker()
 """
 KVSTORE = """
+    import sys
     import numpy
     import tug.kvstore as kvstore
     kv = kvstore.create("dist_sync")
@@ -55,7 +56,7 @@ KVSTORE = """
     kv.push("w", numpy.full(1, kv.rank + 1.0))
     found = numpy.zeros(1)
     kv.pull("w", out=found)
-    print("sum", int(found[0]))
+    sys.stdout.write(f"sum {int(found[0])}\\n")
 """
 SCRIPTS = {"fleet": FLEET, "FleetWrapper": WRAPPER, "kvstore": KVSTORE}
 PLACE = {"DMLC_NUM_SERVER": "1", "DMLC_NUM_WORKER": "2", "DMLC_PS_ROOT_URI": "127.0.0.1", "DMLC_PS_ROOT_PORT": "9091",
@@ -138,3 +139,39 @@ def test_roles_that_contradict_the_launcher(monkeypatch, role, index, hosts, sen
         Fleet().init(UserDefinedRoleMaker(index, Role.SERVER if role == "server" else Role.WORKER, 2, hosts))
     with pytest.raises(tug.UsageError, match="would train alone, but tug launch has started it as one of several"):
         Fleet().init(UserDefinedRoleMaker())
+
+
+@pytest.mark.parametrize("change, says", [
+    ({"PADDLE_TRAINERS_NUM": "3"}, "worker 1 was started for 2 servers and 3 workers, but the run has 2 and 2"),
+    ({"PADDLE_PSERVERS_IP_PORT_LIST": ""}, "worker 1 was started for 1 server and 2 workers, but the run has 2 and 2")])
+def test_counts_that_differ(tmp_path, change, says):
+    """All processes hear of a worker that was started for other numbers of processes."""
+    file = tmp_path / "script.py"
+    file.write_text(textwrap.dedent(FLEET))
+    first, second = (f"127.0.0.1:{port}" for port in free_ports(2))
+    base = {**without_roles(), "PADDLE_PSERVERS_IP_PORT_LIST": f"{first},{second}", "PADDLE_TRAINERS_NUM": "2",
+            "TUG_WAIT_SECONDS": "60"}
+    own = [{"TRAINING_ROLE": "PSERVER", "POD_IP": "127.0.0.1", "PADDLE_PORT": one.rpartition(":")[2]}
+           for one in (first, second)]
+    own += [{"TRAINING_ROLE": "TRAINER", "PADDLE_TRAINER_ID": "0"},
+            {"TRAINING_ROLE": "TRAINER", "PADDLE_TRAINER_ID": "1", **{k: v or first for k, v in change.items()}}]
+    started = [subprocess.Popen([sys.executable, str(file)], env={**base, **one}, stderr=subprocess.PIPE, text=True)
+               for one in own]
+    try:
+        said = [p.communicate(timeout=PATIENCE)[1] for p in started]
+    finally:
+        for p in started:
+            p.kill()
+            p.wait()
+    assert all(says in one for one in said) and all(p.returncode == 1 for p in started), said
+    assert f"tug._errors.UsageError: {says}" in said[3]
+
+
+def test_rank_that_is_not_there(tmp_path):
+    """A process that gets another rank than its environment names says so."""
+    with tug.launch(servers=1, workers=1) as cluster:
+        run = subprocess.run([sys.executable, "-c", "import tug\nwith tug.connect() as c: print(c.rank)"],
+                             env={**cluster.environment(), "DMLC_WORKER_ID": "5"}, capture_output=True, text=True,
+                             timeout=PATIENCE)
+        assert (run.returncode, run.stdout) == (0, "0\n"), run.stderr
+        assert "DMLC_WORKER_ID=5: this process is worker 0" in run.stderr

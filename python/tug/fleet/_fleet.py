@@ -284,10 +284,12 @@ class Fleet(Named, Others):
         try:
             self._join(client, alone)
         except BaseException:
-            if self._exchange is not None:
-                self._exchange.close()
-                self._exchange = None
-            client.close()
+            with contextlib.suppress(Error):  # the run may have ended, for the reason that is raised
+                if self._exchange is not None:
+                    self._exchange.close()
+            self._exchange = None
+            with contextlib.suppress(Error):
+                client.close()
             raise
         self._client = client
 

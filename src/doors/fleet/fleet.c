@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/plural.h"
 #include "doors/fleet/fleet_internal.h"
 #include "doors/kvapp/above.h"
 #include "doors/tables/tug_client.h"
@@ -437,14 +438,34 @@ static int meet_servers(struct tug_fleet *f)
                    : 0;
 }
 
+// Checks that this worker was started for the run's numbers of processes. If not, the run
+// ends for all, who would wait for this worker in vain.
+static int check_counts(struct tug_fleet *f)
+{
+    const struct role *r = &f->roles->role;
+    uint32_t workers = tug_client_workers(f->client);
+    uint32_t servers = tug_client_servers(f->client);
+    if (f->roles->alone || ((r->workers == 0 || r->workers == workers) &&
+                            (r->servers == 0 || r->servers == servers)))
+        return 0;
+    struct err e;
+    uint32_t expected = r->workers != 0 ? r->workers : workers;
+    err_set(
+        &e, TUG_EUSAGE,
+        "worker %u was started for %u server%s and %u worker%s, but the run has %u and "
+        "%u: the list of servers (PADDLE_PSERVERS_IP_PORT_LIST) and the number of "
+        "workers (PADDLE_TRAINERS_NUM) must be the same in all processes",
+        r->rank, r->servers, PLURAL_S(r->servers), expected, PLURAL_S(expected), servers,
+        workers);
+    (void)tug_stop(f->client, e.text);
+    return last_error_is(&e);
+}
+
 static int join(struct tug_fleet *f)
 {
     struct role *r = &f->roles->role;
     uint32_t workers = tug_client_workers(f->client);
-    if (r->workers != 0 && r->workers != workers)
-        return err_set(last_error(), TUG_EUSAGE,
-                       "this worker expects %u workers, but the run has %u", r->workers,
-                       workers);
+    TRY(check_counts(f));
     if (r->rank >= workers)
         return err_set(last_error(), TUG_EUSAGE,
                        "this is worker %u, and the run has %u workers", r->rank, workers);

@@ -11,6 +11,7 @@
 #include "os/clock.h"
 #include "runtime/environment.h"
 #include "runtime/interrupt.h"
+#include "runtime/ready.h"
 
 // The default spin time is several times the cost of waking up; with less, two nodes that
 // answer each other would each fall asleep just before the other's answer.
@@ -74,6 +75,8 @@ static int take_servers(struct tug_node *n, const struct roster *r)
     n->servers = servers;
     n->last_keys = last_keys;
     n->n_servers = r->servers;
+    if (!n->placed && n->role != WIRE_SCHEDULER)
+        ready_tell_rank(&n->environment, n->role == WIRE_SERVER, member_rank(n->member));
     n->placed = true;
     return 0;
 }
@@ -530,28 +533,12 @@ static bool ready_or_over(void *ctx)
     return n->over || n->placed;
 }
 
-// Waits for the cluster up to wait_seconds, and KV_LONGER more if the scheduler has
-// admitted this node: the scheduler waits as long from its own start on, and its error
-// names the missing processes. *ret_seconds becomes the limit that applied.
-static bool wait_ready(struct tug_node *n, double *ret_seconds)
-{
-    *ret_seconds = n->o.wait_seconds;
-    if (pump_wait(n->pump, ready_or_over, n, kv_node_deadline(n)))
-        return true;
-    pump_enter(n->pump);
-    bool admitted = member_id(n->member) != 0 && !interrupt_came();
-    pump_leave(n->pump);
-    if (!admitted)
-        return false;
-    *ret_seconds += (double)KV_LONGER / SECOND;
-    return pump_wait(n->pump, ready_or_over, n, van_now(n->van) + KV_LONGER);
-}
-
 int kv_node_wait_ready(struct tug_node *n)
 {
     struct err *e = last_error();
     double seconds;
-    bool in_time = wait_ready(n, &seconds);
+    bool in_time = ready_wait(n->pump, n->van, n->member, ready_or_over, n,
+                              n->o.wait_seconds, &seconds);
     pump_enter(n->pump);
     struct err why = {0};
     int rc = 0;

@@ -35,16 +35,13 @@
 #include "doors/kvapp/line.h"
 #include "runtime/last_error.h"
 #include "runtime/pump.h"
+#include "runtime/ready.h"
 #include "runtime/role.h"
 #include "server/shard.h"
 #include "tug/kvapp.h"
 
 #define SECOND ((uint64_t)1000000000)
 
-// Time by which a node waits longer than the scheduler for the whole cluster, and longer
-// than the node that answers a barrier of customers, so that the answer, which names the
-// missing nodes, arrives in time.
-#define KV_LONGER (5 * SECOND)
 // Time limit for a node that breaks off, or whose run has failed, to tell the others.
 #define KV_BREAK_OFF_NS (5 * SECOND)
 

@@ -11,6 +11,7 @@
 #include "os/descriptors.h"
 #include "runtime/environment.h"
 #include "runtime/interrupt.h"
+#include "runtime/ready.h"
 #include "tug/table.h"
 
 enum { WAIT_SECONDS = 600, SPIN_US = 300, LEAVE_SECONDS = 5 };
@@ -155,7 +156,9 @@ static uint64_t deadline(const struct tug_client *c, double seconds)
 
 static int wait_ready(struct tug_client *c, struct err *e)
 {
-    bool in_time = pump_wait(c->pump, ready_or_over, c, deadline(c, c->o.wait_seconds));
+    double seconds;
+    bool in_time = ready_wait(c->pump, c->van, client_member(c->client), ready_or_over, c,
+                              c->o.wait_seconds, &seconds);
     pump_enter(c->pump);
     int rc = member_over(client_member(c->client), e);
     if (rc == 0 && !in_time && interrupt_came())
@@ -166,10 +169,12 @@ static int wait_ready(struct tug_client *c, struct err *e)
     else if (rc == 0 && !in_time)
         rc = err_set(e, TUG_EIO,
                      "the cluster is not complete after %.3g s: the scheduler at %s %s",
-                     c->o.wait_seconds, c->node.scheduler,
+                     seconds, c->node.scheduler,
                      member_waits_for(client_member(c->client)));
     c->workers = member_roster(client_member(c->client))->workers;
     c->servers = member_roster(client_member(c->client))->servers;
+    if (rc == 0 && wished_rank(c) > 0)
+        ready_tell_rank(&c->environment, false, member_rank(client_member(c->client)));
     pump_leave(c->pump);
     return rc;
 }

@@ -1,0 +1,28 @@
+// The wait of a process for its cluster, until all servers and workers have joined.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_RUNTIME_READY_H
+#define TUG_RUNTIME_READY_H
+
+#include <stdbool.h>
+
+#include "cluster/member.h"
+#include "os/clock.h"
+#include "runtime/pump.h"
+#include "runtime/role.h"
+
+// The time by which a process waits longer than the one that answers it, so that the
+// answer, which names the missing processes, arrives in time.
+#define READY_LONGER_NS (5 * SECOND_NS)
+
+// Waits until over(ctx): up to `seconds`, and READY_LONGER_NS more if the scheduler has
+// admitted the process, since the scheduler waits as long from its own start on, and its
+// error names the missing processes. Returns false if the time, *ret_seconds, is over, or
+// the wait was interrupted.
+bool ready_wait(struct pump *p, struct van *van, const struct member *m,
+                bool (*over)(void *ctx), void *ctx, double seconds, double *ret_seconds);
+
+// Warns if the rank of this process is not the one that its environment names.
+void ready_tell_rank(const struct role *r, bool server, uint32_t rank);
+
+#endif
