@@ -192,11 +192,12 @@ static void communicators(void **state)
 }
 
 // Two workers each compute metrics of a part of the examples, in batches of their own
-// size: both get the metrics of all examples.
+// size: both get the metrics of all examples, by each kind of link to the scheduler.
 
 enum { WORKERS = 2, EXAMPLES = 5000 };
 
 static float scores[EXAMPLES], labels[EXAMPLES];
+static struct tug_client_options measurer_options;
 
 static struct tug_metric *measure(size_t first, size_t n, size_t batch)
 {
@@ -220,7 +221,7 @@ static void *measure_part(void *arg)
     struct measurer *w = arg;
     struct tug_client *c;
     struct tug_metric *m = measure(w->first, w->n, w->first == 0 ? 64 : 100);
-    check(open_client(&c, false, CLUSTER_PATIENCE));
+    check(tug_client_open(&c, &measurer_options));
     for (int i = 0; i < 2; i++)
         check(tug_metric_reduce(m, c, 0, &w->values[i]));
     check(tug_client_close(c));
@@ -228,21 +229,44 @@ static void *measure_part(void *arg)
     return NULL;
 }
 
-static void metrics_of_workers(void **state)
+// Links with TLS: the options of a process of this role.
+static const char *tls_of(const char *role)
 {
-    (void)state;
+    return files_path("--ca tls/ca.pem --cert tls/%s.pem --key tls/%s.key", role, role);
+}
+
+static void make_certificates(void)
+{
+    tug_ends(0, "cert ca --dir tls");
+    tug_ends(0, "cert node --dir tls --name scheduler --role scheduler");
+    tug_ends(0, "cert node --dir tls --name server --role server");
+    tug_ends(0, "cert node --dir tls --name worker --role worker");
+    measurer_options.ca = "tls/ca.pem";
+    measurer_options.cert = "tls/worker.pem";
+    measurer_options.key = "tls/worker.key";
+}
+
+static void measure_on(const char *links)
+{
+    bool local = strcmp(links, "unix") == 0, tls = strcmp(links, "tls") == 0;
     unsetenv("TUG_SCHEDULER");
-    for (size_t i = 0; i < EXAMPLES; i++) {
-        scores[i] = (float)(i * 7919 % 10007) / 10007;
-        labels[i] = i * 104729 % 1009 < 1009 * (double)scores[i];
-    }
-    cluster_start("scheduler", "scheduler --servers 2 --workers 2 --cluster met");
+    measurer_options = (struct tug_client_options){.wait_seconds = CLUSTER_PATIENCE};
+    if (tls)
+        make_certificates();
+    cluster_start("scheduler", "scheduler --servers 2 --workers 2 --cluster met %s",
+                  tls     ? tls_of("scheduler")
+                  : local ? "--transport unix"
+                          : "--transport tcp");
     unsigned port = cluster_port("scheduler");
     for (int i = 0; i < 2; i++)
-        cluster_start(files_path("server%d", i),
-                      "server --cluster met --scheduler 127.0.0.1:%u", port);
+        cluster_start(i == 0 ? "server0" : "server1",
+                      "server --cluster met --scheduler 127.0.0.1:%u %s", port,
+                      tls ? tls_of("server") : "");
     setenv("TUG_CLUSTER", "met", 1);
-    setenv("TUG_SCHEDULER", files_path("127.0.0.1:%u", port), 1);
+    setenv("TUG_SCHEDULER",
+           local ? files_path("unix://%s/tug/met@%u.sock", files_dir, port)
+                 : files_path("127.0.0.1:%u", port),
+           1);
     struct measurer w[WORKERS] = {{.n = EXAMPLES / 3},
                                   {.first = EXAMPLES / 3, .n = EXAMPLES - EXAMPLES / 3}};
     for (int i = 0; i < WORKERS; i++)
@@ -264,6 +288,18 @@ static void metrics_of_workers(void **state)
     for (int i = 0; i < WORKERS; i++)
         for (int j = 0; j < 2; j++)
             assert_memory_equal(&w[i].values[j], &one, sizeof(one));
+}
+
+static void metrics_of_workers(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < EXAMPLES; i++) {
+        scores[i] = (float)(i * 7919 % 10007) / 10007;
+        labels[i] = i * 104729 % 1009 < 1009 * (double)scores[i];
+    }
+    measure_on("tcp");
+    measure_on("unix");
+    measure_on("tls");
 }
 
 int main(void)
