@@ -50,7 +50,7 @@ enum wire_group {
     WIRE_GROUP_SERVERS = 2,
     WIRE_GROUP_WORKERS = 4
 };
-// What the scheduler makes of the workers' bytes in a collective call, and the type of
+// The scheduler's operation on the workers' bytes in a collective call, and the type of
 // their values.
 enum wire_collect { WIRE_GATHER, WIRE_SUM, WIRE_MIN, WIRE_MAX };
 enum wire_number { WIRE_F64, WIRE_I64, WIRE_U64 };

@@ -116,7 +116,8 @@ static void begin(struct worker *k, struct member *m)
         stage_failed(&w->stage, "worker %u: %s", k->c.number, e.text);
 }
 
-// Checks the parts of a gather, which come by ascending index; returns the workers that have one, as bits.
+// Checks the parts of a gather, which come by ascending index; returns the workers
+// that have one, as bits.
 static uint32_t check_parts(struct world *w, struct wire_text result, uint32_t round)
 {
     uint32_t in = 0;

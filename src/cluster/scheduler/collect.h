@@ -1,4 +1,4 @@
-// What a collective call makes of the workers' bytes: checks that all workers are in the
+// Makes the result of a collective call from the workers' bytes: checks that all workers are in the
 // same call, then gathers or reduces. It knows neither links nor processes.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -11,7 +11,7 @@
 #include "base/err.h"
 #include "wire/wire.h"
 
-// What one worker gave.
+// The bytes of one worker, and the call that it is in.
 struct given {
     uint8_t op, type; // enum wire_collect, enum wire_number
     uint32_t index, workers;

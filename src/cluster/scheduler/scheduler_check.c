@@ -218,7 +218,7 @@ static void barriers_are_counted(const struct scheduler *s, const struct process
     }
 }
 
-// What a worker gave is kept only until the barrier that it has reached is complete, and
+// The bytes of a worker are kept only until the barrier that it has reached is complete, and
 // only while the worker lives.
 static void given_is_waiting(const struct scheduler *s, const struct process *p)
 {

@@ -99,7 +99,7 @@ static void test_gather(void **state)
     world_close(&w);
 }
 
-// All workers hear of both calls; a worker at a barrier goes on.
+// All workers get an error that names both calls; a worker at a barrier goes on.
 static void test_different_calls(void **state)
 {
     (void)state;
@@ -265,7 +265,7 @@ static void say(const struct msg_collect *m, uint16_t answer)
     assert_int_equal(guest.type, answer);
 }
 
-// Whatever a peer makes up is refused, and the barrier goes on without it.
+// The scheduler refuses messages that a peer made up, and the barrier goes on.
 static void test_made_up(void **state)
 {
     (void)state;

@@ -49,8 +49,8 @@ struct process {
     // the group.
     bool known[SCHEDULER_GROUPS]; // whether the group waits for this process
     uint64_t base[SCHEDULER_GROUPS], reached[SCHEDULER_GROUPS];
-    // Of a worker: what it brought to the barrier of the workers that it has reached and
-    // that is not complete; NULL: nothing. Memory of this entry.
+    // The bytes that a worker brought to the barrier of the workers that it has reached
+    // and that is not complete; NULL: none. Memory of this entry.
     struct given *given;
 };
 
