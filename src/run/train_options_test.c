@@ -1,6 +1,7 @@
-// Options of `tug train` on a cluster: each may either differ between processes, or must
-// be the same in all processes of a run; then a difference is reported by the option's
-// name.
+// Each option of `tug train` is kept where it belongs. On a cluster it may either differ
+// between processes, or must be the same in all processes of a run; then a difference is
+// reported by the option's name. A save either has it, and a resumed run takes it from
+// there, or does not have it for a reason.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "run/train_options.h"
@@ -12,6 +13,7 @@
 #include "kit/files.h"
 #include "kit/test.h"
 #include "run/train_config.h"
+#include "run/train_resumed.h"
 #include "train/saved/run_options.h"
 
 enum { WORDS_MAX = 16 };
@@ -19,72 +21,99 @@ enum { WORDS_MAX = 16 };
 #define CSV "--format=csv --model=dcn"
 #define SYNC "--format=csv --model=lr --mode=sync"
 
+enum kept {
+    FIXED,  // among the options of a save, which a resumed run must have again
+    PLAN,   // in the plan of a save
+    SCHEMA, // in the schema of a save, which describes the data
+    NOT,    // not in a save: it names a place or a command, or is about other data
+};
+
 // Arguments of a run, and another value of the option. NULL: refused on a cluster.
 static const struct option_case {
     const char *name, *base, *other;
+    enum kept kept;
 } cases[] = {
-    {"format", "--format=libsvm", "criteo"},
-    {"pipe-command", CSV, "zcat"},
-    {"valid", SYNC, "0.5"},
-    {"group", CSV " --test=t --score-by=workers", "user"},
-    {"merge-ids", CSV, NULL},
-    {"max-bad-lines", CSV, "3"},
-    {"normalize", "--format=libsvm", "false"},
-    {"fields", "--format=libffm --model=ffm", "9"},
-    {"label", CSV, "buy"},
-    {"drop", CSV, "id"},
-    {"numeric", CSV, "age"},
-    {"lists", CSV, "tags"},
-    {"list-separator", CSV " --lists=tags", ";"},
-    {"missing", CSV, "NA"},
-    {"cross-columns", CSV, "a*b"},
-    {"columns", CSV, "a,b"},
-    {"weight-column", CSV, "w"},
-    {"allow-missing", CSV, "true"},
-    {"separator", CSV, "tab"},
-    {"quote", CSV, "none"},
-    {"decimal", CSV, ","},
-    {"slots", "--format=multislot --slots=y:label,a:ids,b:ids", "y:label,b:ids,a:ids"},
-    {"model", CSV, "mlp"},
-    {"dim", CSV, "3"},
-    {"dims", CSV, "a=4"},
-    {"loss", CSV, "squared"},
-    {"init", CSV, "0.5"},
-    {"hidden", CSV, "7,5"},
-    {"tower", CSV " --label=a,b", "4"},
-    {"task-weights", CSV " --label=a,b", "1,2"},
-    {"cross", CSV, "2"},
-    {"dropout", CSV, "0.5"},
-    {"pooling", CSV, "mean"},
-    {"data-norm", CSV, "true"},
-    {"batch-norm", CSV, "true"},
-    {"dense-optimizer", CSV, "sgd"},
-    {"dense-lr", CSV, "0.5"},
-    {"epochs", CSV, "3"},
-    {"optimizer", CSV, "sgd"},
-    {"lr", CSV, "0.5"},
-    {"latent-lr", CSV, "0.5"},
-    {"l1", CSV, "0.5"},
-    {"l2", CSV, "0.5"},
-    {"prior", CSV, "0.5"},
-    {"schedule", CSV, "exp"},
-    {"schedule-a", CSV " --schedule=exp", "0.25"},
-    {"schedule-b", CSV " --schedule=exp", "0.25"},
-    {"batch", CSV, "64"},
-    {"seed", CSV, "7"},
-    {"deterministic", CSV, "true"},
-    {"mode", CSV, "ssp:3"},
-    {"reduce", SYNC, "mean"},
-    {"average", CSV, "3"},
-    {"table", CSV, "accessor=ctr"},
-    {"rules", "--format=csv --model=lr", "worker"},
-    {"shuffle", CSV, "global"},
-    {"shuffle-by", CSV " --shuffle=global", "user"},
-    {"values", CSV, "bf16"},
-    {"in-flight", CSV, "2"},
-    {"dense-staleness", CSV, "2"},
-    {"score-by", CSV " --test=t", "workers"},
-    {"publish", CSV " --out=o", "o/p"},
+    {"format", "--format=libsvm", "criteo", SCHEMA},
+    {"pipe-command", CSV, "zcat", NOT},
+    {"valid", SYNC, "0.5", FIXED},
+    {"group", CSV " --test=t --score-by=workers", "user", NOT},
+    {"merge-ids", CSV, NULL, NOT},
+    {"max-bad-lines", CSV, "3", PLAN},
+    {"normalize", "--format=libsvm", "false", FIXED},
+    {"fields", "--format=libffm --model=ffm", "9", FIXED},
+    {"label", CSV, "buy", SCHEMA},
+    {"drop", CSV, "id", SCHEMA},
+    {"numeric", CSV, "age", SCHEMA},
+    {"lists", CSV, "tags", SCHEMA},
+    {"list-separator", CSV " --lists=tags", ";", SCHEMA},
+    {"missing", CSV, "NA", SCHEMA},
+    {"cross-columns", CSV, "a*b", SCHEMA},
+    {"columns", CSV, "a,b", SCHEMA},
+    {"weight-column", CSV, "w", SCHEMA},
+    {"allow-missing", CSV, "true", SCHEMA},
+    {"separator", CSV, "tab", SCHEMA},
+    {"quote", CSV, "none", SCHEMA},
+    {"decimal", CSV, ",", SCHEMA},
+    {"slots", "--format=multislot --slots=y:label,a:ids,b:ids", "y:label,b:ids,a:ids",
+     SCHEMA},
+    {"model", CSV, "mlp", FIXED},
+    {"dim", CSV, "3", FIXED},
+    {"dims", CSV, "a=4", FIXED},
+    {"loss", CSV, "squared", SCHEMA},
+    {"init", CSV, "0.5", FIXED},
+    {"hidden", CSV, "7,5", FIXED},
+    {"tower", CSV " --label=a,b", "4", FIXED},
+    {"task-weights", CSV " --label=a,b", "1,2", FIXED},
+    {"cross", CSV, "2", FIXED},
+    {"dropout", CSV, "0.5", FIXED},
+    {"pooling", CSV, "mean", FIXED},
+    {"data-norm", CSV, "true", FIXED},
+    {"batch-norm", CSV, "true", FIXED},
+    {"dense-optimizer", CSV, "sgd", FIXED},
+    {"dense-lr", CSV, "0.5", FIXED},
+    {"epochs", CSV, "3", PLAN},
+    {"optimizer", CSV, "sgd", FIXED},
+    {"lr", CSV, "0.5", FIXED},
+    {"latent-lr", CSV, "0.5", FIXED},
+    {"l1", CSV, "0.5", FIXED},
+    {"l2", CSV, "0.5", FIXED},
+    {"prior", CSV, "0.5", FIXED},
+    {"schedule", CSV, "exp", FIXED},
+    {"schedule-a", CSV " --schedule=exp", "0.25", FIXED},
+    {"schedule-b", CSV " --schedule=exp", "0.25", FIXED},
+    {"batch", CSV, "64", FIXED},
+    {"seed", CSV, "7", FIXED},
+    {"deterministic", CSV, "true", FIXED},
+    {"mode", CSV, "ssp:3", PLAN},
+    {"reduce", SYNC, "mean", FIXED},
+    {"average", CSV, "3", FIXED},
+    {"table", CSV, "accessor=ctr", FIXED},
+    {"rules", "--format=csv --model=lr", "worker", PLAN},
+    {"shuffle", CSV, "global", FIXED},
+    {"shuffle-by", CSV " --shuffle=global", "user", FIXED},
+    {"values", CSV, "bf16", PLAN},
+    {"in-flight", CSV, "2", PLAN},
+    {"dense-staleness", CSV, "2", PLAN},
+    {"score-by", CSV " --test=t", "workers", NOT},
+    {"publish", CSV " --out=o", "o/p", NOT},
+};
+
+// Options that each process may have for itself, and how a save keeps them. data-in and
+// window are saved as the run used them, and tests/e2e resumes such runs.
+static const struct option_case own_cases[] = {
+    {"patience", SYNC " --valid=0.5", "4", PLAN},
+    {"keep", CSV " --out=o", "5", PLAN},
+    {"save-every", CSV " --out=o", "2", PLAN},
+};
+static const char *const not_saved[] = {
+    "data",           "web-any-host", "test",        "cv",
+    "data-in",        "window",       "recipe",      "refit",
+    "threads",        "pack-keys",    "cache-keys",  "out",
+    "resume",         "init-from",    "init-tables", "publish-every",
+    "publish-deltas", "json",         "log-every",   "dot-every",
+    "fetch",          "dump",         "history",     "dump-fields",
+    "fetch-every",    "log-dir",      "log-level",   "keep-names",
+    "quiet",
 };
 
 // A process, given by its command line.
@@ -96,9 +125,14 @@ struct process {
     struct train_setup setup;
 };
 
+static struct node *node(void)
+{
+    static char there; // only its address is used
+    return (struct node *)(void *)&there;
+}
+
 static int start(struct process *p, const char *base, const char *name, const char *other)
 {
-    static char node; // only its address is used
     int n = 0;
     *p = (struct process){0};
     snprintf(p->text, sizeof(p->text), "%s", base);
@@ -113,8 +147,7 @@ static int start(struct process *p, const char *base, const char *name, const ch
         p->words[n++] = p->last;
     TRY(options_parse(&p->o, &cli_train_options, n, p->words, &p->values,
                       OPTIONS_INCOMPLETE, &test_err));
-    return train_configure(&p->setup, &p->values, p->o, (struct node *)(void *)&node,
-                           &test_err);
+    return train_configure(&p->setup, &p->values, p->o, node(), &test_err);
 }
 
 static void end(struct process *p)
@@ -206,10 +239,126 @@ static void resume_takes_its_word_behind_an_equals_sign(void **state)
     }
 }
 
+static struct saved_run saves[2]; // too large for the stack
+
+// Describes the run of a process as a save does. Two labels make the options of tasks
+// count.
+static void describe(const struct process *p, struct saved_run *ret)
+{
+    *ret = (struct saved_run){0};
+    run_options_fill(&p->setup.config, &p->setup.config.model, &ret->options);
+    ret->options.model.tasks = ret->options.model.ops->tasks ? 2 : 1;
+    run_options_plan(&p->setup.config, &ret->plan);
+    const char *format = p->setup.config.reader.format;
+    snprintf(ret->schema.format, sizeof(ret->schema.format), "%s",
+             format != NULL ? format : "");
+}
+
+static bool same_options(void)
+{
+    return run_options_same(&saves[0].options, &saves[1].options, NULL, &test_err) == 0;
+}
+
+static bool same_plan(void)
+{
+    json_begin();
+    json_t *a = saved_plan_to_json(&saves[0].plan),
+           *b = saved_plan_to_json(&saves[1].plan);
+    bool same = json_equal(a, b);
+    json_decref(a);
+    json_decref(b);
+    return same;
+}
+
+// Resumes from a save of process p without any option. Describes its run in saves[0], and
+// the resumed one in saves[1].
+static void resume(const struct process *p, const char *name)
+{
+    struct process again;
+    char *words[] = {(char *)(uintptr_t) "--resume", (char *)(uintptr_t) "--out=o"};
+    describe(p, &saves[0]);
+    again = (struct process){0};
+    assert_int_equal(options_parse(&again.o, &cli_train_options, 2, words, &again.values,
+                                   OPTIONS_INCOMPLETE, &test_err),
+                     0);
+    const struct train_options *t = &again.values;
+    const struct options *o = again.o;
+    if (train_take_run(&again.setup, &saves[0], "save", &t, &o, node(), &test_err) != 0 ||
+        train_configure(&again.setup, t, o, node(), &test_err) != 0)
+        fail_msg("--%s cannot be resumed: %s", name, test_err.text);
+    describe(&again, &saves[1]);
+    end(&again);
+}
+
+static void is_kept(const char *base, const char *name, const char *other, enum kept kept)
+{
+    struct process without, with;
+    assert_int_equal(start(&without, base, name, NULL), 0);
+    assert_int_equal(start(&with, base, name, other), 0);
+    describe(&without, &saves[0]);
+    describe(&with, &saves[1]);
+    bool options = !same_options(), plan = !same_plan();
+    if (kept == FIXED ? !options : options || plan != (kept == PLAN))
+        fail_msg("--%s %s: %s", name, other,
+                 kept == FIXED  ? "no option of a save"
+                 : kept == PLAN ? "not in the plan of a save"
+                                : "in a save, which this test does not know");
+    resume(&with, name);
+    if (kept == FIXED && !same_options())
+        fail_msg("--%s %s is not taken from a save: %s", name, other, test_err.text);
+    if (kept == PLAN && !same_plan())
+        fail_msg("--%s %s is not taken from the plan of a save", name, other);
+    end(&with);
+    end(&without);
+}
+
+static bool is_not_saved(const char *name)
+{
+    for (size_t i = 0; i < sizeof(not_saved) / sizeof(*not_saved); i++)
+        if (strcmp(not_saved[i], name) == 0)
+            return true;
+    return false;
+}
+
+// A new option fails this test until a save has it and a resumed run takes it from there,
+// or until it is named here as one that a save does not have.
+static void every_option_is_saved_or_not(void **state)
+{
+    (void)state;
+    size_t n = sizeof(own_cases) / sizeof(*own_cases), found = 0;
+    for (size_t i = 0; i < cli_train_options.n_options; i++) {
+        const struct option *o = &cli_train_options.options[i];
+        size_t c = find(o->name), own = 0;
+        while (own < n && strcmp(own_cases[own].name, o->name) != 0)
+            own++;
+        if (o->own == (own == n && !is_not_saved(o->name)))
+            fail_msg("--%s: neither saved nor named as not saved", o->name);
+        found += own < n;
+        if (own < n)
+            is_kept(own_cases[own].base, o->name, own_cases[own].other,
+                    own_cases[own].kept);
+        else if (!o->own && cases[c].other != NULL)
+            is_kept(cases[c].base, o->name, cases[c].other, cases[c].kept);
+    }
+    assert_int_equal(found, n);
+}
+
+// Options of vectors have no effect on a model without vectors, but a save has them.
+static void unused_options_are_taken(void **state)
+{
+    (void)state;
+    is_kept("--format=csv --model=lr", "dim", "3", FIXED);
+    is_kept("--format=csv --model=lr", "init", "0.5", FIXED);
+    is_kept("--format=csv --model=lr", "latent-lr", "0.5", FIXED);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_option_is_own_or_compared),
-        cmocka_unit_test(resume_takes_its_word_behind_an_equals_sign)};
+        cmocka_unit_test(every_option_is_saved_or_not),
+        cmocka_unit_test(unused_options_are_taken),
+        cmocka_unit_test(resume_takes_its_word_behind_an_equals_sign),
+    };
     return cmocka_run_group_tests(tests, files_begin, files_end);
 }

@@ -120,8 +120,12 @@ static void fill_layers(struct filling *f, const struct model_options *m,
         fill_rule(f, "dense-optimizer", &m->dense, &dense);
 }
 
-static void fill_model(struct filling *f, const struct saved_options *s)
+// Fills in the options of the model, also those without effect on it, because the save has
+// them. The number of fields is an option of libffm only; columns and slots have it
+// otherwise.
+static void fill_model(struct filling *f, const struct saved_run *run)
 {
+    const struct saved_options *s = &run->options;
     const struct model_options *m = &s->model;
     struct model_options usual;
     model_defaults(&usual, m->ops, m->latent.kind);
@@ -129,12 +133,10 @@ static void fill_model(struct filling *f, const struct saved_options *s)
     fill_rule(f, "optimizer", &m->latent, &usual.latent);
     fill(f, "seed", "%" PRIu64, m->seed);
     fill_flag(f, "normalize", m->normalize, usual.normalize);
-    // A model without vectors has these options, too, and they are compared.
-    if (m->dim > 0)
-        fill(f, "dim", "%u", m->dim);
-    fill(f, "init", "%.9g", (double)m->init);
-    if (!m->ops->needs_fields)
+    if (m->fields > 0 && strcmp(run->schema.format, "libffm") == 0)
         fill(f, "fields", "%u", m->fields);
+    fill(f, "dim", "%u", m->dim);
+    fill(f, "init", "%.9g", (double)m->init);
     fill_text(f, "dims", s->dims);
     if (m->ops->dense != NULL)
         fill_layers(f, m, &usual);
@@ -304,7 +306,7 @@ static int take(struct train_setup *setup, const struct train_options **t,
     if (!resumes) {
         fill_shape(&f, &run->options, *t);
     } else {
-        fill_model(&f, &run->options);
+        fill_model(&f, run);
         if (!other_rules)
             fill_rates(&f, &run->options.model);
         if (!setup->own_plan)
@@ -314,6 +316,14 @@ static int take(struct train_setup *setup, const struct train_options **t,
     *t = &setup->taken;
     *o = setup->taken_options;
     return f.rc;
+}
+
+int train_take_run(struct train_setup *setup, const struct saved_run *run,
+                   const char *dir, const struct train_options **t,
+                   const struct options **o, const struct node *node, struct err *e)
+{
+    snprintf(setup->taken_from, sizeof(setup->taken_from), "%s", dir);
+    return take(setup, t, o, run, true, node, e);
 }
 
 int train_take_saved(struct train_setup *setup, const struct train_options **t,

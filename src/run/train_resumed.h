@@ -7,6 +7,7 @@
 #define TUG_RUN_TRAIN_RESUMED_H
 
 #include "run/train_config.h"
+#include "train/saved/saved_run.h"
 
 // If the run begins with a save that this process can read (--resume, --init-from),
 // replaces *t and *o by copies, which `setup` owns, with the save's values of the options
@@ -14,6 +15,11 @@
 // model or optimizer was given: the run is then refused, with the options that differ.
 int train_take_saved(struct train_setup *setup, const struct train_options **t,
                      const struct options **o, const struct node *node, struct err *e);
+
+// The same with the description of the run that the save in `dir` has.
+int train_take_run(struct train_setup *setup, const struct saved_run *run,
+                   const char *dir, const struct train_options **t,
+                   const struct options **o, const struct node *node, struct err *e);
 
 // Extends the error of a run by the options among those that it names which come from a
 // save, because its user did not type them. Returns rc. For errors of train_configure and
