@@ -97,6 +97,10 @@ struct train_listener {
     void *ctx;
 };
 
+struct run_settings {
+#include "train/settings.inc.h"
+};
+
 struct train_config {
     // NULL: this process trains alone. A cluster without a node: this process trains,
     // perhaps with a server loop inside it (train_cluster/within.h).
@@ -104,25 +108,22 @@ struct train_config {
     // Settings of a table with a feature lifecycle (train/rows/lifecycle.h). NULL: the rows
     // are the model's own and are never removed.
     const struct table_config *table;
-    struct path_list data, test, valid; // `valid` names files or is empty
-    struct held_out valid_part; // the share of the training data used for validation
-                                // instead
-    const char *group;          // evaluation_options.group for `test` and `valid`
+    // `valid` names files or is empty; then valid_part may be used instead.
+    struct path_list data, test, valid;
+    const char *group; // evaluation_options.group for `test` and `valid`
     // "COLUMN:N" (train/merge.h), for training and test data; NULL: merges no lines.
     const char *merge;
     struct reader_options reader;
-    struct model_options model;
+    union {
+        struct run_settings settings;
+        struct {
+#include "train/settings.inc.h"
+        };
+    };
     // "COLUMN=N,...": fields_dims sets model.dims from it; NULL: not given.
     const char *dims;
-    struct schedule schedule;
     uint32_t epochs;
-    uint32_t batch;
     int threads;
-    bool deterministic;
-    // Window of the parameters' mean in batches (averaging.h); 0: no mean.
-    uint64_t average;
-    bool reduce_mean; // synchronous batches take the mean of the gradients instead of
-                      // their sum
     enum data_in data_in;
     uint64_t window_bytes; // when streaming: bytes of text that are held and shuffled at
                            // a time

@@ -36,15 +36,8 @@ void run_options_fill(const struct train_config *c, const struct model_options *
 {
     const struct train_cluster *k = c->cluster;
     const char *by = k != NULL ? k->shuffle_by : NULL;
-    *ret = (struct saved_options){
-        .model = *model,
-        .schedule = c->schedule,
-        .batch = c->batch,
-        .deterministic = c->deterministic,
-        .average = c->average,
-        .reduce_mean = c->reduce_mean,
-        .valid_part = c->valid_part,
-    };
+    *ret = (struct saved_options){.settings = c->settings};
+    ret->model = *model;
     snprintf(ret->shuffle, sizeof(ret->shuffle), "%s%s%s",
              k != NULL && k->shuffle ? "global" : "pieces", by != NULL ? " by " : "",
              by != NULL ? by : "");

@@ -25,14 +25,15 @@ struct history;
 
 // The options that a run's result depends on. A resumed run must have the same.
 struct saved_options {
-    struct model_options model;
+    union {
+        struct run_settings settings;
+        struct {
+#include "train/settings.inc.h"
+        };
+    };
     char dims[SAVED_TEXT_MAX]; // model.dims as COLUMN=N,... (train/fields.h), or ""
-    // Training:
-    struct schedule schedule;
-    uint32_t batch;
-    bool deterministic, reduce_mean, streaming;
-    uint64_t window_bytes, average;
-    struct held_out valid_part;
+    bool streaming;
+    uint64_t window_bytes;
     char shuffle[SAVED_SHUFFLE_MAX]; // "pieces", "global" or "global by a,b"; "": unknown
     // Settings of a table with a feature lifecycle (train/rows/lifecycle.h), or "".
     char table[SAVED_TEXT_MAX];
