@@ -46,6 +46,16 @@ json_t *json_real_or_null(double x)
     return isfinite(x) ? json_real(x) : json_null();
 }
 
+void json_put_value(json_t *o, const char *name, json_t *value)
+{
+    memory_failed |= json_object_set_new(o, name, value) != 0;
+}
+
+json_t *json_flag(bool x)
+{
+    return json_boolean(x);
+}
+
 int json_checksum(const json_t *value, uint64_t seed, uint64_t *ret)
 {
     char *text = json_dumps(value, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);

@@ -26,6 +26,23 @@ json_t *json_hex(uint64_t x);
 // Returns null for infinity and NaN, which JSON does not have.
 json_t *json_real_or_null(double x);
 
+// Add a field to an object. A value or an object that is NULL counts as failed memory, as
+// it is where a text is not UTF-8: json_memory_failed must be asked before the object is
+// used. The type of x decides the form of the field, so that the compiler refuses a type
+// that has none.
+#define json_put(o, name, x)                                                             \
+    json_put_value(o, name,                                                              \
+                   _Generic((x),                                                         \
+                   bool: json_flag,                                                      \
+                   uint32_t: json_integer,                                               \
+                   uint64_t: json_integer,                                               \
+                   float: json_real,                                                     \
+                   double: json_real,                                                    \
+                   char *: json_string,                                                  \
+                   const char *: json_string)(x))
+void json_put_value(json_t *o, const char *name, json_t *value);
+json_t *json_flag(bool x);
+
 // Hashes the compact text of a value, with sorted keys. May return TUG_ENOMEM.
 int json_checksum(const json_t *value, uint64_t seed, uint64_t *ret);
 

@@ -9,18 +9,21 @@
 
 json_t *saved_plan_to_json(const struct saved_plan *p)
 {
-    json_t *o = json_pack("{s:i, s:i, s:i, s:i, s:I, s:I}", "epochs", (int)p->epochs,
-                          "patience", (int)p->patience, "keep", (int)p->keep,
-                          "save-passes", (int)p->save_passes, "save-batches",
-                          (json_int_t)p->save_batches, "max-bad-lines",
-                          (json_int_t)p->max_bad_lines);
-    if (o == NULL || p->mode[0] == '\0')
+    json_t *o = json_object();
+    json_put(o, "epochs", p->epochs);
+    json_put(o, "patience", p->patience);
+    json_put(o, "keep", p->keep);
+    json_put(o, "save-passes", p->save_passes);
+    json_put(o, "save-batches", p->save_batches);
+    json_put(o, "max-bad-lines", p->max_bad_lines);
+    if (p->mode[0] == '\0')
         return o;
-    (void)json_object_update_new(o, json_pack("{s:s, s:s, s:i, s:i}", "mode", p->mode,
-                                              "rules", p->rules, "bf16", (int)p->bf16,
-                                              "in-flight", (int)p->in_flight));
+    json_put(o, "mode", p->mode);
+    json_put(o, "rules", p->rules);
+    json_put(o, "bf16", (uint32_t)p->bf16);
+    json_put(o, "in-flight", p->in_flight);
     if (p->dense_bounded)
-        (void)json_object_set_new(o, "dense-staleness", json_integer(p->dense_staleness));
+        json_put(o, "dense-staleness", p->dense_staleness);
     return o;
 }
 

@@ -21,59 +21,79 @@
 
 static json_t *rule_to_json(const struct rule_params *p)
 {
-    return json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "optimizer",
-                     rule_info(p->kind)->name, "lr", (double)p->lr, "l1", (double)p->l1,
-                     "l2", (double)p->l2, "prior", (double)p->prior, "n0", (double)p->n0,
-                     "beta", (double)p->beta, "beta1", (double)p->beta1, "beta2",
-                     (double)p->beta2);
+    json_t *o = json_object();
+    json_put(o, "optimizer", rule_info(p->kind)->name);
+    json_put(o, "lr", p->lr);
+    json_put(o, "l1", p->l1);
+    json_put(o, "l2", p->l2);
+    json_put(o, "prior", p->prior);
+    json_put(o, "n0", p->n0);
+    json_put(o, "beta", p->beta);
+    json_put(o, "beta1", p->beta1);
+    json_put(o, "beta2", p->beta2);
+    return o;
 }
 
 // Describes the tasks of a model with several labels; the schema has their number.
-static json_t *tasks_to_json(const struct model_options *m)
+static void put_tasks(json_t *o, const struct model_options *m)
 {
     char tower[MODEL_HIDDEN_TEXT_MAX], weights[MODEL_WEIGHTS_TEXT_MAX];
     model_hidden_print(m->tower, tower);
     model_weights_print(m->task_weight, weights);
-    return json_pack("{s:s, s:s}", "tower", tower, "task-weights", weights);
+    json_put(o, "tower", tower);
+    json_put(o, "task-weights", weights);
 }
 
 // Describes the layers of a model.
 static json_t *layers_to_json(const struct model_options *m)
 {
     char hidden[MODEL_HIDDEN_TEXT_MAX];
+    json_t *o = json_object();
     model_hidden_print(m->hidden, hidden);
-    json_t *ret = json_pack("{s:s, s:i, s:f, s:b, s:b, s:s, s:o}", "hidden", hidden,
-                            "cross", (int)m->cross, "dropout", (double)m->dropout,
-                            "batch-norm", m->batch_norm, "data-norm", m->data_norm,
-                            "pooling", m->pooling_mean ? "mean" : "sum", "dense",
-                            rule_to_json(&m->dense));
-    if (ret != NULL && m->tasks > 1)
-        json_object_update_new(ret, tasks_to_json(m));
-    return ret;
+    json_put(o, "hidden", hidden);
+    json_put(o, "cross", m->cross);
+    json_put(o, "dropout", m->dropout);
+    json_put(o, "batch-norm", m->batch_norm);
+    json_put(o, "data-norm", m->data_norm);
+    json_put(o, "pooling", m->pooling_mean ? "mean" : "sum");
+    json_put_value(o, "dense", rule_to_json(&m->dense));
+    if (m->tasks > 1)
+        put_tasks(o, m);
+    return o;
 }
 
-json_t *saved_options_to_json(const struct saved_options *o)
+json_t *saved_options_to_json(const struct saved_options *s)
 {
-    const struct model_options *m = &o->model;
-    json_t *ret = json_pack(
-        "{s:s, s:i, s:i, s:f, s:o, s:b, s:o, s:o,"
-        " s:i, s:f, s:f, s:i, s:b, s:s, s:s, s:I, s:f, s:s, s:I, s:s, s:s}",
-        "model", m->ops->name, "dim", (int)m->dim, "fields", (int)m->fields, "init",
-        (double)m->init, "seed", json_hex(m->seed), "normalize", m->normalize, "linear",
-        rule_to_json(&m->linear), "latent", rule_to_json(&m->latent), //
-        "schedule", (int)o->schedule.kind, "schedule-a", o->schedule.a, "schedule-b",
-        o->schedule.b, "batch", (int)o->batch, "deterministic", o->deterministic,
-        "reduce", o->reduce_mean ? "mean" : "sum", "data-in",
-        o->streaming ? "stream" : "memory", "window", (json_int_t)o->window_bytes,
-        "valid", o->valid_part.share, "table", o->table, "average",
-        (json_int_t)o->average, "merge-ids", o->merge, "dims", o->dims);
-    if (ret != NULL && m->ops->dense != NULL)
-        json_object_set_new(ret, "layers", layers_to_json(m));
-    if (ret != NULL && o->valid_part.from > 0)
-        json_object_set_new(ret, "valid-from", json_real(o->valid_part.from));
-    if (ret != NULL && o->shuffle[0] != '\0')
-        json_object_set_new(ret, "shuffle", json_string(o->shuffle));
-    return ret;
+    const struct model_options *m = &s->model;
+    json_t *o = json_object();
+    json_put(o, "model", m->ops->name);
+    json_put(o, "dim", m->dim);
+    json_put(o, "fields", m->fields);
+    json_put(o, "init", m->init);
+    json_put_value(o, "seed", json_hex(m->seed));
+    json_put(o, "normalize", m->normalize);
+    json_put_value(o, "linear", rule_to_json(&m->linear));
+    json_put_value(o, "latent", rule_to_json(&m->latent));
+    json_put(o, "schedule", (uint32_t)s->schedule.kind);
+    json_put(o, "schedule-a", s->schedule.a);
+    json_put(o, "schedule-b", s->schedule.b);
+    json_put(o, "batch", s->batch);
+    json_put(o, "deterministic", s->deterministic);
+    json_put(o, "reduce", s->reduce_mean ? "mean" : "sum");
+    json_put(o, "data-in", s->streaming ? "stream" : "memory");
+    json_put(o, "window", s->window_bytes);
+    json_put(o, "valid", s->valid_part.share);
+    json_put(o, "table", s->table);
+    json_put(o, "average", s->average);
+    json_put(o, "merge-ids", s->merge);
+    json_put(o, "dims", s->dims);
+    if (m->ops->dense != NULL)
+        json_put_value(o, "layers", layers_to_json(m));
+    if (s->valid_part.from > 0)
+        json_put(o, "valid-from", s->valid_part.from);
+    if (s->shuffle[0] != '\0')
+        json_put(o, "shuffle", s->shuffle);
+    return o;
 }
 
 static json_t *position_to_json(const struct position *p)

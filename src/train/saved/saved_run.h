@@ -94,7 +94,7 @@ int saved_run_parse(struct saved_run *ret, const char *text, const char *path,
 
 // Returns the options by their names on the command line, with an object for each rule.
 // Needs json_begin. Returns NULL if there is not enough memory.
-json_t *saved_options_to_json(const struct saved_options *o);
+json_t *saved_options_to_json(const struct saved_options *s);
 
 // Returns the plan as JSON; NULL if there is not enough memory.
 json_t *saved_plan_to_json(const struct saved_plan *p);
