@@ -37,7 +37,8 @@ enum {
     VALUE,
 };
 #define ENOUGH ((uint64_t)1 << 30)
-#define ROW 22 // bytes of a row
+#define PATIENCE (3000 * SECOND) // many links may fall silent, for ten seconds each
+#define ROW 22                   // bytes of a row
 
 enum { WITHOUT_ORDER_CHECK = 1 };
 enum { PUSHES, PULLS, HALVES, REFUSED, NO_ROOM, COPIES, MEANS, RESENT, EVENTS };
@@ -169,6 +170,7 @@ static int open_worker(struct world *w, uint32_t i, struct err *e)
     struct client_options o = {.cache_keys = one_in(w, 2)};
     TRY(stage_open_client(&w->stage, &k->c, WIRE_WORKER, i, &o, e));
     sim_van_loses_none(k->c.van);
+    client_set_timeout(k->c.client, PATIENCE); // pushes of one table wait for the other
     return 0;
 }
 
@@ -523,7 +525,7 @@ static const char *who_has_not_finished(const struct world *w, char *to, size_t 
 static void work(void *ctx)
 {
     struct world *w = ctx;
-    uint64_t until = 600 * SECOND;
+    uint64_t until = PATIENCE;
     char who[512];
     while (!has_everybody_finished(w))
         if (!stage_step(&w->stage, until)) {
