@@ -147,6 +147,7 @@ static int open_server(struct world *w, struct err *e)
     budget_open(b, one_in(w, 2) ? ENOUGH : (4096 + parts) * 8 / 3 + draw(w, 2 * parts));
     struct shard_options o = {.budget = b,
                               .max_bytes = ENOUGH,
+                              .hold_timeout_ns = PATIENCE,
                               .slice_ns = 1,
                               .without_order_check = w->stage.o->bug ==
                                                      WITHOUT_ORDER_CHECK};
