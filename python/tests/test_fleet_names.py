@@ -65,7 +65,7 @@ def test_misspelt_names_of_classes_and_modules():
     for held, name, says in (
             (fluid.StrategyFactory, "create_foo_strategy", "did you mean 'create_geo_strategy'"),
             (fluid.FleetWrapper, "push_dense_parms", "did you mean 'push_dense_params'"),
-            (fluid.FleetWrapper, "send_client2client_msg", "workers have no links to each other"),
+            (fluid.FleetWrapper, "finalize_worker", "use stop_worker"),
             (fluid.role_maker, "GeneralRoleMaker", "use PaddleCloudRoleMaker"),
             (fluid.distributed, "launch", "tug launch --servers S")):
         with pytest.raises(tug.UsageError, match=says):

@@ -11,14 +11,13 @@
 #include "runtime/pump.h"
 #include "runtime/role.h"
 
-// The time by which a process waits longer than the one that answers it, so that the
-// answer, which names the missing processes, arrives in time.
+// The time by which a process waits longer for the whole cluster than the scheduler, so
+// that the scheduler's error, which names the missing processes, arrives in time.
 #define READY_LONGER_NS (5 * SECOND_NS)
 
 // Waits until over(ctx): up to `seconds`, and READY_LONGER_NS more if the scheduler has
-// admitted the process, since the scheduler waits as long from its own start on, and its
-// error names the missing processes. Returns false if the time, *ret_seconds, is over, or
-// the wait was interrupted.
+// admitted the process, since the scheduler waits as long from its own start on. Returns
+// false if the time, *ret_seconds, is over, or the wait was interrupted.
 bool ready_wait(struct pump *p, struct van *van, const struct member *m,
                 bool (*over)(void *ctx), void *ctx, double seconds, double *ret_seconds);
 

@@ -154,10 +154,6 @@ REFUSED: Tuple[Tuple[str, str, str], ...] = (
     ("FleetWrapper", "set_graph_config graph_load graph_sample_neighbors load_edge_file load_node_file pull_graph_list "
      "sample_neighbors get_node_feat add_graph_node remove_graph_node", _GRAPH),
     ("FleetWrapper", "push_fl_client_info_sync pull_fl_strategy init_fl_worker query_fl_clients_info", _FEDERATED),
-    ("FleetWrapper", "send_client2client_msg registe_client2client_msg_handler register_client2client_msg_handler "
-     "SendClientToClientMsg RegisteClientToClientMsgHandler RegisterClientToClientMsgHandler registe_handler",
-     "workers have no links to each other: all_gather(bytes) and fleet.util.all_gather() exchange values, and programs "
-     "on kvapp send messages to each other (docs/kvapp.md)"),
     ("FleetWrapper", "flush client_flush confirm", "a request is done when its call returns; Communicator.stop() sends "
      "what is queued"),
     ("FleetWrapper", "finalize_worker", "use stop_worker(), which waits for all requests and leaves the run"),

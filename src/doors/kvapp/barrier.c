@@ -258,5 +258,5 @@ int tug_node_barrier_of(struct tug_node *n, uint32_t customer, uint32_t group)
     pump_leave(n->pump);
     return rc != 0 ? rc
                    : kv_app_wait(n->barriers, timestamp,
-                                 n->o.wait_seconds + (double)READY_LONGER_NS / SECOND);
+                                 n->o.wait_seconds + (double)KV_LONGER / SECOND);
 }

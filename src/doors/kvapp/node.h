@@ -44,6 +44,9 @@
 
 // Time limit for a node that breaks off, or whose run has failed, to tell the others.
 #define KV_BREAK_OFF_NS (5 * SECOND)
+// Time by which a node waits longer for a barrier of customers than the node that answers
+// the barrier, so that the answer, which names the missing nodes, arrives in time.
+#define KV_LONGER (5 * SECOND)
 
 enum { FIRST_SERVER = 8, FIRST_WORKER = 9 }; // node ids of rank 0; each next rank adds 2
 
