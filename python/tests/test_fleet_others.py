@@ -22,7 +22,7 @@ from tug.fleet import Fleet, PaddleCloudRoleMaker, Role, UserDefinedRoleMaker
 from tug.fleet._asked import Asked
 from tug.fleet._deal import deal
 from tug.fleet._exchange import _reduced, paths_of, said_of, shown, texts_of, value_of
-from tug.fleet._gate import _begins
+from tug.fleet._gate import _begins, wait_at_gate
 from tug.fleet.io import save_over
 
 SCRIPT = f"""
@@ -419,6 +419,14 @@ def test_gate(client, size, text):
     table.assign([0, 1], rows)
     with pytest.raises(tug.DataError, match="server 0 "):
         _begins(table, float(rows[0, 1]))
+
+
+def test_gate_that_stays_closed():
+    """A worker whose servers do not run the script says so while it waits, and in its error."""
+    with tug.local(wait_seconds=0.2) as alone:
+        with pytest.raises(tug.Timeout, match="after 0.2 s: servers must run this script"):
+            with pytest.warns(tug.Warning, match="waits until server 0 opens the run: servers must run this script"):
+                wait_at_gate(alone)
 
 
 @pytest.mark.parametrize("size, text", [(1e9, b"[]"), (0, b""), (2, b"{["), (3, b"[1]"), (2, b"{}")])

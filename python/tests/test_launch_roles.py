@@ -145,7 +145,7 @@ def test_roles_that_contradict_the_launcher(monkeypatch, role, index, hosts, sen
     ({"PADDLE_TRAINERS_NUM": "3"}, "worker 1 was started for 2 servers and 3 workers, but the run has 2 and 2"),
     ({"PADDLE_PSERVERS_IP_PORT_LIST": ""}, "worker 1 was started for 1 server and 2 workers, but the run has 2 and 2")])
 def test_counts_that_differ(tmp_path, change, says):
-    """All processes hear of a worker that was started for other numbers of processes."""
+    """If a worker was started for other numbers of processes, all processes get an error with these numbers."""
     file = tmp_path / "script.py"
     file.write_text(textwrap.dedent(FLEET))
     first, second = (f"127.0.0.1:{port}" for port in free_ports(2))

@@ -10,11 +10,12 @@ SPDX-License-Identifier: Apache-2.0
 import contextlib
 import os
 import time
+import warnings
 from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 
-from tug._errors import DataError, Error, Timeout
+from tug._errors import DataError, Error, Timeout, Warning
 from tug.fleet._exchange import said_of, shown, value_of
 from tug.fleet._program import TABLES
 
@@ -27,7 +28,11 @@ ROW = 1024 # floats of a row
 NOTE_MAX = 16 << 10  # the most bytes of the gate's note
 LEFT_MAX = 1 << 20  # the most bytes of a worker's note
 WORKERS_NOTES = 1 << 32  # the key of worker 0's note; the notes of workers lie this many keys apart
+SOON = 20  # the part of the longest wait before a warning says for whom it is
 LOOK_SECONDS = 0.02  # the interval between two pulls while waiting
+
+_NEEDS_SERVERS = ("servers must run this script, too, as far as fleet.run_server() (tug launch starts it in every "
+                  "role, and so does python3 -m tug launch --all-roles)")
 
 
 class Begins(NamedTuple):
@@ -113,13 +118,15 @@ def wait_for_end(guest: "Client") -> None:
 
 def wait_at_gate(client: "Client") -> Optional[Begins]:
     """Waits until the gate is open. Returns what the run begins with; None: with empty tables."""
-    table, end = _table(client), time.monotonic() + client.wait_seconds
+    table, begin, told = _table(client), time.monotonic(), False
     while True:
         head = table.pull([0])[0]
         if head[0] != 0:
             return _begins(table, float(head[1]))
-        if time.monotonic() > end:
-            raise Timeout(f"server 0 has not opened the run after {client.wait_seconds:.3g} s: servers must run this "
-                          "script, too, as far as fleet.run_server() (tug launch starts it in every role, and so does "
-                          "python3 -m tug launch --all-roles)")
+        passed = time.monotonic() - begin
+        if passed > client.wait_seconds:
+            raise Timeout(f"server 0 has not opened the run after {client.wait_seconds:.3g} s: {_NEEDS_SERVERS}")
+        if passed > client.wait_seconds / SOON and not told:
+            told = True
+            warnings.warn(f"this worker waits until server 0 opens the run: {_NEEDS_SERVERS}", Warning, stacklevel=4)
         time.sleep(LOOK_SECONDS)

@@ -72,7 +72,7 @@ struct kvs_reply {
     char bytes[];
 };
 
-// What a wait for a server's answer is for.
+// The purpose of a wait for a server's answer.
 enum kvs_await { KVS_AWAIT_INIT, KVS_AWAIT_ROUND, KVS_AWAIT_BARRIER };
 struct kvs_awaited {
     enum kvs_await what; // that a key is made, that all push to it, or that all come
