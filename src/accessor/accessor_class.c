@@ -70,8 +70,9 @@ static bool same_name(const char *x, const char *y)
     return true;
 }
 
-static const struct accessor_class *find(const char *name, bool *ret_theirs,
-                                         bool *ret_unscaled)
+static const struct accessor_class *accessor_class_find(const char *name,
+                                                        bool *ret_theirs,
+                                                        bool *ret_unscaled)
 {
     *ret_theirs = *ret_unscaled = false;
     for (size_t i = 0; i < ACCESSOR_MAX_CLASSES && classes[i] != NULL; i++)
@@ -102,7 +103,7 @@ void accessor_names(bool clicks, char ret[ACCESSOR_NAMES_MAX])
                                   n > 0 ? ", " : "", c->name);
 }
 
-static int unknown(const char *name, struct err *e)
+static int accessor_class_unknown(const char *name, struct err *e)
 {
     char names[ACCESSOR_NAMES_MAX], near[OPTION_NAME_MAX];
     char words[ACCESSOR_NAMES_MAX + N_PADDLE * 40];
@@ -120,18 +121,18 @@ static int unknown(const char *name, struct err *e)
 const struct accessor_class *accessor_find(const char *name, struct err *e)
 {
     bool theirs, unscaled;
-    const struct accessor_class *c = find(name, &theirs, &unscaled);
+    const struct accessor_class *c = accessor_class_find(name, &theirs, &unscaled);
     if (c == NULL)
-        unknown(name, e);
+        accessor_class_unknown(name, e);
     return c;
 }
 
 int accessor_choose(struct accessor_options *o, const char *name, struct err *e)
 {
     bool theirs, unscaled;
-    const struct accessor_class *c = find(name, &theirs, &unscaled);
+    const struct accessor_class *c = accessor_class_find(name, &theirs, &unscaled);
     if (c == NULL)
-        return unknown(name, e);
+        return accessor_class_unknown(name, e);
     snprintf(o->name, sizeof(o->name), "%s", c->name);
     if (unscaled)
         o->life.show_scale = false;
@@ -154,7 +155,7 @@ int accessor_register(const struct accessor_class *c, struct err *e)
                        ACCESSOR_NAME_MAX - 1);
     if (c->layout == NULL)
         return err_set(e, TUG_EUSAGE, "accessor '%s' lacks 'layout'", c->name);
-    if (find(c->name, &theirs, &unscaled) != NULL)
+    if (accessor_class_find(c->name, &theirs, &unscaled) != NULL)
         return err_set(e, TUG_EUSAGE, "there is an accessor '%s' already", c->name);
     size_t n = 0;
     while (n < ACCESSOR_MAX_CLASSES && classes[n] != NULL)
@@ -220,7 +221,8 @@ static int check_rule(struct rule_params *rule, struct err *e)
                    (unsigned)rule->kind);
 }
 
-static int make(struct accessor *ret, struct accessor_options *o, struct err *e)
+static int accessor_class_make(struct accessor *ret, struct accessor_options *o,
+                               struct err *e)
 {
     TRY(life_check(&o->life, e));
     TRY(check_rule(&o->rule, e));
@@ -253,7 +255,7 @@ int accessor_make(struct accessor *ret, const struct accessor_options *options,
     if (strnlen(o.name, sizeof(o.name)) == sizeof(o.name))
         return err_set(e, TUG_EUSAGE, "the name of an accessor is too long");
     TRY(accessor_choose(&o, options->name, e));
-    if (make(ret, &o, &why) == 0)
+    if (accessor_class_make(ret, &o, &why) == 0)
         return 0;
     return err_set(e, TUG_EUSAGE, "accessor %s with dim %u: %.900s", o.name, o.dim,
                    why.text);

@@ -12,7 +12,7 @@
 
 enum { FLOATS = 2 }; // number of floats of a counter
 
-static double get(const float *row, uint32_t counter)
+static double accessor_counter_get(const float *row, uint32_t counter)
 {
     double x;
     memcpy(&x, row + counter * FLOATS, sizeof(x));
@@ -26,7 +26,7 @@ static float seen(const struct accessor *a, float *row, const float *amounts, bo
 {
     (void)again, (void)t;
     for (uint32_t i = 0; i < a->pushed_stats; i++) {
-        double sum = get(row + a->stats, i) + (double)amounts[i];
+        double sum = accessor_counter_get(row + a->stats, i) + (double)amounts[i];
         if (isfinite(sum))
             memcpy(row + a->stats + i * FLOATS, &sum, sizeof(sum));
     }
@@ -36,20 +36,21 @@ static float seen(const struct accessor *a, float *row, const float *amounts, bo
 static void stats(const struct accessor *a, const float *row, float *ret)
 {
     for (uint32_t i = 0; i < a->pushed_stats; i++) {
-        double x = get(row + a->stats, i), high = floor(x * 0x1p-24);
+        double x = accessor_counter_get(row + a->stats, i), high = floor(x * 0x1p-24);
         ret[i * FLOATS] = (float)high;
         ret[i * FLOATS + 1] = (float)(x - high * 0x1p24);
     }
 }
 
-static bool saved(const struct accessor *a, const float *row, enum save_mode m,
-                  struct life_time t)
+static bool accessor_counter_saved(const struct accessor *a, const float *row,
+                                   enum save_mode m, struct life_time t)
 {
     (void)a, (void)row, (void)m, (void)t;
     return true;
 }
 
-static int layout(const struct accessor_options *o, struct accessor *ret, struct err *e)
+static int accessor_counter_layout(const struct accessor_options *o, struct accessor *ret,
+                                   struct err *e)
 {
     if (o->dim < 1 || o->dim > ACCESSOR_MAX_STATS / FLOATS)
         return err_set(e, TUG_EUSAGE, "a row has 1 to %d counters",
@@ -60,7 +61,8 @@ static int layout(const struct accessor_options *o, struct accessor *ret, struct
     return 0;
 }
 
-static enum accessor_number number(const struct accessor *a, uint32_t column)
+static enum accessor_number accessor_counter_number(const struct accessor *a,
+                                                    uint32_t column)
 {
     (void)a, (void)column;
     return NUMBER_DOUBLE;
@@ -69,7 +71,7 @@ static enum accessor_number number(const struct accessor *a, uint32_t column)
 const struct accessor_class class_counter = {
     .name = "counter",
     .about = "exact counts, to 2^48: histograms, statistics of slots, steps",
-    .layout = layout,
-    .number = number,
-    .life = {.seen = seen, .saved = saved, .stats = stats},
+    .layout = accessor_counter_layout,
+    .number = accessor_counter_number,
+    .life = {.seen = seen, .saved = accessor_counter_saved, .stats = stats},
 };

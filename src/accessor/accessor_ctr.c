@@ -19,7 +19,8 @@
 // here, show and click are doubles in the place of two floats each.
 enum { WIDE_CLICK = LIFE_SHOW + 2, PUSHED = 3, KEPT = 1 };
 
-static inline float get(const struct accessor *a, const float *row, uint32_t column)
+static inline float accessor_ctr_get(const struct accessor *a, const float *row,
+                                     uint32_t column)
 {
     return row[a->stats + column];
 }
@@ -29,9 +30,10 @@ static inline void set(const struct accessor *a, float *row, uint32_t column, fl
     row[a->stats + column] = x;
 }
 
-static inline void add(const struct accessor *a, float *row, uint32_t column, float x)
+static inline void accessor_ctr_add(const struct accessor *a, float *row, uint32_t column,
+                                    float x)
 {
-    float sum = get(a, row, column) + x;
+    float sum = accessor_ctr_get(a, row, column) + x;
     if (isfinite(sum))
         set(a, row, column, sum);
 }
@@ -90,7 +92,7 @@ static float score_of(const struct accessor *a, double show, double click)
 
 // Functions of all three accessors.
 
-static void begin(const struct accessor *a, float *row, struct life_time t)
+static void accessor_ctr_begin(const struct accessor *a, float *row, struct life_time t)
 {
     memset(row + a->stats, 0, a->n_stats * sizeof(float));
     set(a, row, LIFE_SLOT, -1);
@@ -103,7 +105,7 @@ static void begin(const struct accessor *a, float *row, struct life_time t)
 // however little it has changed.
 static void unpublish(const struct accessor *a, float *row)
 {
-    if (get(a, row, LIFE_DELTA) < a->life.delta_threshold)
+    if (accessor_ctr_get(a, row, LIFE_DELTA) < a->life.delta_threshold)
         set(a, row, LIFE_DELTA, a->life.delta_threshold);
 }
 
@@ -111,7 +113,7 @@ static void unpublish(const struct accessor *a, float *row)
 // counts as pushed today.
 static uint32_t unseen(const struct accessor *a, const float *row, struct life_time t)
 {
-    float day = get(a, row, LIFE_DAY);
+    float day = accessor_ctr_get(a, row, LIFE_DAY);
     return day >= 0 && day < (float)t.day ? t.day - (uint32_t)day : 0;
 }
 
@@ -123,7 +125,7 @@ static float seen_by(const struct accessor *a, float *row, const float *stats, b
     if ((float)unseen(a, row, t) > a->life.delta_keep_days)
         unpublish(a, row);
     if (!again)
-        add(a, row, LIFE_DELTA, score_of(a, (double)show, (double)click));
+        accessor_ctr_add(a, row, LIFE_DELTA, score_of(a, (double)show, (double)click));
     if (isfinite(slot))
         set(a, row, LIFE_SLOT, slot);
     set(a, row, LIFE_DAY, (float)t.day);
@@ -151,7 +153,7 @@ static bool saved_by(const struct accessor *a, const float *row, float score,
     if (m != SAVE_BASE && m != SAVE_DELTA)
         return true;
     return score >= l->base_threshold && (float)unseen(a, row, t) <= l->delta_keep_days &&
-           (m == SAVE_BASE || get(a, row, LIFE_DELTA) >= l->delta_threshold);
+           (m == SAVE_BASE || accessor_ctr_get(a, row, LIFE_DELTA) >= l->delta_threshold);
 }
 
 static void published(const struct accessor *a, float *row)
@@ -166,48 +168,49 @@ static bool earned_by(const struct accessor *a, float score)
 
 // Shows and clicks as floats: sparse and ctr.
 
-static float score(const struct accessor *a, const float *row)
+static float accessor_ctr_score(const struct accessor *a, const float *row)
 {
-    return score_of(a, (double)get(a, row, LIFE_SHOW), (double)get(a, row, LIFE_CLICK));
+    return score_of(a, (double)accessor_ctr_get(a, row, LIFE_SHOW),
+                    (double)accessor_ctr_get(a, row, LIFE_CLICK));
 }
 
 static float seen(const struct accessor *a, float *row, const float *stats, bool again,
                   struct life_time t)
 {
     if (!again) {
-        add(a, row, LIFE_SHOW, stats[0]);
-        add(a, row, LIFE_CLICK, stats[1]);
+        accessor_ctr_add(a, row, LIFE_SHOW, stats[0]);
+        accessor_ctr_add(a, row, LIFE_CLICK, stats[1]);
     }
     return seen_by(a, row, stats, again, t);
 }
 
 static bool earned(const struct accessor *a, const float *row)
 {
-    return earned_by(a, score(a, row));
+    return earned_by(a, accessor_ctr_score(a, row));
 }
 
-static bool shrink(const struct accessor *a, float *row, float threshold,
-                   struct life_time t)
+static bool accessor_ctr_shrink(const struct accessor *a, float *row, float threshold,
+                                struct life_time t)
 {
-    float before = score(a, row);
-    set(a, row, LIFE_SHOW, get(a, row, LIFE_SHOW) * a->life.decay);
-    set(a, row, LIFE_CLICK, get(a, row, LIFE_CLICK) * a->life.decay);
-    return goes(a, row, before, score(a, row), threshold, t);
+    float before = accessor_ctr_score(a, row);
+    set(a, row, LIFE_SHOW, accessor_ctr_get(a, row, LIFE_SHOW) * a->life.decay);
+    set(a, row, LIFE_CLICK, accessor_ctr_get(a, row, LIFE_CLICK) * a->life.decay);
+    return goes(a, row, before, accessor_ctr_score(a, row), threshold, t);
 }
 
-static bool saved(const struct accessor *a, const float *row, enum save_mode m,
-                  struct life_time t)
+static bool accessor_ctr_saved(const struct accessor *a, const float *row,
+                               enum save_mode m, struct life_time t)
 {
-    return saved_by(a, row, score(a, row), m, t);
+    return saved_by(a, row, accessor_ctr_score(a, row), m, t);
 }
 
 static void stats(const struct accessor *a, const float *row, float *ret)
 {
-    ret[0] = get(a, row, LIFE_SHOW);
-    ret[1] = get(a, row, LIFE_CLICK);
+    ret[0] = accessor_ctr_get(a, row, LIFE_SHOW);
+    ret[1] = accessor_ctr_get(a, row, LIFE_CLICK);
 }
 
-static enum accessor_number number(const struct accessor *a, uint32_t column)
+static enum accessor_number accessor_ctr_number(const struct accessor *a, uint32_t column)
 {
     if (column == LIFE_DAY)
         return NUMBER_DAY;
@@ -262,13 +265,13 @@ static void stats_wide(const struct accessor *a, const float *row, float *ret)
 static enum accessor_number number_wide(const struct accessor *a, uint32_t column)
 {
     bool wide = column >= LIFE_SHOW && column < WIDE_CLICK + 2;
-    return wide ? NUMBER_DOUBLE : number(a, column);
+    return wide ? NUMBER_DOUBLE : accessor_ctr_number(a, column);
 }
 
 // The layouts and classes of the accessors.
 
-static void layout(const struct accessor_options *o, uint32_t n_stats, uint32_t pulled,
-                   struct accessor *ret)
+static void accessor_ctr_layout(const struct accessor_options *o, uint32_t n_stats,
+                                uint32_t pulled, struct accessor *ret)
 {
     *ret = ACCESSOR_EMPTY;
     accessor_add_group(ret, &o->rule, 1);
@@ -287,7 +290,7 @@ static int layout_sparse(const struct accessor_options *o, struct accessor *ret,
                          struct err *e)
 {
     (void)e;
-    layout(o, LIFE_CLICK + 1, 0, ret);
+    accessor_ctr_layout(o, LIFE_CLICK + 1, 0, ret);
     return 0;
 }
 
@@ -295,7 +298,7 @@ static int layout_ctr(const struct accessor_options *o, struct accessor *ret,
                       struct err *e)
 {
     (void)e;
-    layout(o, LIFE_CLICK + 1, 2, ret);
+    accessor_ctr_layout(o, LIFE_CLICK + 1, 2, ret);
     return 0;
 }
 
@@ -303,7 +306,7 @@ static int layout_ctr_double(const struct accessor_options *o, struct accessor *
                              struct err *e)
 {
     (void)e;
-    layout(o, WIDE_CLICK + 2, 2, ret);
+    accessor_ctr_layout(o, WIDE_CLICK + 2, 2, ret);
     return 0;
 }
 
@@ -311,20 +314,22 @@ const struct accessor_class class_sparse = {
     .name = "sparse",
     .about = "embed and embedx with a lifecycle: embeddings that are earned and removed",
     .layout = layout_sparse,
-    .number = number,
+    .number = accessor_ctr_number,
     .clicks = true,
     .kept_stats = KEPT,
-    .life = {begin, seen, earned, score, unseen, shrink, saved, published, NULL},
+    .life = {accessor_ctr_begin, seen, earned, accessor_ctr_score, unseen,
+             accessor_ctr_shrink, accessor_ctr_saved, published, NULL},
 };
 
 const struct accessor_class class_ctr = {
     .name = "ctr",
     .about = "as sparse, and pulls return shows and clicks: for click-through models",
     .layout = layout_ctr,
-    .number = number,
+    .number = accessor_ctr_number,
     .clicks = true,
     .kept_stats = KEPT,
-    .life = {begin, seen, earned, score, unseen, shrink, saved, published, stats},
+    .life = {accessor_ctr_begin, seen, earned, accessor_ctr_score, unseen,
+             accessor_ctr_shrink, accessor_ctr_saved, published, stats},
 };
 
 const struct accessor_class class_ctr_double = {
@@ -334,6 +339,6 @@ const struct accessor_class class_ctr_double = {
     .number = number_wide,
     .clicks = true,
     .kept_stats = KEPT,
-    .life = {begin, seen_wide, earned_wide, score_wide, unseen, shrink_wide, saved_wide,
-             published, stats_wide},
+    .life = {accessor_ctr_begin, seen_wide, earned_wide, score_wide, unseen, shrink_wide,
+             saved_wide, published, stats_wide},
 };

@@ -18,7 +18,8 @@ static uint64_t width_of(const struct accessor_options *o)
            (o->dim > 0 ? rule_state(&o->extra, o->dim) : 0);
 }
 
-static int layout(const struct accessor_options *o, struct accessor *ret, struct err *e)
+static int accessor_features_layout(const struct accessor_options *o,
+                                    struct accessor *ret, struct err *e)
 {
     if (o->embed < 1 || o->embed > TABLE_MAX_WIDTH || width_of(o) > TABLE_MAX_WIDTH)
         return err_set(e, TUG_EUSAGE,
@@ -43,5 +44,5 @@ static int layout(const struct accessor_options *o, struct accessor *ret, struct
 const struct accessor_class class_features = {
     .name = "features",
     .about = "weights of a model's features, and the count of their updates",
-    .layout = layout,
+    .layout = accessor_features_layout,
 };

@@ -145,7 +145,8 @@ static int number_set(const struct number *n, struct entry_options *o, double x,
     return 0;
 }
 
-static int find(const char *policy, const struct entry_class **ret, struct err *e)
+static int entry_find_class(const char *policy, const struct entry_class **ret,
+                            struct err *e)
 {
     *ret = entry_find(policy);
     if (*ret != NULL)
@@ -164,7 +165,7 @@ int entry_check(const struct entry_options *o, struct err *e)
     const struct entry_class *c;
     if (strnlen(o->policy, ENTRY_NAME_MAX) == ENTRY_NAME_MAX)
         return err_set(e, TUG_EUSAGE, "the name of an entry policy is too long");
-    TRY(find(o->policy, &c, e));
+    TRY(entry_find_class(o->policy, &c, e));
     for (size_t i = 0; i < N_NUMBERS; i++)
         if (is_of(c, numbers[i].of))
             TRY(number_check(&numbers[i], c->name, number_get(&numbers[i], o), e));
@@ -187,7 +188,7 @@ struct words {
     size_t n;
 };
 
-static bool cut(const char *text, struct words *ret)
+static bool entry_cut(const char *text, struct words *ret)
 {
     size_t length = strnlen(text, TEXT_MAX);
     if (length == TEXT_MAX)
@@ -205,7 +206,7 @@ static bool cut(const char *text, struct words *ret)
     return true;
 }
 
-static bool is_number(const char *text, double *ret)
+static bool entry_is_number(const char *text, double *ret)
 {
     char *end;
     *ret = strtod(text, &end);
@@ -227,7 +228,7 @@ static int parse_word(const struct entry_class *c, char *word, struct entry_opti
     for (size_t i = 0; i < N_NUMBERS && value != NULL; i++) {
         if (strcmp(numbers[i].name, word) != 0 || !is_of(c, numbers[i].of))
             continue;
-        if (!is_number(value, &x))
+        if (!entry_is_number(value, &x))
             return err_set(e, TUG_EUSAGE, "entry policy '%s': %s is not a number: '%s'",
                            c->name, word, value);
         return number_set(&numbers[i], o, x, e);
@@ -248,7 +249,7 @@ static int parse_words(const struct entry_class *c, struct words *w,
 {
     for (size_t i = 1; i < w->n; i++) {
         double x;
-        if (i == 1 && first_number(c) != NULL && is_number(w->word[1], &x))
+        if (i == 1 && first_number(c) != NULL && entry_is_number(w->word[1], &x))
             TRY(number_set(first_number(c), o, x, e));
         else
             TRY(parse_word(c, w->word[i], o, e));
@@ -273,7 +274,7 @@ static int parse_paddle(struct words *w, const char **name, struct err *e)
         if (strcmp(w->word[0], all[i].theirs) != 0)
             continue;
         if (w->n != all[i].words || *w->word[1] == '\0' || *w->word[w->n - 1] == '\0' ||
-            (w->n == 2 && !is_number(w->word[1], &x)))
+            (w->n == 2 && !entry_is_number(w->word[1], &x)))
             return err_set(e, TUG_EUSAGE, "'%s' needs %s, after a ':'", w->word[0],
                            all[i].wants);
         *name = all[i].ours;
@@ -286,12 +287,12 @@ int entry_parse(const char *text, struct entry_options *ret, struct err *e)
 {
     struct words w;
     const struct entry_class *c;
-    if (!cut(text, &w))
+    if (!entry_cut(text, &w))
         return err_set(e, TUG_EUSAGE,
                        "the text of an entry policy is too long: '%.40s...'", text);
     const char *name = w.word[0];
     TRY(parse_paddle(&w, &name, e));
-    TRY(find(name, &c, e));
+    TRY(entry_find_class(name, &c, e));
     struct entry_options o = entry_defaults(c->name);
     TRY(parse_words(c, &w, &o, e));
     TRY(entry_check(&o, e));

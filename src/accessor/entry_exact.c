@@ -36,7 +36,7 @@ static size_t home(const struct exact *x, uint64_t key)
 }
 
 // Returns the key's slot, or the free slot where the key would be inserted.
-static struct candidate *place(const struct exact *x, uint64_t key)
+static struct candidate *entry_exact_place(const struct exact *x, uint64_t key)
 {
     size_t at = home(x, key);
     while (x->slots[at].sum != 0 && x->slots[at].key != key)
@@ -45,7 +45,7 @@ static struct candidate *place(const struct exact *x, uint64_t key)
 }
 
 // Empties a slot, and moves entries into the gap that a search could not find across it.
-static void forget(struct exact *x, struct candidate *c)
+static void entry_exact_forget(struct exact *x, struct candidate *c)
 {
     size_t mask = x->max - 1, gap = (size_t)(c - x->slots);
     for (size_t at = (gap + 1) & mask; x->slots[at].sum != 0; at = (at + 1) & mask) {
@@ -59,7 +59,7 @@ static void forget(struct exact *x, struct candidate *c)
     x->n--;
 }
 
-static int make_room(struct exact *x)
+static int entry_exact_make_room(struct exact *x)
 {
     struct exact larger = {.n = x->n, .max = 2 * x->max, .salt = x->salt};
     larger.slots = mem_map(larger.max * sizeof(*larger.slots));
@@ -67,7 +67,7 @@ static int make_room(struct exact *x)
         return TUG_ENOMEM;
     for (size_t i = 0; i < x->max; i++)
         if (x->slots[i].sum != 0)
-            *place(&larger, x->slots[i].key) = x->slots[i];
+            *entry_exact_place(&larger, x->slots[i].key) = x->slots[i];
     mem_unmap(x->slots, x->max * sizeof(*x->slots));
     *x = larger;
     return 0;
@@ -79,22 +79,22 @@ static bool is_full(const struct exact *x)
 }
 
 // Adds `more` >= 0 to the key's sum and returns whether it reaches `threshold`.
-static bool add(struct exact *x, uint64_t key, double more, double threshold)
+static bool entry_exact_add(struct exact *x, uint64_t key, double more, double threshold)
 {
-    struct candidate *c = place(x, key);
+    struct candidate *c = entry_exact_place(x, key);
     double sum = c->sum + more;
     if (sum >= threshold) {
         if (c->sum != 0)
-            forget(x, c);
+            entry_exact_forget(x, c);
         return true;
     }
     if (more == 0)
         return false;
     if (c->sum == 0) {
         if (is_full(x)) {
-            if (make_room(x) != 0)
+            if (entry_exact_make_room(x) != 0)
                 return false;
-            c = place(x, key);
+            c = entry_exact_place(x, key);
         }
         c->key = key;
         x->n++;
@@ -155,7 +155,7 @@ static int exact_save(const void *state, struct buf *to)
     return 0;
 }
 
-static int damaged(struct err *e)
+static int entry_exact_damaged(struct err *e)
 {
     return err_set(e, TUG_EDATA,
                    "saved counts of keys without rows are damaged; use another save");
@@ -168,10 +168,10 @@ static int load_candidates(struct exact *x, const char *bytes, uint64_t n, struc
         uint64_t before = c.key;
         memcpy(&c, bytes + i * sizeof(c), sizeof(c));
         if (!(c.sum > 0) || !isfinite(c.sum) || (i > 0 && c.key <= before))
-            return damaged(e);
-        if (is_full(x) && make_room(x) != 0)
+            return entry_exact_damaged(e);
+        if (is_full(x) && entry_exact_make_room(x) != 0)
             return err_nomem(e, "counts of keys without rows");
-        *place(x, c.key) = c;
+        *entry_exact_place(x, c.key) = c;
         x->n++;
     }
     return 0;
@@ -183,11 +183,11 @@ static int exact_load(void *state, const void *bytes, size_t size, struct err *e
     struct exact *x = state, loaded = {.max = FIRST_SLOTS, .salt = x->salt};
     uint64_t n;
     if (size < sizeof(n))
-        return damaged(e);
+        return entry_exact_damaged(e);
     memcpy(&n, bytes, sizeof(n));
     if ((size - sizeof(n)) % sizeof(*x->slots) != 0 ||
         n != (size - sizeof(n)) / sizeof(*x->slots))
-        return damaged(e);
+        return entry_exact_damaged(e);
     loaded.slots = mem_map(loaded.max * sizeof(*loaded.slots));
     if (loaded.slots == NULL)
         return err_nomem(e, "counts of keys without rows");
@@ -203,7 +203,7 @@ static bool count_admit(void *state, const struct entry_options *o, uint64_t key
                         float show, float click)
 {
     (void)click;
-    return add(state, key, entry_counts(o, show), (double)o->threshold);
+    return entry_exact_add(state, key, entry_counts(o, show), (double)o->threshold);
 }
 
 static bool show_click_admit(void *state, const struct entry_options *o, uint64_t key,
@@ -211,13 +211,13 @@ static bool show_click_admit(void *state, const struct entry_options *o, uint64_
 {
     double score = (double)o->nonclick * ((double)show - (double)click) +
                    (double)o->click * (double)click;
-    return add(state, key, score > 0 && isfinite(score) ? score : 0,
-               (double)o->threshold);
+    return entry_exact_add(state, key, score > 0 && isfinite(score) ? score : 0,
+                           (double)o->threshold);
 }
 
 static bool exact_again(const void *state, const struct entry_options *o, uint64_t key)
 {
-    return place(state, key)->sum >= (double)o->threshold;
+    return entry_exact_place(state, key)->sum >= (double)o->threshold;
 }
 
 const struct entry_class entry_count = {

@@ -37,7 +37,7 @@ static bool strikes(void)
     return true;
 }
 
-static bool refused(size_t bytes)
+static bool alloc_refused(size_t bytes)
 {
     return bytes > PTRDIFF_MAX || strikes();
 }
@@ -57,12 +57,12 @@ static size_t at_least_one(size_t bytes)
 
 void *mem_alloc(size_t bytes)
 {
-    return refused(bytes) ? NULL : counted(malloc(at_least_one(bytes)));
+    return alloc_refused(bytes) ? NULL : counted(malloc(at_least_one(bytes)));
 }
 
 void *mem_zalloc(size_t bytes)
 {
-    return refused(bytes) ? NULL : counted(calloc(1, at_least_one(bytes)));
+    return alloc_refused(bytes) ? NULL : counted(calloc(1, at_least_one(bytes)));
 }
 
 void *mem_array(size_t n, size_t bytes)
@@ -75,7 +75,7 @@ void *mem_realloc(void *p, size_t bytes)
 {
     if (p == NULL)
         return mem_alloc(bytes);
-    return refused(bytes) ? NULL : realloc(p, at_least_one(bytes));
+    return alloc_refused(bytes) ? NULL : realloc(p, at_least_one(bytes));
 }
 
 void *mem_realloc_array(void *p, size_t n, size_t bytes)
@@ -88,7 +88,7 @@ void *mem_aligned(size_t align, size_t bytes)
 {
     assert(align >= sizeof(void *) && (align & (align - 1)) == 0);
     void *p = NULL;
-    if (refused(bytes) || posix_memalign(&p, align, at_least_one(bytes)) != 0)
+    if (alloc_refused(bytes) || posix_memalign(&p, align, at_least_one(bytes)) != 0)
         return NULL;
     return counted(p);
 }

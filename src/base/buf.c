@@ -12,7 +12,7 @@
 #include "base/alloc.h"
 
 // Doubles the capacity, so that adding n bytes one by one copies fewer than 2n.
-static int grow(struct buf *b, size_t need)
+static int buf_grow(struct buf *b, size_t need)
 {
     size_t cap = b->cap < 64 ? 64 : b->cap * 2;
     if (cap > b->max)
@@ -35,7 +35,7 @@ int buf_reserve(struct buf *b, size_t more)
     if (more >= PTRDIFF_MAX - b->len)
         return TUG_ENOMEM;
     size_t need = b->len + more + 1;
-    return need <= b->cap ? 0 : grow(b, need);
+    return need <= b->cap ? 0 : buf_grow(b, need);
 }
 
 int buf_error(const struct buf *b, const char *what, struct err *e)
@@ -132,7 +132,7 @@ const char *buf_str(struct buf *b)
     if (b->len == 0)
         return "";
     // only if the caller filled the array itself
-    if (b->len == b->cap && grow(b, b->len + 1) != 0)
+    if (b->len == b->cap && buf_grow(b, b->len + 1) != 0)
         return NULL;
     b->data[b->len] = '\0';
     return b->data;

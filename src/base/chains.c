@@ -51,7 +51,7 @@ static void move(struct chained *x, struct chained **to, size_t n)
     }
 }
 
-static void grow(struct chains *c)
+static void chains_grow(struct chains *c)
 {
     size_t n = c->buckets == NULL ? FIRST : 2 * c->n_buckets;
     struct chained **buckets = mem_zalloc(n * sizeof(struct chained *));
@@ -69,7 +69,7 @@ static void grow(struct chains *c)
 void chains_put(struct chains *c, struct chained *x, uint64_t key)
 {
     if (c->n >= 2 && c->n >= c->n_buckets)
-        grow(c);
+        chains_grow(c);
     struct chained **at = c->buckets == NULL ? &c->only
                                              : bucket_of(c->buckets, c->n_buckets, key);
     *x = (struct chained){*at, key};

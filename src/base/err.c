@@ -25,7 +25,7 @@ int err_set(struct err *e, int code, const char *fmt, ...)
     return code;
 }
 
-static void add(struct err *e, const char *fmt, ...)
+static void err_add(struct err *e, const char *fmt, ...)
 {
     size_t used = strlen(e->text);
     va_list args;
@@ -52,27 +52,29 @@ int err_limit(struct err *e, int error)
         return 0;
     error = error < 0 ? -error : error;
     if (error == EMFILE && limit_of(RLIMIT_NOFILE, &n))
-        add(e,
-            "; a process may have at most %llu open files and links here: raise that "
-            "limit (ulimit -n)",
-            n);
+        err_add(e,
+                "; a process may have at most %llu open files and links here: raise that "
+                "limit (ulimit -n)",
+                n);
     else if (error == ENFILE)
-        add(e, "; this machine has as many files open as it may (sysctl fs.file-max): "
-               "end other programs");
+        err_add(e,
+                "; this machine has as many files open as it may (sysctl fs.file-max): "
+                "end other programs");
     else if (error == EFBIG && limit_of(RLIMIT_FSIZE, &n))
-        add(e, "; a file may have %llu bytes here: raise that limit (ulimit -f)", n);
+        err_add(e, "; a file may have %llu bytes here: raise that limit (ulimit -f)", n);
     else if (error == ENOSPC || error == EDQUOT || error == EFBIG)
-        add(e, "; free some space or write elsewhere");
+        err_add(e, "; free some space or write elsewhere");
     else if (error == EROFS)
-        add(e, "; write elsewhere");
+        err_add(e, "; write elsewhere");
     else if (error == ENOMEM && limit_of(RLIMIT_AS, &n))
-        add(e,
-            "; a process may use %llu MiB of address space here: raise that limit "
-            "(ulimit -v)",
-            n >> 20);
+        err_add(e,
+                "; a process may use %llu MiB of address space here: raise that limit "
+                "(ulimit -v)",
+                n >> 20);
     else if (error == EAGAIN && limit_of(RLIMIT_NPROC, &n))
-        add(e, "; an account may have %llu threads here: raise that limit (ulimit -u)",
-            n);
+        err_add(e,
+                "; an account may have %llu threads here: raise that limit (ulimit -u)",
+                n);
     return e->code;
 }
 

@@ -22,7 +22,7 @@ static const struct {
 };
 
 // Returns the size of the first character of n bytes; 0 if it is not printable.
-static size_t bytes_of(const unsigned char *s, size_t n)
+static size_t printable_bytes_of(const unsigned char *s, size_t n)
 {
     size_t i = 0, k = 2, end = sizeof(forms) / sizeof(*forms);
     while (i < end && (s[0] < forms[i].first || s[0] > forms[i].last))
@@ -38,7 +38,7 @@ static size_t bytes_of(const unsigned char *s, size_t n)
 bool printable_check(const char *text, size_t n)
 {
     for (size_t at = 0, bytes; at < n; at += bytes) {
-        bytes = bytes_of((const unsigned char *)text + at, n - at);
+        bytes = printable_bytes_of((const unsigned char *)text + at, n - at);
         if (bytes == 0)
             return false;
     }
@@ -51,7 +51,7 @@ size_t printable_not_utf8(const char *text, size_t n)
     for (size_t at = 0, bytes; at < n; at += bytes) {
         bool ascii = s[at]<0x80, c1 = n - at> 1 && s[at] == 0xc2 &&
                      (s[at + 1] & 0xe0) == 0x80;
-        bytes = ascii ? 1 : c1 ? 2 : bytes_of(s + at, n - at);
+        bytes = ascii ? 1 : c1 ? 2 : printable_bytes_of(s + at, n - at);
         if (bytes == 0)
             return at;
     }
@@ -73,7 +73,7 @@ size_t printable_copy(char *to, size_t cap, const char *text, size_t n)
     size_t at = 0, len = 0;
     while (at < n) {
         char escaped[8];
-        size_t bytes = bytes_of((const unsigned char *)text + at, n - at);
+        size_t bytes = printable_bytes_of((const unsigned char *)text + at, n - at);
         const char *from = bytes > 0 ? text + at : escaped;
         size_t put = bytes > 0 ? bytes : escape((unsigned char)text[at], escaped);
         if (len + put >= cap)
@@ -101,7 +101,7 @@ void printable_make(char *text)
 {
     size_t n = strlen(text);
     for (size_t at = 0; at < n;) {
-        size_t bytes = bytes_of((const unsigned char *)text + at, n - at);
+        size_t bytes = printable_bytes_of((const unsigned char *)text + at, n - at);
         if (bytes == 0)
             text[at] = '?';
         at += bytes > 0 ? bytes : 1;

@@ -118,8 +118,8 @@ const struct option_table cli_launch_options = {
     CLI_OPTIONS(options),
 };
 
-static int check(const struct launch_values *v, int argc, char *const *argv,
-                 struct err *e)
+static int launch_check(const struct launch_values *v, int argc, char *const *argv,
+                        struct err *e)
 {
     if (argc == 0)
         return err_set(
@@ -370,7 +370,7 @@ static int launch_command(const void *values, const struct options *o, int argc,
         fflush(stdout);
         _exit(code); // passes on the program's exit code
     }
-    TRY(check(v, argc, argv, e));
+    TRY(launch_check(v, argc, argv, e));
     TRY(check_wraps(v, e));
     char self[FILE_PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);

@@ -17,8 +17,8 @@
 #include "train/refit.h"
 
 // Runs one of the two, with an environment variable for its stage.
-static int run(const struct launch_options *o, const char *stage, const char *what,
-               struct err *e)
+static int launch_refit_run(const struct launch_options *o, const char *stage,
+                            const char *what, struct err *e)
 {
     struct launch_options with = *o;
     struct buf b = BUF_INIT(1 << 16);
@@ -44,7 +44,7 @@ static int search(const struct launch_options *o, const char *file, struct buf *
                   struct err *e)
 {
     log_info("--refit: trains with validation first, to find the number of passes");
-    int rc = run(o, "search", file, e);
+    int rc = launch_refit_run(o, "search", file, e);
     if (rc == TUG_EINTERRUPTED)
         return err_set(e, rc,
                        "interrupted while --refit looked for the number of passes; "
@@ -64,7 +64,7 @@ static int train(const struct launch_options *o, const char *found, struct err *
         log_info("--refit: validation was best after pass %u; training again, on all "
                  "examples, for as many",
                  r->best_epoch);
-        rc = run(o, "all", found, e);
+        rc = launch_refit_run(o, "all", found, e);
     }
     mem_free(r);
     return rc;

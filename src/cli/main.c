@@ -146,7 +146,7 @@ static bool takes_words(const struct cli_command *c, int argc, char *const *argv
     return c->takes_words(argc, argv);
 }
 
-static int run(int argc, char *const *argv, struct err *e)
+static int main_run(int argc, char *const *argv, struct err *e)
 {
     const struct cli_command *c = cli_find(argv[0]);
     int rc;
@@ -206,7 +206,7 @@ int main(int argc, char **argv)
                 name);
     else
         argv[1] = (char *)(uintptr_t)name;
-    int rc = option ? e.code : run(argc - 1, argv + 1, &e);
+    int rc = option ? e.code : main_run(argc - 1, argv + 1, &e);
     if (rc)
         say_error(cli_find(name) ? name : NULL, e.text);
     return err_exit_code(rc);

@@ -90,7 +90,7 @@ static bool is_dead(const char *address)
     return !file_exists(path) || runtime_socket_is_dead(path);
 }
 
-static void look_at(void *ctx, const char *path)
+static void node_options_look_at(void *ctx, const char *path)
 {
     struct found *f = ctx;
     struct buf b = BUF_INIT(VAN_ADDRESS_MAX - 1);
@@ -117,7 +117,7 @@ static int find_scheduler(const struct node_values *v, char to[VAN_ADDRESS_MAX],
     char begins[128];
     struct found f = {0};
     snprintf(begins, sizeof(begins), "%.100s@", v->cluster);
-    runtime_dir_list(begins, ".addr", look_at, &f);
+    runtime_dir_list(begins, ".addr", node_options_look_at, &f);
     if (f.n == 0)
         return err_set(e, TUG_EUSAGE,
                        "no run of cluster '%s' was launched on this machine; give its "

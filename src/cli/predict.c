@@ -246,7 +246,8 @@ static int predict_opened(struct opened_model *m, const struct predict_values *v
     return rc;
 }
 
-static int check(const struct predict_values *v, const struct options *o, struct err *e)
+static int predict_check(const struct predict_values *v, const struct options *o,
+                         struct err *e)
 {
     if (!v->explain && options_given(o, "top"))
         return err_set(e, TUG_EUSAGE,
@@ -266,7 +267,7 @@ static int check(const struct predict_values *v, const struct options *o, struct
 static int predict_command(const void *values, const struct options *o, struct err *e)
 {
     const struct predict_values *v = values;
-    TRY(check(v, o, e));
+    TRY(predict_check(v, o, e));
     if (v->quiet)
         log_set_level(LOG_WARN);
     struct opened_model *m = mem_zalloc(sizeof(*m));

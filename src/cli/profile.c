@@ -72,7 +72,8 @@ static int show(const struct trace *trace, const char *path, struct err *e)
     return cli_print(&text, rc, e);
 }
 
-static int start(const struct profiler *p, const struct profile_values *v, struct err *e)
+static int profile_start_all(const struct profiler *p, const struct profile_values *v,
+                             struct err *e)
 {
     size_t loops;
     TRY(profiler_start(p, v->memory, &loops, e));
@@ -111,7 +112,7 @@ static int profile_command(const void *values, const struct options *o, struct e
     struct profiler p = {&n.node, v->node.connect_timeout, &node_interrupted};
     int rc = node_values_open(&n, &v->node, WIRE_OPERATOR, e);
     if (rc == 0)
-        rc = starts ? start(&p, v, e) : stop(&p, v, e);
+        rc = starts ? profile_start_all(&p, v, e) : stop(&p, v, e);
     opened_node_close(&n);
     return rc;
 }

@@ -61,7 +61,7 @@ static void tell_failure(const struct trainer *t, int rc, const struct err *why)
     opened_node_close(&n);
 }
 
-static int compare(const struct role *r, const json_t *run, struct err *e)
+static int role_trainer_compare(const struct role *r, const json_t *run, struct err *e)
 {
     uint32_t servers = (uint32_t)tool_count(run, "servers_wanted"),
              workers = (uint32_t)tool_count(run, "workers_wanted");
@@ -92,7 +92,7 @@ static int check_sizes(const struct trainer *t, struct err *e)
                        t->worker.node.connect_timeout, e);
     if (rc == 0)
         rc = tool_status(&scheduler, ASK_SECONDS, &run, e);
-    if (rc == 0 && (rc = compare(t->role, run, &why)) != 0) {
+    if (rc == 0 && (rc = role_trainer_compare(t->role, run, &why)) != 0) {
         if (strcmp(tool_text(run, "phase"), "gathering") == 0)
             stop_run(&scheduler, &why);
         *e = why;
@@ -103,7 +103,7 @@ static int check_sizes(const struct trainer *t, struct err *e)
     return rc;
 }
 
-static int work(struct trainer *t, struct err *e)
+static int role_trainer_work(struct trainer *t, struct err *e)
 {
     return role_worker(&t->worker, t->training, e);
 }
@@ -141,7 +141,7 @@ static int work_and_drive(struct trainer *t, struct err *e)
         tell_failure(t, TUG_EIO, e);
         return TUG_EIO;
     }
-    int rc = work(t, e);
+    int rc = role_trainer_work(t, e);
     if (rc != 0)
         atomic_store(&node_interrupted, true);
     pthread_join(thread, NULL);
@@ -161,7 +161,7 @@ static int run_trainer(struct trainer *t, struct err *e)
     TRY(check_sizes(t, e));
     if (t->role->rank == 0)
         return work_and_drive(t, e);
-    int rc = work(t, e);
+    int rc = role_trainer_work(t, e);
     tell_failure(t, rc, e);
     return rc;
 }

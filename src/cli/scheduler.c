@@ -181,7 +181,7 @@ static int begin_driver(struct process *p, const struct training *t, struct err 
 }
 
 // Serves until the cluster has ended; *ret_why says how it ended.
-static int serve(struct process *p, struct err *ret_why, struct err *e)
+static int process_serve(struct process *p, struct err *ret_why, struct err *e)
 {
     bool told = false;
     while (!scheduler_finished(p->scheduler, ret_why)) {
@@ -225,8 +225,8 @@ static void name_checkpoint(const struct process *p, struct err *e)
             dir);
 }
 
-static int finish(struct process *p, const struct scheduler_values *v,
-                  const struct err *why, struct err *e)
+static int scheduler_finish(struct process *p, const struct scheduler_values *v,
+                            const struct err *why, struct err *e)
 {
     const struct err *end = why;
     if (p->drives && p->driver_rc == TUG_EINTERRUPTED)
@@ -255,14 +255,14 @@ static int run_process(struct process *p, const struct scheduler_values *v,
     TRY(begin_driver(p, t, e));
     int rc = v->announce ? announce(p, e) : 0;
     if (rc == 0)
-        rc = serve(p, &why, e);
+        rc = process_serve(p, &why, e);
     if (rc == 0 && v->tells_late)
         rc = tell_late(p, &why, e);
     if (p->drives) {
         atomic_store(&node_interrupted, atomic_load(&node_interrupted) || rc != 0);
         pthread_join(p->driver, NULL); // the driver ends when the cluster has ended
     }
-    return rc == 0 ? finish(p, v, &why, e) : rc;
+    return rc == 0 ? scheduler_finish(p, v, &why, e) : rc;
 }
 
 void scheduler_values_fill(struct scheduler_values *v, const struct options *o,

@@ -60,7 +60,7 @@ const struct option_table cli_synth_options = {
     CLI_OPTIONS(options),
 };
 
-static int check(const struct synth_values *v, struct err *e)
+static int synth_check(const struct synth_values *v, struct err *e)
 {
     if ((v->test_rows > 0) != (v->test_out != NULL))
         return err_set(e, TUG_EUSAGE,
@@ -131,7 +131,7 @@ static int synth_command(const void *values, const struct options *o, struct err
 {
     (void)o;
     const struct synth_values *v = values;
-    TRY(check(v, e));
+    TRY(synth_check(v, e));
     const struct synth_options wanted = {
         .rows = v->rows,
         .test_rows = v->test_rows,

@@ -38,7 +38,7 @@ bool v0_given(int argc, char *const *argv)
 
 // ---------------------------------------------------------------- taking them
 
-static int make_room(struct v0_list *w, struct err *e)
+static int v0_make_room(struct v0_list *w, struct err *e)
 {
     if (w->n < w->cap)
         return 0;
@@ -53,7 +53,7 @@ static int make_room(struct v0_list *w, struct err *e)
 
 static int add_word(struct v0_list *w, const char *word, struct err *e)
 {
-    TRY(make_room(w, e));
+    TRY(v0_make_room(w, e));
     w->at[w->n] = mem_strdup(word);
     if (w->at[w->n] == NULL)
         return err_nomem(e, "options");
@@ -90,8 +90,8 @@ static void note_unused(struct v0_words *w, const char *name)
     snprintf(w->unused + n, sizeof(w->unused) - n, "%s--%s", n > 0 ? ", " : "", name);
 }
 
-static int number(uint64_t *ret, const char *name, const char *value, uint64_t max,
-                  struct err *e)
+static int v0_number(uint64_t *ret, const char *name, const char *value, uint64_t max,
+                     struct err *e)
 {
     char *end;
     *ret = strtoull(value, &end, 10);
@@ -131,10 +131,10 @@ static int take_place(struct v0_words *w, struct taking *p, const struct v0_flag
     if (strcmp(f->name, "nics") == 0)
         return text(&w->nics, value, e);
     if (strcmp(f->name, "port") == 0)
-        return number(&w->port, f->name, value, UINT16_MAX, e);
+        return v0_number(&w->port, f->name, value, UINT16_MAX, e);
     if (strcmp(f->name, "trainer_id") == 0)
-        return number(&w->trainer_id, f->name, value, ROLE_PROCESSES_MAX, e);
-    return number(&w->trainers, f->name, value, ROLE_PROCESSES_MAX, e);
+        return v0_number(&w->trainer_id, f->name, value, ROLE_PROCESSES_MAX, e);
+    return v0_number(&w->trainers, f->name, value, ROLE_PROCESSES_MAX, e);
 }
 
 static int take_option(struct v0_words *w, const struct v0_flag *f, const char *value,
@@ -284,8 +284,8 @@ static int take_word(struct v0_words *ret, struct taking *p, int argc, char *con
     return take_flag(ret, p, f, value, e);
 }
 
-static int take(struct v0_words *ret, struct taking *p, int argc, char *const *argv,
-                struct err *e)
+static int v0_take(struct v0_words *ret, struct taking *p, int argc, char *const *argv,
+                   struct err *e)
 {
     struct err why;
     int rc = 0;
@@ -299,12 +299,12 @@ static int take(struct v0_words *ret, struct taking *p, int argc, char *const *a
 
 int v0_words_take(struct v0_words *ret, int argc, char *const *argv, struct err *e)
 {
-    return take(ret, &(struct taking){.local = true}, argc, argv, e);
+    return v0_take(ret, &(struct taking){.local = true}, argc, argv, e);
 }
 
 int v0_words_take_server(struct v0_words *ret, int argc, char *const *argv, struct err *e)
 {
-    return take(ret, &(struct taking){.server = true}, argc, argv, e);
+    return v0_take(ret, &(struct taking){.server = true}, argc, argv, e);
 }
 
 int v0_words_parse(struct v0_words *w, const struct option_table *table,

@@ -101,7 +101,7 @@ struct client_stats client_stats(const struct client *c)
 
 // Handlers of the van.
 
-static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
+static void client_on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
 {
     struct client *c = ctx;
     if (!member_opened(c->member, link, accepted, now))
@@ -109,7 +109,8 @@ static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
     client_check(c);
 }
 
-static void on_closed(void *ctx, van_link link, const struct err *why, uint64_t now)
+static void client_on_closed(void *ctx, van_link link, const struct err *why,
+                             uint64_t now)
 {
     struct client *c = ctx;
     if (!member_closed(c->member, link, why, now))
@@ -147,7 +148,8 @@ static void from_server(struct client *c, van_link link, struct van_message *m,
     request_advance(c, now);
 }
 
-static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t now)
+static void client_on_message(void *ctx, van_link link, struct van_message *m,
+                              uint64_t now)
 {
     struct client *c = ctx;
     if (!member_message(c->member, link, m, now))
@@ -190,7 +192,7 @@ static void look_at_peers(struct client *c, uint64_t now)
     c->next_due = min_u64(c->next_due, next);
 }
 
-static uint64_t on_tick(void *ctx, uint64_t now)
+static uint64_t client_on_tick(void *ctx, uint64_t now)
 {
     struct client *c = ctx;
     uint64_t next = member_tick(c->member, now);
@@ -214,10 +216,10 @@ struct van_handler client_handler(struct client *c)
 {
     return (struct van_handler){
         .ctx = c,
-        .opened = on_opened,
-        .message = on_message,
+        .opened = client_on_opened,
+        .message = client_on_message,
         .place = on_place,
-        .closed = on_closed,
-        .tick = on_tick,
+        .closed = client_on_closed,
+        .tick = client_on_tick,
     };
 }

@@ -85,7 +85,7 @@ struct numbers *request_numbers(const struct request *r)
 
 // Starting.
 
-static int start(struct request *r)
+static int lanes_start(struct request *r)
 {
     TRY(r->kind->begin(r));
     if (request_numbers(r) != NULL)
@@ -133,7 +133,7 @@ static void lane_advance(struct lane *l, struct client *c, uint64_t now)
 {
     while (l->first != NULL && has_room(c, l->first)) {
         struct request *r = l->first;
-        int rc = start(r);
+        int rc = lanes_start(r);
         if (rc != 0) {
             struct err e;
             err_nomem(&e, "a request's slices");

@@ -10,7 +10,7 @@
 
 // Makes room for one more pointer in an array of pointers. Returns false if memory is
 // out.
-static bool grow(void *array, size_t n, size_t *max)
+static bool memory_grow(void *array, size_t n, size_t *max)
 {
     if (n < *max)
         return true;
@@ -37,7 +37,7 @@ struct request *request_take(struct client *c)
         c->free_requests = r->behind;
     } else {
         if (c->n_requests == SLOT_MAX ||
-            !grow(&c->requests, c->n_requests, &c->max_requests))
+            !memory_grow(&c->requests, c->n_requests, &c->max_requests))
             return NULL;
         r = mem_zalloc(sizeof(*r));
         if (r == NULL)
@@ -85,7 +85,8 @@ struct slice *slice_take(struct client *c)
     if (s != NULL) {
         c->free_slices = s->next;
     } else {
-        if (c->n_slices == SLOT_MAX || !grow(&c->slices, c->n_slices, &c->max_slices))
+        if (c->n_slices == SLOT_MAX ||
+            !memory_grow(&c->slices, c->n_slices, &c->max_slices))
             return NULL;
         s = mem_alloc(sizeof(*s));
         if (s == NULL)

@@ -32,7 +32,7 @@ void client_merge_close(struct client_merge *m)
     mem_free(m);
 }
 
-static int make_room(struct client_merge *m, size_t n, struct err *e)
+static int merge_make_room(struct client_merge *m, size_t n, struct err *e)
 {
     if (n < m->room)
         return 0;
@@ -53,7 +53,7 @@ int client_merge_keys(struct client_merge *m, const uint64_t *keys, size_t n,
     m->n = m->distinct = 0;
     if (n >> 31 != 0)
         return err_set(e, TUG_EUSAGE, "a batch of %zu keys is too large", n);
-    TRY(make_room(m, n, e));
+    TRY(merge_make_room(m, n, e));
     m->distinct = key_set_number(&m->set, keys, n, m->keys, m->which);
     m->n = n;
     *ret_keys = m->keys;

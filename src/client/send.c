@@ -82,7 +82,7 @@ static void again(struct slice *s, uint64_t now)
 // Handles a loop's refusal of a slice with partitions that it does not own. If the loop's
 // placement is newer, asks the scheduler for it, and sends the partitions to their
 // owners.
-static void refused(struct slice *s, uint64_t epoch, uint64_t now)
+static void send_refused(struct slice *s, uint64_t epoch, uint64_t now)
 {
     struct client *c = s->peer->client;
     c->stats.refused++;
@@ -152,7 +152,7 @@ void slice_take_answer(struct slice *s, struct van_message *m, uint64_t now)
         return;
     }
     if (m->type == MSG_ROSTER) {
-        refused(s, m->m->roster.epoch, now);
+        send_refused(s, m->m->roster.epoch, now);
         return;
     }
     why->code = 0;

@@ -46,8 +46,8 @@ static uint32_t distinct(const uint32_t *owners, size_t n, uint32_t *ret)
 }
 
 // Fills the arrays of a placement. `nodes` are the loops, ascending.
-static int fill(struct client *c, struct placement *p, const uint32_t *owners,
-                const uint32_t *nodes, size_t partitions)
+static int slice_fill(struct client *c, struct placement *p, const uint32_t *owners,
+                      const uint32_t *nodes, size_t partitions)
 {
     uint32_t n = p->n_loops, first = member_rank(c->member) % n, place = 0;
     for (uint32_t i = 0; i < n; i++) {
@@ -68,8 +68,8 @@ static int fill(struct client *c, struct placement *p, const uint32_t *owners,
     return 0;
 }
 
-static int make(struct client *c, struct placement *p, const uint32_t *owners,
-                size_t partitions)
+static int slice_make(struct client *c, struct placement *p, const uint32_t *owners,
+                      size_t partitions)
 {
     *p = (struct placement){0};
     p->place = mem_array(partitions, sizeof(*p->place));
@@ -82,7 +82,7 @@ static int make(struct client *c, struct placement *p, const uint32_t *owners,
         p->starts = mem_array(p->n_loops + 1, sizeof(*p->starts));
         p->loops = mem_array(p->n_loops, sizeof(struct peer *));
         if (p->starts != NULL && p->loops != NULL)
-            rc = fill(c, p, owners, nodes, partitions);
+            rc = slice_fill(c, p, owners, nodes, partitions);
     }
     mem_free(nodes);
     return rc;
@@ -99,7 +99,7 @@ int placement_update(struct client *c)
     if (fresh.counts == NULL)
         rc = TUG_ENOMEM;
     for (int i = 0; i < WIRE_SPACES && rc == 0; i++)
-        rc = make(c, &fresh.placements[i], r->owners[i], partitions);
+        rc = slice_make(c, &fresh.placements[i], r->owners[i], partitions);
     if (rc != 0) {
         placement_free(&fresh);
         return rc;
@@ -174,7 +174,7 @@ static void unqueue(struct slice *s)
         p->last = s->before;
 }
 
-static int add(struct request *r, struct peer *p, size_t begin, size_t n)
+static int slice_add(struct request *r, struct peer *p, size_t begin, size_t n)
 {
     assert(p->client == r->client && begin + n <= r->n);
     struct slice *s = slice_take(r->client);
@@ -228,7 +228,7 @@ static size_t cut_run(struct request *r, size_t begin, size_t end)
             least = place;
             continue;
         }
-        if (i > from && add(r, p->loops[loop], from, i - from) != 0)
+        if (i > from && slice_add(r, p->loops[loop], from, i - from) != 0)
             return SIZE_MAX;
         from = i;
         if (place < least)
@@ -237,7 +237,7 @@ static size_t cut_run(struct request *r, size_t begin, size_t end)
         least = place;
         limit = p->starts[loop + 1];
     }
-    if (end > from && add(r, p->loops[loop], from, end - from) != 0)
+    if (end > from && slice_add(r, p->loops[loop], from, end - from) != 0)
         return SIZE_MAX;
     return end;
 }
@@ -251,7 +251,7 @@ static int add_missing(struct request *r, enum wire_space space)
         while (s != NULL && s->peer != p->loops[i])
             s = s->next;
         if (s == NULL)
-            TRY(add(r, p->loops[i], r->n, 0));
+            TRY(slice_add(r, p->loops[i], r->n, 0));
     }
     return 0;
 }
@@ -273,7 +273,7 @@ int slice_cut_first(struct request *r)
             if (first == NULL || p->loops[i]->node < first->node)
                 first = p->loops[i];
     }
-    return first != NULL ? add(r, first, 0, 0) : 0;
+    return first != NULL ? slice_add(r, first, 0, 0) : 0;
 }
 
 int slice_cut_everywhere(struct request *r)
@@ -309,7 +309,7 @@ static struct peer *owner_of_page(const struct request *r)
 
 int slice_cut_partition(struct request *r)
 {
-    return add(r, owner_of_page(r), 0, 0);
+    return slice_add(r, owner_of_page(r), 0, 0);
 }
 
 static bool is_well_placed(const struct slice *s)

@@ -30,7 +30,7 @@ struct heartbeat {
     pthread_t thread;
 };
 
-static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
+static void heartbeat_on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
 {
     struct heartbeat *h = ctx;
     (void)accepted;
@@ -49,7 +49,8 @@ static void take_answer(struct heartbeat *h, const struct van_message *m, uint64
 
 // Checks that the peer is the scheduler before it gets the process's number: if another
 // process has taken the scheduler's port, it is refused.
-static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t now)
+static void heartbeat_on_message(void *ctx, van_link link, struct van_message *m,
+                                 uint64_t now)
 {
     struct heartbeat *h = ctx;
     enum session_news news = session_message(&h->s, link, m, now);
@@ -61,7 +62,8 @@ static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t
         take_answer(h, m, now);
 }
 
-static void on_closed(void *ctx, van_link link, const struct err *why, uint64_t now)
+static void heartbeat_on_closed(void *ctx, van_link link, const struct err *why,
+                                uint64_t now)
 {
     struct heartbeat *h = ctx;
     if (session_closed(&h->s, link, why, now))
@@ -84,7 +86,7 @@ static void look_at_signals(struct heartbeat *h, uint64_t now)
         atomic_store(n->leave, true);
 }
 
-static uint64_t on_tick(void *ctx, uint64_t now)
+static uint64_t heartbeat_on_tick(void *ctx, uint64_t now)
 {
     struct heartbeat *h = ctx;
     look_at_signals(h, now);
@@ -111,10 +113,10 @@ struct van_handler heartbeat_handler(struct heartbeat *h)
 {
     return (struct van_handler){
         .ctx = h,
-        .opened = on_opened,
-        .message = on_message,
-        .closed = on_closed,
-        .tick = on_tick,
+        .opened = heartbeat_on_opened,
+        .message = heartbeat_on_message,
+        .closed = heartbeat_on_closed,
+        .tick = heartbeat_on_tick,
     };
 }
 
@@ -123,7 +125,7 @@ void heartbeat_serve(struct heartbeat *h, struct van *v)
     h->side.van = v;
 }
 
-static void *run(void *arg)
+static void *heartbeat_run(void *arg)
 {
     struct heartbeat *h = arg;
     struct err e = {0};
@@ -159,7 +161,7 @@ int heartbeat_start(struct heartbeat **ret, struct node *n, atomic_bool *lost,
     TRY(heartbeat_open(&h, n, lost, e));
     struct van_handler handler = heartbeat_handler(h);
     int rc = node_van(n, &h->side.van, &handler, false, e);
-    if (rc == 0 && pthread_create(&h->thread, NULL, run, h) != 0)
+    if (rc == 0 && pthread_create(&h->thread, NULL, heartbeat_run, h) != 0)
         rc = err_set(e, TUG_EIO, "cannot start the thread of heartbeats");
     if (rc != 0) {
         van_free(h->side.van);

@@ -93,7 +93,7 @@ void member_tell(struct member *m, uint16_t type, const void *msg)
         member_send(m, type, 0, msg);
 }
 
-static void end(struct member *m, int code, const char *why)
+static void member_end(struct member *m, int code, const char *why)
 {
     if (m->ended)
         return;
@@ -119,7 +119,7 @@ static void give_up(struct member *m, const char *why)
              (unsigned long long)(m->o.scheduler_timeout_ns / SECOND_NS),
              why[0] != 0 ? ": " : "", why);
     part(m);
-    end(m, TUG_EIO, text);
+    member_end(m, TUG_EIO, text);
 }
 
 // Connects to the scheduler. An attempt may hang even after its socket is connected; it
@@ -141,7 +141,7 @@ void member_serve(struct member *m, struct van *v, uint64_t now)
     member_check(m, now);
 }
 
-static void join(struct member *m, uint64_t now)
+static void member_join(struct member *m, uint64_t now)
 {
     struct msg_join msg = {
         .role = (uint8_t)m->o.role,
@@ -180,7 +180,7 @@ bool member_closed(struct member *m, van_link link, const struct err *why, uint6
         part(m);
     } else if (why->code == TUG_EDATA || why->code == TUG_EUSAGE) {
         m->s.due = VAN_NEVER;
-        end(m, why->code, why->text);
+        member_end(m, why->code, why->text);
     } else if (now >= m->lost_at + m->o.scheduler_timeout_ns) {
         give_up(m, why->text);
     }
@@ -216,7 +216,7 @@ static void joined(struct member *m, const struct msg_joined *msg, uint64_t now)
                  "scheduler that the node joined; start the whole cluster again",
                  m->scheduler, m->who.id, msg->node);
         part(m);
-        end(m, TUG_EIO, why);
+        member_end(m, TUG_EIO, why);
         return;
     }
     m->here = m->s.link;
@@ -250,7 +250,7 @@ static void new_roster(struct member *m, const struct msg_roster *msg, uint64_t 
         if (rc == 0 && (rc = roster_check_next(&m->roster, &r, &e)) != 0)
             roster_free(&r);
         if (rc != 0) {
-            end(m, rc, e.text);
+            member_end(m, rc, e.text);
             return;
         }
         roster_free(&m->roster);
@@ -277,7 +277,7 @@ static void barrier_state(struct member *m, const struct msg_barrier_state *msg)
 static void end_with(struct member *m, int code, struct wire_text why)
 {
     char text[ERR_TEXT_MAX];
-    end(m, code, (code != 0 ? wire_reason : wire_words)(why, text, sizeof(text)));
+    member_end(m, code, (code != 0 ? wire_reason : wire_words)(why, text, sizeof(text)));
 }
 
 // Takes STOP. A node that has not joined closes its link at once, as it does not have to
@@ -291,11 +291,11 @@ static void stop(struct member *m, const struct msg_stop *msg)
 
 // Ends a node that the scheduler refused, before or after it joined. A node that was
 // leaving counts as having left.
-static void refused(struct member *m, const struct err *why)
+static void member_refused(struct member *m, const struct err *why)
 {
     part(m);
     if (!m->left)
-        end(m, why->code, why->text);
+        member_end(m, why->code, why->text);
 }
 
 static void heard(struct member *m, const struct van_message *msg, uint64_t now)
@@ -331,7 +331,7 @@ static void heard(struct member *m, const struct van_message *msg, uint64_t now)
     case MSG_ERROR:
         if (msg->request < REQUEST_FIRST && msg->request != REQUEST_LEAVE) {
             wire_refusal(&msg->m->error, NULL, &why);
-            refused(m, &why);
+            member_refused(m, &why);
             break;
         }
         member_answered(m, msg);
@@ -351,10 +351,10 @@ bool member_message(struct member *m, van_link link, const struct van_message *m
     case SESSION_NOTHING:
         break;
     case SESSION_GREETED:
-        join(m, now);
+        member_join(m, now);
         break;
     case SESSION_REFUSED:
-        refused(m, &m->s.why);
+        member_refused(m, &m->s.why);
         break;
     case SESSION_MESSAGE:
         heard(m, msg, now);
@@ -392,7 +392,7 @@ static uint64_t tick(struct member *m, uint64_t now)
         dial(m, now);
     bool joins = m->s.state == SESSION_OPEN && !here;
     if (joins && now >= m->s.asked_at + m->o.resend_ns)
-        join(m, now);
+        member_join(m, now);
     uint64_t next = clock_earlier(over, session_tick(&m->s, now));
     if (here && m->s.state == SESSION_CLOSED)
         m->lost_at = m->s.heard_at;

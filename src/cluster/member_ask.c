@@ -22,7 +22,8 @@ static struct ask *ask_of(struct member *m, uint16_t type)
 
 // Copies the message, by encoding and decoding it, so that it does not point into the
 // caller's memory.
-static int keep(struct ask *a, uint16_t type, uint64_t request, const void *msg)
+static int member_ask_keep(struct ask *a, uint16_t type, uint64_t request,
+                           const void *msg)
 {
     struct wire_frame f;
     if (a->frame.head.max == 0)
@@ -45,7 +46,7 @@ int member_ask(struct member *m, uint16_t type, const void *msg, member_answer_f
     struct ask *a = m->ended || m->left ? NULL : ask_of(m, type);
     if (a == NULL)
         return TUG_EUSAGE;
-    TRY(keep(a, type, ++m->last_request, msg));
+    TRY(member_ask_keep(a, type, ++m->last_request, msg));
     a->done = done;
     a->ctx = ctx;
     a->sent_at = 0;
@@ -65,7 +66,7 @@ void member_unask(struct member *m, const void *ctx)
 
 // Passes the answer to the caller. An answer of another type than expected becomes an
 // error, since the caller reads the fields of the expected type.
-static void tell(const struct ask *a, const struct van_message *msg)
+static void member_ask_tell(const struct ask *a, const struct van_message *msg)
 {
     if (a->done == NULL)
         return;
@@ -93,7 +94,7 @@ bool member_answered(struct member *m, const struct van_message *msg)
             continue;
         struct ask asked = *a;
         a->request = 0; // cleared first, because `done` may send the next request
-        tell(&asked, msg);
+        member_ask_tell(&asked, msg);
         return true;
     }
     return false;
@@ -195,7 +196,7 @@ int member_collect(struct member *m, const struct member_collect *c, struct err 
     };
     TRY(check_collect(m, c, e));
     m->collective.ask.request = 0;
-    int rc = keep(&m->collective.ask, MSG_COLLECT, REQUEST_BARRIER, &msg);
+    int rc = member_ask_keep(&m->collective.ask, MSG_COLLECT, REQUEST_BARRIER, &msg);
     if (rc != 0)
         return err_set(e, rc, "%s: %s", c->call, err_text(rc));
     enter_barrier(m, WIRE_GROUP_WORKERS);

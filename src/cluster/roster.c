@@ -25,7 +25,7 @@ void roster_free(struct roster *r)
 }
 
 // Allocates the arrays of nodes and owners, sized by the counts in *ret.
-static int make_room(struct roster *ret)
+static int roster_make_room(struct roster *ret)
 {
     ret->nodes = NULL;
     memset(ret->owners, 0, sizeof(ret->owners));
@@ -180,7 +180,7 @@ int roster_decode(struct roster *ret, const struct msg_roster *m, struct err *e)
     if (m->nodes.n > UINT32_MAX || count_nodes(lines, &r.n_nodes) != 0)
         return err_set(e, TUG_EDATA,
                        "the roster's list of nodes is cut short or too long");
-    if (make_room(&r) != 0)
+    if (roster_make_room(&r) != 0)
         return err_nomem(e, "the roster");
     int rc = read_nodes(&r, lines, e);
     if (rc == 0)

@@ -73,7 +73,8 @@ struct tier {
 
 // Sets *e to TUG_EDATA for damage, or TUG_EIO for an error of the system, with RocksDB's
 // reason `text`, which it frees.
-static int refused(const struct tier *t, const char *doing, char *text, struct err *e)
+static int tier_refused(const struct tier *t, const char *doing, char *text,
+                        struct err *e)
 {
     bool damage = strncmp(text, "Corruption", strlen("Corruption")) == 0;
     int rc = err_set(e, damage ? TUG_EDATA : TUG_EIO, "cannot %s rows in '%s': %s%s",
@@ -131,7 +132,7 @@ static int make_options(struct tier *t, const struct tier_options *o, struct err
     t->options = r->options_create();
     r->get_options_from_string(base, text, t->options, &error);
     r->options_destroy(base);
-    return error == NULL ? 0 : refused(t, "set up", error, e);
+    return error == NULL ? 0 : tier_refused(t, "set up", error, e);
 }
 
 static int open_database(struct tier *t, struct err *e)
@@ -153,7 +154,7 @@ static int open_database(struct tier *t, struct err *e)
     // lost.
     bool lost = !t->home.scratch && (strstr(error, "No such file") != NULL ||
                                      strstr(error, "does not exist") != NULL);
-    int rc = refused(t, "open", error, e);
+    int rc = tier_refused(t, "open", error, e);
     if (lost)
         e->code = rc = TUG_EDATA;
     return rc;
@@ -280,7 +281,7 @@ void tier_close(struct tier *t)
     mem_free(t);
 }
 
-static int make_room(struct tier *t, size_t n, struct err *e)
+static int tier_make_room(struct tier *t, size_t n, struct err *e)
 {
     struct gets *g = &t->gets;
     if (n <= g->room)
@@ -305,7 +306,7 @@ static int make_room(struct tier *t, size_t n, struct err *e)
     return 0;
 }
 
-static int compare(const void *a, const void *b)
+static int tier_compare(const void *a, const void *b)
 {
     const struct wanted *x = a, *y = b;
     if (x->high != y->high)
@@ -324,10 +325,11 @@ static void sort_wanted(struct gets *g, const uint32_t *partitions, const uint64
                                                keys[i] >> 24,
                                        .low = (uint32_t)keys[i] & 0xffffff,
                                        .at = (uint32_t)i};
-        sorted = sorted && (i == 0 || compare(&g->wanted[i - 1], &g->wanted[i]) <= 0);
+        sorted = sorted &&
+                 (i == 0 || tier_compare(&g->wanted[i - 1], &g->wanted[i]) <= 0);
     }
     if (!sorted)
-        qsort(g->wanted, n, sizeof(*g->wanted), compare);
+        qsort(g->wanted, n, sizeof(*g->wanted), tier_compare);
     for (size_t i = 0; i < n; i++) {
         size_t at = g->wanted[i].at;
         put_key(g->bytes[i], partitions[at], keys[at]);
@@ -363,14 +365,14 @@ int tier_get(struct tier *t, const uint32_t *partitions, const uint64_t *keys, s
     release_slices(t);
     if (n == 0)
         return 0;
-    TRY(make_room(t, n, e));
+    TRY(tier_make_room(t, n, e));
     sort_wanted(g, partitions, keys, n);
     t->rocks->batched_multi_get_cf(t->db, t->reading, t->family, n, g->keys, g->key_sizes,
                                    g->slices, g->errors, true);
     g->n = n;
     char *error = first_error(t, n);
     if (error != NULL)
-        return refused(t, "read", error, e);
+        return tier_refused(t, "read", error, e);
     for (size_t i = 0; i < n; i++) {
         size_t at = g->wanted[i].at, size;
         found[at] = g->slices[i] != NULL;
@@ -411,7 +413,7 @@ int tier_write(struct tier *t, struct err *e)
     char *error = NULL;
     t->rocks->write(t->db, t->writing, t->batch, &error);
     if (error != NULL)
-        return refused(t, "write", error, e);
+        return tier_refused(t, "write", error, e);
     t->rocks->writebatch_clear(t->batch);
     return 0;
 }
@@ -437,7 +439,7 @@ static int each(struct tier *t, rocksdb_iterator_t *it, tier_row_fn row, void *c
         TRY(row(ctx, __builtin_bswap64(key), value, (uint32_t)size, e));
     }
     r->iter_get_error(it, &error);
-    return error == NULL ? 0 : refused(t, "read", error, e);
+    return error == NULL ? 0 : tier_refused(t, "read", error, e);
 }
 
 int tier_each(struct tier *t, uint32_t partition, uint64_t from, tier_row_fn row,
@@ -475,7 +477,7 @@ int tier_flush(struct tier *t, struct err *e)
     uint64_t sequence = t->rocks->get_latest_sequence_number(t->db);
     t->rocks->flush(t->db, t->flushing, &error);
     if (error != NULL)
-        return refused(t, "write", error, e);
+        return tier_refused(t, "write", error, e);
     return t->home.scratch ? 0 : tier_home_keep(&t->home, sequence, e);
 }
 

@@ -43,7 +43,7 @@ static int write_marker(struct tier_home *h, bool scratch, uint64_t sequence,
     return file_commit(w, e);
 }
 
-static int damaged(const struct tier_home *h, struct err *e)
+static int tier_home_damaged(const struct tier_home *h, struct err *e)
 {
     return err_set(
         e, TUG_EDATA,
@@ -100,7 +100,7 @@ static int check_marker(struct tier_home *h, bool durable, struct err *e)
     if (rc == 0 && text == NULL)
         rc = err_nomem(e, h->marker);
     else if (rc == 0 && !parse_marker(text, &m))
-        rc = damaged(h, e);
+        rc = tier_home_damaged(h, e);
     else if (rc == 0 && !m.scratch && !durable)
         rc = err_set(e, TUG_EUSAGE,
                      "'%s' holds rows of \"%s\" that must be kept: give the scratch tier "

@@ -177,8 +177,8 @@ static void bound(float *w, float low, float high, size_t n)
     }
 }
 
-static void count(float *const *rows, size_t col, const float *m, float pass, float *ret,
-                  size_t n)
+static void ref_count(float *const *rows, size_t col, const float *m, float pass,
+                      float *ret, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         float mi = m != NULL ? m[i] : 1, c = relaxed_load(rows[i] + col) + mi;
@@ -209,7 +209,7 @@ const struct kernels kernels_ref = {
     .ffm_sums = ffm_sums,
     .ffm_score = ffm_score,
     .ffm_grad = ffm_grad,
-    .count = count,
+    .count = ref_count,
     .repeats = repeats,
     .clip = clip,
     .norm2 = norm2,

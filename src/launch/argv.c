@@ -22,7 +22,7 @@ static char *make_text(const char *fmt, va_list args)
     return text;
 }
 
-static int take(struct argv *w, char *text)
+static int argv_take(struct argv *w, char *text)
 {
     const char **at = text != NULL ? mem_realloc_array(w->at, w->n + 2, sizeof(*w->at))
                                    : NULL;
@@ -42,13 +42,13 @@ int argv_add(struct argv *w, const char *fmt, ...)
     va_start(args, fmt);
     char *text = make_text(fmt, args);
     va_end(args);
-    return take(w, text);
+    return argv_take(w, text);
 }
 
 int argv_add_all(struct argv *w, const char *const *from, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        TRY(take(w, mem_strdup(from[i])));
+        TRY(argv_take(w, mem_strdup(from[i])));
     return 0;
 }
 
@@ -64,7 +64,7 @@ int argv_environment(struct argv *w, int (*drop)(const char *name_value))
 {
     for (char **v = environ; v != NULL && *v != NULL; v++)
         if (!drop(*v))
-            TRY(take(w, mem_strdup(*v)));
+            TRY(argv_take(w, mem_strdup(*v)));
     return 0;
 }
 
@@ -81,7 +81,7 @@ int argv_set(struct argv *w, const char *fmt, ...)
             w->at[i] = text;
             return 0;
         }
-    return take(w, text);
+    return argv_take(w, text);
 }
 
 int argv_quote(struct buf *b, const char *word)

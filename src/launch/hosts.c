@@ -79,7 +79,7 @@ static int take_line(struct host *h, const char *where, uint32_t number, const c
     return 0;
 }
 
-static int add(struct hosts *hosts, const struct host *h, struct err *e)
+static int hosts_add(struct hosts *hosts, const struct host *h, struct err *e)
 {
     struct host *list = mem_realloc_array(hosts->list, hosts->n + 1, sizeof(*list));
     if (list == NULL)
@@ -100,7 +100,7 @@ int hosts_parse(struct hosts *ret, const char *name, const char *text, struct er
         if (rc == 0 && h.name[0] != 0 && hosts.n == HOSTS_MAX)
             rc = err_set(e, TUG_EUSAGE, "%s: more than %d hosts", name, HOSTS_MAX);
         if (rc == 0 && h.name[0] != 0)
-            rc = add(&hosts, &h, e);
+            rc = hosts_add(&hosts, &h, e);
         text += n + (text[n] == '\n');
     }
     if (rc == 0 && hosts.n == 0)

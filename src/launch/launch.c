@@ -356,7 +356,7 @@ static void on_announced(void *ctx, uint32_t member, const char *text)
         go_to(r, STAGE_GENTLE, GENTLE_SECONDS);
 }
 
-static int begin(struct run *r, struct err *e)
+static int launch_begin(struct run *r, struct err *e)
 {
     struct processes_handler h = {
         .ctx = r,
@@ -386,7 +386,7 @@ int launch_run(const struct launch_options *o, struct err *e)
     r->told = BUF_INIT(1 << 20);
     r->held = BUF_INIT(1 << 20);
     exit_policy_open(&r->policy, o->program, o->workers);
-    int rc = begin(r, e);
+    int rc = launch_begin(r, e);
     if (rc == 0)
         rc = processes_run(r->processes, e);
     struct err unlogged = {0};

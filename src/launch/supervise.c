@@ -139,7 +139,7 @@ static void become_child(char *const *argv, int in, pid_t parent)
     _exit(err_exit_code(errno == ENOENT ? TUG_EUSAGE : TUG_EIO));
 }
 
-static int start(struct supervised *s, char *const *argv, struct err *e)
+static int supervise_start(struct supervised *s, char *const *argv, struct err *e)
 {
     int in[2];
     sigset_t wanted;
@@ -257,7 +257,7 @@ int launch_supervise(char *const *argv, const char *lock, bool force, int *ret_c
     struct supervised s = {.to = -1, .leash = true};
     if (lock != NULL)
         TRY(lock_job(lock, force, e));
-    TRY(start(&s, argv, e));
+    TRY(supervise_start(&s, argv, e));
     int status = watch(&s);
     kill(-s.pid, SIGKILL); // kill the processes that the child left behind
     close_input(&s);

@@ -19,7 +19,7 @@ static const struct library_function functions[] = {
 };
 
 // Tells OpenBLAS to start no threads, since our threads compute batches of their own.
-static int begin(struct err *e)
+static int blas_begin(struct err *e)
 {
     (void)e;
     found.set_num_threads(1);
@@ -32,7 +32,7 @@ static struct library library = {.file = OPENBLAS_SONAME,
                                  .other = "another BLAS",
                                  .functions = functions,
                                  .n = sizeof(functions) / sizeof(*functions),
-                                 .begin = begin,
+                                 .begin = blas_begin,
                                  .lock = PTHREAD_MUTEX_INITIALIZER};
 
 // Checks whether OpenBLAS has room. It allocates a buffer and a stack for each CPU when

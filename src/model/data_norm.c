@@ -54,7 +54,7 @@ void data_norm_close(struct model_work *w)
     w->data_norm = (struct model_data_norm){0};
 }
 
-static int reserve(struct model_data_norm *d, size_t n)
+static int data_norm_reserve(struct model_data_norm *d, size_t n)
 {
     n += KERNEL_PADDING;
     if (n <= d->cap)
@@ -173,7 +173,7 @@ int data_norm(struct model_work *w, struct model_batch *b, float *ret_summaries)
     if (d->n == 0)
         return 0;
     assert(b->latent.start == NULL && b->u != NULL);
-    TRY(reserve(d, b->start[b->n]));
+    TRY(data_norm_reserve(d, b->start[b->n]));
     find_numbers(d, b);
     read_summaries(d, w->dense + w->model->data_norm_at);
     if (b->training) {

@@ -17,7 +17,7 @@ static void defaults(struct model_options *o)
     o->cross = 3;
 }
 
-static int check(const struct model_options *o, struct err *e)
+static int dcn_check(const struct model_options *o, struct err *e)
 {
     if (o->cross < 1 || o->cross > MODEL_MAX_CROSS)
         return err_set(e, TUG_EUSAGE, "--cross is %u; it must be between 1 and %d",
@@ -162,7 +162,7 @@ const struct model_ops model_dcn = {
     .dims_by_field = true,
     .tasks = true,
     .defaults = defaults,
-    .check = check,
+    .check = dcn_check,
     .layout = deep_layout,
     .dense = dense,
     .first = first,

@@ -143,14 +143,14 @@ static struct tower tower(const struct model_options *o, uint32_t task)
 
 // Returns the tower that would follow that of the last task: its parameters begin where
 // those of the last task end.
-static struct tower end(const struct model_options *o)
+static struct tower deep_end(const struct model_options *o)
 {
     return tower(o, o->tasks);
 }
 
 size_t deep_dense(const struct model_options *o)
 {
-    return end(o).parameters;
+    return deep_end(o).parameters;
 }
 
 void deep_first(const struct model_options *o, float *ret)
@@ -183,7 +183,7 @@ void deep_layer_name(const struct model_options *o, size_t at,
 
 size_t deep_summaries(const struct model_options *o)
 {
-    return end(o).summaries;
+    return deep_end(o).summaries;
 }
 
 struct deep deep_of(const struct model_work *w, const struct model_batch *b)

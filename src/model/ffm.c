@@ -20,7 +20,7 @@ static void defaults(struct model_options *o)
     o->latent.prior = 2;
 }
 
-static int check(const struct model_options *o, struct err *e)
+static int ffm_check(const struct model_options *o, struct err *e)
 {
     TRY(model_check_dim(o, e));
     if (o->fields < 1)
@@ -36,7 +36,7 @@ static int check(const struct model_options *o, struct err *e)
     return 0;
 }
 
-static void layout(const struct model_options *o, struct accessor_options *ret)
+static void ffm_layout(const struct model_options *o, struct accessor_options *ret)
 {
     ret->dim = o->dim * o->fields;
     ret->by_squares = true;
@@ -85,7 +85,8 @@ static const uint16_t *list_fields(const struct model_work *w,
     return list;
 }
 
-static float score(struct model_work *w, const struct model_example *x, float *kept)
+static float model_work_score(struct model_work *w, const struct model_example *x,
+                              float *kept)
 {
     const struct model *m = w->model;
     size_t dim = m->options.dim, fields = m->options.fields,
@@ -133,15 +134,15 @@ static float pair(const struct model *m, const struct model_batch *b, size_t i, 
                          b->rows[j] + v + (size_t)b->slot[i] * dim, dim);
 }
 
-MODEL_BY_EXAMPLE(score, gradient, step)
+MODEL_BY_EXAMPLE(model_work_score, gradient, step)
 
 const struct model_ops model_ffm = {
     .name = "ffm",
     .groups = {"w", "v"},
     .needs_fields = true,
     .defaults = defaults,
-    .check = check,
-    .layout = layout,
+    .check = ffm_check,
+    .layout = ffm_layout,
     .kept = kept_floats,
     .at_once = 1, // the kept values of one example fill a cache
     .forward = forward,

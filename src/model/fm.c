@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/model_internal.h"
 
-static void layout(const struct model_options *o, struct accessor_options *ret)
+static void fm_layout(const struct model_options *o, struct accessor_options *ret)
 {
     ret->dim = o->dim;
 }
@@ -15,7 +15,8 @@ static size_t kept_floats(const struct model *m)
     return m->options.dim + KERNEL_PADDING;
 }
 
-static float score(struct model_work *w, const struct model_example *x, float *sums)
+static float fm_score_one(struct model_work *w, const struct model_example *x,
+                          float *sums)
 {
     const struct model *m = w->model;
     return model_linear(w, x) +
@@ -53,13 +54,13 @@ static float pair(const struct model *m, const struct model_batch *b, size_t i, 
            model_product(b->rows[i] + v, b->rows[j] + v, m->options.dim);
 }
 
-MODEL_BY_EXAMPLE(score, gradient, step)
+MODEL_BY_EXAMPLE(fm_score_one, gradient, step)
 
 const struct model_ops model_fm = {
     .name = "fm",
     .groups = {"w", "v"},
     .check = model_check_dim,
-    .layout = layout,
+    .layout = fm_layout,
     .kept = kept_floats,
     .at_once = 8,
     .forward = forward,

@@ -8,7 +8,7 @@ static void defaults(struct model_options *o)
     o->normalize = false; // normalisation applies to pairs, which lr does not have
 }
 
-static float score(struct model_work *w, const struct model_example *x, float *kept)
+static float lr_score(struct model_work *w, const struct model_example *x, float *kept)
 {
     (void)kept;
     return model_linear(w, x);
@@ -28,7 +28,7 @@ static void step(struct model_work *w, const struct model_example *x, const floa
     model_linear_step(w, x, err, t);
 }
 
-MODEL_BY_EXAMPLE(score, gradient, step)
+MODEL_BY_EXAMPLE(lr_score, gradient, step)
 
 const struct model_ops model_lr = {
     .name = "lr",

@@ -28,7 +28,7 @@ const struct model_ops *model_at(size_t i)
     return i < MODELS_MAX ? models[i] : NULL;
 }
 
-static const struct model_ops *find(const char *name)
+static const struct model_ops *model_find_ops(const char *name)
 {
     for (size_t i = 0; model_at(i) != NULL; i++)
         if (strcmp(models[i]->name, name) == 0)
@@ -40,7 +40,7 @@ int model_find(const char *name, const struct model_ops **ret, struct err *e)
 {
     char names[MODELS_MAX * (MODEL_NAME_MAX + 2)] = "";
     size_t used = 0;
-    *ret = find(name);
+    *ret = model_find_ops(name);
     if (*ret != NULL)
         return 0;
     for (size_t i = 0; model_at(i) != NULL; i++)
@@ -56,7 +56,7 @@ int model_register(const struct model_ops *ops, struct err *e)
     while (model_at(n) != NULL)
         n++;
     size_t length = strnlen(ops->name, MODEL_NAME_MAX);
-    if (length == 0 || length == MODEL_NAME_MAX || find(ops->name) != NULL)
+    if (length == 0 || length == MODEL_NAME_MAX || model_find_ops(ops->name) != NULL)
         return err_set(e, TUG_EUSAGE,
                        "'%.100s' cannot be the name of another model: it is taken, or "
                        "has not 1 to %d characters",
@@ -285,7 +285,7 @@ bool model_by_layer(const struct model *m)
 }
 
 // Makes room for n examples. The values that were kept for earlier ones are dropped.
-static int make_room(struct model_work *w, size_t n)
+static int model_make_room(struct model_work *w, size_t n)
 {
     size_t bytes = (w->stride * n + KERNEL_PADDING) * sizeof(float),
            scores = n * w->model->options.tasks;
@@ -310,7 +310,7 @@ int model_room(struct model_work *w, size_t n, size_t bytes)
         return 0;
     size_t most = bytes / (w->stride * sizeof(float));
     n = n < most ? n : most;
-    return n > w->room ? make_room(w, n) : 0;
+    return n > w->room ? model_make_room(w, n) : 0;
 }
 
 int model_work_open(struct model_work *w, const struct model *m, struct err *e)
@@ -320,7 +320,7 @@ int model_work_open(struct model_work *w, const struct model *m, struct err *e)
     assert(ops->at_once > 0 && ops->at_once <= MODEL_AT_ONCE_MAX);
     size_t floats = ops->kept != NULL ? ops->kept(m) : 0;
     w->stride = (floats + KERNEL_LANES - 1) / KERNEL_LANES * KERNEL_LANES;
-    if (make_room(w, ops->at_once) != 0 || model_reserve(w, 64) != 0 ||
+    if (model_make_room(w, ops->at_once) != 0 || model_reserve(w, 64) != 0 ||
         data_norm_open(w) != 0 || pooling_open(w) != 0 || dims_open(w) != 0 ||
         accessor_scratch_init(&w->apply, &m->accessor, m->kernels, NULL) != 0) {
         model_work_close(w);

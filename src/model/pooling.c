@@ -23,7 +23,7 @@ void pooling_close(struct model_work *w)
     w->pool = (struct model_pool){0};
 }
 
-static int reserve(struct model_pool *p, size_t n)
+static int pooling_reserve(struct model_pool *p, size_t n)
 {
     n += KERNEL_PADDING;
     if (n <= p->cap)
@@ -41,7 +41,7 @@ int pooling(struct model_work *w, struct model_batch *b)
     if (!w->model->options.pooling_mean)
         return 0;
     assert(b->latent.start == NULL);
-    TRY(reserve(p, b->start[b->n]));
+    TRY(pooling_reserve(p, b->start[b->n]));
     for (size_t i = 0; i < b->n; i++) {
         uint32_t begin = b->start[i], end = b->start[i + 1];
         for (uint32_t j = begin; j < end; j++)

@@ -22,21 +22,21 @@ struct page {
     size_t width, column;
 };
 
-static void add(struct page *p, const char *text, size_t len)
+static void options_help_add(struct page *p, const char *text, size_t len)
 {
     if (!p->rc)
         p->rc = buf_add(p->b, text, len);
 }
 
-static void put(struct page *p, const char *text)
+static void options_help_put(struct page *p, const char *text)
 {
-    add(p, text, strlen(text));
+    options_help_add(p, text, strlen(text));
 }
 
 static void spaces(struct page *p, size_t n)
 {
     while (n--)
-        add(p, " ", 1);
+        options_help_add(p, " ", 1);
 }
 
 // Adds `text` word by word from column `at`, with new lines indented to `indent`.
@@ -45,14 +45,14 @@ static size_t wrap(struct page *p, const char *text, size_t at, size_t indent)
     while (*text) {
         size_t len = strcspn(text, " ");
         if (at > indent && at + 1 + len >= p->width) {
-            put(p, "\n");
+            options_help_put(p, "\n");
             spaces(p, indent);
             at = indent;
         } else if (at > indent) {
-            put(p, " ");
+            options_help_put(p, " ");
             at++;
         }
-        add(p, text, len);
+        options_help_add(p, text, len);
         at += len;
         text += len + strspn(text + len, " ");
     }
@@ -62,8 +62,8 @@ static size_t wrap(struct page *p, const char *text, size_t at, size_t indent)
 static bool bar_see(void *arg, const char *word, size_t len)
 {
     struct page *p = arg;
-    add(p, "|", 1);
-    add(p, word, len);
+    options_help_add(p, "|", 1);
+    options_help_add(p, word, len);
     return true;
 }
 
@@ -71,11 +71,11 @@ static bool bar_see(void *arg, const char *word, size_t len)
 static void put_choices(struct page *p, const char *choices)
 {
     size_t first = strcspn(choices, " ");
-    add(p, choices, first);
+    options_help_add(p, choices, first);
     option_words(choices + first, bar_see, p);
 }
 
-static bool is_number(const struct option *opt)
+static bool options_help_is_number(const struct option *opt)
 {
     return opt->kind == OPTION_U64 || opt->kind == OPTION_F64 || opt->kind == OPTION_SIZE;
 }
@@ -85,17 +85,17 @@ static void remarks(const struct option *opt, struct page *p)
 {
     const char *between = "(";
     if (opt->required) {
-        put(p, "(required");
+        options_help_put(p, "(required");
         between = ", ";
     }
     if (opt->fallback && *opt->fallback && opt->kind != OPTION_FLAG) {
-        put(p, between);
-        put(p, "default ");
-        put(p, opt->fallback);
+        options_help_put(p, between);
+        options_help_put(p, "default ");
+        options_help_put(p, opt->fallback);
         between = ", ";
     }
     bool any = isinf(opt->max) && opt->min <= 0;
-    if (is_number(opt) && opt->max > opt->min && !any) {
+    if (options_help_is_number(opt) && opt->max > opt->min && !any) {
         if (!p->rc && isinf(opt->max))
             p->rc = buf_printf(p->b, "%sat least %.15g", between, opt->min);
         else if (!p->rc)
@@ -103,12 +103,12 @@ static void remarks(const struct option *opt, struct page *p)
         between = ", ";
     }
     if (opt->choices && opt->metavar && opt->kind == OPTION_CHOICE) {
-        put(p, between);
+        options_help_put(p, between);
         put_choices(p, opt->choices);
         between = ", ";
     }
     if (*between == ',')
-        put(p, ")");
+        options_help_put(p, ")");
 }
 
 // Writes "--epochs N", "--model lr|fm|ffm", "--[no-]shuffle" or "--resume[=no|yes|auto]".
@@ -116,18 +116,18 @@ static void heading(const struct option *opt, struct page *p)
 {
     bool on = opt->kind == OPTION_FLAG && opt->fallback &&
               strcmp(opt->fallback, "true") == 0;
-    put(p, on ? "--[no-]" : "--");
-    put(p, opt->name);
+    options_help_put(p, on ? "--[no-]" : "--");
+    options_help_put(p, opt->name);
     if (opt->kind == OPTION_FLAG)
         return;
-    put(p, opt->bare ? "[=" : " ");
+    options_help_put(p, opt->bare ? "[=" : " ");
     if (opt->metavar)
-        put(p, opt->metavar);
+        options_help_put(p, opt->metavar);
     else if (opt->choices)
         put_choices(p, opt->choices);
     else
-        put(p, "VALUE");
-    put(p, opt->bare ? "]" : "");
+        options_help_put(p, "VALUE");
+    options_help_put(p, opt->bare ? "]" : "");
 }
 
 static const struct option common[] = {
@@ -167,11 +167,11 @@ static size_t help_heading(const struct option *opt, struct page *p)
         size_t len = strcspn(s, "|");
         len += s[len] == '|';
         if (at > FURTHER && at + len >= p->width) {
-            put(p, "\n");
+            options_help_put(p, "\n");
             spaces(p, FURTHER);
             at = FURTHER;
         }
-        add(p, s, len);
+        options_help_add(p, s, len);
         at += len;
         s += len;
     }
@@ -183,7 +183,7 @@ static void help_option(const struct option *opt, struct page *p)
 {
     size_t at = help_heading(opt, p);
     if (at + 2 > p->column) {
-        put(p, "\n");
+        options_help_put(p, "\n");
         at = 0;
     }
     spaces(p, p->column - at);
@@ -191,7 +191,7 @@ static void help_option(const struct option *opt, struct page *p)
     struct buf rest = BUF_INIT(4096);
     wrap(p, built(remarks, opt, &rest, p), at, p->column);
     buf_free(&rest);
-    put(p, "\n");
+    options_help_put(p, "\n");
 }
 
 typedef void (*heading_fn)(const char *group, struct page *p);
@@ -210,9 +210,9 @@ static void each_option(const struct option *options, size_t n, heading_fn head,
 
 static void help_group(const char *group, struct page *p)
 {
-    put(p, "\n");
-    put(p, group);
-    put(p, "\n");
+    options_help_put(p, "\n");
+    options_help_put(p, group);
+    options_help_put(p, "\n");
 }
 
 // Writes a text of the table, in which a newline ends a paragraph.
@@ -227,7 +227,7 @@ static void help_text(struct page *p, const char *text)
         if (s)
             wrap(p, s, 0, 0);
         buf_free(&line);
-        put(p, text[len] ? "\n\n" : "\n");
+        options_help_put(p, text[len] ? "\n\n" : "\n");
         text += len + (text[len] == '\n');
     }
 }
@@ -235,12 +235,12 @@ static void help_text(struct page *p, const char *text)
 // Writes each example on a line of its own, indented by two spaces.
 static void help_examples(struct page *p, const char *text)
 {
-    put(p, "\nExamples\n");
+    options_help_put(p, "\nExamples\n");
     while (*text) {
         size_t len = strcspn(text, "\n");
-        put(p, "  ");
-        add(p, text, len);
-        put(p, "\n");
+        options_help_put(p, "  ");
+        options_help_add(p, text, len);
+        options_help_put(p, "\n");
         text += len + (text[len] == '\n');
     }
 }
@@ -256,7 +256,7 @@ int options_wrap(struct buf *b, const char *text, size_t at, size_t indent, size
 {
     struct page p = page_of(b, width);
     wrap(&p, text, at, indent);
-    put(&p, "\n");
+    options_help_put(&p, "\n");
     return p.rc;
 }
 
@@ -270,7 +270,7 @@ int options_help(const struct option_table *t, size_t width, struct buf *b)
         help_text(&p, buf_str(&head));
     buf_free(&head);
     if (t->about) {
-        put(&p, "\n");
+        options_help_put(&p, "\n");
         help_text(&p, t->about);
     }
     each_option(t->options, t->n_options, help_group, help_option, &p);
@@ -287,18 +287,18 @@ static void escaped(struct page *p, const char *text, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
         if (strchr("_*\\#~<>[]|.`", text[i]) && text[i])
-            put(p, "\\");
-        add(p, text + i, 1);
+            options_help_put(p, "\\");
+        options_help_add(p, text + i, 1);
         if (text[i] == '\n') // end of a paragraph
-            put(p, "\n");
+            options_help_put(p, "\n");
     }
 }
 
 static void page_group(const char *group, struct page *p)
 {
-    put(p, "\n## ");
-    put(p, group);
-    put(p, "\n\n");
+    options_help_put(p, "\n## ");
+    options_help_put(p, group);
+    options_help_put(p, "\n\n");
 }
 
 static void page_built(struct page *p, option_fn build, const struct option *opt)
@@ -312,7 +312,7 @@ static void page_built(struct page *p, option_fn build, const struct option *opt
 static void spaced_remarks(const struct option *opt, struct page *p)
 {
     size_t before = p->b->len;
-    put(p, " ");
+    options_help_put(p, " ");
     remarks(opt, p);
     if (p->b->len == before + 1)
         p->b->len = before;
@@ -320,12 +320,12 @@ static void spaced_remarks(const struct option *opt, struct page *p)
 
 static void page_option(const struct option *opt, struct page *p)
 {
-    put(p, "*");
+    options_help_put(p, "*");
     page_built(p, heading, opt);
-    put(p, "*\n\t");
+    options_help_put(p, "*\n\t");
     escaped(p, opt->help, strlen(opt->help));
     page_built(p, spaced_remarks, opt);
-    put(p, "\n\n");
+    options_help_put(p, "\n\n");
 }
 
 int options_scdoc(const struct option_table *t, struct buf *b)
@@ -333,24 +333,25 @@ int options_scdoc(const struct option_table *t, struct buf *b)
     struct page p = {.b = b};
     p.rc = buf_printf(b, "tug-%s(1)\n\n# NAME\n\ntug-%s - ", t->command, t->command);
     escaped(&p, t->summary, strlen(t->summary));
-    put(&p, "\n\n# SYNOPSIS\n\n*tug ");
+    options_help_put(&p, "\n\n# SYNOPSIS\n\n*tug ");
     escaped(&p, t->command, strlen(t->command));
-    put(&p, "* ");
+    options_help_put(&p, "* ");
     const char *usage = t->usage ? t->usage : "[options]";
     escaped(&p, usage, strlen(usage));
     if (t->about) {
-        put(&p, "\n\n# DESCRIPTION\n\n");
+        options_help_put(&p, "\n\n# DESCRIPTION\n\n");
         escaped(&p, t->about, strlen(t->about));
     }
-    put(&p, "\n\n# OPTIONS\n");
+    options_help_put(&p, "\n\n# OPTIONS\n");
     each_option(t->options, t->n_options, page_group, page_option, &p);
     each_option(common, sizeof(common) / sizeof(*common), page_group, page_option, &p);
     if (t->examples) {
-        put(&p, "# EXAMPLES\n\n```\n");
-        put(&p, t->examples);
-        put(&p, "\n```\n");
+        options_help_put(&p, "# EXAMPLES\n\n```\n");
+        options_help_put(&p, t->examples);
+        options_help_put(&p, "\n```\n");
     }
-    put(&p, "\n# EXIT STATUS\n\n0 done, 2 wrong usage, 3 bad input data or file, 4 the "
+    options_help_put(
+        &p, "\n# EXIT STATUS\n\n0 done, 2 wrong usage, 3 bad input data or file, 4 the "
             "system or a "
             "peer refused, 5 internal error, 130 interrupted after a checkpoint was "
             "written.\n\n"

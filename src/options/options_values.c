@@ -172,8 +172,8 @@ const char *options_word(const char *words, int index, char ret[OPTION_NAME_MAX]
     return ret;
 }
 
-static int refuse(const struct option *opt, const struct option_giver *by,
-                  const char *text, struct err *e)
+static int options_values_refuse(const struct option *opt, const struct option_giver *by,
+                                 const char *text, struct err *e)
 {
     static const char *const wanted[] = {
         [OPTION_FLAG] = "yes or no",
@@ -271,7 +271,7 @@ int option_assign(struct options *o, size_t i, const char *text,
             ((struct option_list *)at)->n = 0;
         TRY(list_add(o, i, kept, e));
     } else if (!store(opt, kept, at)) {
-        return refuse(opt, by, text, e);
+        return options_values_refuse(opt, by, text, e);
     } else {
         origin->text = kept;
     }

@@ -18,7 +18,7 @@ int problems_note(struct problems *p, int rc, const struct err *e)
     return 0;
 }
 
-static int tell(const struct problems *p, const char *at, struct err *e)
+static int problems_tell_one(const struct problems *p, const char *at, struct err *e)
 {
     if (at == NULL)
         return err_set(e, p->code, "there are %u problems", p->n);
@@ -36,7 +36,7 @@ static int tell(const struct problems *p, const char *at, struct err *e)
 
 int problems_tell(struct problems *p, struct err *e)
 {
-    int rc = p->n == 0 ? 0 : tell(p, buf_str(&p->text), e);
+    int rc = p->n == 0 ? 0 : problems_tell_one(p, buf_str(&p->text), e);
     problems_free(p);
     return rc;
 }

@@ -46,7 +46,7 @@ void budget_open(struct budget *b, uint64_t bytes)
         atomic_init(&b->kinds[k], 0);
 }
 
-static uint64_t load(const atomic_uint_least64_t *x)
+static uint64_t budget_load(const atomic_uint_least64_t *x)
 {
     return atomic_load_explicit(x, memory_order_relaxed);
 }
@@ -66,10 +66,10 @@ uint64_t budget_most(const struct budget *b, enum budget_kind kind)
 
 uint64_t budget_used(const struct budget *b, enum budget_kind kind)
 {
-    return b != NULL ? load(&b->kinds[kind]) : 0;
+    return b != NULL ? budget_load(&b->kinds[kind]) : 0;
 }
 
-static uint64_t add(atomic_uint_least64_t *x, uint64_t n)
+static uint64_t budget_add(atomic_uint_least64_t *x, uint64_t n)
 {
     return atomic_fetch_add_explicit(x, n, memory_order_relaxed) + n;
 }
@@ -78,9 +78,9 @@ bool budget_force(struct budget *b, enum budget_kind kind, uint64_t n)
 {
     if (b == NULL)
         return true;
-    bool fits = add(&b->kinds[kind], n) <= budget_most(b, kind);
+    bool fits = budget_add(&b->kinds[kind], n) <= budget_most(b, kind);
     if (kind != BUDGET_REST)
-        fits &= add(&b->used, n) <= limit(b);
+        fits &= budget_add(&b->used, n) <= limit(b);
     return fits;
 }
 
@@ -113,14 +113,14 @@ bool budget_fits(const struct budget *b, enum budget_kind kind, uint64_t n)
 {
     if (b == NULL)
         return true;
-    return has_room(load(&b->kinds[kind]), budget_most(b, kind), n) &&
-           (kind == BUDGET_REST || has_room(load(&b->used), limit(b), n));
+    return has_room(budget_load(&b->kinds[kind]), budget_most(b, kind), n) &&
+           (kind == BUDGET_REST || has_room(budget_load(&b->used), limit(b), n));
 }
 
 void budget_delayed(struct budget *b)
 {
     if (b != NULL)
-        add(&b->refused, 1);
+        budget_add(&b->refused, 1);
 }
 
 void budget_pressed(struct budget *b)
@@ -138,12 +138,12 @@ void budget_refused(struct budget *b)
 void budget_closed(struct budget *b)
 {
     if (b != NULL)
-        add(&b->closed, 1);
+        budget_add(&b->closed, 1);
 }
 
 bool budget_short(const struct budget *b, uint64_t now)
 {
-    uint64_t at = b != NULL ? load(&b->refused_at) : 0;
+    uint64_t at = b != NULL ? budget_load(&b->refused_at) : 0;
     return at != 0 && now < at + SHORT_NS;
 }
 

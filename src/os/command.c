@@ -175,7 +175,7 @@ static int start_command(struct command *c, int fd)
     return open ? 0 : -1;
 }
 
-static int start(struct command *c, int fd, struct err *e)
+static int command_start(struct command *c, int fd, struct err *e)
 {
     c->complaints = move_up(memfd_create("complaints", MFD_CLOEXEC));
     return c->complaints >= 0 && start_keeper(c) == 0 && start_command(c, fd) == 0
@@ -192,7 +192,7 @@ int command_begin(struct command **ret, const char *text, enum command_way way, 
     c->pipe = c->complaints = c->leash = -1;
     c->way = way;
     c->text = mem_strdup(text);
-    int rc = c->text == NULL ? err_nomem(e, "a command") : start(c, fd, e);
+    int rc = c->text == NULL ? err_nomem(e, "a command") : command_start(c, fd, e);
     if (rc != 0) {
         command_free(c);
         return rc;

@@ -33,7 +33,7 @@ static bool strikes(void)
 
 // Returns whether the call must fail, with errno set. Ends the process if the fault says
 // so.
-static bool refused(void)
+static bool disk_refused(void)
 {
     if (!strikes())
         return false;
@@ -46,7 +46,7 @@ static bool refused(void)
 int disk_create_at(int dir, const char *name, mode_t mode)
 {
     enum { NEW = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC };
-    return refused() ? -1 : openat(dir, name, NEW, mode);
+    return disk_refused() ? -1 : openat(dir, name, NEW, mode);
 }
 
 ssize_t disk_write(int fd, struct iovec *parts, int n)
@@ -82,52 +82,52 @@ ssize_t disk_write_pipe(int fd, struct iovec *parts, int n)
 
 int disk_sync(int fd)
 {
-    return refused() ? -1 : fsync(fd);
+    return disk_refused() ? -1 : fsync(fd);
 }
 
 int disk_rename_at(int dir, const char *from, const char *to)
 {
-    return refused() ? -1 : renameat(dir, from, dir, to);
+    return disk_refused() ? -1 : renameat(dir, from, dir, to);
 }
 
 int disk_make_dir(const char *path)
 {
-    return refused() ? -1 : mkdir(path, 0777);
+    return disk_refused() ? -1 : mkdir(path, 0777);
 }
 
 int disk_make_dir_at(int dir, const char *name)
 {
-    return refused() ? -1 : mkdirat(dir, name, 0777);
+    return disk_refused() ? -1 : mkdirat(dir, name, 0777);
 }
 
 int disk_make_own_dir(const char *path)
 {
-    return refused() ? -1 : mkdir(path, S_IRWXU);
+    return disk_refused() ? -1 : mkdir(path, S_IRWXU);
 }
 
 int disk_make_temp_dir(char *path)
 {
-    return refused() || mkdtemp(path) == NULL ? -1 : 0;
+    return disk_refused() || mkdtemp(path) == NULL ? -1 : 0;
 }
 
 int disk_set_mode(int fd, mode_t mode)
 {
-    return refused() ? -1 : fchmod(fd, mode);
+    return disk_refused() ? -1 : fchmod(fd, mode);
 }
 
 int disk_remove(const char *path)
 {
-    return refused() ? -1 : remove(path);
+    return disk_refused() ? -1 : remove(path);
 }
 
 int disk_remove_at(int dir, const char *name)
 {
-    return refused() ? -1 : unlinkat(dir, name, 0);
+    return disk_refused() ? -1 : unlinkat(dir, name, 0);
 }
 
 int disk_remove_dir_at(int dir, const char *name)
 {
-    return refused() ? -1 : unlinkat(dir, name, AT_REMOVEDIR);
+    return disk_refused() ? -1 : unlinkat(dir, name, AT_REMOVEDIR);
 }
 
 void disk_fault_after(long n, int error)

@@ -233,7 +233,7 @@ uint64_t file_written(const struct file_writer *w)
     return w->written;
 }
 
-static int finish(struct file_writer *w, struct err *e)
+static int file_finish(struct file_writer *w, struct err *e)
 {
     if (w->failed != 0)
         return write_error(w, w->failed, e);
@@ -243,7 +243,7 @@ static int finish(struct file_writer *w, struct err *e)
 
 int file_commit(struct file_writer *w, struct err *e)
 {
-    int rc = finish(w, e);
+    int rc = file_finish(w, e);
     if (rc == 0)
         rc = new_file_sync_dir(&w->file, w->path, e);
     writer_free(w);

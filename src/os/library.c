@@ -6,8 +6,8 @@
 #include <dlfcn.h>
 #include <string.h>
 
-static int find(const struct library *l, void *library, const struct library_function *f,
-                struct err *e)
+static int library_find(const struct library *l, void *library,
+                        const struct library_function *f, struct err *e)
 {
     void *found = dlsym(library, f->name);
     if (found == NULL)
@@ -17,14 +17,14 @@ static int find(const struct library *l, void *library, const struct library_fun
     return 0;
 }
 
-static int load(const struct library *l, struct err *e)
+static int library_load_all(const struct library *l, struct err *e)
 {
     void *library = dlopen(l->file, RTLD_NOW | RTLD_LOCAL);
     if (library == NULL)
         return err_set(e, TUG_EUSAGE, "%s, which cannot be loaded (%s): install %s",
                        l->need, dlerror(), l->package);
     for (size_t i = 0; i < l->n; i++)
-        TRY(find(l, library, &l->functions[i], e));
+        TRY(library_find(l, library, &l->functions[i], e));
     return l->begin != NULL ? l->begin(e) : 0;
 }
 
@@ -40,7 +40,7 @@ int library_load(struct library *l, struct err *e)
 {
     pthread_mutex_lock(&l->lock);
     if (!l->tried)
-        l->rc = load(l, &l->e);
+        l->rc = library_load_all(l, &l->e);
     l->tried = true;
     pthread_mutex_unlock(&l->lock);
     return l->rc == 0 ? 0 : err_set(e, l->rc, "%s", l->e.text);

@@ -113,7 +113,7 @@ static void write_stderr(enum log_level level, const char *text)
     terminal_say(line, (size_t)n);
 }
 
-static bool write_file(int fd, enum log_level level, const char *text)
+static bool log_write_file(int fd, enum log_level level, const char *text)
 {
     uint64_t now = clock_unix_ns();
     time_t seconds = (time_t)(now / 1000000000u);
@@ -145,7 +145,7 @@ void log_write(enum log_level level, const char *fmt, ...)
     if (!taken)
         write_stderr(level, text);
     pthread_mutex_lock(&file_lock);
-    if (file_fd >= 0 && !write_file(file_fd, level, text)) {
+    if (file_fd >= 0 && !log_write_file(file_fd, level, text)) {
         write_stderr(LOG_WARN, file_error.text);
         close(file_fd);
         file_fd = -1;

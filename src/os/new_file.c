@@ -187,7 +187,7 @@ static int find_place_below(struct new_file *f, int root, const char *path)
     return 0;
 }
 
-static int find(struct new_file *f, int root, const char *path)
+static int new_file_find(struct new_file *f, int root, const char *path)
 {
     if (root == FILE_OWN)
         return find_own_place(f, path);
@@ -257,7 +257,7 @@ static int open_place(struct new_file *f, int root, const char *path, mode_t mod
         !S_ISDIR(named.st_mode))
         return open_straight(f, AT_FDCWD, path);
     bool exists = any && stat(path, &named) == 0;
-    if (find(f, root, path) != 0)
+    if (new_file_find(f, root, path) != 0)
         return -1;
     bool found = fstatat(f->dir, f->name, &there, AT_SYMLINK_NOFOLLOW) == 0;
     if (found && S_ISDIR(there.st_mode)) {

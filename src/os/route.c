@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static int resolve(const char *host, int type, struct addrinfo **ret, struct err *e)
+static int route_resolve(const char *host, int type, struct addrinfo **ret, struct err *e)
 {
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = type};
     int failed = getaddrinfo(host, "9", &hints, ret);
@@ -46,7 +46,7 @@ static int own_address(const struct addrinfo *to, char ret[ROUTE_ADDRESS_MAX])
 int route_address(const char *to, char ret[ROUTE_ADDRESS_MAX], struct err *e)
 {
     struct addrinfo *all;
-    TRY(resolve(to, SOCK_DGRAM, &all, e));
+    TRY(route_resolve(to, SOCK_DGRAM, &all, e));
     int rc = -1;
     for (struct addrinfo *a = all; a != NULL && rc != 0; a = a->ai_next)
         rc = own_address(a, ret);
@@ -158,7 +158,7 @@ static int bind_any(const struct addrinfo *a, uint16_t *ret)
 int route_hold_port(const char *host, uint16_t *ret, int *ret_held, struct err *e)
 {
     struct addrinfo *all;
-    TRY(resolve(host, SOCK_STREAM, &all, e));
+    TRY(route_resolve(host, SOCK_STREAM, &all, e));
     *ret_held = bind_any(all, ret);
     freeaddrinfo(all);
     if (*ret_held < 0)
@@ -204,7 +204,7 @@ bool route_is_own(const char *host)
     struct addrinfo *all;
     uint16_t port;
     bool own = false;
-    if (resolve(host, SOCK_STREAM, &all, NULL) != 0)
+    if (route_resolve(host, SOCK_STREAM, &all, NULL) != 0)
         return false;
     for (struct addrinfo *a = all; a != NULL && !own; a = a->ai_next) {
         int s = bind_any(a, &port); // only an address of this machine can be bound

@@ -76,7 +76,7 @@ int runtime_dir_check(const char *path, struct err *e)
 }
 
 // Gets the path of place i; returns false if this process has no such place.
-static bool place(int i, char ret[FILE_PATH_MAX])
+static bool runtime_dir_place(int i, char ret[FILE_PATH_MAX])
 {
     const char *xdg = getenv("XDG_RUNTIME_DIR");
     if (i != 0)
@@ -86,10 +86,10 @@ static bool place(int i, char ret[FILE_PATH_MAX])
 
 bool runtime_dir_look(int i, char ret[FILE_PATH_MAX])
 {
-    return place(i, ret) && runtime_dir_check(ret, NULL) == 0;
+    return runtime_dir_place(i, ret) && runtime_dir_check(ret, NULL) == 0;
 }
 
-static int make(const char *path, struct err *e)
+static int runtime_dir_make_one(const char *path, struct err *e)
 {
     // The umask can only remove our own rights.
     if (disk_make_own_dir(path) != 0 && errno != EEXIST)
@@ -105,10 +105,10 @@ int runtime_dir_make(char ret[FILE_PATH_MAX], struct err *e)
     // Use XDG_RUNTIME_DIR only if it exists and is ours: the directory of a session is
     // removed with the session, and root may have inherited the variable from the
     // previous user. If the tug directory in it exists, it must be ours.
-    if (place(0, ret) && stat(xdg, &s) == 0 && s.st_uid == geteuid())
-        return make(ret, e);
-    (void)place(1, ret);
-    return make(ret, e);
+    if (runtime_dir_place(0, ret) && stat(xdg, &s) == 0 && s.st_uid == geteuid())
+        return runtime_dir_make_one(ret, e);
+    (void)runtime_dir_place(1, ret);
+    return runtime_dir_make_one(ret, e);
 }
 
 bool runtime_socket_is_dead(const char *path)

@@ -163,8 +163,8 @@ static int decode(struct keys_scratch *s, struct key_lists *lists,
     return 0;
 }
 
-static int cut(struct keys_scratch *s, enum wire_space space, struct keys *k,
-               struct err *e)
+static int keys_cut(struct keys_scratch *s, enum wire_space space, struct keys *k,
+                    struct err *e)
 {
     struct key_run *run = s->runs - 1;
     uint32_t bits = s->bits, last = 0, longest = 0;
@@ -199,7 +199,7 @@ int keys_read(struct keys_scratch *s, struct key_lists *lists, const struct keys
 {
     *ret = (struct keys){.n = w->n};
     TRY(decode(s, lists, w, &ret->key, e));
-    return cut(s, space, ret, e);
+    return keys_cut(s, space, ret, e);
 }
 
 // Keys that occur twice are in the same run.

@@ -205,7 +205,7 @@ static int read_piece(struct rate *r, const char *name, const char *value, struc
     return 0;
 }
 
-static int unknown(const struct rate *r, const char *name, struct err *e)
+static int rate_unknown(const struct rate *r, const char *name, struct err *e)
 {
     unsigned takes = kinds[r->kind].takes;
     return err_set(e, TUG_EUSAGE,
@@ -232,7 +232,7 @@ static int read_value(struct rate *r, const char *name, const char *value, struc
     bool dim = strcmp(name, "dim") == 0 && (takes & DIM) != 0;
     if (!warmup && !steps && !dim)
         return r->kind == RATE_PIECEWISE ? read_piece(r, name, value, e)
-                                         : unknown(r, name, e);
+                                         : rate_unknown(r, name, e);
     if (!read_steps(value, &whole) || (dim && whole > UINT32_MAX))
         return no_number(r, name, value, e);
     if (dim)
@@ -287,7 +287,7 @@ int rate_parse(const char *text, struct rate *ret, struct err *e)
         else if (strcmp(word, "stairs") == 0 && (kinds[r.kind].takes & STAIRS) != 0)
             r.stairs = true;
         else
-            return unknown(&r, word, e);
+            return rate_unknown(&r, word, e);
     }
     TRY(rate_check(&r, e));
     *ret = r;

@@ -209,7 +209,7 @@ struct rule_params rule_defaults_by_name(enum rule_kind kind, const char *name)
     return p;
 }
 
-static bool find(const char *name, enum rule_kind *ret_kind)
+static bool rule_find_kind(const char *name, enum rule_kind *ret_kind)
 {
     for (unsigned i = 0; i < RULE_KINDS + n_own; i++) {
         *ret_kind = (enum rule_kind)i;
@@ -232,7 +232,7 @@ static void list_names(const char *between, char ret[NAMES_MAX])
 int rule_find(const char *name, enum rule_kind *ret_kind, struct err *e)
 {
     char words[NAMES_MAX], names[NAMES_MAX], near[OPTION_NAME_MAX];
-    if (find(name, ret_kind))
+    if (rule_find_kind(name, ret_kind))
         return 0;
     list_names(" ", words);
     list_names(", ", names);
@@ -263,7 +263,7 @@ int rule_register(const struct rule_info *info, rule_apply_fn apply, struct err 
             "an update rule can't be called '%.*s': a name has 1 to %d letters, "
             "no colon, comma, equals sign or space",
             RULE_NAME_MAX, name, RULE_NAME_MAX - 1);
-    if (find(name, &taken))
+    if (rule_find_kind(name, &taken))
         return err_set(e, TUG_EUSAGE, "there is an update rule '%s' already", name);
     if (apply == NULL)
         return err_set(e, TUG_EUSAGE, "update rule '%s' has no function", name);

@@ -44,7 +44,7 @@ static const struct number {
 };
 enum { NUMBERS = sizeof(numbers) / sizeof(*numbers) };
 
-static float get(const struct rule_params *p, size_t i)
+static float rule_text_get(const struct rule_params *p, size_t i)
 {
     float x;
     memcpy(&x, (const char *)p + numbers[i].offset, sizeof(x));
@@ -79,7 +79,7 @@ static int check_number(const struct rule_params *p, size_t i, struct err *e)
     const struct number *f = &numbers[i];
     const char *rule = rule_info(p->kind)->name;
     char most[DECIMAL_MAX];
-    float x = get(p, i);
+    float x = rule_text_get(p, i);
     if (!isfinite(x))
         return err_set(e, TUG_EUSAGE, "%s of update rule %s is not a finite number",
                        f->name, rule);
@@ -118,7 +118,7 @@ int rule_check(const struct rule_params *p, struct err *e)
 bool rule_same(const struct rule_params *a, const struct rule_params *b)
 {
     for (size_t i = 0; i < NUMBERS; i++)
-        if (get(a, i) != get(b, i))
+        if (rule_text_get(a, i) != rule_text_get(b, i))
             return false;
     return a->kind == b->kind && a->block == b->block && a->dense == b->dense &&
            a->unscaled == b->unscaled && a->bounded == b->bounded;
@@ -126,7 +126,7 @@ bool rule_same(const struct rule_params *a, const struct rule_params *b)
 
 // Parsing the text of a rule.
 
-static int unknown(enum rule_kind kind, const char *name, struct err *e)
+static int rule_text_unknown(enum rule_kind kind, const char *name, struct err *e)
 {
     const struct rule_info *info = rule_info(kind);
     char words[RULE_TEXT_MAX], near[OPTION_NAME_MAX];
@@ -171,7 +171,7 @@ static int read_number(const char *name, const char *text, struct rule_params *p
         set(p, i, x);
         return check_number(p, i, e);
     }
-    return unknown(p->kind, name, e);
+    return rule_text_unknown(p->kind, name, e);
 }
 
 // Reads "name=number", "dense" or "unscaled". Changes `word`.
@@ -279,11 +279,11 @@ void rule_print(const struct rule_params *p, char ret_text[RULE_TEXT_MAX])
     for (size_t i = 0; i < NUMBERS; i++) {
         bool bound = strcmp(numbers[i].name, "low") == 0 ||
                      strcmp(numbers[i].name, "high") == 0;
-        if (bound ? !p->bounded : get(p, i) == get(&usual, i))
+        if (bound ? !p->bounded : rule_text_get(p, i) == rule_text_get(&usual, i))
             continue;
         if (!numbers[i].any && !rule_takes(p->kind, numbers[i].name))
             continue;
-        decimal_print(get(p, i), value);
+        decimal_print(rule_text_get(p, i), value);
         write_word(&w, numbers[i].name, value);
     }
     if (p->dense && !usual.dense)

@@ -43,7 +43,7 @@ struct place {
     size_t i;
 };
 
-static int compare(const void *a, const void *b)
+static int explained_compare(const void *a, const void *b)
 {
     const struct place *x = a, *y = b;
     if (x->size != y->size)
@@ -65,7 +65,7 @@ static struct place *sorted(const struct explained *x)
     for (size_t i = 0; i < x->n && order != NULL; i++)
         order[i] = (struct place){size_of(x, i), i};
     if (order != NULL)
-        qsort(order, x->n, sizeof(*order), compare);
+        qsort(order, x->n, sizeof(*order), explained_compare);
     return order;
 }
 

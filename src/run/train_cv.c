@@ -44,13 +44,13 @@ int train_check_cv(const struct train_options *t, const struct node *node, struc
 }
 
 // Adds a score and its square to the sums over the runs.
-static void add(struct cv_score *to, double x)
+static void train_cv_add(struct cv_score *to, double x)
 {
     to->mean += x;
     to->deviation += x * x;
 }
 
-static void end(struct cv_score *s, double runs)
+static void train_cv_end(struct cv_score *s, double runs)
 {
     s->mean /= runs;
     double variance = s->deviation / runs - s->mean * s->mean;
@@ -66,8 +66,8 @@ static int add_run(struct cv *c, const struct history *h, struct err *e)
         c->n = h->n;
     }
     for (size_t i = 0; i < c->n && i < h->n; i++) {
-        add(&c->pass[i].loss, h->pass[i].valid[0].loss);
-        add(&c->pass[i].auc, h->pass[i].valid[0].auc);
+        train_cv_add(&c->pass[i].loss, h->pass[i].valid[0].loss);
+        train_cv_add(&c->pass[i].auc, h->pass[i].valid[0].auc);
     }
     return 0;
 }
@@ -75,8 +75,8 @@ static int add_run(struct cv *c, const struct history *h, struct err *e)
 static void end_passes(struct cv *c)
 {
     for (size_t i = 0; i < c->n; i++) {
-        end(&c->pass[i].loss, c->folds);
-        end(&c->pass[i].auc, c->folds);
+        train_cv_end(&c->pass[i].loss, c->folds);
+        train_cv_end(&c->pass[i].auc, c->folds);
         if (c->pass[i].loss.mean < c->pass[c->best].loss.mean)
             c->best = i;
     }

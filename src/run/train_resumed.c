@@ -24,7 +24,8 @@ struct filling {
 };
 
 PRINTF_LIKE(3, 4)
-static void fill(struct filling *f, const char *name, const char *format, ...)
+static void train_resumed_fill(struct filling *f, const char *name, const char *format,
+                               ...)
 {
     char text[SAVED_TEXT_MAX];
     va_list args;
@@ -38,19 +39,19 @@ static void fill(struct filling *f, const char *name, const char *format, ...)
 static void fill_text(struct filling *f, const char *name, const char *text)
 {
     if (text[0] != '\0')
-        fill(f, name, "%s", text);
+        train_resumed_fill(f, name, "%s", text);
 }
 
 static void fill_word(struct filling *f, const char *name, const char *words, int index)
 {
     char word[OPTION_NAME_MAX];
-    fill(f, name, "%s", options_word(words, index, word));
+    train_resumed_fill(f, name, "%s", options_word(words, index, word));
 }
 
 static void fill_flag(struct filling *f, const char *name, bool on, bool usual)
 {
     if (on != usual)
-        fill(f, name, "%s", on ? "true" : "false");
+        train_resumed_fill(f, name, "%s", on ? "true" : "false");
 }
 
 // Fills in a rule's name, and behind it the numbers that differ from its defaults.
@@ -74,7 +75,7 @@ static void fill_rule(struct filling *f, const char *name, const struct rule_par
                        numbers[i].name, (double)numbers[i].is);
         before = ",";
     }
-    fill(f, name, "%s", text);
+    train_resumed_fill(f, name, "%s", text);
 }
 
 // Fills in the rates and penalties of the rules, which another rule may not have.
@@ -82,16 +83,16 @@ static void fill_rates(struct filling *f, const struct model_options *m)
 {
     struct model_options usual;
     model_defaults(&usual, m->ops, m->latent.kind);
-    fill(f, "lr", "%.9g", (double)m->linear.lr);
+    train_resumed_fill(f, "lr", "%.9g", (double)m->linear.lr);
     if (m->linear.l1 != usual.linear.l1 || m->latent.l1 != usual.latent.l1)
-        fill(f, "l1", "%.9g", (double)m->linear.l1);
+        train_resumed_fill(f, "l1", "%.9g", (double)m->linear.l1);
     if (m->linear.l2 != usual.linear.l2 || m->latent.l2 != usual.latent.l2)
-        fill(f, "l2", "%.9g", (double)m->linear.l2);
+        train_resumed_fill(f, "l2", "%.9g", (double)m->linear.l2);
     if (m->linear.prior != usual.linear.prior || m->latent.prior != usual.latent.prior)
-        fill(f, "prior", "%.9g", (double)m->linear.prior);
-    fill(f, "latent-lr", "%.9g", (double)m->latent.lr);
+        train_resumed_fill(f, "prior", "%.9g", (double)m->linear.prior);
+    train_resumed_fill(f, "latent-lr", "%.9g", (double)m->latent.lr);
     if (m->ops->dense != NULL)
-        fill(f, "dense-lr", "%.9g", (double)m->dense.lr);
+        train_resumed_fill(f, "dense-lr", "%.9g", (double)m->dense.lr);
 }
 
 static void fill_layers(struct filling *f, const struct model_options *m,
@@ -111,9 +112,9 @@ static void fill_layers(struct filling *f, const struct model_options *m,
         fill_text(f, "task-weights", weights);
     }
     if (m->cross > 0)
-        fill(f, "cross", "%u", m->cross);
-    fill(f, "dropout", "%.9g", (double)m->dropout);
-    fill(f, "pooling", "%s", m->pooling_mean ? "mean" : "sum");
+        train_resumed_fill(f, "cross", "%u", m->cross);
+    train_resumed_fill(f, "dropout", "%.9g", (double)m->dropout);
+    train_resumed_fill(f, "pooling", "%s", m->pooling_mean ? "mean" : "sum");
     fill_flag(f, "batch-norm", m->batch_norm, false);
     fill_flag(f, "data-norm", m->data_norm, false);
     if (m->dense.kind != usual->dense.kind || !rule_same(&dense, &m->dense))
@@ -129,14 +130,14 @@ static void fill_model(struct filling *f, const struct saved_run *run)
     const struct model_options *m = &s->model;
     struct model_options usual;
     model_defaults(&usual, m->ops, m->latent.kind);
-    fill(f, "model", "%s", m->ops->name);
+    train_resumed_fill(f, "model", "%s", m->ops->name);
     fill_rule(f, "optimizer", &m->latent, &usual.latent);
-    fill(f, "seed", "%" PRIu64, m->seed);
+    train_resumed_fill(f, "seed", "%" PRIu64, m->seed);
     fill_flag(f, "normalize", m->normalize, usual.normalize);
     if (m->fields > 0 && strcmp(run->schema.format, "libffm") == 0)
-        fill(f, "fields", "%u", m->fields);
-    fill(f, "dim", "%u", m->dim);
-    fill(f, "init", "%.9g", (double)m->init);
+        train_resumed_fill(f, "fields", "%u", m->fields);
+    train_resumed_fill(f, "dim", "%u", m->dim);
+    train_resumed_fill(f, "init", "%.9g", (double)m->init);
     fill_text(f, "dims", s->dims);
     if (m->ops->dense != NULL)
         fill_layers(f, m, &usual);
@@ -147,11 +148,11 @@ static void fill_valid(struct filling *f, struct held_out h)
     if (!(h.share > 0))
         return;
     if (!(h.from > 0)) {
-        fill(f, "valid", "%.17g", h.share);
+        train_resumed_fill(f, "valid", "%.17g", h.share);
         return;
     }
     double parts = round(1 / h.share);
-    fill(f, "valid", "%.0f/%.0f", round(h.from * parts) + 1, parts);
+    train_resumed_fill(f, "valid", "%.0f/%.0f", round(h.from * parts) + 1, parts);
 }
 
 // Fills in the options of training. `t` is what the user gave. A program that calls the
@@ -161,26 +162,26 @@ static void fill_training(struct filling *f, const struct saved_options *s,
 {
     if (s->schedule.kind != SCHEDULE_CONSTANT) {
         fill_word(f, "schedule", SCHEDULE_NAMES, (int)s->schedule.kind);
-        fill(f, "schedule-a", "%.17g", s->schedule.a);
-        fill(f, "schedule-b", "%.17g", s->schedule.b);
+        train_resumed_fill(f, "schedule-a", "%.17g", s->schedule.a);
+        train_resumed_fill(f, "schedule-b", "%.17g", s->schedule.b);
     }
-    fill(f, "batch", "%u", s->batch);
+    train_resumed_fill(f, "batch", "%u", s->batch);
     if (!options_given(f->options, "mode"))
         fill_flag(f, "deterministic", s->deterministic, false);
     if (s->reduce_mean)
-        fill(f, "reduce", "mean");
+        train_resumed_fill(f, "reduce", "mean");
     if (s->streaming)
-        fill(f, "window", "%" PRIu64, s->window_bytes >> 20);
+        train_resumed_fill(f, "window", "%" PRIu64, s->window_bytes >> 20);
     if (t->valid == NULL)
         fill_valid(f, s->valid_part);
     fill_text(f, "table", s->table);
     if (s->average > 0)
-        fill(f, "average", "%" PRIu64, s->average);
+        train_resumed_fill(f, "average", "%" PRIu64, s->average);
     fill_text(f, "merge-ids", s->merge);
     if (cluster && strncmp(s->shuffle, "global", 6) == 0) {
-        fill(f, "shuffle", "global");
+        train_resumed_fill(f, "shuffle", "global");
         if (strncmp(s->shuffle, "global by ", 10) == 0)
-            fill(f, "shuffle-by", "%s", s->shuffle + 10);
+            train_resumed_fill(f, "shuffle-by", "%s", s->shuffle + 10);
     }
 }
 
@@ -193,14 +194,14 @@ static void fill_mode(struct filling *f, const struct saved_options *s,
     if (p->mode[0] == '\0' || options_given(o, "mode") ||
         options_given(o, "deterministic"))
         return;
-    fill(f, "mode", "%s", p->mode);
-    fill(f, "rules", "%s", p->rules);
-    fill(f, "values", "%s", p->bf16 ? "bf16" : "f32");
+    train_resumed_fill(f, "mode", "%s", p->mode);
+    train_resumed_fill(f, "rules", "%s", p->rules);
+    train_resumed_fill(f, "values", "%s", p->bf16 ? "bf16" : "f32");
     if (p->dense_bounded)
-        fill(f, "dense-staleness", "%u", p->dense_staleness);
+        train_resumed_fill(f, "dense-staleness", "%u", p->dense_staleness);
     uint32_t usual = s->model.ops->dense != NULL ? 1 : TRAIN_MAX_IN_FLIGHT;
     if (p->in_flight != usual && strcmp(p->mode, "sync") != 0)
-        fill(f, "in-flight", "%u", p->in_flight);
+        train_resumed_fill(f, "in-flight", "%u", p->in_flight);
 }
 
 // Fills in when the run ends, when it saves, and how its workers cooperate.
@@ -211,14 +212,14 @@ static void fill_plan(struct filling *f, const struct saved_run *run,
     bool living = t->table != NULL || saved_run_has_lifecycle(run);
     if (p->epochs == 0)
         return; // an older save does not have it
-    fill(f, "epochs", "%u", p->epochs);
-    fill(f, "patience", "%u", p->patience);
-    fill(f, "keep", "%u", p->keep);
-    fill(f, "max-bad-lines", "%" PRIu64, p->max_bad_lines);
+    train_resumed_fill(f, "epochs", "%u", p->epochs);
+    train_resumed_fill(f, "patience", "%u", p->patience);
+    train_resumed_fill(f, "keep", "%u", p->keep);
+    train_resumed_fill(f, "max-bad-lines", "%" PRIu64, p->max_bad_lines);
     if (p->save_passes > 0)
-        fill(f, "save-every", "%u", p->save_passes);
+        train_resumed_fill(f, "save-every", "%u", p->save_passes);
     else if (p->save_batches > 0 && (living || !cluster))
-        fill(f, "save-every", "%" PRIu64 "batches", p->save_batches);
+        train_resumed_fill(f, "save-every", "%" PRIu64 "batches", p->save_batches);
     if (cluster)
         fill_mode(f, &run->options, p);
     else if (p->mode[0] != '\0' && strcmp(p->mode, "sync") != 0 &&
@@ -265,15 +266,15 @@ static void fill_shape(struct filling *f, const struct saved_options *s,
     char hidden[MODEL_HIDDEN_TEXT_MAX], tower[MODEL_HIDDEN_TEXT_MAX];
     bool layers = m->ops->dense != NULL;
     model_defaults(&usual, m->ops, m->latent.kind);
-    fill(f, "model", "%s", m->ops->name);
-    fill(f, "optimizer", "%s", rule_info(m->latent.kind)->name);
+    train_resumed_fill(f, "model", "%s", m->ops->name);
+    train_resumed_fill(f, "optimizer", "%s", rule_info(m->latent.kind)->name);
     fill_flag(f, "normalize", m->normalize, usual.normalize);
     if (m->ops->layout != NULL)
-        fill(f, "dim", "%u", m->dim);
+        train_resumed_fill(f, "dim", "%u", m->dim);
     fill_text(f, "dims", s->dims);
     fill_text(f, "table", s->table);
     if (layers)
-        fill(f, "pooling", "%s", m->pooling_mean ? "mean" : "sum");
+        train_resumed_fill(f, "pooling", "%s", m->pooling_mean ? "mean" : "sum");
     if (!layers || (t->init_tables != NULL && strstr(t->init_tables, "dense") == NULL))
         return;
     model_hidden_print(m->hidden, hidden);
@@ -282,16 +283,16 @@ static void fill_shape(struct filling *f, const struct saved_options *s,
     if (m->tasks > 1)
         fill_text(f, "tower", tower);
     if (m->cross > 0)
-        fill(f, "cross", "%u", m->cross);
+        train_resumed_fill(f, "cross", "%u", m->cross);
     fill_flag(f, "batch-norm", m->batch_norm, false);
     fill_flag(f, "data-norm", m->data_norm, false);
-    fill(f, "dense-optimizer", "%s", rule_info(m->dense.kind)->name);
+    train_resumed_fill(f, "dense-optimizer", "%s", rule_info(m->dense.kind)->name);
 }
 
 // Copies the options and fills in those of the save.
-static int take(struct train_setup *setup, const struct train_options **t,
-                const struct options **o, const struct saved_run *run, bool resumes,
-                const struct node *node, struct err *e)
+static int train_resumed_take(struct train_setup *setup, const struct train_options **t,
+                              const struct options **o, const struct saved_run *run,
+                              bool resumes, const struct node *node, struct err *e)
 {
     struct filling f = {.place = setup->taken_from, .e = e};
     bool other_rules = has_other_rules(&run->options, *t, *o);
@@ -323,7 +324,7 @@ int train_take_run(struct train_setup *setup, const struct saved_run *run,
                    const struct options **o, const struct node *node, struct err *e)
 {
     snprintf(setup->taken_from, sizeof(setup->taken_from), "%s", dir);
-    return take(setup, t, o, run, true, node, e);
+    return train_resumed_take(setup, t, o, run, true, node, e);
 }
 
 int train_take_saved(struct train_setup *setup, const struct train_options **t,
@@ -345,7 +346,7 @@ int train_take_saved(struct train_setup *setup, const struct train_options **t,
         if (is_other_model(&run->options, *t, *o))
             setup->typed = *o;
         else
-            rc = take(setup, t, o, run, resumes, node, e);
+            rc = train_resumed_take(setup, t, o, run, resumes, node, e);
     }
     saved_run_free(run);
     mem_free(run);

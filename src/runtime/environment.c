@@ -12,7 +12,7 @@
 
 enum { WAIT_SECONDS = 600, DEAD_SECONDS = 5 };
 
-static const char *get(void *ctx, const char *name)
+static const char *environment_get(void *ctx, const char *name)
 {
     (void)ctx;
     return getenv(name);
@@ -55,7 +55,7 @@ int group_of_role(enum wire_role role)
                                   : 0;
 }
 
-static bool complete(const struct tug_node_options *o)
+static bool environment_complete(const struct tug_node_options *o)
 {
     return o->role != 0 && o->servers != 0 && o->workers != 0 && o->scheduler != NULL;
 }
@@ -118,8 +118,8 @@ int environment_fill(struct tug_node_options *o, struct role *r, struct err *e)
     fill_text("TUG_SCHEDULER",
               // Overrides DMLC_*, which cannot name all addresses that tug launch uses.
               &o->scheduler);
-    if (!complete(o)) {
-        TRY(role_read(r, role_of_group(o->role), get, NULL, e));
+    if (!environment_complete(o)) {
+        TRY(role_read(r, role_of_group(o->role), environment_get, NULL, e));
         // For a worker the role and the scheduler's address are enough.
         bool enough = o->role == TUG_GROUP_WORKERS && o->scheduler != NULL;
         if (r->scheme == ROLE_NONE && !enough)
@@ -136,7 +136,7 @@ int environment_fill(struct tug_node_options *o, struct role *r, struct err *e)
 
 int environment_needs_servers(struct err *e)
 {
-    return role_needs_servers(get, NULL, e);
+    return role_needs_servers(environment_get, NULL, e);
 }
 
 // Splits `text`, in place, at its commas, and adds each part to load[] as an allowed

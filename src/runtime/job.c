@@ -20,7 +20,7 @@ struct job {
     bool over; // whether the work has ended; guarded by the mutex
 };
 
-static void *run(void *arg)
+static void *job_run_thread(void *arg)
 {
     struct job *j = arg;
     int rc = j->work(j->ctx, &j->error);
@@ -51,7 +51,7 @@ int job_run(int (*work)(void *ctx, struct err *e), void (*look)(void *ctx), void
     pthread_t thread;
     pthread_mutex_init(&j.mutex, NULL);
     thread_condition(&j.changed);
-    int rc = thread_start(&thread, run, &j);
+    int rc = thread_start(&thread, job_run_thread, &j);
     if (rc != 0) {
         errno = rc;
         rc = err_sys(e, TUG_EIO, "cannot start a thread");

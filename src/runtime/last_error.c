@@ -38,7 +38,7 @@ const char *tug_last_error(void)
 }
 
 // Appends a line, and returns whether the program reads it itself.
-static bool take(const char *text)
+static bool last_error_take(const char *text)
 {
     size_t n = strlen(warning);
     bool fits = n + strlen(text) + 1 < sizeof(warning);
@@ -50,7 +50,7 @@ static bool take(const char *text)
 void last_warning_begin(void)
 {
     warning[0] = '\0';
-    log_take_warnings(take);
+    log_take_warnings(last_error_take);
 }
 
 void last_warning_end(void)

@@ -115,7 +115,7 @@ static void borrow(struct pump *p, bool polls)
     p->lent = true;
 }
 
-static void give_back(struct pump *p)
+static void pump_give_back(struct pump *p)
 {
     p->lent = false;
     if (p->blocked > 0)
@@ -134,7 +134,7 @@ void pump_enter(struct pump *p)
 static void leave(struct pump *p, bool unsettled)
 {
     p->busy_until = van_now(p->van) + IDLE_NS;
-    give_back(p);
+    pump_give_back(p);
     if (p->relief_waits && unsettled)
         van_wake(p->van);
 }
@@ -298,7 +298,7 @@ static void pump_round(struct pump *p, const struct waiter *me, bool spins)
     if (atomic_load(&p->callers) == 0)
         return;
     pthread_mutex_lock(&p->mutex);
-    give_back(p);
+    pump_give_back(p);
     borrow(p, true);
     pthread_mutex_unlock(&p->mutex);
 }
@@ -313,7 +313,7 @@ static void lead(struct pump *p, struct waiter *w)
     pthread_mutex_lock(&p->mutex);
     p->busy_until = now + IDLE_NS;
     p->leader = NULL;
-    give_back(p);
+    pump_give_back(p);
     if (p->first != NULL)
         pthread_cond_signal(&p->first->told); // the next leader
     pthread_mutex_unlock(&p->mutex);
@@ -343,7 +343,7 @@ static bool wait_for(struct pump *p, struct waiter *w)
     if (leads) {
         p->leader = w;
     } else {
-        give_back(p);
+        pump_give_back(p);
         leads = follow(p, w);
     }
     pthread_mutex_unlock(&p->mutex);
@@ -420,7 +420,7 @@ static void *look_after(void *arg)
         pthread_mutex_unlock(&p->mutex);
         pump_round(p, NULL, spins);
         pthread_mutex_lock(&p->mutex);
-        give_back(p);
+        pump_give_back(p);
     }
     pthread_mutex_unlock(&p->mutex);
     return NULL;
@@ -460,7 +460,7 @@ static void *relieve(void *arg)
             tell_waiters(p);
             pthread_mutex_lock(&p->mutex);
         }
-        give_back(p);
+        pump_give_back(p);
     }
     pthread_mutex_unlock(&p->mutex);
     return NULL;

@@ -15,8 +15,8 @@ struct reading {
         wrong[512]; // names of missing and of wrong variables, for the error
 };
 
-static void add(char *list, size_t cap, const char *fmt, const char *name,
-                const char *value)
+static void role_add(char *list, size_t cap, const char *fmt, const char *name,
+                     const char *value)
 {
     size_t n = strlen(list);
     if (n > 0 && n < cap)
@@ -36,13 +36,13 @@ static const char *need(struct reading *r, const char *name)
 {
     const char *value = maybe(r, name);
     if (value == NULL)
-        add(r->missing, sizeof(r->missing), "%s%s", name, "");
+        role_add(r->missing, sizeof(r->missing), "%s%s", name, "");
     return value;
 }
 
 static void is_wrong(struct reading *r, const char *name, const char *value)
 {
-    add(r->wrong, sizeof(r->wrong), "%s='%.100s'", name, value);
+    role_add(r->wrong, sizeof(r->wrong), "%s='%.100s'", name, value);
 }
 
 // Appends the expected value to the list of wrong variables.
@@ -52,7 +52,7 @@ static void should_be(struct reading *r, const char *what)
     snprintf(r->wrong + n, sizeof(r->wrong) - n, " (%s)", what);
 }
 
-static bool parse(const char *text, uint32_t max, uint32_t *ret)
+static bool role_parse(const char *text, uint32_t max, uint32_t *ret)
 {
     char *end;
     if (text[0] < '0' || text[0] > '9')
@@ -62,11 +62,11 @@ static bool parse(const char *text, uint32_t max, uint32_t *ret)
     return *end == 0 && value <= max;
 }
 
-static uint32_t number(struct reading *r, const char *name, const char *value,
-                       uint32_t min, uint32_t max)
+static uint32_t role_number(struct reading *r, const char *name, const char *value,
+                            uint32_t min, uint32_t max)
 {
     uint32_t n = 0;
-    if (value != NULL && (!parse(value, max, &n) || n < min)) {
+    if (value != NULL && (!role_parse(value, max, &n) || n < min)) {
         char what[64];
         snprintf(what, sizeof(what), "a number from %u to %u", min, max);
         is_wrong(r, name, value);
@@ -78,7 +78,7 @@ static uint32_t number(struct reading *r, const char *name, const char *value,
 static uint32_t need_number(struct reading *r, const char *name, uint32_t min,
                             uint32_t max)
 {
-    return number(r, name, need(r, name), min, max);
+    return role_number(r, name, need(r, name), min, max);
 }
 
 static void text(struct reading *r, char to[ROLE_TEXT_MAX], const char *name,
@@ -117,7 +117,7 @@ static void read_dmlc_rank(struct reading *r)
     struct role *role = r->role;
     const char *name = role->role == WIRE_SERVER ? "DMLC_SERVER_ID" : "DMLC_WORKER_ID";
     const char *value = role->role == WIRE_SCHEDULER ? NULL : maybe(r, name);
-    role->rank = number(r, name, value, 0, ROLE_PROCESSES_MAX - 1);
+    role->rank = role_number(r, name, value, 0, ROLE_PROCESSES_MAX - 1);
     role->has_rank = value != NULL;
 }
 
@@ -141,7 +141,7 @@ static void read_dmlc(struct reading *r, enum wire_role known)
     text(r, role->host, "DMLC_NODE_HOST", maybe(r, "DMLC_NODE_HOST"));
     text(r, role->interface, "DMLC_INTERFACE", maybe(r, "DMLC_INTERFACE"));
     if (role->role != WIRE_SCHEDULER)
-        role->port = (uint16_t)number(r, "PORT", maybe(r, "PORT"), 0, UINT16_MAX);
+        role->port = (uint16_t)role_number(r, "PORT", maybe(r, "PORT"), 0, UINT16_MAX);
 }
 
 // ---------------------------------------------------------------- Paddle
@@ -158,7 +158,7 @@ static void read_list(struct reading *r, const char *list, const char *own)
         snprintf(one, sizeof(one), "%.*s", n < sizeof(one) ? (int)n : 0, item);
         const char *colon = strrchr(one, ':');
         uint32_t port;
-        if (colon == NULL || colon == one || !parse(colon + 1, UINT16_MAX, &port))
+        if (colon == NULL || colon == one || !role_parse(colon + 1, UINT16_MAX, &port))
             is_wrong(r, name, one);
         if (role->servers == 0)
             memcpy(role->scheduler, one, sizeof(one));
@@ -177,7 +177,7 @@ static void read_pserver(struct reading *r, const char *list)
 {
     struct role *role = r->role;
     const char *ip = need(r, "POD_IP"), *port = need(r, "PADDLE_PORT");
-    number(r, "PADDLE_PORT", port, 1, UINT16_MAX);
+    role_number(r, "PADDLE_PORT", port, 1, UINT16_MAX);
     text(r, role->host, "POD_IP", ip);
     if (ip == NULL || port == NULL) {
         read_list(r, list, NULL);
@@ -187,13 +187,13 @@ static void read_pserver(struct reading *r, const char *list)
     snprintf(own, sizeof(own), "%s:%s", ip, port);
     read_list(r, list, own);
     if (list != NULL && !role->has_rank)
-        add(r->wrong, sizeof(r->wrong), "POD_IP:PADDLE_PORT='%s'%s", own,
-            " (not in PADDLE_PSERVERS_IP_PORT_LIST)");
+        role_add(r->wrong, sizeof(r->wrong), "POD_IP:PADDLE_PORT='%s'%s", own,
+                 " (not in PADDLE_PSERVERS_IP_PORT_LIST)");
     role->hosts_scheduler = role->has_rank && role->rank == 0;
     // The port of the first server belongs to the scheduler, so its loops listen at other
     // ports.
     uint32_t n = 0;
-    if (!role->hosts_scheduler && parse(port, UINT16_MAX, &n))
+    if (!role->hosts_scheduler && role_parse(port, UINT16_MAX, &n))
         role->port = (uint16_t)n;
 }
 

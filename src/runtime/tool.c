@@ -17,14 +17,14 @@ enum { TEXT_MAX = 256 << 20 };
 // A tool waits for a state of its session, or for ANSWER.
 enum { ANSWER = SESSION_OPEN + 1 };
 
-static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
+static void tool_on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
 {
     struct tool *t = ctx;
     (void)accepted;
     (void)session_opened(&t->s, link, now);
 }
 
-static void take_text(struct tool *t, struct wire_text text)
+static void tool_take_text(struct tool *t, struct wire_text text)
 {
     buf_clear(&t->text);
     t->too_long = buf_add(&t->text, text.data, text.n) != 0;
@@ -32,7 +32,7 @@ static void take_text(struct tool *t, struct wire_text text)
         buf_clear(&t->text);
 }
 
-static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t now)
+static void tool_on_message(void *ctx, van_link link, struct van_message *m, uint64_t now)
 {
     struct tool *t = ctx;
     enum session_news news = session_message(&t->s, link, m, now);
@@ -50,9 +50,9 @@ static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t
         wire_refusal(&m->m->error, t->address, &t->why);
     } else if (m->type == MSG_STATUS_IS) {
         const struct wire_span *json = &m->m->status_is.json;
-        take_text(t, (struct wire_text){json->data, (uint32_t)json->n});
+        tool_take_text(t, (struct wire_text){json->data, (uint32_t)json->n});
     } else if (m->type == MSG_TRACE) {
-        take_text(t, m->m->trace.events);
+        tool_take_text(t, m->m->trace.events);
         t->trace = m->m->trace;
         t->trace.events = (struct wire_text){t->text.data, (uint32_t)t->text.len};
         if (t->text.len != m->m->trace.events.n)
@@ -60,7 +60,7 @@ static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t
     }
 }
 
-static void on_closed(void *ctx, van_link link, const struct err *why, uint64_t now)
+static void tool_on_closed(void *ctx, van_link link, const struct err *why, uint64_t now)
 {
     struct tool *t = ctx;
     if (!session_closed(&t->s, link, why, now))
@@ -70,7 +70,7 @@ static void on_closed(void *ctx, van_link link, const struct err *why, uint64_t 
         err_set(&t->s.why, TUG_EIO, "%s has closed the link", t->address);
 }
 
-static uint64_t on_tick(void *ctx, uint64_t now)
+static uint64_t tool_on_tick(void *ctx, uint64_t now)
 {
     (void)ctx, (void)now;
     return VAN_NEVER;
@@ -98,10 +98,10 @@ int tool_open(struct tool *t, struct node *n, const char *address, double second
 {
     struct van_handler h = {
         .ctx = t,
-        .opened = on_opened,
-        .message = on_message,
-        .closed = on_closed,
-        .tick = on_tick,
+        .opened = tool_on_opened,
+        .message = tool_on_message,
+        .closed = tool_on_closed,
+        .tick = tool_on_tick,
     };
     *t = (struct tool){
         .interrupted = t->interrupted,

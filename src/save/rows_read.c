@@ -37,7 +37,7 @@ struct rows_reader {
     uint64_t advised; // the system was asked to read everything before this position
 };
 
-static int damaged(const struct rows_reader *r, const char *what, struct err *e)
+static int rows_read_damaged(const struct rows_reader *r, const char *what, struct err *e)
 {
     return err_set(e, TUG_EDATA, "'%s' is damaged: %s; use another save", r->path, what);
 }
@@ -97,7 +97,7 @@ static int read_header(struct rows_reader *r, struct err *e)
     if (h->checksum != rows_header_checksum(h) || h->width > TABLE_MAX_WIDTH ||
         h->extra_width > TABLE_MAX_WIDTH || h->partition_bits > 16 || h->by_range > 1 ||
         h->mode > SAVE_DAY)
-        return damaged(r, "its header is wrong", e);
+        return rows_read_damaged(r, "its header is wrong", e);
     r->shape = (struct rows_shape){.width = h->width,
                                    .extra_width = h->extra_width,
                                    .partition_bits = h->partition_bits,
@@ -120,7 +120,7 @@ static int read_trailer(struct rows_reader *r, struct err *e)
     if (t->bytes > r->size - least || t->bytes > most ||
         t->bytes % sizeof(struct rows_entry) != 0 ||
         t->at != r->size - sizeof(*t) - t->bytes)
-        return damaged(r, "its size is not the one that it states", e);
+        return rows_read_damaged(r, "its size is not the one that it states", e);
     return 0;
 }
 
@@ -136,14 +136,14 @@ static int check_directory(struct rows_reader *r, struct err *e)
         uint64_t least = (uint64_t)x->blocks * sizeof(struct rows_block_header);
         if (!follows || x->partition >> r->shape.partition_bits != 0 || x->blocks == 0 ||
             x->at > r->trailer.at || least > r->trailer.at - x->at)
-            return damaged(r, "its directory is wrong", e);
+            return rows_read_damaged(r, "its directory is wrong", e);
         at = x->at;
         r->info.rows += x->rows;
         r->info.extras += x->extras;
         r->info.gone += x->gone;
     }
     if (r->info.rows != r->trailer.rows || (r->n_entries == 0 && r->trailer.at != at))
-        return damaged(r, "its directory is wrong", e);
+        return rows_read_damaged(r, "its directory is wrong", e);
     return 0;
 }
 
@@ -157,7 +157,7 @@ static int read_directory(struct rows_reader *r, struct err *e)
     r->info.checksum = rows_file_checksum(&r->header, r->directory, &r->trailer);
     r->info.bytes = r->size;
     if (r->info.checksum != r->trailer.checksum)
-        return damaged(r, "the checksum of its directory does not match", e);
+        return rows_read_damaged(r, "the checksum of its directory does not match", e);
     return check_directory(r, e);
 }
 
@@ -314,7 +314,7 @@ static int check_lengths(const struct rows_reader *r, const struct rows_block_he
     uint32_t most = state ? ROWS_STATE_MAX : rows_block_rows(b->width);
     if (b->n > most || h->bytes != bytes || h->stored > bytes || h->stored == 0 ||
         rows_padded(h->stored) > room)
-        return damaged(r, "the length of a block is wrong", e);
+        return rows_read_damaged(r, "the length of a block is wrong", e);
     return 0;
 }
 
@@ -327,7 +327,7 @@ static int unpack(struct rows_reader *r, const struct rows_block_header *h,
     if (r->zstd == NULL && (r->zstd = ZSTD_createDCtx()) == NULL)
         return err_nomem(e, "a decompressor");
     if (ZSTD_getFrameContentSize(stored, h->stored) != h->bytes)
-        return damaged(r, "a block does not decompress", e);
+        return rows_read_damaged(r, "a block does not decompress", e);
     if (r->unpacked_cap < h->bytes) {
         mem_free(r->unpacked);
         r->unpacked = mem_aligned(64, h->bytes);
@@ -337,7 +337,7 @@ static int unpack(struct rows_reader *r, const struct rows_block_header *h,
     }
     size_t n = ZSTD_decompressDCtx(r->zstd, r->unpacked, h->bytes, stored, h->stored);
     if (ZSTD_isError(n) || n != h->bytes)
-        return damaged(r, "a block does not decompress", e);
+        return rows_read_damaged(r, "a block does not decompress", e);
     b->payload = r->unpacked;
     return 0;
 }
@@ -359,7 +359,7 @@ static int next_block(struct rows_reader *r, struct progress *p, struct rows_blo
     const char *bytes;
     uint64_t room = p->end - p->at;
     if (room < sizeof(h))
-        return damaged(r, "a block is missing", e);
+        return rows_read_damaged(r, "a block is missing", e);
     TRY(view(r, p->at, sizeof(h), p->wanted, &bytes, e));
     memcpy(&h, bytes, sizeof(h));
     *b = (struct rows_block){.kind = (enum rows_kind)h.kind,
@@ -382,7 +382,7 @@ static int next_block(struct rows_reader *r, struct progress *p, struct rows_blo
                        r->path, p->entry->partition);
     for (size_t i = sizeof(h) + h.stored; i < all; i++)
         if (bytes[i] != 0)
-            return damaged(r, "there are bytes between its blocks", e);
+            return rows_read_damaged(r, "there are bytes between its blocks", e);
     TRY(unpack(r, &h, bytes + sizeof(h), b, e));
     uint64_t key;
     if (!rows_check_keys(&r->shape, &p->order, b, &key))

@@ -158,7 +158,7 @@ struct old_save {
 };
 
 // Gets the state of a save. `read` says to read its manifest, too.
-static struct old_save look_at(const char *dir, uint32_t number, bool read)
+static struct old_save save_look_at(const char *dir, uint32_t number, bool read)
 {
     struct old_save x = {.number = number};
     struct save_manifest m;
@@ -190,7 +190,7 @@ static void remove_old(const char *dir, const struct numbers *l, bool *needed,
 {
     uint32_t roots = 0;
     for (size_t i = 0; i < l->n; i++) {
-        struct old_save x = look_at(dir, l->at[i], keep > 0);
+        struct old_save x = save_look_at(dir, l->at[i], keep > 0);
         if (x.complete && !x.readable)
             continue;
         if (x.complete && (roots < keep || needed[i])) {
@@ -256,8 +256,8 @@ int save_check_parent(const struct store *s, const struct save_manifest *m, stru
                    store_config(s)->name);
 }
 
-static int begin(const char *dir, struct save_manifest *m, char ret_path[FILE_PATH_MAX],
-                 struct err *e)
+static int save_begin_file(const char *dir, struct save_manifest *m,
+                           char ret_path[FILE_PATH_MAX], struct err *e)
 {
     struct numbers l;
     TRY(list_numbers(&l, dir, e));
@@ -279,7 +279,7 @@ int save_begin_locked(const char *dir, enum save_mode mode, struct save_manifest
                       char ret_path[FILE_PATH_MAX], struct err *e)
 {
     *ret = (struct save_manifest){.mode = mode, .locked = true, .lock = -1};
-    int rc = begin(dir, ret, ret_path, e);
+    int rc = save_begin_file(dir, ret, ret_path, e);
     if (rc != 0)
         save_manifest_free(ret);
     return rc;

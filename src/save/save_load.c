@@ -139,8 +139,8 @@ static int see_partitions(struct glance *g, const struct rows_reader *r, const c
 
 // Checks that all files of a table exist and are those that the manifest names, and that
 // no partition is in two of them. Gets the latest day.
-static int look_at(const struct save_chain *c, size_t save, const struct save_table *t,
-                   uint32_t *ret_day, struct err *e)
+static int save_load_look_at(const struct save_chain *c, size_t save,
+                             const struct save_table *t, uint32_t *ret_day, struct err *e)
 {
     struct glance *g = mem_zalloc(sizeof(*g));
     int rc = g == NULL ? err_nomem(e, "a list of partitions") : 0;
@@ -178,7 +178,7 @@ int save_open_table(const struct save_chain *c, const char *table,
     *ret = save_find_table(&c->saves[c->n - 1], table);
     if (*ret == NULL)
         return no_such_table(c, table, e);
-    return look_at(c, c->n - 1, *ret, &day, e);
+    return save_load_look_at(c, c->n - 1, *ret, &day, e);
 }
 
 // Checks that values are finite, as a store does: models' rows are read without a store.
@@ -241,7 +241,7 @@ static bool is_mine(const struct load *l, uint32_t partition)
     return l->mine == NULL || l->mine(l->ctx, partition);
 }
 
-static int reserve(struct load *l, size_t n, size_t values, struct err *e)
+static int save_load_reserve(struct load *l, size_t n, size_t values, struct err *e)
 {
     if (n > l->cap_keys) {
         mem_free(l->order);
@@ -311,7 +311,8 @@ static int load_block(void *ctx, const struct rows_block *b, struct err *e)
         return l->same_partitions && l->same_entry && is_mine(l, b->partition)
                    ? store_put_partition(l->store, b->partition, b->payload, b->n, e)
                    : 0;
-    TRY(reserve(l, b->n, (size_t)(b->n < PUT_ROWS ? b->n : PUT_ROWS) * b->width, e));
+    TRY(save_load_reserve(l, b->n, (size_t)(b->n < PUT_ROWS ? b->n : PUT_ROWS) * b->width,
+                          e));
     size_t chosen = choose(l, b);
     for (size_t at = 0; at < chosen; at += PUT_ROWS) {
         size_t n = chosen - at < PUT_ROWS ? chosen - at : PUT_ROWS;
@@ -393,7 +394,7 @@ static int check_load(const struct save_chain *c, const char *table, struct stor
     for (size_t i = 0; i < c->n; i++) {
         const struct save_table *t = save_find_table(&c->saves[i], table);
         if (t != NULL)
-            TRY(look_at(c, i, t, ret_day, e));
+            TRY(save_load_look_at(c, i, t, ret_day, e));
     }
     return 0;
 }

@@ -44,8 +44,8 @@ static size_t block_rows(const struct writing *w, const struct table_entry *rows
     return taken;
 }
 
-static int write_rows(struct writing *w, const struct table_entry *rows, size_t n,
-                      struct err *e)
+static int save_table_write_rows(struct writing *w, const struct table_entry *rows,
+                                 size_t n, struct err *e)
 {
     for (size_t taken; n > 0; rows += taken, n -= taken) {
         taken = block_rows(w, rows, n);
@@ -60,8 +60,9 @@ static int write_rows(struct writing *w, const struct table_entry *rows, size_t 
     return 0;
 }
 
-static int write_file(struct writing *w, const char *path, const struct table_entry *rows,
-                      size_t n, struct rows_info *ret, struct err *e)
+static int save_table_write_file(struct writing *w, const char *path,
+                                 const struct table_entry *rows, size_t n,
+                                 struct rows_info *ret, struct err *e)
 {
     w->most = BLOCK_BYTES / rows_row_bytes(w->shape.width) + 1;
     w->block = mem_array(w->most, rows_row_bytes(w->shape.width));
@@ -69,7 +70,7 @@ static int write_file(struct writing *w, const char *path, const struct table_en
         return err_nomem(e, "a block of rows");
     int rc = rows_create(&w->to, FILE_OWN, path, &w->shape, 0, e);
     if (rc == 0) {
-        rc = write_rows(w, rows, n, e);
+        rc = save_table_write_rows(w, rows, n, e);
         if (rc == 0)
             rc = rows_commit(w->to, ret, e);
         else
@@ -104,7 +105,7 @@ int save_write_table(const struct table *t, uint32_t first, uint32_t n, uint32_t
     TRY(table_sorted(t, first, n, &rows, &n_rows, e));
     if (counted < o->width)
         n_rows = updated(t, counted, rows, n_rows);
-    int rc = write_file(&w, path, rows, n_rows, ret, e);
+    int rc = save_table_write_file(&w, path, rows, n_rows, ret, e);
     mem_free(rows);
     return rc;
 }

@@ -83,7 +83,7 @@ void text_columns_free(struct text_columns *c)
     *c = (struct text_columns){0};
 }
 
-static double get(const float *row, struct text_column c, uint32_t day)
+static double text_get(const float *row, struct text_column c, uint32_t day)
 {
     double wide;
     uint32_t bits;
@@ -148,7 +148,7 @@ static void export_free(struct export *x)
     mem_free(x->has_extra);
 }
 
-static int flush(struct export *x, size_t above, struct err *e)
+static int text_flush(struct export *x, size_t above, struct err *e)
 {
     if (x->text.len <= above)
         return 0;
@@ -171,7 +171,7 @@ static int put_numbers(struct export *x, const float *row, const struct text_col
 {
     int rc = 0;
     for (uint32_t i = 0; i < n && rc == 0; i++)
-        rc = put_number(&x->text, get(row, c[i], x->day), c[i].form);
+        rc = put_number(&x->text, text_get(row, c[i], x->day), c[i].form);
     return rc;
 }
 
@@ -290,7 +290,7 @@ static int export_range(struct export *x, size_t from, size_t n, struct err *e)
         const float *extra = x->has_extra[at] ? row + store_accessor(x->s)->width : NULL;
         if (put_row(x, x->rows[i].key, row, extra) != 0)
             return err_nomem(e, "the text of a row");
-        TRY(flush(x, TEXT_PUT, e));
+        TRY(text_flush(x, TEXT_PUT, e));
     }
     return 0;
 }
@@ -328,7 +328,7 @@ int text_export(struct store *s, bool state, text_put_fn put, void *ctx, struct 
     if (rc == 0)
         rc = export_rows(&x, e);
     if (rc == 0)
-        rc = flush(&x, 0, e);
+        rc = text_flush(&x, 0, e);
     export_free(&x);
     return rc;
 }

@@ -72,7 +72,7 @@ void score_close(struct served *s)
     }
 }
 
-static int reserve(struct scratch *x, size_t nnz, struct err *e)
+static int score_reserve(struct scratch *x, size_t nnz, struct err *e)
 {
     struct batch *b = &x->view.batch;
     if (nnz <= b->cap_nnz)
@@ -161,7 +161,7 @@ static int take_piece(const struct served *s, struct scratch *x,
     TRY(check_offsets(rows, first, n, e));
     uint64_t from = rows->offsets[first];
     size_t nnz = (size_t)(rows->offsets[first + n] - from);
-    TRY(reserve(x, nnz, e));
+    TRY(score_reserve(x, nnz, e));
     b->n = n;
     b->nnz = nnz;
     for (size_t i = 0; i <= n; i++)
@@ -246,8 +246,8 @@ static void add_fields(struct numbering *to, const uint32_t *fields, size_t n)
 
 // Compares the numbering of the data's features with the model's, until a difference has
 // been warned about.
-static void compare(struct served *s, struct scratch *x, const struct served_copy *c,
-                    const struct score_rows *rows)
+static void score_compare(struct served *s, struct scratch *x,
+                          const struct served_copy *c, const struct score_rows *rows)
 {
     char text[NUMBERING_TEXT];
     if (!s->numbered || atomic_load_explicit(&s->differs, memory_order_relaxed))
@@ -270,7 +270,7 @@ int score_by(struct served *s, struct served_reader *r, const struct score_rows 
     const struct served_copy *c = served_pin(s, r);
     int rc = score_pieces(s, r->scratch, c, rows, raw, ret, e);
     if (rc == 0)
-        compare(s, r->scratch, c, rows);
+        score_compare(s, r->scratch, c, rows);
     if (ret_number != NULL)
         *ret_number = c->number;
     served_unpin(r);

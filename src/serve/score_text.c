@@ -69,8 +69,8 @@ static int take_line(struct scratch *x, const char *line, size_t len, struct err
     return reader_line(x->reader, x->layout, x->line.data, len, &x->examples, e);
 }
 
-static int take_text(const struct served *s, struct scratch *x, const char *text,
-                     size_t bytes, struct err *e)
+static int score_text_take_text(const struct served *s, struct scratch *x,
+                                const char *text, size_t bytes, struct err *e)
 {
     const char *end = text + bytes;
     TRY(open_reader(s, x, e));
@@ -121,7 +121,7 @@ static int take_columns(const struct served *s, struct scratch *x,
     return 0;
 }
 
-static int reserve(struct scratch *x, size_t n, size_t nnz, struct err *e)
+static int score_text_reserve(struct scratch *x, size_t n, size_t nnz, struct err *e)
 {
     if (n > x->cap_offsets) {
         if (!grow(&x->offsets, n + n / 2, sizeof(*x->offsets)))
@@ -139,7 +139,7 @@ static int reserve(struct scratch *x, size_t n, size_t nnz, struct err *e)
 static int rows_of(struct scratch *x, struct score_rows *ret, struct err *e)
 {
     const struct examples *a = &x->examples;
-    TRY(reserve(x, a->n + 1, a->nnz + 1, e));
+    TRY(score_text_reserve(x, a->n + 1, a->nnz + 1, e));
     for (size_t i = 0; i <= a->n; i++)
         x->offsets[i] = a->n > 0 ? a->start[i] : 0;
     for (size_t j = 0; j < a->nnz; j++)
@@ -177,7 +177,7 @@ int score_text(struct served *s, const char *text, size_t bytes, bool raw, float
     *ret_n = 0;
     TRY(score_enter(s, &r, e));
     const struct score_given given = {.text = text, .bytes = bytes};
-    int rc = take_text(s, r->scratch, text, bytes, e);
+    int rc = score_text_take_text(s, r->scratch, text, bytes, e);
     if (rc == 0)
         rc = score_taken(s, r, &given, raw, ret, room, ret_n, ret_number, e);
     served_leave(r);

@@ -102,8 +102,8 @@ static void look_at_rows(struct words *w, const struct scratch *x,
     buf_free(&text);
 }
 
-static void tell(const struct served_copy *c, const struct scratch *x, uint32_t slot,
-                 const struct score_given *given)
+static void score_unseen_tell(const struct served_copy *c, const struct scratch *x,
+                              uint32_t slot, const struct score_given *given)
 {
     const struct unseen_slot *u = &x->unseen.slot[slot];
     struct words w = {.copy = c, .slot = slot, .told = BUF_INIT(1 << 12)};
@@ -142,6 +142,6 @@ void score_count_end(struct served *s, const struct served_copy *c, struct scrat
         uint64_t bit = (uint64_t)1 << (i % 64);
         if (u->features >= FEATURES_MIN && u->known * FEW < u->features &&
             (atomic_fetch_or(&s->told[i / 64 % SERVED_TOLD], bit) & bit) == 0)
-            tell(c, x, i, given);
+            score_unseen_tell(c, x, i, given);
     }
 }

@@ -155,7 +155,7 @@ static int bring(struct served *s, struct served_copy *c, const char *save, stru
 
 // Finding and loading new saves.
 
-static bool look_at(const char *save, struct served_file *ret)
+static bool served_look_at(const char *save, struct served_file *ret)
 {
     char path[FILE_PATH_MAX];
     struct stat st;
@@ -215,7 +215,8 @@ static void catch_up(struct served *s, const char *save)
 
 // Records why a save is refused, and warns. `again`: the save was refused before and
 // tried once more.
-static void refuse(struct served *s, const char *save, bool again, const struct err *why)
+static void served_refuse(struct served *s, const char *save, bool again,
+                          const struct err *why)
 {
     pthread_mutex_lock(&s->lock);
     s->status.refused += !again;
@@ -235,7 +236,7 @@ int served_refresh(struct served *s, bool *ret_taken, struct err *e)
     int rc = save_find(s->from, save, e);
     if (ret_taken != NULL)
         *ret_taken = false;
-    if (rc != 0 || !look_at(save, &file))
+    if (rc != 0 || !served_look_at(save, &file))
         return rc == TUG_EDATA
                    ? 0
                    : rc; // the save was removed meanwhile; the loaded rows stay in use
@@ -253,7 +254,7 @@ int served_refresh(struct served *s, bool *ret_taken, struct err *e)
     // If the save was removed meanwhile because a newer one exists, it is not refused:
     // the next check takes the newer one.
     if (!taken && save_find(s->from, now, NULL) == 0 && strcmp(now, save) == 0)
-        refuse(s, save, s->wait > 0, &why);
+        served_refuse(s, save, s->wait > 0, &why);
     s->wait = taken ? 0 : s->wait == 0 ? 1 : s->wait < MAX_WAIT ? 2 * s->wait : MAX_WAIT;
     if (ret_taken != NULL)
         *ret_taken = taken;
@@ -268,7 +269,7 @@ static void *follow(void *arg)
     while (pause_ms(s, s->poll_ms)) {
         bool fails = served_refresh(s, NULL, &e) != 0;
         if (fails)
-            refuse(s, s->from, failed, &e);
+            served_refuse(s, s->from, failed, &e);
         failed = fails;
     }
     return NULL;
@@ -301,7 +302,7 @@ static int open_first(struct served *s, struct err *e)
     char save[FILE_PATH_MAX], now[FILE_PATH_MAX];
     for (;;) {
         TRY(save_find(s->from, save, e));
-        (void)look_at(save, &s->seen);
+        (void)served_look_at(save, &s->seen);
         int rc = take_save(s, save, e);
         if (rc == 0)
             catch_up(s, save);

@@ -53,8 +53,8 @@ static void *run_server(void *arg)
     return NULL;
 }
 
-static int start(pthread_t *thread, bool *runs, void *(*run)(void *), struct embedded *l,
-                 struct err *e)
+static int embedded_start(pthread_t *thread, bool *runs, void *(*run)(void *),
+                          struct embedded *l, struct err *e)
 {
     if (pthread_create(thread, NULL, run, l) != 0)
         return err_set(e, TUG_EIO, "cannot start a thread of the local cluster");
@@ -87,7 +87,7 @@ static int open_host(struct embedded *l, struct err *e)
     TRY(node_van(&l->host, &l->van, &h, false, e));
     TRY(node_listen(&l->host, l->van, 0, l->address, e));
     scheduler_serve(l->scheduler, l->van, l->address);
-    return start(&l->host_thread, &l->host_runs, run_host, l, e);
+    return embedded_start(&l->host_thread, &l->host_runs, run_host, l, e);
 }
 
 static int open_server(struct embedded *l, struct err *e)
@@ -99,7 +99,7 @@ static int open_server(struct embedded *l, struct err *e)
     struct roots_options ro = {.save = top, .cold = top, .load = &top, .n_load = 1};
     TRY(roots_open(&l->roots, &ro, e));
     TRY(node_open(&l->server, &no, e));
-    return start(&l->server_thread, &l->server_runs, run_server, l, e);
+    return embedded_start(&l->server_thread, &l->server_runs, run_server, l, e);
 }
 
 int embedded_open(struct embedded **ret, uint32_t loops, struct err *e)

@@ -61,7 +61,7 @@ void pool_close(struct pool *p)
         mem_free(p);
 }
 
-static void give_back(void *ctx)
+static void pool_give_back(void *ctx)
 {
     struct buffer *b = ctx;
     struct pool *p = b->pool;
@@ -100,6 +100,6 @@ void *pool_take(struct pool *p, size_t bytes, struct van_release *ret_release)
         *b = (struct buffer){.pool = p, .size = size};
     }
     p->out++;
-    *ret_release = (struct van_release){.release = give_back, .ctx = b};
+    *ret_release = (struct van_release){.release = pool_give_back, .ctx = b};
     return (char *)b + LINE;
 }

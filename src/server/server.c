@@ -65,7 +65,7 @@ static bool interrupted(const struct loop *l)
            atomic_load(l->leave);
 }
 
-static void serve(struct loop *l)
+static void server_serve(struct loop *l)
 {
     while (!shard_finished(l->shard, &l->end)) {
         if (interrupted(l)) {
@@ -91,7 +91,7 @@ static void leave(struct loop *l)
 
 static void *run_loop(void *arg)
 {
-    serve(arg);
+    server_serve(arg);
     leave(arg);
     return NULL;
 }

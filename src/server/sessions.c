@@ -15,7 +15,7 @@ void sessions_fini(struct sessions *a)
     *a = (struct sessions){0};
 }
 
-static char *place(const struct sessions *a, size_t i)
+static char *sessions_place(const struct sessions *a, size_t i)
 {
     return (char *)a->first + i * a->size;
 }
@@ -24,7 +24,7 @@ uint64_t sessions_at(const struct sessions *a, size_t i)
 {
     uint64_t session;
     assert(i < a->n);
-    memcpy(&session, place(a, i), sizeof(session));
+    memcpy(&session, sessions_place(a, i), sizeof(session));
     return session;
 }
 
@@ -45,7 +45,7 @@ static size_t number_of(const struct sessions *a, uint64_t session)
 void *sessions_find(const struct sessions *a, uint64_t session)
 {
     size_t i = number_of(a, session);
-    return i < a->n && sessions_at(a, i) == session ? place(a, i) : NULL;
+    return i < a->n && sessions_at(a, i) == session ? sessions_place(a, i) : NULL;
 }
 
 int sessions_reserve(struct sessions *a, size_t size, size_t more)
@@ -70,7 +70,7 @@ void *sessions_make(struct sessions *a, size_t size, uint64_t session)
     if (found != NULL || sessions_reserve(a, size, 1) != 0)
         return found;
     size_t i = number_of(a, session);
-    char *at = place(a, i);
+    char *at = sessions_place(a, i);
     assert(a->size == size && (i == 0 || sessions_at(a, i - 1) < session));
     memmove(at + size, at, (a->n - i) * size);
     memset(at, 0, size);
@@ -84,7 +84,7 @@ void sessions_remove(struct sessions *a, void *one)
     char *at = one;
     if (at == NULL)
         return;
-    assert(a->n > 0 && at >= place(a, 0) && at < place(a, a->n));
+    assert(a->n > 0 && at >= sessions_place(a, 0) && at < sessions_place(a, a->n));
     a->n--;
-    memmove(at, at + a->size, (size_t)(place(a, a->n) - at));
+    memmove(at, at + a->size, (size_t)(sessions_place(a, a->n) - at));
 }

@@ -217,7 +217,7 @@ static bool is_question(uint16_t type)
     }
 }
 
-static enum outcome serve(struct shard *s, struct request *q)
+static enum outcome shard_serve_one(struct shard *s, struct request *q)
 {
     switch (q->type) {
 #define TO_SERVER(NAME, name)                                                            \
@@ -238,12 +238,12 @@ static enum outcome dispatch(struct shard *s, struct request *q)
         return room;
     // they concern the process and need no placement
     if (q->type == MSG_STATUS || q->type == MSG_PROFILE)
-        return serve(s, q);
+        return shard_serve_one(s, q);
     if (refused_for_session(s, q) || refused_for_flags(s, q))
         return ANSWERED;
     if (!s->ready)
         return WANTS_ROSTER;
-    return serve(s, q);
+    return shard_serve_one(s, q);
 }
 
 enum outcome shard_serve_request(struct shard *s, struct request *q)
@@ -361,7 +361,7 @@ static void serve_message(struct shard *s, struct peer *p, struct van_message *m
 
 // The calls of the van.
 
-static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
+static void shard_on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
 {
     struct shard *s = ctx;
     s->now = now;
@@ -382,7 +382,8 @@ static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
     s->n_strangers++;
 }
 
-static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t now)
+static void shard_on_message(void *ctx, van_link link, struct van_message *m,
+                             uint64_t now)
 {
     struct shard *s = ctx;
     s->now = now;
@@ -395,7 +396,7 @@ static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t
     shard_check(s);
 }
 
-static void on_closed(void *ctx, van_link link, const struct err *why, uint64_t now)
+static void shard_on_closed(void *ctx, van_link link, const struct err *why, uint64_t now)
 {
     struct shard *s = ctx;
     s->now = now;
@@ -447,7 +448,7 @@ static uint64_t close_idle(struct shard *s)
     return s->idle_look;
 }
 
-static uint64_t on_tick(void *ctx, uint64_t now)
+static uint64_t shard_on_tick(void *ctx, uint64_t now)
 {
     struct shard *s = ctx;
     s->now = now;
@@ -527,10 +528,10 @@ void shard_close(struct shard *s)
 struct van_handler shard_handler(struct shard *s)
 {
     return (struct van_handler){.ctx = s,
-                                .opened = on_opened,
-                                .message = on_message,
-                                .closed = on_closed,
-                                .tick = on_tick,
+                                .opened = shard_on_opened,
+                                .message = shard_on_message,
+                                .closed = shard_on_closed,
+                                .tick = shard_on_tick,
                                 .refused = on_refused};
 }
 

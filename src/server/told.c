@@ -79,7 +79,7 @@ static bool in_words(struct shard *s, uint16_t type, const union wire_any *m,
     }
 }
 
-static void tell(struct shard *s, const struct peer *p, const char *what)
+static void told_tell(struct shard *s, const struct peer *p, const char *what)
 {
     struct msg_ordered told = {
         .node = p->node,
@@ -94,7 +94,7 @@ void told_done(struct shard *s, const struct request *q)
 {
     char what[ERR_TEXT_MAX];
     if (in_words(s, q->type, q->m, what) && is_teller(s))
-        tell(s, q->peer, what);
+        told_tell(s, q->peer, what);
 }
 
 void told_refused(struct shard *s, const struct request *q, const struct err *why)
@@ -105,5 +105,5 @@ void told_refused(struct shard *s, const struct request *q, const struct err *wh
         return;
     err_set(&e, why->code, "%.*s: %s", ERR_TEXT_MAX / 2, what, why->text);
     if (refusals_note(&s->refused_orders, &e, s->now, line))
-        tell(s, q->peer, line);
+        told_tell(s, q->peer, line);
 }

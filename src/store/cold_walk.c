@@ -17,7 +17,7 @@ struct walk {
     void *ctx;
 };
 
-static int look_at(struct walk *w, struct err *e)
+static int cold_walk_look_at(struct walk *w, struct err *e)
 {
     struct cold_walk *x = &w->s->cold->walk;
     uint32_t n = w->n;
@@ -31,7 +31,8 @@ static int look_at(struct walk *w, struct err *e)
     return 0;
 }
 
-static int gather(void *ctx, uint64_t key, const void *row, uint32_t size, struct err *e)
+static int cold_walk_gather(void *ctx, uint64_t key, const void *row, uint32_t size,
+                            struct err *e)
 {
     struct walk *w = ctx;
     struct cold_walk *x = &w->s->cold->walk;
@@ -41,15 +42,15 @@ static int gather(void *ctx, uint64_t key, const void *row, uint32_t size, struc
     memcpy(x->bytes + (size_t)w->n * x->slot_bytes, row, size);
     x->keys[w->n] = key;
     x->sizes[w->n++] = size;
-    return w->n == x->max ? look_at(w, e) : 0;
+    return w->n == x->max ? cold_walk_look_at(w, e) : 0;
 }
 
 static int walk(struct store *s, uint32_t p, cold_row_fn fn, void *ctx, struct err *e)
 {
     struct walk w = {.s = s, .fn = fn, .ctx = ctx};
     TRY(cold_write_waiting(s->cold, e));
-    TRY(tier_each(s->cold->tier, p, 0, gather, &w, e));
-    return look_at(&w, e);
+    TRY(tier_each(s->cold->tier, p, 0, cold_walk_gather, &w, e));
+    return cold_walk_look_at(&w, e);
 }
 
 struct each {
@@ -172,7 +173,7 @@ static int clear_row(void *ctx, uint64_t key, float *row, uint32_t size, struct 
     return 0;
 }
 
-static int shrink(struct order *o, struct err *e)
+static int cold_walk_shrink(struct order *o, struct err *e)
 {
     TRY(walk(o->s, o->p, shrink_row, o, e));
     return tier_write(o->s->cold->tier, e);
@@ -195,7 +196,7 @@ int cold_admin(struct store *s, uint32_t p, struct err *e)
     int rc = 0;
     o.fades = s->config.deltas && s->life->saved != NULL && s->accessor.life.decay != 1;
     if (s->order == STORE_SHRINK && s->life->shrink != NULL)
-        rc = shrink(&o, e);
+        rc = cold_walk_shrink(&o, e);
     else if (s->order == STORE_CLEAR)
         rc = clear(&o, e);
     else if (s->order == STORE_PUBLISHED)

@@ -190,7 +190,7 @@ static const char *use_for(const char *name)
     return NULL;
 }
 
-static int unknown(const char *name, struct err *e)
+static int config_unknown(const char *name, struct err *e)
 {
     const char *use = use_for(name);
     if (use != NULL)
@@ -208,7 +208,7 @@ static int unknown(const char *name, struct err *e)
                    name, words);
 }
 
-static const struct table_setting *find(const char *name, struct err *e)
+static const struct table_setting *config_find(const char *name, struct err *e)
 {
     char hyphens[OPTION_NAME_MAX];
     snprintf(hyphens, sizeof(hyphens), "%.63s", name); // longer than any known name
@@ -218,7 +218,7 @@ static const struct table_setting *find(const char *name, struct err *e)
     for (size_t i = 0; i < N_SETTINGS; i++)
         if (strcmp(settings[i].name, hyphens) == 0)
             return &settings[i];
-    unknown(hyphens, e);
+    config_unknown(hyphens, e);
     return NULL;
 }
 
@@ -238,7 +238,7 @@ static const char *trim(const char *text, size_t n, char ret[VALUE_MAX])
     return ret;
 }
 
-static void *place_of(struct table_config *c, const struct table_setting *s)
+static void *config_place_of(struct table_config *c, const struct table_setting *s)
 {
     return (char *)c + s->offset;
 }
@@ -246,7 +246,7 @@ static void *place_of(struct table_config *c, const struct table_setting *s)
 int table_config_set(struct table_config *c, const char *name, const char *value,
                      struct err *e)
 {
-    const struct table_setting *s = find(name, e);
+    const struct table_setting *s = config_find(name, e);
     struct table_config changed = *c;
     char copy[VALUE_MAX];
     struct err why = {0};
@@ -255,7 +255,7 @@ int table_config_set(struct table_config *c, const char *name, const char *value
     if (trim(value, strlen(value), copy) == NULL)
         return err_set(e, TUG_EUSAGE, "%s: a value of %zu characters is too long",
                        s->name, strlen(value));
-    int rc = s->kind->set(&changed, place_of(&changed, s), copy, &why);
+    int rc = s->kind->set(&changed, config_place_of(&changed, s), copy, &why);
     if (rc == 0)
         rc = life_check(&changed.accessor.life, &why);
     if (rc != 0)
@@ -290,7 +290,7 @@ static int parse_setting(struct parser *p, const char *text, size_t n, bool acce
     if (equals == NULL)
         return err_set(e, TUG_EUSAGE, "'%.100s' is not NAME = VALUE", copy);
     (void)trim(copy, (size_t)(equals - copy), name);
-    const struct table_setting *s = find(name, e);
+    const struct table_setting *s = config_find(name, e);
     if (s == NULL)
         return accessors ? 0 : TUG_EUSAGE;
     if ((s->kind == &setting_accessor) != accessors)

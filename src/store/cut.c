@@ -434,7 +434,7 @@ static void give_published(struct store *s, uint32_t p, struct handle_list *list
     *list = (struct handle_list){0};
 }
 
-static int give_back(struct store *s, bool committed)
+static int cut_give_back(struct store *s, bool committed)
 {
     struct cut *c = s->cut;
     for (uint32_t p = 0; p < s->n_parts; p++) {
@@ -461,7 +461,7 @@ int cut_end(struct store *s, bool committed, struct err *e)
     assert(!committed || (c->side.rows.used == 0 && c->side.extras.used == 0));
     assert(!committed || c->state_bytes == 0);
     bool cold = cut_publishes(c) && s->cold != NULL;
-    if (give_back(s, committed) != 0 || (cold && cold_cut_end(s, committed) != 0))
+    if (cut_give_back(s, committed) != 0 || (cold && cold_cut_end(s, committed) != 0))
         return err_nomem(e, "noting again what a save did not publish");
     bool published = committed && cut_publishes(c) && s->config.deltas;
     for (uint32_t p = 0; p < s->n_parts && published; p++)

@@ -166,7 +166,7 @@ static void drop_duplicates(struct cut *c)
 
 // Collects the rows that the partition had when the cut began, sorted by key; for a delta
 // only those that had changed.
-static int collect(struct store *s, uint32_t p, struct err *e)
+static int cut_read_collect(struct store *s, uint32_t p, struct err *e)
 {
     struct cut *c = s->cut;
     struct cut_part *x = &c->parts[p];
@@ -265,7 +265,7 @@ static int open_part(struct store *s, struct err *e)
     struct cut *c = s->cut;
     uint32_t p = c->at, before = c->parts[p].copies;
     assert(c->stage == CUT_BEGIN && c->at < s->n_parts);
-    int rc = collect(s, p, e);
+    int rc = cut_read_collect(s, p, e);
     if (rc == 0)
         rc = select_rows(s, p, e);
     if (rc != 0) {

@@ -36,7 +36,7 @@ static struct places places_of(const struct table_entry *x, size_t n)
     return (struct places){low, shift, (uint32_t)((high - low) >> shift) + 1};
 }
 
-static uint32_t place(const struct places *p, const struct table_entry *x)
+static uint32_t cut_sort_place(const struct places *p, const struct table_entry *x)
 {
     return (uint32_t)((x->key - p->low) >> p->shift);
 }
@@ -62,12 +62,12 @@ static void sort_by_place(const struct places *p, struct table_entry *x, size_t 
                           uint32_t *at, struct table_entry *to)
 {
     for (size_t i = 0; i < n; i++)
-        at[place(p, &x[i]) + 1]++;
+        at[cut_sort_place(p, &x[i]) + 1]++;
     for (uint32_t i = 0; i < p->n; i++)
         at[i + 1] += at[i];
     assert(at[p->n] == n); // no entry lies beyond the last bucket
     for (size_t i = 0; i < n; i++)
-        to[at[place(p, &x[i])]++] = x[i];
+        to[at[cut_sort_place(p, &x[i])]++] = x[i];
     memcpy(x, to, n * sizeof(*x));
     for (uint32_t i = 0, begin = 0; i < p->n; begin = at[i++])
         sort_place(x + begin, at[i] - begin);

@@ -15,7 +15,7 @@ enum {
     CHECKED_ROWS = 1 << 16, // limit of the rows that are checked when a store closes
 };
 
-static int grow(void **at, uint32_t *cap, uint32_t n, size_t more, size_t size)
+static int store_grow(void **at, uint32_t *cap, uint32_t n, size_t more, size_t size)
 {
     assert(n <= *cap);
     if (more <= *cap - n)
@@ -36,7 +36,7 @@ static int grow(void **at, uint32_t *cap, uint32_t n, size_t more, size_t size)
 int handle_list_reserve(struct handle_list *l, size_t more)
 {
     void *at = l->at;
-    int rc = grow(&at, &l->cap, l->n, more, sizeof(*l->at));
+    int rc = store_grow(&at, &l->cap, l->n, more, sizeof(*l->at));
     l->at = at;
     return rc;
 }
@@ -51,7 +51,7 @@ int handle_list_add(struct handle_list *l, uint32_t handle)
 int key_list_reserve(struct key_list *l, size_t more)
 {
     void *at = l->at;
-    int rc = grow(&at, &l->cap, l->n, more, sizeof(*l->at));
+    int rc = store_grow(&at, &l->cap, l->n, more, sizeof(*l->at));
     l->at = at;
     return rc;
 }

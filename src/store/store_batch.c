@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "store/store_internal.h"
 
-static int reserve(struct store_scratch *b, size_t n)
+static int store_batch_reserve(struct store_scratch *b, size_t n)
 {
     if (n <= b->max)
         return 0;
@@ -84,7 +84,7 @@ int store_batch_take(struct store *s, const uint64_t *keys, size_t n,
     if (n - b->at > TABLE_MAX_ROWS)
         return err_set(e, TUG_EUSAGE, "%zu keys are more than a table can hold", n);
     uint32_t end = batch_end(s, b->keys, n - b->at);
-    if (reserve(&s->batch, end) != 0)
+    if (store_batch_reserve(&s->batch, end) != 0)
         return err_nomem(e, "a batch of keys");
     b->n = end;
     // A partition is in one batch, so a batch that fails ends between two partitions.

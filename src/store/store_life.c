@@ -85,7 +85,7 @@ static uint32_t decay(struct store *s, struct life_time t)
 
 // Reserves all the memory that the operation needs for the n rows of s->walk, so that it
 // cannot fail halfway.
-static int reserve(struct store *s, struct store_part *part)
+static int store_life_reserve(struct store *s, struct store_part *part)
 {
     uint32_t n = s->walk.n;
     TRY(handle_list_reserve(&s->walk, n));
@@ -96,12 +96,13 @@ static int reserve(struct store *s, struct store_part *part)
     return key_list_reserve(&part->gone, (size_t)n + part->cold);
 }
 
-static int shrink(struct store *s, uint32_t p, struct life_time t, struct err *e)
+static int store_life_shrink(struct store *s, uint32_t p, struct life_time t,
+                             struct err *e)
 {
     struct store_part *part = &s->parts[p];
     if (s->life->shrink == NULL)
         return 0;
-    if (store_live_rows(s, p, &s->walk) != 0 || reserve(s, part) != 0)
+    if (store_live_rows(s, p, &s->walk) != 0 || store_life_reserve(s, part) != 0)
         return err_nomem(e, "shrinking a table");
     if (part->cold > 0)
         TRY(cold_admin(s, p, e));
@@ -175,7 +176,7 @@ int store_turn_made(struct store *s, const uint32_t *handles, size_t n)
 static int clear(struct store *s, uint32_t p, struct err *e)
 {
     struct store_part *part = &s->parts[p];
-    if (store_live_rows(s, p, &s->walk) != 0 || reserve(s, part) != 0)
+    if (store_live_rows(s, p, &s->walk) != 0 || store_life_reserve(s, part) != 0)
         return err_nomem(e, "clearing a table");
     if (part->cold > 0)
         TRY(cold_admin(s, p, e));
@@ -217,7 +218,7 @@ int store_turn(struct store *s, uint32_t p, struct err *e)
     assert(p >= s->order_at && s->cut == NULL);
     switch (s->order) {
     case STORE_SHRINK:
-        TRY(shrink(s, p, store_admin_time(s, p), e));
+        TRY(store_life_shrink(s, p, store_admin_time(s, p), e));
         break;
     case STORE_CLEAR:
         TRY(clear(s, p, e));

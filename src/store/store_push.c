@@ -296,7 +296,7 @@ static void pull_first(struct store *s, uint64_t key, uint32_t day, float *ret)
     accessor_gather_life(a, &row, &extra, 1, ret);
 }
 
-static void gather(struct store *s, const struct store_batch *b, float *values)
+static void store_push_gather(struct store *s, const struct store_batch *b, float *values)
 {
     const struct accessor *a = &s->accessor;
     bool all = list_rows(s, b);
@@ -366,7 +366,7 @@ static int pull(struct store *s, const uint64_t *keys, size_t n, gather_fn fill,
 int store_pull(struct store *s, const uint64_t *keys, size_t n, float *values,
                uint8_t *found, struct err *e)
 {
-    return pull(s, keys, n, gather, s->accessor.pull_width, values, found, e);
+    return pull(s, keys, n, store_push_gather, s->accessor.pull_width, values, found, e);
 }
 
 int store_pull_rows(struct store *s, const uint64_t *keys, size_t n, float *rows,

@@ -125,7 +125,7 @@ struct store_views store_steps_views(const struct store_steps *x)
     return v;
 }
 
-static int reserve(struct store_stepper *t, size_t n)
+static int store_steps_reserve(struct store_stepper *t, size_t n)
 {
     if (n <= t->cap)
         return 0;
@@ -179,8 +179,8 @@ static int admit(struct store_stepper *t, const struct store_arriving *w,
 }
 
 // Makes rows for the n listed arrivals.
-static int make(struct store_stepper *t, const struct store_arriving *w,
-                struct store_arrival *a, size_t n, struct err *e)
+static int store_steps_make(struct store_stepper *t, const struct store_arriving *w,
+                            struct store_arrival *a, size_t n, struct err *e)
 {
     struct store *s = t->steps->store;
     pthread_mutex_lock(&t->steps->making);
@@ -207,7 +207,7 @@ static int make_missing(struct store_stepper *t, const struct store_arriving *w,
     }
     if (missing > 0 && t->steps->store->admits)
         TRY(admit(t, w, a, &missing, e));
-    return missing > 0 ? make(t, w, a, missing, e) : 0;
+    return missing > 0 ? store_steps_make(t, w, a, missing, e) : 0;
 }
 
 // Adds the statistics to rows, and lists those that have earned their extra row.
@@ -260,7 +260,7 @@ int store_arrive(struct store_stepper *t, const struct store_arriving *w,
 {
     bool missing = false;
     assert(w->partition < t->steps->store->n_parts);
-    if (reserve(t, n) != 0)
+    if (store_steps_reserve(t, n) != 0)
         return err_nomem(e, "a batch of keys");
     for (size_t i = 0; i < n; i++)
         missing |= a[i].handle == TABLE_NONE;

@@ -22,7 +22,7 @@ static size_t floats_of(const struct store *s)
     return s->accessor.width + s->accessor.extra_width;
 }
 
-static int reserve(struct store *s, size_t n)
+static int store_undo_reserve(struct store *s, size_t n)
 {
     size_t floats = n * floats_of(s);
     if (floats <= s->batch.kept_max)
@@ -43,7 +43,7 @@ int store_undo_keep(struct store *s, const struct store_batch *b, struct err *e)
     struct store_scratch *x = &s->batch;
     const struct accessor *a = &s->accessor;
     size_t bytes = a->width * sizeof(float), each = floats_of(s);
-    if (reserve(s, b->n) != 0)
+    if (store_undo_reserve(s, b->n) != 0)
         return err_nomem(e, "copies of rows, until what a push makes of them is known");
     for (uint32_t i = 0; i < b->n && i < AHEAD; i++)
         if (x->handles[i] != TABLE_NONE)

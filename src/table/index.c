@@ -56,7 +56,7 @@ static bool are_free(uint64_t bytes)
 // run out without a stated limit (emulators, valgrind), and an index that took all of
 // them would leave none for rows and answers. So an index reserves its full size only if
 // SHARE times that size is free, and otherwise an equal share of the free addresses.
-static uint64_t reserve(void **ret)
+static uint64_t index_reserve_addresses(void **ret)
 {
     uint64_t bytes = most_addresses(), room = SHARE * bytes;
     while (room > RESERVE_MIN && !are_free(room))
@@ -88,7 +88,7 @@ static void set_mapping(struct index *ix, uint64_t n, uint64_t m, uint64_t front
     atomic_store_explicit(&ix->frontier, frontier, memory_order_release);
 }
 
-static uint64_t get(const _Atomic uint64_t *x)
+static uint64_t index_get(const _Atomic uint64_t *x)
 {
     return atomic_load_explicit(x, memory_order_relaxed);
 }
@@ -97,7 +97,7 @@ int index_open(struct index *ix, uint64_t lines, const struct table_slabs *slabs
 {
     void *p;
     memset(ix, 0, sizeof(*ix));
-    ix->reserved = reserve(&p);
+    ix->reserved = index_reserve_addresses(&p);
     ix->lines = p;
     ix->slabs = slabs;
     if (p == NULL)
@@ -115,17 +115,17 @@ void index_close(struct index *ix)
 
 void index_change_begin(struct index *ix)
 {
-    atomic_store_explicit(&ix->seq, get(&ix->seq) + 1, memory_order_relaxed);
+    atomic_store_explicit(&ix->seq, index_get(&ix->seq) + 1, memory_order_relaxed);
 }
 
 void index_change_end(struct index *ix)
 {
-    atomic_store_explicit(&ix->seq, get(&ix->seq) + 1, memory_order_release);
+    atomic_store_explicit(&ix->seq, index_get(&ix->seq) + 1, memory_order_release);
 }
 
 static void add_overflow(struct index_line *line, int64_t change)
 {
-    uint64_t tags = get(&line->tags[1]) + ((uint64_t)change << 32);
+    uint64_t tags = index_get(&line->tags[1]) + ((uint64_t)change << 32);
     atomic_store_explicit(&line->tags[1], tags, memory_order_release);
 }
 
@@ -133,7 +133,7 @@ static void set_slot(struct index_line *line, uint32_t slot, uint8_t tag, uint32
 {
     _Atomic uint64_t *tags = &line->tags[slot / 8];
     uint32_t shift = slot % 8 * 8;
-    uint64_t with = (get(tags) & ~(0xffull << shift)) | (uint64_t)tag << shift;
+    uint64_t with = (index_get(tags) & ~(0xffull << shift)) | (uint64_t)tag << shift;
     atomic_store_explicit(&line->slot[slot], word, memory_order_release);
     atomic_store_explicit(tags, with, memory_order_release);
 }
@@ -155,7 +155,7 @@ static uint32_t free_slot(const struct index_line *line)
 }
 
 // Puts an entry into the first line with room.
-static int put(struct index *ix, uint64_t home, uint8_t tag, uint32_t word)
+static int index_put(struct index *ix, uint64_t home, uint8_t tag, uint32_t word)
 {
     uint64_t at = home;
     uint32_t slot;
@@ -168,34 +168,34 @@ static int put(struct index *ix, uint64_t home, uint8_t tag, uint32_t word)
     return 0;
 }
 
-static void take(struct index *ix, uint64_t home, uint64_t at, uint32_t slot)
+static void index_take(struct index *ix, uint64_t home, uint64_t at, uint32_t slot)
 {
     set_slot(&ix->lines[at], slot, 0, 0);
     for (uint64_t line = home; line < at; line++)
         add_overflow(&ix->lines[line], -1);
 }
 
-static const float *row_of(const struct index *ix, uint32_t word)
+static const float *index_row_of(const struct index *ix, uint32_t word)
 {
     return table_row(*ix->slabs, (word & ~INDEX_MARK) - 1);
 }
 
 static bool growing(const struct index *ix)
 {
-    return get(&ix->n) != get(&ix->m);
+    return index_get(&ix->n) != index_get(&ix->m);
 }
 
 // Called when all entries of the bucket at the frontier have moved: ends the round of
 // growth if this was the last bucket.
 static void end_round(struct index *ix)
 {
-    if (growing(ix) && ix->left == 0 && get(&ix->frontier) == 0)
-        set_mapping(ix, get(&ix->m), get(&ix->m), get(&ix->m));
+    if (growing(ix) && ix->left == 0 && index_get(&ix->frontier) == 0)
+        set_mapping(ix, index_get(&ix->m), index_get(&ix->m), index_get(&ix->m));
 }
 
 static int begin_round(struct index *ix)
 {
-    uint64_t n = get(&ix->n);
+    uint64_t n = index_get(&ix->n);
     uint64_t m = n + n / 5;
     TRY(extend(ix, m + TAIL_LINES));
     ix->mark ^= INDEX_MARK;
@@ -206,7 +206,7 @@ static int begin_round(struct index *ix)
 void index_reserve(struct index *ix, uint64_t entries)
 {
     uint64_t lines = entries / INDEX_ROOMY + 1;
-    if (ix->count > 0 || growing(ix) || lines <= get(&ix->n) ||
+    if (ix->count > 0 || growing(ix) || lines <= index_get(&ix->n) ||
         lines > ix->reserved / sizeof(struct index_line) ||
         extend(ix, lines + TAIL_LINES) != 0)
         return;
@@ -224,16 +224,16 @@ struct found {
     uint64_t hash[INDEX_SLOTS];
 };
 
-static void look(const struct index *ix, const struct index_line *line, uint64_t bucket,
-                 struct found *ret)
+static void index_look(const struct index *ix, const struct index_line *line,
+                       uint64_t bucket, struct found *ret)
 {
-    uint64_t n = get(&ix->n);
+    uint64_t n = index_get(&ix->n);
     ret->n = ret->before = 0;
     for (uint32_t i = 0; i < INDEX_SLOTS; i++) {
         uint32_t word = get_slot(line, i);
         if (word == 0 || (word & INDEX_MARK) == ix->mark)
             continue;
-        uint64_t hash = mix64(table_row_key(row_of(ix, word)));
+        uint64_t hash = mix64(table_row_key(index_row_of(ix, word)));
         uint64_t home = index_bucket(hash, n);
         ret->slot[ret->n] = (uint8_t)i;
         ret->hash[ret->n] = hash;
@@ -258,7 +258,7 @@ static void open_bucket(struct index *ix, uint64_t bucket, const struct found *h
 // entries (a fifth further up).
 static void prefetch_visits(const struct index *ix)
 {
-    uint64_t at = get(&ix->frontier);
+    uint64_t at = index_get(&ix->frontier);
     if (at < LINES_AHEAD)
         return;
     __builtin_prefetch(&ix->lines[at - LINES_AHEAD]);
@@ -267,7 +267,7 @@ static void prefetch_visits(const struct index *ix)
     for (uint32_t i = 0; i < INDEX_SLOTS; i++) {
         uint32_t word = get_slot(line, i);
         if (word != 0)
-            __builtin_prefetch(row_of(ix, word) - 2, 0, 2);
+            __builtin_prefetch(index_row_of(ix, word) - 2, 0, 2);
     }
 }
 
@@ -275,20 +275,20 @@ static void prefetch_visits(const struct index *ix)
 static int visit(struct index *ix)
 {
     bool opening = ix->left == 0;
-    uint64_t bucket = get(&ix->frontier) - opening;
+    uint64_t bucket = index_get(&ix->frontier) - opening;
     struct found here;
     if (opening)
         ix->walk = bucket;
     assert(ix->walk < ix->end);
     struct index_line *line = &ix->lines[ix->walk];
-    look(ix, line, bucket, &here);
+    index_look(ix, line, bucket, &here);
     if (opening)
         open_bucket(ix, bucket, &here);
     for (uint32_t i = 0; i < here.n; i++) {
         uint64_t hash = here.hash[i];
         uint32_t word = get_slot(line, here.slot[i]) ^ INDEX_MARK;
-        TRY(put(ix, index_bucket(hash, get(&ix->m)), index_tag(hash), word));
-        take(ix, bucket, ix->walk, here.slot[i]);
+        TRY(index_put(ix, index_bucket(hash, index_get(&ix->m)), index_tag(hash), word));
+        index_take(ix, bucket, ix->walk, here.slot[i]);
         ix->left--;
         ix->moves++;
     }
@@ -316,16 +316,16 @@ static int move_some(struct index *ix)
 
 int index_insert(struct index *ix, uint64_t hash, uint32_t handle)
 {
-    if (!growing(ix) && ix->count >= get(&ix->n) * INDEX_FULL)
+    if (!growing(ix) && ix->count >= index_get(&ix->n) * INDEX_FULL)
         TRY(begin_round(ix));
     TRY(move_some(ix));
-    uint64_t home = index_bucket(hash, get(&ix->n));
+    uint64_t home = index_bucket(hash, index_get(&ix->n));
     uint32_t mark = ix->mark;
-    if (home >= get(&ix->frontier))
-        home = index_bucket(hash, get(&ix->m));
+    if (home >= index_get(&ix->frontier))
+        home = index_bucket(hash, index_get(&ix->m));
     else
         mark ^= growing(ix) ? INDEX_MARK : 0;
-    TRY(put(ix, home, index_tag(hash), (handle + 1) | mark));
+    TRY(index_put(ix, home, index_tag(hash), (handle + 1) | mark));
     ix->count++;
     return 0;
 }
@@ -338,7 +338,7 @@ static bool search_from(const struct index *ix, uint64_t home, uint64_t hash,
         for (uint64_t m = index_match(line, index_tag(hash)); m != 0; m &= m - 1) {
             uint32_t slot = index_match_slot(m);
             uint32_t word = get_slot(line, slot);
-            if (word != 0 && table_row_key(row_of(ix, word)) == key) {
+            if (word != 0 && table_row_key(index_row_of(ix, word)) == key) {
                 *ret = (struct index_place){at, slot, (word & ~INDEX_MARK) - 1};
                 return true;
             }
@@ -363,10 +363,10 @@ void index_erase(struct index *ix, uint64_t hash, const struct index_place *plac
 {
     uint32_t word = get_slot(&ix->lines[place->at], place->slot);
     bool old = (word & INDEX_MARK) != ix->mark;
-    uint64_t home = index_bucket(hash, get(old ? &ix->n : &ix->m));
-    take(ix, home, place->at, place->slot);
+    uint64_t home = index_bucket(hash, index_get(old ? &ix->n : &ix->m));
+    index_take(ix, home, place->at, place->slot);
     ix->count--;
-    if (old && home == get(&ix->frontier))
+    if (old && home == index_get(&ix->frontier))
         ix->left--;
     end_round(ix);
 }

@@ -39,7 +39,7 @@ static const struct form forms[] = {
      "truncated_gaussian_random&SEED&MEAN&STD"},
 };
 
-static const struct form *find(const char *text, size_t n)
+static const struct form *initial_find(const char *text, size_t n)
 {
     for (size_t i = 0; i < sizeof(forms) / sizeof(*forms); i++)
         if (strlen(forms[i].name) == n && memcmp(forms[i].name, text, n) == 0)
@@ -67,7 +67,7 @@ static int read_numbers(const char *at, const struct form *f, double *ret)
     return n >= f->least ? n : -1;
 }
 
-static int check(const struct initial *x, const char *text, struct err *e)
+static int initial_check(const struct initial *x, const char *text, struct err *e)
 {
     if (x->kind == INITIAL_UNIFORM && !(x->a <= x->b))
         return err_set(e, TUG_EUSAGE, "first values '%.200s': the range is empty", text);
@@ -87,7 +87,7 @@ static int check(const struct initial *x, const char *text, struct err *e)
     return 0;
 }
 
-static int refuse(const char *text, const struct form *f, struct err *e)
+static int initial_refuse(const char *text, const struct form *f, struct err *e)
 {
     if (f != NULL)
         return err_set(e, TUG_EUSAGE, "first values '%.200s' should look like %s", text,
@@ -102,12 +102,12 @@ int initial_parse(const char *text, struct initial *ret, struct err *e)
 {
     double x[NUMBERS_MAX + 1] = {0};
     size_t n = strcspn(text, ":&");
-    const struct form *f = find(text, n);
+    const struct form *f = initial_find(text, n);
     int numbers = -1;
     if (f != NULL && text[n] == (f->separator == ',' ? ':' : '&'))
         numbers = read_numbers(text + n + 1, f, x);
     if (numbers < 0 || (f->seeded && !(x[0] >= 0 && x[0] < 0x1p63)))
-        return refuse(text, f, e);
+        return initial_refuse(text, f, e);
     const double *from = f->seeded ? x + 1 : x;
     numbers -= f->seeded;
     *ret = (struct initial){.kind = f->kind,
@@ -118,11 +118,11 @@ int initial_parse(const char *text, struct initial *ret, struct err *e)
                             .seed = f->seeded ? (uint64_t)x[0] : 0};
     if (strcmp(f->name, "xavier") == 0) {
         if (!(from[0] + from[1] > 0))
-            return refuse(text, f, e);
+            return initial_refuse(text, f, e);
         ret->b = sqrt(6 / (from[0] + from[1]));
         ret->a = -ret->b;
     }
-    return check(ret, text, e);
+    return initial_check(ret, text, e);
 }
 
 // Returns a normally distributed number (Marsaglia's polar method). Each try uses two

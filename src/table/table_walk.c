@@ -45,8 +45,8 @@ static bool range_find(const struct range *r, uint64_t key, uint32_t *ret)
 
 // Writes an entry for every live row of the range to `ret`; at[p] is the position of the
 // next entry of partition p. If `ret` is NULL, only counts the rows of partition p in at[p].
-static void fill(const struct table *t, const struct range *r, uint64_t *at,
-                 struct table_entry *ret)
+static void table_walk_fill(const struct table *t, const struct range *r, uint64_t *at,
+                            struct table_entry *ret)
 {
     uint32_t handles[SCAN_ROWS];
     uint64_t cursor = 0;
@@ -130,14 +130,14 @@ int table_sorted(const struct table *t, uint32_t first, uint32_t n,
     uint64_t *at = mem_zalloc(n * sizeof(*at));
     if (at == NULL)
         return err_nomem(e, "sorting a table");
-    fill(t, &r, at, NULL);
+    table_walk_fill(t, &r, at, NULL);
     size_t rows = begins(at, n);
     x = mem_array(rows, sizeof(*x));
     if (x == NULL) {
         mem_free(at);
         return err_nomem(e, "sorting a table");
     }
-    fill(t, &r, at, x); // at[p] becomes the end of the rows of partition p
+    table_walk_fill(t, &r, at, x); // at[p] becomes the end of the rows of partition p
     for (uint32_t p = 0; p < n; p++) {
         uint64_t begin = p > 0 ? at[p - 1] : 0;
         sort_keys(x + begin, at[p] - begin, 56);

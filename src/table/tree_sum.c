@@ -10,7 +10,7 @@ struct walk {
     size_t width;
 };
 
-static void add(const struct walk *w, size_t to, size_t from)
+static void tree_sum_add(const struct walk *w, size_t to, size_t from)
 {
     w->kernels->axpy(w->values[to], 1, w->values[from], w->width);
 }
@@ -24,7 +24,7 @@ static void sum(const struct walk *w, size_t begin, size_t end, unsigned part,
         return;
     if (parts == 1) {
         for (size_t i = begin + 1; i < end; i++)
-            add(w, begin, i);
+            tree_sum_add(w, begin, i);
         return;
     }
     unsigned half = parts / 2;
@@ -34,7 +34,7 @@ static void sum(const struct walk *w, size_t begin, size_t end, unsigned part,
     sum(w, begin, right, part, half);
     sum(w, right, end, part + half, half);
     if (begin < right && right < end)
-        add(w, begin, right);
+        tree_sum_add(w, begin, right);
 }
 
 void tree_sum(const struct kernels *k, const uint8_t *first, float *const *values,

@@ -32,7 +32,7 @@ static void fill_options(const struct run *r, struct saved_options *o)
     fields_dims_print(reader_schema(r->reader), &o->model, o->dims);
 }
 
-static int swap(void *run, struct err *e)
+static int checkpoint_swap(void *run, struct err *e)
 {
     struct run *r = run;
     return r->rows->swap(r, e);
@@ -81,7 +81,8 @@ struct saved_run *checkpoint_describe(struct run *r, const struct train_result *
     return m;
 }
 
-static int save(struct run *r, bool finished, struct train_result *result, struct err *e)
+static int run_save(struct run *r, bool finished, struct train_result *result,
+                    struct err *e)
 {
     if (r->rows->check != NULL)
         TRY(r->rows->check(r, e)); // refuse here: the save before is worth more than one
@@ -94,7 +95,7 @@ static int save(struct run *r, bool finished, struct train_result *result, struc
     char dir[FILE_PATH_MAX];
     struct saved_rows best = r->rows->saved(r, true), now = r->rows->saved(r, false),
                       mean = now;
-    mean.swap = swap;
+    mean.swap = checkpoint_swap;
     mean.ctx = r;
     bool averaged = r->at.averaged > 0;
     const struct saved_rows *roles[SAVED_ROLES] = {
@@ -116,7 +117,7 @@ int checkpoint_save(struct run *r, bool finished, struct train_result *result,
                     struct err *e)
 {
     double start = clock_seconds();
-    int rc = save(r, finished, result, e);
+    int rc = run_save(r, finished, result, e);
     result->save_seconds += clock_seconds() - start;
     return rc;
 }

@@ -58,7 +58,7 @@ static int look_at_file(struct search *s, struct source *source, uint32_t file,
 
 // Removes the names that the headers of these files contain. Skips a file that cannot be
 // read: it may be readable later, or on another machine.
-static void look_at(struct search *s, const struct path_list *paths)
+static void columns_look_at(struct search *s, const struct path_list *paths)
 {
     struct source *source = NULL;
     struct source_options o = {
@@ -71,7 +71,7 @@ static void look_at(struct search *s, const struct path_list *paths)
     source_close(source);
 }
 
-static int fill(struct search *s, struct err *e)
+static int columns_fill(struct search *s, struct err *e)
 {
     const char *list = s->config->reader.drop, *name;
     size_t len;
@@ -84,9 +84,9 @@ static int search(struct search *s, struct err *e)
 {
     const struct train_config *c = s->config;
     const struct path_list *const lists[] = {&c->data, &c->test, &c->valid};
-    TRY(fill(s, e));
+    TRY(columns_fill(s, e));
     for (size_t l = 0; l < 3 && s->open->text_len > 0; l++)
-        look_at(s, lists[l]);
+        columns_look_at(s, lists[l]);
     return 0;
 }
 

@@ -118,7 +118,7 @@ static int put_lines(const struct history *h, size_t from, struct buf *to, struc
     return 0;
 }
 
-static int write_file(const struct history *h, const char *path, struct err *e)
+static int history_write_file(const struct history *h, const char *path, struct err *e)
 {
     struct buf b = BUF_INIT(HISTORY_BYTES);
     struct file_writer *w = NULL;
@@ -224,7 +224,7 @@ int history_write(const struct history *h, const char *dir, struct err *e)
 {
     char path[FILE_PATH_MAX];
     TRY(file_join(path, dir, SAVE_HISTORY, e));
-    return write_file(h, path, e);
+    return history_write_file(h, path, e);
 }
 
 int history_load(struct history *ret, const char *dir, struct err *e)
@@ -328,7 +328,7 @@ int history_begin_file(struct history *h, const char *path, struct err *e)
     if (path == NULL)
         return 0;
     if (stat(path, &s) != 0 || !is_stream(&s))
-        return write_file(h, path, e);
+        return history_write_file(h, path, e);
     TRY(file_open_stream(path, "--history", &h->stream, e));
     return write_lines(h, 0, h->stream, path, e);
 }

@@ -141,7 +141,7 @@ static int parse_name(const struct run *r, struct fetched *f, struct err *e)
     return f->kind == FETCH_ROW ? find_row(r, f, e) : 0;
 }
 
-static int parse(struct look *l, const struct run *r, struct err *e)
+static int look_parse(struct look *l, const struct run *r, struct err *e)
 {
     const char *list = r->config->fetch, *name;
     size_t len;
@@ -207,7 +207,7 @@ int look_open(struct look **ret, const struct run *r, struct err *e)
         rc = model_work_open(&l->work, r->model, e);
     l->work.dense = l->dense;
     if (rc == 0)
-        rc = parse(l, r, e);
+        rc = look_parse(l, r, e);
     if (rc == 0)
         rc = open_file(l, r, e);
     if (rc == 0)

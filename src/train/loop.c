@@ -41,7 +41,7 @@ size_t run_pick(struct worker *w, uint64_t first, size_t n, uint64_t *ret_order)
 
 // Opening and closing the workers.
 
-static int begin(struct run *r, struct err *e)
+static int loop_begin(struct run *r, struct err *e)
 {
     size_t n = (size_t)team_size(r->team);
     r->local.seen = metrics_streams(r->model->options.tasks);
@@ -267,7 +267,7 @@ static void print_line(struct run *r, uint64_t end)
                   since ? window : NULL);
 }
 
-static int look(struct run *r, struct err *e)
+static int loop_look(struct run *r, struct err *e)
 {
     if (r->look == NULL || !run_due(r->at.batches, r->config->fetch_batches))
         return 0;
@@ -291,7 +291,7 @@ static int train_window(struct run *r, struct train_result *result, struct err *
         if (progress_at(r->progress, r->at.batches) &&
             (r->config->log_batches != 0 || r->at.batch < end))
             print_line(r, end);
-        TRY(look(r, e));
+        TRY(loop_look(r, e));
         if (r->config->out != NULL && run_due(r->at.batches, r->config->save_batches))
             TRY(checkpoint_save(r, false, result, e));
     }
@@ -347,7 +347,7 @@ static int train_pass(struct run *r, struct train_result *result, struct err *e)
 
 const struct course course_local = {
     .reads_data = true,
-    .begin = begin,
+    .begin = loop_begin,
     .close = close_workers,
     .pass = train_pass,
     .streams = streams,

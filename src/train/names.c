@@ -91,7 +91,7 @@ void names_close(struct names *n)
     mem_free(n);
 }
 
-static int reserve(struct names *n)
+static int names_reserve(struct names *n)
 {
     TRY(key_texts_reserve(&n->words));
     if (n->cap == n->words.cap)
@@ -109,8 +109,8 @@ static int reserve(struct names *n)
 }
 
 // Adds a new word; counts it as left out if there is no room for it.
-static int add(struct names *n, uint64_t key, uint64_t examples, const char *column,
-               const char *text, size_t len)
+static int names_add(struct names *n, uint64_t key, uint64_t examples, const char *column,
+                     const char *text, size_t len)
 {
     struct buf *to = &n->words.text;
     size_t at = to->len;
@@ -118,7 +118,7 @@ static int add(struct names *n, uint64_t key, uint64_t examples, const char *col
         n->left_out++;
         return 0;
     }
-    TRY(reserve(n));
+    TRY(names_reserve(n));
     TRY(buf_printf(to, "%s%s%.*s", column, column[0] != '\0' && len > 0 ? "=" : "",
                    (int)len, text));
     TRY(key_texts_add(&n->words, key, at));
@@ -152,20 +152,20 @@ static int add_places(struct names *n, const struct reader *r, uint32_t slot,
             w.len == 0)
             break;
         if (key_texts_find(&n->words, w.key) == 0)
-            TRY(add(n, w.key, 0, column, w.text, w.len));
+            TRY(names_add(n, w.key, 0, column, w.text, w.len));
     }
     return 0;
 }
 
-static void count(struct names *n, size_t word, uint64_t example)
+static void names_count(struct names *n, size_t word, uint64_t example)
 {
     n->examples[word] += n->last[word] != example;
     n->last[word] = example;
 }
 
 // Adds the words of one column of an example; examples are numbered from 1.
-static int read_text(struct names *n, const struct reader *r, uint32_t slot,
-                     const char *column, const char *text, uint64_t example)
+static int names_read_text(struct names *n, const struct reader *r, uint32_t slot,
+                           const char *column, const char *text, uint64_t example)
 {
     struct reader_word w;
     while (reader_next_word(r, slot, &text, &w)) {
@@ -176,10 +176,10 @@ static int read_text(struct names *n, const struct reader *r, uint32_t slot,
             continue;
         }
         if (key_texts_find(&n->words, w.key) == 0)
-            TRY(add(n, w.key, 0, column, w.text, w.len));
+            TRY(names_add(n, w.key, 0, column, w.text, w.len));
         size_t i = key_texts_find(&n->words, w.key);
         if (i != 0)
-            count(n, i - 1, example);
+            names_count(n, i - 1, example);
     }
     return 0;
 }
@@ -202,7 +202,7 @@ static int read_window(struct names *n, const struct named_columns *c,
         const char *text = dataset_kept(d, i), *column = c->list.data;
         for (size_t k = 0; k < c->n; k++, text += strlen(text) + 1) {
             next_column(&column, name);
-            TRY(read_text(n, r, c->slot[k], name, text, examples + i + 1));
+            TRY(names_read_text(n, r, c->slot[k], name, text, examples + i + 1));
         }
     }
     return 0;
@@ -282,7 +282,7 @@ struct output {
     struct hash_stream hash;
 };
 
-static int put(struct output *o, const void *bytes, size_t n, struct err *e)
+static int names_put(struct output *o, const void *bytes, size_t n, struct err *e)
 {
     hash_stream_add(&o->hash, bytes, n);
     return file_write(o->file, bytes, n, e);
@@ -291,13 +291,13 @@ static int put(struct output *o, const void *bytes, size_t n, struct err *e)
 static int write_all(const struct names *n, struct output *o, struct err *e)
 {
     uint64_t count = n->words.n;
-    TRY(put(o, magic, sizeof(magic), e));
-    TRY(put(o, &count, sizeof(count), e));
+    TRY(names_put(o, magic, sizeof(magic), e));
+    TRY(names_put(o, &count, sizeof(count), e));
     for (size_t i = 0; i < n->words.n; i++) {
         const char *text = key_texts_at(&n->words, i);
         struct record r = {n->words.key[i], n->examples[i], strlen(text)};
-        TRY(put(o, &r, sizeof(r), e));
-        TRY(put(o, text, r.len, e));
+        TRY(names_put(o, &r, sizeof(r), e));
+        TRY(names_put(o, text, r.len, e));
     }
     uint64_t sum = hash_stream_end(&o->hash);
     return file_write(o->file, &sum, sizeof(sum), e);
@@ -317,7 +317,7 @@ int names_write(const struct names *n, const char *dir, struct err *e)
     return rc;
 }
 
-static bool take(const char **at, const char *end, void *ret, size_t n)
+static bool names_take(const char **at, const char *end, void *ret, size_t n)
 {
     if ((size_t)(end - *at) < n)
         return false;
@@ -327,34 +327,36 @@ static bool take(const char **at, const char *end, void *ret, size_t n)
     return true;
 }
 
-static int damaged(const char *path, struct err *e)
+static int names_damaged(const char *path, struct err *e)
 {
     return err_set(e, TUG_EDATA,
                    "%s is damaged, or is not a file with the words of a save", path);
 }
 
-static int parse(struct names *n, const struct buf *b, const char *path, struct err *e)
+static int names_parse(struct names *n, const struct buf *b, const char *path,
+                       struct err *e)
 {
     const char *at = b->data, *end = at + b->len;
     char head[sizeof(magic)];
     uint64_t count = 0, sum;
     if (b->len < sizeof(sum))
-        return damaged(path, e);
+        return names_damaged(path, e);
     end -= sizeof(sum);
     memcpy(&sum, end, sizeof(sum));
-    if (!take(&at, end, head, sizeof(head)) || !take(&at, end, &count, sizeof(count)) ||
+    if (!names_take(&at, end, head, sizeof(head)) ||
+        !names_take(&at, end, &count, sizeof(count)) ||
         memcmp(head, magic, sizeof(head)) != 0 ||
         hash_bytes(b->data, (size_t)(end - b->data), 0) != sum)
-        return damaged(path, e);
+        return names_damaged(path, e);
     for (uint64_t i = 0; i < count; i++) {
         struct record r;
-        if (!take(&at, end, &r, sizeof(r)) || r.len > NAME_BYTES ||
-            !take(&at, end, NULL, r.len) || key_texts_find(&n->words, r.key) != 0)
-            return damaged(path, e);
-        if (add(n, r.key, r.examples, "", at - r.len, r.len) != 0)
+        if (!names_take(&at, end, &r, sizeof(r)) || r.len > NAME_BYTES ||
+            !names_take(&at, end, NULL, r.len) || key_texts_find(&n->words, r.key) != 0)
+            return names_damaged(path, e);
+        if (names_add(n, r.key, r.examples, "", at - r.len, r.len) != 0)
             return err_nomem(e, "the words of a save");
     }
-    return at == end ? 0 : damaged(path, e);
+    return at == end ? 0 : names_damaged(path, e);
 }
 
 int names_load(struct names **ret, const char *dir, struct err *e)
@@ -368,7 +370,7 @@ int names_load(struct names **ret, const char *dir, struct err *e)
     struct names *n = names_new(KEY_TEXTS_MAX);
     int rc = n != NULL ? file_read(path, &b, e) : err_nomem(e, "the words of a save");
     if (rc == 0)
-        rc = parse(n, &b, path, e);
+        rc = names_parse(n, &b, path, e);
     buf_free(&b);
     if (rc == 0)
         *ret = n;

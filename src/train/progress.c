@@ -206,9 +206,10 @@ static void join_parts(char part[PARTS][PART_BYTES], char line[LINE_BYTES],
              part[WINDOW], part[RATE], part[LEFT]);
 }
 
-static void tell(struct progress *p, uint32_t epoch, double share,
-                 const struct metrics *m, const struct metrics *valid,
-                 const struct metrics_stream *seen, const struct history_pass *record)
+static void progress_tell(struct progress *p, uint32_t epoch, double share,
+                          const struct metrics *m, const struct metrics *valid,
+                          const struct metrics_stream *seen,
+                          const struct history_pass *record)
 {
     struct train_news n = {.pass = epoch + 1,
                            .passes = p->epochs,
@@ -227,7 +228,7 @@ void progress_line(struct progress *p, uint32_t epoch, double share, uint64_t ba
                    const struct metrics *m, const struct metrics *window)
 {
     if (p->listener != NULL) {
-        tell(p, epoch, share, m, NULL, NULL, NULL);
+        progress_tell(p, epoch, share, m, NULL, NULL, NULL);
         return;
     }
     uint64_t now = clock_ns();
@@ -281,7 +282,7 @@ void progress_pass(struct progress *p, uint32_t epoch, const struct metrics *m,
 {
     char training[PART_BYTES], validation[PART_BYTES] = "";
     if (p->listener != NULL) {
-        tell(p, epoch, 1, m, valid, seen, record);
+        progress_tell(p, epoch, 1, m, valid, seen, record);
         return;
     }
     format_metrics(p, training, "", m);

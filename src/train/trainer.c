@@ -138,7 +138,7 @@ static int open_data(struct run *r, struct err *e)
     return columns_decide(r->reader, r->source, e);
 }
 
-static int swap(struct run *r, struct err *e)
+static int trainer_swap(struct run *r, struct err *e)
 {
     return r->rows->swap != NULL ? r->rows->swap(r, e) : 0;
 }
@@ -149,10 +149,10 @@ static int evaluate_source(struct run *r, struct evaluation_options *o, bool bes
 {
     int rc = r->rows->evaluates(r, best, o, e);
     if (rc == 0 && !best)
-        rc = swap(r, e);
+        rc = trainer_swap(r, e);
     if (rc == 0) {
         rc = evaluate(o, ret, e);
-        if (!best && swap(r, NULL) != 0 && rc == 0)
+        if (!best && trainer_swap(r, NULL) != 0 && rc == 0)
             rc = TUG_ENOMEM;
     }
     source_close(o->source);
@@ -222,9 +222,9 @@ static int judge_pass(struct run *r, const struct metrics *valid, struct err *e)
         return 0;
     }
     r->has_best = false;
-    TRY(swap(r, e));
+    TRY(trainer_swap(r, e));
     TRY(r->rows->keep_best(r, e));
-    TRY(swap(r, e));
+    TRY(trainer_swap(r, e));
     r->has_best = true;
     r->best_loss = valid->logloss;
     memcpy(r->best_valids, valid, r->model->options.tasks * sizeof(*valid));
@@ -542,7 +542,7 @@ static int publish_last(struct run *r, struct train_result *result, struct err *
     return rc;
 }
 
-static int finish(struct run *r, struct train_result *result, struct err *e)
+static int trainer_finish(struct run *r, struct train_result *result, struct err *e)
 {
     if (r->rows->check != NULL)
         TRY(r->rows->check(r, e));
@@ -588,7 +588,7 @@ int train_run(const struct train_config *c, struct train_result *ret, struct err
         if (rc == TUG_EINTERRUPTED)
             rc = on_interrupt(&r, ret, e);
         else if (rc == 0)
-            rc = finish(&r, ret, e);
+            rc = trainer_finish(&r, ret, e);
         fill_result(&r, ret);
     }
     if (r.course->over != NULL)

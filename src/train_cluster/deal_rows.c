@@ -80,7 +80,7 @@ static int make_table(struct deal_rows *d, struct err *e)
     return ts != 0 ? client_wait(d->client, ts, e) : e->code;
 }
 
-static int reserve(struct deal_rows *d)
+static int deal_rows_reserve(struct deal_rows *d)
 {
     for (int i = 0; i < 2; i++) {
         struct request *r = &d->requests[i];
@@ -107,7 +107,7 @@ int deal_rows_open(struct deal_rows **ret, const struct deal_rows_options *o,
     *d = (struct deal_rows){
         .client = o->client, .pieces = o->pieces, .buckets = o->deal.buckets};
     d->text = BUF_INIT(PIECE_BYTES_MAX);
-    int rc = reserve(d) == 0 ? 0 : err_nomem(e, "the shuffle");
+    int rc = deal_rows_reserve(d) == 0 ? 0 : err_nomem(e, "the shuffle");
     if (rc == 0)
         rc = deal_open(&d->deal, &o->deal, e);
     if (rc == 0)
@@ -150,7 +150,7 @@ static uint64_t key_of(uint32_t bucket, uint32_t file, uint64_t index, uint64_t 
 
 // Waits for a request. After an interrupt the request is still open: its timestamp stays
 // for deal_rows_close.
-static int wait(struct deal_rows *d, struct request *r, struct err *e)
+static int deal_rows_wait(struct deal_rows *d, struct request *r, struct err *e)
 {
     if (r->ts != 0)
         TRY(client_wait(d->client, r->ts, e));
@@ -180,7 +180,7 @@ static int send_rows(struct deal_rows *d, struct err *e)
     if (r->n > 0 && (r->ts = client_push(d->client, &p, e)) == 0)
         return explain(e->code, e);
     d->filled ^= 1;
-    return explain(wait(d, &d->requests[d->filled], e), e);
+    return explain(deal_rows_wait(d, &d->requests[d->filled], e), e);
 }
 
 static int put_row(struct deal_rows *d, uint64_t key, const char *head, size_t head_bytes,
@@ -237,10 +237,10 @@ int deal_rows_put(struct deal_rows *d, uint32_t file, uint64_t index, bool *ret_
     }
     TRY(send_rows(d, e));
     // the other request was sent last
-    return explain(wait(d, &d->requests[d->filled ^ 1], e), e);
+    return explain(deal_rows_wait(d, &d->requests[d->filled ^ 1], e), e);
 }
 
-static int pull_rows(struct deal_rows *d, struct request *r, struct err *e)
+static int deal_rows_pull_rows(struct deal_rows *d, struct request *r, struct err *e)
 {
     struct client_pull p = {.table = EXCHANGE_SHUFFLE,
                             .keys = r->keys,
@@ -252,7 +252,7 @@ static int pull_rows(struct deal_rows *d, struct request *r, struct err *e)
     if (r->ts == 0)
         return e->code;
     size_t n = r->n;
-    int rc = wait(d, r, e);
+    int rc = deal_rows_wait(d, r, e);
     r->n = n;
     return rc;
 }
@@ -344,7 +344,7 @@ static int take_rows(struct deal_rows *d, struct err *e)
     char bytes[DEAL_ROW_BYTES];
     if (r->n == 0)
         return 0;
-    TRY(pull_rows(d, r, e));
+    TRY(deal_rows_pull_rows(d, r, e));
     for (size_t i = 0; i < r->n; i++) {
         deal_unpack(r->values + i * DEAL_WIDTH, bytes);
         memcpy(d->text.data + r->to[i].at, bytes, r->to[i].n);
@@ -392,7 +392,7 @@ static int get_bucket(struct deal_rows *d, uint32_t bucket, struct err *e)
         size_t first = d->n_cells, n = ask_heads(d, c, bucket, at);
         if (n == 0)
             return missing(d, &(struct dealt_cell){.file = c.file, .index = c.index}, e);
-        TRY(pull_rows(d, &d->requests[0], e));
+        TRY(deal_rows_pull_rows(d, &d->requests[0], e));
         TRY(take_heads(d, &c, at, n, e));
         TRY(fill_cells(d, bucket, first, e));
     }

@@ -165,7 +165,7 @@ static void take_state(void *ctx, const union wire_any *m)
     d->cut.data = s->pass.data;
 }
 
-static int look(struct driver *d, uint64_t pass, struct state *s, struct err *e)
+static int driver_look(struct driver *d, uint64_t pass, struct state *s, struct err *e)
 {
     struct msg_pass_wanted m = {.pass = pass};
     *s = (struct state){.driver = d};
@@ -179,7 +179,7 @@ int driver_is_over(struct driver *d, uint64_t pass, bool *ret, uint64_t *ret_clo
 {
     struct state s;
     struct msg_table_is now;
-    TRY(look(d, pass, &s, e));
+    TRY(driver_look(d, pass, &s, e));
     client_ts ts = client_stat(d->remote.client, EXCHANGE_SPARSE, &now, e);
     if (ts == 0)
         return e->code;
@@ -364,7 +364,7 @@ static int follow_pass(struct run *r, uint64_t pass, struct state *s,
     bool told = false;
     (void)progress_at(r->progress, first);
     for (double pause = look_first_seconds;; pause *= pause < look_seconds ? 1.5 : 1) {
-        TRY(look(d, pass, s, e));
+        TRY(driver_look(d, pass, s, e));
         numbering_join(&r->fields, numbering_range(&d->known));
         look_at_shuffle(d, &s->pass);
         TRY(driver_publish_due(r, first + s->pass.examples / r->config->batch, result,

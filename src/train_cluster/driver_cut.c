@@ -26,7 +26,7 @@ enum { MARKS_SECONDS = 60 };
 
 static const double look_seconds = 0.005;
 
-static int wait(struct driver *d, client_ts ts, struct err *e)
+static int driver_cut_wait(struct driver *d, client_ts ts, struct err *e)
 {
     return ts != 0 ? client_wait(d->remote.client, ts, e) : e->code;
 }
@@ -184,11 +184,12 @@ static int follow_clock(struct driver *d, client_ts ts, struct err *e)
     return rc;
 }
 
-static int write_rows(struct driver *d, struct client_save *s, struct save_manifest *m,
-                      struct saved_run *run, struct err *e)
+static int driver_cut_write_rows(struct driver *d, struct client_save *s,
+                                 struct save_manifest *m, struct saved_run *run,
+                                 struct err *e)
 {
     if (s->marked) {
-        TRY(wait(d, client_save_turn(d->remote.client, s->id, e), e));
+        TRY(driver_cut_wait(d, client_save_turn(d->remote.client, s->id, e), e));
         // From now on only workers that have marked get a piece.
         TRY(ask_cut(d, s->id, e));
         s->roster = d->cut.roster;
@@ -238,11 +239,11 @@ static int save_rows(struct driver *d, const char *path, struct save_manifest *m
                             .n = 2,
                             .marked = d->cut.pass != 0 && d->cut.clock == 0,
                             .clock = d->cut.clock};
-    int rc = write_rows(d, &s, m, run, e);
+    int rc = driver_cut_write_rows(d, &s, m, run, e);
     // A checkpoint publishes nothing; the servers only have to end the cuts.
     struct err ignored;
-    (void)wait(d, client_save_end(d->remote.client, s.id, rc == 0, 0, &ignored),
-               &ignored);
+    (void)driver_cut_wait(
+        d, client_save_end(d->remote.client, s.id, rc == 0, 0, &ignored), &ignored);
     if (s.marked)
         (void)ask_cut(d, 0, &ignored); // workers need not mark this save any more
     return rc;

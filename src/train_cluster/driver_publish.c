@@ -69,13 +69,13 @@ int driver_publish_open(struct run *r, struct err *e)
     return 0;
 }
 
-static int wait(struct driver *d, client_ts ts, struct err *e)
+static int driver_publish_wait(struct driver *d, client_ts ts, struct err *e)
 {
     return ts != 0 ? client_wait(d->remote.client, ts, e) : e->code;
 }
 
-static int describe(struct run *r, const struct train_result *result,
-                    struct save_manifest *m, struct err *e)
+static int driver_publish_describe(struct run *r, const struct train_result *result,
+                                   struct save_manifest *m, struct err *e)
 {
     struct saved_run *about = checkpoint_describe(r, result, false, e);
     if (about == NULL)
@@ -94,11 +94,11 @@ static int write(struct run *r, uint64_t id, uint64_t batches,
     static const uint32_t tables[] = {EXCHANGE_SPARSE, EXCHANGE_DENSE};
     struct driver *d = r->driver;
     char there[FILE_PATH_MAX];
-    TRY(describe(r, result, m, e));
+    TRY(driver_publish_describe(r, result, m, e));
     TRY(save_path(there, d->published.below, m->number, e));
     struct client_save s = {
         .id = id, .mode = m->mode, .path = there, .tables = tables, .n = 2};
-    TRY(wait(d, client_save(d->remote.client, &s, m, e), e));
+    TRY(driver_publish_wait(d, client_save(d->remote.client, &s, m, e), e));
     m->step = batches > m->step ? batches : m->step;
     return 0;
 }
@@ -120,8 +120,9 @@ static int publish(struct run *r, enum save_mode mode, uint64_t batches,
     // Servers that do not get the message end the save after a while; the next save is
     // then a base.
     struct err ignored;
-    if (wait(d, client_save_end(d->remote.client, id, rc == 0, m.checksum, &ignored),
-             &ignored) != 0)
+    if (driver_publish_wait(
+            d, client_save_end(d->remote.client, id, rc == 0, m.checksum, &ignored),
+            &ignored) != 0)
         d->published.based = false;
     save_manifest_free(&m);
     return rc;

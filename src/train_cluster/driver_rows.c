@@ -16,7 +16,7 @@
 
 enum { FETCH_ROWS = 1 << 15, SEND_ROWS = 4096 };
 
-static int wait(struct driver *d, client_ts ts, struct err *e)
+static int driver_rows_wait(struct driver *d, client_ts ts, struct err *e)
 {
     return ts != 0 ? client_wait(d->remote.client, ts, e) : e->code;
 }
@@ -55,7 +55,7 @@ static int reason(struct run *r, int rc, struct err *e)
 
 // Returns the number of a table: that of the best pass, or the current one, or its mean
 // if that is shown instead.
-static uint32_t number(const struct driver *d, bool dense, bool best)
+static uint32_t driver_rows_number(const struct driver *d, bool dense, bool best)
 {
     return remote_number(dense, best) + (!best && d->shows_mean ? EXCHANGE_MEAN : 0U);
 }
@@ -64,8 +64,9 @@ static uint32_t number(const struct driver *d, bool dense, bool best)
 static int know(struct driver *d, uint32_t copy, struct err *e)
 {
     struct client *c = d->remote.client;
-    return client_spec(c, copy) != NULL ? 0
-                                        : wait(d, client_info(c, NULL, copy, NULL, e), e);
+    return client_spec(c, copy) != NULL
+               ? 0
+               : driver_rows_wait(d, client_info(c, NULL, copy, NULL, e), e);
 }
 
 static int copy_tables(struct driver *d, uint32_t from, uint32_t to, struct err *e)
@@ -73,7 +74,7 @@ static int copy_tables(struct driver *d, uint32_t from, uint32_t to, struct err 
     struct client *c = d->remote.client;
     for (int dense = 0; dense < 2; dense++) {
         uint32_t own = remote_number(dense, false);
-        TRY(wait(d, client_admin(c, own + from, WIRE_COPY, own + to, e), e));
+        TRY(driver_rows_wait(d, client_admin(c, own + from, WIRE_COPY, own + to, e), e));
         TRY(know(d, own + to, e));
     }
     return 0;
@@ -85,7 +86,7 @@ static int keep_best(struct run *r, struct err *e)
     return copy_tables(d, d->shows_mean ? EXCHANGE_MEAN : 0, EXCHANGE_BEST, e);
 }
 
-static int swap(struct run *r, struct err *e)
+static int driver_rows_swap(struct run *r, struct err *e)
 {
     (void)e;
     r->driver->shows_mean ^= r->at.averaged > 0;
@@ -101,8 +102,8 @@ int driver_sample(struct run *r, uint64_t batches, bool over, struct err *e)
     float share = averaging_share(window, batches, at);
     for (int dense = 0; dense < 2; dense++) {
         uint32_t own = remote_number(dense, false), mean = own + EXCHANGE_MEAN;
-        TRY(wait(d, client_mean(d->remote.client, own, mean, share < 1 ? share : 1, e),
-                 e));
+        TRY(driver_rows_wait(
+            d, client_mean(d->remote.client, own, mean, share < 1 ? share : 1, e), e));
         TRY(know(d, mean, e));
     }
     r->at.averaged = batches;
@@ -121,8 +122,8 @@ static int fetch_partition(struct fetch *f, struct client_walk *w, struct table 
 {
     struct client *c = f->driver->remote.client;
     while (!w->over) {
-        TRY(wait(f->driver, client_walk_next(c, w, FETCH_ROWS, f->keys, f->values, e),
-                 e));
+        TRY(driver_rows_wait(
+            f->driver, client_walk_next(c, w, FETCH_ROWS, f->keys, f->values, e), e));
         if (remote_rows_put(t, f->keys, w->n, f->values, f->found, NULL, NULL) != 0)
             return err_nomem(e, "a part of the model");
     }
@@ -136,7 +137,8 @@ static int fetch_part(void *ctx, bool dense, bool best, uint32_t first, uint32_t
     const struct model *m = &r->parameters.model;
     struct table_options o = dense ? model_dense_table(m) : model_table(m);
     struct fetch f = {.driver = r->driver};
-    struct client_walk walk = client_walk_begin(number(f.driver, dense, best));
+    struct client_walk walk = client_walk_begin(
+        driver_rows_number(f.driver, dense, best));
     TRY(table_open(ret, &o, e));
     f.keys = mem_array(FETCH_ROWS, sizeof(*f.keys));
     f.values = mem_array((size_t)FETCH_ROWS * o.width, sizeof(*f.values));
@@ -168,14 +170,15 @@ static int count_rows(void *ctx, bool best, uint64_t *ret, struct err *e)
 {
     struct run *r = ctx;
     struct msg_table_is s = {0};
-    TRY(wait(r->driver,
-             client_stat(r->driver->remote.client, number(r->driver, false, best), &s, e),
-             e));
+    TRY(driver_rows_wait(r->driver,
+                         client_stat(r->driver->remote.client,
+                                     driver_rows_number(r->driver, false, best), &s, e),
+                         e));
     *ret = s.rows;
     return 0;
 }
 
-static struct saved_rows saved(struct run *r, bool best)
+static struct saved_rows driver_rows_saved(struct run *r, bool best)
 {
     return (struct saved_rows){.model = &r->parameters.model,
                                .ctx = r,
@@ -204,7 +207,9 @@ static int send_rows(struct sending *s, struct err *e)
         .op = WIRE_ROW,
     };
     s->n = 0;
-    return p.n > 0 ? wait(s->driver, client_push(s->driver->remote.client, &p, e), e) : 0;
+    return p.n > 0 ? driver_rows_wait(s->driver,
+                                      client_push(s->driver->remote.client, &p, e), e)
+                   : 0;
 }
 
 static int send_block(void *ctx, const struct rows_block *b, struct err *e)
@@ -297,7 +302,7 @@ static int load_table(struct run *r, const struct save_chain *c, bool dense,
     client_ts ts = client_load(d->remote.client, remote_number(dense, false), there,
                                c->saves[0].checksum, saved_table(SAVED_MODEL, dense),
                                true, NULL, e);
-    return wait(d, ts, e);
+    return driver_rows_wait(d, ts, e);
 }
 
 static int load_tables(struct run *r, const char *dir, const struct saved_run *m,
@@ -315,8 +320,8 @@ static int load_tables(struct run *r, const char *dir, const struct saved_run *m
     return rc;
 }
 
-static int load(struct run *r, const char *dir, const struct saved_run *m, bool sparse,
-                bool dense, struct err *e)
+static int driver_rows_load(struct run *r, const char *dir, const struct saved_run *m,
+                            bool sparse, bool dense, struct err *e)
 {
     return load_tables(r, dir, m, SAVED_MODEL, sparse, dense, e);
 }
@@ -330,7 +335,7 @@ static int resume_copy(struct run *r, const char *dir, const struct saved_run *m
     TRY(load_tables(r, dir, m, role, true, true, e));
     TRY(copy_tables(d, 0, offset, e));
     for (int dense = 0; dense < 2; dense++)
-        TRY(wait(
+        TRY(driver_rows_wait(
             d,
             client_admin(d->remote.client, remote_number(dense, false), WIRE_CLEAR, 0, e),
             e));
@@ -374,11 +379,11 @@ const struct run_rows rows_driver = {
     .whole_passes = true,
     .evaluates = evaluates,
     .reason = reason,
-    .swap = swap,
+    .swap = driver_rows_swap,
     .keep_best = keep_best,
-    .saved = saved,
+    .saved = driver_rows_saved,
     .publish = driver_publish_last,
-    .load = load,
+    .load = driver_rows_load,
     .resume = resume,
     .known = known,
     .fill_result = fill_result,

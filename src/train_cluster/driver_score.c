@@ -28,8 +28,8 @@ static void take_parts(void *ctx, const union wire_any *m)
     p->pass.report = (struct wire_text){0};
 }
 
-static int look(struct driver *d, uint16_t type, const void *m, struct parts *p,
-                struct err *e)
+static int driver_score_look(struct driver *d, uint16_t type, const void *m,
+                             struct parts *p, struct err *e)
 {
     TRY(client_ask(d->remote.client, type, m, take_parts, p, e));
     return p->rc == TUG_ENOMEM ? err_nomem(e, "the scores of an evaluation")
@@ -44,9 +44,9 @@ static int follow(struct run *r, const struct msg_pass *m, struct parts *p, stru
     struct driver *d = r->driver;
     const struct msg_pass_wanted wanted = {.pass = m->pass};
     bool test = m->kind != WIRE_PASS_VALID;
-    TRY(look(d, MSG_PASS, m, p, e));
+    TRY(driver_score_look(d, MSG_PASS, m, p, e));
     for (;;) {
-        TRY(look(d, MSG_PASS_WANTED, &wanted, p, e));
+        TRY(driver_score_look(d, MSG_PASS_WANTED, &wanted, p, e));
         if (p->pass.done)
             return 0;
         if (test && run_interrupted(r))
@@ -56,8 +56,8 @@ static int follow(struct run *r, const struct msg_pass *m, struct parts *p, stru
     }
 }
 
-static int check(const struct run *r, const char *option, const struct parts *p,
-                 struct err *e)
+static int driver_score_check(const struct run *r, const char *option,
+                              const struct parts *p, struct err *e)
 {
     if (p->all[0].places == 0 && p->pass.pieces == 0)
         return err_set(e, TUG_EUSAGE,
@@ -104,7 +104,7 @@ int driver_score(struct run *r, bool test, bool best, struct metrics *ret, struc
     };
     int rc = follow(r, &m, &p, e);
     if (rc == 0)
-        rc = check(r, test ? "--test" : "--valid", &p, e);
+        rc = driver_score_check(r, test ? "--test" : "--valid", &p, e);
     if (rc == 0)
         compare_numbering(r, test, &p.all[0].keys);
     for (uint32_t t = 0; t < p.tasks && rc == 0; t++)

@@ -241,8 +241,8 @@ static void begin_parts(struct exchange *x)
     }
 }
 
-static int take(struct exchange *x, const struct dataset *d, const uint64_t *order,
-                size_t n, struct exchange *before)
+static int exchange_take_part(struct exchange *x, const struct dataset *d,
+                              const uint64_t *order, size_t n, struct exchange *before)
 {
     x->n = x->n_overlaps = 0;
     TRY(dataset_gather(d, order, n, &x->view.batch));
@@ -264,7 +264,7 @@ static int take(struct exchange *x, const struct dataset *d, const uint64_t *ord
 int exchange_take(struct exchange *x, const struct dataset *d, const uint64_t *order,
                   size_t n, struct exchange *before, struct err *e)
 {
-    return take(x, d, order, n, before) == 0 ? 0 : err_nomem(e, "a batch");
+    return exchange_take_part(x, d, order, n, before) == 0 ? 0 : err_nomem(e, "a batch");
 }
 
 static int pull_part(struct exchange *x, uint32_t i, uint64_t clock, struct err *e)

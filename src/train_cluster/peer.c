@@ -24,7 +24,7 @@ static bool is_first(const struct driver *d)
     return member_rank(client_member(d->remote.client)) == 0;
 }
 
-static int describe(struct run *r, struct err *e)
+static int peer_describe(struct run *r, struct err *e)
 {
     const struct pieces *p = r->driver->worker->pieces;
     size_t n = p != NULL ? pieces_files(p) : 0;
@@ -91,7 +91,7 @@ static int open_peer(struct run *r, struct err *e)
     d->workers = roster->workers;
     d->servers = roster->servers;
     d->opened = true;
-    TRY(describe(r, e));
+    TRY(peer_describe(r, e));
     r->own.reader.schema = reader_schema(d->worker->reader);
     TRY(run_open_reader(r, e));
     if (!is_first(d) || r->config->cluster->peer->begun)
@@ -113,7 +113,7 @@ static uint64_t pass_of_all(const struct run *r)
 }
 
 // Begins the run, when all rows and all workers are there.
-static int begin(struct run *r, struct err *e)
+static int peer_begin(struct run *r, struct err *e)
 {
     r->driver->first_epoch = r->at.epoch;
     TRY(remote_pieces_pause(r->driver->worker, e));
@@ -373,7 +373,7 @@ static int train_pass(struct run *r, struct train_result *result, struct err *e)
 const struct course course_peer = {
     .rows = &rows_driver,
     .open = open_peer,
-    .begin = begin,
+    .begin = peer_begin,
     .over = over,
     .close = close_peer,
     .pass = train_pass,

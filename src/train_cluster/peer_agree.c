@@ -78,8 +78,8 @@ int peer_meet(struct run *r, struct err *e)
 }
 
 // Meets all workers in a collective call, of those that are alive.
-static int collect(struct run *r, struct member_collect k, struct wire_text *ret,
-                   struct err *e)
+static int peer_agree_collect(struct run *r, struct member_collect k,
+                              struct wire_text *ret, struct err *e)
 {
     struct member *m = client_member(r->driver->remote.client);
     k.index = member_rank(m);
@@ -102,7 +102,7 @@ int peer_reduce(struct run *r, enum wire_collect op, enum wire_number type,
                                    .first = at / sizeof(uint64_t),
                                    .bytes = (const char *)values + at,
                                    .n = some};
-        TRY(collect(r, k, &result, e));
+        TRY(peer_agree_collect(r, k, &result, e));
         if (result.n != some)
             return err_set(e, TUG_EDATA,
                            "the scheduler's answer to the results of "
@@ -220,7 +220,7 @@ int peer_agree(struct run *r, uint32_t passes, struct err *e)
     struct said mine;
     TRY(say_of(r, passes, &mine, e));
     struct member_collect k = {.call = "training", .bytes = &mine, .n = sizeof(mine)};
-    TRY(collect(r, k, &parts, e));
+    TRY(peer_agree_collect(r, k, &parts, e));
     roster = member_roster(client_member(r->driver->remote.client));
     for (uint32_t rank = 0; rank < ranks(roster); rank++) {
         struct said said = said_by(parts, rank);

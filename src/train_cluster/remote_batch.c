@@ -244,7 +244,7 @@ static void compute(void *job, int rank)
 }
 
 // Runs a function in as many threads as compute a batch.
-static void run(struct job *j, team_fn fn)
+static void remote_batch_run(struct job *j, team_fn fn)
 {
     if (j->worker->n_threads > 1)
         team_run(j->worker->team, fn, j);
@@ -255,7 +255,7 @@ static void run(struct job *j, team_fn fn)
 static int compute_all(struct job *j)
 {
     struct remote_worker *w = j->worker;
-    run(j, compute);
+    remote_batch_run(j, compute);
     TRY(j->rc);
     for (int i = 0; i < w->n_threads; i++)
         TRY(remote_failed(w, w->threads[i].rc, (uint64_t)j->push->pass, j->e));
@@ -292,7 +292,7 @@ static int take_gradients(struct job *j)
     TRY(compute_all(j));
     TRY(exchange_pulled(x, j->e)); // a batch without examples has asked for no layer
     if (j->worker->n_threads > 1)
-        run(j, add_sums);
+        remote_batch_run(j, add_sums);
     return 0;
 }
 

@@ -24,8 +24,8 @@ static struct held_piece *find_held(struct remote_worker *w, const struct msg_le
     return NULL;
 }
 
-static int load(struct remote_worker *w, const struct msg_leased *l, struct dataset **ret,
-                struct err *e)
+static int remote_pieces_load(struct remote_worker *w, const struct msg_leased *l,
+                              struct dataset **ret, struct err *e)
 {
     struct dataset_options o = {
         .reader = w->reader,
@@ -74,7 +74,7 @@ static int take_piece(struct remote_worker *w, const struct msg_leased *l,
         exchange_keys_close(&w->keys);
         TRY(exchange_keys_open(&w->keys, e));
     }
-    TRY(load(w, l, ret, e));
+    TRY(remote_pieces_load(w, l, ret, e));
     *ret_own = w->pending_bytes + dataset_bytes(*ret) > w->may_hold ||
                hold(w, l, *ret) != 0;
     return 0;
@@ -296,7 +296,7 @@ int remote_pieces_pause(struct remote_worker *w, struct err *e)
 
 // Divides the piece into batches; in geo mode a stretch of batches is pulled and pushed
 // at a time.
-static void cut(struct batches *s, const struct train_config *c)
+static void remote_pieces_cut(struct batches *s, const struct train_config *c)
 {
     s->batches = even_parts(order_positions(&s->order), c->batch);
     s->each = c->cluster->geo > 0 ? c->cluster->geo : 1;
@@ -343,7 +343,7 @@ int remote_train_piece(struct remote_worker *w, const struct msg_leased *l, stru
         };
         accessor_rules(&w->model.accessor, s.rate, w->rules);
         accessor_rules(&w->model.dense, s.rate, w->dense_rule);
-        cut(&s, w->config);
+        remote_pieces_cut(&s, w->config);
         rc = remote_reserve_order(w, s.most, e);
         if (rc == 0)
             rc = train_batches(w, &s, e);

@@ -13,7 +13,7 @@
 #include "train/rows/lifecycle.h"
 #include "train_cluster/exchange.h"
 
-static int wait(struct remote_rows *r, client_ts ts, struct err *e)
+static int remote_rows_wait(struct remote_rows *r, client_ts ts, struct err *e)
 {
     return ts != 0 ? client_wait(r->client, ts, e) : e->code;
 }
@@ -52,8 +52,8 @@ static const struct accessor *living_of(const struct remote_rows *r, bool dense)
 }
 
 // Pulls rows into the cache. A key without a row gets a row that was never updated.
-static int pull_rows(struct remote_rows *r, bool dense, const uint64_t *keys, size_t n,
-                     struct err *e)
+static int remote_rows_pull_rows(struct remote_rows *r, bool dense, const uint64_t *keys,
+                                 size_t n, struct err *e)
 {
     struct table *t = dense ? r->cache->dense : r->cache->sparse;
     const struct accessor *living = living_of(r, dense);
@@ -68,8 +68,9 @@ static int pull_rows(struct remote_rows *r, bool dense, const uint64_t *keys, si
         .whole_rows = living == NULL,
         .found = found,
     };
-    int rc = values != NULL && found != NULL ? wait(r, client_pull(r->client, &p, e), e)
-                                             : err_nomem(e, "rows of an evaluation");
+    int rc = values != NULL && found != NULL
+                 ? remote_rows_wait(r, client_pull(r->client, &p, e), e)
+                 : err_nomem(e, "rows of an evaluation");
     const struct model *m = &r->cache->model;
     if (rc == 0 && remote_rows_put(t, keys, n, values, found, living,
                                    dense ? &m->dense : &m->accessor) != 0)
@@ -110,9 +111,9 @@ int remote_rows_resolve(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret
         return TUG_ENOMEM;
     pthread_mutex_lock(r->lock);
     size_t missing = missing_keys(r->cache->sparse, keys, n, ret_ids, wanted);
-    int rc = missing > 0
-                 ? pull_rows(r, false, wanted, distinct(wanted, missing), &r->lookup)
-                 : 0;
+    int rc = missing > 0 ? remote_rows_pull_rows(r, false, wanted,
+                                                 distinct(wanted, missing), &r->lookup)
+                         : 0;
     pthread_mutex_unlock(r->lock);
     mem_free(wanted);
     return rc != 0 ? rc : parameters_resolve_seen(r->cache, keys, n, ret_ids);
@@ -123,7 +124,7 @@ int remote_rows_begin(struct remote_rows *r, struct err *e)
     uint64_t *keys = dense_keys(&r->cache->model);
     if (keys == NULL)
         return err_nomem(e, "dense parameters");
-    int rc = pull_rows(r, true, keys, r->cache->model.blocks, e);
+    int rc = remote_rows_pull_rows(r, true, keys, r->cache->model.blocks, e);
     mem_free(keys);
     return rc;
 }

@@ -76,7 +76,7 @@ const struct pieces *remote_score_pieces(const struct remote_worker *w, bool tes
 
 // Finds the files of --valid or --test to which a leased file belongs; they come after
 // those to train on and the buckets.
-static struct pieces *find(const struct remote_worker *w, uint32_t *file)
+static struct pieces *remote_score_find(const struct remote_worker *w, uint32_t *file)
 {
     const struct remote_score *s = w->score;
     uint32_t first = (uint32_t)pieces_files(w->pieces) + (w->dealt != NULL);
@@ -91,12 +91,12 @@ static struct pieces *find(const struct remote_worker *w, uint32_t *file)
 
 bool remote_score_has(const struct remote_worker *w, uint32_t file)
 {
-    return find(w, &file) != NULL;
+    return remote_score_find(w, &file) != NULL;
 }
 
 // Opens the cache for the rows of a pass, and drops those of an earlier pass.
-static int begin(struct remote_worker *w, const struct msg_leased *l, bool test,
-                 struct err *e)
+static int remote_score_begin(struct remote_worker *w, const struct msg_leased *l,
+                              bool test, struct err *e)
 {
     struct remote_score *s = w->score;
     struct client *c = w->remote.client;
@@ -123,22 +123,24 @@ static int begin(struct remote_worker *w, const struct msg_leased *l, bool test,
     return 0;
 }
 
-static int resolve(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret_ids)
+static int remote_score_resolve(void *ctx, const uint64_t *keys, size_t n,
+                                uint32_t *ret_ids)
 {
     struct remote_score *s = ctx;
     numbering_add(&s->found, keys, n);
     return remote_rows_resolve(&s->rows, keys, n, ret_ids);
 }
 
-static int load(struct remote_worker *w, struct pieces *p, uint32_t file, uint64_t index,
-                uint64_t *bad_lines, struct dataset **ret, struct err *e)
+static int remote_score_load(struct remote_worker *w, struct pieces *p, uint32_t file,
+                             uint64_t index, uint64_t *bad_lines, struct dataset **ret,
+                             struct err *e)
 {
     struct remote_score *s = w->score;
     s->found = (struct numbering){0};
     struct dataset_options o = {
         .reader = w->reader,
         .team = w->team,
-        .resolve = resolve,
+        .resolve = remote_score_resolve,
         .resolve_ctx = s,
         .max_bad_lines = w->config->max_bad_lines,
         .bad_lines = bad_lines,
@@ -150,8 +152,8 @@ static int load(struct remote_worker *w, struct pieces *p, uint32_t file, uint64
     return rc != 0 ? rc : fields_check(*ret, NULL, p, &w->model.options, &s->found, e);
 }
 
-static int score(struct remote_worker *w, const struct dataset *d,
-                 struct evaluated ret[MODEL_MAX_TASKS], struct err *e)
+static int remote_score_score(struct remote_worker *w, const struct dataset *d,
+                              struct evaluated ret[MODEL_MAX_TASKS], struct err *e)
 {
     struct evaluation_options o = {
         .team = w->team,
@@ -164,8 +166,8 @@ static int score(struct remote_worker *w, const struct dataset *d,
     return evaluate_part(&o, ret, e);
 }
 
-static int tell(struct remote_worker *w, const struct msg_leased *l,
-                const struct evaluated *found, bool at_end, struct err *e)
+static int remote_score_tell(struct remote_worker *w, const struct msg_leased *l,
+                             const struct evaluated *found, bool at_end, struct err *e)
 {
     struct buf b = BUF_INIT(WIRE_BYTES_MAX);
     uint32_t tasks = w->model.options.tasks;
@@ -196,18 +198,18 @@ static int tell(struct remote_worker *w, const struct msg_leased *l,
 int remote_score_piece(struct remote_worker *w, const struct msg_leased *l, struct err *e)
 {
     uint32_t file = l->file;
-    struct pieces *p = find(w, &file);
+    struct pieces *p = remote_score_find(w, &file);
     struct dataset *d = NULL;
     struct evaluated found[MODEL_MAX_TASKS] = {0};
     uint64_t bad_lines = 0;
-    TRY(begin(w, l, p == w->score->test, e));
-    int rc = load(w, p, file, l->index, &bad_lines, &d, e);
+    TRY(remote_score_begin(w, l, p == w->score->test, e));
+    int rc = remote_score_load(w, p, file, l->index, &bad_lines, &d, e);
     if (rc == 0)
-        rc = score(w, d, found, e);
+        rc = remote_score_score(w, d, found, e);
     found[0].bad_lines = bad_lines;
     numbering_copy(&found[0].keys, &w->score->found);
     if (rc == 0)
-        rc = tell(w, l, found, dataset_at_end(d), e);
+        rc = remote_score_tell(w, l, found, dataset_at_end(d), e);
     for (int t = 0; t < MODEL_MAX_TASKS; t++)
         evaluated_free(&found[t]);
     dataset_close(d);

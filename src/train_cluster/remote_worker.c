@@ -322,7 +322,7 @@ static int check_lease(const struct remote_worker *w, const struct msg_leased *l
     return l->what == WIRE_LEASE_SHARE ? remote_check_view(&view, e) : 0;
 }
 
-static int work(struct remote_worker *w, struct err *e)
+static int remote_worker_work(struct remote_worker *w, struct err *e)
 {
     struct msg_leased l = {0};
     TRY(remote_pieces_pause(w, e));
@@ -386,7 +386,7 @@ static void *run_lane(void *arg)
     w->lanes = l->of;
     int rc = remote_worker_open(w, &l->end);
     if (rc == 0)
-        rc = work(w, &l->end);
+        rc = remote_worker_work(w, &l->end);
     // Other nodes wait for this worker, so it leaves even after an error.
     if (w->remote.client != NULL)
         (void)client_leave(w->remote.client, rc, rc != 0 ? l->end.text : "", NULL);

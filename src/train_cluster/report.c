@@ -64,7 +64,7 @@ int report_write(const struct report *r, struct buf *b)
     return 0;
 }
 
-static int take(const char **bytes, size_t *n, void *ret, size_t size)
+static int report_take(const char **bytes, size_t *n, void *ret, size_t size)
 {
     if (*n < size)
         return TUG_EDATA;
@@ -79,13 +79,13 @@ int report_next(const char **bytes, size_t *n, struct report *r)
     struct fixed f;
     if (*n == 0)
         return 0;
-    TRY(take(bytes, n, &f, sizeof(f)));
+    TRY(report_take(bytes, n, &f, sizeof(f)));
     if (f.n_buckets > METRICS_BUCKETS || f.label >= r->labels)
         return TUG_EDATA;
     struct metrics_stream *m = &r->stream[f.label];
     for (uint32_t i = 0; i < f.n_buckets; i++) {
         struct bucket k;
-        TRY(take(bytes, n, &k, sizeof(k)));
+        TRY(report_take(bytes, n, &k, sizeof(k)));
         if (k.number >= METRICS_BUCKETS)
             return TUG_EDATA;
         m->positive[k.number] += k.positive;

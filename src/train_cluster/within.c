@@ -49,21 +49,21 @@ static int open_node(struct within *w, const struct train_config *c,
     return c->table != NULL ? set_table(w, c->table, e) : 0;
 }
 
-static void *work(void *arg)
+static void *within_work(void *arg)
 {
     struct within *w = arg;
     (void)remote_worker_run(&w->config, &w->end);
     return NULL;
 }
 
-static int run(const struct train_config *c, const struct embedded *l,
-               struct within *worker, struct within *driver, struct train_result *ret,
-               struct err *e)
+static int train_config_run(const struct train_config *c, const struct embedded *l,
+                            struct within *worker, struct within *driver,
+                            struct train_result *ret, struct err *e)
 {
     TRY(open_node(worker, c, l, e));
     TRY(open_node(driver, c, l, e));
     worker->config.interrupted = &worker->stop; // signals are handled by the driver
-    if (pthread_create(&worker->thread, NULL, work, worker) != 0)
+    if (pthread_create(&worker->thread, NULL, within_work, worker) != 0)
         return err_set(e, TUG_EIO, "cannot start a thread to train");
     int rc = train_run(&driver->config, ret, e);
     atomic_store(&worker->stop, rc != 0);
@@ -88,7 +88,7 @@ int within_run(const struct train_config *c, struct train_result *ret, struct er
         return err_nomem(e, "a run");
     int rc = embedded_open(&l, 1, e);
     if (rc == 0) {
-        rc = run(c, l, &both[0], &both[1], ret, e);
+        rc = train_config_run(c, l, &both[0], &both[1], ret, e);
         node_close(&both[0].node);
         node_close(&both[1].node);
         embedded_close(l);

@@ -55,7 +55,7 @@ static int read_header(struct frame_reader *r, const void *header, struct err *e
 
 // Counts n more bytes of a message that arrives in parts. Returns false if the budget has
 // no room for them.
-static bool count(struct frame_reader *r, uint64_t n)
+static bool frame_count(struct frame_reader *r, uint64_t n)
 {
     if (r->budget == NULL)
         return true;
@@ -66,7 +66,7 @@ static bool count(struct frame_reader *r, uint64_t n)
 }
 
 // Discards the message: the part that has arrived now, the rest as it arrives.
-static void refuse(struct frame_reader *r, uint64_t left)
+static void frame_refuse(struct frame_reader *r, uint64_t left)
 {
     const struct wire_frame *f = &r->frame;
     unsigned long long bytes = f->body_bytes;
@@ -97,7 +97,7 @@ static int begin_body(struct frame_reader *r, bool whole, struct err *e)
         r->body = r->calls.place(r->calls.ctx, f->type, f->request, &r->m, f->body_bytes);
     r->placed = r->body != NULL;
     if (!r->placed && !whole && budget_most(r->budget, BUDGET_BODIES) < f->body_bytes) {
-        refuse(r, f->body_bytes);
+        frame_refuse(r, f->body_bytes);
         return 0;
     }
     if (!r->placed)
@@ -109,7 +109,7 @@ static int begin_body(struct frame_reader *r, bool whole, struct err *e)
 }
 
 // Passes a complete message to the handler.
-static int finish(struct frame_reader *r, struct err *e)
+static int frame_finish(struct frame_reader *r, struct err *e)
 {
     TRY(wire_body(&r->frame, r->body != NULL ? (void *)r->body : (void *)&no_body, &r->m,
                   e));
@@ -135,9 +135,9 @@ static int body_came(struct frame_reader *r, size_t n, struct err *e)
     r->body_have += n;
     uint64_t left = r->frame.body_bytes - r->body_have;
     if (left == 0)
-        return finish(r, e);
-    if (!r->placed && !count(r, n))
-        refuse(r, left);
+        return frame_finish(r, e);
+    if (!r->placed && !frame_count(r, n))
+        frame_refuse(r, left);
     return 0;
 }
 
@@ -164,12 +164,12 @@ static int head_came(struct frame_reader *r, const void *header, bool whole,
 {
     const char *head = (const char *)header + WIRE_FRAME_BYTES;
     TRY(wire_decode(header, &r->frame, head, &r->m, e));
-    return r->frame.body_bytes > 0 ? begin_body(r, whole, e) : finish(r, e);
+    return r->frame.body_bytes > 0 ? begin_body(r, whole, e) : frame_finish(r, e);
 }
 
 // Collects bytes until `need` bytes of header and head have arrived.
-static int gather(struct frame_reader *r, size_t need, const char **at, size_t *n,
-                  struct err *e)
+static int frame_gather(struct frame_reader *r, size_t need, const char **at, size_t *n,
+                        struct err *e)
 {
     size_t left = need - r->head.len;
     size_t some = *n < left ? *n : left;
@@ -183,17 +183,17 @@ static int gather(struct frame_reader *r, size_t need, const char **at, size_t *
 static int gather_head(struct frame_reader *r, const char **at, size_t *n, struct err *e)
 {
     if (r->head.len < WIRE_FRAME_BYTES) {
-        TRY(gather(r, WIRE_FRAME_BYTES, at, n, e));
+        TRY(frame_gather(r, WIRE_FRAME_BYTES, at, n, e));
         if (r->head.len < WIRE_FRAME_BYTES)
             return 0;
         TRY(read_header(r, r->head.data, e));
     }
     size_t need = WIRE_FRAME_BYTES + (size_t)r->frame.head_bytes, had = r->head.len;
-    TRY(gather(r, need, at, n, e));
+    TRY(frame_gather(r, need, at, n, e));
     if (r->head.len == need)
         return head_came(r, r->head.data, false, e);
-    if (!count(r, r->head.len - had))
-        refuse(r, need - r->head.len + r->frame.body_bytes);
+    if (!frame_count(r, r->head.len - had))
+        frame_refuse(r, need - r->head.len + r->frame.body_bytes);
     return 0;
 }
 

@@ -8,7 +8,7 @@
 
 static const uint8_t zeros[MAC_BYTES];
 
-static struct wire_text bytes_of(const uint8_t bytes[MAC_BYTES])
+static struct wire_text handshake_bytes_of(const uint8_t bytes[MAC_BYTES])
 {
     return (struct wire_text){(const char *)bytes, MAC_BYTES};
 }
@@ -48,7 +48,7 @@ static int no_memory(struct err *e)
     return err_nomem(e, "a proof");
 }
 
-static bool keep(char to[VAN_ADDRESS_MAX], struct wire_text text)
+static bool handshake_keep(char to[VAN_ADDRESS_MAX], struct wire_text text)
 {
     if (text.n >= VAN_ADDRESS_MAX || memchr(text.data, 0, text.n) != NULL)
         return false;
@@ -75,7 +75,7 @@ int handshake_knock(struct handshake *h, const struct prover *p,
     *ret = (struct msg_knock){
         .role = (uint8_t)h->role,
         .token = h->token,
-        .nonce = bytes_of(h->dialler),
+        .nonce = handshake_bytes_of(h->dialler),
         .address = wire_text(h->address),
         .name = wire_text(h->name),
     };
@@ -106,7 +106,7 @@ int handshake_challenged(struct handshake *h, const struct msg_challenge *m,
         return err_set(e, TUG_EUSAGE,
                        "the process that listens there does not know the cluster's "
                        "token: it is another program, or belongs to another cluster");
-    ret->proof = bytes_of(h->answer);
+    ret->proof = handshake_bytes_of(h->answer);
     return 0;
 }
 
@@ -123,8 +123,8 @@ void handshake_refused(const struct handshake *h, const struct msg_error *m,
 static int check_knock(struct handshake *h, const struct msg_knock *m, struct err *e)
 {
     enum wire_from right = wire_right((enum wire_role)m->role);
-    if (m->nonce.n != MAC_BYTES || !keep(h->address, m->address) ||
-        !keep(h->name, m->name))
+    if (m->nonce.n != MAC_BYTES || !handshake_keep(h->address, m->address) ||
+        !handshake_keep(h->name, m->name))
         return err_set(e, TUG_EUSAGE, "its first message is not that of tug");
     if (right == WIRE_FROM_KNOCK)
         return err_set(e, TUG_EUSAGE,
@@ -179,12 +179,13 @@ int handshake_knocked(struct handshake *h, const struct prover *p,
         TRY(need_token(h, m, e));
     if (!p->random(p->ctx, h->listener) || mac_same(h->dialler, MAC_BYTES, h->listener))
         return no_random(e);
-    *ret = (struct msg_challenge){.token = h->token, .nonce = bytes_of(h->listener)};
+    *ret = (struct msg_challenge){.token = h->token,
+                                  .nonce = handshake_bytes_of(h->listener)};
     if (!h->token)
         return 0;
     if (!prove_listener(h, h->answer))
         return no_memory(e);
-    ret->proof = bytes_of(h->answer);
+    ret->proof = handshake_bytes_of(h->answer);
     return 0;
 }
 

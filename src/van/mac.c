@@ -17,7 +17,7 @@ struct text {
     bool good;
 };
 
-static void add(struct text *t, const void *data, size_t n)
+static void mac_add(struct text *t, const void *data, size_t n)
 {
     uint64_t length = n;
     if (!t->good || n > sizeof(t->bytes) - t->n ||
@@ -36,9 +36,9 @@ bool mac(uint8_t ret[MAC_BYTES], const uint8_t key[MAC_BYTES], const char *what,
 {
     struct text t = {.good = true};
     unsigned bytes = 0;
-    add(&t, what, strlen(what));
+    mac_add(&t, what, strlen(what));
     for (unsigned i = 0; i < n; i++)
-        add(&t, parts[i].data, parts[i].n);
+        mac_add(&t, parts[i].data, parts[i].n);
     if (t.good && HMAC(EVP_sha256(), key, MAC_BYTES, t.bytes, t.n, ret, &bytes) != NULL &&
         bytes == MAC_BYTES)
         return true;

@@ -217,7 +217,7 @@ static uint64_t heard(const struct van *base, van_link link)
     return l != NULL ? l->last_byte : 0;
 }
 
-static void *keep(struct van *base, struct van_message *m)
+static void *tcp_keep(struct van *base, struct van_message *m)
 {
     struct tcp_van *v = (struct tcp_van *)base;
     return m->body != NULL && v->reading != NULL ? frame_keep(v->reading) : NULL;
@@ -381,7 +381,7 @@ static const struct van_ops ops = {
     .trust = trust,
     .joined = joined,
     .heard = heard,
-    .keep = keep,
+    .keep = tcp_keep,
     .unkeep = unkeep,
     .drop = frame_pool_drop,
     .now = now,

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int bad(struct err *e, const char *text, const char *what)
+static int tcp_address_bad(struct err *e, const char *text, const char *what)
 {
     return err_set(e, TUG_EUSAGE,
                    "%s: %s; an address is tcp://HOST:PORT, tcp://[IPV6]:PORT or "
@@ -20,7 +20,7 @@ static int read_unix(struct tcp_address *ret, const char *text, const char *path
                      struct err *e)
 {
     if (path[0] != '/' || path[1] == '\0')
-        return bad(e, text, "the path of a socket must begin with /");
+        return tcp_address_bad(e, text, "the path of a socket must begin with /");
     if (strlen(path) >= sizeof((struct sockaddr_un){0}.sun_path))
         return err_set(
             e, TUG_EUSAGE,
@@ -36,7 +36,7 @@ static int read_port(uint16_t *ret, const char *text, const char *port, struct e
     size_t digits = strspn(port, "0123456789");
     unsigned long n = strtoul(port, NULL, 10);
     if (digits == 0 || digits > 5 || port[digits] != '\0' || n > UINT16_MAX)
-        return bad(e, text, "the port must be a number from 0 to 65535");
+        return tcp_address_bad(e, text, "the port must be a number from 0 to 65535");
     *ret = (uint16_t)n;
     return 0;
 }
@@ -48,17 +48,17 @@ static int read_tcp(struct tcp_address *ret, const char *text, const char *host,
     if (host[0] == '[') {
         end = strchr(++host, ']');
         if (end == NULL)
-            return bad(e, text, "it has a [ without a ]");
+            return tcp_address_bad(e, text, "it has a [ without a ]");
         colon = end + 1;
     } else {
         end = colon = strrchr(host, ':');
         if (end != NULL && memchr(host, ':', (size_t)(end - host)) != NULL)
-            return bad(e, text, "an IPv6 address must stand in [ ]");
+            return tcp_address_bad(e, text, "an IPv6 address must stand in [ ]");
     }
     if (colon == NULL || *colon != ':')
-        return bad(e, text, "the port is missing");
+        return tcp_address_bad(e, text, "the port is missing");
     if (end == host)
-        return bad(e, text, "the host is missing");
+        return tcp_address_bad(e, text, "the host is missing");
     *ret = (struct tcp_address){0};
     memcpy(ret->host, host, (size_t)(end - host));
     return read_port(&ret->port, text, colon + 1, e);
@@ -74,7 +74,7 @@ int tcp_address_read(struct tcp_address *ret, const char *text, struct err *e)
         return read_tcp(ret, text, text + sizeof(tcp) - 1, e);
     if (strncmp(text, local, sizeof(local) - 1) == 0)
         return read_unix(ret, text, text + sizeof(local) - 1, e);
-    return bad(e, text, "it is not an address");
+    return tcp_address_bad(e, text, "it is not an address");
 }
 
 int tcp_address_check(const char *list, struct err *e)

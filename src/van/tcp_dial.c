@@ -121,7 +121,7 @@ void tcp_dial_unproven(struct tcp_link *l, struct err *why)
     tcp_dial_failed(l, why, final);
 }
 
-static void failed(struct tcp_link *l, int status)
+static void tcp_link_failed(struct tcp_link *l, int status)
 {
     struct err e;
     const char *hint = "";
@@ -148,7 +148,7 @@ static void connected(uv_connect_t *req, int status)
     if (status == 0)
         tcp_link_connected(l);
     else
-        failed(l, status);
+        tcp_link_failed(l, status);
 }
 
 // Returns when this attempt must end: with the whole dial, or sooner if other addresses
@@ -203,7 +203,7 @@ static void try_next(struct tcp_link *l)
     int rc = uv_tcp_connect(&l->stream->connect, &l->stream->tcp,
                             (const struct sockaddr *)s, connected);
     if (rc != 0)
-        failed(l, rc);
+        tcp_link_failed(l, rc);
 }
 
 static void keep_found(struct tcp_dial *d, const struct addrinfo *list)
@@ -284,7 +284,7 @@ static void attempt(struct tcp_link *l)
     }
 }
 
-static void cut(struct tcp_link *l)
+static void tcp_dial_cut(struct tcp_link *l)
 {
     struct tcp_dial *d = l->dial;
     struct err e;
@@ -312,7 +312,7 @@ void tcp_dial_due(struct tcp_link *l)
 {
     struct tcp_dial *d = l->dial;
     if (l->state != LINK_WAITING) {
-        cut(l);
+        tcp_dial_cut(l);
     } else if (d->tries > 0 && clock_ns() >= d->deadline) {
         struct err why = l->why;
         give_up(l, &why);

@@ -62,8 +62,8 @@ void tcp_stream_close(struct tcp_stream *s)
 
 // Messages in.
 
-static void *place(void *ctx, uint16_t type, uint64_t request, const union wire_any *head,
-                   uint64_t body_bytes)
+static void *tcp_link_place(void *ctx, uint16_t type, uint64_t request,
+                            const union wire_any *head, uint64_t body_bytes)
 {
     struct tcp_link *l = ctx;
     const struct van_handler *h = &l->van->handler;
@@ -107,7 +107,8 @@ void tcp_link_begin_frames(struct tcp_link *l, uint64_t max_bytes)
 {
     frame_close(&l->reader);
     frame_open(&l->reader, &l->van->pool,
-               &(struct frame_calls){l, place, message, no_room}, max_bytes, l->accepted);
+               &(struct frame_calls){l, tcp_link_place, message, no_room}, max_bytes,
+               l->accepted);
 }
 
 void tcp_link_open(struct tcp_link *l)

@@ -17,7 +17,7 @@ enum { BACKLOG = 4096, ACCEPT_PAUSE_NS = 10000000 };
 
 // Accepting.
 
-static void refuse(struct tcp_listener *listener, struct tcp_link *l)
+static void tcp_listen_refuse(struct tcp_listener *listener, struct tcp_link *l)
 {
     struct tcp_van *v = listener->van;
     struct err e;
@@ -65,7 +65,7 @@ static void accept_one(uv_stream_t *server, int status)
     l->last_byte = v->now = clock_ns();
     snprintf(l->peer, sizeof(l->peer), "%s", listener->address);
     if (room == TCP_FULL) {
-        refuse(listener, l);
+        tcp_listen_refuse(listener, l);
         return;
     }
     l->hello_by = v->now + v->options.hello_timeout_ns;
@@ -108,7 +108,7 @@ void tcp_listeners_close(struct tcp_van *v)
     v->listeners = NULL;
 }
 
-static int refused(const char *address, int status, struct err *e)
+static int tcp_listen_refused(const char *address, int status, struct err *e)
 {
     const char *hint = "";
     if (status == UV_EADDRINUSE)
@@ -123,8 +123,9 @@ static int refused(const char *address, int status, struct err *e)
     return TUG_EIO;
 }
 
-static int resolve(struct tcp_van *v, const struct tcp_address *a, const char *address,
-                   struct sockaddr_storage *ret, struct err *e)
+static int tcp_listen_resolve(struct tcp_van *v, const struct tcp_address *a,
+                              const char *address, struct sockaddr_storage *ret,
+                              struct err *e)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
     uv_getaddrinfo_t req;
@@ -171,14 +172,14 @@ static int listen_tcp(struct tcp_listener *l, const struct tcp_address *a,
                       const char *address, struct err *e)
 {
     struct sockaddr_storage s;
-    TRY(resolve(l->van, a, address, &s, e));
+    TRY(tcp_listen_resolve(l->van, a, address, &s, e));
     TRY(tcp_plain_allowed(l->van, &s, address, e));
     int rc = uv_tcp_bind(&l->tcp, (const struct sockaddr *)&s, 0);
     if (rc == 0)
         rc = uv_listen(&l->stream, BACKLOG, accept_one);
     if (rc == 0)
         rc = publish(l, a, &s);
-    return rc == 0 ? 0 : refused(address, rc, e);
+    return rc == 0 ? 0 : tcp_listen_refused(address, rc, e);
 }
 
 static int listen_unix(struct tcp_listener *l, const struct tcp_address *a,
@@ -202,7 +203,7 @@ static int listen_unix(struct tcp_listener *l, const struct tcp_address *a,
                        "not write there",
                        address);
     if (rc != 0)
-        return refused(address, rc, e);
+        return tcp_listen_refused(address, rc, e);
     snprintf(l->address, sizeof(l->address), "%s", address);
     return 0;
 }
@@ -220,7 +221,7 @@ int tcp_listen(struct van *base, const char *address, char ret[VAN_ADDRESS_MAX],
                        : uv_tcp_init(&v->loop, &l->tcp);
     if (rc != 0) {
         mem_free(l);
-        return refused(address, rc, e);
+        return tcp_listen_refused(address, rc, e);
     }
     l->handle.data = l;
     l->van = v;

@@ -23,7 +23,8 @@ static void numbers_of(const struct tcp_link *l, char ret[VAN_ADDRESS_MAX])
         tcp_address_of(ret, &s);
 }
 
-static int look(const struct tcp_link *l, struct handshake_link *ret, struct err *e)
+static int tcp_prove_look(const struct tcp_link *l, struct handshake_link *ret,
+                          struct err *e)
 {
     bool is_unix = l->stream->handle.type == UV_NAMED_PIPE;
     bool believed = l->kind == VAN_OWNER || l->kind == VAN_TLS;
@@ -37,7 +38,7 @@ static int look(const struct tcp_link *l, struct handshake_link *ret, struct err
                : 0;
 }
 
-static void forget(struct tcp_link *l)
+static void tcp_prove_forget(struct tcp_link *l)
 {
     if (l->handshake != NULL)
         explicit_bzero(l->handshake, sizeof(*l->handshake));
@@ -47,7 +48,7 @@ static void forget(struct tcp_link *l)
 
 void tcp_prove_free(struct tcp_link *l)
 {
-    forget(l);
+    tcp_prove_forget(l);
 }
 
 static void note_refusal(const struct tcp_link *l, const struct err *why)
@@ -72,7 +73,7 @@ static void succeeded(struct tcp_link *l)
 {
     struct err e;
     handshake_end(l->handshake, l->accepted, &l->trust);
-    forget(l);
+    tcp_prove_forget(l);
     if (tcp_limits_admit(l, l->trust.role, true, &e) == 0) {
         tcp_link_open(l);
         return;
@@ -101,10 +102,11 @@ void tcp_prove_begin(struct tcp_link *l)
         tcp_link_open(l);
         return;
     }
-    forget(l);
+    tcp_prove_forget(l);
     tcp_link_becomes(l, LINK_PROVING);
     l->handshake = mem_zalloc(sizeof(*l->handshake));
-    int rc = l->handshake != NULL ? look(l, &link, &e) : err_nomem(&e, "a handshake");
+    int rc = l->handshake != NULL ? tcp_prove_look(l, &link, &e)
+                                  : err_nomem(&e, "a handshake");
     if (rc != 0 && l->dial != NULL) {
         tcp_dial_failed(l, &e, true);
     } else if (rc != 0) {
@@ -121,7 +123,7 @@ static void knocked(struct tcp_link *l, const struct msg_knock *m)
     struct err e;
     struct msg_challenge answer;
     struct handshake_link link;
-    int rc = look(l, &link, &e);
+    int rc = tcp_prove_look(l, &link, &e);
     if (rc == 0)
         rc = handshake_knocked(l->handshake, l->van->options.prover, &link, m, &answer,
                                &e);
@@ -157,7 +159,7 @@ static void challenged(struct tcp_link *l, const struct msg_challenge *m)
         succeeded(l);
 }
 
-static void refused(struct tcp_link *l, const struct msg_error *m)
+static void tcp_prove_refused(struct tcp_link *l, const struct msg_error *m)
 {
     struct err e;
     handshake_refused(l->handshake, m, &e);
@@ -189,7 +191,7 @@ void tcp_prove_message(struct tcp_link *l, const struct van_message *m)
     else if (!l->accepted && m->type == MSG_CHALLENGE)
         challenged(l, &m->m->challenge);
     else if (!l->accepted && m->type == MSG_ERROR)
-        refused(l, &m->m->error);
+        tcp_prove_refused(l, &m->m->error);
     else
         unexpected(l, m->type);
 }

@@ -93,7 +93,7 @@ static int read_file_key(EVP_PKEY **ret, const char *path, struct err *e)
 
 // Reads the certificates in a text: the one that fits the key is the node's, the other is
 // the CA's.
-static int read_text(struct material *m, const char *pem, size_t n, struct err *e)
+static int tls_read_text(struct material *m, const char *pem, size_t n, struct err *e)
 {
     if (n > PEM_MAX)
         return err_set(e, TUG_EDATA, "the text with certificates is too long");
@@ -131,7 +131,7 @@ static int check_time(const X509 *cert, const char *from, struct err *e)
     return 0;
 }
 
-static int check(const struct material *m, struct err *e)
+static int tls_check(const struct material *m, struct err *e)
 {
     TRY(check_time(m->ca, m->ca_from, e));
     TRY(check_time(m->cert, m->cert_from, e));
@@ -177,7 +177,7 @@ static bool set_up(SSL_CTX *c, const struct material *m)
 
 static int open_context(struct tls **ret, const struct material *m, struct err *e)
 {
-    TRY(check(m, e));
+    TRY(tls_check(m, e));
     struct tls *t = mem_zalloc(sizeof(*t));
     if (t == NULL)
         return err_nomem(e, "the keys");
@@ -211,7 +211,7 @@ int tls_open_text(struct tls **ret, const char *pem, size_t n, struct err *e)
     struct material m = {.ca_from = "the given CA",
                          .cert_from = "the given certificate",
                          .key_from = "the given key"};
-    int rc = read_text(&m, pem, n, e);
+    int rc = tls_read_text(&m, pem, n, e);
     if (rc == 0)
         rc = open_context(ret, &m, e);
     material_free(&m);

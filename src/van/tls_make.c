@@ -12,7 +12,7 @@
 
 enum { PEM_MAX = 1 << 20, BEFORE_S = 3600, DAY_S = 86400, NAME_MAX_BYTES = 64 };
 
-static int failed(struct err *e)
+static int tls_make_failed(struct err *e)
 {
     return tls_error(e, TUG_EINTERNAL, "cannot make a certificate");
 }
@@ -55,8 +55,8 @@ static bool add_role(X509_NAME *subject, const char *role)
 
 // Fills a certificate, except its extensions and signature. Returns false if OpenSSL
 // fails.
-static bool fill(X509 *x, EVP_PKEY *key, const struct naming *who, X509 *issuer,
-                 uint32_t days)
+static bool tls_make_fill(X509 *x, EVP_PKEY *key, const struct naming *who, X509 *issuer,
+                          uint32_t days)
 {
     X509_NAME *subject = X509_get_subject_name(x);
     return X509_set_version(x, X509_VERSION_3) == 1 && set_serial(x) &&
@@ -81,7 +81,7 @@ static bool extend(X509 *x, X509 *issuer, bool ca)
            add_extension(x, issuer, NID_authority_key_identifier, "keyid:always");
 }
 
-static int take(BIO *out, struct buf *ret, struct err *e)
+static int tls_make_take(BIO *out, struct buf *ret, struct err *e)
 {
     char *data;
     long n = BIO_get_mem_data(out, &data);
@@ -96,11 +96,11 @@ static int write_pem(EVP_PKEY *key, X509 *cert, struct buf *ret_key, struct buf 
     *ret_key = *ret_cert = BUF_INIT(PEM_MAX);
     if (k == NULL || c == NULL || PEM_write_bio_X509(c, cert) != 1 ||
         PEM_write_bio_PrivateKey(k, key, NULL, NULL, 0, NULL, NULL) != 1)
-        rc = failed(e);
+        rc = tls_make_failed(e);
     if (rc == 0)
-        rc = take(k, ret_key, e);
+        rc = tls_make_take(k, ret_key, e);
     if (rc == 0)
-        rc = take(c, ret_cert, e);
+        rc = tls_make_take(c, ret_cert, e);
     if (rc == 0 && (buf_str(ret_key) == NULL || buf_str(ret_cert) == NULL))
         rc = err_nomem(e, "a certificate");
     BIO_free(k);
@@ -114,8 +114,9 @@ static int write_pem(EVP_PKEY *key, X509 *cert, struct buf *ret_key, struct buf 
 
 // Makes a key and a certificate. If signer is NULL, the certificate signs itself, as a CA
 // does.
-static int make(EVP_PKEY *signer, X509 *issuer, const struct naming *who, uint32_t days,
-                struct buf *ret_key, struct buf *ret_cert, struct err *e)
+static int tls_make_make(EVP_PKEY *signer, X509 *issuer, const struct naming *who,
+                         uint32_t days, struct buf *ret_key, struct buf *ret_cert,
+                         struct err *e)
 {
     if (days == 0 || days > 36500)
         return err_set(e, TUG_EUSAGE,
@@ -123,10 +124,11 @@ static int make(EVP_PKEY *signer, X509 *issuer, const struct naming *who, uint32
     EVP_PKEY *key = EVP_EC_gen("P-256");
     X509 *x = X509_new();
     bool ca = signer == NULL;
-    bool ok = key != NULL && x != NULL && fill(x, key, who, ca ? x : issuer, days) &&
+    bool ok = key != NULL && x != NULL &&
+              tls_make_fill(x, key, who, ca ? x : issuer, days) &&
               extend(x, ca ? x : issuer, ca) &&
               X509_sign(x, ca ? key : signer, EVP_sha256()) > 0;
-    int rc = ok ? write_pem(key, x, ret_key, ret_cert, e) : failed(e);
+    int rc = ok ? write_pem(key, x, ret_key, ret_cert, e) : tls_make_failed(e);
     X509_free(x);
     EVP_PKEY_free(key);
     return rc;
@@ -135,7 +137,7 @@ static int make(EVP_PKEY *signer, X509 *issuer, const struct naming *who, uint32
 int tls_make_ca(struct buf *ret_key, struct buf *ret_cert, uint32_t days, struct err *e)
 {
     const struct naming who = {"tug cluster", NULL};
-    return make(NULL, NULL, &who, days, ret_key, ret_cert, e);
+    return tls_make_make(NULL, NULL, &who, days, ret_key, ret_cert, e);
 }
 
 int tls_make_node(const char *ca_key, const char *ca_cert, const char *name,
@@ -158,7 +160,7 @@ int tls_make_node(const char *ca_key, const char *ca_cert, const char *name,
         rc = tls_error(e, TUG_EDATA,
                        "the CA's key and certificate do not belong together");
     else
-        rc = make(signer, issuer, &who, days, ret_key, ret_cert, e);
+        rc = tls_make_make(signer, issuer, &who, days, ret_key, ret_cert, e);
     X509_free(issuer);
     EVP_PKEY_free(signer);
     BIO_free(k);

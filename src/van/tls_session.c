@@ -43,7 +43,7 @@ static int bio_read(BIO *bio, char *to, int n)
     return (int)some;
 }
 
-static bool reserve(struct tls_session *s, size_t more)
+static bool tls_session_reserve(struct tls_session *s, size_t more)
 {
     if (s->out != NULL && frame_pool_size(s->out) - s->out_to >= more)
         return true;
@@ -65,7 +65,7 @@ static int bio_write(BIO *bio, const char *from, int n)
 {
     struct tls_session *s = BIO_get_data(bio);
     BIO_clear_retry_flags(bio);
-    if (!reserve(s, (size_t)n))
+    if (!tls_session_reserve(s, (size_t)n))
         return -1;
     memcpy(s->out + s->out_to, from, (size_t)n);
     s->out_to += (size_t)n;
@@ -173,7 +173,8 @@ static bool is_alert_about_certificate(int reason)
 static void say_tls(struct tls_session *s)
 {
     static const char alert[] = {0x15, 3, 3, 0, 2, 2, SSL_AD_PROTOCOL_VERSION};
-    if (SSL_is_server(s->ssl) && s->out == NULL && reserve(s, sizeof(alert))) {
+    if (SSL_is_server(s->ssl) && s->out == NULL &&
+        tls_session_reserve(s, sizeof(alert))) {
         memcpy(s->out, alert, sizeof(alert));
         s->out_to = sizeof(alert);
     }
@@ -291,7 +292,7 @@ int tls_session_read(struct tls_session *s, void *to, size_t n, size_t *ret_n,
 int tls_session_write(struct tls_session *s, const void *bytes, size_t n, struct err *e)
 {
     size_t done, records = n / TLS_RECORD_MAX + 1;
-    if (!reserve(s, n + records * RECORD_EXTRA))
+    if (!tls_session_reserve(s, n + records * RECORD_EXTRA))
         return err_nomem(e, "encrypted data");
     ERR_clear_error();
     if (SSL_write_ex(s->ssl, bytes, n, &done) != 1)

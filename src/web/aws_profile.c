@@ -58,8 +58,8 @@ static bool is_section(struct text head, const char *profile, bool config)
 
 // Keeps a value, which later becomes part of a request's header: refuses characters that
 // could end the header.
-static int keep(char *ret, size_t cap, const char *name, struct text value,
-                const char *file, struct err *e)
+static int aws_profile_keep(char *ret, size_t cap, const char *name, struct text value,
+                            const char *file, struct err *e)
 {
     if (ret[0] != '\0')
         return 0; // the error was reported before
@@ -105,7 +105,8 @@ static int take_setting(struct aws_profile *p, struct text name, struct text val
     take_other(p, name, file);
     for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++)
         if (is(name, ours[i].name))
-            return keep(ours[i].to, ours[i].cap, ours[i].name, value, file, e);
+            return aws_profile_keep(ours[i].to, ours[i].cap, ours[i].name, value, file,
+                                    e);
     return 0;
 }
 

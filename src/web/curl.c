@@ -11,7 +11,7 @@ static struct curl curl;
 static const struct library_function functions[] = {CURL_FUNCTIONS(X)};
 #undef X
 
-static int begin(struct err *e)
+static int curl_begin(struct err *e)
 {
     return curl.curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK
                ? 0
@@ -24,7 +24,7 @@ static struct library library = {.file = "libcurl.so.4",
                                  .other = "older than 7.85",
                                  .functions = functions,
                                  .n = sizeof(functions) / sizeof(*functions),
-                                 .begin = begin,
+                                 .begin = curl_begin,
                                  .lock = PTHREAD_MUTEX_INITIALIZER};
 
 int curl_load(const struct curl **ret, struct err *e)

@@ -157,7 +157,7 @@ static bool may_pass(CURLcode code)
     }
 }
 
-static int failed(struct http *h, struct err *e)
+static int http_failed(struct http *h, struct err *e)
 {
     if (h->no_memory || h->result == CURLE_OUT_OF_MEMORY)
         return err_nomem(e, "what a server sends");
@@ -214,7 +214,7 @@ static int check_rate(struct http *h, struct err *e)
 }
 
 // Waits for a short time until bytes arrive, and checks time limits and interrupts.
-static int look(struct http *h, struct err *e)
+static int http_look(struct http *h, struct err *e)
 {
     struct curl_waitfd wake = {.fd = h->interrupt.wake_fd, .events = CURL_WAIT_POLLIN};
     unsigned n = h->interrupt.wake_fd >= 0;
@@ -242,9 +242,9 @@ static int wait_body(struct http *h, struct err *e)
             return err_set(e, TUG_EIO, "libcurl failed (%d)", (int)rc);
         see_end(h);
         if (h->running && h->len == 0)
-            TRY(look(h, e));
+            TRY(http_look(h, e));
     }
-    return h->at < h->len || h->result == CURLE_OK ? 0 : failed(h, e);
+    return h->at < h->len || h->result == CURLE_OK ? 0 : http_failed(h, e);
 }
 
 // ---------------------------------------------------------------- a request
@@ -302,7 +302,7 @@ static CURLcode set_options(struct http *h, const struct http_request *q, const 
     return rc;
 }
 
-static int start(struct http *h, const struct http_request *q, struct err *e)
+static int http_start(struct http *h, const struct http_request *q, struct err *e)
 {
     struct buf url = BUF_INIT(HTTP_URL_MAX);
     TRY(add_headers(h, q, e));
@@ -318,7 +318,7 @@ static int start(struct http *h, const struct http_request *q, struct err *e)
     h->result = text != NULL ? set_options(h, q, text) : CURLE_OUT_OF_MEMORY;
     buf_free(&url);
     if (h->result != CURLE_OK)
-        return failed(h, e);
+        return http_failed(h, e);
     if (h->c->curl_multi_add_handle(h->multi, h->easy) != CURLM_OK)
         return err_nomem(e, "a request");
     h->running = true;
@@ -329,7 +329,7 @@ int http_begin(struct http *h, const struct http_request *q, struct http_answer 
                struct err *e)
 {
     end_transfer(h);
-    int rc = start(h, q, e);
+    int rc = http_start(h, q, e);
     if (rc == 0)
         rc = wait_body(h, e);
     if (rc != 0)
@@ -368,7 +368,7 @@ static double patience(void)
     return seconds > 0 ? seconds : silent_seconds;
 }
 
-static int make(struct http **ret, const struct curl *c, const struct interrupt *i)
+static int http_make(struct http **ret, const struct curl *c, const struct interrupt *i)
 {
     struct http *h = mem_zalloc(sizeof *h);
     if (h == NULL)
@@ -387,7 +387,7 @@ int http_open(struct http **ret, const struct interrupt *i, struct err *e)
     const struct curl *c = NULL;
     struct http *h = NULL;
     TRY(curl_load(&c, e));
-    if (make(&h, c, i) != 0) {
+    if (http_make(&h, c, i) != 0) {
         http_close(h);
         return err_nomem(e, "a connection");
     }

@@ -26,8 +26,8 @@ static const char *value_of(const char *line, size_t n, const char *name, size_t
     return p;
 }
 
-static bool take_text(char to[HTTP_TEXT_MAX], const char *line, size_t n,
-                      const char *name)
+static bool http_header_take_text(char to[HTTP_TEXT_MAX], const char *line, size_t n,
+                                  const char *name)
 {
     size_t len;
     const char *value = value_of(line, n, name, &len);
@@ -91,14 +91,14 @@ void http_take_header(struct http_answer *a, const char *wanted, const char *lin
         *a = (struct http_answer){
             .status = status_of(line, n)}; // the line begins a new answer
     }
-    if (take_text(text, line, n, "Content-Length"))
+    if (http_header_take_text(text, line, n, "Content-Length"))
         a->has_length = digits(&p, &a->length);
-    else if (take_text(text, line, n, "Content-Range"))
+    else if (http_header_take_text(text, line, n, "Content-Range"))
         take_range(a, text);
-    else if (take_text(text, line, n, "ETag"))
+    else if (http_header_take_text(text, line, n, "ETag"))
         memcpy(a->version, text, sizeof text);
     else if (a->version[0] == '\0')
-        (void)take_text(a->version, line, n, "Last-Modified");
+        (void)http_header_take_text(a->version, line, n, "Last-Modified");
     if (wanted != NULL)
-        (void)take_text(a->wanted, line, n, wanted);
+        (void)http_header_take_text(a->wanted, line, n, wanted);
 }

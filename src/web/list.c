@@ -36,7 +36,7 @@ static bool is_wanted(const struct listing *l, const char *path)
 
 // Reads the first bytes of a file, which show its format and compression. For http, which
 // has no lists, the answer also gives the size of the file.
-static int look_at(struct web *r, struct web_file *f, struct err *e)
+static int list_look_at(struct web *r, struct web_file *f, struct err *e)
 {
     r->open = false;
     while (f->head_len < sizeof f->head && f->head_len < r->bytes) {
@@ -52,12 +52,12 @@ static int look_at(struct web *r, struct web_file *f, struct err *e)
     return 0;
 }
 
-static int tell(struct listing *l, struct err *e)
+static int list_tell(struct listing *l, struct err *e)
 {
     struct web_file f = {0};
     l->probe->tries = 0;
     l->probe->mentioned = false;
-    TRY(look_at(l->probe, &f, e));
+    TRY(list_look_at(l->probe, &f, e));
     if (l->files++ == LISTED_FILES_MAX)
         return err_set(e, TUG_EDATA, "'%s' stands for more than %d files", l->a->name,
                        LISTED_FILES_MAX);
@@ -73,7 +73,7 @@ int listing_add(struct listing *l, const char *path, uint64_t bytes, uint64_t ve
     l->probe->known = true;
     l->probe->bytes = bytes;
     l->probe->version = version;
-    return tell(l, e);
+    return list_tell(l, e);
 }
 
 // Lists an http address: the address is the file, and its size is unknown until the first
@@ -81,10 +81,10 @@ int listing_add(struct listing *l, const char *path, uint64_t bytes, uint64_t ve
 static int list_itself(struct listing *l, struct err *e)
 {
     l->probe->bytes = WEB_HEAD_MAX;
-    return tell(l, e);
+    return list_tell(l, e);
 }
 
-static void cut(struct listing *l)
+static void list_cut(struct listing *l)
 {
     size_t n = strcspn(l->a->path, "*?["), all = strlen(l->a->path);
     memcpy(l->literal, l->a->path, n);
@@ -102,7 +102,7 @@ static int list_all(struct listing *l, const struct interrupt *i, struct err *e)
     if (l->a->scheme->list == NULL)
         return list_itself(l, e);
     TRY(web_session(&l->session, l->a, i, e));
-    cut(l);
+    list_cut(l);
     TRY(l->a->scheme->list(l, e));
     if (l->files > 0)
         return 0;

@@ -30,7 +30,7 @@ struct list {
     struct err *e;
 };
 
-static int bad(struct err *e)
+static int s3_list_bad(struct err *e)
 {
     return err_set(e, TUG_EDATA, "the server's answer is not a list of S3");
 }
@@ -41,14 +41,14 @@ static void stop(struct list *l, int rc)
     XML_StopParser(l->parser, XML_FALSE);
 }
 
-static int keep(char **ret, const char *text, struct err *e)
+static int s3_list_keep(char **ret, const char *text, struct err *e)
 {
     mem_free(*ret);
     *ret = mem_strdup(text);
     return *ret != NULL ? 0 : err_nomem(e, "a list of files");
 }
 
-static bool number(const char *text, uint64_t *ret)
+static bool s3_list_number(const char *text, uint64_t *ret)
 {
     char *end;
     errno = 0;
@@ -59,7 +59,7 @@ static bool number(const char *text, uint64_t *ret)
 static int end_contents(struct list *l, struct err *e)
 {
     if (l->key == NULL || !l->has_bytes)
-        return bad(e);
+        return s3_list_bad(e);
     const struct s3_entry s = {l->key, l->etag != NULL ? l->etag : "", l->bytes};
     TRY(l->entry(l->arg, &s, e));
     mem_free(l->key);
@@ -73,13 +73,13 @@ static int end_of_contents(struct list *l, const char *name, const char *text,
                            struct err *e)
 {
     if (strcmp(name, "Key") == 0)
-        return keep(&l->key, text, e);
+        return s3_list_keep(&l->key, text, e);
     if (strcmp(name, "ETag") == 0)
-        return keep(&l->etag, text, e);
+        return s3_list_keep(&l->etag, text, e);
     if (strcmp(name, "Size") != 0)
         return 0;
-    l->has_bytes = number(text, &l->bytes);
-    return l->has_bytes ? 0 : bad(e);
+    l->has_bytes = s3_list_number(text, &l->bytes);
+    return l->has_bytes ? 0 : s3_list_bad(e);
 }
 
 static int end_of_list(struct list *l, const char *name, const char *text, struct err *e)
@@ -89,19 +89,19 @@ static int end_of_list(struct list *l, const char *name, const char *text, struc
     if (strcmp(name, "IsTruncated") == 0) {
         l->page->truncated = strcmp(text, "true") == 0;
         l->has_truncated = true;
-        return l->page->truncated || strcmp(text, "false") == 0 ? 0 : bad(e);
+        return l->page->truncated || strcmp(text, "false") == 0 ? 0 : s3_list_bad(e);
     }
     if (strcmp(name, "NextContinuationToken") != 0)
         return 0;
     if (strlen(text) >= sizeof l->page->next)
-        return bad(e);
+        return s3_list_bad(e);
     memcpy(l->page->next, text, strlen(text) + 1);
     return 0;
 }
 
 // Called by expat, which may call `end` once more after XML_StopParser.
 
-static void begin(void *arg, const XML_Char *name, const XML_Char **attributes)
+static void s3_list_begin(void *arg, const XML_Char *name, const XML_Char **attributes)
 {
     struct list *l = arg;
     enum place around = l->place[l->depth];
@@ -110,7 +110,7 @@ static void begin(void *arg, const XML_Char *name, const XML_Char **attributes)
         return;
     if (l->depth == DEPTH_MAX ||
         (l->depth == 0 && strcmp(name, "ListBucketResult") != 0)) {
-        stop(l, bad(l->e));
+        stop(l, s3_list_bad(l->e));
         return;
     }
     l->depth++;
@@ -125,11 +125,11 @@ static void text(void *arg, const XML_Char *some, int n)
 {
     struct list *l = arg;
     if (l->rc == 0 && buf_add(&l->text, some, (size_t)n) != 0)
-        stop(l, l->text.len + (size_t)n > TEXT_MAX ? bad(l->e)
+        stop(l, l->text.len + (size_t)n > TEXT_MAX ? s3_list_bad(l->e)
                                                    : err_nomem(l->e, "a list of files"));
 }
 
-static void end(void *arg, const XML_Char *name)
+static void s3_list_end(void *arg, const XML_Char *name)
 {
     struct list *l = arg;
     if (l->rc != 0)
@@ -151,26 +151,26 @@ static void document_type(void *arg, const XML_Char *name, const XML_Char *syste
 {
     struct list *l = arg;
     (void)name, (void)system, (void)public_id, (void)has_subset;
-    stop(l, bad(l->e));
+    stop(l, s3_list_bad(l->e));
 }
 
-static int parse(struct list *l, const char *from, size_t n, struct err *e)
+static int s3_list_parse(struct list *l, const char *from, size_t n, struct err *e)
 {
     XML_SetUserData(l->parser, l);
-    XML_SetElementHandler(l->parser, begin, end);
+    XML_SetElementHandler(l->parser, s3_list_begin, s3_list_end);
     XML_SetCharacterDataHandler(l->parser, text);
     XML_SetStartDoctypeDeclHandler(l->parser, document_type);
     if (n > INT32_MAX)
-        return bad(e);
+        return s3_list_bad(e);
     if (XML_Parse(l->parser, from, (int)n, XML_TRUE) != XML_STATUS_OK) {
         if (l->rc != 0)
             return l->rc;
         return XML_GetErrorCode(l->parser) == XML_ERROR_NO_MEMORY
                    ? err_nomem(e, "a list of files")
-                   : bad(e);
+                   : s3_list_bad(e);
     }
     bool stuck = l->page->truncated && l->page->next[0] == '\0';
-    return l->has_truncated && !stuck ? 0 : bad(e);
+    return l->has_truncated && !stuck ? 0 : s3_list_bad(e);
 }
 
 int s3_parse_list(const char *from, size_t n, struct s3_page *ret,
@@ -185,7 +185,8 @@ int s3_parse_list(const char *from, size_t n, struct s3_page *ret,
                      .e = e,
                      .text = BUF_INIT(TEXT_MAX),
                      .parser = XML_ParserCreate_MM("UTF-8", &memory, NULL)};
-    int rc = l.parser != NULL ? parse(&l, from, n, e) : err_nomem(e, "a list of files");
+    int rc = l.parser != NULL ? s3_list_parse(&l, from, n, e)
+                              : err_nomem(e, "a list of files");
     if (l.parser != NULL)
         XML_ParserFree(l.parser);
     mem_free(l.key);

@@ -107,7 +107,7 @@ static bool status_may_pass(int status)
 }
 
 // Sets the error for an answer without data.
-static int refused(struct web *r, const struct http_answer *a, struct err *e)
+static int web_refused(struct web *r, const struct http_answer *a, struct err *e)
 {
     char reason[64];
     read_reason(r, reason);
@@ -138,7 +138,7 @@ static int ask(struct web *r, const struct http_request *q, struct http_answer *
     if (*ret_ok)
         return 0;
     if (!status_may_pass(a->status))
-        return refused(r, a, e);
+        return web_refused(r, a, e);
     char reason[64];
     read_reason(r, reason);
     rc = err_set(e, TUG_EIO, "the server answers with status %d%s", a->status, reason);
@@ -232,7 +232,7 @@ static int check_answer(struct web *r, const struct http_answer *a, struct err *
 
 // Requests bytes [from, to) and opens the answer. If it returns 0 without r->open, the
 // caller should try again.
-static int begin(struct web *r, uint64_t from, uint64_t to, struct err *e)
+static int web_begin(struct web *r, uint64_t from, uint64_t to, struct err *e)
 {
     struct http_request q = HTTP_REQUEST_INIT;
     struct http_answer a;
@@ -296,7 +296,7 @@ static int read_from(struct web *r, char *out, size_t cap, uint64_t at, uint64_t
     *ret_n = 0;
     while (*ret_n == 0) {
         if (!r->open || r->from != at || r->from == r->to)
-            TRY(begin(r, at, to, e));
+            TRY(web_begin(r, at, to, e));
         if (r->open)
             TRY(read_some(r, out, cap, ret_n, e));
     }

@@ -52,7 +52,7 @@ static int webhdfs_request(const struct address *a, uint64_t from, uint64_t to,
 
 // ---------------------------------------------------------------- lists
 
-static int bad(struct err *e)
+static int webhdfs_bad(struct err *e)
 {
     return err_set(e, TUG_EDATA, "the server's answer is not a list of WebHDFS");
 }
@@ -102,12 +102,12 @@ int webhdfs_parse_list(const char *text, size_t n,
     json_t *root = sane ? json_loadb(text, n, 0, NULL) : NULL;
     const json_t *all = json_object_get(json_object_get(root, "FileStatuses"),
                                         "FileStatus");
-    int rc = json_is_array(all) ? 0 : bad(e);
+    int rc = json_is_array(all) ? 0 : webhdfs_bad(e);
     if (json_memory_failed())
         rc = err_nomem(e, "a list of files");
     for (size_t i = 0; rc == 0 && i < json_array_size(all); i++) {
         struct webhdfs_entry w;
-        rc = read_entry(json_array_get(all, i), &w) ? entry(arg, &w, e) : bad(e);
+        rc = read_entry(json_array_get(all, i), &w) ? entry(arg, &w, e) : webhdfs_bad(e);
     }
     json_decref(root);
     return rc;
@@ -132,8 +132,8 @@ static int list_request(const void *arg, struct http_request *q, struct err *e)
 
 static int list_place(const struct place *p, struct err *e);
 
-static int join(char ret[WEB_ADDRESS_MAX], const char *path, const char *name,
-                const char *end, struct err *e)
+static int webhdfs_join(char ret[WEB_ADDRESS_MAX], const char *path, const char *name,
+                        const char *end, struct err *e)
 {
     int n = snprintf(ret, WEB_ADDRESS_MAX, "%s%s%s", path, name, end);
     return n < WEB_ADDRESS_MAX
@@ -147,10 +147,10 @@ static int take_entry(void *arg, const struct webhdfs_entry *w, struct err *e)
     const struct place *p = arg;
     char path[WEB_ADDRESS_MAX], version[32];
     if (w->name[0] == '\0' && w->directory)
-        return bad(e);
+        return webhdfs_bad(e);
     if (listing_is_hidden(w->name))
         return 0;
-    TRY(join(path, p->path, w->name, w->directory ? "/" : "", e));
+    TRY(webhdfs_join(path, p->path, w->name, w->directory ? "/" : "", e));
     if (w->directory) {
         const struct place below = {p->l, path, p->depth + 1};
         return list_place(&below, e);
@@ -190,7 +190,7 @@ static int webhdfs_list(struct listing *l, struct err *e)
     char path[WEB_ADDRESS_MAX];
     size_t n = strlen(l->folder);
     bool slash = n > 0 && l->folder[n - 1] != '/';
-    TRY(join(path, l->folder, slash ? "/" : "", "", e));
+    TRY(webhdfs_join(path, l->folder, slash ? "/" : "", "", e));
     const struct place p = {l, path, 0};
     return list_place(&p, e);
 }

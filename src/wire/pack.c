@@ -31,7 +31,7 @@ static unsigned bits_of(uint64_t x)
     return bits <= MOST_BITS ? bits : 64;
 }
 
-static size_t bytes_of(size_t n, unsigned bits)
+static size_t pack_bytes_of(size_t n, unsigned bits)
 {
     return (n * bits + 7) / 8;
 }
@@ -103,7 +103,7 @@ int pack_keys(const uint64_t *keys, size_t n, struct buf *ret)
         size_t count = n - at < BLOCK ? n - at : BLOCK;
         struct block b = measure(keys + at, count);
         uint64_t packed[BLOCK + 1];
-        size_t bytes = bytes_of(count, b.bits);
+        size_t bytes = pack_bytes_of(count, b.bits);
         int rc = buf_reserve(ret, HEAD + bytes);
         if (rc != 0) {
             ret->len = before;
@@ -137,7 +137,7 @@ static void take_bits(const unsigned char *from, size_t n, const struct block *b
         ret[i] += ret[i - 1] - b->base;
 }
 
-static int bad(struct err *e, const char *what)
+static int pack_bad(struct err *e, const char *what)
 {
     return err_set(e, TUG_EDATA, "packed keys that %s", what);
 }
@@ -151,7 +151,7 @@ static size_t read_block(const unsigned char *bytes, size_t bytes_n, size_t n,
     struct block b = {.differences = bytes[0] & DIFFERENCES,
                       .bits = bytes[0] & (DIFFERENCES - 1)};
     memcpy(&b.base, bytes + 1, sizeof(b.base));
-    size_t packed_n = bytes_of(n, b.bits);
+    size_t packed_n = pack_bytes_of(n, b.bits);
     if ((b.bits > MOST_BITS && b.bits != 64) || packed_n > bytes_n - HEAD)
         return 0;
     unsigned char packed[BLOCK * 8 + 8]; // 8 more, so that loads of 8 bytes stay inside
@@ -168,9 +168,9 @@ int unpack_keys(const void *bytes, size_t bytes_n, size_t n, uint64_t *ret, stru
         size_t count = n - done < BLOCK ? n - done : BLOCK;
         size_t used = read_block(at, bytes_n, count, ret + done);
         if (used == 0)
-            return bad(e, "end too early or are damaged");
+            return pack_bad(e, "end too early or are damaged");
         at += used;
         bytes_n -= used;
     }
-    return bytes_n == 0 ? 0 : bad(e, "are more than were announced");
+    return bytes_n == 0 ? 0 : pack_bad(e, "are more than were announced");
 }

@@ -46,7 +46,7 @@ struct in {
     uint64_t body; // body bytes of the spans read so far, with padding
 };
 
-static int take(struct in *in, void *ret, size_t n)
+static int wire_take(struct in *in, void *ret, size_t n)
 {
     if (in->left < n)
         return TUG_EDATA;
@@ -58,7 +58,7 @@ static int take(struct in *in, void *ret, size_t n)
 
 static int take_run(struct in *in, struct wire_text *ret, uint32_t max)
 {
-    TRY(take(in, &ret->n, sizeof(ret->n)));
+    TRY(wire_take(in, &ret->n, sizeof(ret->n)));
     if (ret->n > max || ret->n > in->left)
         return TUG_EDATA;
     ret->data = in->at;
@@ -70,7 +70,7 @@ static int take_run(struct in *in, struct wire_text *ret, uint32_t max)
 #define TAKE_NUMBER(type)                                                                \
     static inline int take_##type(struct in *in, WIRE_TYPE_##type *ret)                  \
     {                                                                                    \
-        return take(in, ret, sizeof(*ret));                                              \
+        return wire_take(in, ret, sizeof(*ret));                                         \
     }                                                                                    \
     static inline void part_##type(struct parts *p, WIRE_TYPE_##type *v)                 \
     {                                                                                    \
@@ -96,7 +96,7 @@ static inline int take_bytes(struct in *in, struct wire_text *ret)
 
 static inline int take_span(struct in *in, struct wire_span *ret)
 {
-    TRY(take(in, &ret->n, sizeof(ret->n)));
+    TRY(wire_take(in, &ret->n, sizeof(ret->n)));
     ret->data = NULL;
     if (ret->n > WIRE_SPAN_MAX)
         return TUG_EDATA;

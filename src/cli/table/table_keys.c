@@ -76,8 +76,8 @@ static int parse_word(const char *text, const char *equals, const struct saved_r
     return rc;
 }
 
-static int parse(const char *text, const struct saved_run *run, uint64_t *ret,
-                 struct err *e)
+static int table_keys_parse(const char *text, const struct saved_run *run, uint64_t *ret,
+                            struct err *e)
 {
     const char *equals = strchr(text, '=');
     return equals != NULL ? parse_word(text, equals, run, ret, e)
@@ -92,7 +92,7 @@ int table_keys_open(struct table_keys *k, const struct table_values *v,
     k->found = mem_zalloc((k->n + 1) * sizeof(*k->found));
     int rc = k->key == NULL || k->found == NULL ? err_nomem(e, "keys") : 0;
     for (size_t i = 0; i < k->n && rc == 0; i++)
-        rc = parse(v->action.items[i + 1], run, &k->key[i], e);
+        rc = table_keys_parse(v->action.items[i + 1], run, &k->key[i], e);
     if (rc != 0)
         table_keys_close(k);
     return rc;

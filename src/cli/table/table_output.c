@@ -31,7 +31,8 @@ int table_output_open(struct table_output *o, const char *path, const char *conv
     return command_begin(&o->command, converter, COMMAND_WRITE, STDOUT_FILENO, e);
 }
 
-static int put(struct table_output *o, const char *bytes, size_t n, struct err *e)
+static int table_output_put_bytes(struct table_output *o, const char *bytes, size_t n,
+                                  struct err *e)
 {
     if (o->file != NULL)
         return file_write(o->file, bytes, n, e);
@@ -65,7 +66,7 @@ static int put_name(struct table_output *o, const struct table_pick *p, struct e
         rc = printable_add(&b, name, strlen(name)); // a word may contain a line end
     if (rc == 0)
         rc = buf_printf(&b, " in %" PRIu64 " example%s\n", examples, PLURAL_S(examples));
-    rc = rc == 0 ? put(o, b.data, b.len, e) : err_nomem(e, "a name");
+    rc = rc == 0 ? table_output_put_bytes(o, b.data, b.len, e) : err_nomem(e, "a name");
     buf_free(&b);
     return rc;
 }
@@ -87,11 +88,11 @@ static int put_picked(struct table_output *o, const char *bytes, size_t n, struc
             p->in_key = false;
             if (p->wanted) {
                 TRY(put_name(o, p, e));
-                TRY(put(o, key, (size_t)len, e));
+                TRY(table_output_put_bytes(o, key, (size_t)len, e));
             }
         }
         if (p->wanted)
-            TRY(put(o, bytes + i, 1, e));
+            TRY(table_output_put_bytes(o, bytes + i, 1, e));
         if (bytes[i] == '\n')
             *p = (struct table_pick){p->keys, p->n, p->found, 0, true, false, p->names};
     }
@@ -101,7 +102,8 @@ static int put_picked(struct table_output *o, const char *bytes, size_t n, struc
 int table_output_put(void *output, const char *bytes, size_t n, struct err *e)
 {
     struct table_output *o = output;
-    return o->pick != NULL ? put_picked(o, bytes, n, e) : put(o, bytes, n, e);
+    return o->pick != NULL ? put_picked(o, bytes, n, e)
+                           : table_output_put_bytes(o, bytes, n, e);
 }
 
 static void abort_all(struct table_output *o)

@@ -26,7 +26,7 @@ struct running {
     uint32_t table;
 };
 
-static int failed(int rc, struct err *e)
+static int table_running_failed(int rc, struct err *e)
 {
     return rc == 0 ? 0 : err_set(e, rc, "%s", tug_last_error());
 }
@@ -75,20 +75,20 @@ static int find_usual(struct running *r, struct err *e)
     json_decref(status);
     int rc = tug_table_find(r->client, name, &r->table);
     if (rc != TUG_EUSAGE)
-        return failed(rc, e);
+        return table_running_failed(rc, e);
     return err_set(e, TUG_EUSAGE,
                    "--table NAME is missing, and the cluster has no table '" RUN_SPARSE
                    "', which is the default: 'tug table list' shows the tables");
 }
 
-static int find(struct running *r, struct err *e)
+static int table_running_find(struct running *r, struct err *e)
 {
     if (r->v->table == NULL)
         return find_usual(r, e);
     int rc = tug_table_find(r->client, r->v->table, &r->table);
     if (rc == TUG_EUSAGE && strstr(tug_last_error(), "there is no table") != NULL)
         return name_others(r, r->v->table, e);
-    return failed(rc, e);
+    return table_running_failed(rc, e);
 }
 
 static void print_stat(const char *name, const struct tug_table_stats *s)
@@ -149,7 +149,7 @@ static json_t *stat_json(const char *name, uint32_t number,
 static int show_one(struct running *r, const char *name, json_t *tables, struct err *e)
 {
     struct tug_table_stats s;
-    TRY(failed(tug_table_stat(r->client, r->table, &s), e));
+    TRY(table_running_failed(tug_table_stat(r->client, r->table, &s), e));
     if (r->v->json)
         json_array_append_new(tables, stat_json(name, r->table, &s));
     else
@@ -170,7 +170,7 @@ static int show_all(struct running *r, json_t *tables, struct err *e)
     {
         const char *name = tool_text(table, "name");
         if (rc == 0)
-            rc = failed(tug_table_find(r->client, name, &r->table), e);
+            rc = table_running_failed(tug_table_find(r->client, name, &r->table), e);
         if (rc == 0)
             rc = show_one(r, name, tables, e);
     }
@@ -184,7 +184,7 @@ static int stat(struct running *r, struct err *e)
     json_t *tables = json_array();
     int rc = 0;
     if (r->v->table != NULL) {
-        rc = find(r, e);
+        rc = table_running_find(r, e);
         if (rc == 0)
             rc = show_one(r, r->v->table, tables, e);
     } else {
@@ -224,10 +224,10 @@ static int print_pulled(struct running *r, const struct table_keys *k, uint32_t 
     float *values = mem_array(k->n * width + 1, sizeof(*values));
     if (values == NULL)
         return err_nomem(e, "rows");
-    int rc = failed(tug_pull(r->client, r->table, k->key, k->n, values, NULL, NULL, &ts),
-                    e);
+    int rc = table_running_failed(
+        tug_pull(r->client, r->table, k->key, k->n, values, NULL, NULL, &ts), e);
     if (rc == 0)
-        rc = failed(tug_wait(r->client, ts, 0), e);
+        rc = table_running_failed(tug_wait(r->client, ts, 0), e);
     for (size_t i = 0; i < k->n && rc == 0; i++) {
         cli_printf("%" PRIu64, k->key[i]);
         for (uint32_t c = 0; c < width; c++)
@@ -239,12 +239,12 @@ static int print_pulled(struct running *r, const struct table_keys *k, uint32_t 
 }
 
 // Prints rows as pulls return them: a missing row has its initial values.
-static int get(struct running *r, struct err *e)
+static int table_running_get(struct running *r, struct err *e)
 {
     struct table_keys k;
     struct tug_table_widths widths;
-    TRY(find(r, e));
-    TRY(failed(tug_table_widths(r->client, r->table, &widths), e));
+    TRY(table_running_find(r, e));
+    TRY(table_running_failed(tug_table_widths(r->client, r->table, &widths), e));
     TRY(table_keys_open(&k, r->v, NULL, e));
     int rc = print_pulled(r, &k, widths.pull, e);
     table_keys_close(&k);
@@ -270,7 +270,7 @@ static int rank_rows(void *ctx, struct table_top *t, struct err *e)
     struct running *r = ctx;
     struct ranked k = {.top = t, .e = e};
     int rc = dump_rows(r->client, r->table, rank_row, &k);
-    return k.rc != 0 ? k.rc : failed(rc, e);
+    return k.rc != 0 ? k.rc : table_running_failed(rc, e);
 }
 
 static int top(struct running *r, struct err *e)
@@ -279,39 +279,39 @@ static int top(struct running *r, struct err *e)
         return err_set(e, TUG_EUSAGE,
                        "'%s': the column of a running table's rows is unknown",
                        r->v->action.items[1]);
-    TRY(find(r, e));
+    TRY(table_running_find(r, e));
     return table_top(r->v, rank_rows, r, NULL, e);
 }
 
-static int shrink(struct running *r, struct err *e)
+static int table_running_shrink(struct running *r, struct err *e)
 {
     uint64_t removed;
     float threshold = r->v->threshold < 0 ? NAN : (float)r->v->threshold;
-    TRY(find(r, e));
-    TRY(failed(tug_shrink(r->client, r->table, threshold, &removed), e));
+    TRY(table_running_find(r, e));
+    TRY(table_running_failed(tug_shrink(r->client, r->table, threshold, &removed), e));
     cli_printf("%" PRIu64 " row%s removed\n", removed, PLURAL_S(removed));
     return 0;
 }
 
 static int day(struct running *r, struct err *e)
 {
-    TRY(find(r, e));
-    return failed(tug_day(r->client, r->table), e);
+    TRY(table_running_find(r, e));
+    return table_running_failed(tug_day(r->client, r->table), e);
 }
 
 static int clear(struct running *r, struct err *e)
 {
-    TRY(find(r, e));
-    return failed(tug_clear(r->client, r->table), e);
+    TRY(table_running_find(r, e));
+    return table_running_failed(tug_clear(r->client, r->table), e);
 }
 
 static int drop(struct running *r, struct err *e)
 {
-    TRY(find(r, e));
-    return failed(tug_table_drop(r->client, r->table), e);
+    TRY(table_running_find(r, e));
+    return table_running_failed(tug_table_drop(r->client, r->table), e);
 }
 
-static int save(struct running *r, struct err *e)
+static int table_running_save(struct running *r, struct err *e)
 {
     const struct table_values *v = r->v;
     char path[FILE_PATH_MAX];
@@ -325,14 +325,14 @@ static int save(struct running *r, struct err *e)
         return err_set(e, TUG_EUSAGE, "save needs a directory, given as --out DIR");
     if (v->table != NULL) {
         TRY(table_check_place(v->out, v->table, e));
-        TRY(find(r, e));
+        TRY(table_running_find(r, e));
     }
-    TRY(failed(tug_save(r->client, &o, path), e));
+    TRY(table_running_failed(tug_save(r->client, &o, path), e));
     cli_printf("saved to %s\n", path);
     return 0;
 }
 
-static int load(struct running *r, struct err *e)
+static int table_running_load(struct running *r, struct err *e)
 {
     uint64_t rows;
     char path[FILE_PATH_MAX];
@@ -340,8 +340,8 @@ static int load(struct running *r, struct err *e)
     if (r->v->from == NULL)
         return err_set(e, TUG_EUSAGE, "load needs a save, given as --from DIR");
     TRY(table_find_saves(r->v->from, path, &name, e));
-    TRY(find(r, e));
-    TRY(failed(tug_load(r->client, r->table, path, name, &rows), e));
+    TRY(table_running_find(r, e));
+    TRY(table_running_failed(tug_load(r->client, r->table, path, name, &rows), e));
     cli_printf("%" PRIu64 " row%s loaded\n", rows, PLURAL_S(rows));
     return 0;
 }
@@ -353,8 +353,8 @@ static int dump(struct running *r, struct err *e)
     if (strcmp(r->v->out, "-") == 0)
         return err_set(e, TUG_EUSAGE,
                        "dump writes a file, never to standard output: give --out FILE");
-    TRY(find(r, e));
-    return failed(tug_dump(r->client, r->table, r->v->out), e);
+    TRY(table_running_find(r, e));
+    return table_running_failed(tug_dump(r->client, r->table, r->v->out), e);
 }
 
 // Creates the table with a number that is free.
@@ -368,12 +368,13 @@ static int create_free(struct running *r, const char *settings, struct err *e)
         if (rc == TUG_EUSAGE && strstr(tug_last_error(), "already") == NULL)
             break;
     }
-    return failed(rc, e);
+    return table_running_failed(rc, e);
 }
 
 // Creates the table. If its name exists, the existing table is used if it has the same
 // settings, else the call is refused.
-static int make(struct running *r, const char *name, const char *settings, struct err *e)
+static int table_running_make(struct running *r, const char *name, const char *settings,
+                              struct err *e)
 {
     uint32_t there, wanted = (uint32_t)r->v->number;
     bool named = tug_table_find(r->client, name, &there) == 0;
@@ -383,7 +384,7 @@ static int make(struct running *r, const char *name, const char *settings, struc
     if (!named && r->v->number < 0)
         return create_free(r, settings, e);
     r->table = named ? there : wanted;
-    return failed(tug_table_create(r->client, r->table, settings), e);
+    return table_running_failed(tug_table_create(r->client, r->table, settings), e);
 }
 
 static int create(struct running *r, struct err *e)
@@ -391,7 +392,7 @@ static int create(struct running *r, struct err *e)
     struct table_config config;
     struct buf text;
     TRY(table_read_settings(r->v, &text, &config, e));
-    int rc = make(r, config.name, buf_str(&text), e);
+    int rc = table_running_make(r, config.name, buf_str(&text), e);
     if (rc == 0)
         cli_printf("table %u\n", r->table);
     buf_free(&text);
@@ -403,16 +404,25 @@ static int act(struct running *r, struct err *e)
     static const struct {
         const char *name;
         int (*act)(struct running *, struct err *);
-    } all[] = {{"list", list}, {"stat", stat},   {"get", get},       {"shrink", shrink},
-               {"day", day},   {"clear", clear}, {"drop", drop},     {"save", save},
-               {"load", load}, {"dump", dump},   {"create", create}, {"top", top}};
+    } all[] = {{"list", list},
+               {"stat", stat},
+               {"get", table_running_get},
+               {"shrink", table_running_shrink},
+               {"day", day},
+               {"clear", clear},
+               {"drop", drop},
+               {"save", table_running_save},
+               {"load", table_running_load},
+               {"dump", dump},
+               {"create", create},
+               {"top", top}};
     for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
         if (strcmp(all[i].name, r->v->action.items[0]) == 0)
             return all[i].act(r, e);
     return TUG_EINTERNAL;
 }
 
-static int join(struct running *r, struct err *e)
+static int table_running_join(struct running *r, struct err *e)
 {
     const struct node_values *v = &r->v->node;
     struct tug_client_options o = {
@@ -428,7 +438,7 @@ static int join(struct running *r, struct err *e)
     struct tool t = {.interrupted = &node_interrupted};
     int rc = tool_open(&t, &r->node.node, r->node.node.scheduler, v->connect_timeout, e);
     tool_close(&t);
-    return rc == 0 ? failed(tug_client_open(&r->client, &o), e) : rc;
+    return rc == 0 ? table_running_failed(tug_client_open(&r->client, &o), e) : rc;
 }
 
 // Connects to the scheduler that is given, or else to that of the run launched last on
@@ -438,13 +448,13 @@ int table_running(const struct table_values *v, struct err *e)
     struct running r = {.v = v};
     int rc = node_values_open(&r.node, &v->node, WIRE_OPERATOR, e);
     if (rc == 0)
-        rc = join(&r, e);
+        rc = table_running_join(&r, e);
     if (rc == 0)
         rc = act(&r, e);
     if (r.client != NULL) {
         int closed = tug_client_close(r.client);
         if (rc == 0)
-            rc = failed(closed, e);
+            rc = table_running_failed(closed, e);
     }
     opened_node_close(&r.node);
     return rc;

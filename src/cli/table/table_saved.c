@@ -60,7 +60,7 @@ static int open_saves(struct saves *s, struct err *e)
     return s->newest->about != NULL ? read_run(s, e) : 0;
 }
 
-static int load(struct saves *s, size_t i, struct err *e)
+static int table_saved_load(struct saves *s, size_t i, struct err *e)
 {
     const struct save_table *t = &s->newest->tables[i];
     struct store_options o = {
@@ -72,7 +72,7 @@ static int load(struct saves *s, size_t i, struct err *e)
 static int load_all(struct saves *s, struct err *e)
 {
     for (size_t i = 0; i < s->newest->n_tables; i++)
-        TRY(load(s, i, e));
+        TRY(table_saved_load(s, i, e));
     return 0;
 }
 
@@ -82,7 +82,7 @@ static bool is_meant(const struct saves *s, size_t i)
            strcmp(s->v->table, s->newest->tables[i].config.name) == 0;
 }
 
-static int unknown(const struct saves *s, struct err *e)
+static int table_saved_unknown(const struct saves *s, struct err *e)
 {
     struct buf names = BUF_INIT(1 << 20);
     for (size_t i = 0; i < s->newest->n_tables; i++)
@@ -111,7 +111,7 @@ static int find_one(const struct saves *s, size_t *ret, struct err *e)
     if (found == 1)
         return 0;
     if (s->v->table != NULL)
-        return unknown(s, e);
+        return table_saved_unknown(s, e);
     return err_set(
         e, TUG_EUSAGE,
         "%s holds %zu tables: choose one with --table NAME; 'tug table list' shows them",
@@ -126,7 +126,7 @@ static int meant(const struct saves *s, struct err *e)
 
 // Actions that only read the saves.
 
-static uint64_t bytes_of(const struct save_table *t)
+static uint64_t table_saved_bytes_of(const struct save_table *t)
 {
     uint64_t bytes = 0;
     for (size_t i = 0; i < t->n_files; i++)
@@ -143,7 +143,7 @@ static void print_table(const struct save_table *t, const struct store *store,
         cli_printf(", %" PRIu64 " with embedx", x.extra_rows);
     cli_printf(", day %u, step %" PRIu64 "; %" PRIu64
                " bytes in %zu file%s of the newest save\n",
-               x.day, x.step, bytes_of(t), t->n_files, PLURAL_S(t->n_files));
+               x.day, x.step, table_saved_bytes_of(t), t->n_files, PLURAL_S(t->n_files));
     for (const char *at = settings; *at != 0;) {
         size_t n = strcspn(at, "\n");
         cli_printf("  %.*s\n", (int)n, at);
@@ -158,8 +158,8 @@ static json_t *table_json(const struct save_table *t, const struct store *store,
     return json_pack("{s:s,s:i,s:I,s:I,s:I,s:I,s:I,s:I,s:s}", "table", t->config.name,
                      "number", (int)t->id, "rows", (json_int_t)x.rows, "extra_rows",
                      (json_int_t)x.extra_rows, "day", (json_int_t)x.day, "step",
-                     (json_int_t)x.step, "bytes", (json_int_t)bytes_of(t), "files",
-                     (json_int_t)t->n_files, "settings", settings);
+                     (json_int_t)x.step, "bytes", (json_int_t)table_saved_bytes_of(t),
+                     "files", (json_int_t)t->n_files, "settings", settings);
 }
 
 // Adds the table to `tables`, or prints it if that is NULL.
@@ -279,7 +279,7 @@ static int export(struct saves *s, struct table_pick *pick, struct err *e)
     struct table_output o;
     size_t i = 0;
     TRY(find_one(s, &i, e));
-    TRY(load(s, i, e));
+    TRY(table_saved_load(s, i, e));
     TRY(table_output_open(&o, s->v->out, s->v->converter, e));
     o.pick = pick;
     int rc = text_export(s->stores[i], s->v->state, table_output_put, &o, e);
@@ -291,7 +291,7 @@ static const char *newest_path(const struct saves *s)
     return s->chain.paths[s->chain.n - 1];
 }
 
-static int get(struct saves *s, struct err *e)
+static int table_saved_get(struct saves *s, struct err *e)
 {
     struct table_keys k;
     TRY(table_keys_open(&k, s->v, s->run, e));
@@ -374,7 +374,7 @@ static int top(struct saves *s, struct err *e)
 {
     size_t i = 0;
     TRY(find_one(s, &i, e));
-    TRY(load(s, i, e));
+    TRY(table_saved_load(s, i, e));
     struct ranked r = {.saves = s, .store = s->stores[i], .words = &s->v->action};
     int rc = table_top(s->v, rank_rows, &r, &r.names, e);
     names_close(r.names);
@@ -433,7 +433,7 @@ static int save_some(struct saves *s, enum save_mode mode, struct store **stores
     return 0;
 }
 
-static int save(struct saves *s, enum save_mode mode, struct err *e)
+static int table_saved_save(struct saves *s, enum save_mode mode, struct err *e)
 {
     return save_some(s, mode, s->stores, s->newest->n_tables, e);
 }
@@ -487,7 +487,7 @@ static int order(struct saves *s, enum store_admin what, struct err *e)
     }
     uint64_t removed = before - rows_of(s);
     cli_printf("%" PRIu64 " row%s removed\n", removed, PLURAL_S(removed));
-    return save(s, SAVE_CHECKPOINT, e);
+    return table_saved_save(s, SAVE_CHECKPOINT, e);
 }
 
 static int end_day(struct saves *s, struct err *e)
@@ -496,7 +496,7 @@ static int end_day(struct saves *s, struct err *e)
     for (size_t i = 0; i < s->newest->n_tables; i++)
         if (is_meant(s, i))
             store_day(s->stores[i]);
-    return save(s, SAVE_CHECKPOINT, e);
+    return table_saved_save(s, SAVE_CHECKPOINT, e);
 }
 
 // Writes the tables again. A delta is refused: only a running cluster records changes.
@@ -507,7 +507,7 @@ static int save_again(struct saves *s, struct err *e)
                        "a delta holds what has changed in a running cluster; saved "
                        "tables can be saved again as checkpoint, base or day");
     TRY(load_to_change(s, e));
-    return save(s, (enum save_mode)s->v->mode, e);
+    return table_saved_save(s, (enum save_mode)s->v->mode, e);
 }
 
 static int act(struct saves *s, struct err *e)
@@ -532,7 +532,7 @@ static int act(struct saves *s, struct err *e)
     if (strcmp(action, "list") == 0)
         return list(s, e);
     if (strcmp(action, "get") == 0)
-        return get(s, e);
+        return table_saved_get(s, e);
     if (strcmp(action, "top") == 0)
         return top(s, e);
     return err_set(e, TUG_EINTERNAL, "no action '%s'", action);

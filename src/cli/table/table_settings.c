@@ -121,7 +121,8 @@ static bool is_file(const char *settings)
     return strchr(settings, '=') == NULL;
 }
 
-static int read_text(const struct table_values *v, struct buf *ret, struct err *e)
+static int table_settings_read_text(const struct table_values *v, struct buf *ret,
+                                    struct err *e)
 {
     if (is_file(v->settings))
         TRY(file_read_text(v->settings, ret, e));
@@ -130,7 +131,7 @@ static int read_text(const struct table_values *v, struct buf *ret, struct err *
     return buf_str(ret) != NULL ? 0 : err_nomem(e, "settings");
 }
 
-static int parse(const char *text, struct table_config *ret, struct err *e)
+static int table_settings_parse(const char *text, struct table_config *ret, struct err *e)
 {
     *ret = table_config_defaults();
     TRY(table_config_parse(ret, text, e));
@@ -150,7 +151,7 @@ static int set_name(const char *name, struct buf *text, struct table_config *c,
                        c->name, name);
     if (buf_printf(text, "\nname = %s\n", name) != 0 || buf_str(text) == NULL)
         return buf_error(text, "--settings", e);
-    return parse(buf_str(text), c, e);
+    return table_settings_parse(buf_str(text), c, e);
 }
 
 int table_read_settings(const struct table_values *v, struct buf *ret_text,
@@ -161,9 +162,9 @@ int table_read_settings(const struct table_values *v, struct buf *ret_text,
         return err_set(e, TUG_EUSAGE,
                        "--settings TEXT|FILE is missing; 'tug table settings' lists the "
                        "settings of a table");
-    int rc = read_text(v, ret_text, e);
+    int rc = table_settings_read_text(v, ret_text, e);
     if (rc == 0)
-        rc = parse(buf_str(ret_text), ret, e);
+        rc = table_settings_parse(buf_str(ret_text), ret, e);
     if (rc == 0)
         rc = set_name(v->table, ret_text, ret, e);
     if (rc != 0)

@@ -65,7 +65,7 @@ static void sift(struct table_top *t, size_t at, size_t n)
     }
 }
 
-static void keep(struct table_top *t, struct top_row r)
+static void table_top_keep(struct table_top *t, struct top_row r)
 {
     if (t->n < t->max) {
         t->row[t->n++] = r;
@@ -93,7 +93,7 @@ int table_top_add(struct table_top *t, const struct accessor *a,
                            : length(row + g[0].weights, g[0].n);
     if (at->n_groups > 1 && vector != NULL)
         r.vector = length(vector + g[1].weights, g[1].n);
-    keep(t, r);
+    table_top_keep(t, r);
     return 0;
 }
 

@@ -39,7 +39,7 @@ static void take_out(struct leases *l, struct piece *p)
                            // save
 }
 
-static void begin(struct leases *l, uint64_t save)
+static void leases_cut_begin(struct leases *l, uint64_t save)
 {
     l->save = save;
     l->save_workers = l->n_workers;
@@ -116,7 +116,7 @@ int leases_cut(struct leases *l, uint64_t save, struct msg_cut_state *ret, struc
     struct buf scratch = BUF_INIT(LEASES_MAX_PIECES / 8 + 8);
     int rc = 0;
     if (l->save != save)
-        begin(l, save);
+        leases_cut_begin(l, save);
     if (!l->save_known && all_marked(l)) {
         take_the_dead(l);
         l->save_known = true;

@@ -190,8 +190,8 @@ static int compare_file(const struct leases *l, const char *who, const struct fi
                    l->told_by, how);
 }
 
-static int compare(const struct leases *l, const char *who, const struct msg_data *m,
-                   uint32_t n, struct err *e)
+static int leases_data_compare(const struct leases *l, const char *who,
+                               const struct msg_data *m, uint32_t n, struct err *e)
 {
     uint32_t n_files = l->n_files - (l->buckets != 0), trained = told_to_train(l);
     struct wire_text list = m->files;
@@ -255,6 +255,6 @@ int leases_data(struct leases *l, const char *who, const struct msg_data *m,
     if (m->buckets > LEASES_MAX_PIECES)
         return err_set(e, TUG_EUSAGE, "%u buckets are too many; at most %d are possible",
                        m->buckets, LEASES_MAX_PIECES);
-    TRY(l->have_data ? compare(l, who, m, n, e) : believe(l, who, m, n, e));
+    TRY(l->have_data ? leases_data_compare(l, who, m, n, e) : believe(l, who, m, n, e));
     return leases_check_data(l, &l->pass, e);
 }

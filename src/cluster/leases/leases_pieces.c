@@ -163,7 +163,8 @@ int leases_prepare(struct leases *l)
     return 0;
 }
 
-static void take(struct leases *l, struct leases_worker *w, uint32_t file, uint64_t index)
+static void leases_pieces_take(struct leases *l, struct leases_worker *w, uint32_t file,
+                               uint64_t index)
 {
     assert(w->alive && !w->holds);
     assert(l->files[file].p[index].state == PIECE_FREE);
@@ -194,7 +195,7 @@ static bool take_from_order(struct leases *l, struct leases_worker *w,
 {
     const struct place *at = find_in_order(l, whose, cursor);
     if (at != NULL)
-        take(l, w, at->file, at->index);
+        leases_pieces_take(l, w, at->file, at->index);
     return at != NULL;
 }
 
@@ -222,7 +223,7 @@ static bool take_from_file(struct leases *l, struct leases_worker *w, uint32_t f
     const struct file *f = &l->files[file];
     for (; index < f->count && index < f->made; index++)
         if (f->p[index].state == PIECE_FREE && keeper(l, &f->p[index]) == whose) {
-            take(l, w, file, index);
+            leases_pieces_take(l, w, file, index);
             return true;
         }
     return false;
@@ -290,12 +291,12 @@ static bool take_in_order(struct leases *l, struct leases_worker *w)
         if (f->p[i].state != PIECE_FREE)
             continue;
         f->returned--;
-        take(l, w, file, i);
+        leases_pieces_take(l, w, file, i);
         return true;
     }
     if (!make_piece(f))
         return false;
-    take(l, w, file, f->made - 1);
+    leases_pieces_take(l, w, file, f->made - 1);
     return true;
 }
 
@@ -361,7 +362,7 @@ bool leases_piece_done(struct leases *l, struct leases_worker *w,
     return true;
 }
 
-static void give_back(struct leases *l, struct leases_worker *w)
+static void leases_pieces_give_back(struct leases *l, struct leases_worker *w)
 {
     assert(w->holds && l->files[w->file].p[w->index].state == PIECE_LEASED);
     struct file *f = &l->files[w->file];
@@ -399,7 +400,7 @@ static void order_again(struct leases *l)
 void leases_return_pieces(struct leases *l, struct leases_worker *w)
 {
     if (w->holds)
-        give_back(l, w);
+        leases_pieces_give_back(l, w);
     // The workers for which these pieces were reserved are dead.
     l->unreserved += w->reserved;
     order_again(l);

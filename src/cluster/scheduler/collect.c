@@ -116,7 +116,7 @@ static int check_sizes(struct given *const *all, size_t n, struct err *e)
     return 0;
 }
 
-static int gather(struct given *const *all, size_t n, struct buf *ret)
+static int collect_gather(struct given *const *all, size_t n, struct buf *ret)
 {
     for (size_t i = 0; i < n; i++) {
         struct wire_part p = {.index = all[i]->index,
@@ -199,6 +199,7 @@ int collect_make(struct given **all, size_t n, int64_t at_barrier, struct buf *r
     TRY(check_calls(all, n, at_barrier, e));
     TRY(check_sizes(all, n, e));
     TRY(check_indexes(all, n, e));
-    int rc = all[0]->op == WIRE_GATHER ? gather(all, n, ret) : reduce(all, n, ret, e);
+    int rc = all[0]->op == WIRE_GATHER ? collect_gather(all, n, ret)
+                                       : reduce(all, n, ret, e);
     return rc == TUG_ENOMEM ? err_nomem(e, "a collective call") : rc;
 }

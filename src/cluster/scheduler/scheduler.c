@@ -150,7 +150,7 @@ static struct link *find_link(struct scheduler *s, van_link link)
     return NULL;
 }
 
-static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
+static void scheduler_on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
 {
     struct scheduler *s = ctx;
     (void)accepted;
@@ -166,7 +166,8 @@ static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
     scheduler_check(s);
 }
 
-static void on_closed(void *ctx, van_link link, const struct err *why, uint64_t now)
+static void scheduler_on_closed(void *ctx, van_link link, const struct err *why,
+                                uint64_t now)
 {
     struct scheduler *s = ctx;
     (void)why;
@@ -353,7 +354,8 @@ static void from_link(struct scheduler *s, struct link *l, const struct van_mess
         from_node(s, n, m);
 }
 
-static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t now)
+static void scheduler_on_message(void *ctx, van_link link, struct van_message *m,
+                                 uint64_t now)
 {
     struct scheduler *s = ctx;
     s->now = now;
@@ -406,7 +408,7 @@ static void forgive_silence(struct scheduler *s)
             s->nodes[i].closed_at = s->now;
 }
 
-static uint64_t on_tick(void *ctx, uint64_t now)
+static uint64_t scheduler_on_tick(void *ctx, uint64_t now)
 {
     struct scheduler *s = ctx;
     s->now = now;
@@ -428,10 +430,10 @@ struct van_handler scheduler_handler(struct scheduler *s)
 {
     return (struct van_handler){
         .ctx = s,
-        .opened = on_opened,
-        .message = on_message,
-        .closed = on_closed,
-        .tick = on_tick,
+        .opened = scheduler_on_opened,
+        .message = scheduler_on_message,
+        .closed = scheduler_on_closed,
+        .tick = scheduler_on_tick,
         .refused = on_refused,
     };
 }

@@ -44,8 +44,9 @@ static bool all_have_come(const struct scheduler *s, uint8_t group)
     return n > 0;
 }
 
-static void tell(struct scheduler *s, const struct node *n, uint64_t request,
-                 uint8_t group, uint64_t generation, bool done)
+static void scheduler_barrier_tell(struct scheduler *s, const struct node *n,
+                                   uint64_t request, uint8_t group, uint64_t generation,
+                                   bool done)
 {
     char missing[ERR_TEXT_MAX];
     struct msg_barrier_state msg = {
@@ -86,12 +87,12 @@ static void tell_all(struct scheduler *s, uint8_t group)
         if (group == WIRE_GROUP_WORKERS && p->given != NULL)
             tell_collected(s, n, 0, completed - p->base[group], true);
         else
-            tell(s, n, 0, group, completed - p->base[group], true);
+            scheduler_barrier_tell(s, n, 0, group, completed - p->base[group], true);
     }
 }
 
 // Makes the result of the collective call, if the barrier that is now complete is one.
-static void collect(struct scheduler *s)
+static void scheduler_barrier_collect(struct scheduler *s)
 {
     struct collected *c = &s->collected;
     struct given **all = mem_array(s->n_processes + 1, sizeof(*all));
@@ -120,13 +121,13 @@ static void drop_given(struct process *p)
     p->given = NULL;
 }
 
-static bool complete(struct scheduler *s, uint8_t group)
+static bool scheduler_barrier_complete(struct scheduler *s, uint8_t group)
 {
     if (s->phase == SCHEDULER_GATHERING || !all_have_come(s, group))
         return false;
     s->groups[group].completed++;
     if (group == WIRE_GROUP_WORKERS)
-        collect(s);
+        scheduler_barrier_collect(s);
     tell_all(s, group);
     for (uint32_t i = 0; i < s->n_processes && group == WIRE_GROUP_WORKERS; i++)
         drop_given(&s->processes[i]);
@@ -176,11 +177,11 @@ void scheduler_barrier_serve(struct scheduler *s, struct node *n, uint64_t reque
         return;
     if (!a.again)
         a.process->reached[group] = a.reached;
-    if (complete(s, group))
+    if (scheduler_barrier_complete(s, group))
         return;
     bool done = a.reached <= s->groups[group].completed;
     if (done || a.again)
-        tell(s, n, request, group, m->generation, done);
+        scheduler_barrier_tell(s, n, request, group, m->generation, done);
 }
 
 // Returns how many bytes there is room for, of all workers together.
@@ -211,7 +212,7 @@ void scheduler_collect_serve(struct scheduler *s, struct node *n, uint64_t reque
         a.process->reached[group] = a.reached;
     }
     uint64_t completed = s->groups[group].completed;
-    if (complete(s, group))
+    if (scheduler_barrier_complete(s, group))
         return;
     if (a.reached < completed)
         scheduler_refuse(s, n->link, request, TUG_EUSAGE,
@@ -235,7 +236,7 @@ void scheduler_collected_free(struct scheduler *s)
 void scheduler_barriers_again(struct scheduler *s)
 {
     for (uint8_t group = 1; group < SCHEDULER_GROUPS; group++)
-        while (complete(s, group))
+        while (scheduler_barrier_complete(s, group))
             ;
 }
 

@@ -128,7 +128,7 @@ static int place_space(struct scheduler *s, int space)
 }
 
 // Computes the placement from the current node table.
-static int place(struct scheduler *s)
+static int scheduler_roster_place(struct scheduler *s)
 {
     // a placement never changes, because rows do not move
     assert(s->phase == SCHEDULER_GATHERING);
@@ -140,7 +140,7 @@ static int place(struct scheduler *s)
 }
 
 // Returns the number of processes of a role that have joined with all their loops.
-static uint32_t complete(const struct scheduler *s, enum wire_role role)
+static uint32_t scheduler_roster_complete(const struct scheduler *s, enum wire_role role)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < s->n_processes; i++)
@@ -151,17 +151,18 @@ static uint32_t complete(const struct scheduler *s, enum wire_role role)
 
 static bool are_all_here(const struct scheduler *s)
 {
-    return complete(s, WIRE_SERVER) >= s->o.servers &&
-           complete(s, WIRE_WORKER) >= s->o.workers;
+    return scheduler_roster_complete(s, WIRE_SERVER) >= s->o.servers &&
+           scheduler_roster_complete(s, WIRE_WORKER) >= s->o.workers;
 }
 
 static void begin_when_all_are_here(struct scheduler *s)
 {
-    if (s->phase != SCHEDULER_GATHERING || !are_all_here(s) || place(s) != 0)
+    if (s->phase != SCHEDULER_GATHERING || !are_all_here(s) ||
+        scheduler_roster_place(s) != 0)
         return;
     s->phase = SCHEDULER_RUNNING;
     s->phase_at = s->now;
-    uint32_t workers = complete(s, WIRE_WORKER);
+    uint32_t workers = scheduler_roster_complete(s, WIRE_WORKER);
     scheduler_say(s, "all are here: %u server%s, %u worker%s", s->o.servers,
                   PLURAL_S(s->o.servers), workers, PLURAL_S(workers));
 }

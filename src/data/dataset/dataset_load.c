@@ -294,7 +294,7 @@ static size_t look_at_known(struct scratch *s)
     return unknown;
 }
 
-static int resolve(struct loader *l, struct scratch *s, struct err *e)
+static int dataset_load_resolve(struct loader *l, struct scratch *s, struct err *e)
 {
     if (reserve_ids(s) != 0)
         return err_nomem(e, "examples");
@@ -333,7 +333,7 @@ static int make_part(struct loader *l, struct scratch *s, const struct chunk *c,
     TRY(parse_chunk(l, c, 0, s, &ret->bad, e));
     if (s->x.n == 0)
         return 0;
-    TRY(resolve(l, s, e));
+    TRY(dataset_load_resolve(l, s, e));
     struct block_plan plan;
     TRY(block_plan(&plan, &s->x, s->ids, e));
     void *memory = loader_alloc(l, plan.bytes);
@@ -348,7 +348,8 @@ static int make_part(struct loader *l, struct scratch *s, const struct chunk *c,
 // ---------------------------------------------------------------- taking and committing
 
 // Takes the next chunk and the number of its part; the chunk is NULL if there is none.
-static int take(struct loader *l, struct chunk **ret, size_t *ret_part, struct err *e)
+static int dataset_load_take(struct loader *l, struct chunk **ret, size_t *ret_part,
+                             struct err *e)
 {
     TRY(l->in->next(l->in, ret, e));
     if (*ret != NULL)
@@ -430,7 +431,7 @@ static int load_chunk(struct loader *l, struct scratch *s, bool *ret_more, struc
     if (stop)
         return 0;
     pthread_mutex_lock(&l->take_lock);
-    int rc = take(l, &c, &i, e);
+    int rc = dataset_load_take(l, &c, &i, e);
     pthread_mutex_unlock(&l->take_lock);
     if (rc != 0 || c == NULL)
         return rc;
@@ -524,7 +525,7 @@ static int collect_blocks(struct loader *l, struct err *e)
     return dataset_make_finder(d) == 0 ? 0 : err_nomem(e, "the data");
 }
 
-static int finish(struct loader *l, struct err *e)
+static int dataset_load_finish(struct loader *l, struct err *e)
 {
     if (l->offender != NULL)
         return explain_bad_line(l, e);
@@ -573,7 +574,7 @@ int dataset_load_from(struct dataset **ret, const struct dataset_options *o,
         rc = err_nomem(e, "the data");
     } else {
         team_run(o->team, load_member, &l);
-        rc = finish(&l, e);
+        rc = dataset_load_finish(&l, e);
     }
     loader_close(&l);
     if (rc == 0)

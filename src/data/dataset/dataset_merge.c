@@ -39,7 +39,7 @@ struct merging {
     uint64_t line;
 };
 
-static int compare(const void *a, const void *b)
+static int dataset_merge_compare(const void *a, const void *b)
 {
     const struct pair *x = a, *y = b;
     if (x->first != y->first)
@@ -62,7 +62,7 @@ static int merging_begin(struct merging *m, struct err *e)
         const char *id = dataset_kept(m->from, i);
         m->lines[i] = (struct pair){hash_bytes(id, strlen(id), 0), i};
     }
-    qsort(m->lines, n, sizeof(*m->lines), compare);
+    qsort(m->lines, n, sizeof(*m->lines), dataset_merge_compare);
     m->to->at_end = m->from->at_end;
     return 0;
 }
@@ -93,7 +93,7 @@ static void find_groups(struct merging *m)
         told->groups += !wanted;
         told->group_lines += wanted ? 0 : end - i;
     }
-    qsort(m->groups, m->n_groups, sizeof(*m->groups), compare);
+    qsort(m->groups, m->n_groups, sizeof(*m->groups), dataset_merge_compare);
 }
 
 static void conflict(struct merging *m, uint64_t a, uint64_t b, uint32_t slot)
@@ -145,7 +145,7 @@ static bool agree(struct merging *m)
     return true;
 }
 
-static int flush(struct merging *m, struct err *e)
+static int dataset_merge_flush(struct merging *m, struct err *e)
 {
     struct block_plan plan;
     struct block block;
@@ -164,7 +164,7 @@ static int flush(struct merging *m, struct err *e)
 }
 
 // Joins the features of all lines, sorted by slot; features of one slot keep their order.
-static void join(struct merging *m)
+static void dataset_merge_join(struct merging *m)
 {
     const struct batch *b = &m->batch;
     struct examples *x = &m->x;
@@ -197,7 +197,7 @@ static int merge_group(struct merging *m, size_t place, struct err *e)
     uint64_t line;
     dataset_where(m->from, m->orders[0], &file, &line);
     if (file != m->file || m->x.n == BLOCK_EXAMPLES || m->x.nnz > BLOCK_FEATURES)
-        TRY(flush(m, e));
+        TRY(dataset_merge_flush(m, e));
     if (m->x.n == 0) {
         m->file = file;
         m->line = line;
@@ -207,7 +207,7 @@ static int merge_group(struct merging *m, size_t place, struct err *e)
     if (m->cap_ids < m->x.cap_nnz && !grow(&m->ids, m->x.cap_nnz, sizeof(*m->ids)))
         return err_nomem(e, "examples");
     m->cap_ids = m->x.cap_nnz;
-    join(m);
+    dataset_merge_join(m);
     m->x.line[m->x.n - 1] = (uint32_t)(line - m->line);
     return 0;
 }
@@ -218,7 +218,7 @@ static int merge_all(struct merging *m, struct err *e)
     find_groups(m);
     for (size_t i = 0; i < m->n_groups; i++)
         TRY(merge_group(m, m->groups[i].second, e));
-    TRY(flush(m, e));
+    TRY(dataset_merge_flush(m, e));
     m->o->merged->examples = m->to->size;
     return dataset_make_finder(m->to) == 0 ? 0 : err_nomem(e, "the data");
 }

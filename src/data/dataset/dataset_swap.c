@@ -16,7 +16,7 @@ void swap_scratch_free(struct swap_scratch *t)
     batch_free(&t->others);
 }
 
-static void put(struct batch *to, const struct batch *from, uint32_t j)
+static void dataset_swap_put(struct batch *to, const struct batch *from, uint32_t j)
 {
     to->id[to->nnz] = from->id[j];
     to->slot[to->nnz] = from->slot[j];
@@ -36,12 +36,12 @@ static void merge(const struct swap *s, const struct swap_scratch *t, size_t i,
             continue;
         for (; k < end && others->slot[k] < own->slot[j]; k++)
             if (s->slots[others->slot[k]])
-                put(to, others, k);
-        put(to, own, j);
+                dataset_swap_put(to, others, k);
+        dataset_swap_put(to, own, j);
     }
     for (; k < end; k++)
         if (s->slots[others->slot[k]])
-            put(to, others, k);
+            dataset_swap_put(to, others, k);
     to->start[i + 1] = (uint32_t)to->nnz;
 }
 

@@ -18,7 +18,7 @@ void kept_free(struct kept *k)
     *k = (struct kept){0};
 }
 
-static int reserve(struct kept *k, size_t i, struct err *e)
+static int kept_reserve(struct kept *k, size_t i, struct err *e)
 {
     if (i < k->cap)
         return 0;
@@ -40,7 +40,7 @@ int kept_line(struct kept *k, const struct reader *r, const struct reader_layout
                                 &k->n, e));
         k->layout = layout;
     }
-    TRY(reserve(k, i, e));
+    TRY(kept_reserve(k, i, e));
     k->at[i] = (uint32_t)k->text.len;
     int rc = line != NULL
                  ? reader_columns(r, layout, line, len, k->column, k->n, &k->text)

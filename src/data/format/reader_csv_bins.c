@@ -39,7 +39,7 @@ int csv_check_bins(const struct csv *c, struct err *e)
 
 // ---------------------------------------------------------------- the schema
 
-static int damaged(const char *what, struct err *e)
+static int reader_csv_bins_damaged(const char *what, struct err *e)
 {
     return err_set(e, TUG_EDATA, "the bins of the schema are damaged: %s", what);
 }
@@ -51,21 +51,21 @@ static int take_edges(struct bins *b, const char *text, float *edges, struct err
     size_t len = strcspn(text, " ");
     *b = (struct bins){.edge = edges};
     if (!number_u64(text, len, &most) || most < BINS_MIN || most > READER_BINS_MAX)
-        return damaged("there is no number of them", e);
+        return reader_csv_bins_damaged("there is no number of them", e);
     b->most = (uint32_t)most;
     for (const char *p = text + len; *p == ' '; p += len) {
         float *edge = &edges[b->edges];
         len = strcspn(++p, " ");
         if (number_parse(p, len, edge) != NUMBER_OK ||
             (b->edges > 0 && *edge <= edge[-1]) || ++b->edges == most)
-            return damaged("their edges do not ascend", e);
+            return reader_csv_bins_damaged("their edges do not ascend", e);
     }
     return 0;
 }
 
 // Counts the columns with bins, the texts of edges, and the edges of all.
-static void count(const struct schema *s, size_t *ret_columns, size_t *ret_texts,
-                  size_t *ret_edges)
+static void reader_csv_bins_count(const struct schema *s, size_t *ret_columns,
+                                  size_t *ret_texts, size_t *ret_edges)
 {
     struct schema_column column;
     const char *text;
@@ -91,9 +91,9 @@ static int take_all(struct csv *c, struct err *e)
 int csv_take_bins(struct csv *c, struct err *e)
 {
     size_t columns, texts, edges, i = 0;
-    count(c->base.schema, &columns, &texts, &edges);
+    reader_csv_bins_count(c->base.schema, &columns, &texts, &edges);
     if (texts != columns && (texts > 0 || c->given))
-        return damaged("they are not as many as their columns", e);
+        return reader_csv_bins_damaged("they are not as many as their columns", e);
     if (c->bin == NULL) {
         c->bin = mem_zalloc((columns + 1) * sizeof *c->bin);
         if (c->bin == NULL)

@@ -99,7 +99,7 @@ enum { NUMBER_MOST = 48 }; // longer texts are not changed
 
 // Reads a number in the form of csv: the whole text, without blanks, names and
 // hexadecimals. Returns false if the text is no such number.
-static bool is_number(const char *text, size_t len, double *ret)
+static bool reader_csv_fold_is_number(const char *text, size_t len, double *ret)
 {
     char copy[NUMBER_MOST + 1], *end;
     if (len == 0 || len > NUMBER_MOST)
@@ -148,7 +148,7 @@ static const char *fold_whole(const char *text, size_t *len, char *own)
         *len = n + negative;
         return own + !negative;
     }
-    if (!is_number(text, *len, &x) || x != trunc(x) || fabs(x) > 0x1p53)
+    if (!reader_csv_fold_is_number(text, *len, &x) || x != trunc(x) || fabs(x) > 0x1p53)
         return text;
     *len = (size_t)snprintf(own, CELL_OWN, "%.0f", x + 0.0);
     return own;
@@ -158,7 +158,7 @@ static const char *fold_real(const struct cells *k, const char *text, size_t *le
                              char *own)
 {
     double x;
-    if (!is_number(text, *len, &x))
+    if (!reader_csv_fold_is_number(text, *len, &x))
         return text;
     x = k->single ? (double)(float)x : x;
     *len = cell_write_float(x, k->single, k->arrow ? CELL_ARROW : CELL_PYTHON, own);

@@ -326,7 +326,7 @@ static bool is_named(const struct csv *c, struct field f)
     }
 }
 
-static bool is_number(const struct field *f)
+static bool reader_csv_header_is_number(const struct field *f)
 {
     float ignored;
     return number_parse(f->text, f->len, &ignored) == NUMBER_OK;
@@ -347,7 +347,7 @@ static bool is_header(const struct csv *c, const char *line, size_t len, bool *s
         if (p == NULL)
             return false;
         bool label = cells < l->columns && l->column[cells].use == SCHEMA_LABEL;
-        if (label && is_number(&f))
+        if (label && reader_csv_header_is_number(&f))
             return false;
         labels += label && f.len > 0;
         names += is_named(c, f);

@@ -55,9 +55,9 @@ static int reserve_words(const struct csv *c, size_t len, struct examples *x,
     return examples_reserve(x, new->nnz - x->nnz + len + 1 + 2 * slots, e);
 }
 
-static int take_text(const struct csv *c, const struct column *column,
-                     const struct cell *cell, struct examples *x, struct example *new,
-                     struct err *e)
+static int reader_csv_rows_take_text(const struct csv *c, const struct column *column,
+                                     const struct cell *cell, struct examples *x,
+                                     struct example *new, struct err *e)
 {
     struct field f = {.text = "", .len = 0};
     struct column either;
@@ -82,7 +82,7 @@ static int take_items(const struct csv *c, const struct column *column,
         TRY(read_cell(c, cell->list, i, &item, e));
         if (item.kind == CELL_NUMBER)
             cell_write(&item);
-        TRY(take_text(c, column, &item, x, new, e));
+        TRY(reader_csv_rows_take_text(c, column, &item, x, new, e));
     }
     return 0;
 }
@@ -97,7 +97,7 @@ static int take_joined(const struct csv *c, const struct column *column,
     if (rc == 0) {
         const struct cell joined = {
             .kind = CELL_TEXT, .text = text.len > 0 ? text.data : "", .len = text.len};
-        rc = take_text(c, column, &joined, x, new, e);
+        rc = reader_csv_rows_take_text(c, column, &joined, x, new, e);
     }
     buf_free(&text);
     return rc;
@@ -112,7 +112,7 @@ static int take_cell(const struct csv *c, const struct column *column, struct ce
         cell_write(cell);
     }
     if (cell->kind != CELL_LIST)
-        return take_text(c, column, cell, x, new, e);
+        return reader_csv_rows_take_text(c, column, cell, x, new, e);
     return column->use == SCHEMA_LISTS ? take_items(c, column, cell, x, new, e)
                                        : take_joined(c, column, cell, x, new, e);
 }

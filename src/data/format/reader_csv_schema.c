@@ -112,7 +112,7 @@ void csv_forget_schema(struct csv *c)
     c->base.schema->columns = c->base.schema->text_len = 0;
 }
 
-static bool is_number(const char *text)
+static bool reader_csv_schema_is_number(const char *text)
 {
     float ignored;
     return number_parse(text, strlen(text), &ignored) == NUMBER_OK;
@@ -125,7 +125,7 @@ bool csv_looks_like_data(const struct schema *names)
     uint32_t i = 0;
     for (size_t at = 0; schema_next(names, &at, &n); i++) {
         char count[16];
-        number |= i == 0 && is_number(n.name);
+        number |= i == 0 && reader_csv_schema_is_number(n.name);
         for (uint32_t from = 0; from < 2; from++) {
             snprintf(count, sizeof count, "%u", i + from);
             counts[from] &= strcmp(n.name, count) == 0;

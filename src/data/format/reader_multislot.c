@@ -164,7 +164,8 @@ static const char *negative(const char *p, uint64_t *ret)
     return p;
 }
 
-static inline const char *number(const char *p, const char *end, float *ret)
+static inline const char *reader_multislot_number(const char *p, const char *end,
+                                                  float *ret)
 {
     const char *stop = number_short(p, ret);
     if (stop != NULL && stops(*stop))
@@ -282,7 +283,7 @@ static int take_numbers(struct line *l, const struct slot *s, uint64_t n, struct
         return wrong_count(s, n, s->dense, e);
     for (uint64_t i = 0; i < n; i++, k++) {
         const char *p = skip_blanks(l->p);
-        l->p = number(p, l->end, &l->x->value[k]);
+        l->p = reader_multislot_number(p, l->end, &l->x->value[k]);
         if (l->p == NULL)
             return bad_value(s, i, n, p, l->end, e);
         l->x->key[k] = mix64(s->seed + i);
@@ -317,7 +318,7 @@ static int take_weight(struct line *l, const struct slot *s, uint64_t n, struct 
     if (n != 1)
         return wrong_count(s, n, 1, e);
     const char *p = skip_blanks(l->p);
-    l->p = number(p, l->end, &weight);
+    l->p = reader_multislot_number(p, l->end, &weight);
     if (l->p == NULL)
         return bad_value(s, 0, 1, p, l->end, e);
     if (weight < 0)

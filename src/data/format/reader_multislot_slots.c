@@ -26,10 +26,11 @@ struct entry {
     unsigned line;
 };
 
-static int refuse(const struct entry *x, struct err *e, const char *fmt, ...)
-    PRINTF_LIKE(3, 4);
+static int reader_multislot_slots_refuse(const struct entry *x, struct err *e,
+                                         const char *fmt, ...) PRINTF_LIKE(3, 4);
 
-static int refuse(const struct entry *x, struct err *e, const char *fmt, ...)
+static int reader_multislot_slots_refuse(const struct entry *x, struct err *e,
+                                         const char *fmt, ...)
 {
     char why[ERR_TEXT_MAX];
     va_list args;
@@ -106,8 +107,8 @@ static int parse_type(const struct entry *x, const char *text, size_t len,
     if (len > 4 && memcmp(text, "ids@", 4) == 0 &&
         name_length(ret->group, ret->group_len) == ret->group_len)
         return 0;
-    return refuse(x, e, "there is no type '%s'; the types are " TYPES,
-                  show(text, len).text);
+    return reader_multislot_slots_refuse(
+        x, e, "there is no type '%s'; the types are " TYPES, show(text, len).text);
 }
 
 static int add_slot(struct schema *s, const struct entry *x, const char *name, size_t len,
@@ -120,8 +121,9 @@ static int add_slot(struct schema *s, const struct entry *x, const char *name, s
     if (rc == 0 && t->group != NULL)
         rc = buf_printf(&b, "@%.*s", (int)t->group_len, t->group);
     if (rc == 0 && schema_add(s, t->use, b.data, b.len, NULL) != 0)
-        rc = refuse(x, e, "the names of the slots are longer than %d bytes together",
-                    SCHEMA_TEXT_MAX);
+        rc = reader_multislot_slots_refuse(
+            x, e, "the names of the slots are longer than %d bytes together",
+            SCHEMA_TEXT_MAX);
     else if (rc != 0)
         rc = err_nomem(e, "the slots of the data");
     buf_free(&b);
@@ -145,7 +147,8 @@ static int parse_range(const struct entry *x, const char *name, size_t len,
         !number_u64(name + prefix, first - prefix, ret_first) ||
         !number_u64(dots + 2 + prefix, last - prefix, ret_last) ||
         *ret_last < *ret_first || *ret_last - *ret_first >= RANGE_MAX)
-        return refuse(x, e, "a range of slots is written as c1..c26");
+        return reader_multislot_slots_refuse(x, e,
+                                             "a range of slots is written as c1..c26");
     return 0;
 }
 
@@ -178,7 +181,8 @@ static int parse_entry(struct schema *s, const struct entry *x, struct err *e)
     while (at < x->len && is_blank(x->text[at]))
         at++;
     if (name == 0 || at == x->len || x->text[at] != ':')
-        return refuse(x, e, "a slot is written as NAME:TYPE; the types are " TYPES);
+        return reader_multislot_slots_refuse(
+            x, e, "a slot is written as NAME:TYPE; the types are " TYPES);
     at++;
     while (at < x->len && is_blank(x->text[at]))
         at++;
@@ -326,8 +330,9 @@ static const struct slot **sort(const struct slots *s)
     return sorted;
 }
 
-static const struct slot *find(const struct slot **sorted, size_t n, const char *name,
-                               size_t len)
+static const struct slot *reader_multislot_slots_find(const struct slot **sorted,
+                                                      size_t n, const char *name,
+                                                      size_t len)
 {
     const struct slot key = {.name = name, .name_len = len}, *at = &key;
     const struct slot **hit = bsearch(&at, sorted, n, sizeof(*sorted), by_name);
@@ -346,7 +351,8 @@ static int check_names(const struct slots *s, const struct slot **sorted, struct
         const char *group = x->column + x->name_len + 1;
         if (x->use != SCHEMA_IDS || x->column[x->name_len] == '\0')
             continue;
-        const struct slot *other = find(sorted, s->n, group, strlen(group));
+        const struct slot *other = reader_multislot_slots_find(sorted, s->n, group,
+                                                               strlen(group));
         if (other == NULL || other->use != SCHEMA_IDS || other->seed != x->seed)
             return err_set(
                 e, TUG_EUSAGE,
@@ -414,7 +420,8 @@ static void match_label(const struct multislot *m, const struct slots *model,
 static void find_label(const struct multislot *m, const struct slot *label,
                        const struct slot **lines, char text[ERR_TEXT_MAX])
 {
-    const struct slot *s = find(lines, m->slots.n, label->name, label->name_len);
+    const struct slot *s = reader_multislot_slots_find(lines, m->slots.n, label->name,
+                                                       label->name_len);
     if (m->base.labels && (s == NULL || s->use != SCHEMA_LABEL))
         reader_add_clause(text, "the label '%s' of the model is missing",
                           show(label->name, label->name_len).text);
@@ -430,7 +437,7 @@ static void find_missing(const struct multislot *m, const struct slots *model,
     for (size_t i = 0; i < model->n && !m->allow_missing; i++) {
         const struct slot *s = &model->slot[i];
         if (!schema_is_feature(s->use) ||
-            find(lines, m->slots.n, s->name, s->name_len) != NULL)
+            reader_multislot_slots_find(lines, m->slots.n, s->name, s->name_len) != NULL)
             continue;
         if (n++ < NAMED_MISSING)
             len += (size_t)snprintf(names + len, sizeof names - len, "%s'%s'",
@@ -459,10 +466,14 @@ int multislot_match(struct multislot *m, const struct slots *model, struct err *
     for (size_t i = 0; rc == 0 && i < m->slots.n; i++) {
         struct slot *s = &m->slots.slot[i];
         if (schema_is_feature(s->use))
-            match_slot(s, find(of_model, model->n, s->name, s->name_len), text);
+            match_slot(
+                s, reader_multislot_slots_find(of_model, model->n, s->name, s->name_len),
+                text);
         else if (s->use == SCHEMA_LABEL)
-            match_label(m, model, s, find(of_model, model->n, s->name, s->name_len),
-                        text);
+            match_label(
+                m, model, s,
+                reader_multislot_slots_find(of_model, model->n, s->name, s->name_len),
+                text);
     }
     for (size_t i = 0; rc == 0 && model->labels > 1 && i < model->n; i++)
         if (model->slot[i].use == SCHEMA_LABEL)

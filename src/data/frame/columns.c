@@ -144,7 +144,8 @@ static int take_list(const struct ArrowArray *a, struct column_span *s, struct e
                : malformed(s->type, "its lists are longer than their items", e);
 }
 
-static int take_text(const struct ArrowArray *a, struct column_span *s, struct err *e)
+static int columns_take_text(const struct ArrowArray *a, struct column_span *s,
+                             struct err *e)
 {
     int64_t last;
     TRY(check_offsets(s, &last, e));
@@ -171,7 +172,7 @@ static int take_span(const struct column_type *t, const struct ArrowArray *a,
     if (t->kind == COLUMN_LIST)
         return take_list(a, ret, e);
     if (t->kind == COLUMN_TEXT)
-        return take_text(a, ret, e);
+        return columns_take_text(a, ret, e);
     if (t->kind == COLUMN_VIEW) {
         ret->texts = (const void *const *)a->buffers + VIEW_BEFORE;
         return check_views(ret, a, e);
@@ -272,7 +273,7 @@ static int read_stream(struct columns *c, struct err *e)
     }
 }
 
-static int finish(struct columns *c, int rc, struct columns **ret)
+static int columns_finish(struct columns *c, int rc, struct columns **ret)
 {
     if (rc == 0)
         *ret = c;
@@ -297,7 +298,7 @@ int columns_open_stream(struct columns **ret, struct ArrowArrayStream *s, struct
     }
     c->stream = *s;
     s->release = NULL;
-    return finish(c, read_stream(c, e), ret);
+    return columns_finish(c, read_stream(c, e), ret);
 }
 
 int columns_open_array(struct columns **ret, struct ArrowSchema *s, struct ArrowArray *a,
@@ -318,7 +319,7 @@ int columns_open_array(struct columns **ret, struct ArrowSchema *s, struct Arrow
         s->release(s);
     if (a->release != NULL)
         a->release(a);
-    return finish(c, rc, ret);
+    return columns_finish(c, rc, ret);
 }
 
 void columns_close(struct columns *c)

@@ -74,7 +74,8 @@ static void take_bool(bool is, struct cell *ret)
     ret->len = strlen(ret->text);
 }
 
-static void take_text(const struct column_span *s, int64_t i, struct cell *ret)
+static void columns_cell_take_text(const struct column_span *s, int64_t i,
+                                   struct cell *ret)
 {
     int64_t from, to;
     if (s->type->bytes == 4) {
@@ -115,7 +116,7 @@ static void take_list(const struct column_span *s, int64_t i, struct cell *ret)
     }
 }
 
-static int bad(const struct column_span *s, const char *why, struct err *e)
+static int columns_cell_bad(const struct column_span *s, const char *why, struct err *e)
 {
     return err_set(e, TUG_EDATA, "column '%s' %s",
                    show(s->type->name, strlen(s->type->name)).text, why);
@@ -136,7 +137,7 @@ static int take_entry(const struct column_span *s, int64_t i, struct cell *ret,
 {
     uint64_t index = whole_at(s, i);
     if (index >= (uint64_t)s->of->length) // negative indices are large here
-        return bad(s, "has an index outside its dictionary", e);
+        return columns_cell_bad(s, "has an index outside its dictionary", e);
     return column_cell(s->of, (int64_t)index, ret, e);
 }
 
@@ -161,7 +162,7 @@ int column_cell(const struct column_span *s, int64_t i, struct cell *ret, struct
         take_real(s, i, ret);
         break;
     case COLUMN_TEXT:
-        take_text(s, i, ret);
+        columns_cell_take_text(s, i, ret);
         break;
     case COLUMN_VIEW:
         take_view(s, i, ret);
@@ -184,6 +185,6 @@ int column_cell(const struct column_span *s, int64_t i, struct cell *ret, struct
         break;
     }
     if (ret->kind == CELL_TEXT && memchr(ret->text, '\0', ret->len) != NULL)
-        return bad(s, "has a text with a byte 0, which is not allowed", e);
+        return columns_cell_bad(s, "has a text with a byte 0, which is not allowed", e);
     return 0;
 }

@@ -48,7 +48,7 @@ bool rows_is_address(const char *path)
 
 // Returns the link that points to the rows of an address; NULL if there are none. The
 // caller holds the lock.
-static struct published **find(const char *address)
+static struct published **published_find(const char *address)
 {
     if (!rows_is_address(address))
         return NULL;
@@ -62,7 +62,7 @@ static struct published **find(const char *address)
 const struct rows *rows_find(const char *address)
 {
     pthread_mutex_lock(&lock);
-    struct published **at = find(address);
+    struct published **at = published_find(address);
     const struct rows *ret = at != NULL ? (*at)->rows : NULL;
     pthread_mutex_unlock(&lock);
     return ret;
@@ -71,7 +71,7 @@ const struct rows *rows_find(const char *address)
 void rows_withdraw(const char *address)
 {
     pthread_mutex_lock(&lock);
-    struct published **at = find(address), *gone = NULL;
+    struct published **at = published_find(address), *gone = NULL;
     if (at != NULL) {
         gone = *at;
         *at = gone->next;

@@ -153,7 +153,7 @@ static int fill_magic(struct decoder *d, struct err *e)
 }
 
 // Detects the compression from the first bytes.
-static int begin(struct decoder *d, struct err *e)
+static int decode_begin(struct decoder *d, struct err *e)
 {
     d->in = mem_alloc(IN_BYTES);
     if (d->in == NULL)
@@ -174,7 +174,7 @@ int decoder_open_input(struct decoder **ret, struct input *in, const char *name,
     }
     d->input = in;
     d->name = name;
-    int rc = begin(d, e);
+    int rc = decode_begin(d, e);
     if (rc == 0)
         *ret = d;
     else

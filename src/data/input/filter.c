@@ -126,7 +126,7 @@ static int start_fed(struct filter *f, struct err *e)
     return rc == 0 ? start_feeding(f, e) : rc;
 }
 
-static int start(struct filter *f, struct err *e)
+static int filter_start(struct filter *f, struct err *e)
 {
     struct input *in = NULL;
     if (f->file->packed || f->file->is_pipe || f->file->address != NULL)
@@ -153,7 +153,8 @@ static void filter_close(struct input *in)
 // ---------------------------------------------------------------- its end
 
 // Waits for the descriptor (-1: none), at most `ms` milliseconds.
-static int look(struct filter *f, int fd, int ms, bool *ret_readable, struct err *e)
+static int filter_look(struct filter *f, int fd, int ms, bool *ret_readable,
+                       struct err *e)
 {
     struct pollfd fds[2] = {{.fd = fd, .events = POLLIN},
                             {.fd = f->interrupt.wake_fd, .events = POLLIN}};
@@ -170,7 +171,7 @@ static int wait_for_end(struct filter *f, struct err *e)
     double until = clock_seconds() + end_seconds;
     bool readable;
     for (int ms = 1; !command_ended(f->command); ms = ms < LOOK_MS ? 2 * ms : LOOK_MS) {
-        TRY(look(f, -1, ms, &readable, e));
+        TRY(filter_look(f, -1, ms, &readable, e));
         if (clock_seconds() > until)
             return err_set(e, TUG_EDATA,
                            "%s: '%s' closed its output and did not end within %.0f s: it "
@@ -215,7 +216,7 @@ static int filter_read(struct input *in, char *out, size_t cap, size_t *ret_n,
     if (f->ended)
         return 0;
     for (bool readable = false; !readable; mention_silence(f))
-        TRY(look(f, command_fd(f->command), LOOK_MS, &readable, e));
+        TRY(filter_look(f, command_fd(f->command), LOOK_MS, &readable, e));
     int rc = command_read(f->command, out, cap, ret_n, e);
     f->last = clock_seconds();
     if (rc == 0 && *ret_n == 0)
@@ -236,7 +237,7 @@ int filter_open(struct input **ret, const struct data_file *file,
     f->interrupt = *i;
     f->to = f->stop_fd = -1;
     f->last = clock_seconds();
-    int rc = start(f, e);
+    int rc = filter_start(f, e);
     if (rc != 0) {
         filter_close(&f->base);
         err_wrap(e, "%s", file->name);

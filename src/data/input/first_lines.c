@@ -6,7 +6,7 @@
 #include <string.h>
 
 // Removes the text behind the last whole line.
-static void cut(struct first_lines *f)
+static void first_lines_cut(struct first_lines *f)
 {
     f->to->len -= f->bytes - f->whole;
     f->bytes = f->whole;
@@ -18,7 +18,7 @@ int first_lines_add(struct first_lines *f, const char *text, size_t n, bool *ret
     *ret_more = false;
     if (n == 0) {
         if (f->seen > 0 && f->whole + 1 == f->bytes)
-            cut(f);
+            first_lines_cut(f);
         return 0;
     }
     TRY(buf_add(f->to, text, part));
@@ -33,6 +33,6 @@ int first_lines_add(struct first_lines *f, const char *text, size_t n, bool *ret
         return 0;
     if (f->seen == 0)
         return TUG_EDATA;
-    cut(f);
+    first_lines_cut(f);
     return 0;
 }

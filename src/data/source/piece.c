@@ -189,7 +189,7 @@ static size_t take_ahead(struct stream *s, char *out, size_t cap)
 }
 
 // Gives back the last bytes that were taken, or that were read while nothing was ahead.
-static void give_back(struct stream *s, const char *bytes, size_t n)
+static void piece_give_back(struct stream *s, const char *bytes, size_t n)
 {
     if (s->at < s->n) {
         s->at -= n;
@@ -365,11 +365,11 @@ static int pass_text(struct cut *k, uint64_t end, size_t passed, struct err *e)
     if (s->d == NULL)
         return 0;
     s->line += count_lines(k->c->memory, passed);
-    give_back(s, k->c->memory + passed, k->have - passed);
+    piece_give_back(s, k->c->memory + passed, k->have - passed);
     return look_ahead(k->p, e);
 }
 
-static int read_text(struct cut *k, uint64_t begin, uint64_t end, struct err *e)
+static int piece_read_text(struct cut *k, uint64_t begin, uint64_t end, struct err *e)
 {
     struct stream *s = &k->p->s;
     struct piece *c = k->c;
@@ -428,7 +428,7 @@ int piece_read(struct pieces *p, uint32_t file, uint64_t index, struct piece *re
         begin = end = f->bytes;
     int rc = stream_seek(p, file, begin, e);
     if (rc == 0)
-        rc = read_text(&k, begin, end, e);
+        rc = piece_read_text(&k, begin, end, e);
     if (rc != 0) {
         stream_close(s);
         return rc;

@@ -154,7 +154,7 @@ static int source_wait(struct source *s, struct err *e)
     return is_interrupted(s) ? interrupted(e) : 0;
 }
 
-static int take(struct source *s, struct chunk **ret, struct err *e)
+static int source_take(struct source *s, struct chunk **ret, struct err *e)
 {
     TRY(source_wait(s, e));
     struct box *b = s->head;
@@ -178,7 +178,7 @@ static int take(struct source *s, struct chunk **ret, struct err *e)
 int source_next(struct source *s, struct chunk **ret, struct err *e)
 {
     pthread_mutex_lock(&s->lock);
-    int rc = take(s, ret, e);
+    int rc = source_take(s, ret, e);
     pthread_mutex_unlock(&s->lock);
     return rc;
 }

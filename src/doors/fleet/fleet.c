@@ -383,7 +383,7 @@ static int load_first(struct tug_fleet *f)
     return rc != 0 ? last_error_is(&e) : 0;
 }
 
-static int serve(struct tug_fleet *f, const struct tug_node_options *o)
+static int fleet_serve(struct tug_fleet *f, const struct tug_node_options *o)
 {
     struct tug_node *n;
     struct err e = {0};
@@ -408,7 +408,7 @@ int tug_fleet_run_server(struct tug_fleet *f, const char *ip, uint16_t port)
     int rc = load_roots(f, &roots, last_error());
     if (rc == 0) {
         o.load_root = tug_fleet_is_server(f) && roots[0] != '\0' ? roots : NULL;
-        rc = serve(f, &o);
+        rc = fleet_serve(f, &o);
     }
     mem_free(roots);
     return rc;
@@ -461,7 +461,7 @@ static int check_counts(struct tug_fleet *f)
     return last_error_is(&e);
 }
 
-static int join(struct tug_fleet *f)
+static int fleet_join(struct tug_fleet *f)
 {
     struct role *r = &f->roles->role;
     uint32_t workers = tug_client_workers(f->client);
@@ -505,7 +505,7 @@ int tug_fleet_init_worker(struct tug_fleet *f)
         return err_set(last_error(), TUG_EUSAGE,
                        "tug_fleet_init_worker: this worker is in a run already");
     TRY(open_client(f));
-    int rc = join(f);
+    int rc = fleet_join(f);
     if (rc != 0) {
         struct err e = *last_error();
         (void)tug_fleet_stop_worker(f);

@@ -118,7 +118,7 @@ static int endpoints_of(struct endpoints *ret, const char *const *list, size_t n
 
 // Roles that the environment gives.
 
-static const char *get(void *ctx, const char *name)
+static const char *role_maker_get(void *ctx, const char *name)
 {
     const char *const *environment = ctx, *value = NULL;
     size_t n = strlen(name);
@@ -140,7 +140,7 @@ static int nothing_said(void *ctx, struct err *e)
     static const char *const others[] = {servers_list, "PADDLE_TRAINERS_NUM"};
     for (int i = 0; i < 2; i++) {
         size_t n = strlen(missing);
-        if (get(ctx, others[i]) == NULL)
+        if (role_maker_get(ctx, others[i]) == NULL)
             snprintf(missing + n, sizeof(missing) - n, ", %s", others[i]);
     }
     return err_set(e, TUG_EUSAGE, "these environment variables are missing: %s; " FOR_ONE,
@@ -153,7 +153,7 @@ static int read_dmlc_index(struct role *r, void *ctx, struct err *e)
 {
     const char *name = r->role == WIRE_SERVER ? "DMLC_SERVER_ID" : "DMLC_WORKER_ID";
     uint32_t n = r->role == WIRE_SERVER ? r->servers : r->workers;
-    const char *text = get(ctx, name);
+    const char *text = role_maker_get(ctx, name);
     char *end;
     if (r->role == WIRE_SCHEDULER)
         return 0;
@@ -171,7 +171,8 @@ static int read_dmlc_index(struct role *r, void *ctx, struct err *e)
 
 static int check_roles(void *ctx, struct err *e)
 {
-    const char *dmlc = get(ctx, "DMLC_ROLE"), *paddle = get(ctx, "TRAINING_ROLE");
+    const char *dmlc = role_maker_get(ctx, "DMLC_ROLE"),
+               *paddle = role_maker_get(ctx, "TRAINING_ROLE");
     if (dmlc == NULL || paddle == NULL || strcmp(dmlc, "scheduler") == 0)
         return 0;
     if (strcmp(dmlc, strcmp(paddle, "PSERVER") == 0 ? "server" : "worker") != 0)
@@ -204,8 +205,8 @@ static int check_counts(struct tug_role_maker *m, struct err *e)
 static int read_environment(struct tug_role_maker *m, void *ctx, struct err *e)
 {
     struct role *r = &m->role;
-    const char *paddle = get(ctx, "TRAINING_ROLE"), *at;
-    if (get(ctx, "DMLC_ROLE") == NULL && paddle == NULL)
+    const char *paddle = role_maker_get(ctx, "TRAINING_ROLE"), *at;
+    if (role_maker_get(ctx, "DMLC_ROLE") == NULL && paddle == NULL)
         return nothing_said(ctx, e);
     if (paddle != NULL &&
         (strcmp(paddle, "HETER_TRAINER") == 0 || strcmp(paddle, "COORDINATOR") == 0))
@@ -214,15 +215,15 @@ static int read_environment(struct tug_role_maker *m, void *ctx, struct err *e)
                        "federated learning; roles are TRAINER and PSERVER",
                        paddle);
     TRY(check_roles(ctx, e));
-    TRY(role_needs_servers(get, ctx, e));
-    TRY(role_read(r, WIRE_NOBODY, get, ctx, e));
+    TRY(role_needs_servers(role_maker_get, ctx, e));
+    TRY(role_read(r, WIRE_NOBODY, role_maker_get, ctx, e));
     if (r->scheme == ROLE_DMLC)
         TRY(read_dmlc_index(r, ctx, e));
-    if ((at = get(ctx, servers_list)) != NULL)
+    if ((at = role_maker_get(ctx, servers_list)) != NULL)
         TRY(endpoints_read(&m->servers, at, servers_list, e));
-    if ((at = get(ctx, workers_list)) != NULL)
+    if ((at = role_maker_get(ctx, workers_list)) != NULL)
         TRY(endpoints_read(&m->workers, at, workers_list, e));
-    if ((at = get(ctx, "TUG_SCHEDULER")) != NULL &&
+    if ((at = role_maker_get(ctx, "TUG_SCHEDULER")) != NULL &&
         snprintf(r->scheduler, sizeof(r->scheduler), "%s", at) >=
             (int)sizeof(r->scheduler))
         return err_set(e, TUG_EUSAGE, "TUG_SCHEDULER: is longer than %d bytes",
@@ -230,7 +231,8 @@ static int read_environment(struct tug_role_maker *m, void *ctx, struct err *e)
     return check_counts(m, e);
 }
 
-static int finish(struct tug_role_maker **ret, struct tug_role_maker *m, int rc)
+static int role_maker_finish(struct tug_role_maker **ret, struct tug_role_maker *m,
+                             int rc)
 {
     if (rc != 0)
         tug_role_maker_close(m);
@@ -244,8 +246,8 @@ int tug_role_maker_cloud(struct tug_role_maker **ret, const char *const *environ
     struct tug_role_maker *m = mem_zalloc(sizeof(*m));
     if (m == NULL)
         return err_nomem(last_error(), "a role maker");
-    return finish(ret, m,
-                  read_environment(m, (void *)(uintptr_t)environment, last_error()));
+    return role_maker_finish(
+        ret, m, read_environment(m, (void *)(uintptr_t)environment, last_error()));
 }
 
 // Roles that the program's options give.
@@ -312,7 +314,7 @@ int tug_role_maker_user(struct tug_role_maker **ret,
     int rc = take_user(m, o, last_error());
     if (rc == 0)
         take_addresses(m);
-    return finish(ret, m, rc);
+    return role_maker_finish(ret, m, rc);
 }
 
 void tug_role_maker_close(struct tug_role_maker *m)
@@ -335,7 +337,7 @@ int role_maker_copy(struct tug_role_maker **ret, const struct tug_role_maker *m,
     int rc = endpoints_of(&copy->servers, m->servers.at, m->servers.n, "servers", e);
     if (rc == 0)
         rc = endpoints_of(&copy->workers, m->workers.at, m->workers.n, "workers", e);
-    return finish(ret, copy, rc);
+    return role_maker_finish(ret, copy, rc);
 }
 
 // Facts about the run.

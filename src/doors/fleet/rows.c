@@ -34,9 +34,9 @@ static int mode_of(enum tug_fleet_mode mode, enum tug_save_mode *ret)
     }
 }
 
-static int save(struct tug_fleet *f, const uint32_t *tables, size_t n,
-                const char *dirname, enum tug_fleet_mode mode,
-                char ret_path[TUG_PATH_MAX])
+static int rows_save(struct tug_fleet *f, const uint32_t *tables, size_t n,
+                     const char *dirname, enum tug_fleet_mode mode,
+                     char ret_path[TUG_PATH_MAX])
 {
     struct tug_save_options o = {.directory = dirname, .tables = tables, .n_tables = n};
     TRY(fleet_in_run(f));
@@ -55,7 +55,7 @@ int tug_wrapper_save_all_model(struct tug_fleet *f, const char *dirname,
         return err_nomem(last_error(), "the tables of a save");
     for (size_t i = 0; i < f->n_tables; i++)
         numbers[i] = f->tables[i].number;
-    int rc = save(f, numbers, f->n_tables, dirname, mode, ret_path);
+    int rc = rows_save(f, numbers, f->n_tables, dirname, mode, ret_path);
     mem_free(numbers);
     return rc;
 }
@@ -65,7 +65,7 @@ int tug_wrapper_save_one_model(struct tug_fleet *f, uint32_t table, const char *
 {
     struct fleet_table *t;
     TRY(fleet_find(f, table, &t));
-    return save(f, &t->number, 1, dirname, mode, ret_path);
+    return rows_save(f, &t->number, 1, dirname, mode, ret_path);
 }
 
 // Returns whether this worker is to send the save request, which only worker 0 does.

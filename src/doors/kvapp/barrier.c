@@ -166,7 +166,7 @@ static bool is_waiting(const struct tug_node *n, const struct received *q)
 
 // Answers the requests of all nodes that have reached the barrier of *q. *q itself is
 // answered even if its node has died or is not in the group.
-static void complete(struct tug_node *n, struct received *q)
+static void barrier_complete(struct tug_node *n, struct received *q)
 {
     uint32_t ids[ROSTER_MAX_NODES];
     struct reach r = {0};
@@ -208,7 +208,7 @@ uint64_t kv_barriers_look(struct tug_node *n, uint64_t now)
     while (q != NULL) {
         struct reach r = {0};
         if (!missing(n, q, who, sizeof(who))) {
-            complete(n, q);
+            barrier_complete(n, q);
             // Starts again, as other requests may have been removed from the list.
             q = n->reached;
             continue;

@@ -22,7 +22,7 @@ int kv_kept_init(struct tug_node *n, struct err *e)
     return 0;
 }
 
-static struct kept *keep(struct received *q)
+static struct kept *kept_keep(struct received *q)
 {
     struct kept *k = &q->first;
     if (atomic_exchange(&q->first_used, true))
@@ -40,11 +40,12 @@ void *tug_app_keep(struct tug_app *a, uint64_t ticket)
 {
     struct received *mine = kv_handled();
     if (mine != NULL && mine->node == a->node && mine->ticket == ticket)
-        return keep(mine); // needs no lock of the van, as the request stays while its
-                           // handler runs
+        return kept_keep(
+            mine); // needs no lock of the van, as the request stays while its
+                   // handler runs
     pump_enter(a->node->pump);
     struct received *q = kv_received_by_ticket(a->node, ticket);
-    struct kept *k = q != NULL ? keep(q) : NULL;
+    struct kept *k = q != NULL ? kept_keep(q) : NULL;
     pump_leave(a->node->pump);
     return k;
 }

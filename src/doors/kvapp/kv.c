@@ -193,7 +193,7 @@ static uint32_t count_parts(const struct tug_node *n, const struct tug_kv_data *
     return parts;
 }
 
-static void cut(const struct tug_node *n, struct kv_request *r)
+static void kv_cut(const struct tug_node *n, struct kv_request *r)
 {
     const struct tug_kv_data *d = &r->kv.data;
     bool push = r->kv.push;
@@ -352,7 +352,7 @@ static int send_request(struct tug_app *a, const struct tug_kv_request *q,
     if (slices != NULL)
         rc = take_slices(r, slices, e);
     else
-        cut(n, r);
+        kv_cut(n, r);
     if (rc != 0) {
         kv_request_unmake(r);
         return rc;
@@ -391,7 +391,7 @@ static size_t pulled_per_key(const struct kv_request *r)
     return r->kv.n_pulled / r->kv.data.n_keys;
 }
 
-static void *place_of(struct kv_request *r, const struct kv_part *p)
+static void *kv_place_of(struct kv_request *r, const struct kv_part *p)
 {
     return (char *)r->kv.pulled +
            p->first_key * pulled_per_key(r) * kv_value_bytes(r->kv.data.value_bytes);
@@ -406,7 +406,7 @@ void *kv_place(struct kv_request *r, const struct kv_part *p, const struct msg_a
     size_t each = pulled_per_key(r) * kv_value_bytes(r->kv.data.value_bytes);
     if (body_bytes != p->d.n_keys * each)
         return NULL;
-    return place_of(r, p);
+    return kv_place_of(r, p);
 }
 
 // Returns whether an answer lacks values that the request pulls. A handler may have
@@ -444,7 +444,7 @@ static int take_in_place(struct kv_part *p, const struct van_message *m, struct 
                        "it has %zu values of %zu keys, but there is room for %zu",
                        (size_t)v->n / bytes, p->d.n_keys, p->d.n_keys * each);
     if (!m->placed && v->n > 0)
-        memcpy(place_of(r, p), v->data, v->n);
+        memcpy(kv_place_of(r, p), v->data, v->n);
     return 0;
 }
 

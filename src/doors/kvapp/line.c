@@ -5,7 +5,7 @@
 
 #include <assert.h>
 
-static void put(struct kv_line *l, struct kv_lined *x)
+static void line_put(struct kv_line *l, struct kv_lined *x)
 {
     struct kv_lined **at = &l->first;
     if (l->last != NULL && x->priority <= l->last->priority && x->order > l->last->order)
@@ -24,14 +24,14 @@ void kv_line_put(struct kv_line *l, struct kv_lined *x, int32_t priority)
 {
     x->priority = priority;
     x->order = ++l->count;
-    put(l, x);
+    line_put(l, x);
 }
 
 void kv_line_put_at_once(struct kv_line *l, struct kv_lined *x, uint64_t number)
 {
     x->priority = KV_AT_ONCE;
     x->order = number;
-    put(l, x);
+    line_put(l, x);
 }
 
 static struct kv_lined **longest_waiting(struct kv_line *l)

@@ -178,7 +178,7 @@ static void *on_place(void *ctx, van_link link, uint16_t type, uint64_t request,
     return part != NULL ? kv_place(part->request, part, &head->app, body_bytes) : NULL;
 }
 
-static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
+static void node_on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
 {
     struct tug_node *n = ctx;
     struct kv_peer *p = accepted ? NULL : kv_peer_find(n, link);
@@ -264,7 +264,7 @@ static void from_guest(struct tug_node *n, struct guest *g, struct van_message *
         kv_received_app(n, link, g->node, m);
 }
 
-static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t now)
+static void node_on_message(void *ctx, van_link link, struct van_message *m, uint64_t now)
 {
     struct tug_node *n = ctx;
     struct kv_peer *p = kv_peer_find(n, link);
@@ -280,7 +280,7 @@ static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t
     }
 }
 
-static void on_closed(void *ctx, van_link link, const struct err *why, uint64_t now)
+static void node_on_closed(void *ctx, van_link link, const struct err *why, uint64_t now)
 {
     struct tug_node *n = ctx;
     struct kv_peer *p = kv_peer_find(n, link);
@@ -292,7 +292,7 @@ static void on_closed(void *ctx, van_link link, const struct err *why, uint64_t 
         forget_guest(n, link);
 }
 
-static uint64_t on_tick(void *ctx, uint64_t now)
+static uint64_t node_on_tick(void *ctx, uint64_t now)
 {
     struct tug_node *n = ctx;
     struct err why;
@@ -317,11 +317,11 @@ struct van_handler kv_node_handler(struct tug_node *n)
 {
     return (struct van_handler){
         .ctx = n,
-        .opened = on_opened,
-        .message = on_message,
+        .opened = node_on_opened,
+        .message = node_on_message,
         .place = on_place,
-        .closed = on_closed,
-        .tick = on_tick,
+        .closed = node_on_closed,
+        .tick = node_on_tick,
     };
 }
 

@@ -46,7 +46,7 @@ static struct asked *at(const struct asker *k, uint64_t number)
     return &k->ring[number & (k->cap - 1)];
 }
 
-static void forget(struct asker *k, struct asked *a)
+static void numbers_forget(struct asker *k, struct asked *a)
 {
     if (a->q != NULL)
         a->q->asker = NULL;
@@ -60,7 +60,7 @@ static void forget_to(struct asker *k, uint64_t acked)
 {
     for (uint32_t i = 0; i < k->cap && k->acked < acked; i++, k->acked++)
         if (at(k, k->acked)->number == k->acked)
-            forget(k, at(k, k->acked));
+            numbers_forget(k, at(k, k->acked));
     k->acked = acked > k->acked ? acked : k->acked;
 }
 
@@ -88,7 +88,7 @@ static struct asker *asker_new(struct tug_node *n, uint32_t id)
 static void asker_free(struct asker *k)
 {
     for (uint32_t i = 0; i < k->cap; i++)
-        forget(k, &k->ring[i]);
+        numbers_forget(k, &k->ring[i]);
     mem_free(k->ring);
     mem_free(k);
 }
@@ -111,7 +111,7 @@ void kv_numbers_forget(struct tug_node *n, bool all)
 }
 
 // Enlarges the ring until `number` has a place of its own.
-static int make_room(struct asker *k, uint64_t number)
+static int numbers_make_room(struct asker *k, uint64_t number)
 {
     uint32_t cap = k->cap;
     while (number - k->acked >= cap)
@@ -200,10 +200,10 @@ int kv_numbers_take(struct tug_node *n, uint32_t from, struct received *q)
     if (k == NULL && (k = asker_new(n, from)) == NULL)
         return TUG_ENOMEM;
     forget_to(k, q->m.acked);
-    if (make_room(k, q->m.number) != 0)
+    if (numbers_make_room(k, q->m.number) != 0)
         return TUG_ENOMEM;
     struct asked *a = at(k, q->m.number);
-    forget(k, a);
+    numbers_forget(k, a);
     a->number = q->m.number;
     a->q = q;
     q->asker = k;

@@ -144,7 +144,7 @@ static bool may_go(const struct kv_peer *p)
            (first->priority == KV_AT_ONCE || !kv_peer_is_full(p));
 }
 
-static void flush(struct tug_node *n, struct kv_peer *p)
+static void peers_flush(struct tug_node *n, struct kv_peer *p)
 {
     while (may_go(p)) {
         struct kv_part *part = (struct kv_part *)kv_line_take(&p->line);
@@ -158,7 +158,7 @@ static void flush(struct tug_node *n, struct kv_peer *p)
 void kv_peers_flush(struct tug_node *n)
 {
     for (struct kv_peer *p = n->peers; p != NULL; p = p->next)
-        flush(n, p);
+        peers_flush(n, p);
 }
 
 static void reach_for(struct tug_node *n, struct kv_peer *p, struct err *e)
@@ -192,7 +192,7 @@ void kv_peer_send(struct tug_node *n, struct kv_part *part)
     part->peer = p;
     part->sent = true;
     line_up(p, part);
-    flush(n, p);
+    peers_flush(n, p);
 }
 
 static uint64_t bit_of(uint64_t number)
@@ -230,7 +230,7 @@ static void fail(struct tug_node *n, struct kv_peer *p, const struct err *why)
 
 // Fails the requests to a peer because it does not answer, and does not dial it again for
 // them.
-static void failed(struct tug_node *n, struct kv_peer *p)
+static void peers_failed(struct tug_node *n, struct kv_peer *p)
 {
     char name[ROSTER_NAME_MAX];
     struct err e;
@@ -272,7 +272,7 @@ static void lost(struct tug_node *n, struct kv_peer *p, uint64_t now)
     if (!n->over && may_dial_again(p, now))
         send_again(n, p);
     else
-        failed(n, p);
+        peers_failed(n, p);
 }
 
 void kv_peer_opened(struct kv_peer *p, van_link link, uint64_t now)
@@ -295,12 +295,12 @@ void kv_peer_closed(struct tug_node *n, struct kv_peer *p, van_link link,
 // Called when a peer has refused the link. A refusal with TUG_EIO is temporary: the
 // scheduler's roster has a server before the server hears that it has joined, and until
 // then the server refuses workers.
-static void refused(struct tug_node *n, struct kv_peer *p, uint64_t now)
+static void peers_refused(struct tug_node *n, struct kv_peer *p, uint64_t now)
 {
     bool for_good = p->s.why.code != TUG_EIO;
     p->greeted = !for_good; // counts as a break
     if (for_good)
-        failed(n, p);
+        peers_failed(n, p);
     else
         lost(n, p, now);
 }
@@ -309,7 +309,7 @@ static void greeted(struct tug_node *n, struct kv_peer *p, uint64_t now)
 {
     p->greeted = true;
     p->look = now;
-    flush(n, p);
+    peers_flush(n, p);
 }
 
 bool kv_peer_message(struct tug_node *n, struct kv_peer *p, van_link link,
@@ -319,7 +319,7 @@ bool kv_peer_message(struct tug_node *n, struct kv_peer *p, van_link link,
     if (news == SESSION_GREETED) {
         greeted(n, p, now);
     } else if (news == SESSION_REFUSED) {
-        refused(n, p, now);
+        peers_refused(n, p, now);
     } else if (news == SESSION_NOT_ITS &&
                session_message(&p->silence.another, link, m, now) == SESSION_GREETED) {
         silence_adopt(&p->silence, &p->s, now);
@@ -396,13 +396,13 @@ static uint64_t look_at_gone(struct tug_node *n, struct kv_peer *p, uint64_t now
         (void)find_address(n, p, &address, &why);
     session_break(&p->s, &why, now);
     if (open)
-        failed(n, p);
+        peers_failed(n, p);
     else
         fail(n, p, &why);
     return VAN_NEVER;
 }
 
-static uint64_t look_at(struct tug_node *n, struct kv_peer *p, uint64_t now)
+static uint64_t peers_look_at(struct tug_node *n, struct kv_peer *p, uint64_t now)
 {
     struct err why;
     const char *address = NULL;
@@ -435,7 +435,7 @@ uint64_t kv_peers_look(struct tug_node *n, uint64_t now)
     uint64_t next = VAN_NEVER;
     for (struct kv_peer *p = n->peers; p != NULL && !n->over; p = p->next) {
         if (now >= p->look) {
-            p->look = look_at(n, p, now);
+            p->look = peers_look_at(n, p, now);
             note_links(n, p);
         }
         next = clock_earlier(next, p->look);

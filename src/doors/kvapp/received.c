@@ -336,7 +336,7 @@ static void deliver(struct tug_node *n, struct received *q)
         kv_handle_request(q, customer_of(n, &q->m));
 }
 
-static void take(struct tug_node *n, struct received *q)
+static void received_take(struct tug_node *n, struct received *q)
 {
     if (member_roster(n->member)->version != n->version)
         kv_received_deliver_held(n); // first, as held requests arrived earlier
@@ -385,7 +385,7 @@ void kv_received_app(struct tug_node *n, van_link link, uint32_t from,
     q->m.sender = from;
     if (pull_only) // the push was handled when the request arrived first
         q->m.flags &= (uint8_t)~WIRE_APP_PUSH;
-    take(n, q);
+    received_take(n, q);
 }
 
 void kv_received_response(struct tug_app *a, uint32_t from, struct van_message *m)

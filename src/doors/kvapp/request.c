@@ -17,14 +17,14 @@ enum { MANY = 8 };
 
 // Timestamps.
 
-static struct kv_request **place_of(struct tug_app *a, uint32_t timestamp)
+static struct kv_request **request_place_of(struct tug_app *a, uint32_t timestamp)
 {
     return &a->open[timestamp & (a->n_open - 1)];
 }
 
 struct kv_request *kv_request_find(struct tug_app *a, uint32_t timestamp)
 {
-    struct kv_request *r = a->n_open > 0 ? *place_of(a, timestamp) : NULL;
+    struct kv_request *r = a->n_open > 0 ? *request_place_of(a, timestamp) : NULL;
     return r != NULL && r->timestamp == timestamp ? r : NULL;
 }
 
@@ -85,7 +85,7 @@ struct kv_request *kv_request_by_id(struct tug_node *n, uint64_t id)
     return r != NULL && r->id == id && r->state == KV_OPEN ? r : NULL;
 }
 
-static int make_room(struct kv_request *r, uint32_t n_parts)
+static int request_make_room(struct kv_request *r, uint32_t n_parts)
 {
     if (n_parts > r->cap_parts) {
         struct kv_part *parts = mem_array(n_parts, sizeof(*parts));
@@ -128,7 +128,7 @@ static void link_out(struct tug_node *n, struct kv_request *r)
 struct kv_request *kv_request_new(struct tug_app *a, uint32_t n_parts)
 {
     struct tug_node *n = a->node;
-    while (a->n_open == 0 || *place_of(a, a->next_timestamp) != NULL)
+    while (a->n_open == 0 || *request_place_of(a, a->next_timestamp) != NULL)
         if (more_places(a) != 0)
             return NULL;
     struct kv_request *r = n->free_requests;
@@ -138,7 +138,7 @@ struct kv_request *kv_request_new(struct tug_app *a, uint32_t n_parts)
         n->free_requests = r->behind;
     if (r == NULL)
         return NULL;
-    if (make_room(r, n_parts) != 0) {
+    if (request_make_room(r, n_parts) != 0) {
         r->behind = n->free_requests;
         n->free_requests = r;
         return NULL;
@@ -158,7 +158,7 @@ struct kv_request *kv_request_new(struct tug_app *a, uint32_t n_parts)
     };
     for (uint32_t i = 0; i < n_parts; i++)
         parts[i] = (struct kv_part){.request = r};
-    *place_of(a, r->timestamp) = r;
+    *request_place_of(a, r->timestamp) = r;
     link_in(n, r);
     return r;
 }
@@ -187,8 +187,8 @@ void kv_request_free(struct kv_request *r)
 {
     struct tug_node *n = r->app->node;
     assert(r->state != KV_FREE && r->pins == 0);
-    assert(*place_of(r->app, r->timestamp) == r);
-    *place_of(r->app, r->timestamp) = NULL;
+    assert(*request_place_of(r->app, r->timestamp) == r);
+    *request_place_of(r->app, r->timestamp) = NULL;
     mem_free(r->body);
     r->body = NULL;
     for (uint32_t i = 0; i < r->n_parts; i++)

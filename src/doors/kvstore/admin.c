@@ -208,7 +208,7 @@ static int who(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
     return 0;
 }
 
-static int save(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
+static int admin_save(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
 {
     struct buf b = BUF_INIT(SIZE_MAX / 2);
     TRY(kvs_rule_needs_optimizer(&s->rule, e));
@@ -219,7 +219,7 @@ static int save(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
     return rc;
 }
 
-static int load(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
+static int admin_load(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
 {
     TRY(kvs_rule_needs_optimizer(&s->rule, e));
     TRY(kvs_values_read_states(&s->values, &s->rule, j->bytes, j->n_bytes,
@@ -228,7 +228,7 @@ static int load(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
     return 0;
 }
 
-static int serve(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
+static int admin_serve(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
 {
     if (j->rank >= s->workers)
         return err_set(e, TUG_EUSAGE,
@@ -250,10 +250,10 @@ static int serve(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
     case KVS_WHO:
         return who(s, j, e);
     case KVS_SAVE:
-        return save(s, j, e);
+        return admin_save(s, j, e);
     case KVS_LOAD:
     case KVS_CHECK:
-        return load(s, j, e);
+        return admin_load(s, j, e);
     case KVS_STOP:
         s->stopped = true;
         kvs_job_answer(s, j, NULL, 0);
@@ -266,6 +266,6 @@ static int serve(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
 void kvs_serve_admin(struct tug_kvstore_server *s, struct kvs_job *j)
 {
     struct err e;
-    if (serve(s, j, &e) != 0)
+    if (admin_serve(s, j, &e) != 0)
         kvs_job_refuse(s, j, &e);
 }

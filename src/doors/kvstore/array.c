@@ -279,7 +279,7 @@ bool kvs_copy_finite(enum tug_dtype t, void *to, const void *from, size_t n)
 
 // Sums.
 
-static int reserve(void **p, size_t *cap, size_t bytes)
+static int array_reserve(void **p, size_t *cap, size_t bytes)
 {
     if (bytes <= *cap && *p != NULL)
         return 0;
@@ -299,7 +299,7 @@ static int reserve_rows(struct kvs_rows *s, uint64_t n_rows, bool ids, struct er
         return err_nomem(e, "a sum of arrays");
     if (!ids)
         return 0;
-    if (reserve(&list, &cap, n_rows * sizeof(int64_t)) != 0)
+    if (array_reserve(&list, &cap, n_rows * sizeof(int64_t)) != 0)
         return err_nomem(e, "the rows of a sum of arrays");
     s->a.ids = list;
     s->cap_ids = cap / sizeof(int64_t);
@@ -344,7 +344,7 @@ int kvs_rows_set_sum(struct kvs_rows *s, const struct tug_array *x,
     return 0;
 }
 
-static void *row_of(const struct tug_array *a, uint64_t at)
+static void *array_row_of(const struct tug_array *a, uint64_t at)
 {
     return (char *)a->data + kvs_bytes(a, at);
 }
@@ -353,8 +353,8 @@ static bool add_sparse(struct tug_array *to, const struct tug_array *a)
 {
     bool fits = true;
     for (uint64_t i = 0; i < a->n_ids; i++)
-        fits &= kvs_add(to->dtype, row_of(to, (uint64_t)a->ids[i]), row_of(a, i),
-                        a->width);
+        fits &= kvs_add(to->dtype, array_row_of(to, (uint64_t)a->ids[i]),
+                        array_row_of(a, i), a->width);
     return fits;
 }
 
@@ -368,7 +368,8 @@ int kvs_rows_set_dense(struct kvs_rows *s, const struct tug_array *a, struct err
     TRY(reserve_rows(s, a->rows, false, e));
     memset(s->a.data, 0, kvs_bytes(a, a->rows));
     for (uint64_t i = 0; i < a->n_ids; i++)
-        memcpy(row_of(&s->a, (uint64_t)a->ids[i]), row_of(a, i), kvs_bytes(a, 1));
+        memcpy(array_row_of(&s->a, (uint64_t)a->ids[i]), array_row_of(a, i),
+               kvs_bytes(a, 1));
     return 0;
 }
 
@@ -394,9 +395,9 @@ static uint64_t merge(const struct tug_array *x, const struct tug_array *y, int6
         bool from_y = i == x->n_ids || (j < y->n_ids && y->ids[j] < x->ids[i]);
         bool both = !from_y && j < y->n_ids && y->ids[j] == x->ids[i];
         ids[n] = from_y ? y->ids[j] : x->ids[i];
-        memcpy(data, from_y ? row_of(y, j) : row_of(x, i), bytes);
+        memcpy(data, from_y ? array_row_of(y, j) : array_row_of(x, i), bytes);
         if (both)
-            *ret_fits &= kvs_add(x->dtype, data, row_of(y, j), x->width);
+            *ret_fits &= kvs_add(x->dtype, data, array_row_of(y, j), x->width);
         i += !from_y;
         j += from_y || both;
     }
@@ -411,7 +412,7 @@ static int unite(struct kvs_rows *s, const struct tug_array *a, bool *ret_fits,
     void *list = s->spare_ids;
     int rc = kvs_block_reserve(&s->spare, &s->cap_spare, kvs_bytes(&s->a, most));
     if (rc == 0)
-        rc = reserve(&list, &cap, most * sizeof(int64_t));
+        rc = array_reserve(&list, &cap, most * sizeof(int64_t));
     s->spare_ids = list;
     s->cap_spare_ids = cap / sizeof(int64_t);
     if (rc != 0)

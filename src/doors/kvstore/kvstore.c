@@ -484,7 +484,8 @@ static int local_rows(const struct tug_array *a, struct tug_array *to, const cha
     return 0;
 }
 
-static int pull_rows(struct tug_kvstore *s, const struct kvs_items *t, int priority)
+static int kvstore_pull_rows(struct tug_kvstore *s, const struct kvs_items *t,
+                             int priority)
 {
     struct err *e = last_error();
     for (size_t i = 0; i < t->n; i++) {
@@ -509,7 +510,7 @@ int tug_kvstore_pull_rows(struct tug_kvstore *s, const struct tug_kvstore_item *
 {
     struct kvs_items t;
     TRY(items_open(s, &t, items, n, true));
-    int rc = pull_rows(s, &t, priority);
+    int rc = kvstore_pull_rows(s, &t, priority);
     items_free(&t);
     return rc;
 }

@@ -80,8 +80,8 @@ static bool wants_master(const struct kvs_optimizer *o, const struct tug_array *
     return o->multi_precision != 0 && a->dtype == TUG_FLOAT16;
 }
 
-static int begin(struct kvs_state *s, const struct kvs_optimizer *o,
-                 const struct tug_array *a, struct err *e)
+static int optimizer_begin(struct kvs_state *s, const struct kvs_optimizer *o,
+                           const struct tug_array *a, struct err *e)
 {
     uint64_t elements = a->rows * a->width;
     uint32_t n = states_of(o);
@@ -392,7 +392,7 @@ int kvs_optimizer_apply(struct kvs_optimizer *o, struct kvs_state *s,
         return err_set(e, TUG_EUSAGE,
                        "%s: optimizers train floats, but its array is of dtype %s",
                        key->text, kvs_dtype_name(weights->dtype));
-    TRY(begin(s, o, weights, e));
+    TRY(optimizer_begin(s, o, weights, e));
     if (!gradient->sparse || !changes_all(o))
         return apply(o, s, weights, gradient, key, e);
     int rc = kvs_rows_set_dense(&all, gradient, e);
@@ -473,7 +473,7 @@ int kvs_state_read(struct kvs_state *ret, const struct kvs_optimizer *o,
     size_t product = h.kind == KVS_NADAM ? sizeof(s.product) : 0;
     if ((size_t)(end - *at) < arrays || (size_t)(end - *at) - arrays < master + product)
         return err_set(e, TUG_EDATA, "it is truncated");
-    TRY(begin(&s, o, of, e));
+    TRY(optimizer_begin(&s, o, of, e));
     if (arrays > 0)
         memcpy(s.arrays, *at, arrays);
     if (product > 0)

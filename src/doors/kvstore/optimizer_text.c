@@ -325,7 +325,7 @@ static int settle_schedule(struct reading *r, struct err *e)
     return kvs_schedule_check(s, e);
 }
 
-static int check(struct reading *r, struct err *e)
+static int optimizer_text_check(struct reading *r, struct err *e)
 {
     const struct kvs_optimizer *o = r->o;
     TRY(settle_schedule(r, e));
@@ -354,7 +354,7 @@ static void list_optimizers(char *to, size_t max)
     }
 }
 
-static int read_text(struct reading *r, struct err *e)
+static int optimizer_text_read_text(struct reading *r, struct err *e)
 {
     char name[NAME_MAX_BYTES], all[NAMES * NAME_MAX_BYTES];
     size_t n = strcspn(r->text, ":");
@@ -372,7 +372,7 @@ static int read_text(struct reading *r, struct err *e)
         TRY(read_fields(r, r->takes + n + 1, e));
         r->defaults = false;
         TRY(read_fields(r, r->text + n + (r->text[n] == ':'), e));
-        return check(r, e);
+        return optimizer_text_check(r, e);
     }
     list_optimizers(all, sizeof(all));
     return err_set(e, TUG_EUSAGE, "there is no optimizer '%s'; there are %s", name, all);
@@ -382,7 +382,7 @@ int kvs_optimizer_parse(struct kvs_optimizer *ret, const char *text, struct err 
 {
     struct kvs_optimizer o = {.kind = KVS_SGD};
     struct reading r = {.o = &o, .text = text};
-    int rc = read_text(&r, e);
+    int rc = optimizer_text_read_text(&r, e);
     o.num_update = (uint64_t)o.begin_num_update;
     if (rc == 0)
         *ret = o;

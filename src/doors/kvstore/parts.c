@@ -175,7 +175,7 @@ int kvs_parts_settle(struct tug_kvstore *s, struct kvs_entry *x)
 
 // Waits for the oldest pushes until there is room for a push of this key. The error of an
 // old push is stored for the next call of its key.
-static void make_room(struct tug_kvstore *s, const struct kvs_entry *x)
+static void parts_make_room(struct tug_kvstore *s, const struct kvs_entry *x)
 {
     while (s->under_way > 0 && s->under_way + x->n_pieces > PUSHED_MAX) {
         struct kvs_entry *oldest = NULL;
@@ -227,8 +227,8 @@ static int push_first(struct tug_kvstore *s, struct kvs_entry *x,
 
 // Asks a server for the settings of a piece, which it sends when the key was made, and
 // compares them. Workers other than rank 0 wait so for init.
-static int look(struct tug_kvstore *s, struct kvs_entry *x, const struct kvs_piece *p,
-                uint64_t *rounds, struct err *e)
+static int parts_look(struct tug_kvstore *s, struct kvs_entry *x,
+                      const struct kvs_piece *p, uint64_t *rounds, struct err *e)
 {
     struct kvs_meta m;
     if (kvs_dist_meta(s, x, p, &m) != 0)
@@ -272,7 +272,7 @@ int kvs_parts_init(struct tug_kvstore *s, struct kvs_entry *x, const struct tug_
         TRY(push_first(s, x, a, e));
     uint64_t rounds = UINT64_MAX;
     for (uint32_t i = 0; i < x->n_pieces; i++)
-        TRY(look(s, x, &x->pieces[i], &rounds, e));
+        TRY(parts_look(s, x, &x->pieces[i], &rounds, e));
     x->rounds = rounds;
     return 0;
 }
@@ -328,8 +328,8 @@ static uint64_t ids_before(const struct tug_array *a, uint64_t from, uint64_t ro
     return from;
 }
 
-static int write_rows(struct kvs_entry *x, struct kvs_piece *p, const struct tug_array *a,
-                      struct err *e)
+static int parts_write_rows(struct kvs_entry *x, struct kvs_piece *p,
+                            const struct tug_array *a, struct err *e)
 {
     struct kvs_head h = head_of(x, p);
     uint64_t from = ids_before(a, 0, p->first);
@@ -350,7 +350,7 @@ static int write_piece(struct tug_kvstore *s, struct kvs_entry *x, struct kvs_pi
                        const struct tug_array *a, struct err *e)
 {
     if (a->sparse)
-        return write_rows(x, p, a, e);
+        return parts_write_rows(x, p, a, e);
     if (s->coding != KVS_UNCODED)
         return write_coded(s, x, p, a, e);
     return write_dense(x, p, a, e);
@@ -371,7 +371,7 @@ int kvs_parts_write(struct tug_kvstore *s, struct kvs_entry *x, const struct tug
 
 int kvs_parts_send(struct tug_kvstore *s, struct kvs_entry *x, int priority)
 {
-    make_room(s, x);
+    parts_make_room(s, x);
     x->sent = ++s->pushes;
     for (uint32_t i = 0; i < x->n_pieces; i++)
         if (send_piece(s, &x->pieces[i], priority) != 0)

@@ -211,8 +211,8 @@ static void answer_push(struct tug_kvstore_server *s, const struct kvs_value *v,
         kvs_job_answer(s, j, NULL, 0);
 }
 
-static int pull_rows(struct tug_kvstore_server *s, const struct kvs_value *v,
-                     struct kvs_job *j, struct err *e)
+static int serve_pull_rows(struct tug_kvstore_server *s, const struct kvs_value *v,
+                           struct kvs_job *j, struct err *e)
 {
     struct rest r;
     TRY(take_head(j, &r, e));
@@ -448,7 +448,7 @@ static int push_at_once(struct tug_kvstore_server *s, struct kvs_value *v,
 
 // Serves a job. Returns 0 if it was answered or waits for its round; else the caller
 // refuses it.
-static int serve(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
+static int serve_serve(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
 {
     struct kvs_value *v;
     if (j->rank >= s->workers || !s->known[j->rank])
@@ -481,7 +481,7 @@ static int serve(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
         answer_array(s, v, j);
         return 0;
     case KVS_PULL_ROWS:
-        return pull_rows(s, v, j, e);
+        return serve_pull_rows(s, v, j, e);
     default:
         return err_set(e, TUG_EDATA, "there is no request %d", j->cmd);
     }
@@ -490,6 +490,6 @@ static int serve(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
 void kvs_serve_data(struct tug_kvstore_server *s, struct kvs_job *j)
 {
     struct err e;
-    if (serve(s, j, &e) != 0)
+    if (serve_serve(s, j, &e) != 0)
         kvs_job_refuse(s, j, &e);
 }

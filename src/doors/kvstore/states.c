@@ -105,7 +105,7 @@ static int add_block(struct buf *b, const char *bytes, uint64_t n, struct err *e
     return rc != 0 ? buf_error(b, "states of an optimizer", e) : 0;
 }
 
-static int gather(struct tug_kvstore *s, struct buf *b, struct err *e)
+static int states_gather(struct tug_kvstore *s, struct buf *b, struct err *e)
 {
     uint32_t ts;
     TRY(kvs_dist_ask(s, KVS_SAVE, KVS_ALL_SERVERS, NULL, 0, &ts));
@@ -130,7 +130,7 @@ static int own_states(struct tug_kvstore *s, struct buf *b, struct err *e)
     return rc;
 }
 
-static int write_file(const char *path, const struct buf *b, struct err *e)
+static int states_write_file(const char *path, const struct buf *b, struct err *e)
 {
     struct file_writer *w;
     uint64_t sum = hash_bytes(b->data, b->len, 0);
@@ -155,9 +155,9 @@ int tug_kvstore_save_states(struct tug_kvstore *s, const char *file)
     TRY(tug_kvstore_wait(s));
     int rc = buf_add(&b, &h, sizeof(h)) != 0 ? err_nomem(e, "states of an optimizer") : 0;
     if (rc == 0)
-        rc = s->dist ? gather(s, &b, e) : own_states(s, &b, e);
+        rc = s->dist ? states_gather(s, &b, e) : own_states(s, &b, e);
     if (rc == 0)
-        rc = write_file(file, &b, e);
+        rc = states_write_file(file, &b, e);
     buf_free(&b);
     return rc;
 }

@@ -18,7 +18,7 @@ static void value_free(struct kvs_value *v)
 }
 
 // Copies an array into a dense one. Rows that a sparse array does not have become zero.
-static void fill(struct tug_array *to, const struct tug_array *a)
+static void value_fill(struct tug_array *to, const struct tug_array *a)
 {
     if (!a->sparse) {
         kvs_cast(to->dtype, to->data, a->dtype, a->data, a->rows * a->width);
@@ -49,7 +49,7 @@ int kvs_values_make(struct kvs_values *v, const struct kvs_key *key,
                        "%s: there is no memory for its %llu x %llu elements", key->text,
                        (unsigned long long)a->rows, (unsigned long long)a->width);
     }
-    fill(&x->a, a);
+    value_fill(&x->a, a);
     kvs_by_key_add(&v->by_key, x);
     *ret = x;
     return 0;
@@ -144,7 +144,7 @@ int kvs_value_update(struct kvs_value *v, struct kvs_rule *r,
     else if (r->optimizes)
         TRY(kvs_optimizer_apply(&r->optimizer, &v->state, &v->a, merged, &v->key, e));
     else
-        fill(&v->a, merged);
+        value_fill(&v->a, merged);
     v->rounds++;
     return 0;
 }

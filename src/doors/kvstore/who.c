@@ -41,8 +41,8 @@ static int ask(struct tug_kvstore *s, const struct kvs_awaited *w,
 }
 
 // Writes for whom the wait is. Returns false if the server does not say it.
-static bool describe(struct tug_kvstore *s, const struct kvs_awaited *w, double seconds,
-                     char *to, size_t cap)
+static bool who_describe(struct tug_kvstore *s, const struct kvs_awaited *w,
+                         double seconds, char *to, size_t cap)
 {
     struct kvs_missing m;
     char workers[160];
@@ -85,7 +85,7 @@ int kvs_who_wait(struct tug_kvstore *s, uint32_t timestamp, const struct kvs_awa
         int rc = kv_wait_for(s->app, timestamp, first);
         if (rc != TUG_EIO || !kv_is_under_way(s->app, timestamp))
             return rc;
-        if (describe(s, w, first, why, sizeof(why))) {
+        if (who_describe(s, w, first, why, sizeof(why))) {
             log_warn("%s: this worker waits: %s", beginning(s, w, what, sizeof(what)),
                      why);
             s->warned++;
@@ -97,7 +97,7 @@ int kvs_who_wait(struct tug_kvstore *s, uint32_t timestamp, const struct kvs_awa
     if (rc != TUG_EIO || !kv_is_under_way(s->app, timestamp))
         return rc;
     struct err e = *last_error();
-    if (describe(s, w, most, why, sizeof(why)))
+    if (who_describe(s, w, most, why, sizeof(why)))
         return err_set(last_error(), TUG_EIO, "%s", why);
     return last_error_is(&e);
 }

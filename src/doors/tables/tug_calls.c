@@ -44,7 +44,7 @@ static struct call **bucket_of(const struct tug_client *c, uint64_t ts)
     return &c->buckets[mix64(ts) & (c->n_buckets - 1)];
 }
 
-static struct call *find(const struct tug_client *c, uint64_t ts)
+static struct call *tug_calls_find(const struct tug_client *c, uint64_t ts)
 {
     struct call *k = c->n_buckets > 0 ? *bucket_of(c, ts) : NULL;
     while (k != NULL && k->ts != ts)
@@ -52,7 +52,7 @@ static struct call *find(const struct tug_client *c, uint64_t ts)
     return k;
 }
 
-static void put(struct call *k)
+static void tug_calls_put(struct call *k)
 {
     struct call **at = bucket_of(k->client, k->ts);
     k->next = *at;
@@ -74,13 +74,13 @@ static int reserve_bucket(struct tug_client *c)
     for (size_t i = 0; i < n; i++)
         for (struct call *k = old[i], *next; k != NULL; k = next) {
             next = k->next;
-            put(k);
+            tug_calls_put(k);
         }
     mem_free(old);
     return 0;
 }
 
-static void forget(struct call *k)
+static void tug_calls_forget(struct call *k)
 {
     struct call **at = bucket_of(k->client, k->ts);
     while (*at != k)
@@ -108,7 +108,7 @@ void calls_free(struct tug_client *c)
     free_list(c->unused);
 }
 
-static void tell(struct pump_work *w)
+static void tug_calls_tell(struct pump_work *w)
 {
     struct call *k = (struct call *)w;
     struct pump *p = k->client->pump;
@@ -117,7 +117,7 @@ static void tell(struct pump_work *w)
     k->done(k->ctx, k->ts, k->rc);
     pump_enter(p);
     k->client->unfinished--;
-    forget(k);
+    tug_calls_forget(k);
     pump_leave(p);
 }
 
@@ -152,7 +152,7 @@ uint64_t tug_left_out(const struct tug_client *c, uint32_t *ret_table, uint64_t 
 }
 
 // The client's callback when a request has ended.
-static void end(void *ctx, client_ts ts, int rc)
+static void tug_calls_end(void *ctx, client_ts ts, int rc)
 {
     struct call *k = ctx;
     (void)rc;
@@ -162,7 +162,7 @@ static void end(void *ctx, client_ts ts, int rc)
     if (k->rc == 0 && k->merged && k->target != NULL)
         client_merge_scatter(k->merge, k->pulled, k->width, k->target);
     if (k->done != NULL) {
-        k->work.run = tell;
+        k->work.run = tug_calls_tell;
         pump_queue(k->client->pump, &k->work);
     } else {
         k->client->unfinished--;
@@ -241,7 +241,7 @@ static int make_distinct(struct call *k, struct wanted *w, struct err *e)
     return 0;
 }
 
-static client_ts start(struct call *k, const struct wanted *w, struct err *e)
+static client_ts tug_calls_start(struct call *k, const struct wanted *w, struct err *e)
 {
     struct tug_client *c = k->client;
     const struct call_terms *terms = &c->terms[w->table];
@@ -252,7 +252,7 @@ static client_ts start(struct call *k, const struct wanted *w, struct err *e)
             .n = w->n,
             .values = w->pulled,
             .clock = terms->clock,
-            .done = end,
+            .done = tug_calls_end,
             .ctx = k,
         };
         return client_pull(c->client, &p, e);
@@ -272,7 +272,7 @@ static client_ts start(struct call *k, const struct wanted *w, struct err *e)
         .micros = terms->micros,
         .examples = terms->micros >
                     0, // 1 for each part of a batch: reduce = mean divides by their sum
-        .done = end,
+        .done = tug_calls_end,
         .ctx = k,
     };
     return client_push(c->client, &p, e);
@@ -300,14 +300,14 @@ static int call(struct tug_client *c, struct wanted w, tug_done_fn done, void *c
     if (rc == 0 && reserve_bucket(c) != 0)
         rc = err_nomem(e, "a request");
     if (rc == 0) {
-        k->ts = start(k, &w, e);
+        k->ts = tug_calls_start(k, &w, e);
         rc = k->ts == 0 ? e->code : 0;
     }
     if (rc != 0) {
         call_give(k);
         return rc;
     }
-    put(k);
+    tug_calls_put(k);
     c->n_calls++;
     c->unfinished++;
     if (ret_timestamp != NULL)
@@ -388,13 +388,13 @@ struct waiting {
 static bool call_over(void *ctx)
 {
     const struct waiting *w = ctx;
-    const struct call *k = find(w->client, w->ts);
+    const struct call *k = tug_calls_find(w->client, w->ts);
     return k == NULL || k->ended || k->done != NULL;
 }
 
 static int result(struct tug_client *c, uint64_t ts, double seconds, struct err *e)
 {
-    struct call *k = find(c, ts);
+    struct call *k = tug_calls_find(c, ts);
     if (k == NULL || k->done != NULL)
         return err_set(e, TUG_EUSAGE,
                        "there is no request %llu to wait for: it never existed, was "
@@ -411,7 +411,7 @@ static int result(struct tug_client *c, uint64_t ts, double seconds, struct err 
     int rc = k->rc;
     if (rc != 0)
         *e = k->why;
-    forget(k);
+    tug_calls_forget(k);
     return rc;
 }
 
@@ -436,7 +436,7 @@ int tug_wait(struct tug_client *c, uint64_t timestamp, double seconds)
 bool tug_is_done(struct tug_client *c, uint64_t timestamp)
 {
     pump_enter(c->pump);
-    const struct call *k = find(c, timestamp);
+    const struct call *k = tug_calls_find(c, timestamp);
     bool done = k == NULL || k->ended;
     pump_leave(c->pump);
     return done;
@@ -447,13 +447,13 @@ int tug_cancel(struct tug_client *c, uint64_t timestamp)
     if (pump_working(c->pump))
         return err_set(last_error(), TUG_EUSAGE, "a callback must not give a request up");
     pump_enter(c->pump);
-    struct call *k = find(c, timestamp);
+    struct call *k = tug_calls_find(c, timestamp);
     if (k != NULL && k->done == NULL) {
         if (!k->ended) {
             client_cancel(c->client, timestamp);
             c->unfinished--;
         }
-        forget(k);
+        tug_calls_forget(k);
     }
     pump_leave(c->pump);
     return 0;

@@ -242,8 +242,8 @@ static bool all_applied(const struct retries_push *known, const struct keys *k)
     return k->n_runs > 0;
 }
 
-static int take(struct shard *s, struct request *q, struct shard_table *t,
-                const struct keys *k, const struct push_values *v, struct err *e)
+static int sync_take(struct shard *s, struct request *q, struct shard_table *t,
+                     const struct keys *k, const struct push_values *v, struct err *e)
 {
     const struct msg_push *m = &q->m->push;
     struct retries_id id = {m->id_pass, m->id_piece, t->spec.id, m->id_group, m->id_low};
@@ -294,7 +294,7 @@ enum outcome sync_push(struct shard *s, struct request *q, struct shard_table *t
     if (rc == 0 && sync_clock_is_ahead(&t->sync, m->clock))
         return WANTS_BATCH;
     if (rc == 0)
-        rc = take(s, q, t, k, v, &e);
+        rc = sync_take(s, q, t, k, v, &e);
     if (rc != 0)
         return shard_refuse_keys(s, q, "push", t, &e);
     sync_apply(s, t);

@@ -69,7 +69,7 @@ static size_t most(const struct sync_scratch *x)
     return x->keys + PUSH_KEYS;
 }
 
-static struct sync_scratch *make(size_t keys, size_t width)
+static struct sync_scratch *sync_sum_make(size_t keys, size_t width)
 {
     struct sync_scratch *x = mem_zalloc(sizeof(*x));
     if (x == NULL)
@@ -106,7 +106,7 @@ int sync_reserve(struct shard *s, const struct shard_table *t, const struct msg_
         return 0;
     keys = old != NULL && old->keys > keys ? old->keys : keys;
     width = old != NULL && old->width > width ? old->width : width;
-    struct sync_scratch *x = make(keys, width);
+    struct sync_scratch *x = sync_sum_make(keys, width);
     if (x == NULL)
         return TUG_ENOMEM;
     sync_scratch_free(old);
@@ -241,7 +241,7 @@ static void add_up(const struct merge *m, uint64_t key, const uint32_t *at, uint
 
 // Collects the distinct keys of the partition's runs and the contributions that have
 // each. Returns the number of keys.
-static uint32_t collect(struct merge *m, uint32_t partition)
+static uint32_t sync_sum_collect(struct merge *m, uint32_t partition)
 {
     struct sync_scratch *x = m->s->sync;
     uint64_t *keys = x->key + x->n;           // keys by number, before they are sorted
@@ -274,7 +274,7 @@ static void add_partition(struct merge *m, uint32_t partition)
 {
     struct sync_scratch *x = m->s->sync;
     size_t width = m->t->spec.accessor.push_width;
-    uint32_t n = collect(m, partition);
+    uint32_t n = sync_sum_collect(m, partition);
     assert(n > 0 && x->n + n <= most(x));
     assert(partition >= m->t->n_applied); // otherwise gradients would be applied twice
     table_sort_by_key(x->entries, n);
@@ -295,7 +295,7 @@ static void remember(struct shard_table *t, const struct sync_scratch *x)
         t->before.lost = true;
 }
 
-static int flush(struct merge *m)
+static int sync_sum_flush(struct merge *m)
 {
     struct sync_scratch *x = m->s->sync;
     struct shard_table *t = m->t;
@@ -345,9 +345,9 @@ int sync_apply_batch(struct shard *s, struct shard_table *t)
     for (uint32_t p; (p = next_partition(&m)) != UINT32_MAX;) {
         add_partition(&m, p);
         if (x->n >= PUSH_KEYS)
-            TRY(flush(&m));
+            TRY(sync_sum_flush(&m));
     }
-    TRY(flush(&m));
+    TRY(sync_sum_flush(&m));
     t->n_applied = 0;
     t->begun = false;
     return 0;

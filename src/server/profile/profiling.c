@@ -10,8 +10,8 @@
 #include "server/told.h"
 
 // Gets the table, the number of keys and the bytes of a request, as far as it has any.
-static void describe(const struct shard *s, uint16_t type, const union wire_any *m,
-                     struct wire_event *ev)
+static void profiling_describe(const struct shard *s, uint16_t type,
+                               const union wire_any *m, struct wire_event *ev)
 {
     struct request_fields f = {.table = UINT32_MAX};
     request_fields(type, m, &f);
@@ -27,7 +27,7 @@ void profiling_begin(const struct shard *s, const struct request *q,
                      struct wire_event *ret)
 {
     *ret = (struct wire_event){.node = q->peer->node};
-    describe(s, q->type, q->m, ret);
+    profiling_describe(s, q->type, q->m, ret);
     ret->begin_ns = clock_ns();
     ret->arrived_ns = q->fresh != NULL ? s->now : ret->begin_ns;
 }
@@ -41,7 +41,7 @@ void profiling_end(struct shard *s, struct wire_event *event)
 void profiling_waited(struct shard *s, const struct pending *h)
 {
     struct wire_event event = {.waited = 1, .node = h->peer->node};
-    describe(s, h->type, &h->m, &event);
+    profiling_describe(s, h->type, &h->m, &event);
     event.arrived_ns = event.begin_ns = h->since;
     event.took_ns = clock_ns() - h->since;
     profile_note(&s->profile, &event);

@@ -118,7 +118,7 @@ struct writer {
     int rc;            // the first error
 };
 
-static void flush(struct writer *w, struct err *e)
+static void trace_file_flush(struct writer *w, struct err *e)
 {
     if (w->rc == 0)
         w->rc = file_write(w->file, w->line.data, w->line.len, e);
@@ -218,11 +218,11 @@ static void put_all(struct writer *w, const struct trace *t, struct err *e)
         put_label(w, l, "thread_name", label);
         for (size_t k = 0; k < l->n && w->rc == 0; k++) {
             put_event(w, l, &l->events[k]);
-            flush(w, e);
+            trace_file_flush(w, e);
         }
     }
     PUT(w, "\n]}\n");
-    flush(w, e);
+    trace_file_flush(w, e);
 }
 
 int trace_write(const struct trace *t, const char *path, struct err *e)

@@ -71,8 +71,8 @@ static int text_of(struct wire_text t, char *to, size_t max, struct err *e)
     return 0;
 }
 
-static int load(struct shard *s, struct shard_table *t, const struct msg_load *m,
-                struct err *e)
+static int loads_load(struct shard *s, struct shard_table *t, const struct msg_load *m,
+                      struct err *e)
 {
     char path[FILE_PATH_MAX], name[CONFIG_NAME_MAX];
     struct store_stats x = store_stats(t->store);
@@ -129,7 +129,7 @@ static enum outcome obey(struct shard *s, const struct msg_load *m, uint64_t *re
         return ANSWERED;
     if (!background_free(t))
         return WANTS_TURN;
-    else if (load(s, t, m, e) == 0) {
+    else if (loads_load(s, t, m, e) == 0) {
         struct store_stats x = store_stats(t->store);
         *ret_rows = x.rows + x.cold_rows;
     }

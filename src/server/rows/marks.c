@@ -24,7 +24,7 @@ static size_t home_of(const struct marks *m, uint64_t session)
     return mix64(session) & (m->n_places - 1);
 }
 
-static void put(struct marks *m, const struct save_mark *mark)
+static void marks_put(struct marks *m, const struct save_mark *mark)
 {
     size_t at = home_of(m, mark->session);
     assert(2 * m->n <= m->n_places); // so that every search ends at a free entry
@@ -33,7 +33,7 @@ static void put(struct marks *m, const struct save_mark *mark)
     m->places[at] = *mark;
 }
 
-static int grow(struct marks *m)
+static int marks_grow(struct marks *m)
 {
     struct marks larger = {.budget = m->budget, .n = m->n};
     larger.n_places = m->n_places > 0 ? 2 * m->n_places : LEAST_PLACES;
@@ -47,7 +47,7 @@ static int grow(struct marks *m)
     }
     for (size_t i = 0; i < m->n_places; i++)
         if (m->places[i].session != 0)
-            put(&larger, &m->places[i]);
+            marks_put(&larger, &m->places[i]);
     marks_fini(m);
     *m = larger;
     return 0;
@@ -57,8 +57,8 @@ int marks_add(struct marks *m, const struct save_mark *mark)
 {
     assert(mark->session != 0 && !marks_has(m, mark->save, mark->session));
     if (2 * (m->n + 1) > m->n_places)
-        TRY(grow(m));
-    put(m, mark);
+        TRY(marks_grow(m));
+    marks_put(m, mark);
     m->n++;
     return 0;
 }

@@ -23,7 +23,7 @@ void previous_begin(struct previous *b)
     b->lost = b->indexed = false;
 }
 
-static bool reserve(struct previous *b, size_t width, size_t n)
+static bool previous_reserve(struct previous *b, size_t width, size_t n)
 {
     if (n <= b->cap)
         return true;
@@ -42,7 +42,7 @@ static bool reserve(struct previous *b, size_t width, size_t n)
 // memory.
 static float *more(struct previous *b, uint32_t width, size_t n)
 {
-    b->lost = b->lost || !reserve(b, width, b->n + n);
+    b->lost = b->lost || !previous_reserve(b, width, b->n + n);
     if (b->lost)
         return NULL;
     float *values = b->values + b->n * width;

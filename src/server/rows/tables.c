@@ -164,7 +164,7 @@ static int table_make(struct shard *s, const struct table_spec *spec,
     return 0;
 }
 
-static int make(struct shard *s, const struct msg_table *m, struct err *e)
+static int tables_make(struct shard *s, const struct msg_table *m, struct err *e)
 {
     struct table_spec spec;
     TRY(spec_decode(&spec, m, e));
@@ -197,7 +197,7 @@ static int make(struct shard *s, const struct msg_table *m, struct err *e)
 enum outcome table_serve(struct shard *s, struct request *q)
 {
     struct err e = {0};
-    if (make(s, &q->m->table, &e) == 0)
+    if (tables_make(s, &q->m->table, &e) == 0)
         shard_ok(s, q, 0);
     else
         shard_refuse(s, q, &e);
@@ -408,8 +408,8 @@ static struct shard_table *find_named(const struct shard *s, struct wire_text na
     return NULL;
 }
 
-static int describe(struct shard *s, const struct msg_table_info *m, struct buf *config,
-                    uint32_t *ret_table, struct err *e)
+static int tables_describe(struct shard *s, const struct msg_table_info *m,
+                           struct buf *config, uint32_t *ret_table, struct err *e)
 {
     struct shard_table *t = m->name.n > 0 ? find_named(s, m->name) : NULL;
     if (t == NULL && m->name.n > 0)
@@ -429,7 +429,7 @@ enum outcome table_info_serve(struct shard *s, struct request *q)
     struct err e = {0};
     struct buf config = BUF_INIT(WIRE_TEXT_MAX);
     struct msg_table_info_is m = {0};
-    if (describe(s, &q->m->table_info, &config, &m.table, &e) == 0) {
+    if (tables_describe(s, &q->m->table_info, &config, &m.table, &e) == 0) {
         m.config = (struct wire_text){config.data, (uint32_t)config.len};
         van_send(s->van, q->peer->link, MSG_TABLE_INFO_IS, q->id, &m, NULL);
     } else {

@@ -94,7 +94,7 @@ static int take_turn(struct shard *s, const struct request *q, uint64_t save,
 }
 
 // Starts the current save. If it is refused, the next save gets its turn.
-static void start(struct shard *s, const struct request *q, struct err *e)
+static void save_requests_start(struct shard *s, const struct request *q, struct err *e)
 {
     struct save_run *r = s->saves.run;
     assert(r->state == SAVE_TURN && r->n == 0);
@@ -181,7 +181,7 @@ enum outcome save_serve(struct shard *s, struct request *q)
     if (turn_of(s, q, q->m->save.save, &e) == WANTS_SAVED)
         return WANTS_SAVED;
     if (e.code == 0 && s->saves.run->state == SAVE_TURN)
-        start(s, q, &e);
+        save_requests_start(s, q, &e);
     struct save_run *r = s->saves.run;
     if (e.code == 0 && r->state == SAVE_FAILED)
         e = r->why;

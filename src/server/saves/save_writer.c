@@ -101,7 +101,7 @@ static void handle(struct save_writer *w, struct item *x)
     mem_free(x);
 }
 
-static struct item *take(struct save_writer *w)
+static struct item *save_writer_take(struct save_writer *w)
 {
     pthread_mutex_lock(&w->lock);
     while (w->first == NULL && !w->closing)
@@ -126,10 +126,10 @@ static void writer_free(struct save_writer *w)
     mem_free(w);
 }
 
-static void *run(void *arg)
+static void *save_writer_run(void *arg)
 {
     struct save_writer *w = arg;
-    for (struct item *x; (x = take(w)) != NULL;)
+    for (struct item *x; (x = save_writer_take(w)) != NULL;)
         handle(w, x);
     pthread_mutex_lock(&w->lock);
     bool abandoned = w->abandoned;
@@ -149,7 +149,7 @@ int save_writer_open(struct save_writer **ret, const struct save_writer_options 
     w->last = &w->first;
     pthread_mutex_init(&w->lock, NULL);
     thread_condition(&w->more);
-    if (o->threaded && pthread_create(&w->thread, NULL, run, w) != 0) {
+    if (o->threaded && pthread_create(&w->thread, NULL, save_writer_run, w) != 0) {
         save_writer_close(w);
         *ret = NULL;
         return err_set(e, TUG_EIO, "cannot start the thread that writes a save");
@@ -193,7 +193,7 @@ bool save_writer_has_room(struct save_writer *w)
     return room;
 }
 
-static int add(struct save_writer *w, struct item *x)
+static int writer_queue_item(struct save_writer *w, struct item *x)
 {
     bool threaded = w->o.threaded;
     pthread_mutex_lock(&w->lock);
@@ -209,7 +209,8 @@ static int add(struct save_writer *w, struct item *x)
     return 0;
 }
 
-static struct item *make(enum what what, const void *data, size_t bytes, struct err *e)
+static struct item *save_writer_make(enum what what, const void *data, size_t bytes,
+                                     struct err *e)
 {
     struct item *x = mem_alloc(sizeof(*x) + bytes);
     if (x == NULL) {
@@ -225,28 +226,28 @@ static struct item *make(enum what what, const void *data, size_t bytes, struct 
 int save_writer_begin(struct save_writer *w, int root, const char *path,
                       const struct rows_shape *shape, struct err *e)
 {
-    struct item *x = make(BEGIN, path, strlen(path) + 1, e);
+    struct item *x = save_writer_make(BEGIN, path, strlen(path) + 1, e);
     if (x == NULL)
         return TUG_ENOMEM;
     x->shape = *shape;
     x->root = root;
-    return add(w, x);
+    return writer_queue_item(w, x);
 }
 
 int save_writer_add(struct save_writer *w, const struct rows_block *b, struct err *e)
 {
-    struct item *x = make(BLOCK, b->payload, payload_bytes(b), e);
+    struct item *x = save_writer_make(BLOCK, b->payload, payload_bytes(b), e);
     if (x == NULL)
         return TUG_ENOMEM;
     x->block = *b;
     x->block.payload = x->data;
-    return add(w, x);
+    return writer_queue_item(w, x);
 }
 
 int save_writer_end(struct save_writer *w, struct err *e)
 {
-    struct item *x = make(END, NULL, 0, e);
-    return x != NULL ? add(w, x) : TUG_ENOMEM;
+    struct item *x = save_writer_make(END, NULL, 0, e);
+    return x != NULL ? writer_queue_item(w, x) : TUG_ENOMEM;
 }
 
 int save_writer_done(struct save_writer *w, struct rows_info *ret, size_t max,

@@ -67,8 +67,8 @@ struct worst {
     uint32_t slot;
 };
 
-static void look_at(struct worst *worst, const struct accessor_group *g, const float *row,
-                    float x)
+static void diverged_look_at(struct worst *worst, const struct accessor_group *g,
+                             const float *row, float x)
 {
     for (uint32_t c = 0; c < g->n; c++) {
         double a = fabs((double)row[g->weights + c] * (double)x);
@@ -84,9 +84,10 @@ static struct worst find_worst(const struct model *m, const struct model_batch *
     bool apart = b->latent.start != NULL;
     for (uint32_t i = b->start[0]; i < b->start[b->n]; i++)
         for (uint32_t g = 0; g < (apart ? 1 : m->accessor.n_groups); g++)
-            look_at(&worst, &m->accessor.groups[g], b->rows[i], b->x[i]);
+            diverged_look_at(&worst, &m->accessor.groups[g], b->rows[i], b->x[i]);
     for (uint32_t i = 0; apart && i < b->latent.start[b->n]; i++)
-        look_at(&worst, &m->accessor.groups[1], b->latent.rows[i], b->latent.u[i]);
+        diverged_look_at(&worst, &m->accessor.groups[1], b->latent.rows[i],
+                         b->latent.u[i]);
     return worst;
 }
 

@@ -102,7 +102,8 @@ static void count_known(const struct view *v, const struct parameters *p,
 }
 
 // Returns the place for the score of example i of the window.
-static struct scored *place_of(const struct evaluation *ev, uint32_t task, uint64_t i)
+static struct scored *evaluate_place_of(const struct evaluation *ev, uint32_t task,
+                                        uint64_t i)
 {
     return ev->all[task].scored + ev->all[task].n + i;
 }
@@ -115,7 +116,7 @@ static size_t pick(struct evaluation *ev, uint64_t first, size_t n, uint64_t ord
     size_t picked = 0;
     for (uint64_t i = first; i < first + n; i++) {
         for (uint32_t k = 0; k < ev->tasks; k++)
-            *place_of(ev, k, i) = (struct scored){0};
+            *evaluate_place_of(ev, k, i) = (struct scored){0};
         groups_skip(&ev->all->users, ev->all->n + i);
         groups_skip(&ev->slices, ev->all->n + i);
         memset(ev->predictions + i * ev->tasks, 0, ev->tasks * sizeof(float));
@@ -145,7 +146,7 @@ static void take_score(struct evaluation *ev, const struct batch *b, size_t i,
     const struct evaluation_options *o = ev->o;
     struct scored s = score_of(ev, b, i, task, ev->dense[task] + score, sums + task);
     float *to = &ev->predictions[at * ev->tasks + task];
-    *place_of(ev, task, at) = s;
+    *evaluate_place_of(ev, task, at) = s;
     if (task == 0)
         grade(ev, at, s);
     *to = o->raw ? s.score : (float)loss_prediction(o->loss, s.score);
@@ -197,7 +198,7 @@ static void score_window(void *arg, int rank)
     }
 }
 
-static int make_room(struct evaluation *ev, size_t n, struct err *e)
+static int evaluate_make_room(struct evaluation *ev, size_t n, struct err *e)
 {
     for (uint32_t k = 0; k < ev->tasks; k++)
         TRY(evaluated_reserve(&ev->all[k], n, e));
@@ -222,7 +223,7 @@ static int meet_slices(struct evaluation *ev, size_t n, struct err *e)
 static int evaluate_window(struct evaluation *ev, struct err *e)
 {
     size_t n = (size_t)dataset_size(ev->data);
-    TRY(make_room(ev, n, e));
+    TRY(evaluate_make_room(ev, n, e));
     for (int i = 0; ev->o->what != NULL && i < team_size(ev->o->team); i++)
         if (unseen_reserve(&ev->unseen[i], dataset_slots(ev->data) + 1) != 0)
             return err_nomem(e, "an evaluation");
@@ -242,7 +243,7 @@ static int evaluate_window(struct evaluation *ev, struct err *e)
                                : 0;
 }
 
-static int resolve(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret_ids)
+static int evaluate_resolve(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret_ids)
 {
     const struct evaluation_options *o = ctx;
     if (o->numbering != NULL)
@@ -260,7 +261,7 @@ int evaluation_load(const struct evaluation_options *o, size_t max_chunks,
         .source = o->source,
         .reader = o->reader,
         .team = o->team,
-        .resolve = resolve,
+        .resolve = evaluate_resolve,
         .resolve_ctx = (void *)(uintptr_t)o,
         .max_chunks = max_chunks,
         .eager = o->eager,

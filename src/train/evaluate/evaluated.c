@@ -177,7 +177,7 @@ static bool can_be(const struct fixed *f)
     return ok;
 }
 
-static bool take(const char **bytes, size_t *n, void *ret, size_t size)
+static bool evaluated_take(const char **bytes, size_t *n, void *ret, size_t size)
 {
     if (*n < size)
         return false;
@@ -196,13 +196,14 @@ int evaluated_next(struct evaluated *x, const char **bytes, size_t *n)
         return 0;
     if (groups)
         each += sizeof(*x->users.graded);
-    if (!take(bytes, n, &f, sizeof(f)) || (f.grouped != 0) != groups ||
+    if (!evaluated_take(bytes, n, &f, sizeof(f)) || (f.grouped != 0) != groups ||
         f.scores > *n / each || !can_be(&f))
         return TUG_EDATA;
     TRY(evaluated_reserve(x, f.scores, NULL));
-    take(bytes, n, x->scored + x->n, f.scores * sizeof(*x->scored));
+    evaluated_take(bytes, n, x->scored + x->n, f.scores * sizeof(*x->scored));
     if (groups)
-        take(bytes, n, x->users.graded + x->n, f.scores * sizeof(*x->users.graded));
+        evaluated_take(bytes, n, x->users.graded + x->n,
+                       f.scores * sizeof(*x->users.graded));
     x->n += f.scores;
     evaluated_add_sums(&x->sums, &f.sums);
     x->places += f.places;

@@ -41,7 +41,7 @@ struct explanation {
     struct model_pair *pair;
 };
 
-static int resolve(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret_ids)
+static int explain_resolve(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret_ids)
 {
     struct keys *k = ctx;
     pthread_mutex_lock(&k->lock);
@@ -103,7 +103,7 @@ static void close_all(struct explanation *x)
     free_features(x);
 }
 
-static int reserve(struct explanation *x, size_t n)
+static int explain_reserve(struct explanation *x, size_t n)
 {
     if (n <= x->cap && x->feature != NULL)
         return 0;
@@ -218,7 +218,7 @@ static int explain_read(struct explanation *x, const struct dataset *d, uint64_t
     struct view *v = &x->view;
     const struct model *m = &x->p->model;
     size_t n = v->batch.nnz;
-    if (view_values(v, m) != 0 || reserve(x, n) != 0 ||
+    if (view_values(v, m) != 0 || explain_reserve(x, n) != 0 ||
         name_features(x, x->columns.n > 0 ? dataset_kept(d, i) : NULL) != 0)
         return err_nomem(e, "an explanation");
     for (size_t j = 0; j < n; j++)
@@ -256,7 +256,7 @@ static int explain_one(struct explanation *x, const struct dataset *d, uint64_t 
 static int explain_window(struct explanation *x, bool *ret_more, struct err *e)
 {
     struct evaluation_options o = x->o->data;
-    o.resolve = resolve;
+    o.resolve = explain_resolve;
     o.resolve_ctx = &x->keys;
     o.numbering = &x->numbering;
     o.keep = x->columns.n > 0 ? x->columns.list.data : NULL;

@@ -34,7 +34,8 @@ void importance_free(struct importance *m)
 // ---------------------------------------------------------------- the data
 
 // Loads the data, packed, into at most a third of the free memory.
-static int load(const struct evaluation_options *o, struct dataset **ret, struct err *e)
+static int importance_load(const struct evaluation_options *o, struct dataset **ret,
+                           struct err *e)
 {
     size_t chunks = (size_t)(mem_available() / 3 * 2 / RUN_CHUNK_BYTES) + 1;
     TRY(evaluation_load(o, chunks, ret, e));
@@ -190,7 +191,7 @@ int importance(const struct evaluation_options *o, const char *columns,
     ret_lines->names = BUF_INIT(1 << 30);
     // Check that the format has columns.
     TRY(reader_find_columns(o->reader, NULL, NULL, "--importance", 0, NULL, &none, e));
-    int rc = load(o, &d, e);
+    int rc = importance_load(o, &d, e);
     if (rc == 0) {
         m.data = m.o.data = d;
         rc = measure_all(&m, columns, e);

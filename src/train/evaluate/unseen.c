@@ -128,7 +128,8 @@ static int find_words(struct strange *c, size_t n, const struct evaluation_optio
     return rc;
 }
 
-static void tell(const struct strange *c, const struct unseen_slot *s, const char *what)
+static void unseen_tell(const struct strange *c, const struct unseen_slot *s,
+                        const char *what)
 {
     struct buf words = BUF_INIT(TEXT_BYTES);
     size_t at = 0;
@@ -165,7 +166,7 @@ void unseen_warn(const struct unseen *u, const struct evaluation_options *o,
     if (n > 0 && o->source != NULL && source_can_rewind(o->source))
         (void)find_words(c, n, o);
     for (size_t k = 0; k < n; k++) {
-        tell(&c[k], &u->slot[c[k].slot], what);
+        unseen_tell(&c[k], &u->slot[c[k].slot], what);
         buf_free(&c[k].name);
         buf_free(&c[k].text);
     }

@@ -80,7 +80,7 @@ uint64_t averaging_next(const struct averaging *a, uint64_t at)
 }
 
 // Makes room for the means of rows that were made since the last sample, with means of 0.
-static int make_room(struct averaging *a, struct err *e)
+static int averaging_make_room(struct averaging *a, struct err *e)
 {
     for (size_t t = 0; t < 2; t++) {
         struct means *m = &a->of[t];
@@ -111,7 +111,7 @@ static void walk(void *averaging, int rank)
 
 // Moves a mean towards the weights by `share`. Weights are read by relaxed loads because
 // the threads of a run write them by relaxed stores; none of them writes now.
-static void add(float *mean, const float *weights, size_t n, float share)
+static void averaging_add(float *mean, const float *weights, size_t n, float share)
 {
     for (size_t i = 0; i < n; i++) {
         float w = relaxed_load(weights + i);
@@ -130,14 +130,14 @@ static void sample_row(const struct means *m, float *row, float *mean, float sha
         *mean++ = count;
     }
     for (uint32_t g = 0; g < a->n_groups; g++) {
-        add(mean, row + a->groups[g].weights, a->groups[g].n, share);
+        averaging_add(mean, row + a->groups[g].weights, a->groups[g].n, share);
         mean += a->groups[g].n;
     }
 }
 
 int averaging_sample(struct averaging *a, uint64_t batches, uint64_t *at, struct err *e)
 {
-    TRY(make_room(a, e));
+    TRY(averaging_make_room(a, e));
     a->each = sample_row;
     a->share = averaging_share(a->window, batches, *at);
     team_run(a->team, walk, a);
@@ -145,7 +145,7 @@ int averaging_sample(struct averaging *a, uint64_t batches, uint64_t *at, struct
     return 0;
 }
 
-static void swap(float *a, float *b, size_t n)
+static void floats_swap(float *a, float *b, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         float x = relaxed_load(a + i);
@@ -159,16 +159,16 @@ static void swap_row(const struct means *m, float *row, float *mean, float share
     const struct accessor *a = m->accessor;
     (void)share;
     if (counts(a))
-        swap(row + a->count, mean++, 1);
+        floats_swap(row + a->count, mean++, 1);
     for (uint32_t g = 0; g < a->n_groups; g++) {
-        swap(row + a->groups[g].weights, mean, a->groups[g].n);
+        floats_swap(row + a->groups[g].weights, mean, a->groups[g].n);
         mean += a->groups[g].n;
     }
 }
 
 int averaging_swap(struct averaging *a, struct err *e)
 {
-    TRY(make_room(a, e));
+    TRY(averaging_make_room(a, e));
     a->each = swap_row;
     team_run(a->team, walk, a);
     return 0;
@@ -198,7 +198,7 @@ int averaging_load(struct averaging *a, const struct parameters *mean, struct er
     enum { ROWS = 256 };
     const struct table *const tables[] = {mean->sparse, mean->dense};
     uint32_t handles[ROWS];
-    TRY(make_room(a, e));
+    TRY(averaging_make_room(a, e));
     for (size_t t = 0; t < 2; t++) {
         uint64_t cursor = 0;
         for (size_t n; (n = table_scan(tables[t], &cursor, handles, ROWS)) > 0;)

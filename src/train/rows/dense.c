@@ -97,7 +97,7 @@ static bool is_whole(const struct dense_sums *s, uint32_t a, uint32_t b)
 }
 
 // Joins the parts of a half of the tree that does not contain `next`.
-static void join(struct dense_sums *s, const struct kernels *k, uint8_t next)
+static void dense_join(struct dense_sums *s, const struct kernels *k, uint8_t next)
 {
     while (s->n > 1 && tree_joins(s->first[s->n - 2], s->first[s->n - 1], next) &&
            is_whole(s, s->first[s->n - 2], s->first[s->n - 1])) {
@@ -110,7 +110,7 @@ float *dense_sums_micro(struct dense_sums *s, const struct kernels *k, uint8_t m
 {
     if (s->n > 0 && s->first[s->n - 1] == micro)
         return s->values[s->n - 1];
-    join(s, k, micro);
+    dense_join(s, k, micro);
     size_t bytes = (s->width + KERNEL_PADDING) * sizeof(float);
     if (s->values[s->n] == NULL)
         s->values[s->n] = mem_aligned(64, bytes);

@@ -27,7 +27,7 @@ struct counts {
     uint32_t n;
 };
 
-static void count(struct counts *c, uint32_t id)
+static void hot_count(struct counts *c, uint32_t id)
 {
     uint32_t at = id * 2654435761u % COUNTS;
     while (c->of[at].times != 0 && c->of[at].id != id)
@@ -40,7 +40,7 @@ static void count(struct counts *c, uint32_t id)
 }
 
 // Adds a hot id to the map. If two hot ids have the same hash, the first one stays.
-static void add(struct hot_rows *h, uint32_t id)
+static void hot_add(struct hot_rows *h, uint32_t id)
 {
     uint32_t at = hot_hash(id);
     if (h->n == HOT_MAX || h->map[at] != HOT_NONE)
@@ -59,7 +59,7 @@ static int count_sample(struct counts *c, const struct dataset *d, uint64_t seed
             order[j] = random_below(seed, 0x686f74, i + j, dataset_size(d));
         rc = dataset_gather(d, order, PIECE, &b);
         for (size_t j = 0; rc == 0 && j < b.nnz; j++)
-            count(c, b.id[j]);
+            hot_count(c, b.id[j]);
     }
     batch_free(&b);
     return rc;
@@ -85,7 +85,7 @@ int hot_find(struct hot_rows *h, const struct dataset *d, uint64_t seed)
     for (uint32_t least = SAMPLE; rc == 0 && least >= TIMES; least /= 2)
         for (uint32_t i = 0; i < COUNTS; i++)
             if (c->of[i].times >= least && c->of[i].times / 2 < least)
-                add(h, c->of[i].id);
+                hot_add(h, c->of[i].id);
     mem_free(c);
     return rc;
 }

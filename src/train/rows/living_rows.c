@@ -134,7 +134,7 @@ static void unlink(void *ctx, const uint64_t *keys, size_t n)
     }
 }
 
-static int begin(struct run *r, struct err *e)
+static int living_rows_begin(struct run *r, struct err *e)
 {
     struct living_rows *l = r->local.living;
     TRY(store_finish(l->sparse, e));
@@ -148,7 +148,8 @@ static int begin(struct run *r, struct err *e)
     return 0;
 }
 
-static int resolve(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret_ids)
+static int living_rows_resolve(void *ctx, const uint64_t *keys, size_t n,
+                               uint32_t *ret_ids)
 {
     struct living_rows *l = ctx;
     numbering_add(&l->known, keys, n);
@@ -162,7 +163,7 @@ static int begin_data(struct run *r, struct dataset_options *o, struct err *e)
     struct living_rows *l = r->local.living;
     table_close(l->ids);
     l->ids = NULL;
-    o->resolve = resolve;
+    o->resolve = living_rows_resolve;
     o->resolve_ctx = l;
     return table_open(&l->ids, &ids, e);
 }
@@ -288,7 +289,7 @@ static int check_row(void *ctx, uint64_t key, const float *row, const float *ext
     return 0;
 }
 
-static int check(const struct run *r, struct err *e)
+static int living_rows_check(const struct run *r, struct err *e)
 {
     const struct living_rows *l = r->local.living;
     struct check c = {.accessor = &l->model.accessor, .reader = r->reader};
@@ -300,8 +301,8 @@ static int check(const struct run *r, struct err *e)
     return 0;
 }
 
-static int save(void *ctx, const char *dir, struct save_manifest *m,
-                struct saved_run *run, struct err *e)
+static int living_rows_save(void *ctx, const char *dir, struct save_manifest *m,
+                            struct saved_run *run, struct err *e)
 {
     const struct run *r = ctx;
     struct living_rows *l = r->local.living;
@@ -312,14 +313,14 @@ static int save(void *ctx, const char *dir, struct save_manifest *m,
     return store_finish(l->sparse, e); // removes the rows that a save lets go
 }
 
-static struct saved_rows saved(struct run *r, bool best)
+static struct saved_rows living_rows_saved(struct run *r, bool best)
 {
     return (struct saved_rows){
-        .model = &r->parameters.model, .ctx = r, .best = best, .save = save};
+        .model = &r->parameters.model, .ctx = r, .best = best, .save = living_rows_save};
 }
 
-static int load(struct run *r, const char *dir, const struct saved_run *m, bool sparse,
-                bool dense, struct err *e)
+static int living_rows_load(struct run *r, const char *dir, const struct saved_run *m,
+                            bool sparse, bool dense, struct err *e)
 {
     struct save_chain chain;
     (void)m;
@@ -342,7 +343,7 @@ static int resume(struct run *r, const char *dir, const struct saved_run *m,
                        "%s was saved in the middle of a pass by workers: resume it with "
                        "--save-every BATCHES, as before, or on a cluster",
                        dir);
-    return load(r, dir, m, true, true, e);
+    return living_rows_load(r, dir, m, true, true, e);
 }
 
 static struct numbering *known(struct run *r)
@@ -362,7 +363,7 @@ static void fill_result(struct run *r, struct train_result *result)
 // A pass is finished before its rows are saved. So a cluster can resume the run, although
 // its positions in the data are of another kind.
 static const struct local_rows local = {
-    .begin = begin,
+    .begin = living_rows_begin,
     .begin_data = begin_data,
     .end_data = end_data,
     .open_worker = living_steps_open,
@@ -378,9 +379,9 @@ const struct run_rows rows_living = {
     .close = close_rows,
     .evaluates = evaluates,
     .keep_best = keep_best,
-    .check = check,
-    .saved = saved,
-    .load = load,
+    .check = living_rows_check,
+    .saved = living_rows_saved,
+    .load = living_rows_load,
     .resume = resume,
     .known = known,
     .fill_result = fill_result,

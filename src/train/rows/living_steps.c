@@ -102,7 +102,7 @@ void living_steps_close(struct worker *w)
 // Bringing the keys of a batch to their partitions.
 
 // Makes room for more keys. Both lists lie in one allocation.
-static int reserve(struct living_steps *s, size_t more)
+static int living_steps_reserve(struct living_steps *s, size_t more)
 {
     if (s->n + more <= s->cap)
         return 0;
@@ -136,7 +136,7 @@ static inline void count_key(struct living_steps *s, uint32_t id, uint32_t click
     x->slot = slot;
 }
 
-static void count(struct living_steps *s)
+static void living_steps_count(struct living_steps *s)
 {
     const struct batch *b = &s->batch;
     struct living_steps at = *s; // a local copy, so that its fields stay in registers
@@ -258,7 +258,7 @@ static int arrive(struct living_steps *s)
 
 // Beginning and ending a batch.
 
-static void begin(struct living_steps *s, bool again, uint64_t step)
+static void living_steps_begin(struct living_steps *s, bool again, uint64_t step)
 {
     s->again = again;
     s->step = step;
@@ -268,7 +268,7 @@ static void begin(struct living_steps *s, bool again, uint64_t step)
 
 // Ends a batch: its noted keys arrive at their partitions. From now on, rows that the
 // batch has read may be reused for other keys.
-static int end(struct living_steps *s, struct view *v)
+static int living_steps_end(struct living_steps *s, struct view *v)
 {
     int rc = s->n > 0 ? arrive(s) : 0;
     store_stepper_unpin(s->stepper);
@@ -285,7 +285,7 @@ static bool examples_arrive(const struct living_steps *s)
            s->rows->model.accessor.life.ttl_steps > 0;
 }
 
-static void collect(struct worker *w, const uint64_t *order, size_t n)
+static void living_steps_collect(struct worker *w, const uint64_t *order, size_t n)
 {
     struct living_steps *s = w->steps;
     memcpy(s->order + s->n_order, order, n * sizeof(*order));
@@ -295,8 +295,8 @@ static void collect(struct worker *w, const uint64_t *order, size_t n)
 static int arrive_together(struct living_steps *s, const struct dataset *d)
 {
     TRY(dataset_gather(d, s->order, s->n_order, &s->batch));
-    TRY(reserve(s, s->batch.nnz));
-    count(s);
+    TRY(living_steps_reserve(s, s->batch.nnz));
+    living_steps_count(s);
     return arrive(s);
 }
 
@@ -304,7 +304,7 @@ static int arrive_together(struct living_steps *s, const struct dataset *d)
 static void arrive_and_step(struct worker *w, size_t size, uint64_t number)
 {
     struct living_steps *s = w->steps;
-    hogwild_deal(w, HOGWILD_AHEAD, number, collect);
+    hogwild_deal(w, HOGWILD_AHEAD, number, living_steps_collect);
     w->rc = arrive_together(s, w->run->data);
     for (size_t at = 0; at < s->n_order && w->rc == 0; at += size)
         hogwild_step(w, s->order + at, s->n_order - at < size ? s->n_order - at : size);
@@ -314,12 +314,12 @@ void living_steps_batch(struct worker *w, size_t size, uint64_t number)
 {
     const struct run *r = w->run;
     uint64_t step = r->at.batches - r->at.batch + number;
-    begin(w->steps, r->at.epoch > 0, r->local.living->steps_before + step);
+    living_steps_begin(w->steps, r->at.epoch > 0, r->local.living->steps_before + step);
     if (examples_arrive(w->steps))
         arrive_and_step(w, size, number);
     else
         hogwild_batch(w, size, number);
-    int rc = end(w->steps, &w->view);
+    int rc = living_steps_end(w->steps, &w->view);
     w->rc = w->rc != 0 ? w->rc : rc;
 }
 
@@ -350,7 +350,8 @@ static int reserve_latent(struct living_steps *s, size_t n, size_t features)
 }
 
 // Returns the row of a handle and prefetches it; NULL if the handle has no row.
-static inline float *row_of(struct table_slabs slabs, uint32_t handle, size_t bytes)
+static inline float *living_steps_row_of(struct table_slabs slabs, uint32_t handle,
+                                         size_t bytes)
 {
     if (handle >= TABLE_MAX_ROWS)
         return NULL;
@@ -361,13 +362,13 @@ static inline float *row_of(struct table_slabs slabs, uint32_t handle, size_t by
 
 // Finds the row, or extra row, of each of n ids; NULL if it has none. Returns the number
 // of ids without one.
-static size_t find(const _Atomic uint32_t *handles, struct table_slabs slabs,
-                   size_t bytes, const uint32_t *ids, size_t n, float **ret)
+static size_t living_steps_find(const _Atomic uint32_t *handles, struct table_slabs slabs,
+                                size_t bytes, const uint32_t *ids, size_t n, float **ret)
 {
     size_t missing = 0;
     for (size_t j = 0; j < n; j++) {
         __builtin_prefetch((const void *)&handles[ids[j + AHEAD < n ? j + AHEAD : j]]);
-        ret[j] = row_of(
+        ret[j] = living_steps_row_of(
             slabs, atomic_load_explicit(&handles[ids[j]], memory_order_acquire), bytes);
         missing += ret[j] == NULL;
     }
@@ -388,9 +389,9 @@ static size_t find_copies(const _Atomic uint32_t *handles, struct table_slabs sl
         if (number != HOT_NONE)
             row = second ? hot_second(hot, number) : hot_first(hot, number);
         if (row == NULL)
-            row = row_of(slabs,
-                         atomic_load_explicit(&handles[ids[j]], memory_order_acquire),
-                         bytes);
+            row = living_steps_row_of(
+                slabs, atomic_load_explicit(&handles[ids[j]], memory_order_acquire),
+                bytes);
         ret[j] = row;
         missing += row == NULL;
     }
@@ -403,7 +404,8 @@ static size_t find_rows(const struct living_rows *l, struct view *v,
     const struct batch *b = &v->batch;
     size_t bytes = l->model.accessor.width * sizeof(float);
     if (hot == NULL)
-        return find(l->links.handle, l->views.rows, bytes, b->id, b->nnz, v->rows);
+        return living_steps_find(l->links.handle, l->views.rows, bytes, b->id, b->nnz,
+                                 v->rows);
     return find_copies(l->links.handle, l->views.rows, bytes, hot, false, b->id, b->nnz,
                        v->rows);
 }
@@ -415,8 +417,8 @@ static size_t find_extras(struct living_steps *s, const struct view *v,
     const struct batch *b = &v->batch;
     size_t bytes = l->model.accessor.extra_width * sizeof(float);
     if (hot == NULL)
-        return find(l->links.extra, l->views.extras, bytes, b->id, b->nnz,
-                    s->latent_rows);
+        return living_steps_find(l->links.extra, l->views.extras, bytes, b->id, b->nnz,
+                                 s->latent_rows);
     return find_copies(l->links.extra, l->views.extras, bytes, hot, true, b->id, b->nnz,
                        s->latent_rows);
 }
@@ -523,7 +525,7 @@ int living_steps_take(struct worker *w, const uint64_t *order, size_t n,
         TRY(dataset_gather(w->run->data, order, n, b));
     TRY(view_values(v, &l->model));
     TRY(reserve_latent(s, b->n, b->nnz));
-    TRY(reserve(s, b->nnz));
+    TRY(living_steps_reserve(s, b->nnz));
     v->latent = (struct model_latent){.start = NULL};
     size_t missing = find_rows(l, v, hot), apart = 0;
     if (l->links.extra != NULL) {

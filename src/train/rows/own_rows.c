@@ -28,7 +28,7 @@ static int evaluates(struct run *r, bool best, struct evaluation_options *o,
     return 0;
 }
 
-static int swap(struct run *r, struct err *e)
+static int own_rows_swap(struct run *r, struct err *e)
 {
     return r->at.averaged > 0 ? averaging_swap(r->local.averaging, e) : 0;
 }
@@ -39,14 +39,14 @@ static int keep_best(struct run *r, struct err *e)
     return parameters_clone(&r->best, &r->parameters, e);
 }
 
-static struct saved_rows saved(struct run *r, bool best)
+static struct saved_rows own_rows_saved(struct run *r, bool best)
 {
     return (struct saved_rows){.model = &r->parameters.model,
                                .local = best ? &r->best : &r->parameters};
 }
 
-static int load(struct run *r, const char *dir, const struct saved_run *m, bool sparse,
-                bool dense, struct err *e)
+static int own_rows_load(struct run *r, const char *dir, const struct saved_run *m,
+                         bool sparse, bool dense, struct err *e)
 {
     (void)m;
     return saved_load_into(dir, SAVED_MODEL, sparse, dense, r->team, &r->parameters, e);
@@ -87,7 +87,7 @@ static void fill_result(struct run *r, struct train_result *result)
                                             &result->fixed_bytes);
 }
 
-static int begin(struct run *r, struct err *e)
+static int own_rows_begin(struct run *r, struct err *e)
 {
     (void)e;
     r->local.blocks = r->parameters.blocks;
@@ -118,14 +118,14 @@ static void close_worker(struct worker *w)
     (void)w;
 }
 
-static int take(struct worker *w, const uint64_t *order, size_t n,
-                const struct hot_copies *hot)
+static int own_rows_take(struct worker *w, const uint64_t *order, size_t n,
+                         const struct hot_copies *hot)
 {
     const struct run *r = w->run;
     return view_take(&w->view, r->data, order, n, &r->parameters, hot);
 }
 
-static bool find(const void *run, uint32_t id, float *ret[HOT_PIECES])
+static bool own_rows_find(const void *run, uint32_t id, float *ret[HOT_PIECES])
 {
     const struct run *r = run;
     ret[0] = table_row(table_slabs(r->parameters.sparse), id);
@@ -133,24 +133,24 @@ static bool find(const void *run, uint32_t id, float *ret[HOT_PIECES])
 }
 
 static const struct local_rows local = {
-    .begin = begin,
+    .begin = own_rows_begin,
     .begin_data = begin_data,
     .open_worker = open_worker,
     .close_worker = close_worker,
     .batch = hogwild_batch,
-    .take = take,
-    .find = find,
+    .take = own_rows_take,
+    .find = own_rows_find,
 };
 
 const struct run_rows rows_own = {
     .open = open,
     .close = close,
     .evaluates = evaluates,
-    .swap = swap,
+    .swap = own_rows_swap,
     .keep_best = keep_best,
     .check = diverged_check,
-    .saved = saved,
-    .load = load,
+    .saved = own_rows_saved,
+    .load = own_rows_load,
     .resume = resume,
     .known = known,
     .fill_result = fill_result,

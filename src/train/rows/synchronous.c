@@ -237,8 +237,8 @@ static void prefetch_entry(const struct synchronous *s, uint32_t id)
 }
 
 // Adds a gradient of group g, if the model has this group.
-static inline void add(const struct synchronous *s, const struct kernels *k, uint32_t g,
-                       struct sum *to, const float *from)
+static inline void synchronous_add(const struct synchronous *s, const struct kernels *k,
+                                   uint32_t g, struct sum *to, const float *from)
 {
     if (s->width[g] == 1)
         to->of[g].one += *from;
@@ -247,8 +247,8 @@ static inline void add(const struct synchronous *s, const struct kernels *k, uin
 }
 
 // Joins the sums that the tree joins before micro-batch `next` (SYNC_MICROS: all).
-static inline void join(struct synchronous *s, const struct kernels *k, struct sum *last,
-                        uint32_t next)
+static inline void synchronous_join(struct synchronous *s, const struct kernels *k,
+                                    struct sum *last, uint32_t next)
 {
     while (last->earlier != NO_SUM) {
         uint32_t number = last->earlier;
@@ -260,7 +260,7 @@ static inline void join(struct synchronous *s, const struct kernels *k, struct s
                 last->of[g].one += earlier->of[g].one;
                 continue;
             }
-            add(s, k, g, earlier, last->of[g].at);
+            synchronous_add(s, k, g, earlier, last->of[g].at);
             last->of[g].at = earlier->of[g].at;
         }
         last->occurrences += earlier->occurrences;
@@ -307,12 +307,12 @@ static size_t add_features(struct worker *w, const struct worker *of, size_t fro
             e->sum.occurrences++;
             e->sum.squares += u * u;
             for (uint32_t g = 0; g < ACCESSOR_MAX_GROUPS; g++)
-                add(s, k, g, &e->sum, f->gradients[g] + j * s->width[g]);
+                synchronous_add(s, k, g, &e->sum, f->gradients[g] + j * s->width[g]);
             continue;
         }
         uint32_t earlier = NO_SUM;
         if (e->stamp == s->stamp) {
-            join(s, k, &e->sum, micro);
+            synchronous_join(s, k, &e->sum, micro);
             earlier = put_aside(s, &e->sum);
         } else {
             e->id = id;
@@ -404,7 +404,7 @@ static void apply_strip(struct worker *w, struct entry *const *entries, size_t n
     const float *gradients[ACCESSOR_MAX_GROUPS][STRIP];
     for (size_t i = 0; i < n; i++) {
         struct sum *sum = &entries[i]->sum;
-        join(s, w->run->parameters.model.kernels, sum, SYNC_MICROS);
+        synchronous_join(s, w->run->parameters.model.kernels, sum, SYNC_MICROS);
         rows[i] = entries[i]->row;
         for (uint32_t g = 0; g < ACCESSOR_MAX_GROUPS; g++)
             gradients[g][i] = s->width[g] == 1 ? &sum->of[g].one : sum->of[g].at;

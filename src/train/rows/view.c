@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "base/random.h"
 
-static int reserve(struct view *v, size_t n)
+static int view_reserve(struct view *v, size_t n)
 {
     n += KERNEL_PADDING;
     if (n <= v->cap)
@@ -54,7 +54,7 @@ static void scale(struct view *v)
 int view_values(struct view *v, const struct model *m)
 {
     const struct batch *b = &v->batch;
-    TRY(reserve(v, b->nnz));
+    TRY(view_reserve(v, b->nnz));
     if (b->value == NULL && !m->options.normalize) {
         for (; v->n_ones < b->nnz; v->n_ones++)
             v->x[v->n_ones] = v->u[v->n_ones] = 1;

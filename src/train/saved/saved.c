@@ -87,7 +87,7 @@ struct files_job {
     atomic_flag error_taken;
 };
 
-static int write_file(const char *dir, struct file_job *f, struct err *e)
+static int saved_write_file(const char *dir, struct file_job *f, struct err *e)
 {
     const struct saved_rows *from = f->from;
     char path[FILE_PATH_MAX];
@@ -109,7 +109,7 @@ static void write_files(void *arg, int rank)
     (void)rank;
     for (uint32_t i; (i = atomic_fetch_add(&j->next, 1)) < j->n;) {
         struct err e = {0};
-        if (atomic_load(&j->failed) || write_file(j->dir, &j->files[i], &e) == 0)
+        if (atomic_load(&j->failed) || saved_write_file(j->dir, &j->files[i], &e) == 0)
             continue;
         if (!atomic_flag_test_and_set(&j->error_taken))
             j->error = e;

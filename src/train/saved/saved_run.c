@@ -210,7 +210,7 @@ static bool get_bool(struct json_fields *f, const json_t *o, const char *name)
 // Adds settings that older saves lack, with the values that those runs had. A new setting
 // in an existing object needs a line in `values`, too. Takes ownership of `values`, which
 // may be NULL.
-static void complete(struct json_fields *f, json_t *o, json_t *values)
+static void saved_run_complete(struct json_fields *f, json_t *o, json_t *values)
 {
     if (json_is_object(o))
         json_object_update_missing(o, values); // `values` may be NULL for lack of memory
@@ -280,7 +280,7 @@ static void get_layers(struct json_fields *f, json_t *o, struct model_options *r
         json_complain(f, "layers", "is missing");
         return;
     }
-    complete(
+    saved_run_complete(
         f, o,
         json_pack("{s:b, s:b, s:s}", "batch-norm", 0, "data-norm", 0, "pooling", "sum"));
     if (model_hidden_parse(json_read_text(f, o, "hidden"), ret->hidden, NULL) != 0)
@@ -298,9 +298,9 @@ static void get_layers(struct json_fields *f, json_t *o, struct model_options *r
 static void get_options(struct json_fields *f, json_t *o, struct saved_options *ret)
 {
     struct model_options *m = &ret->model;
-    complete(f, o,
-             json_pack("{s:i, s:s, s:s, s:s}", "average", 0, "merge-ids", "", "shuffle",
-                       "", "dims", ""));
+    saved_run_complete(f, o,
+                       json_pack("{s:i, s:s, s:s, s:s}", "average", 0, "merge-ids", "",
+                                 "shuffle", "", "dims", ""));
     if (model_find(json_read_text(f, o, "model"), &m->ops, NULL) != 0)
         json_complain(f, "model", "names no model that this version knows");
     m->dim = (uint32_t)json_read_int(f, o, "dim", MODEL_MAX_DIM);
@@ -333,7 +333,7 @@ static void get_options(struct json_fields *f, json_t *o, struct saved_options *
 
 static void get_position(struct json_fields *f, json_t *o, struct position *ret)
 {
-    complete(f, o, json_pack("{s:i}", "averaged", 0));
+    saved_run_complete(f, o, json_pack("{s:i}", "averaged", 0));
     *ret = (struct position){
         .epoch = (uint32_t)json_read_int(f, o, "epoch", INT32_MAX),
         .window = json_read_int(f, o, "window", INT64_MAX),
