@@ -15,11 +15,13 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/err.h"
+
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25 // from the kernel's headers; glibc has it since 2.37
 #endif
 
-enum { HUGE_PAGE = 2 << 20 };
+enum { HUGE_PAGE = 2 << 20, FIRST_ROOM = 16 };
 
 static atomic_size_t live;
 static atomic_long fault = -1; // allocations until the one that fails; negative: no fault
@@ -82,6 +84,25 @@ void *mem_realloc_array(void *p, size_t n, size_t bytes)
 {
     size_t all;
     return __builtin_mul_overflow(n, bytes, &all) ? NULL : mem_realloc(p, all);
+}
+
+int mem_room_for(void *p_array, size_t *p_cap, size_t n, size_t bytes, size_t most)
+{
+    void *array;
+    if (n <= *p_cap)
+        return 0;
+    if (n > most)
+        return TUG_ENOMEM;
+    size_t cap = *p_cap <= most / 2 ? 2 * *p_cap : most;
+    cap = cap < n ? n : cap;
+    cap = cap < FIRST_ROOM && FIRST_ROOM <= most ? FIRST_ROOM : cap;
+    memcpy(&array, p_array, sizeof(array));
+    array = mem_realloc_array(array, cap, bytes);
+    if (array == NULL)
+        return TUG_ENOMEM;
+    memcpy(p_array, &array, sizeof(array));
+    *p_cap = cap;
+    return 0;
 }
 
 void *mem_aligned(size_t align, size_t bytes)

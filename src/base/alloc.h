@@ -17,6 +17,18 @@ void *mem_zalloc(size_t bytes);
 void *mem_array(size_t n, size_t bytes);  // n elements, not zeroed
 void *mem_realloc(void *p, size_t bytes); // on failure p stays valid and unchanged
 void *mem_realloc_array(void *p, size_t n, size_t bytes);
+// Makes room for `n` elements in *p_array, of which *p_cap fit so far: if it grows, it at
+// least doubles. New elements are not zeroed. Returns 0, or TUG_ENOMEM, which leaves both
+// as they are.
+#define mem_room(p_array, p_cap, n)                                                      \
+    ({                                                                                   \
+        size_t cap_ = (size_t) * (p_cap);                                                \
+        int rc_ = mem_room_for((p_array), &cap_, (n), sizeof(**(p_array)),               \
+                               (__typeof__(*(p_cap)))-1);                                \
+        *(p_cap) = (__typeof__(*(p_cap)))cap_;                                           \
+        rc_;                                                                             \
+    })
+int mem_room_for(void *p_array, size_t *p_cap, size_t n, size_t bytes, size_t most);
 void *mem_aligned(size_t align, size_t bytes); // free with mem_free
 char *mem_strdup(const char *s);
 void mem_free(void *p); // `p` may be NULL

@@ -67,6 +67,36 @@ static void test_realloc_keeps_bytes(void **state)
     assert_int_equal(mem_live(), before);
 }
 
+static void test_room_doubles_and_keeps_elements(void **state)
+{
+    (void)state;
+    uint16_t *list = NULL;
+    uint32_t cap = 0, grown = 0;
+    for (uint16_t n = 0; n < 5000; n++) {
+        uint32_t before = cap;
+        assert_int_equal(mem_room(&list, &cap, n + 1u), 0);
+        assert_true(cap > n && (cap == before || cap >= 2 * before));
+        grown += cap != before;
+        list[n] = n;
+    }
+    assert_true(grown < 12);
+    for (uint16_t n = 0; n < 5000; n++)
+        assert_int_equal(list[n], n);
+    uint16_t *kept = list;
+    mem_fault_after(0);
+    assert_int_equal(mem_room(&list, &cap, cap + 1u), TUG_ENOMEM);
+    mem_fault_after(-1);
+    assert_true(list == kept && cap >= 5000);
+    mem_free(list);
+    uint64_t *few = NULL; // a capacity of 8 bits
+    uint8_t most = 0;
+    assert_int_equal(mem_room(&few, &most, 200), 0);
+    assert_int_equal(mem_room(&few, &most, 255), 0);
+    assert_int_equal(most, 255);
+    assert_int_equal(mem_room(&few, &most, 256), TUG_ENOMEM);
+    mem_free(few);
+}
+
 static void test_overflow_is_refused(void **state)
 {
     (void)state;
@@ -224,6 +254,7 @@ int main(void)
         cmocka_unit_test(test_empty_is_not_null),
         cmocka_unit_test(test_zeroed),
         cmocka_unit_test(test_realloc_keeps_bytes),
+        cmocka_unit_test(test_room_doubles_and_keeps_elements),
         cmocka_unit_test(test_overflow_is_refused),
         cmocka_unit_test(test_alignment),
         cmocka_unit_test(test_reserved_space_grows_in_place),

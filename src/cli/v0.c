@@ -40,15 +40,7 @@ bool v0_given(int argc, char *const *argv)
 
 static int v0_make_room(struct v0_list *w, struct err *e)
 {
-    if (w->n < w->cap)
-        return 0;
-    int cap = w->cap * 2 + 16;
-    char **more = mem_realloc_array(w->at, (size_t)cap, sizeof(*more));
-    if (more == NULL)
-        return err_nomem(e, "options");
-    w->at = more;
-    w->cap = cap;
-    return 0;
+    return mem_room(&w->at, &w->cap, (size_t)w->n + 1) == 0 ? 0 : err_nomem(e, "options");
 }
 
 static int add_word(struct v0_list *w, const char *word, struct err *e)

@@ -19,7 +19,8 @@ enum { V0_PORT = 7164 }; // the port in Paddle's launch script
 // Words of a command line; this struct owns the array and the words.
 struct v0_list {
     char **at;
-    int n, cap;
+    int n;
+    size_t cap;
 };
 
 // The words of a command, with flags replaced by tug's options.

@@ -24,14 +24,8 @@ struct peer *peer_of(struct client *c, uint32_t node)
     for (size_t i = 0; i < c->n_peers; i++)
         if (c->peers[i]->node == node)
             return c->peers[i];
-    if (c->n_peers == c->max_peers) {
-        size_t more = c->max_peers == 0 ? 8 : c->max_peers * 2;
-        void *p = mem_realloc_array(c->peers, more, sizeof(struct peer *));
-        if (p == NULL)
-            return NULL;
-        c->peers = p;
-        c->max_peers = more;
-    }
+    if (mem_room(&c->peers, &c->max_peers, c->n_peers + 1) != 0)
+        return NULL;
     struct peer *p = mem_zalloc(sizeof(*p));
     if (p == NULL)
         return NULL;

@@ -10,21 +10,6 @@
 
 // Makes room for one more pointer in an array of pointers. Returns false if memory is
 // out.
-static bool memory_grow(void *array, size_t n, size_t *max)
-{
-    if (n < *max)
-        return true;
-    size_t more = *max == 0 ? 64 : *max * 2;
-    void *p;
-    memcpy(&p, array, sizeof(p));
-    p = mem_realloc_array(p, more, sizeof(void *));
-    if (p == NULL)
-        return false;
-    memcpy(array, &p, sizeof(p));
-    *max = more;
-    return true;
-}
-
 static uint64_t new_id(struct client *c, size_t slot)
 {
     return ++c->count << SLOT_BITS | slot;
@@ -37,7 +22,7 @@ struct request *request_take(struct client *c)
         c->free_requests = r->behind;
     } else {
         if (c->n_requests == SLOT_MAX ||
-            !memory_grow(&c->requests, c->n_requests, &c->max_requests))
+            mem_room(&c->requests, &c->max_requests, c->n_requests + 1) != 0)
             return NULL;
         r = mem_zalloc(sizeof(*r));
         if (r == NULL)
@@ -86,7 +71,7 @@ struct slice *slice_take(struct client *c)
         c->free_slices = s->next;
     } else {
         if (c->n_slices == SLOT_MAX ||
-            !memory_grow(&c->slices, c->n_slices, &c->max_slices))
+            mem_room(&c->slices, &c->max_slices, c->n_slices + 1) != 0)
             return NULL;
         s = mem_alloc(sizeof(*s));
         if (s == NULL)

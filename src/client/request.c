@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/search.h"
 #include "client/private.h"
 
 const struct table_spec request_no_table = {.id = SPEC_MAX_TABLES};
@@ -111,36 +112,18 @@ static void let_go(struct request *r, uint64_t now)
 // Returns the index of a table in the list, or the index at which to insert it.
 static size_t table_place(const struct client *c, uint32_t table)
 {
-    size_t low = 0, high = c->n_tables;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (c->tables[middle]->id < table)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return search_first(0, c->n_tables, i, c->tables[i]->id >= table);
 }
 
 // Makes room in a list of specs for `room` entries, so that a spec that an answer makes
 // known always fits.
-static int list_room(struct table_spec ***list, size_t *max, size_t room, struct err *e)
-{
-    if (room <= *max)
-        return 0;
-    void *p = mem_realloc_array(*list, room * 2, sizeof(struct table_spec *));
-    if (p == NULL)
-        return err_nomem(e, "the list of tables");
-    *list = p;
-    *max = room * 2;
-    return 0;
-}
-
 int request_table_room(struct client *c, struct err *e)
 {
     size_t more = c->in_flight + 1;
-    TRY(list_room(&c->former, &c->max_former, c->n_former + more, e));
-    return list_room(&c->tables, &c->max_tables, c->n_tables + more, e);
+    if (mem_room(&c->former, &c->max_former, c->n_former + more) != 0 ||
+        mem_room(&c->tables, &c->max_tables, c->n_tables + more) != 0)
+        return err_nomem(e, "the list of tables");
+    return 0;
 }
 
 const struct table_spec *client_spec(const struct client *c, uint32_t table)

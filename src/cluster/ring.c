@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/random.h"
+#include "base/search.h"
 
 // The number of points per node. More points make shares more even before the bound is
 // applied; the bound does the rest.
@@ -34,15 +35,8 @@ static int by_place(const void *a, const void *b)
 
 static size_t first_at(const struct point *points, size_t n, uint64_t at)
 {
-    size_t low = 0, high = n;
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        if (points[mid].at < at)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low < n ? low : 0;
+    size_t first = search_first(0, n, i, points[i].at >= at);
+    return first < n ? first : 0;
 }
 
 // Returns the most partitions that a node may own: 1.05 times the mean, rounded up.

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/printable.h"
+#include "base/search.h"
 
 static uint32_t partitions_of(const struct roster *r)
 {
@@ -208,15 +209,8 @@ int roster_check_next(const struct roster *before, const struct roster *r, struc
 
 const struct roster_node *roster_find(const struct roster *r, uint32_t id)
 {
-    uint32_t low = 0, high = r->n_nodes;
-    while (low < high) {
-        uint32_t mid = low + (high - low) / 2;
-        if (r->nodes[mid].id < id)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low < r->n_nodes && r->nodes[low].id == id ? &r->nodes[low] : NULL;
+    uint64_t at = search_first(0, r->n_nodes, i, r->nodes[i].id >= id);
+    return at < r->n_nodes && r->nodes[at].id == id ? &r->nodes[at] : NULL;
 }
 
 bool roster_session_over(const struct roster *r, uint64_t session)

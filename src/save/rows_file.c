@@ -140,14 +140,8 @@ static int begin_partition(struct rows_writer *w, uint32_t partition, struct err
             return err_set(e, TUG_EINTERNAL, "partition %u is written behind %u",
                            partition, last);
     }
-    if (w->n_entries == w->cap_entries) {
-        size_t cap = w->cap_entries > 0 ? 2 * w->cap_entries : 64;
-        void *more = mem_realloc_array(w->directory, cap, sizeof(*w->directory));
-        if (more == NULL)
-            return err_nomem(e, "the directory of a file of rows");
-        w->directory = more;
-        w->cap_entries = cap;
-    }
+    if (mem_room(&w->directory, &w->cap_entries, w->n_entries + 1) != 0)
+        return err_nomem(e, "the directory of a file of rows");
     w->order = (struct rows_order){.kind = ROWS_END};
     w->directory[w->n_entries++] = (struct rows_entry){.partition = partition,
                                                        .at = file_written(w->file)};

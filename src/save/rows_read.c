@@ -11,6 +11,7 @@
 #include <zstd.h>
 
 #include "base/alloc.h"
+#include "base/search.h"
 #include "os/file.h"
 #include "save/rows_format.h"
 
@@ -228,16 +229,9 @@ struct rows_info rows_info(const struct rows_reader *r)
 // Returns the index of the partition's entry; n_entries if it has none.
 static size_t find_entry(const struct rows_reader *r, uint32_t partition)
 {
-    size_t low = 0, high = r->n_entries;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (r->directory[middle].partition < partition)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < r->n_entries && r->directory[low].partition == partition ? low
-                                                                          : r->n_entries;
+    size_t at = search_first(0, r->n_entries, i, r->directory[i].partition >= partition);
+    return at < r->n_entries && r->directory[at].partition == partition ? at
+                                                                        : r->n_entries;
 }
 
 bool rows_has(const struct rows_reader *r, uint32_t partition)

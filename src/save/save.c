@@ -62,14 +62,7 @@ static int descending(const void *a, const void *b)
 
 static int add_number(struct numbers *l, uint32_t number)
 {
-    if (l->n == l->cap) {
-        size_t cap = l->cap > 0 ? 2 * l->cap : 64;
-        uint32_t *more = mem_realloc_array(l->at, cap, sizeof(*more));
-        if (more == NULL)
-            return TUG_ENOMEM;
-        l->at = more;
-        l->cap = cap;
-    }
+    TRY(mem_room(&l->at, &l->cap, l->n + 1));
     l->at[l->n++] = number;
     return 0;
 }

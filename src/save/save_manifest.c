@@ -79,14 +79,8 @@ int save_add_file(struct save_table *t, const char *name, const struct rows_info
                        name);
     if (t->n_files == SAVE_MAX_FILES)
         return err_set(e, TUG_EUSAGE, "a table has more than %d files", SAVE_MAX_FILES);
-    if (t->n_files == t->cap_files) {
-        size_t cap = t->cap_files > 0 ? 2 * t->cap_files : 8;
-        struct save_file *more = mem_realloc_array(t->files, cap, sizeof(*more));
-        if (more == NULL)
-            return err_nomem(e, "a manifest");
-        t->files = more;
-        t->cap_files = cap;
-    }
+    if (mem_room(&t->files, &t->cap_files, t->n_files + 1) != 0)
+        return err_nomem(e, "a manifest");
     struct save_file *f = &t->files[t->n_files++];
     *f = (struct save_file){.info = *info};
     memcpy(f->name, name, strlen(name) + 1);

@@ -233,14 +233,8 @@ static int note_key(void *ctx, uint64_t key, const float *row, const float *extr
 {
     struct export *x = ctx;
     (void)row, (void)extra;
-    if (x->n_keys == x->cap_keys) {
-        size_t cap = x->cap_keys + x->cap_keys / 2 + 1024;
-        void *more = mem_realloc_array(x->keys, cap, sizeof(*x->keys));
-        if (more == NULL)
-            return err_nomem(e, "the keys of a table, sorted");
-        x->keys = more;
-        x->cap_keys = cap;
-    }
+    if (mem_room(&x->keys, &x->cap_keys, x->n_keys + 1) != 0)
+        return err_nomem(e, "the keys of a table, sorted");
     x->keys[x->n_keys++] = (struct table_entry){.key = key};
     return 0;
 }

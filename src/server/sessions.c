@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/search.h"
 
 void sessions_fini(struct sessions *a)
 {
@@ -31,15 +32,7 @@ uint64_t sessions_at(const struct sessions *a, size_t i)
 // Returns the index at which the session's record is, or would be inserted.
 static size_t number_of(const struct sessions *a, uint64_t session)
 {
-    size_t low = 0, high = a->n;
-    while (low < high) {
-        size_t mid = (low + high) / 2;
-        if (sessions_at(a, mid) < session)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low;
+    return search_first(0, a->n, i, sessions_at(a, i) >= session);
 }
 
 void *sessions_find(const struct sessions *a, uint64_t session)

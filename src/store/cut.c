@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
+#include "base/search.h"
 #include "store/cut_internal.h"
 
 enum {
@@ -190,15 +191,8 @@ static bool is_wanted(const struct cut *c, uint32_t handle)
 
 static struct table_entry *find_key(struct table_entry *x, size_t n, uint64_t key)
 {
-    size_t from = 0;
-    for (size_t end = n; from < end;) {
-        size_t middle = from + (end - from) / 2;
-        if (x[middle].key < key)
-            from = middle + 1;
-        else
-            end = middle;
-    }
-    return from < n && x[from].key == key ? &x[from] : NULL;
+    size_t at = search_first(0, n, i, x[i].key >= key);
+    return at < n && x[at].key == key ? &x[at] : NULL;
 }
 
 // Returns the entry of a row of the current partition if it is still to be written,

@@ -42,14 +42,7 @@ static bool is_saved(const struct store *s, uint32_t p, const float *row,
 
 static int add_entry(struct cut *c, uint64_t key, uint32_t handle)
 {
-    if (c->n_entries == c->cap_entries) {
-        size_t cap = c->cap_entries < 1024 ? 1024 : 2 * c->cap_entries;
-        struct table_entry *x = mem_realloc_array(c->entries, cap, sizeof(*x));
-        if (x == NULL)
-            return TUG_ENOMEM;
-        c->entries = x;
-        c->cap_entries = cap;
-    }
+    TRY(mem_room(&c->entries, &c->cap_entries, c->n_entries + 1));
     c->entries[c->n_entries++] = (struct table_entry){key, handle};
     return 0;
 }
@@ -298,14 +291,7 @@ static void close_part(struct cut *c)
 
 static int reserve_block(struct cut *c, size_t bytes)
 {
-    if (bytes <= c->cap_block)
-        return 0;
-    char *p = mem_realloc(c->block, bytes);
-    if (p == NULL)
-        return TUG_ENOMEM;
-    c->block = p;
-    c->cap_block = bytes;
-    return 0;
+    return mem_room(&c->block, &c->cap_block, bytes);
 }
 
 // Returns how many of `left` elements fit into a block of about `bytes`.

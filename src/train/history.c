@@ -34,14 +34,8 @@ void history_free(struct history *h)
 
 int history_add(struct history *h, const struct history_pass *p, struct err *e)
 {
-    if (h->n == h->cap) {
-        size_t cap = h->cap > 0 ? 2 * h->cap : 16;
-        struct history_pass *more = mem_realloc_array(h->pass, cap, sizeof(*more));
-        if (more == NULL)
-            return err_nomem(e, "the record of passes");
-        h->pass = more;
-        h->cap = cap;
-    }
+    if (mem_room(&h->pass, &h->cap, h->n + 1) != 0)
+        return err_nomem(e, "the record of passes");
     h->pass[h->n++] = *p;
     return 0;
 }

@@ -270,14 +270,8 @@ static int add_cell(struct deal_rows *d, const struct dealt_cell *at, const floa
 {
     char bytes[DEAL_ROW_BYTES];
     struct cell c = {.at = {at->file, at->index, d->text.len}};
-    if (d->n_cells == d->cap_cells) {
-        size_t cap = 2 * d->cap_cells + HEADS;
-        struct cell *cells = mem_realloc_array(d->cells, cap, sizeof(*cells));
-        if (cells == NULL)
-            return err_nomem(e, "a bucket of data");
-        d->cells = cells;
-        d->cap_cells = cap;
-    }
+    if (mem_room(&d->cells, &d->cap_cells, d->n_cells + 1) != 0)
+        return err_nomem(e, "a bucket of data");
     deal_unpack(row, bytes);
     memcpy(&c.head, bytes, sizeof(c.head));
     if (c.head.bytes >= (uint64_t)DEAL_ROW_BYTES << ROW_BITS)

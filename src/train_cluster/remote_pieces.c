@@ -47,14 +47,7 @@ static int remote_pieces_load(struct remote_worker *w, const struct msg_leased *
 
 static int hold(struct remote_worker *w, const struct msg_leased *l, struct dataset *d)
 {
-    if (w->n_held == w->cap_held) {
-        size_t cap = w->cap_held * 2 + 16;
-        struct held_piece *held = mem_realloc_array(w->held, cap, sizeof(*held));
-        if (held == NULL)
-            return TUG_ENOMEM;
-        w->held = held;
-        w->cap_held = cap;
-    }
+    TRY(mem_room(&w->held, &w->cap_held, w->n_held + 1));
     w->held[w->n_held++] = (struct held_piece){l->file, l->index, d};
     w->pending_bytes += dataset_bytes(d);
     return 0;

@@ -6,19 +6,14 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/search.h"
 
 van_link links_add(struct links *l, void *link)
 {
     if (l->last == UINT32_MAX)
         return 0;
-    if (l->n == l->cap) {
-        uint32_t cap = l->cap < 8 ? 8 : l->cap * 2;
-        struct links_entry *list = mem_realloc_array(l->list, cap, sizeof(*list));
-        if (list == NULL)
-            return 0;
-        l->list = list;
-        l->cap = cap;
-    }
+    if (mem_room(&l->list, &l->cap, l->n + 1) != 0)
+        return 0;
     l->list[l->n++] = (struct links_entry){++l->last, link};
     return l->last;
 }
@@ -26,15 +21,7 @@ van_link links_add(struct links *l, void *link)
 // Returns the index of the first entry whose number is not below `number`.
 static uint32_t lower_bound(const struct links *l, van_link number)
 {
-    uint32_t low = 0, high = l->n;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (l->list[middle].number < number)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return (uint32_t)search_first(0, l->n, i, l->list[i].number >= number);
 }
 
 void *links_find(const struct links *l, van_link number)

@@ -52,15 +52,7 @@ int leases_worker_joined(struct leases *l, uint32_t id)
     assert(id != 0);
     if (find_worker(l, id) != NULL)
         return 0;
-    if (l->n_workers == l->cap_workers) {
-        uint32_t cap = l->cap_workers == 0 ? 16 : 2 * l->cap_workers;
-        struct leases_worker *more = mem_realloc_array(l->workers, cap,
-                                                       sizeof(*l->workers));
-        if (more == NULL)
-            return TUG_ENOMEM;
-        l->workers = more;
-        l->cap_workers = cap;
-    }
+    TRY(mem_room(&l->workers, &l->cap_workers, l->n_workers + 1));
     l->workers[l->n_workers++] = (struct leases_worker){.id = id, .alive = true};
     return 0;
 }

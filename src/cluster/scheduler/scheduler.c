@@ -82,16 +82,12 @@ void scheduler_close(struct scheduler *s)
 void *scheduler_grow(void *p_array, uint32_t *n, uint32_t *cap, size_t bytes)
 {
     assert(*n <= *cap);
+    size_t room = *cap;
+    if (mem_room_for(p_array, &room, (size_t)*n + 1, bytes, UINT32_MAX) != 0)
+        return NULL;
+    *cap = (uint32_t)room;
     void *array;
     memcpy(&array, p_array, sizeof(array));
-    if (*n == *cap) {
-        uint32_t more = *cap == 0 ? 16 : *cap * 2;
-        array = mem_realloc_array(array, more, bytes);
-        if (array == NULL)
-            return NULL;
-        memcpy(p_array, &array, sizeof(array));
-        *cap = more;
-    }
     return memset((char *)array + bytes * (*n)++, 0, bytes);
 }
 

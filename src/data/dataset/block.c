@@ -2,6 +2,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "data/dataset/block.h"
+#include "base/search.h"
 
 #include <assert.h>
 #include <math.h>
@@ -460,13 +461,5 @@ void block_unpack(const struct block *b, uint32_t at, uint32_t k, uint32_t *ret_
 
 uint64_t block_line(const struct block *b, uint32_t i)
 {
-    uint32_t low = 0, high = b->n_gaps;
-    while (low < high) {
-        uint32_t mid = low + (high - low) / 2;
-        if (b->gaps[mid] <= i)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return b->line + i + low;
+    return b->line + i + search_first(0, b->n_gaps, k, b->gaps[k] > i);
 }

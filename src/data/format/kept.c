@@ -20,15 +20,8 @@ void kept_free(struct kept *k)
 
 static int kept_reserve(struct kept *k, size_t i, struct err *e)
 {
-    if (i < k->cap)
-        return 0;
-    size_t cap = 2 * i + 64;
-    uint32_t *at = mem_realloc_array(k->at, cap, sizeof *at);
-    if (at == NULL)
-        return err_nomem(e, "columns that are kept");
-    k->at = at;
-    k->cap = cap;
-    return 0;
+    return mem_room(&k->at, &k->cap, i + 1) == 0 ? 0
+                                                 : err_nomem(e, "columns that are kept");
 }
 
 int kept_line(struct kept *k, const struct reader *r, const struct reader_layout *layout,

@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/plural.h"
+#include "base/search.h"
 #include "data/format/reader_ops.h"
 
 enum {
@@ -47,30 +48,14 @@ static uint32_t bucket_by_log(uint64_t v)
 // none.
 static uint64_t find_start(uint64_t low, uint32_t k)
 {
-    uint64_t high = (uint64_t)1 << 63;
-    while (low < high) {
-        uint64_t mid = low + (high - low) / 2;
-        if (bucket_by_log(mid) >= k)
-            high = mid;
-        else
-            low = mid + 1;
-    }
-    return low;
+    return search_first(low, (uint64_t)1 << 63, v, bucket_by_log(v) >= k);
 }
 
 static uint32_t bucket_of(const struct criteo *c, uint64_t v)
 {
     if (v < SMALL)
         return c->small[v];
-    uint32_t low = 0, high = BUCKETS; // from[low] <= v < from[high]
-    while (high - low > 1) {
-        uint32_t mid = (low + high) / 2;
-        if (c->from[mid] <= v)
-            low = mid;
-        else
-            high = mid;
-    }
-    return low;
+    return (uint32_t)search_first(1, BUCKETS, i, c->from[i] > v) - 1;
 }
 
 static uint64_t value_key(uint32_t slot, int64_t v)

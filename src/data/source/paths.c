@@ -28,14 +28,8 @@ enum { NOTHING_BYTES = 1 << 10 }; // a compressed file of no text is not larger
 static int add_name(struct data_files *f, const char *name, struct data_file file,
                     struct err *e)
 {
-    if (f->n == f->cap) {
-        size_t cap = f->cap == 0 ? 8 : f->cap * 2;
-        void *grown = mem_realloc_array(f->file, cap, sizeof *f->file);
-        if (grown == NULL)
-            return err_nomem(e, "the list of data files");
-        f->file = grown;
-        f->cap = cap;
-    }
+    if (mem_room(&f->file, &f->cap, f->n + 1) != 0)
+        return err_nomem(e, "the list of data files");
     file.command = f->command;
     file.packed = file.compressed;
     file.compressed |= f->command != NULL;

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/finite.h"
+#include "base/search.h"
 #include "doors/kvapp/above.h"
 #include "doors/kvapp/node.h"
 
@@ -162,15 +163,7 @@ static int check_request(const struct tug_node *n, const struct tug_kv_request *
 // Returns the index of the first key, from index `from` on, that is greater than `last`.
 static size_t end_of_range(const struct tug_kv_data *d, size_t from, uint64_t last)
 {
-    size_t end = d->n_keys;
-    while (from < end) {
-        size_t middle = from + (end - from) / 2;
-        if (d->keys[middle] <= last)
-            from = middle + 1;
-        else
-            end = middle;
-    }
-    return from;
+    return search_first(from, d->n_keys, i, d->keys[i] > last);
 }
 
 static size_t values_of(const struct tug_kv_data *d, size_t first, size_t end)

@@ -136,14 +136,8 @@ static struct array *array_find(const struct tug_kv_default *s, uint64_t key)
 static struct array *array_new(struct tug_kv_default *s, uint64_t key, size_t n)
 {
     uint32_t handle, number = s->n_arrays;
-    if (s->n_arrays == s->cap_arrays) {
-        uint32_t cap = s->cap_arrays == 0 ? 16 : s->cap_arrays * 2;
-        struct array *more = mem_realloc_array(s->arrays, cap, sizeof(*more));
-        if (more == NULL)
-            return NULL;
-        s->arrays = more;
-        s->cap_arrays = cap;
-    }
+    if (mem_room(&s->arrays, &s->cap_arrays, s->n_arrays + 1) != 0)
+        return NULL;
     float *values = mem_zalloc((n > 0 ? n : 1) * sizeof(*values));
     if (values == NULL || table_rows(s->index, &key, 1, &handle) != 0) {
         mem_free(values);

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/hash.h"
+#include "base/search.h"
 
 // Keys.
 
@@ -64,15 +65,7 @@ static const struct kvs_key *key_of(const struct kvs_by_key *l, size_t i)
 
 size_t kvs_by_key_place(const struct kvs_by_key *l, uint64_t id)
 {
-    size_t low = 0, high = l->n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (key_of(l, middle)->id < id)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return search_first(0, l->n, i, key_of(l, i)->id >= id);
 }
 
 void *kvs_by_key_find(const struct kvs_by_key *l, uint64_t id)
@@ -83,15 +76,7 @@ void *kvs_by_key_find(const struct kvs_by_key *l, uint64_t id)
 
 int kvs_by_key_reserve(struct kvs_by_key *l, struct err *e)
 {
-    if (l->n < l->cap)
-        return 0;
-    size_t cap = l->cap == 0 ? 64 : l->cap * 2;
-    void **list = mem_realloc_array(l->list, cap, sizeof(*list));
-    if (list == NULL)
-        return err_nomem(e, "a key");
-    l->list = list;
-    l->cap = cap;
-    return 0;
+    return mem_room(&l->list, &l->cap, l->n + 1) == 0 ? 0 : err_nomem(e, "a key");
 }
 
 void kvs_by_key_add(struct kvs_by_key *l, void *x)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/search.h"
 #include "doors/kvapp/above.h"
 #include "doors/kvstore/kvstore_internal.h"
 
@@ -317,15 +318,7 @@ static int write_coded(struct tug_kvstore *s, struct kvs_entry *x, struct kvs_pi
 // Returns the index of the first id, from index `from` on, that is not below `row`.
 static uint64_t ids_before(const struct tug_array *a, uint64_t from, uint64_t row)
 {
-    uint64_t end = a->n_ids;
-    while (from < end) {
-        uint64_t middle = from + (end - from) / 2;
-        if ((uint64_t)a->ids[middle] < row)
-            from = middle + 1;
-        else
-            end = middle;
-    }
-    return from;
+    return search_first(from, a->n_ids, i, (uint64_t)a->ids[i] >= row);
 }
 
 static int parts_write_rows(struct kvs_entry *x, struct kvs_piece *p,

@@ -156,14 +156,8 @@ int model_opened(struct tug_model *m, struct err *e)
 
 void model_add(struct tug_model *m, double value, const char *format, ...)
 {
-    if (m->n_values == m->cap_values) {
-        size_t cap = m->cap_values * 2 + 32;
-        struct model_value *more = mem_realloc_array(m->value, cap, sizeof(*more));
-        if (more == NULL)
-            return; // if memory is short, the result is left out
-        m->value = more;
-        m->cap_values = cap;
-    }
+    if (mem_room(&m->value, &m->cap_values, m->n_values + 1) != 0)
+        return; // if memory is short, the result is left out
     struct model_value *v = &m->value[m->n_values++];
     va_list args;
     va_start(args, format);

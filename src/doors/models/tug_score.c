@@ -159,13 +159,9 @@ static int tug_score_make_room(struct scoring *s, size_t n, struct err *e)
 {
     if (s->to != NULL || s->n + n <= s->room)
         return 0;
-    size_t room = (s->n + n) * 2;
-    float *more = mem_realloc_array(s->m->predictions, room, sizeof(*more));
-    if (more == NULL)
-        return err_nomem(e, "predictions");
-    s->m->predictions = more;
-    s->room = room;
-    return 0;
+    return mem_room(&s->m->predictions, &s->room, s->n + n) == 0
+               ? 0
+               : err_nomem(e, "predictions");
 }
 
 static int tug_score_take(void *ctx, const struct dataset *d, const float *predictions,

@@ -180,14 +180,8 @@ int model_train_check(struct tug_model *m, const struct tug_model_options *o,
 // still has the pass.
 static void tug_train_keep(struct training *t, const struct tug_pass *pass)
 {
-    if (t->n_reports == t->cap_reports) {
-        size_t cap = t->cap_reports * 2 + 16;
-        struct report *more = mem_realloc_array(t->reports, cap, sizeof(*more));
-        if (more == NULL)
-            return;
-        t->reports = more;
-        t->cap_reports = cap;
-    }
+    if (mem_room(&t->reports, &t->cap_reports, t->n_reports + 1) != 0)
+        return;
     t->reports[t->n_reports++] = (struct report){t->progress, *pass};
     t->has_news = false;
 }

@@ -188,14 +188,9 @@ struct wanted {
 
 static int reserve_rows(struct call *k, size_t floats, struct err *e)
 {
-    if (floats <= k->cap_rows)
-        return 0;
-    float *rows = mem_realloc_array(k->rows, floats, sizeof(*rows));
-    if (rows == NULL)
-        return err_nomem(e, "the values of distinct keys");
-    k->rows = rows;
-    k->cap_rows = floats;
-    return 0;
+    return mem_room(&k->rows, &k->cap_rows, floats) == 0
+               ? 0
+               : err_nomem(e, "the values of distinct keys");
 }
 
 // Returns how many floats at the end of a pushed row are not added up when a key repeats.

@@ -31,14 +31,8 @@ int trace_add(struct trace_loop *l, struct wire_text events, struct err *e)
     struct wire_event event;
     int more;
     while ((more = wire_next_event(&events, &event)) == 1) {
-        if (l->n == l->max) {
-            size_t max = l->max > 0 ? 2 * l->max : 4096;
-            void *grown = mem_realloc_array(l->events, max, sizeof(*l->events));
-            if (grown == NULL)
-                return err_nomem(e, "events of a profile");
-            l->events = grown;
-            l->max = max;
-        }
+        if (mem_room(&l->events, &l->max, l->n + 1) != 0)
+            return err_nomem(e, "events of a profile");
         l->events[l->n++] = event;
     }
     return more == 0 ? 0 : err_set(e, TUG_EDATA, "its profile cannot be read");

@@ -63,14 +63,7 @@ static int obey(struct save_writer *w, const struct item *x, struct rows_info *i
 
 static int note_info(struct save_writer *w, const struct rows_info *info)
 {
-    if (w->n_infos == w->max_infos) {
-        size_t max = w->max_infos > 0 ? 2 * w->max_infos : 8;
-        void *more = mem_realloc_array(w->infos, max, sizeof(*w->infos));
-        if (more == NULL)
-            return TUG_ENOMEM;
-        w->infos = more;
-        w->max_infos = max;
-    }
+    TRY(mem_room(&w->infos, &w->max_infos, w->n_infos + 1));
     w->infos[w->n_infos++] = *info;
     return 0;
 }
