@@ -225,8 +225,8 @@ static void name_checkpoint(const struct process *p, struct err *e)
             dir);
 }
 
-static int scheduler_finish(struct process *p, const struct scheduler_values *v,
-                            const struct err *why, struct err *e)
+static int finish_process(struct process *p, const struct scheduler_values *v,
+                          const struct err *why, struct err *e)
 {
     const struct err *end = why;
     if (p->drives && p->driver_rc == TUG_EINTERRUPTED)
@@ -262,7 +262,7 @@ static int run_process(struct process *p, const struct scheduler_values *v,
         atomic_store(&node_interrupted, atomic_load(&node_interrupted) || rc != 0);
         pthread_join(p->driver, NULL); // the driver ends when the cluster has ended
     }
-    return rc == 0 ? scheduler_finish(p, v, &why, e) : rc;
+    return rc == 0 ? finish_process(p, v, &why, e) : rc;
 }
 
 void scheduler_values_fill(struct scheduler_values *v, const struct options *o,

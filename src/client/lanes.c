@@ -54,13 +54,6 @@ void lane_take(struct request *r)
         l->last = r->lane_before;
 }
 
-void request_change_lane(struct request *r, struct lane *to)
-{
-    assert(r->state == REQUEST_QUEUED);
-    lane_take(r);
-    lane_put(to, r);
-}
-
 void numbers_close(struct numbers *x, uint64_t number)
 {
     assert(number >= x->low && number < x->next);
@@ -85,7 +78,7 @@ struct numbers *request_numbers(const struct request *r)
 
 // Starting.
 
-static int lanes_start(struct request *r)
+static int request_start_first(struct request *r)
 {
     TRY(r->kind->begin(r));
     if (request_numbers(r) != NULL)
@@ -133,7 +126,7 @@ static void lane_advance(struct lane *l, struct client *c, uint64_t now)
 {
     while (l->first != NULL && has_room(c, l->first)) {
         struct request *r = l->first;
-        int rc = lanes_start(r);
+        int rc = request_start_first(r);
         if (rc != 0) {
             struct err e;
             err_nomem(&e, "a request's slices");

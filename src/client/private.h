@@ -40,7 +40,7 @@ struct staging {
 
 enum request_state {
     REQUEST_FREE,
-    REQUEST_QUEUED, // waits in its lane behind a push for which the window has no room
+    REQUEST_QUEUED, // waits in its lane: the window has no room, or a mark has not ended
     REQUEST_OPEN,   // slices are in flight
     REQUEST_ENDING, // the result is known, but the van still uses the request's memory
     REQUEST_ENDED,  // the callback has still to be called
@@ -342,16 +342,18 @@ int client_ended(const struct client *c, struct err *e);
 // complete yet, or there is no memory.
 struct request *request_new(struct client *c, const struct request_kind *kind,
                             const struct table_spec *spec, struct err *e);
+// The same in another lane than the main one.
+struct request *request_new_in(struct lane *lane, struct client *c,
+                               const struct request_kind *kind,
+                               const struct table_spec *spec, struct err *e);
 // Starts or queues a request. `message` must live as long as the request; NULL: each
 // slice makes its own.
 client_ts request_begin(struct request *r, const void *message);
 const struct table_spec *request_known(struct client *c, uint32_t table, struct err *e);
 int request_table_room(struct client *c, struct err *e);
 bool request_learn(struct client *c, struct table_spec *spec);
-int request_send(struct slice *s, const void *message);
 // Adds an answer's value to the request's sum. Returns true.
 bool request_add(struct slice *s, const struct van_message *m);
-void request_send_slices(struct request *r, uint64_t now);
 // Returns the request's table for messages, such as " table 3 (x)", or "".
 enum { REQUEST_ABOUT_MAX = CONFIG_NAME_MAX + 32 };
 const char *request_about(const struct request *r, char to[REQUEST_ABOUT_MAX]);
@@ -372,8 +374,6 @@ struct lane *lane_of(struct client *c, const struct table_spec *spec, uint8_t op
 void lane_put(struct lane *l, struct request *r);
 void lane_take(struct request *r);
 void lanes_free(struct client *c);
-// Puts a request, which has not begun, into this lane instead of the main one.
-void request_change_lane(struct request *r, struct lane *to);
 struct numbers *request_numbers(const struct request *r); // NULL: the kind has no numbers
 void numbers_close(struct numbers *x, uint64_t number);
 void request_advance(struct client *c, uint64_t now); // starts queued requests
@@ -424,6 +424,8 @@ const char *peer_name(const struct peer *p, char to[ROSTER_NAME_MAX]);
 
 // send.c
 
+void request_send_slices(struct request *r, uint64_t now);
+int request_send(struct slice *s, const void *message); // sends this message for a slice
 void slice_send(struct slice *s, uint64_t now);
 void slice_take_answer(struct slice *s, struct van_message *m, uint64_t now);
 

@@ -338,10 +338,9 @@ client_ts client_push(struct client *c, const struct client_push *p, struct err 
         err_nomem(e, "the pushes to a table");
         return 0;
     }
-    struct request *r = request_new(c, &request_push, spec, e);
+    struct request *r = request_new_in(lane, c, &request_push, spec, e);
     if (r == NULL)
         return 0;
-    request_change_lane(r, lane);
     r->u.push = *p;
     r->n = p->n;
     r->value_bytes = (size_t)spec_value_width(spec, p->op) * sizeof(float);

@@ -19,6 +19,13 @@ const struct table_spec request_no_table = {.id = SPEC_MAX_TABLES};
 struct request *request_new(struct client *c, const struct request_kind *kind,
                             const struct table_spec *spec, struct err *e)
 {
+    return request_new_in(&c->main, c, kind, spec, e);
+}
+
+struct request *request_new_in(struct lane *lane, struct client *c,
+                               const struct request_kind *kind,
+                               const struct table_spec *spec, struct err *e)
+{
     if (spec == NULL)
         return NULL;
     if (client_ended(c, e) != 0)
@@ -49,7 +56,7 @@ struct request *request_new(struct client *c, const struct request_kind *kind,
     else
         c->first = r;
     c->last = r;
-    lane_put(&c->main, r);
+    lane_put(lane, r);
     c->n_marks += kind->stands_alone;
     c->in_flight++;
     return r;
@@ -183,27 +190,11 @@ void request_unpin(struct request *r)
         ended(r);
 }
 
-int request_send(struct slice *s, const void *message)
-{
-    return van_send(s->peer->client->van, s->peer->s.link, s->request->type, s->id,
-                    message, NULL);
-}
-
 bool request_add(struct slice *s, const struct van_message *m)
 {
     if (s->request->sum != NULL)
         *s->request->sum += m->m->ok.value;
     return true;
-}
-
-void request_send_slices(struct request *r, uint64_t now)
-{
-    for (struct slice *s = r->slices, *next; s != NULL; s = next) {
-        next = s->next;
-        slice_send(s, now);
-        if (r->state != REQUEST_OPEN)
-            break;
-    }
 }
 
 void slice_answered(struct slice *s)
@@ -273,7 +264,7 @@ static void say_who_is_missing(const struct request *r, struct err *e)
     }
     err_set(e, TUG_EIO, "no answer for %.1f s to %s%s from %s", (double)r->timeout * 1e-9,
             r->kind->says, request_about(r, about),
-            r->state == REQUEST_QUEUED ? "the servers: pushes before it have no answer"
+            r->state == REQUEST_QUEUED ? "the servers: requests before it have no answer"
                                        : who);
 }
 

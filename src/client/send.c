@@ -7,6 +7,12 @@
 
 #include "client/private.h"
 
+int request_send(struct slice *s, const void *message)
+{
+    return van_send(s->peer->client->van, s->peer->s.link, s->request->type, s->id,
+                    message, NULL);
+}
+
 // Ends a request whose part for one server does not fit into a message.
 static void end_too_long(struct slice *s, int rc)
 {
@@ -58,6 +64,16 @@ void slice_send(struct slice *s, uint64_t now)
     c->next_due = min_u64(c->next_due, s->due);
 }
 
+void request_send_slices(struct request *r, uint64_t now)
+{
+    for (struct slice *s = r->slices, *next; s != NULL; s = next) {
+        next = s->next;
+        slice_send(s, now);
+        if (r->state != REQUEST_OPEN)
+            break;
+    }
+}
+
 // Answers.
 
 static void fail(struct slice *s, int code, const char *what)
@@ -82,7 +98,7 @@ static void again(struct slice *s, uint64_t now)
 // Handles a loop's refusal of a slice with partitions that it does not own. If the loop's
 // placement is newer, asks the scheduler for it, and sends the partitions to their
 // owners.
-static void send_refused(struct slice *s, uint64_t epoch, uint64_t now)
+static void take_refusal(struct slice *s, uint64_t epoch, uint64_t now)
 {
     struct client *c = s->peer->client;
     c->stats.refused++;
@@ -152,7 +168,7 @@ void slice_take_answer(struct slice *s, struct van_message *m, uint64_t now)
         return;
     }
     if (m->type == MSG_ROSTER) {
-        send_refused(s, m->m->roster.epoch, now);
+        take_refusal(s, m->m->roster.epoch, now);
         return;
     }
     why->code = 0;

@@ -137,7 +137,8 @@ struct member_collect {
     size_t n; // at most WIRE_COLLECT_MAX
 };
 // Returns how many of n bytes one of `workers` workers gives at a time: a multiple of 8,
-// within the limits for all workers together; a reduction has room for twice as many.
+// so that all workers together stay within the limit of a gather, or within half of the
+// limit of a reduction.
 size_t member_collect_piece(size_t n, enum wire_collect op, uint32_t workers);
 // Enters the next barrier of the workers in a collective call. The caller polls
 // member_barrier_done of WIRE_GROUP_WORKERS and then gets the answer. TUG_EUSAGE if the

@@ -273,8 +273,8 @@ static bool binds_all(const struct node *n)
     return strcmp(n->bind, "0.0.0.0") == 0 || strcmp(n->bind, "[::]") == 0;
 }
 
-static int node_tell(char address[VAN_ADDRESS_MAX], const char *host, uint32_t port,
-                     struct err *e)
+static int node_tell_address(char address[VAN_ADDRESS_MAX], const char *host,
+                             uint32_t port, struct err *e)
 {
     bool bare_v6 = strchr(host, ':') != NULL && host[0] != '[';
     int len = snprintf(address, VAN_ADDRESS_MAX,
@@ -296,18 +296,18 @@ static int advertise(const struct node *n, uint16_t loop, char address[VAN_ADDRE
             route_split(n->scheduler, host, sizeof(host), &port, NULL) != 0 ||
             route_address(host, own, NULL) != 0)
             return 0;
-        return node_tell(address, own, port_of(address), e);
+        return node_tell_address(address, own, port_of(address), e);
     }
     if (strchr(told, ',') != NULL || strstr(told, "://") != NULL)
         return err_set(e, TUG_EUSAGE, "--advertise takes HOST or HOST:PORT, not '%.100s'",
                        told);
     if (route_split(told, host, sizeof(host), &port, NULL) != 0)
-        return node_tell(address, told, port_of(address), e);
+        return node_tell_address(address, told, port_of(address), e);
     if ((uint32_t)port + loop > UINT16_MAX)
         return err_set(e, TUG_EUSAGE,
                        "--advertise %s: the ports of all loops would go beyond 65535",
                        told);
-    return node_tell(address, host, (uint32_t)port + loop, e);
+    return node_tell_address(address, host, (uint32_t)port + loop, e);
 }
 
 int node_listen(struct node *n, struct van *v, uint16_t loop,

@@ -85,8 +85,7 @@ static const uint16_t *list_fields(const struct model_work *w,
     return list;
 }
 
-static float model_work_score(struct model_work *w, const struct model_example *x,
-                              float *kept)
+static float ffm_score(struct model_work *w, const struct model_example *x, float *kept)
 {
     const struct model *m = w->model;
     size_t dim = m->options.dim, fields = m->options.fields,
@@ -134,7 +133,7 @@ static float pair(const struct model *m, const struct model_batch *b, size_t i, 
                          b->rows[j] + v + (size_t)b->slot[i] * dim, dim);
 }
 
-MODEL_BY_EXAMPLE(model_work_score, gradient, step)
+MODEL_BY_EXAMPLE(ffm_score, gradient, step)
 
 const struct model_ops model_ffm = {
     .name = "ffm",

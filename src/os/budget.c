@@ -46,7 +46,7 @@ void budget_open(struct budget *b, uint64_t bytes)
         atomic_init(&b->kinds[k], 0);
 }
 
-static uint64_t budget_load(const atomic_uint_least64_t *x)
+static uint64_t budget_read(const atomic_uint_least64_t *x)
 {
     return atomic_load_explicit(x, memory_order_relaxed);
 }
@@ -66,7 +66,7 @@ uint64_t budget_most(const struct budget *b, enum budget_kind kind)
 
 uint64_t budget_used(const struct budget *b, enum budget_kind kind)
 {
-    return b != NULL ? budget_load(&b->kinds[kind]) : 0;
+    return b != NULL ? budget_read(&b->kinds[kind]) : 0;
 }
 
 static uint64_t budget_add(atomic_uint_least64_t *x, uint64_t n)
@@ -113,8 +113,8 @@ bool budget_fits(const struct budget *b, enum budget_kind kind, uint64_t n)
 {
     if (b == NULL)
         return true;
-    return has_room(budget_load(&b->kinds[kind]), budget_most(b, kind), n) &&
-           (kind == BUDGET_REST || has_room(budget_load(&b->used), limit(b), n));
+    return has_room(budget_read(&b->kinds[kind]), budget_most(b, kind), n) &&
+           (kind == BUDGET_REST || has_room(budget_read(&b->used), limit(b), n));
 }
 
 void budget_delayed(struct budget *b)
@@ -143,7 +143,7 @@ void budget_closed(struct budget *b)
 
 bool budget_short(const struct budget *b, uint64_t now)
 {
-    uint64_t at = b != NULL ? budget_load(&b->refused_at) : 0;
+    uint64_t at = b != NULL ? budget_read(&b->refused_at) : 0;
     return at != 0 && now < at + SHORT_NS;
 }
 

@@ -30,7 +30,7 @@ struct question {
 
 // ---------------------------------------------------------------- one loop
 
-static int tool_start(struct tool *t, uint64_t bytes, struct err *e)
+static int profiler_start_loop(struct tool *t, uint64_t bytes, struct err *e)
 {
     struct msg_profile m = {.what = WIRE_PROFILE_START, .bytes = bytes};
     return tool_ask(t, MSG_PROFILE, &m, LOOP_SECONDS, e);
@@ -115,7 +115,7 @@ static int ask_loop(struct question *q, const json_t *node, struct trace_loop *l
              tool_text(node, "host"), tool_number(node, "pid"));
     int rc = tool_open(&t, q->who->node, tool_text(node, "address"), q->who->seconds, e);
     if (rc == 0)
-        rc = q->step == START  ? tool_start(&t, q->bytes, e)
+        rc = q->step == START  ? profiler_start_loop(&t, q->bytes, e)
              : q->step == STOP ? stop(&t, l, &q->room, e)
                                : profiler_forget(&t, e);
     tool_close(&t);

@@ -152,7 +152,7 @@ static int remote_score_load(struct remote_worker *w, struct pieces *p, uint32_t
     return rc != 0 ? rc : fields_check(*ret, NULL, p, &w->model.options, &s->found, e);
 }
 
-static int remote_score_score(struct remote_worker *w, const struct dataset *d,
+static int remote_score_batch(struct remote_worker *w, const struct dataset *d,
                               struct evaluated ret[MODEL_MAX_TASKS], struct err *e)
 {
     struct evaluation_options o = {
@@ -205,7 +205,7 @@ int remote_score_piece(struct remote_worker *w, const struct msg_leased *l, stru
     TRY(remote_score_begin(w, l, p == w->score->test, e));
     int rc = remote_score_load(w, p, file, l->index, &bad_lines, &d, e);
     if (rc == 0)
-        rc = remote_score_score(w, d, found, e);
+        rc = remote_score_batch(w, d, found, e);
     found[0].bad_lines = bad_lines;
     numbering_copy(&found[0].keys, &w->score->found);
     if (rc == 0)

@@ -56,9 +56,9 @@ static void *within_work(void *arg)
     return NULL;
 }
 
-static int train_config_run(const struct train_config *c, const struct embedded *l,
-                            struct within *worker, struct within *driver,
-                            struct train_result *ret, struct err *e)
+static int within_run_both(const struct train_config *c, const struct embedded *l,
+                           struct within *worker, struct within *driver,
+                           struct train_result *ret, struct err *e)
 {
     TRY(open_node(worker, c, l, e));
     TRY(open_node(driver, c, l, e));
@@ -88,7 +88,7 @@ int within_run(const struct train_config *c, struct train_result *ret, struct er
         return err_nomem(e, "a run");
     int rc = embedded_open(&l, 1, e);
     if (rc == 0) {
-        rc = train_config_run(c, l, &both[0], &both[1], ret, e);
+        rc = within_run_both(c, l, &both[0], &both[1], ret, e);
         node_close(&both[0].node);
         node_close(&both[1].node);
         embedded_close(l);

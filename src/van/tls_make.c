@@ -114,7 +114,7 @@ static int write_pem(EVP_PKEY *key, X509 *cert, struct buf *ret_key, struct buf 
 
 // Makes a key and a certificate. If signer is NULL, the certificate signs itself, as a CA
 // does.
-static int tls_make_make(EVP_PKEY *signer, X509 *issuer, const struct naming *who,
+static int tls_make_cert(EVP_PKEY *signer, X509 *issuer, const struct naming *who,
                          uint32_t days, struct buf *ret_key, struct buf *ret_cert,
                          struct err *e)
 {
@@ -137,7 +137,7 @@ static int tls_make_make(EVP_PKEY *signer, X509 *issuer, const struct naming *wh
 int tls_make_ca(struct buf *ret_key, struct buf *ret_cert, uint32_t days, struct err *e)
 {
     const struct naming who = {"tug cluster", NULL};
-    return tls_make_make(NULL, NULL, &who, days, ret_key, ret_cert, e);
+    return tls_make_cert(NULL, NULL, &who, days, ret_key, ret_cert, e);
 }
 
 int tls_make_node(const char *ca_key, const char *ca_cert, const char *name,
@@ -160,7 +160,7 @@ int tls_make_node(const char *ca_key, const char *ca_cert, const char *name,
         rc = tls_error(e, TUG_EDATA,
                        "the CA's key and certificate do not belong together");
     else
-        rc = tls_make_make(signer, issuer, &who, days, ret_key, ret_cert, e);
+        rc = tls_make_cert(signer, issuer, &who, days, ret_key, ret_cert, e);
     X509_free(issuer);
     EVP_PKEY_free(signer);
     BIO_free(k);

@@ -129,7 +129,7 @@ static void text(void *arg, const XML_Char *some, int n)
                                                    : err_nomem(l->e, "a list of files"));
 }
 
-static void s3_list_end(void *arg, const XML_Char *name)
+static void s3_list_on_end(void *arg, const XML_Char *name)
 {
     struct list *l = arg;
     if (l->rc != 0)
@@ -157,7 +157,7 @@ static void document_type(void *arg, const XML_Char *name, const XML_Char *syste
 static int s3_list_parse(struct list *l, const char *from, size_t n, struct err *e)
 {
     XML_SetUserData(l->parser, l);
-    XML_SetElementHandler(l->parser, s3_list_begin, s3_list_end);
+    XML_SetElementHandler(l->parser, s3_list_begin, s3_list_on_end);
     XML_SetCharacterDataHandler(l->parser, text);
     XML_SetStartDoctypeDeclHandler(l->parser, document_type);
     if (n > INT32_MAX)

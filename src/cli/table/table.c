@@ -214,8 +214,8 @@ static int unknown_action(const char *name, struct err *e)
                    name[0] != 0 ? "'" : "", names);
 }
 
-static int table_check(const struct table_values *v, const struct action **ret,
-                       struct err *e)
+static int table_values_check(const struct table_values *v, const struct action **ret,
+                              struct err *e)
 {
     const char *name = v->action.n > 0 ? v->action.items[0] : "";
     const struct action *a = *ret = find_action(name);
@@ -246,7 +246,7 @@ static int table_command(const void *values, const struct options *o, struct err
 {
     const struct table_values *v = values;
     const struct action *a;
-    TRY(table_check(v, &a, e));
+    TRY(table_values_check(v, &a, e));
     for (size_t i = 0; i < 2 && strcmp(a->name, "top") != 0; i++)
         if (options_given(o, i == 0 ? "by" : "top"))
             return err_set(e, TUG_EUSAGE, "--%s only works with 'tug table top'",

@@ -121,7 +121,7 @@ static void drop_given(struct process *p)
     p->given = NULL;
 }
 
-static bool scheduler_barrier_complete(struct scheduler *s, uint8_t group)
+static bool scheduler_barrier_try(struct scheduler *s, uint8_t group)
 {
     if (s->phase == SCHEDULER_GATHERING || !all_have_come(s, group))
         return false;
@@ -177,7 +177,7 @@ void scheduler_barrier_serve(struct scheduler *s, struct node *n, uint64_t reque
         return;
     if (!a.again)
         a.process->reached[group] = a.reached;
-    if (scheduler_barrier_complete(s, group))
+    if (scheduler_barrier_try(s, group))
         return;
     bool done = a.reached <= s->groups[group].completed;
     if (done || a.again)
@@ -212,7 +212,7 @@ void scheduler_collect_serve(struct scheduler *s, struct node *n, uint64_t reque
         a.process->reached[group] = a.reached;
     }
     uint64_t completed = s->groups[group].completed;
-    if (scheduler_barrier_complete(s, group))
+    if (scheduler_barrier_try(s, group))
         return;
     if (a.reached < completed)
         scheduler_refuse(s, n->link, request, TUG_EUSAGE,
@@ -236,7 +236,7 @@ void scheduler_collected_free(struct scheduler *s)
 void scheduler_barriers_again(struct scheduler *s)
 {
     for (uint8_t group = 1; group < SCHEDULER_GROUPS; group++)
-        while (scheduler_barrier_complete(s, group))
+        while (scheduler_barrier_try(s, group))
             ;
 }
 

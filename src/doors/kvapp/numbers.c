@@ -46,7 +46,7 @@ static struct asked *at(const struct asker *k, uint64_t number)
     return &k->ring[number & (k->cap - 1)];
 }
 
-static void numbers_forget(struct asker *k, struct asked *a)
+static void asker_forget(struct asker *k, struct asked *a)
 {
     if (a->q != NULL)
         a->q->asker = NULL;
@@ -60,7 +60,7 @@ static void forget_to(struct asker *k, uint64_t acked)
 {
     for (uint32_t i = 0; i < k->cap && k->acked < acked; i++, k->acked++)
         if (at(k, k->acked)->number == k->acked)
-            numbers_forget(k, at(k, k->acked));
+            asker_forget(k, at(k, k->acked));
     k->acked = acked > k->acked ? acked : k->acked;
 }
 
@@ -88,7 +88,7 @@ static struct asker *asker_new(struct tug_node *n, uint32_t id)
 static void asker_free(struct asker *k)
 {
     for (uint32_t i = 0; i < k->cap; i++)
-        numbers_forget(k, &k->ring[i]);
+        asker_forget(k, &k->ring[i]);
     mem_free(k->ring);
     mem_free(k);
 }
@@ -203,7 +203,7 @@ int kv_numbers_take(struct tug_node *n, uint32_t from, struct received *q)
     if (numbers_make_room(k, q->m.number) != 0)
         return TUG_ENOMEM;
     struct asked *a = at(k, q->m.number);
-    numbers_forget(k, a);
+    asker_forget(k, a);
     a->number = q->m.number;
     a->q = q;
     q->asker = k;

@@ -85,7 +85,7 @@ struct kv_request *kv_request_by_id(struct tug_node *n, uint64_t id)
     return r != NULL && r->id == id && r->state == KV_OPEN ? r : NULL;
 }
 
-static int request_make_room(struct kv_request *r, uint32_t n_parts)
+static int kv_request_make_room(struct kv_request *r, uint32_t n_parts)
 {
     if (n_parts > r->cap_parts) {
         struct kv_part *parts = mem_array(n_parts, sizeof(*parts));
@@ -138,7 +138,7 @@ struct kv_request *kv_request_new(struct tug_app *a, uint32_t n_parts)
         n->free_requests = r->behind;
     if (r == NULL)
         return NULL;
-    if (request_make_room(r, n_parts) != 0) {
+    if (kv_request_make_room(r, n_parts) != 0) {
         r->behind = n->free_requests;
         n->free_requests = r;
         return NULL;

@@ -230,8 +230,8 @@ void kv_break_off(struct tug_node *n, const struct err *why)
 
 // Starts a node once. If this worker has no place, *ret_patience becomes the seconds
 // after which the scheduler would know that another worker is dead.
-static int start_start(struct tug_node **ret, const struct tug_node_options *o,
-                       double *ret_patience)
+static int node_start(struct tug_node **ret, const struct tug_node_options *o,
+                      double *ret_patience)
 {
     struct err e = {0};
     struct tug_node *n = mem_zalloc(sizeof(*n));
@@ -259,7 +259,7 @@ int tug_node_start(struct tug_node **ret, const struct tug_node_options *o)
     double patience = 0;
     int rc;
     bool told = false;
-    while ((rc = start_start(ret, o, &patience)) != 0 &&
+    while ((rc = node_start(ret, o, &patience)) != 0 &&
            (double)(clock_ns() - begin) / 1e9 < patience && !interrupt_came()) {
         if (!told)
             log_warn("%s; this process asks again for %.3g s", tug_last_error(),

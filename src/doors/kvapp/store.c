@@ -79,7 +79,7 @@ static void prefetch_rows(const struct table_slabs slabs, const uint32_t *handle
             table_row_prefetch(table_row(slabs, handles[i]), width * sizeof(float));
 }
 
-static void store_add(float *to, const float *values, size_t n)
+static void kv_store_add(float *to, const float *values, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         to[i] += values[i];
@@ -99,7 +99,7 @@ static int add_rows(struct tug_kv_default *s, const uint64_t *keys, size_t n,
             *table_row(slabs, handles[i]) += values[i];
     else
         for (size_t i = 0; i < n; i++)
-            store_add(table_row(slabs, handles[i]), values + i * width, width);
+            kv_store_add(table_row(slabs, handles[i]), values + i * width, width);
     return 0;
 }
 
@@ -148,7 +148,7 @@ static struct array *array_new(struct tug_kv_default *s, uint64_t key, size_t n)
     return &s->arrays[number];
 }
 
-static float *store_row_of(const struct tug_kv_default *s, uint64_t key)
+static float *kv_store_row_of(const struct tug_kv_default *s, uint64_t key)
 {
     uint32_t handle = TABLE_NONE;
     if (s->table != NULL)
@@ -171,12 +171,12 @@ const float *tug_kv_default_find(const struct tug_kv_default *s, uint64_t key,
 {
     const struct array *a = array_find(s, key);
     *ret_n = a != NULL ? a->n : s->width;
-    return a != NULL ? a->values : store_row_of(s, key);
+    return a != NULL ? a->values : kv_store_row_of(s, key);
 }
 
 static bool is_there(const struct tug_kv_default *s, uint64_t key)
 {
-    return array_find(s, key) != NULL || store_row_of(s, key) != NULL;
+    return array_find(s, key) != NULL || kv_store_row_of(s, key) != NULL;
 }
 
 // Pushes.
@@ -236,7 +236,7 @@ static int push_keys(struct tug_kv_default *s, const struct tug_kv_data *d, stru
     const float *values = d->values;
     for (size_t i = 0; i < d->n_keys; i++) {
         size_t n = length_in(d, i);
-        float *row = store_row_of(s, d->keys[i]);
+        float *row = kv_store_row_of(s, d->keys[i]);
         if (row == NULL) {
             struct array *a = array_find(s, d->keys[i]);
             if (a == NULL)
@@ -245,7 +245,7 @@ static int push_keys(struct tug_kv_default *s, const struct tug_kv_data *d, stru
                 return err_nomem(e, "an array of the store");
             row = a->values;
         }
-        store_add(row, values, n);
+        kv_store_add(row, values, n);
         values += n;
     }
     return 0;
@@ -278,8 +278,8 @@ static int push(struct tug_kv_default *s, const struct tug_kv_data *d, struct er
 
 // Pulls. The answer is one block of memory with the values and then the lengths.
 
-static int tug_kv_default_pull_rows(struct tug_kv_default *s, const struct tug_kv_data *d,
-                                    struct tug_kv_data *ret)
+static int kv_default_pull_rows(struct tug_kv_default *s, const struct tug_kv_data *d,
+                                struct tug_kv_data *ret)
 {
     float *values = mem_array(ret->n_values, sizeof(*values));
     ret->values = values;
@@ -335,7 +335,7 @@ static int pull(struct tug_kv_default *s, const struct tug_kv_data *d, uint64_t 
                        "server sends in one answer: pull fewer keys at a time",
                        d->n_keys, ret->n_values,
                        (unsigned long long)(most / sizeof(float)));
-    int rc = s->table != NULL && s->n_arrays == 0 ? tug_kv_default_pull_rows(s, d, ret)
+    int rc = s->table != NULL && s->n_arrays == 0 ? kv_default_pull_rows(s, d, ret)
                                                   : pull_keys(s, d, ret);
     return rc != 0 ? err_nomem(e, "the answer to a pull") : 0;
 }

@@ -448,7 +448,7 @@ static int push_at_once(struct tug_kvstore_server *s, struct kvs_value *v,
 
 // Serves a job. Returns 0 if it was answered or waits for its round; else the caller
 // refuses it.
-static int serve_serve(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
+static int serve_request(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
 {
     struct kvs_value *v;
     if (j->rank >= s->workers || !s->known[j->rank])
@@ -490,6 +490,6 @@ static int serve_serve(struct tug_kvstore_server *s, struct kvs_job *j, struct e
 void kvs_serve_data(struct tug_kvstore_server *s, struct kvs_job *j)
 {
     struct err e;
-    if (serve_serve(s, j, &e) != 0)
+    if (serve_request(s, j, &e) != 0)
         kvs_job_refuse(s, j, &e);
 }

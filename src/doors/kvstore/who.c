@@ -11,8 +11,10 @@
 #include "os/log.h"
 
 #define ANSWER_SECONDS 2.0 // a server that does not answer sooner may be the one at fault
-#define SOON 20            // the part of the longest wait before a warning names workers
-#define SOON_SECONDS 20.0  // but at least so much of it
+// A warning names the missing workers after a twentieth of the longest wait, but not
+// before 20 s.
+#define SOON 20
+#define SOON_SECONDS 20.0
 
 // Writes "worker 1" or "workers 1, 2 and 3 others".
 static void list(const struct kvs_missing *m, char *to, size_t cap)

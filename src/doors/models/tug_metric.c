@@ -52,7 +52,7 @@ static size_t size_of(const struct tug_metric *m, enum state s)
     return s <= BATCH_STAT_POS ? m->buckets : 1;
 }
 
-static size_t tug_metric_place_of(const struct tug_metric *m, enum state s)
+static size_t metric_place_of(const struct tug_metric *m, enum state s)
 {
     return s <= BATCH_STAT_POS ? (size_t)s * m->buckets
                                : 4 * (size_t)m->buckets + (size_t)(s - ABSERR);
@@ -60,12 +60,12 @@ static size_t tug_metric_place_of(const struct tug_metric *m, enum state s)
 
 static size_t all_of(const struct tug_metric *m)
 {
-    return tug_metric_place_of(m, INS_NUM) + 1;
+    return metric_place_of(m, INS_NUM) + 1;
 }
 
 static uint64_t *state_of(const struct tug_metric *m, enum state s)
 {
-    return m->values + tug_metric_place_of(m, s);
+    return m->values + metric_place_of(m, s);
 }
 
 static uint32_t *ring_at(const struct tug_metric *m, uint32_t batch, int label)
@@ -118,7 +118,7 @@ void tug_metric_close(struct tug_metric *m)
 
 // Batches.
 
-static int tug_metric_check(const float *probabilities, const float *labels, size_t n)
+static int metric_check(const float *probabilities, const float *labels, size_t n)
 {
     if (n > UINT32_MAX)
         return err_set(last_error(), TUG_EUSAGE,
@@ -151,7 +151,7 @@ static uint64_t units(double x)
 int tug_metric_add(struct tug_metric *m, const float *probabilities, const float *labels,
                    size_t n)
 {
-    TRY(tug_metric_check(probabilities, labels, n));
+    TRY(metric_check(probabilities, labels, n));
     move_window(m);
     for (size_t i = 0; i < n; i++) {
         double p = (double)probabilities[i];
@@ -206,7 +206,7 @@ void tug_metric_read(const struct tug_metric *m, struct tug_metric_values *ret)
 
 // States by name.
 
-static int tug_metric_find(const struct tug_metric *m, const char *state, enum state *ret)
+static int metric_find(const struct tug_metric *m, const char *state, enum state *ret)
 {
     size_t prefix = strlen(m->name);
     bool ours = strncmp(state, m->name, prefix) == 0 && state[prefix] == '.';
@@ -226,7 +226,7 @@ int tug_metric_state(const struct tug_metric *m, const char *state, double *ret,
                      size_t room, size_t *ret_n)
 {
     enum state s = STATES;
-    TRY(tug_metric_find(m, state, &s));
+    TRY(metric_find(m, state, &s));
     size_t n = size_of(m, s);
     if (ret_n != NULL)
         *ret_n = n;
@@ -244,7 +244,7 @@ int tug_metric_reset(struct tug_metric *m, const char *state)
 {
     enum state s = STATES;
     if (state != NULL)
-        TRY(tug_metric_find(m, state, &s));
+        TRY(metric_find(m, state, &s));
     for (int i = 0; i < STATES; i++) {
         if (state != NULL && i != (int)s)
             continue;

@@ -71,8 +71,8 @@ int model_words(const char *const *options, size_t n, char ***ret, struct err *e
     return 0;
 }
 
-static int tug_model_refuse(const struct option_table *t, const struct options *o,
-                            const char *not_here, struct err *e)
+static int model_refuse(const struct option_table *t, const struct options *o,
+                        const char *not_here, struct err *e)
 {
     for (size_t i = 0; i < t->n_options; i++) {
         const char *name = t->options[i].name, *found = strstr(not_here, name);
@@ -119,7 +119,7 @@ int model_parse(struct options **ret, const struct option_table *t, char *const 
     if (options_help_wanted(*ret))
         return err_set(e, TUG_EUSAGE, "--help is for people: see 'tug %s --help'",
                        t->command);
-    return tug_model_refuse(t, *ret, not_here, e);
+    return model_refuse(t, *ret, not_here, e);
 }
 
 void model_forget_opened(struct tug_model *m)
@@ -349,8 +349,8 @@ static int open_saved(struct tug_model *m, const char *from,
     return rc;
 }
 
-static int tug_model_make(struct tug_model **ret, const char *from,
-                          const struct tug_model_options *o, struct err *e)
+static int models_make(struct tug_model **ret, const char *from,
+                       const struct tug_model_options *o, struct err *e)
 {
     struct tug_model *m = mem_zalloc(sizeof(*m));
     last_warning_set("");
@@ -369,13 +369,13 @@ int tug_model_open(struct tug_model **ret, const struct tug_model_options *o)
 {
     descriptors_hold_standard();
     static const struct tug_model_options none;
-    return tug_model_make(ret, NULL, o != NULL ? o : &none, last_error());
+    return models_make(ret, NULL, o != NULL ? o : &none, last_error());
 }
 
 int tug_model_load(struct tug_model **ret, const char *path,
                    const struct tug_model_options *o)
 {
-    return tug_model_make(ret, path, o, last_error());
+    return models_make(ret, path, o, last_error());
 }
 
 void tug_model_close(struct tug_model *m)

@@ -37,7 +37,7 @@ struct scoring {
     struct eval_tables tables;
 };
 
-static int tug_score_parse(struct scoring *s, struct err *e)
+static int score_parse(struct scoring *s, struct err *e)
 {
     static const char *const not_here[] = {
         [EVALUATES] = "from data json",
@@ -85,8 +85,8 @@ static int set_data(struct scoring *s, struct err *e)
 
 // Adds predictions to the histograms of tug_model_spread. Examples without a label do not
 // count.
-static int tug_score_count(void *ctx, const struct dataset *d, const float *predictions,
-                           size_t n, struct err *e)
+static int score_count_histograms(void *ctx, const struct dataset *d,
+                                  const float *predictions, size_t n, struct err *e)
 {
     enum { AT_ONCE = 256 };
     struct scoring *s = ctx;
@@ -142,7 +142,7 @@ static int evaluate_all(struct scoring *s, struct err *e)
     if (seen == NULL)
         return err_nomem(e, "an evaluation");
     s->seen = seen;
-    o.each = tug_score_count;
+    o.each = score_count_histograms;
     o.ctx = s;
     int rc = eval_tables_find(&o, &s->eval, &s->tables, s->metrics, e);
     if (rc == 0)
@@ -155,7 +155,7 @@ static int evaluate_all(struct scoring *s, struct err *e)
 }
 
 // Makes room for n more predictions if the model stores them, in an array that grows.
-static int tug_score_make_room(struct scoring *s, size_t n, struct err *e)
+static int score_make_room(struct scoring *s, size_t n, struct err *e)
 {
     if (s->to != NULL || s->n + n <= s->room)
         return 0;
@@ -164,13 +164,13 @@ static int tug_score_make_room(struct scoring *s, size_t n, struct err *e)
                : err_nomem(e, "predictions");
 }
 
-static int tug_score_take(void *ctx, const struct dataset *d, const float *predictions,
-                          size_t n, struct err *e)
+static int score_take(void *ctx, const struct dataset *d, const float *predictions,
+                      size_t n, struct err *e)
 {
     struct scoring *s = ctx;
     (void)d;
     n *= schema_labels(&s->m->opened->run.schema);
-    TRY(tug_score_make_room(s, n, e));
+    TRY(score_make_room(s, n, e));
     float *to = s->to != NULL ? s->to : s->m->predictions;
     size_t left = s->n < s->room ? s->room - s->n : 0;
     if (n > 0 && left > 0)
@@ -183,7 +183,7 @@ static int predict_all(struct scoring *s, struct err *e)
 {
     struct opened_model *m = s->m->opened;
     struct evaluation_options o = model_evaluation(m, &s->predict.model);
-    o.each = tug_score_take;
+    o.each = score_take;
     o.ctx = s;
     o.predict = true;
     o.raw = s->predict.raw;
@@ -228,7 +228,7 @@ static int open_model(struct scoring *s, struct err *e)
     return m->opened->parameters.sparse == NULL ? model_load(m->opened, e) : 0;
 }
 
-static int tug_score_work(void *ctx, struct err *e)
+static int score_work(void *ctx, struct err *e)
 {
     struct scoring *s = ctx;
     log_want(LOG_WARN);
@@ -251,15 +251,15 @@ static int tug_score_work(void *ctx, struct err *e)
     return rc;
 }
 
-static int tug_score_score(struct scoring *s, const char *const *options,
-                           size_t n_options, struct err *e)
+static int score_data(struct scoring *s, const char *const *options, size_t n_options,
+                      struct err *e)
 {
     last_warning_set("");
     TRY(model_words(options, n_options, &s->words, e));
     s->n_words = n_options;
-    TRY(tug_score_parse(s, e));
+    TRY(score_parse(s, e));
     TRY(set_data(s, e));
-    TRY(job_run(tug_score_work, NULL, s, &s->m->stop, e));
+    TRY(job_run(score_work, NULL, s, &s->m->stop, e));
     last_warning_set(s->warning);
     if (s->what != EVALUATES)
         return 0;
@@ -305,7 +305,7 @@ int tug_model_evaluate(struct tug_model *m, const struct tug_data *data,
     struct scoring *s = open_scoring(m, data);
     if (s == NULL)
         return model_end(m, err_nomem(e, "an evaluation"));
-    int rc = tug_score_score(s, options, n_options, e);
+    int rc = score_data(s, options, n_options, e);
     close_scoring(s);
     given_rows_forget(data);
     return model_end(m, rc);
@@ -324,7 +324,7 @@ int tug_model_predict(struct tug_model *m, const struct tug_data *data,
     s->what = PREDICTS;
     s->to = ret;
     s->room = ret != NULL ? room : 0;
-    int rc = tug_score_score(s, options, n_options, e);
+    int rc = score_data(s, options, n_options, e);
     *ret_n = rc == 0 ? s->n : 0;
     if (rc == 0 && ret == NULL)
         m->n_predictions = s->n;
@@ -346,7 +346,7 @@ int tug_model_explain(struct tug_model *m, const struct tug_data *data,
     if (s == NULL)
         return model_end(m, err_nomem(e, "an explanation"));
     s->what = EXPLAINS;
-    int rc = tug_score_score(s, options, n_options, e);
+    int rc = score_data(s, options, n_options, e);
     const char *text = rc == 0 ? buf_str(&s->text) : NULL;
     if (rc == 0 && text == NULL)
         rc = err_nomem(e, "an explanation");

@@ -28,7 +28,7 @@ struct opening {
 
 enum { THREADS_MAX = 1023, WAIT_SECONDS_MAX = 1000000 };
 
-static int tug_scorer_check(const struct tug_scorer_options *o, struct err *e)
+static int scorer_check(const struct tug_scorer_options *o, struct err *e)
 {
     if (o->threads > THREADS_MAX)
         return err_set(e, TUG_EUSAGE, "threads: %u is more than %d", o->threads,
@@ -52,7 +52,7 @@ int tug_scorer_open(struct tug_scorer **ret, const char *path,
     struct err *e = last_error();
     struct opening x = {.path = path};
     if (o != NULL) {
-        TRY(tug_scorer_check(o, e));
+        TRY(scorer_check(o, e));
         x.o = (struct served_options){.threads = (int)o->threads,
                                       .follow = o->follow,
                                       .poll_ms = o->poll_ms,

@@ -62,7 +62,7 @@ static void keep_warnings(struct training *t)
 }
 
 // Parses the options; adds `format` if they name none.
-static int tug_train_parse(struct training *t, const char *format, struct err *e)
+static int train_parse(struct training *t, const char *format, struct err *e)
 {
     struct tug_model *m = t->m;
     char word[64];
@@ -128,9 +128,9 @@ static enum train_resume resumes_as(const struct training *t)
 
 // Checks the options without data. Without the option format the data will be in memory:
 // columns, if options name columns. The checks of single values are included.
-static int tug_train_check(struct training *t, struct err *e)
+static int train_check(struct training *t, struct err *e)
 {
-    TRY(tug_train_parse(t, NULL, e));
+    TRY(train_parse(t, NULL, e));
     bool from_save = t->m->from[0] != '\0' || t->values.resume == TRAIN_RESUME ||
                      t->values.init_from != NULL; // with resume=auto the save may not
                                                   // exist
@@ -143,7 +143,7 @@ static int tug_train_check(struct training *t, struct err *e)
         options_close(t->options);
         t->options = NULL;
         mem_free(t->words);
-        TRY(tug_train_parse(t, names ? "csv" : "libffm", e));
+        TRY(train_parse(t, names ? "csv" : "libffm", e));
     }
     t->values.data = (struct option_list){0};
     if (t->m->from[0] != '\0' &&
@@ -165,7 +165,7 @@ int model_train_check(struct tug_model *m, const struct tug_model_options *o,
     if (t == NULL)
         return err_nomem(e, "a training");
     last_warning_begin();
-    int rc = tug_train_check(t, e);
+    int rc = train_check(t, e);
     last_warning_end();
     if (rc == 0 && saved != NULL && options_given(t->options, "model"))
         rc = run_options_same_net(&saved->options.model, &t->setup.config.model, m->from,
@@ -178,7 +178,7 @@ int model_train_check(struct tug_model *m, const struct tug_model_options *o,
 
 // Keeps a report that no later one replaces. Without memory it is lost; tug_model_pass
 // still has the pass.
-static void tug_train_keep(struct training *t, const struct tug_pass *pass)
+static void train_keep(struct training *t, const struct tug_pass *pass)
 {
     if (mem_room(&t->reports, &t->cap_reports, t->n_reports + 1) != 0)
         return;
@@ -210,16 +210,16 @@ static void hear(void *ctx, const struct train_news *n)
         t->has_last = true;
         struct tug_pass pass = model_pass(n->record, 0);
         pass.pass += before;
-        tug_train_keep(t, &pass);
+        train_keep(t, &pass);
     } else if (t->values.log_every != 0) {
-        tug_train_keep(t, &(struct tug_pass){0});
+        train_keep(t, &(struct tug_pass){0});
     }
     pthread_mutex_unlock(&t->mutex);
 }
 
 // Passes on the reports that were kept and then the newest of the current pass. After the
 // program has interrupted the training, no more reports follow.
-static void tug_train_tell(void *ctx)
+static void train_tell(void *ctx)
 {
     struct training *t = ctx;
     struct tug_model *m = t->m;
@@ -382,8 +382,7 @@ static int set_out(struct training *t, struct err *e)
 
 static int prepare(struct training *t, struct err *e)
 {
-    TRY(tug_train_parse(t, given_rows_are(t->data) ? given_rows_format(t->data) : NULL,
-                        e));
+    TRY(train_parse(t, given_rows_are(t->data) ? given_rows_format(t->data) : NULL, e));
     TRY(model_cluster_check(t->m, &t->values, t->data, t->valid, e));
     TRY(model_cluster_join(t->m, &t->values, e));
     TRY(set_data(t, e));
@@ -436,7 +435,7 @@ static void say_results(struct training *t)
         model_add_metrics(m, "test.", r->tests, r->labels, label, TRAIN_LABEL_MAX);
 }
 
-static int tug_train_work(void *ctx, struct err *e)
+static int train_work(void *ctx, struct err *e)
 {
     struct training *t = ctx;
     bool level = options_given(t->options, "log-level");
@@ -493,7 +492,7 @@ static int train(struct training *t, struct err *e)
     bool counts = m->client == NULL || model_cluster_first(m);
     t->before = counts ? 0 : m->passes;
     uint32_t before = t->before;
-    int rc = job_run(tug_train_work, tug_train_tell, t, &m->stop, e);
+    int rc = job_run(train_work, train_tell, t, &m->stop, e);
     if (rc == 0 || t->result.saved[0] != '\0')
         take_history(t, before);
     if (t->result.saved[0] != '\0') { // the test after the save may have been interrupted

@@ -23,8 +23,8 @@ static int check_table(struct tug_client *c, uint32_t table)
                    table);
 }
 
-static int tug_auc_count(const float *probabilities, const float *labels, size_t n,
-                         float (*counts)[CLASSES])
+static int auc_count(const float *probabilities, const float *labels, size_t n,
+                     float (*counts)[CLASSES])
 {
     for (size_t i = 0; i < n; i++) {
         TRY(auc_check(probabilities[i], i, last_error()));
@@ -36,14 +36,14 @@ static int tug_auc_count(const float *probabilities, const float *labels, size_t
 // The most predictions in one push: floats count exactly to 2^24.
 enum { AT_ONCE = 1 << 24 };
 
-static int tug_client_add(struct tug_client *c, uint32_t table,
-                          const float *probabilities, const float *labels, size_t n,
-                          float (*counts)[CLASSES], uint64_t *keys)
+static int auc_push_counts(struct tug_client *c, uint32_t table,
+                           const float *probabilities, const float *labels, size_t n,
+                           float (*counts)[CLASSES], uint64_t *keys)
 {
     size_t used = 0;
     uint64_t ts;
     memset(counts, 0, BUCKETS * sizeof(*counts));
-    TRY(tug_auc_count(probabilities, labels, n, counts));
+    TRY(auc_count(probabilities, labels, n, counts));
     for (size_t b = 0; b < BUCKETS; b++) {
         if (counts[b][0] == 0 && counts[b][1] == 0)
             continue;
@@ -68,8 +68,8 @@ int tug_auc_add(struct tug_client *c, uint32_t table, const float *probabilities
         rc = err_nomem(last_error(), "counts of predictions");
     for (size_t at = 0, some; at < n && rc == 0; at += some) {
         some = n - at < AT_ONCE ? n - at : AT_ONCE;
-        rc = tug_client_add(c, table, probabilities + at, labels + at, some, counts,
-                            keys);
+        rc = auc_push_counts(c, table, probabilities + at, labels + at, some, counts,
+                             keys);
     }
     mem_free(keys);
     mem_free(counts);

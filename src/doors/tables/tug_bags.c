@@ -30,8 +30,7 @@ static size_t begin_of(const struct tug_bags *b, size_t bag)
     return b->offsets != NULL ? (size_t)b->offsets[bag] : bag;
 }
 
-static const float *tug_bags_row_of(const struct tug_bags *b, const float *rows,
-                                    size_t entry)
+static const float *bags_row_of(const struct tug_bags *b, const float *rows, size_t entry)
 {
     return rows + (size_t)b->which[entry] * b->width;
 }
@@ -45,7 +44,7 @@ static void prefetch(const struct tug_bags *b, const float *rows, size_t entry,
                      size_t entries)
 {
     if (entry + AHEAD < entries)
-        __builtin_prefetch(tug_bags_row_of(b, rows, entry + AHEAD));
+        __builtin_prefetch(bags_row_of(b, rows, entry + AHEAD));
 }
 
 void tug_bags_pool(const struct tug_bags *b, const float *rows, float *ret)
@@ -56,7 +55,7 @@ void tug_bags_pool(const struct tug_bags *b, const float *rows, float *ret)
     for (size_t bag = 0; bag < b->n; bag++, ret += b->width)
         for (size_t i = begin_of(b, bag); i < begin_of(b, bag + 1); i++) {
             prefetch(b, rows, i, entries);
-            k->axpy(ret, weight_of(b, i), tug_bags_row_of(b, rows, i), b->width);
+            k->axpy(ret, weight_of(b, i), bags_row_of(b, rows, i), b->width);
         }
 }
 
@@ -80,6 +79,6 @@ void tug_bags_weigh(const struct tug_bags *b, const float *rows, const float *ba
     for (size_t bag = 0; bag < b->n; bag++, bags += b->width)
         for (size_t i = begin_of(b, bag); i < begin_of(b, bag + 1); i++) {
             prefetch(b, rows, i, entries);
-            ret[i] = k->dot(tug_bags_row_of(b, rows, i), bags, b->width);
+            ret[i] = k->dot(bags_row_of(b, rows, i), bags, b->width);
         }
 }

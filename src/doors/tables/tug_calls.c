@@ -44,7 +44,7 @@ static struct call **bucket_of(const struct tug_client *c, uint64_t ts)
     return &c->buckets[mix64(ts) & (c->n_buckets - 1)];
 }
 
-static struct call *tug_calls_find(const struct tug_client *c, uint64_t ts)
+static struct call *calls_find(const struct tug_client *c, uint64_t ts)
 {
     struct call *k = c->n_buckets > 0 ? *bucket_of(c, ts) : NULL;
     while (k != NULL && k->ts != ts)
@@ -52,7 +52,7 @@ static struct call *tug_calls_find(const struct tug_client *c, uint64_t ts)
     return k;
 }
 
-static void tug_calls_put(struct call *k)
+static void calls_put(struct call *k)
 {
     struct call **at = bucket_of(k->client, k->ts);
     k->next = *at;
@@ -74,13 +74,13 @@ static int reserve_bucket(struct tug_client *c)
     for (size_t i = 0; i < n; i++)
         for (struct call *k = old[i], *next; k != NULL; k = next) {
             next = k->next;
-            tug_calls_put(k);
+            calls_put(k);
         }
     mem_free(old);
     return 0;
 }
 
-static void tug_calls_forget(struct call *k)
+static void calls_forget(struct call *k)
 {
     struct call **at = bucket_of(k->client, k->ts);
     while (*at != k)
@@ -108,7 +108,7 @@ void calls_free(struct tug_client *c)
     free_list(c->unused);
 }
 
-static void tug_calls_tell(struct pump_work *w)
+static void calls_tell(struct pump_work *w)
 {
     struct call *k = (struct call *)w;
     struct pump *p = k->client->pump;
@@ -117,7 +117,7 @@ static void tug_calls_tell(struct pump_work *w)
     k->done(k->ctx, k->ts, k->rc);
     pump_enter(p);
     k->client->unfinished--;
-    tug_calls_forget(k);
+    calls_forget(k);
     pump_leave(p);
 }
 
@@ -152,7 +152,7 @@ uint64_t tug_left_out(const struct tug_client *c, uint32_t *ret_table, uint64_t 
 }
 
 // The client's callback when a request has ended.
-static void tug_calls_end(void *ctx, client_ts ts, int rc)
+static void calls_end(void *ctx, client_ts ts, int rc)
 {
     struct call *k = ctx;
     (void)rc;
@@ -162,7 +162,7 @@ static void tug_calls_end(void *ctx, client_ts ts, int rc)
     if (k->rc == 0 && k->merged && k->target != NULL)
         client_merge_scatter(k->merge, k->pulled, k->width, k->target);
     if (k->done != NULL) {
-        k->work.run = tug_calls_tell;
+        k->work.run = calls_tell;
         pump_queue(k->client->pump, &k->work);
     } else {
         k->client->unfinished--;
@@ -236,7 +236,7 @@ static int make_distinct(struct call *k, struct wanted *w, struct err *e)
     return 0;
 }
 
-static client_ts tug_calls_start(struct call *k, const struct wanted *w, struct err *e)
+static client_ts calls_start(struct call *k, const struct wanted *w, struct err *e)
 {
     struct tug_client *c = k->client;
     const struct call_terms *terms = &c->terms[w->table];
@@ -247,7 +247,7 @@ static client_ts tug_calls_start(struct call *k, const struct wanted *w, struct 
             .n = w->n,
             .values = w->pulled,
             .clock = terms->clock,
-            .done = tug_calls_end,
+            .done = calls_end,
             .ctx = k,
         };
         return client_pull(c->client, &p, e);
@@ -267,7 +267,7 @@ static client_ts tug_calls_start(struct call *k, const struct wanted *w, struct 
         .micros = terms->micros,
         .examples = terms->micros >
                     0, // 1 for each part of a batch: reduce = mean divides by their sum
-        .done = tug_calls_end,
+        .done = calls_end,
         .ctx = k,
     };
     return client_push(c->client, &p, e);
@@ -295,14 +295,14 @@ static int call(struct tug_client *c, struct wanted w, tug_done_fn done, void *c
     if (rc == 0 && reserve_bucket(c) != 0)
         rc = err_nomem(e, "a request");
     if (rc == 0) {
-        k->ts = tug_calls_start(k, &w, e);
+        k->ts = calls_start(k, &w, e);
         rc = k->ts == 0 ? e->code : 0;
     }
     if (rc != 0) {
         call_give(k);
         return rc;
     }
-    tug_calls_put(k);
+    calls_put(k);
     c->n_calls++;
     c->unfinished++;
     if (ret_timestamp != NULL)
@@ -383,13 +383,13 @@ struct waiting {
 static bool call_over(void *ctx)
 {
     const struct waiting *w = ctx;
-    const struct call *k = tug_calls_find(w->client, w->ts);
+    const struct call *k = calls_find(w->client, w->ts);
     return k == NULL || k->ended || k->done != NULL;
 }
 
 static int result(struct tug_client *c, uint64_t ts, double seconds, struct err *e)
 {
-    struct call *k = tug_calls_find(c, ts);
+    struct call *k = calls_find(c, ts);
     if (k == NULL || k->done != NULL)
         return err_set(e, TUG_EUSAGE,
                        "there is no request %llu to wait for: it never existed, was "
@@ -406,7 +406,7 @@ static int result(struct tug_client *c, uint64_t ts, double seconds, struct err 
     int rc = k->rc;
     if (rc != 0)
         *e = k->why;
-    tug_calls_forget(k);
+    calls_forget(k);
     return rc;
 }
 
@@ -431,7 +431,7 @@ int tug_wait(struct tug_client *c, uint64_t timestamp, double seconds)
 bool tug_is_done(struct tug_client *c, uint64_t timestamp)
 {
     pump_enter(c->pump);
-    const struct call *k = tug_calls_find(c, timestamp);
+    const struct call *k = calls_find(c, timestamp);
     bool done = k == NULL || k->ended;
     pump_leave(c->pump);
     return done;
@@ -442,13 +442,13 @@ int tug_cancel(struct tug_client *c, uint64_t timestamp)
     if (pump_working(c->pump))
         return err_set(last_error(), TUG_EUSAGE, "a callback must not give a request up");
     pump_enter(c->pump);
-    struct call *k = tug_calls_find(c, timestamp);
+    struct call *k = calls_find(c, timestamp);
     if (k != NULL && k->done == NULL) {
         if (!k->ended) {
             client_cancel(c->client, timestamp);
             c->unfinished--;
         }
-        tug_calls_forget(k);
+        calls_forget(k);
     }
     pump_leave(c->pump);
     return 0;

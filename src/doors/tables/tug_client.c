@@ -19,14 +19,14 @@ enum { WAIT_SECONDS = 600, SPIN_US = 300, LEAVE_SECONDS = 5 };
 // Handlers of the van's events. They call the client's handlers and then end the calls
 // that are done.
 
-static void tug_client_on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
+static void joined_on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
 {
     const struct van_handler *h = &((struct tug_client *)ctx)->beneath;
     h->opened(h->ctx, link, accepted, now);
 }
 
-static void tug_client_on_message(void *ctx, van_link link, struct van_message *m,
-                                  uint64_t now)
+static void joined_on_message(void *ctx, van_link link, struct van_message *m,
+                              uint64_t now)
 {
     const struct van_handler *h = &((struct tug_client *)ctx)->beneath;
     h->message(h->ctx, link, m, now);
@@ -40,25 +40,25 @@ static void *on_place(void *ctx, van_link link, uint16_t type, uint64_t request,
                             : NULL;
 }
 
-static void tug_client_on_closed(void *ctx, van_link link, const struct err *why,
-                                 uint64_t now)
+static void joined_on_closed(void *ctx, van_link link, const struct err *why,
+                             uint64_t now)
 {
     const struct van_handler *h = &((struct tug_client *)ctx)->beneath;
     h->closed(h->ctx, link, why, now);
 }
 
-static uint64_t tug_client_on_tick(void *ctx, uint64_t now)
+static uint64_t joined_on_tick(void *ctx, uint64_t now)
 {
     const struct van_handler *h = &((struct tug_client *)ctx)->beneath;
     return h->tick(h->ctx, now);
 }
 
 static const struct van_handler handler = {
-    .opened = tug_client_on_opened,
-    .message = tug_client_on_message,
+    .opened = joined_on_opened,
+    .message = joined_on_message,
     .place = on_place,
-    .closed = tug_client_on_closed,
-    .tick = tug_client_on_tick,
+    .closed = joined_on_closed,
+    .tick = joined_on_tick,
 };
 
 // Opening.

@@ -47,7 +47,7 @@ struct answer {
     char *to;
 };
 
-static int tug_collect_damaged(const char *call)
+static int collect_damaged(const char *call)
 {
     return err_set(last_error(), TUG_EDATA, "the scheduler's answer to %s is damaged",
                    call);
@@ -60,21 +60,21 @@ static int take_parts(struct wire_text result, const char *call, const struct an
     int rc;
     while ((rc = wire_next_part(&result, &p)) == 1) {
         if (p.index != taken || taken == a->workers || p.bytes.n != a->n)
-            return tug_collect_damaged(call);
+            return collect_damaged(call);
         memcpy(a->to + taken++ * a->stride, p.bytes.data, a->n);
     }
-    return rc == 0 && taken == a->workers ? 0 : tug_collect_damaged(call);
+    return rc == 0 && taken == a->workers ? 0 : collect_damaged(call);
 }
 
-static int tug_collect_take(struct tug_client *c, const struct member_collect *m,
-                            const struct answer *a)
+static int collect_take(struct tug_client *c, const struct member_collect *m,
+                        const struct answer *a)
 {
     struct wire_text result;
     TRY(member_collected(client_member(c->client), &result, last_error()));
     if (m->op == WIRE_GATHER)
         return take_parts(result, m->call, a);
     if (result.n != a->n)
-        return tug_collect_damaged(m->call);
+        return collect_damaged(m->call);
     memcpy(a->to, result.data, a->n);
     return 0;
 }
@@ -103,7 +103,7 @@ static int meet(struct tug_client *c, uint8_t group, const struct member_collect
             rc = err_set(last_error(), TUG_EIO, "%s is not complete after %.3g s: %s",
                          what, c->o.wait_seconds, missing[0] != 0 ? missing : "unknown");
     } else if (k != NULL) {
-        rc = tug_collect_take(c, k, a);
+        rc = collect_take(c, k, a);
     }
     pump_leave(c->pump);
     return rc;
@@ -125,8 +125,8 @@ int tug_barrier(struct tug_client *c)
 
 // Collective calls.
 
-static int tug_collect_collect(struct tug_client *c, const struct member_collect *m,
-                               const struct answer *a)
+static int collect_one(struct tug_client *c, const struct member_collect *m,
+                       const struct answer *a)
 {
     TRY(may_meet(c));
     pump_enter(c->pump);
@@ -157,7 +157,7 @@ int calls_gather(struct tug_client *c, const struct calls_collect *k, const void
         };
         struct answer a = {
             .workers = k->workers, .n = some, .stride = n, .to = (char *)ret + at};
-        TRY(tug_collect_collect(c, &m, &a));
+        TRY(collect_one(c, &m, &a));
     } while ((at += some) < n);
     return 0;
 }
@@ -184,7 +184,7 @@ int calls_reduce(struct tug_client *c, const struct calls_collect *k,
             .n = some,
         };
         struct answer a = {.n = some, .to = (char *)ret + at};
-        TRY(tug_collect_collect(c, &m, &a));
+        TRY(collect_one(c, &m, &a));
     } while ((at += some) < n * VALUE);
     return 0;
 }

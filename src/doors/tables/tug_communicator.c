@@ -70,12 +70,12 @@ static float *values_of(struct parcel *p)
 
 // Merging.
 
-static size_t tug_communicator_bytes_of(const struct queue *q, size_t keys)
+static size_t communicator_bytes_of(const struct queue *q, size_t keys)
 {
     return keys * (sizeof(uint64_t) + q->width * sizeof(float));
 }
 
-static int tug_communicator_reserve(struct queue *q, size_t keys)
+static int communicator_reserve(struct queue *q, size_t keys)
 {
     if (keys <= q->cap)
         return 0;
@@ -107,7 +107,7 @@ static int send_merged(struct tug_client *c, struct queue *q)
     size_t keys = 0, at = 0;
     for (const struct parcel *p = q->taken; p != NULL; p = p->next)
         keys += p->n;
-    TRY(tug_communicator_reserve(q, keys));
+    TRY(communicator_reserve(q, keys));
     for (struct parcel *p = q->taken; p != NULL; at += p->n, p = p->next) {
         memcpy(q->keys + at, p->keys, p->n * sizeof(*p->keys));
         memcpy(q->values + at * q->width, values_of(p),
@@ -138,14 +138,14 @@ static void free_parcels(struct parcel *p)
 // The thread.
 
 // Takes pushes from the queue, as many as may be merged into one.
-static void tug_communicator_take(struct queue *q)
+static void communicator_take(struct queue *q)
 {
     struct parcel **at = &q->first;
     size_t keys = 0;
     q->n_taken = 0;
-    while (*at != NULL && q->n_taken < q->o.merge &&
-           (q->n_taken == 0 ||
-            tug_communicator_bytes_of(q, keys + (*at)->n) <= MERGED_BYTES)) {
+    while (
+        *at != NULL && q->n_taken < q->o.merge &&
+        (q->n_taken == 0 || communicator_bytes_of(q, keys + (*at)->n) <= MERGED_BYTES)) {
         keys += (*at)->n;
         at = &(*at)->next;
         q->n_taken++;
@@ -163,7 +163,7 @@ static bool take_all(struct tug_communicator *m)
 {
     bool any = false;
     for (size_t i = 0; i < m->n; i++) {
-        tug_communicator_take(&m->queues[i]);
+        communicator_take(&m->queues[i]);
         any |= m->queues[i].n_taken > 0;
     }
     pthread_cond_broadcast(&m->room);
@@ -203,7 +203,7 @@ static void note_all(struct tug_communicator *m)
     pthread_cond_broadcast(&m->done);
 }
 
-static void *tug_communicator_run(void *arg)
+static void *communicator_run(void *arg)
 {
     struct tug_communicator *m = arg;
     pthread_mutex_lock(&m->mutex);
@@ -299,7 +299,7 @@ int tug_communicator_start(struct tug_communicator *m)
         rc = err_set(last_error(), TUG_EUSAGE, "the communicator runs already");
     } else {
         m->stopping = false;
-        m->running = thread_start(&m->thread, tug_communicator_run, m) == 0;
+        m->running = thread_start(&m->thread, communicator_run, m) == 0;
         if (!m->running)
             rc = err_set(last_error(), TUG_EIO,
                          "cannot start the thread of a communicator");
@@ -349,7 +349,7 @@ int tug_communicator_close(struct tug_communicator *m)
 
 // Use.
 
-static struct queue *tug_communicator_find(struct tug_communicator *m, uint32_t table)
+static struct queue *communicator_find(struct tug_communicator *m, uint32_t table)
 {
     for (size_t i = 0; i < m->n; i++)
         if (m->queues[i].o.table == table)
@@ -361,7 +361,7 @@ static struct queue *tug_communicator_find(struct tug_communicator *m, uint32_t 
 static struct parcel *pack(const struct queue *q, const uint64_t *keys, size_t n,
                            const float *values)
 {
-    struct parcel *p = mem_alloc(sizeof(*p) + tug_communicator_bytes_of(q, n));
+    struct parcel *p = mem_alloc(sizeof(*p) + communicator_bytes_of(q, n));
     if (p == NULL) {
         err_nomem(last_error(), "a push that waits to be sent");
         return NULL;
@@ -437,7 +437,7 @@ int tug_communicator_send(struct tug_communicator *m, uint32_t table,
                           const uint64_t *keys, size_t n, const float *values,
                           double seconds)
 {
-    struct queue *q = tug_communicator_find(m, table);
+    struct queue *q = communicator_find(m, table);
     if (q == NULL)
         return TUG_EUSAGE;
     bool bf16 = m->client->o.bf16;
@@ -494,7 +494,7 @@ static int wait_until_ended(struct tug_communicator *m, double seconds)
 }
 
 // Returns the error of a failed push, once, before `rc`.
-static int tug_communicator_tell(struct tug_communicator *m, int rc)
+static int communicator_tell(struct tug_communicator *m, int rc)
 {
     struct err why = m->why;
     m->why = (struct err){0};
@@ -505,7 +505,7 @@ int tug_communicator_flush(struct tug_communicator *m, double seconds)
 {
     TRY(calls_may_wait(m->client));
     pthread_mutex_lock(&m->mutex);
-    int rc = tug_communicator_tell(m, wait_until_ended(m, seconds_of(m, seconds)));
+    int rc = communicator_tell(m, wait_until_ended(m, seconds_of(m, seconds)));
     pthread_mutex_unlock(&m->mutex);
     return rc;
 }
@@ -521,7 +521,7 @@ int tug_communicator_stop(struct tug_communicator *m, double seconds)
 int tug_communicator_stat(struct tug_communicator *m, uint32_t table,
                           struct tug_communicator_stats *ret)
 {
-    const struct queue *q = tug_communicator_find(m, table);
+    const struct queue *q = communicator_find(m, table);
     if (q == NULL)
         return TUG_EUSAGE;
     pthread_mutex_lock(&m->mutex);

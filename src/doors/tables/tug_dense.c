@@ -105,7 +105,7 @@ static int set_first_values(struct tug_dense *d, uint64_t seed)
 
 // Sets initial values if this is the worker of rank 0; other workers wait for it. A guest
 // does neither: its rank is among the guests.
-static int tug_dense_begin(struct tug_dense *d)
+static int dense_begin(struct tug_dense *d)
 {
     int rc = 0;
     if (d->client->o.guest)
@@ -117,8 +117,7 @@ static int tug_dense_begin(struct tug_dense *d)
     return rc;
 }
 
-static int tug_dense_make(struct tug_dense *d, const struct tug_variable *variables,
-                          size_t n)
+static int dense_make(struct tug_dense *d, const struct tug_variable *variables, size_t n)
 {
     struct err *e = last_error();
     struct tug_table_widths w;
@@ -135,7 +134,7 @@ static int tug_dense_make(struct tug_dense *d, const struct tug_variable *variab
     for (size_t i = 0; i < n; i++)
         TRY(take_variable(d, &variables[i], e));
     TRY(allocate(d, e));
-    return tug_dense_begin(d);
+    return dense_begin(d);
 }
 
 int tug_dense_open(struct tug_dense **ret, struct tug_client *c, uint32_t table,
@@ -149,7 +148,7 @@ int tug_dense_open(struct tug_dense **ret, struct tug_client *c, uint32_t table,
         return err_nomem(last_error(), "dense variables");
     d->client = c;
     d->table = table;
-    int rc = tug_dense_make(d, variables, n);
+    int rc = dense_make(d, variables, n);
     if (rc != 0)
         tug_dense_close(d);
     else

@@ -24,7 +24,7 @@ struct dump {
     size_t n, cap;
 };
 
-static int tug_dump_reserve(struct dump *d)
+static int dump_reserve(struct dump *d)
 {
     if (d->n + PAGE_ROWS <= d->cap)
         return 0;
@@ -43,7 +43,7 @@ static int pull_partition(struct dump *d, struct client_walk *w)
 {
     struct tug_client *c = d->client;
     while (!w->over) {
-        TRY(tug_dump_reserve(d));
+        TRY(dump_reserve(d));
         TRY(calls_enter(c));
         client_ts ts = client_walk_next(c->client, w, PAGE_ROWS, d->keys + d->n,
                                         d->values + d->n * d->width, last_error());
@@ -61,7 +61,7 @@ struct place {
     size_t row;
 };
 
-static int tug_dump_compare(const void *a, const void *b)
+static int dump_compare(const void *a, const void *b)
 {
     const struct place *x = a, *y = b;
     return x->key < y->key ? -1 : x->key > y->key;
@@ -89,8 +89,8 @@ static int write_row(struct file_writer *w, uint64_t key, const float *values, u
     return file_write(w, "\n", 1, last_error());
 }
 
-static int tug_dump_write_rows(const struct dump *d, const struct place *places,
-                               const char *file)
+static int dump_write_rows(const struct dump *d, const struct place *places,
+                           const char *file)
 {
     struct file_writer *w;
     uint32_t n = d->accessor.pull_width;
@@ -115,8 +115,8 @@ static int write_sorted(const struct dump *d, const char *file)
         return err_nomem(last_error(), "the rows of a table");
     for (size_t i = 0; i < d->n; i++)
         places[i] = (struct place){d->keys[i], i};
-    qsort(places, d->n, sizeof(*places), tug_dump_compare);
-    int rc = tug_dump_write_rows(d, places, file);
+    qsort(places, d->n, sizeof(*places), dump_compare);
+    int rc = dump_write_rows(d, places, file);
     mem_free(places);
     return rc;
 }

@@ -127,14 +127,14 @@ static float seen(const struct accessor *a, float *row, const float *pushed, boo
     return 1;
 }
 
-static float tug_own_score(const struct accessor *a, const float *row)
+static float own_score(const struct accessor *a, const float *row)
 {
     const struct tug_accessor *x = own_of(a);
     return x->score != NULL ? x->score(x->ctx, row + a->stats) : 0;
 }
 
-static bool tug_own_shrink(const struct accessor *a, float *row, float threshold,
-                           struct life_time t)
+static bool own_life_shrink(const struct accessor *a, float *row, float threshold,
+                            struct life_time t)
 {
     const struct tug_accessor *x = own_of(a);
     (void)t;
@@ -143,8 +143,8 @@ static bool tug_own_shrink(const struct accessor *a, float *row, float threshold
     return x->shrink != NULL && x->shrink(x->ctx, row + a->stats, threshold);
 }
 
-static bool tug_own_saved(const struct accessor *a, const float *row, enum save_mode m,
-                          struct life_time t)
+static bool own_saved(const struct accessor *a, const float *row, enum save_mode m,
+                      struct life_time t)
 {
     const struct tug_accessor *x = own_of(a);
     (void)t;
@@ -157,8 +157,8 @@ static void pulled(const struct accessor *a, const float *row, float *ret)
 }
 
 // Makes the accessor of a table: the layout of its rows.
-static int tug_own_layout(const struct tug_accessor *x, const struct accessor_options *o,
-                          struct accessor *ret)
+static int own_layout(const struct tug_accessor *x, const struct accessor_options *o,
+                      struct accessor *ret)
 {
     accessor_plain(ret, o->rule, o->dim);
     ret->stats = ret->width;
@@ -176,7 +176,7 @@ static int tug_own_layout(const struct tug_accessor *x, const struct accessor_op
                           struct err *e)                                                 \
     {                                                                                    \
         (void)e;                                                                         \
-        return tug_own_layout(&accessors[i].is, o, ret);                                 \
+        return own_layout(&accessors[i].is, o, ret);                                     \
     }
 EACH_PLACE(LAYOUT)
 #undef LAYOUT
@@ -205,9 +205,9 @@ int tug_register_accessor(const struct tug_accessor *a)
         .about = a->about != NULL ? a->about : "",
         .layout = layouts[n_accessors],
         .life = {.seen = seen,
-                 .score = tug_own_score,
-                 .shrink = tug_own_shrink,
-                 .saved = tug_own_saved,
+                 .score = own_score,
+                 .shrink = own_life_shrink,
+                 .saved = own_saved,
                  .stats = pulled},
     };
     TRY(accessor_register(&o->class, last_error()));

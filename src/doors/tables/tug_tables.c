@@ -334,8 +334,8 @@ static uint64_t save_id(struct tug_client *c, const struct tug_save_options *o)
     return o->mark != 0 ? o->mark : (uint64_t)1 << 63 | session << 24 | ++c->saves;
 }
 
-static int tug_tables_write_rows(struct tug_client *c, const struct tug_save_options *o,
-                                 uint64_t id, const char *path, struct save_manifest *m)
+static int tables_write_rows(struct tug_client *c, const struct tug_save_options *o,
+                             uint64_t id, const char *path, struct save_manifest *m)
 {
     struct client_save s = {
         .id = id,
@@ -391,7 +391,7 @@ int tug_save(struct tug_client *c, const struct tug_save_options *o,
     if (rc == 0)
         rc = save_path(there, dir, m.number, last_error());
     if (rc == 0)
-        rc = tug_tables_write_rows(c, o, id, there, &m);
+        rc = tables_write_rows(c, o, id, there, &m);
     if (rc == 0)
         rc = save_commit(o->directory, &m, o->keep, last_error());
     why = *last_error();

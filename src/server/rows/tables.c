@@ -228,13 +228,13 @@ static int copy_into(struct shard *s, const struct table_spec *from, uint32_t ot
 {
     struct table_config config = from->config;
     struct table_spec spec;
+    if (other == from->id)
+        return err_set(e, TUG_EUSAGE, "table '%s' can't be copied onto itself",
+                       config.name);
     snprintf(config.name, sizeof(config.name), "%.58s-copy", from->config.name);
     config.mode = CONFIG_ASYNC;
     config.staleness = 0;
     config.mean = false;
-    if (other == from->id)
-        return err_set(e, TUG_EUSAGE, "table '%s' can't become table %u", config.name,
-                       other);
     TRY(spec_make(&spec, other, &config, e));
     *ret = s->tables[other];
     if (*ret != NULL)

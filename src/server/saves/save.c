@@ -231,7 +231,7 @@ static void wake_van(void *ctx)
     van_wake(ctx);
 }
 
-static int shard_begin(struct shard *s, struct save_run *r, struct err *e)
+static int save_start(struct shard *s, struct save_run *r, struct err *e)
 {
     struct save_writer_options o = {.level = r->level,
                                     .threaded = !s->o.without_threads,
@@ -275,7 +275,7 @@ void saves_look(struct shard *s)
          table_not_ready(s, r) != NULL))
         return;
     if (rc == 0)
-        rc = shard_begin(s, r, &e);
+        rc = save_start(s, r, &e);
     if (rc != 0) {
         give_up(s, &e);
         return;

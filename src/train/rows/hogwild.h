@@ -1,4 +1,4 @@
-// Hogwild's steps, for owners of rows (run_rows.batch).
+// Hogwild's steps, for owners of rows (local_rows.batch).
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_ROWS_HOGWILD_H

@@ -216,9 +216,9 @@ static int run_loading(struct loading *l, struct team *team, struct err *e)
     return l->error.code;
 }
 
-static int saved_load_load(const struct save_chain *c, enum saved_role role, bool sparse,
-                           bool dense, struct team *team, struct parameters *p,
-                           struct err *e)
+static int saved_load_chain(const struct save_chain *c, enum saved_role role, bool sparse,
+                            bool dense, struct team *team, struct parameters *p,
+                            struct err *e)
 {
     struct loading l = {.chain = c, .take = copy_block, .error_taken = ATOMIC_FLAG_INIT};
     bool packed = p->model.accessor.count == ACCESSOR_NO_COUNT;
@@ -237,7 +237,7 @@ int saved_load_into(const char *dir, enum saved_role role, bool sparse, bool den
 {
     struct save_chain c;
     TRY(saved_open(&c, dir, e));
-    int rc = saved_load_load(&c, role, sparse, dense, team, p, e);
+    int rc = saved_load_chain(&c, role, sparse, dense, team, p, e);
     save_chain_close(&c);
     return rc;
 }
@@ -252,7 +252,7 @@ int saved_load_change(const struct save_chain *c, size_t at, struct team *team,
                       struct parameters *p, struct err *e)
 {
     struct save_chain one = only(c, at);
-    return saved_load_load(&one, SAVED_MODEL, true, true, team, p, e);
+    return saved_load_chain(&one, SAVED_MODEL, true, true, team, p, e);
 }
 
 static int load_chain(const char *dir, enum saved_role role, struct team *team,
@@ -263,7 +263,7 @@ static int load_chain(const char *dir, enum saved_role role, struct team *team,
     int rc = check_run(&c.saves[c.n - 1], dir, e);
     for (size_t at = 0; at < c.n && rc == 0; at++) {
         struct save_chain one = only(&c, at);
-        rc = saved_load_load(&one, role, true, true, team, p, e);
+        rc = saved_load_chain(&one, role, true, true, team, p, e);
     }
     save_chain_close(&c);
     return rc;
