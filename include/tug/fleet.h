@@ -201,9 +201,9 @@ TUG_API int tug_fleet_stop_worker(struct tug_fleet *f);
 TUG_API int tug_fleet_barrier_worker(struct tug_fleet *f);
 
 // Collective operations (Paddle: fleet.util). All workers call them, in the same order,
-// and wait for each other. They return TUG_EIO if a worker left or died before its part,
-// and TUG_EUSAGE if workers are in different calls; the sentence names both calls. They
-// go through the scheduler, at most 64 KiB at a time, and are meant for small arrays.
+// and wait for each other. They return TUG_EIO if a worker left or died before it took
+// part, and TUG_EUSAGE if workers are in different calls; the error names both calls. The
+// arrays go through the scheduler, at most 64 KiB at a time, and should be small.
 
 enum tug_fleet_reduce { TUG_FLEET_SUM, TUG_FLEET_MAX, TUG_FLEET_MIN };
 // Combine the n numbers of each worker with those of the other workers: values[i] becomes

@@ -85,11 +85,11 @@ TUG_API int tug_metric_reduce(const struct tug_metric *m, struct tug_client *c,
 
 // Sums whole numbers over all workers: each gives n values below 2^60 and gets n sums.
 // All living workers call it with the same n (a guest cannot), and wait for each other.
-// `table` has no effect: earlier versions kept the sums in a table. (Paddle:
-// fleet.util.all_reduce with mode sum.) TUG_EUSAGE in a callback, or if a value is too
-// large (the other workers then wait until their wait_seconds have passed); at all workers
-// if a sum is 2^64 or more, or if they are in different calls. TUG_EIO if a worker did not
-// come in time, or the cluster has ended. After an error `values` are unchanged.
+// `table` has no effect. (Paddle: fleet.util.all_reduce with mode sum.) Returns TUG_EUSAGE
+// in a callback, or if a value is too large (the other workers then wait until their
+// wait_seconds have passed). All workers get TUG_EUSAGE if a sum is 2^64 or more, or if
+// they are in different calls. Returns TUG_EIO if a worker did not come in time, or if the
+// cluster has ended. After an error `values` are unchanged.
 TUG_API int tug_all_reduce(struct tug_client *c, uint32_t table, uint64_t *values,
                            size_t n);
 

@@ -19,9 +19,9 @@
 // for each other without a time limit. A model holds the results of its last call only
 // (tug_model_result, _predictions, _spread, _label, _tables, the text of _explain);
 // threads that share a model need a lock around a call and the reading of its results.
-// Each call works with as many threads as the option "threads" says. Warnings go to
-// standard error; those of scoring, and those about the options of a model, are also the
-// text of tug_last_warning (tug/tug.h).
+// Each call works with as many threads as the option "threads" says. Warnings are written
+// to standard error; tug_last_warning (tug/tug.h) also returns those about scored data and
+// about the options of a model.
 // While a call trains, its option "log-level" selects the warnings of the whole process;
 // if several calls train at the same time, the quietest level counts.
 //

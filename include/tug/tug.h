@@ -50,14 +50,14 @@ TUG_API const char *tug_status_text(int status);
 TUG_API const char *tug_last_error(void);
 
 // Returns the warnings of this thread's last call that scored data, opened a model or
-// trained one (tug/train.h, tug/score.h), one a line, or "" if it had none. Opening and
-// training warn of options without effect, and training of a run in which nothing is left
-// to train; what the training finds meanwhile goes to standard error alone. A call that
-// scores warns, for example, if the
-// model knows few of the data's features or of the values of a column, if the keys of the
-// data seem to count from 0 where those of the training data counted from 1, or the other
-// way round (once for each difference), or if a matrix has another width than the training
-// matrix. The text is valid until the thread's next such call.
+// trained one (tug/train.h, tug/score.h), one a line, or "" if the call had none. A call
+// that opens or trains a model warns about options without effect, and a training also if
+// nothing is left to train; warnings about its data and progress are only written to
+// standard error. A call that scores warns, for example, if the model knows few of the
+// data's features or of the values of a column, if the keys of the data seem to count from
+// 0 where those of the training data counted from 1, or the other way round (once for each
+// difference), or if a matrix has another width than the training matrix. The text is
+// valid until the thread's next such call.
 TUG_API const char *tug_last_warning(void);
 // If `keep` is true, the warnings that tug_last_warning returns are no longer written to
 // standard error. If it is false, the initial state, they are also written there.

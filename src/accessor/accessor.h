@@ -77,8 +77,8 @@ struct accessor {
     uint32_t extra_width; // floats of the extra row; 0: no extra rows
 };
 
-// Layouts by name: those of ACCESSORS (accessor_internal.h), also by Paddle's names
-// (CtrCommonAccessor, SparseAccessor, ...), and a program's own.
+// Layouts have names: those of ACCESSORS (accessor_internal.h), Paddle's names for them
+// (CtrCommonAccessor, SparseAccessor, ...), and names of a program's own layouts.
 enum { ACCESSOR_NAME_MAX = 32 };
 struct accessor_options {
     char name[ACCESSOR_NAME_MAX];
@@ -97,8 +97,8 @@ enum accessor_number { NUMBER_FLOAT, NUMBER_DOUBLE, NUMBER_BITS, NUMBER_DAY };
 struct accessor_class {
     const char *name, *about;
     int (*layout)(const struct accessor_options *o, struct accessor *ret, struct err *e);
-    // Returns the form of a statistic, a column counted from accessor.stats. NULL: all are
-    // floats.
+    // Returns the form of a statistic, a column counted from accessor.stats. NULL if all
+    // statistics are floats.
     enum accessor_number (*number)(const struct accessor *a, uint32_t column);
     bool clicks; // the statistics are those of life.h: a slot, a day, shows and clicks
     // The number of pushed statistics, counted from the last, that are not added up when

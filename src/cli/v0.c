@@ -104,7 +104,7 @@ struct taking {
     bool server; // the command is `tug pserver`
     bool local, local_given,
         others;             // others: a flag was given that needs other processes
-    bool saves, saves_when; // save_dir was given; when to save was given, too
+    bool saves, saves_when; // save_dir was given; a flag said when to save
     const char *link;       // the first option about links; NULL: none
 };
 

@@ -30,7 +30,7 @@ struct v0_words {
     const char *used[64]; // flags that became options, for errors
     size_t n_used;
     char unused[512]; // flags without effect, for the log
-    bool saves_once;  // nothing says when to save, and Paddle would save each pass
+    bool saves_once;  // no flag says when to save; Paddle would save each pass
     // With --local=0: the addresses of the other processes.
     bool cluster;
     char *pservers, *nics;

@@ -223,8 +223,8 @@ size_t client_in_flight(const struct client *c);
 // of a request again when it has ended (client_done, its callback), and must poll the van
 // until then.
 void client_abandon(struct client *c, const struct err *why);
-// Returns the status with which the cluster has ended for this client, or of
-// client_abandon, and the reason; 0 if requests and waits may go on.
+// Returns 0 if requests and waits may go on; else the status with which the cluster has
+// ended for this client, or that of client_abandon, with the reason.
 int client_over(const struct client *c, struct err *e);
 
 // Polls until the request ends and returns its result; TUG_EINTERRUPTED if *interrupted

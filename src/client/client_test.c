@@ -312,8 +312,8 @@ static struct cluster *open_batches(void)
     return c;
 }
 
-// Pushes that run ahead of a sync table's batches wait for other workers. Whatever these
-// wait for, such as a push to another sync table, does not wait behind them.
+// Pushes that run ahead of a sync table's batches wait for other workers, which may wait
+// for this client's pushes to another sync table: so those must not wait behind the first.
 static void test_tables_do_not_wait_for_each_other(void **state)
 {
     (void)state;

@@ -76,8 +76,6 @@ struct numbers *request_numbers(const struct request *r)
     }
 }
 
-// Starting.
-
 static int request_start_first(struct request *r)
 {
     TRY(r->kind->begin(r));
@@ -110,8 +108,8 @@ static bool waits_for_mark(const struct client *c, const struct request *r)
 }
 
 // Returns whether the first request of a lane may start. A mark starts when all earlier
-// pushes are acknowledged, and later pushes start after it, so that messages which are
-// late or lost cannot change their order.
+// pushes are acknowledged, and later pushes start after it, so late or lost messages
+// cannot change their order.
 static bool has_room(const struct client *c, const struct request *r)
 {
     const struct numbers *x = request_numbers(r);

@@ -100,7 +100,7 @@ struct request_kind {
     // fails with its `why`.
     int (*answered)(struct request *r);
     void (*free)(void *own);
-    // Whose numbers requests of this kind have.
+    // The sequence from which requests of this kind take their numbers.
     enum { NUMBERS_NONE, NUMBERS_PUSHES, NUMBERS_ADMINS } numbers;
     bool takes_long; // the time of the request grows with the number of rows
     // The loop does nothing else meanwhile, so that its silence does not count.
@@ -257,9 +257,9 @@ struct numbers {
 };
 
 // A queue of requests, which start in order, and the numbers of its pushes. The gradients
-// of each sync table have a lane of their own, as a push that runs ahead of its table's
-// batches has no answer until other workers have pushed, and these may wait for a push to
-// another table. All other requests share one lane.
+// of each sync table have a lane of their own: a push that runs ahead of its table's
+// batches is not answered until other workers have pushed, and these may wait for a push
+// of this client to another table. All other requests share one lane.
 struct lane {
     struct lane *next;
     uint32_t table;
@@ -293,7 +293,7 @@ struct client {
     size_t n_former, max_former;
 
     struct request *first, *last; // open and queued requests, in the order of their calls
-    struct lane main;             // the lane of all requests that have no other one
+    struct lane main;             // the lane of all other requests
     struct request *ended, *ended_last; // requests whose callbacks have to be called
     struct numbers admins;              // numbers of admin operations
     uint64_t steps;                     // steps of this session
@@ -431,8 +431,8 @@ void slice_take_answer(struct slice *s, struct van_message *m, uint64_t now);
 
 // push_pull.c
 
-// Places a body that is values only, without padding, into the caller's array. Returns
-// NULL if that is not possible.
+// Returns the place in the caller's array into which a body can be received that has only
+// values, without padding; NULL if that is not possible.
 void *rows_place(struct slice *s, uint16_t type, const union wire_any *head,
                  uint64_t body_bytes);
 

@@ -1,6 +1,6 @@
 // Pushes and pulls, from the call to the caller's arrays: checks, orders keys, encodes
-// values, reads answers. Bodies are sent from the caller's arrays (or the request's own),
-// and answers received into them, if one run of an array is one body.
+// values, reads answers. If a body is a contiguous part of an array, it is sent from the
+// caller's array (or the request's own), and an answer is received into it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -297,10 +297,8 @@ REQUEST_KIND(push, "a push to", MSG_PUSH, MSG_OK, begin_push, .send = send_push,
 REQUEST_KIND(pull, "a pull from", MSG_PULL, MSG_PULLED, begin_pull, .send = send_pull,
              .take = take_pulled);
 
-// The calls.
-
-// Checks the values of a push before any part is sent, as a server that refuses its part
-// does not keep other servers from applying theirs.
+// Checks the values of a push before any part is sent: if one server refused its part,
+// the others would still apply theirs.
 static int check_values(const struct client *c, const struct client_push *p,
                         const struct table_spec *spec, struct err *e)
 {

@@ -1,5 +1,5 @@
-// Sends slices, again until they are answered, and takes their answers. What a slice's
-// message says, and where its answer goes, is up to the kind of the request.
+// Sends slices, again until they are answered, and takes their answers. The kind of the
+// request determines a slice's message and the place of its answer.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -48,7 +48,7 @@ void slice_send(struct slice *s, uint64_t now)
     uint64_t id = s->id;
     const struct request *r = s->request;
     int rc = r->kind->send != NULL ? r->kind->send(s) : request_send(s, r->message);
-    if (s->id != id) // the slice was given up meanwhile
+    if (s->id != id) // the slice was given up while it was sent
         return;
     if (rc == TUG_EUSAGE || rc == TUG_EINTERNAL) {
         end_too_long(s, rc);

@@ -208,7 +208,7 @@ static void test_a_run(void **state)
 }
 
 // A client that left after an error refuses requests and waits at once, with the first
-// reason; without it they would wait for answers from servers that do not know it.
+// reason. Otherwise they would wait for servers that no longer know the client.
 static void test_after_an_error(void **state)
 {
     (void)state;

@@ -121,31 +121,31 @@ void member_unask(struct member *m, const void *ctx);
 void member_barrier(struct member *m, uint8_t group);
 bool member_barrier_done(const struct member *m, uint8_t group, const char **ret_missing);
 
-// A collective call of all workers: each gives bytes, and all get what the scheduler makes
-// of them.
+// A collective call of all workers: each gives bytes, the scheduler gathers or reduces
+// them, and all get the result.
 struct member_collect {
     const char *call; // name of the call, which must be the same at all workers
     enum wire_collect op;
     enum wire_number type;
     uint64_t first; // number of the first value in the call, for error messages
-    // This worker's number in the call, by which the bytes are ordered.
+    // This worker's number in the call; the bytes are ordered by it.
     uint32_t index;
-    // The number of workers that must take part, with indexes below it; 0: those that are
-    // alive.
+    // The number of workers that must take part, with indexes below it; 0: all that are
+    // alive, with any indexes.
     uint32_t workers;
     const void *bytes;
     size_t n; // at most WIRE_COLLECT_MAX
 };
-// Returns how many of n bytes one of `workers` workers gives at a time: a multiple of 8,
-// so that all workers together stay within the limit of a gather, or within half of the
-// limit of a reduction.
+// Returns how many of its n bytes each of `workers` workers gives at a time: n, or a
+// multiple of 8 that keeps all workers together within half of the scheduler's room for
+// a reduction, or within its room for a gather.
 size_t member_collect_piece(size_t n, enum wire_collect op, uint32_t workers);
-// Enters the next barrier of the workers in a collective call. The caller polls
-// member_barrier_done of WIRE_GROUP_WORKERS and then gets the answer. TUG_EUSAGE if the
-// barrier before is not complete yet, or the arguments are not valid.
+// Enters the next barrier of the workers with a collective call. The caller polls
+// member_barrier_done of WIRE_GROUP_WORKERS and then gets the answer. Returns TUG_EUSAGE
+// if the previous barrier is not complete yet, or the arguments are not valid.
 int member_collect(struct member *m, const struct member_collect *c, struct err *e);
-// Gets the answer to the collective call that was done last, which is valid until the next
-// one, or the error with which it failed at all workers.
+// Gets the answer to the last complete collective call, which is valid until the next
+// call, or the error with which the call failed at all workers.
 int member_collected(const struct member *m, struct wire_text *ret, struct err *e);
 
 // Tells the scheduler that the node has finished, with a code as in msg_leave. The caller

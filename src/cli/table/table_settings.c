@@ -97,7 +97,7 @@ static int add_all(struct buf *b)
            "by-squares and embedx-random)\n"));
     TRY(add_settings(b, true));
     TRY(buf_printf(
-        b, "\nACCESSOR: what the floats of a row are, and whether rows come and go.\n"));
+        b, "\nACCESSOR: the meaning of a row's floats, and whether rows come and go.\n"));
     TRY(add_accessors(b));
     TRY(buf_printf(
         b,

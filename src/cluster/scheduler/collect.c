@@ -52,8 +52,8 @@ static int by_index(const void *a, const void *b)
     return (x->index > y->index) - (x->index < y->index);
 }
 
-// Two workers that give values of other numbers or kinds to a call of the same name are
-// programs of different versions.
+// Returns whether two workers' values have the same count and kind. If they differ in a
+// call of one name, the workers run different versions of tug.
 static bool same_kind(const struct given *a, const struct given *b)
 {
     return a->op == b->op && a->type == b->type && a->first == b->first &&
@@ -96,7 +96,7 @@ static int check_indexes(struct given *const *all, size_t n, struct err *e)
     for (uint32_t i = 0; i < all[0]->workers; i++)
         if (i >= n || all[i]->index != i)
             return err_set(e, TUG_EIO,
-                           "worker %u has not said its part of %s: it has left the run "
+                           "worker %u took no part in %s: it has left the run "
                            "or died",
                            i, all[0]->call);
     return 0;

@@ -416,7 +416,7 @@ static uint64_t scheduler_on_tick(void *ctx, uint64_t now)
     next = clock_earlier(next, scheduler_end_tick(s));
     next = clock_earlier(next, scheduler_spread_roster(s));
     next = clock_earlier(next, scheduler_work_tick(s));
-    // It looks often enough to notice that it was stopped: see forgive_silence.
+    // The scheduler runs often enough to notice that it was stopped: see forgive_silence.
     s->due = clock_earlier(next, now + s->o.dead_timeout_ns / 8);
     scheduler_check(s);
     return s->due;

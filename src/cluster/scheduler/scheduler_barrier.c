@@ -6,9 +6,10 @@
 //
 // The loops of a process reach a barrier together: each of them stands for the process.
 //
-// A collective call is a barrier of the workers to which each brings bytes. The result is
-// made once, when the barrier is complete, from what those workers gave that the barrier
-// waited for; it is kept until the next barrier is complete, as an answer may be lost.
+// A collective call is a barrier of the workers to which each brings bytes. When the
+// barrier is complete, the scheduler makes the result once, from the bytes of the workers
+// that the barrier waited for. It keeps the result until the next barrier is complete,
+// because an answer may be lost.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -134,14 +135,14 @@ static bool scheduler_barrier_try(struct scheduler *s, uint8_t group)
     return true;
 }
 
-// A process's next barrier of a group, or the one that it asks for again.
+// The barrier of a group that a process has reached, or asks for again.
 struct arrival {
     struct process *process;
     uint64_t reached; // number of the group's generation
     bool again;
 };
 
-// Checks that the node may come to the barrier; it is refused otherwise.
+// Returns whether the node may come to the barrier; refuses its request if not.
 static bool may_arrive(struct scheduler *s, struct node *n, uint64_t request,
                        uint8_t group, uint64_t generation, struct arrival *ret)
 {
@@ -160,7 +161,7 @@ static bool may_arrive(struct scheduler *s, struct node *n, uint64_t request,
     // is complete.
     if (generation > s->groups[group].completed - p->base[group] + 1) {
         scheduler_refuse(s, n->link, request, TUG_EUSAGE,
-                         "the barrier before this one is not complete yet");
+                         "the previous barrier is not complete yet");
         return false;
     }
     uint64_t reached = p->base[group] + generation;
@@ -184,7 +185,7 @@ void scheduler_barrier_serve(struct scheduler *s, struct node *n, uint64_t reque
         scheduler_barrier_tell(s, n, request, group, m->generation, done);
 }
 
-// Returns how many bytes there is room for, of all workers together.
+// Returns how many more bytes the scheduler can keep for the open collective call.
 static size_t room_for_given(const struct scheduler *s)
 {
     size_t used = 0;
@@ -216,7 +217,8 @@ void scheduler_collect_serve(struct scheduler *s, struct node *n, uint64_t reque
         return;
     if (a.reached < completed)
         scheduler_refuse(s, n->link, request, TUG_EUSAGE,
-                         "the result of this collective call is not kept any more");
+                         "the result of this collective call was dropped when a later "
+                         "barrier completed");
     else if (a.reached == completed || a.again)
         tell_collected(s, n, request, m->generation, a.reached == completed);
 }

@@ -1,5 +1,5 @@
-// Collective calls: what the scheduler makes of the workers' bytes, and what it does when
-// they are in different calls, die, ask again, or give too much.
+// Collective calls: the results that the scheduler makes of the workers' bytes, and its
+// answers when workers are in different calls, die, ask again, or give too much.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -132,8 +132,8 @@ static void test_deaths(void **state)
     world_crash(&w.actors[3]);
     world_run(&w, 6 * SECONDS);
     give(2, "gather", 1, "b");
-    expect_failed(1, TUG_EIO, "worker 2 has not said its part of gather");
-    expect_failed(2, TUG_EIO, "worker 2 has not said its part of gather");
+    expect_failed(1, TUG_EIO, "worker 2 took no part in gather");
+    expect_failed(2, TUG_EIO, "worker 2 took no part in gather");
     for (uint32_t i = 1; i <= 2; i++)
         begin(i, (struct member_collect){
                      .call = "of those alive", .index = 8 - i, .bytes = "z", .n = 1});
@@ -257,7 +257,7 @@ static void test_too_much(void **state)
     mem_free(bytes);
 }
 
-// Says a message after the newest roster is acknowledged, so that no roster comes between.
+// Sends a message after acknowledging the newest roster, so no roster comes in between.
 static void say(const struct msg_collect *m, uint16_t answer)
 {
     guest_say(MSG_ROSTER_WANTED, &(struct msg_roster_wanted){.version = 1000});
@@ -299,7 +299,7 @@ static void test_made_up(void **state)
     guest_close();
 }
 
-// A kept call without its bytes, as there was no room, fails at all workers.
+// A call fails at all workers if the scheduler had no room for a worker's bytes.
 static void test_no_room(void **state)
 {
     (void)state;

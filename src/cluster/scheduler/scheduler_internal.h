@@ -49,8 +49,8 @@ struct process {
     // the group.
     bool known[SCHEDULER_GROUPS]; // whether the group waits for this process
     uint64_t base[SCHEDULER_GROUPS], reached[SCHEDULER_GROUPS];
-    // The bytes that a worker brought to the barrier of the workers that it has reached
-    // and that is not complete; NULL: none. Memory of this entry.
+    // The bytes that the worker brought to the workers' barrier, until that barrier is
+    // complete; NULL: none. Owned by this entry.
     struct given *given;
 };
 
@@ -81,9 +81,9 @@ struct group {
     uint64_t completed; // number of complete generations
 };
 
-// The result of the collective call that was the last complete barrier of the workers.
+// The result of the workers' last complete barrier, if it was a collective call.
 struct collected {
-    struct err why; // code 0: the call succeeded, or the barrier was not a call
+    struct err why; // code 0: the call succeeded, or the barrier had no call
     struct buf result;
 };
 

@@ -388,8 +388,8 @@ static void test_given_up(void **state)
     world_close(&w);
 }
 
-// A scheduler that was itself stopped for most of the time in which a node may come back
-// does not give the node up.
+// If the scheduler itself was stopped for most of the time in which a node may come back,
+// it does not count the node as dead.
 static void test_own_stop_is_forgiven(void **state)
 {
     (void)state;
