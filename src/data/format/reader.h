@@ -81,8 +81,8 @@ struct reader_options {
                                // features, too
     const char *weight_column;
     char separator; // 0: not given, so ','
-    // The separator of the model's data, if a command's option replaced it in the schema;
-    // 0: it did not.
+    // The separator of the model's data, if a command's option replaced it in the schema,
+    // else 0.
     char trained_separator;
     bool allow_missing;  // files may lack feature columns of the schema
     bool no_options;     // errors give no advice about options, as a scorer has none
@@ -137,9 +137,9 @@ int reader_find_columns(const struct reader *r, const struct reader_layout *layo
                         const char *names, const char *option, size_t max, size_t *ret,
                         size_t *ret_n, struct err *e);
 
-// Checks names of libffm's fields after the data was read, because only then is it known
-// that its fields are [first, end). Returns TUG_EDATA naming a field that no line can
-// have. Returns 0 for the other formats, of which reader_find_columns knows the columns.
+// Checks names of libffm's fields after the data was read, which shows that its fields are
+// [first, end). Returns TUG_EDATA naming a field that no line has. Returns 0 for the other
+// formats, whose columns reader_find_columns checks.
 int reader_check_fields(const struct reader *r, const char *names, const char *option,
                         uint32_t first, uint32_t end, struct err *e);
 

@@ -68,14 +68,14 @@ struct csv_odd {
     atomic_bool told_of_bytes;
     atomic_uint lines; // lines that were checked for decimal commas
     // For each slot: number of cells in these lines, and of cells with a decimal comma. If
-    // csv.old_cells is true, `cells` is not 0 once a spelling of the column was told.
+    // csv.old_cells is true, `cells` is not 0 after a warning about the column's spelling.
     atomic_uint *cells, *commas;
 };
 
 struct csv {
     struct reader base;
     char separator;
-    char trained_separator; // that of the training data if an option replaced it; else 0
+    char trained_separator; // the training data's, if an option replaced it; else 0
     // The options; NULL: not given.
     char *label, *drop, *numeric, *weight, *lists, *missing, *cross_columns;
     char *names; // "a,b" for files without a header; taken from the model if not given
@@ -108,7 +108,7 @@ struct csv {
 
 // Warns about bytes that are not UTF-8; if the schema does not come from a model, about
 // columns of words with numbers that have a decimal comma; and if it comes from a model
-// with old_cells, about words that may have been written another way in its data.
+// with old_cells, about words that may have another spelling in the model's data.
 void csv_look_at_line(const struct csv *c, const struct reader_layout *l,
                       const char *line, size_t len);
 
@@ -123,22 +123,24 @@ struct field {
 const char *csv_quoted_field(const char *p, const char *end, char separator,
                              struct field *ret, struct err *e);
 
-// Add advice to the error in *e (reader_csv_hints.c); return TUG_EDATA. The error of
-// csv_explain_quote is about a quoted field of the line; of csv_explain_missing, about a
-// field that is not a number; of csv_explain_label, about the label of the line.
+// These functions add advice to the error in *e (reader_csv_hints.c) and return TUG_EDATA.
+// The error given to csv_explain_quote is about a quoted field of the line, the one given
+// to csv_explain_missing about a field that is not a number, and the one given to
+// csv_explain_label about the label of the line.
 int csv_explain_quote(const struct csv *c, const char *line, const char *end,
                       struct err *e);
 int csv_explain_missing(const struct csv *c, const struct field *f, struct err *e);
-// Returns TUG_EDATA for a first line that is known to be no header: JSON, Excel's "sep=;".
+// Returns TUG_EDATA for a first line that cannot be a header: JSON, or Excel's "sep=;".
 int csv_check_header(const char *line, size_t len, struct err *e);
-// The error is about a header; returns rc.
+// Adds advice to an error about a header; returns rc.
 int csv_explain_header(const char *line, size_t len, int rc, struct err *e);
 int csv_explain_label(const struct csv *c, const struct reader_layout *l,
                       const char *line, const char *end, struct err *e);
 // Returns whether a line has a quote behind a backslash.
 bool csv_has_backslash_quote(const char *line, const char *end);
-// Returns whether a column of this name is usually the label; the first such column, NULL
-// if there is none; and whether some name is a number, as in a line of data.
+// csv_names_label returns whether a column of this name is usually the label,
+// csv_usual_label the first such column (NULL if no column has such a name), and
+// csv_has_number whether some name is a number, as in a line of data.
 bool csv_names_label(const char *name);
 const char *csv_usual_label(const struct schema *names);
 bool csv_has_number(const struct schema *names);
@@ -215,8 +217,8 @@ void csv_forget_schema(struct csv *c);
 // Returns the column of the schema with this name; NULL if there is none.
 struct column *csv_schema_column(const struct csv *c, const char *name, size_t len);
 
-// Returns whether the comma of a number, such as 1,500, may separate thousands: three
-// digits follow, and one to three stand before it.
+// Returns whether the comma of a number, such as 1,500, may separate thousands: one to
+// three digits precede it, and three follow.
 bool csv_is_of_thousands(const char *text, size_t n);
 const char *csv_separator_name(char c, char ret[8]); // "tab", "';'"
 // For a column that was trained on a data frame: csv_fold_cells returns the word that the

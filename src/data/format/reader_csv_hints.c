@@ -111,8 +111,8 @@ bool csv_has_number(const struct schema *names)
     return false;
 }
 
-// Finds the column of a line that may be the label: its cell is 0, 1, -1 or +1. Returns
-// its name; NULL if there is none, or it is not in the schema.
+// Returns the name of the first column whose cell in the line may be a label: 0, 1, -1 or
+// +1; NULL if no column of the schema has such a cell.
 static const char *column_of_labels(const struct csv *c, const struct reader_layout *l,
                                     const char *line, const char *end)
 {

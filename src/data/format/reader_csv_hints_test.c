@@ -182,7 +182,7 @@ static void test_labels(void **state)
                   "(did you mean 'label'?); it has 'id', 'label', 'age'");
     o.numeric = "age:bin";
     o.label_column = "id";
-    assert_header(o, "id,label,age", "(behind a column's name may stand :log, :bins or");
+    assert_header(o, "id,label,age", "(a column's name may be followed by :log, :bins");
     o.numeric = NULL;
     o.label_column = "AGE";
     assert_header(o, "id,bought,age", "(did you mean 'age'?)");

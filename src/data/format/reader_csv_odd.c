@@ -74,8 +74,8 @@ static void tell_of_commas(const struct csv *c, const struct column *column,
              c->decimal_comma ? "" : " --decimal ,");
 }
 
-// Warns if the first column is the label by default, and another has the usual name of a
-// label: a column of numbers can be taken for labels without an error.
+// Warns if the first column is the label by default, and another column has the usual name
+// of a label, because numbers that are not labels may cause no error.
 static void tell_of_label(const struct csv *c)
 {
     const char *is = schema_label(c->base.schema, 0);
@@ -108,7 +108,7 @@ static void look_at_commas(struct csv *c, const struct reader_layout *l, const c
         return;
     if (number == 1)
         tell_of_row_numbers(c);
-    if (number == 1) // not at the first line, whose label may still be an error
+    if (number == 1) // not at the first line: its label may cause an error
         tell_of_label(c);
     for (size_t i = 0; i < l->columns && p <= end; i++, p++) {
         struct field f;
@@ -126,8 +126,8 @@ static void look_at_commas(struct csv *c, const struct reader_layout *l, const c
     }
 }
 
-// Writes the word that an earlier version gave to the value of this text in a data frame,
-// if the text is a bool or a float, and the word is another one.
+// Writes the word that earlier versions used for the value of this text in a data frame.
+// Returns false if the text is not a bool or a float, or if the word is the same.
 static bool has_old_word(const struct field *f, struct cell *ret)
 {
     char copy[NUMBER_MAX + 1], *end;
@@ -153,8 +153,8 @@ static bool has_old_word(const struct field *f, struct cell *ret)
 }
 
 // Looks for words that a model of an earlier version, trained on a data frame, may know
-// under another spelling: its save does not have the types of the columns, by which
-// spellings are mapped.
+// under another spelling. Its save lacks the types of the columns, which would be needed to
+// map the spellings.
 static void look_at_old_words(struct csv *c, const struct reader_layout *l,
                               const char *line, size_t len)
 {
@@ -171,11 +171,12 @@ static void look_at_old_words(struct csv *c, const struct reader_layout *l,
             !has_old_word(&f, &old) ||
             atomic_exchange(&c->odd.cells[l->column[i].slot], 1) != 0)
             continue;
-        log_warn("column '%s' has '%s', which the model may know as '%.*s': an earlier "
-                 "version of tug trained it on a data frame, and wrote bools and numbers "
-                 "as words another way. Score a data frame, or train the model again",
-                 show(l->column[i].name, strlen(l->column[i].name)).text,
-                 show(f.text, f.len).text, (int)old.len, old.text);
+        log_warn(
+            "column '%s' has '%s', which the model may know as '%.*s': it was trained "
+            "on a data frame by an earlier version of tug, which spelled bools and "
+            "numbers differently. Score a data frame, or train the model again",
+            show(l->column[i].name, strlen(l->column[i].name)).text,
+            show(f.text, f.len).text, (int)old.len, old.text);
     }
 }
 

@@ -1,5 +1,5 @@
-// Words of csv files that a model of an earlier version, trained on a data frame, may know
-// under another spelling are told by column.
+// Warnings about columns of csv files whose words a model of an earlier version, trained
+// on a data frame, may know under another spelling.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -76,8 +76,8 @@ static void test_old_words(void **state)
     read_lines(true, other, sizeof other / sizeof other[0]);
 #define TELLS(column, is, old)                                                           \
     "column '" column "' has '" is "', which the model may know as '" old                \
-    "': an earlier version of tug trained it on a data frame, and wrote bools and "      \
-    "numbers as words another way. Score a data frame, or train the model again\n"
+    "': it was trained on a data frame by an earlier version of tug, which spelled "     \
+    "bools and numbers differently. Score a data frame, or train the model again\n"
     assert_string_equal(told, TELLS("flag", "True", "true") TELLS("size", "2.0", "2")
                                   TELLS("agent", "True", "true"));
 }

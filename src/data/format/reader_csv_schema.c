@@ -202,12 +202,12 @@ static void check_name(const struct schema *names, const char *option, const cha
     const char *colon = memrchr(name, ':', len);
     bool form = *near == '\0' && colon != NULL && strcmp(option, "--numeric") == 0 &&
                 has_name(names, name, (size_t)(colon - name));
-    reader_add_clause(text, "the header has no column '%s', which %s names%s%s%s",
-                      shown.text, option,
-                      form ? " (behind a column's name may stand :log, :bins or :bins:N)"
-                      : *near ? " (did you mean '"
-                              : "",
-                      show(near, strlen(near)).text, *near ? "'?)" : "");
+    reader_add_clause(
+        text, "the header has no column '%s', which %s names%s%s%s", shown.text, option,
+        form    ? " (a column's name may be followed by :log, :bins or :bins:N)"
+        : *near ? " (did you mean '"
+                : "",
+        show(near, strlen(near)).text, *near ? "'?)" : "");
 }
 
 // Returns whether the line looks like Vowpal Wabbit's text, "LABEL [...] |NAMESPACE ...".

@@ -112,7 +112,7 @@ int reader_label_number(const struct reader *r, float label, float *ret, struct 
 // (NaN), but not all.
 int reader_check_labels(const struct reader *r, const struct example *new, struct err *e);
 
-// Returns whether a line is an object of JSON, for which READER_JSON is the advice.
+// Returns whether a line is a JSON object; READER_JSON is the advice for such a line.
 bool reader_is_json(const char *line, size_t len);
 #define READER_JSON                                                                      \
     "the line looks like JSON, which tug does not read; convert it to csv, for example " \
@@ -120,8 +120,8 @@ bool reader_is_json(const char *line, size_t len);
 
 // Returns whether a text is a word that other programs write for a missing value.
 bool reader_means_missing(const char *text, size_t len);
-// Appends to the reason in *e how a missing value is written, if the text is such a word.
-// Returns TUG_EDATA.
+// If the text is such a word, appends to the reason in *e the way to write a missing value
+// (`how`). Returns TUG_EDATA.
 int reader_explain_missing(const char *text, size_t len, const char *how, struct err *e);
 
 // Reports a text that is not a finite number, with the status from number_parse; `what`

@@ -19,8 +19,8 @@ struct data_files;
 // Zeroed: no feature was seen.
 struct numbering {
     atomic_uint_least64_t last, first_inverted; // the greatest key, and the greatest ~key
-    // The fields, of models that have a vector for each: one more than the greatest, and
-    // the greatest ~field; 0: unknown.
+    // For models with a vector for each field: one more than the greatest field, and the
+    // greatest ~field; 0: unknown.
     atomic_uint_least64_t fields_end, fields_first_inverted;
     uint64_t columns; // number of columns of a matrix; 0: unknown
 };
@@ -31,7 +31,7 @@ void numbering_add(struct numbering *n, const uint64_t *keys, size_t count);
 void numbering_add_fields(struct numbering *n, uint64_t first, uint64_t end);
 void numbering_copy(struct numbering *to, const struct numbering *from);
 
-// The smallest and greatest numbers that a process has seen, as it sends them to another.
+// The smallest and greatest numbers that a process has seen, in the form of messages.
 struct numbering_range {
     uint64_t last, first_inverted, fields_end, fields_first_inverted;
 };

@@ -35,8 +35,8 @@ static void test_added(void **state)
     assert_true(numbering_any(&zero) && numbering_first(&zero) == 0);
 }
 
-// Each case has the first field of the model's data and one more than its last, then the
-// same of the data at hand, and the expected warning; "" if none is expected.
+// Each case has the first field of the model's data and one more than the last, the same
+// two numbers of the data at hand, and the expected warning; "" if none is expected.
 static void test_fields(void **state)
 {
     (void)state;

@@ -438,8 +438,8 @@ static int meet_servers(struct tug_fleet *f)
                    : 0;
 }
 
-// Checks that this worker was started for the run's numbers of processes. If not, the run
-// ends for all, who would wait for this worker in vain.
+// Checks that this worker was started for the run's numbers of processes. If not, it ends
+// the run, because the other processes would wait for this worker without success.
 static int check_counts(struct tug_fleet *f)
 {
     const struct role *r = &f->roles->role;

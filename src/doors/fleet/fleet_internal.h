@@ -64,8 +64,8 @@ int fleet_find(const struct tug_fleet *f, uint32_t number, struct fleet_table **
 // Makes worker 0's code, sentence and *value (may be NULL) those of all workers, which
 // all call it. `what` names the operation in messages, such as "load".
 int fleet_agree(struct tug_fleet *f, int rc, const char *what, uint64_t *value);
-// Meets all workers. TUG_EUSAGE if two processes have joined as the same worker, TUG_EIO
-// if one is missing.
+// Waits for all workers. Returns TUG_EUSAGE if two processes have joined as the same
+// worker, TUG_EIO if a worker is missing.
 int fleet_exchange_open(struct tug_fleet *f);
 
 #endif

@@ -14,8 +14,8 @@
 int kv_send_words(struct tug_app *a, const struct tug_kv_request *q,
                   uint32_t *ret_timestamp);
 
-// Waits for a request as tug_app_wait does, for at most so many seconds. TUG_EIO is also
-// the status if the time is over; kv_is_under_way is true then.
+// Waits for a request as tug_app_wait does, for at most so many seconds. Also returns
+// TUG_EIO if the time is over; in that case kv_is_under_way returns true.
 int kv_wait_for(struct tug_app *a, uint32_t timestamp, double seconds);
 // Returns the time limit of each wait of the node, in seconds.
 double kv_wait_seconds(const struct tug_node *n);

@@ -112,7 +112,7 @@ int kv_host_stop(struct host *h, bool wait, struct err *e)
         uint64_t now = van_now(h->van);
         if (h->broken_off)
             (void)pump_wait_uninterrupted(h->pump, finished, h, now + KV_BREAK_OFF_NS);
-        else // the scheduler itself ends earlier than this
+        else // the scheduler ends before this deadline
             (void)pump_wait(h->pump, finished, h, now + 2 * LEAVE_NS);
         pump_enter(h->pump);
         (void)scheduler_finished(h->scheduler, &why);

@@ -313,7 +313,7 @@ uint64_t kv_barriers_look(struct tug_node *n, uint64_t now);
 // app.c
 int kv_app_ask(struct tug_app *a, int32_t head, const void *body, size_t body_bytes,
                uint32_t group_or_id, uint32_t *ret_timestamp, struct err *e);
-// As tug_app_wait, for so many seconds.
+// Waits as tug_app_wait does, for at most so many seconds.
 int kv_app_wait(struct tug_app *a, uint32_t timestamp, double seconds);
 struct tug_app *kv_app_find(const struct tug_node *n, uint32_t app, uint32_t customer);
 void kv_apps_free(struct tug_node *n); // frees customers that could not be closed

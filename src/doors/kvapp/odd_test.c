@@ -273,7 +273,8 @@ static void interrupted(void **state)
     arrays_close(&a);
 }
 
-// Stops the scheduler when it is asked first, and lets another process wake it up.
+// Returns true. The first call also stops the scheduler and starts a process that wakes the
+// scheduler up.
 static bool interrupts_all(void *ctx)
 {
     int status;
@@ -289,8 +290,8 @@ static bool interrupts_all(void *ctx)
     return true;
 }
 
-// A node whose program goes on interrupting waits until the scheduler knows why it
-// leaves: its leave does not ask the program any more.
+// A node whose program goes on interrupting still waits until the scheduler knows why the
+// node leaves, because leaving does not ask the interrupt function.
 static void interrupted_leave_arrives(void **state)
 {
     (void)state;

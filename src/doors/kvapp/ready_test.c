@@ -1,4 +1,5 @@
-// The wait for a complete cluster takes as long as was asked, or names the longer time.
+// A wait for a complete cluster ends after the time that was asked for, or names the longer
+// time that it took.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <poll.h>

@@ -188,7 +188,7 @@ static bool has_come(const struct tug_kvstore_server *s, const struct kvs_value 
     return v->round != NULL && v->round->of[rank] != NULL;
 }
 
-// Tells which workers have not come to the barrier, or to the open round of a key.
+// Answers with the workers that have not come to the barrier, or to the open round of a key.
 static int who(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
 {
     struct kvs_who w;

@@ -75,7 +75,8 @@ struct kvs_reply {
 // The purpose of a wait for a server's answer.
 enum kvs_await { KVS_AWAIT_INIT, KVS_AWAIT_ROUND, KVS_AWAIT_BARRIER };
 struct kvs_awaited {
-    enum kvs_await what; // that a key is made, that all push to it, or that all come
+    // The awaited event: a key is made, all workers push to it, or all come to a barrier.
+    enum kvs_await what;
     uint32_t server;
     uint64_t id;     // of the key, or of a slice
     const char *key; // the key as errors name it
@@ -108,7 +109,8 @@ struct tug_kvstore {
     struct kvs_place *places; // the servers by rank
     uint64_t pushes;          // number of pushes sent
     size_t under_way;         // pieces of pushes that were not waited for yet
-    uint32_t warned; // warnings of long waits; each comes after twice the last one's time
+    uint32_t warned; // number of warnings about long waits; each doubles the time to the
+                     // next warning
     bool recovers;
     struct kvs_reply *replies;
     // Error of a wait that was given up, after which the store has ended.
@@ -144,8 +146,7 @@ int kvs_dist_open(struct tug_kvstore *s, const struct tug_node_options *o);
 int kvs_dist_close(struct tug_kvstore *s);
 int kvs_dist_usable(const struct tug_kvstore *s);
 // Waits for a request. A wait that times out or is interrupted ends the store. `w` (may be
-// NULL) says for what, so that a warning and the error can name the workers that are
-// missing.
+// NULL) is the awaited event; with it, warnings and the error name the missing workers.
 int kvs_dist_wait(struct tug_kvstore *s, uint32_t timestamp, const struct kvs_awaited *w);
 enum { KVS_ALL_SERVERS = -1 };
 int kvs_dist_ask(struct tug_kvstore *s, enum kvs_ask what, int server, const void *body,
@@ -161,8 +162,8 @@ int kvs_dist_tell(struct tug_kvstore *s, enum kvs_ask what, int server, const vo
 int kvs_dist_meta(struct tug_kvstore *s, const struct kvs_entry *x,
                   const struct kvs_piece *p, struct kvs_meta *ret);
 
-// who.c Waits for a request as tug_app_wait does, and names the workers that are missing:
-// in a warning after a part of the time, and in the error.
+// who.c Waits for a request as tug_app_wait does, and names the missing workers in a
+// warning after a part of the time, and in the error.
 int kvs_who_wait(struct tug_kvstore *s, uint32_t timestamp, const struct kvs_awaited *w);
 
 // parts.c

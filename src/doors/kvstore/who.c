@@ -42,7 +42,7 @@ static int ask(struct tug_kvstore *s, const struct kvs_awaited *w,
     return good ? 0 : TUG_EDATA;
 }
 
-// Writes for whom the wait is. Returns false if the server does not say it.
+// Describes the workers that the wait is for. Returns false if the server did not name any.
 static bool who_describe(struct tug_kvstore *s, const struct kvs_awaited *w,
                          double seconds, char *to, size_t cap)
 {

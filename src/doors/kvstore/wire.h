@@ -69,7 +69,7 @@ struct kvs_meta {
     uint64_t rows, width, rounds;
 };
 
-// Asks for which workers the server waits: at the barrier, or with a push to a key.
+// Asks the server for the workers that have not come to the barrier, or not pushed to a key.
 struct kvs_who {
     uint32_t barrier, unused;
     uint64_t id;

@@ -221,8 +221,8 @@ static int check_weights(const struct rows *r, struct err *e)
                                         r->name);
 }
 
-// Refuses data whose features have other keys than those of the model's data, in words
-// about the data: the caller has not named a format.
+// Refuses data whose features have other keys than those of the model's data. The error
+// describes the data, not a format, because the caller did not name one.
 static int check_kind(const struct tug_data *d, const struct given_as *as, struct err *e)
 {
     if (as->schema == NULL || schema_same_keys(given_rows_format(d), as->schema->format))

@@ -110,8 +110,8 @@ struct node *model_cluster_node(const struct tug_model *m)
 enum { PATIENCE_PARTS = 20 };
 
 // Leaves after an error, so that the other workers do not wait for this one. Later calls
-// of this worker fail with the reason; without it, they would wait for servers that do not
-// know it any more.
+// of this worker fail with the reason; otherwise they would wait for servers that no longer
+// know the worker.
 static void leave_others(struct client *c, const struct err *e)
 {
     struct err why;

@@ -214,7 +214,7 @@ static void test_memory(void **state)
     tug_metric_close(m);
 }
 
-// On a cluster of one worker the sums are its own values, for any number of a table.
+// On a cluster of one worker the sums are its own values, whichever table is given.
 static void test_reduce(void **state)
 {
     (void)state;

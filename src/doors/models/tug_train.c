@@ -40,8 +40,8 @@ struct training {
     pthread_mutex_t mutex; // guards the members below
     struct tug_progress progress;
     bool has_news;
-    // The reports that no later one replaces and that `tell` has not passed on yet, in
-    // order: those of ended passes and, with log-every, all.
+    // Reports that later ones must not replace, until tug_train_tell passes them on, in
+    // order: reports of ended passes, and with log-every all reports.
     struct report {
         struct tug_progress progress;
         struct tug_pass pass; // of an ended pass
@@ -51,7 +51,7 @@ struct training {
 };
 
 // Adds the warnings since last_warning_begin to those of the call. The training itself
-// warns beside its progress, when there is something to say, since it may take long.
+// prints its warnings at once, beside its progress, because it may take long.
 static void keep_warnings(struct training *t)
 {
     size_t n = strlen(t->warning);
@@ -176,8 +176,8 @@ int model_train_check(struct tug_model *m, const struct tug_model_options *o,
 
 // Progress: recorded by the thread that trains, reported by the thread that waits.
 
-// Keeps a report that no later one replaces. Without memory it is lost; tug_model_pass
-// still has the pass.
+// Keeps a report that later ones must not replace. If memory is out, the report is lost,
+// but tug_model_pass still returns the pass.
 static void train_keep(struct training *t, const struct tug_pass *pass)
 {
     if (mem_room(&t->reports, &t->cap_reports, t->n_reports + 1) != 0)

@@ -111,9 +111,9 @@ int calls_wait_for(struct tug_client *c, client_ts ts, double seconds);
 int calls_barrier(struct tug_client *c, uint8_t group);
 // A collective call of all workers (cluster/member.h), for any number of bytes.
 struct calls_collect {
-    const char *call; // its name, such as "all_gather"; n belongs to the name, too
-    // This worker's number, and that of all workers, which must all take part, unless
-    // `alive` says that those that are alive are enough.
+    const char *call; // name, such as "all_gather"; the workers also compare n
+    // This worker's number, and the number of workers. All must take part; if `alive` is
+    // true, only those that are alive.
     uint32_t index, workers;
     bool alive;
 };

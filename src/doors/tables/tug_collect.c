@@ -1,5 +1,5 @@
-// Waits of all workers for each other: barriers, and collective calls, which are barriers
-// to which each brings bytes. Long arrays go in pieces, a call each.
+// Barriers of all workers, and collective calls, which are barriers to which each worker
+// brings bytes. Long arrays are sent in pieces, one call for each.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -39,7 +39,7 @@ static int may_meet(struct tug_client *c)
     return rc;
 }
 
-// Where the answer to a call goes.
+// The place for the answer to a call.
 struct answer {
     uint32_t workers;
     size_t n;      // bytes of each worker in this piece
@@ -79,8 +79,8 @@ static int collect_take(struct tug_client *c, const struct member_collect *m,
     return 0;
 }
 
-// Waits at the barrier that the member has entered, and takes the answer to `k`, if it is
-// a collective call (NULL: it is not).
+// Waits at the barrier that the member has entered, and takes the answer to the collective
+// call `k`; NULL: the barrier has no call.
 static int meet(struct tug_client *c, uint8_t group, const struct member_collect *k,
                 const struct answer *a)
 {
@@ -202,8 +202,8 @@ int tug_all_reduce(struct tug_client *c, uint32_t table, uint64_t *values, size_
         if (values[i] >= VALUE_MAX)
             return err_set(
                 last_error(), TUG_EUSAGE,
-                "value %zu is %llu: sums over workers are of values below 2^60", i,
-                (unsigned long long)values[i]);
+                "value %zu is %llu: values to be summed over workers must be below 2^60",
+                i, (unsigned long long)values[i]);
     uint64_t *sums = mem_array(n + 1, sizeof(*sums));
     if (sums == NULL)
         return err_nomem(last_error(), "sums over workers");
