@@ -71,9 +71,8 @@ enum exit_policy_next exit_policy_exit(struct exit_policy *v,
 void exit_policy_interrupted(struct exit_policy *v);
 
 // Describes the end of a process: "worker 1 (process 77) was killed by signal 9
-// (Killed)", "server 0 ended with exit code 3: ...". The process id is for lines of the
-// kernel and of other programs about the same process, such as those of its memory
-// killer; it is left out if 0.
+// (Killed)", "server 0 ended with exit code 3: ...". The process id, left out if 0, helps to
+// find messages of other programs about the process, such as the kernel's memory killer.
 const char *exit_policy_describe(const struct launch_exit *x,
                                  char to[EXIT_POLICY_TEXT_MAX]);
 

@@ -158,8 +158,8 @@ static int first_clause(const char *help)
     return (int)n;
 }
 
-// Returns the value of the option at w->i: the text behind '=', or the next word. Names a
-// missing value by its unit and its help.
+// Returns the value of the option at w->i: the text behind '=', or the next word. The error
+// about a missing value has the option's unit and help.
 static int word_value(struct words *w, const char *eq, const char *unit, const char *help,
                       const char **ret, struct err *e)
 {

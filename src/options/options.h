@@ -64,8 +64,8 @@ struct option {
 };
 
 // Macros for the kind and place of an option in a table whose file defines OPTIONS_OF as
-// the command's struct. The compiler refuses a field whose type is not the kind's. The
-// help follows the macro. `unit` is the metavar, `usual` the default; U64_AT, F64_AT and
+// the command's struct. The compiler refuses a field of another type than the kind needs.
+// The help follows the macro. `unit` is the metavar, `usual` the default; U64_AT, F64_AT and
 // SIZE_AT take (field, unit, usual, least, most).
 #define OPTION_FIELD(field) (((OPTIONS_OF *)0)->field)
 #define OPTION_AT(is, type, field)                                                       \

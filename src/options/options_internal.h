@@ -56,11 +56,11 @@ size_t option_distance(const char *a, size_t n, const char *b, size_t m);
 int option_unknown(const struct option_table *t, const char *prefix, const char *dashes,
                    const char *name, size_t len, struct err *e);
 
-// Checks that `word` was not meant as the value of the option `before`, which takes one
-// only behind '='. Returns TUG_EUSAGE with the way to write it.
+// Returns TUG_EUSAGE, with the way to write it, if `word` was meant as the value of the
+// option `before`, which takes a value only behind '='.
 int option_check_value(const struct option_table *t, const char *before, const char *word,
                        struct err *e);
-// Reports a word that begins with one dash, with the option that it most likely means.
+// Reports a word that begins with one dash, and suggests the option that it likely means.
 int option_dash(const struct option_table *t, const char *word, struct err *e);
 
 int options_load_file(struct options *o, const char *path, struct err *e);

@@ -114,7 +114,7 @@ static struct nearest nearest_make(const char *given, size_t len, char *ret_word
     return (struct nearest){given, len, limit, ret_word};
 }
 
-// Words of other programs for choices, and tug's word for each.
+// Other programs' words for values of options, and tug's word for each.
 static const char *const meanings[][2] = {
     {"dnn", "mlp"},      {"nn", "mlp"},           {"linear", "lr"},
     {"logistic", "lr"},  {"factorization", "fm"}, {"svmlight", "libsvm"},
@@ -158,8 +158,8 @@ static void nearest_option(const struct option_table *t, const char *given, size
 }
 
 // Names of options in other programs (Python libraries, `paddle train`, `paddle
-// pserver`, dmlc's launch.py, Vowpal Wabbit, xLearn), and tug's option for each. The
-// first entry of a name counts whose option the command has.
+// pserver`, dmlc's launch.py, Vowpal Wabbit, xLearn), and tug's option for each. If a name
+// has several entries, the first one whose option the command has counts.
 static const char *const synonyms[][2] = {
     {"adaptive", "optimizer"},
     {"alpha", "l1"},
@@ -307,8 +307,8 @@ void options_meant(const struct option_table *t, const char *given, size_t len,
     nearest_option(t, given, len, ret_word);
 }
 
-// Options of one letter, which tug does not have: those of dmlc's launch.py, Vowpal Wabbit
-// and xLearn, and tug's option for each.
+// One-letter options of dmlc's launch.py, Vowpal Wabbit and xLearn, and tug's option for
+// each. (tug has no options of one letter.)
 static const char *const letters[][2] = {
     {"H", "hosts"}, {"d", "data"},          {"e", "epochs"},    {"f", "out"},
     {"i", "from"},  {"i", "init-from"},     {"k", "dim"},       {"l", "lr"},

@@ -237,7 +237,7 @@ static void test_suggestions(void **state)
     char word[OPTION_NAME_MAX];
     options_nearest("trian", "train eval predict", word);
     assert_string_equal(word, "train");
-    options_nearest("EVAL", "train eval predict", word); // capitals are no edits
+    options_nearest("EVAL", "train eval predict", word); // case differences are not edits
     assert_string_equal(word, "eval");
     options_nearest("xyzzy", "train eval predict", word);
     assert_string_equal(word, "");

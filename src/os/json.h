@@ -26,10 +26,9 @@ json_t *json_hex(uint64_t x);
 // Returns null for infinity and NaN, which JSON does not have.
 json_t *json_real_or_null(double x);
 
-// Add a field to an object. A value or an object that is NULL counts as failed memory, as
-// it is where a text is not UTF-8: json_memory_failed must be asked before the object is
-// used. The type of x decides the form of the field, so that the compiler refuses a type
-// that has none.
+// Adds a field to an object. The type of x decides the form of the field, so the compiler
+// refuses a type that has no form. If the object or the value is NULL, or a text is not
+// UTF-8, json_memory_failed returns true, so call it before using the object.
 #define json_put(o, name, x)                                                             \
     json_put_value(o, name,                                                              \
                    _Generic((x),                                                         \

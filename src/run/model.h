@@ -85,8 +85,8 @@ int model_read(struct opened_model *m, const char *from, uint64_t threads, struc
 int model_open_data(struct opened_model *m, const struct model_values *v, bool labels,
                     struct err *e);
 int model_load(struct opened_model *m, struct err *e);
-// Appends to an error of reading the data that the model was trained through a
-// --pipe-command, if that is so and no command was given; returns rc.
+// If the model was trained on the output of a --pipe-command and no command was given,
+// appends this to an error about reading the data. Returns rc.
 int model_read_error(const struct opened_model *m, const struct model_values *v, int rc,
                      struct err *e);
 void model_close(struct opened_model *m); // a zeroed struct is fine

@@ -29,12 +29,12 @@ struct train_setup {
     struct train_result found; // result of the first run of --refit, for the second run
     const char *found_file;    // file to which the first run writes its result
     // The options of a run that begins with a save, completed by those of the save in the
-    // directory `taken_from` (train_resumed.h); or NULL.
+    // directory `taken_from` (train_resumed.h). NULL: the run took none from a save.
     struct options *taken_options;
     struct train_options taken;
     char taken_from[FILE_PATH_MAX];
-    // The options as given, where not all of the save's could be taken
-    // (train_config.typed).
+    // The options as given, if not all of the save's could be taken
+    // (train_config.typed), else NULL.
     const struct options *typed;
     char format[OPTION_NAME_MAX]; // config points to these three members
     const char *valid[1];

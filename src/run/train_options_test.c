@@ -1,7 +1,6 @@
-// Each option of `tug train` is kept where it belongs. On a cluster it may either differ
-// between processes, or must be the same in all processes of a run; then a difference is
-// reported by the option's name. A save either has it, and a resumed run takes it from
-// there, or does not have it for a reason.
+// Each option of `tug train` is either compared between the processes of a cluster, which
+// reports a difference by the option's name, or may differ between them. A save either has
+// the option, and a resumed run takes it from there, or lacks it for a reason.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "run/train_options.h"
@@ -22,7 +21,7 @@ enum { WORDS_MAX = 16 };
 #define SYNC "--format=csv --model=lr --mode=sync"
 
 enum kept {
-    FIXED,  // among the options of a save, which a resumed run must have again
+    FIXED,  // among the options of a save that a resumed run must not change
     PLAN,   // in the plan of a save
     SCHEMA, // in the schema of a save, which describes the data
     NOT,    // not in a save: it names a place or a command, or is about other data
@@ -98,8 +97,8 @@ static const struct option_case {
     {"publish", CSV " --out=o", "o/p", NOT},
 };
 
-// Options that each process may have for itself, and how a save keeps them. data-in and
-// window are saved as the run used them, and tests/e2e resumes such runs.
+// Options that may differ between processes, and their place in a save. data-in and window
+// are saved as the run used them, and tests/e2e resumes such runs.
 static const struct option_case own_cases[] = {
     {"patience", SYNC " --valid=0.5", "4", PLAN},
     {"keep", CSV " --out=o", "5", PLAN},

@@ -78,7 +78,7 @@ static void fill_rule(struct filling *f, const char *name, const struct rule_par
     train_resumed_fill(f, name, "%s", text);
 }
 
-// Fills in the rates and penalties of the rules, which another rule may not have.
+// Fills in the rates and penalties of the save's rules. Other rules may lack them.
 static void fill_rates(struct filling *f, const struct model_options *m)
 {
     struct model_options usual;
@@ -121,9 +121,9 @@ static void fill_layers(struct filling *f, const struct model_options *m,
         fill_rule(f, "dense-optimizer", &m->dense, &dense);
 }
 
-// Fills in the options of the model, also those without effect on it, because the save has
-// them. The number of fields is an option of libffm only; columns and slots have it
-// otherwise.
+// Fills in the options of the model, including those without effect on it, which the save
+// also has. The number of fields is an option for libffm only; for other formats the
+// columns or slots determine it.
 static void fill_model(struct filling *f, const struct saved_run *run)
 {
     const struct saved_options *s = &run->options;
@@ -256,8 +256,8 @@ static bool has_other_rules(const struct saved_options *s, const struct train_op
             is_other_rule(o, "dense-optimizer", t->dense_optimizer, s->model.dense.kind));
 }
 
-// Fills in what the rows and layers of the save were made with, and what scores depend on.
-// A new run has its own rates, penalties and numbers of rules.
+// Fills in the options on which the save's rows, layers and scores depend. A new run has
+// its own rates, penalties and numbers of rules.
 static void fill_shape(struct filling *f, const struct saved_options *s,
                        const struct train_options *t)
 {
@@ -353,7 +353,8 @@ int train_take_saved(struct train_setup *setup, const struct train_options **t,
     return rc;
 }
 
-// Returns whether the text has the option as a whole word, or the model as "fm model".
+// Returns whether the text has the option as a whole word or, if the option is the model,
+// has "fm model" with the model's name.
 static bool names_option(const char *text, const char *name, const char *model)
 {
     char option[OPTION_NAME_MAX + 8];

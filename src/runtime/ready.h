@@ -11,13 +11,13 @@
 #include "runtime/pump.h"
 #include "runtime/role.h"
 
-// The time by which a process waits longer for the whole cluster than the scheduler, so
-// that the scheduler's error, which names the missing processes, arrives in time.
+// A process waits for the whole cluster longer than the scheduler by this time, so that the
+// scheduler's error, which names the missing processes, arrives before the wait ends.
 #define READY_LONGER_NS (5 * SECOND_NS)
 
-// Waits until over(ctx): up to `seconds`, and READY_LONGER_NS more if the scheduler has
-// admitted the process, since the scheduler waits as long from its own start on. Returns
-// false if the time, *ret_seconds, is over, or the wait was interrupted.
+// Waits until over(ctx) is true: for up to `seconds`, and READY_LONGER_NS more if the
+// scheduler has admitted the process. Returns false if the time, *ret_seconds, is over, or
+// the wait was interrupted.
 bool ready_wait(struct pump *p, struct van *van, const struct member *m,
                 bool (*over)(void *ctx), void *ctx, double seconds, double *ret_seconds);
 

@@ -48,8 +48,8 @@ typedef const char *(*role_getenv)(void *ctx, const char *name);
 int role_read(struct role *ret, enum wire_role known, role_getenv get, void *ctx,
               struct err *e);
 
-// TUG_EUSAGE if the launcher of Python has started this program in its workers only
-// (TUG_LAUNCHED=workers). Called by what needs servers that run the program, too.
+// Returns TUG_EUSAGE if Python's launcher has started this program in its workers only
+// (TUG_LAUNCHED=workers). Libraries whose servers must run the program, too, call it.
 int role_needs_servers(role_getenv get, void *ctx, struct err *e);
 
 #endif

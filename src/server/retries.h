@@ -6,8 +6,8 @@
 // the data that is being trained on, whichever worker pushes, it keeps the low-water
 // mark of the piece's groups and the sets of the groups above it, until the piece is
 // done. So its memory grows with the pushes under way, not with the batches of a piece.
-// A shard has one for gradients of each sync table, and one for all other pushes, as
-// clients number them apart. Pure: no clock, no I/O.
+// A shard has one struct for the gradients of each sync table, and one for all other
+// pushes, because clients number these separately. Pure: no clock, no I/O.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_RETRIES_H

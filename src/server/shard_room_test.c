@@ -361,8 +361,8 @@ static void test_too_large_batch(void **state)
     room_close(&r);
 }
 
-// Pulls that wait for a batch leave half of the room to its parts: otherwise all would
-// wait for ever.
+// Pulls that wait for a batch leave half of the room to the batch's parts; otherwise the
+// parts would find no room, and the pulls would wait for ever.
 static void test_pulls_leave_room(void **state)
 {
     (void)state;
@@ -386,7 +386,7 @@ static void test_pulls_leave_room(void **state)
     room_close(&r);
 }
 
-// A part that replaces parts of the batch needs no room besides theirs.
+// A part that replaces other parts needs no more room than they had.
 static void test_part_replaces_others(void **state)
 {
     (void)state;

@@ -38,7 +38,7 @@ static int checkpoint_swap(void *run, struct err *e)
     return r->rows->swap(r, e);
 }
 
-// Returns how the features are numbered that the model knows; zeros if they have no
+// Returns the numbering of the features that the model knows; zeros if they have no
 // numbers.
 static struct numbering_range known_numbers(struct run *r)
 {
@@ -384,7 +384,7 @@ int checkpoint_check_data(struct run *r, struct err *e)
         r->config->data.command == NULL)
         return err_set(e, TUG_EUSAGE,
                        "--pipe-command is missing: the run in %s trains on the output of "
-                       "one; give the same command again",
+                       "a command; give the same command again",
                        r->start->dir);
     if (!r->resumes || r->config->other_data ||
         identity_same(&r->start->run.data, r->data_identity, &how) == 0)

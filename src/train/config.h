@@ -133,9 +133,9 @@ struct train_config {
     uint64_t max_bad_lines;
     const char *out; // directory of the saves; NULL: the run saves nothing
     enum train_resume resume;
-    // The options that the user gave, where not all others could be taken from the save,
-    // because the model or the optimizer is another one: errors about options that differ
-    // leave out the others. NULL: errors name all options.
+    // The options that the user gave, if the others could not all be taken from the save
+    // because the user chose another model or optimizer. Errors about options that differ
+    // name only these options. NULL: they name all options.
     const struct options *typed;
     const char *init_from;   // directory of the model to begin with; NULL: none.
                              // TRAIN_RESUME_AUTO ignores it when it resumes

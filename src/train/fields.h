@@ -36,8 +36,8 @@ void fields_dims_print(const struct schema *s, const struct model_options *m,
 
 // Returns TUG_EDATA about the first example with a field for which the model has no
 // vectors: a test file can have fields that the training data did not have. File names
-// come from `s` or `p`, from whichever the data was loaded. Adds the fields to `seen`
-// (NULL: nowhere) for a model that needs them.
+// come from `s` or `p`, from whichever the data was loaded. Adds the fields to `seen` (may
+// be NULL) if the model needs them.
 int fields_check(const struct dataset *d, const struct source *s, const struct pieces *p,
                  const struct model_options *m, struct numbering *seen, struct err *e);
 

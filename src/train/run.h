@@ -71,7 +71,7 @@ struct run_row {
                                  // copied
 };
 
-// What only a run has that trains in this process (course_local): a team on rows here.
+// Members that are used only if a team trains in this process (course_local).
 struct local_run {
     const struct updater *updater;
     struct worker *workers;
@@ -79,7 +79,7 @@ struct local_run {
     float **blocks;              // the rows of the model's dense parameters
     struct run_row row;          // the form of a feature's row
     struct averaging *averaging; // with rows_own: the mean of the parameters, or NULL
-    // With rows_living: the rows, instead of the tables in `parameters`.
+    // The rows, instead of the tables in `parameters`; used with rows_living.
     struct living_rows *living;
 
     // The stretch of batches that the team is working on.
@@ -107,10 +107,10 @@ struct run {
     int out_lock;                // the lock on --out; -1: none
     struct team *team;
     struct parameters parameters;
-    // With --init-from: how the save's features are numbered, until the training data was
-    // compared with it.
+    // The numbering of the save's features, until the training data was compared with it;
+    // used with --init-from.
     struct numbering before;
-    struct numbering fields;   // its fields are those of all data that was trained on
+    struct numbering fields;   // only its fields are used: those of all training data
     const struct model *model; // the model on the rows that are trained
     struct reader *reader;
     struct source *source;

@@ -1,6 +1,6 @@
-// The members of struct run_settings: options that a run uses as they are in its save.
-// struct train_config and struct saved_options have the same members, so that one
-// assignment copies them all. Included within structs.
+// The members of struct run_settings: options whose values are the same in a run and in its
+// save. struct train_config and struct saved_options include these members, so that one
+// assignment copies them all.
 //
 // SPDX-License-Identifier: Apache-2.0
 struct model_options model;

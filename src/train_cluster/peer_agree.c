@@ -1,6 +1,6 @@
-// See peer_agree.h. Each worker gives to a collective call what it is doing, and compares
-// that with what the others gave. A worker that has died, left or come anew gave nothing,
-// or the number of another call.
+// See peer_agree.h. In a collective call each worker gives its state (struct said), and
+// compares it with the states of the others. A worker that has died or left gave nothing,
+// and one that has joined since gave nothing or the number of another call.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train_cluster/peer_agree.h"
@@ -20,8 +20,8 @@
 static const uint64_t look_ns = 100000000; // interval at which a wait at a barrier checks
                                            // for an interrupt
 
-// The processes of a cluster are of one build, and all of tug's machines have one order
-// of bytes.
+// The state that a worker gives to the others, sent as the bytes of the struct: all
+// processes of a cluster are of one build, and tug supports one byte order only.
 struct said {
     uint32_t call;   // number of the worker's call of training; 0: it gave nothing
     uint32_t passes; // number of passes of this call that the worker has done
@@ -47,7 +47,7 @@ static void tell_of_meeting(struct waiting *w, const char *missing)
     double seconds;
     if (missing[0] != '\0' && waiting_is_due(w, &seconds))
         log_warn("waiting for %s for %.0f s already, to begin or end a pass together: "
-                 "alive, but slow, or not in this call of training",
+                 "still alive, but slow, or not in this call of training",
                  missing, seconds);
 }
 
@@ -77,7 +77,7 @@ int peer_meet(struct run *r, struct err *e)
     return wait_for_all(r, e);
 }
 
-// Meets all workers in a collective call, of those that are alive.
+// Makes a collective call with all workers that are alive.
 static int peer_agree_collect(struct run *r, struct member_collect k,
                               struct wire_text *ret, struct err *e)
 {
@@ -180,7 +180,7 @@ static int check_one(const struct roster *r, uint32_t rank, const struct said *s
     bool takes_part = said->call == mine->call;
     if (!takes_part && rank >= r->workers)
         return 0; // the worker has joined since the barrier
-    // At the end of a pass a worker that gave nothing has died or left in it.
+    // A worker that gave nothing at the end of a pass has died or left in the pass.
     if (said->call == 0 && mine->passes > 0)
         return gone(r, &rank, 1, mine->passes, e);
     if (!takes_part)
@@ -202,7 +202,7 @@ static int check_one(const struct roster *r, uint32_t rank, const struct said *s
     return 0;
 }
 
-// Finds what the worker of this rank gave; nothing if it is not among the parts.
+// Returns the state that the worker of this rank gave; zeros if it has no part.
 static struct said said_by(struct wire_text parts, uint32_t rank)
 {
     struct wire_part p;

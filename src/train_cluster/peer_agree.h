@@ -1,5 +1,5 @@
-// Where all peers meet: at barriers, and in collective calls, by which they check whether
-// all were given the same options and files, and whether each has done its part of a pass.
+// Barriers and collective calls of all peers, by which they check that all were given the
+// same options and files, and that each has done its part of a pass.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_CLUSTER_PEER_AGREE_H
@@ -12,11 +12,11 @@ struct client;
 
 // Waits until all living workers have called it as many times.
 int peer_meet(struct run *r, struct err *e);
-// Meets all workers, and checks that they have this worker's options, its files unless
-// they are its own, and that they have done `passes` passes of the call, of which all
-// pushes must be acknowledged. Returns TUG_EUSAGE if a worker has other options or files,
-// or is in another call; TUG_EIO, with its name, if a worker has died or left and has not
-// done these passes.
+// Waits for all workers, and checks that they have this worker's options and files (unless
+// each worker has files of its own), and have done `passes` passes of the call. All pushes
+// of these passes must be acknowledged. Returns TUG_EUSAGE if a worker has other options or
+// files, or is in another call; TUG_EIO, with the worker's name, if a worker has died or
+// left and has not done these passes.
 int peer_agree(struct run *r, uint32_t passes, struct err *e);
 // Reduces n values of 8 bytes each of the workers that are alive into `ret`.
 int peer_reduce(struct run *r, enum wire_collect op, enum wire_number type,

@@ -1,5 +1,5 @@
-// Adds up the counts of all peers in a pass, so that each program that trains learns the
-// totals of the run.
+// Adds up the counts of all peers in a pass, so that each training program gets the totals
+// of the run.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_CLUSTER_PEER_SEEN_H
@@ -14,9 +14,9 @@ struct peer_seen {
     uint64_t examples, bad_lines;
 };
 
-// Adds up the counts of all workers, which all call it after peer_agree, into `all`.
-// `read_all`: every worker has counted all examples and bad lines (mode sync). TUG_EIO if
-// a worker dies or leaves meanwhile, and its counts are missing.
+// Adds up the counts of all workers into `all`. All workers call it after peer_agree.
+// `read_all`: every worker has counted all examples and bad lines (mode sync). Returns
+// TUG_EIO if a worker dies or leaves during the call, so that its counts are missing.
 int peer_seen_add(struct run *r, const struct peer_seen *own, bool read_all,
                   struct peer_seen *all, struct err *e);
 

@@ -23,8 +23,8 @@ enum {
     WIRE_BYTES_MAX = 1 << 20,
     WIRE_HEAD_MAX = 4 << 20,
     WIRE_SPANS_MAX = 4, // most spans, and most texts, of a message
-    // Collective calls: the most bytes of a call's name, of one worker (in a gather also
-    // of all workers together), and of all workers in a reduction.
+    // Limits of collective calls in bytes: the call's name; the bytes of one worker, and in
+    // a gather of all workers together; the bytes of all workers in a reduction.
     WIRE_CALL_MAX = 96,
     WIRE_COLLECT_MAX = 1 << 16,
     WIRE_REDUCE_MAX = 1 << 20,

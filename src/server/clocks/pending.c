@@ -101,8 +101,8 @@ bool pending_room(struct shard *s, uint64_t bytes, bool early)
     return budget_take(b, BUDGET_PENDING, bytes);
 }
 
-// Sets the error of a request that has no room to wait, or answers one that would wait in
-// vain, which need not be sent again.
+// Handles a request that has no room to wait. Answers it if it waits for a batch that no
+// retry can apply; otherwise returns an error after which the client sends it again.
 static int refuse_for_room(struct shard *s, const struct request *q, enum outcome wants,
                            struct err *e)
 {
@@ -114,7 +114,7 @@ static int refuse_for_room(struct shard *s, const struct request *q, enum outcom
         return 0;
     }
     return err_set(e, TUG_EIO,
-                   VAN_NO_ROOM " for one more request that waits: %u do, with %llu "
+                   VAN_NO_ROOM " for another waiting request: %u wait already, with %llu "
                                "bytes (--memory)",
                    s->n_pending, (unsigned long long)s->pending_bytes);
 }

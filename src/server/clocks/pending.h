@@ -25,9 +25,9 @@ struct pending {
 
 // Keeps a request that waits. Returns 0, or the error if it cannot be kept.
 int pending_add(struct shard *s, struct request *q, enum outcome wants, struct err *e);
-// Takes memory from the budget. What waits for a batch, and parts of later batches, are
-// early, and leave half of it to the next batch: otherwise there might be no room for the
-// part that all of them wait for. Returns false if there is no room.
+// Takes memory from the budget. Requests that wait for a batch and parts of later batches
+// are `early` and leave half of the budget to the next batch: otherwise the part that all of
+// them wait for might find no room. Returns false if there is no room.
 bool pending_room(struct shard *s, uint64_t bytes, bool early);
 // pending_wake says that requests which wait for `wants` may be ready; pending_settle
 // tries them again after the current message.
@@ -35,8 +35,8 @@ void pending_wake(struct shard *s, enum outcome wants);
 // A batch of this table was applied: wakes the requests that wait for batches, and gives
 // them the full time again.
 void pending_batch_applied(struct shard *s, const struct shard_table *t);
-// Refuses the waiting gradients of a sync table soon, whatever they wait for, but not at
-// once: requests may be on their way through the list.
+// Marks all waiting gradients of a sync table, which pending_settle then refuses; not at
+// once, because the caller may be iterating over the list.
 void pending_drop_pushes(struct shard *s, const struct shard_table *t);
 void pending_settle(struct shard *s);
 void pending_drop_peer(struct shard *s, const struct peer *p);

@@ -95,8 +95,8 @@ static uint64_t contribution_bytes(const struct keys *k, const struct push_value
            (uint64_t)k->n * (v->width * sizeof(float) + sizeof(uint64_t));
 }
 
-// Returns the bytes of the parts of the push's batch that the push replaces (`replaced`),
-// or of those that stay.
+// Returns the bytes of those parts of the push's batch that the push replaces
+// (`replaced` true), or does not replace (false).
 static uint64_t parts_bytes(const struct shard_table *t, const struct msg_push *m,
                             bool replaced)
 {
@@ -108,11 +108,11 @@ static uint64_t parts_bytes(const struct shard_table *t, const struct msg_push *
     return bytes;
 }
 
-// Refuses a part of the next batch for good if it has no room together with the parts
-// that have arrived and that it does not replace: these stay until the batch is complete,
-// unless a later part replaces one that it overlaps, so that sending it again would
-// rarely help. Requests that wait for the batch get the same error, which stays in
-// t->stuck until the batch is complete or dropped.
+// Refuses a part of the next batch for good if it has no room beside the parts that have
+// arrived and that it does not replace. Sending it again would rarely help, because those
+// parts stay until the batch is complete or a later part replaces them. Requests that wait
+// for the batch get the same error, which stays in t->stuck until the batch is complete or
+// dropped.
 static int check_batch_fits(struct shard *s, struct shard_table *t,
                             const struct msg_push *m, uint64_t own, struct err *e)
 {
@@ -132,23 +132,23 @@ static int check_batch_fits(struct shard *s, struct shard_table *t,
     return e->code;
 }
 
-// Counts the bytes of a contribution that will replace parts with `replaced` bytes:
-// contribution_inherit moves these to it.
+// Takes room for a contribution, less the `replaced` bytes of the parts that it will
+// replace, which contribution_inherit moves to it.
 static int contribution_count(struct shard *s, struct contribution *c, uint64_t bytes,
                               uint64_t replaced, bool early, struct err *e)
 {
     bytes = bytes > replaced ? bytes - replaced : 0;
     if (!pending_room(s, bytes, early))
         return err_set(e, TUG_EIO,
-                       VAN_NO_ROOM " for %llu bytes of a batch that others' parts are "
-                                   "awaited for (--memory)",
+                       VAN_NO_ROOM " for %llu bytes of a batch that waits for other "
+                                   "workers' parts (--memory)",
                        (unsigned long long)bytes);
     c->counted = bytes;
     return 0;
 }
 
-// Takes over the bytes that a replaced part counts, as far as the contribution of `bytes`
-// needs them, and frees the part.
+// Moves the counted bytes of a replaced part to the contribution, which has `bytes`, as far
+// as it needs them, and frees the part.
 static void contribution_inherit(struct shard *s, struct contribution *c, uint64_t bytes,
                                  struct contribution *replaced)
 {

@@ -47,7 +47,8 @@ bool sync_clock_is_ahead(const struct sync_clock *c, uint64_t clock);
 bool sync_clock_has(const struct sync_clock *c, uint64_t clock, uint8_t micro,
                     uint8_t micros);
 
-// Returns whether a contribution to these micro-batches replaces the part.
+// Returns whether the part lies within these micro-batches, so that a contribution to them
+// replaces it.
 static inline bool sync_part_within(const struct sync_part *p, uint8_t micro,
                                     uint8_t micros)
 {

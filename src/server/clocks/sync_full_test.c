@@ -212,14 +212,14 @@ static void test_begun_batch_goes_on(void **state)
     lone_close(x.w);
 }
 
-// Orders that drop the open batches of table T.
+// An admin operation that drops the open batches of table T.
 struct dropping {
     uint8_t what;
     uint32_t table, other;
     uint64_t clock;
 };
 
-// Sends an order and expects that it is done, and that the push which waits is refused.
+// Sends an order and expects that it is carried out, and that the waiting push is refused.
 static void order_drops(struct world *x, const struct dropping *d)
 {
     struct msg_table_do order = {.table = d->table,
@@ -242,9 +242,9 @@ static void order_drops(struct world *x, const struct dropping *d)
     assert_true(refused);
 }
 
-// An order that drops the open batches refuses the pushes that wait for them: their
-// gradients are those of the old rows. This includes pushes that wait for a newer roster:
-// they would count in the batches after the order.
+// An order that drops the open batches refuses the pushes that wait for them, because their
+// gradients belong to the old rows. This includes pushes that wait for a newer roster, which
+// would otherwise count in the batches after the order.
 static void test_dropped_pushes(void **state)
 {
     (void)state;

@@ -39,8 +39,8 @@ struct shard_table {
     uint64_t bytes;         // bytes of rows and index, when last measured
     struct ssp_clock ssp;   // used in mode WIRE_SSP
     struct sync_clock sync; // used in mode WIRE_SYNC
-    struct retries *applied; // used in mode WIRE_SYNC: the records of gradients, which
-                             // each session numbers by table
+    struct retries *applied; // used in mode WIRE_SYNC: records of the table's gradients,
+                             // which have numbers of their own
     struct previous before;  // used in mode WIRE_SYNC: rows before the last batch
     struct msg_table_is figures; // the figures that are counted, not computed
 };

@@ -315,8 +315,8 @@ static void note_fields(struct evaluation *ev)
     ev->fields_end = end > ev->fields_end ? end : ev->fields_end;
 }
 
-// Refuses --by with a field that no example has, as its table would have one line, and
-// warns if --group or --keep name such a field.
+// Refuses --by with a field that no example has, because its table would have one line
+// only, and warns if --group or --keep name such a field.
 static int check_fields(const struct evaluation *ev, struct err *e)
 {
     const struct evaluation_options *o = ev->o;

@@ -11,7 +11,7 @@
 #include "train/run.h"
 #include "train/saved/saved.h"
 
-// What the loop and the updaters need of rows in this process, a batch at a time.
+// Access of the training loop and the updaters to rows in this process, batch by batch.
 struct local_rows {
     // Called when loading is complete, before threads update rows. Sets r->local.blocks and
     // r->local.row.
@@ -68,8 +68,8 @@ struct run_rows {
     int (*resume)(struct run *r, const char *dir, const struct saved_run *m,
                   struct err *e);
 
-    // Returns the numbering of the features that the rows were trained on; of a cluster's
-    // worker, of those that it has trained on.
+    // Returns the numbering of the features that the rows were trained on; in a worker of a
+    // cluster, of the features that this worker has trained on.
     struct numbering *(*known)(struct run *r);
     // Sets the final number of rows and their bytes.
     void (*fill_result)(struct run *r, struct train_result *result);

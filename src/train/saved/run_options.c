@@ -208,13 +208,13 @@ static void show_value(const char *name, const json_t *value, char ret[OPTION_NA
 struct differences {
     const char *and, *here; // the words between two options; the words before the value
                             // of this process
-    const struct options *typed; // other options are left out; NULL: none is
+    const struct options *typed; // only options given here are listed; NULL: all are
     char text[RUN_OPTIONS_TEXT_MAX];
     unsigned left; // options that `text` has no room for
 };
 
-// Prints the name of an option as it is typed. The numbers of a rule belong to the option
-// that names the rule, and are shown as its numbers.
+// Prints the name of an option as it is typed. A number of a rule is printed as "optimizer's
+// n0", because it is typed with the rule's name.
 static void typed_name(const char *group, const char *name, char ret[OPTION_NAME_MAX])
 {
     bool latent = strcmp(group, "latent") == 0 && strcmp(name, "lr") == 0,
@@ -407,7 +407,7 @@ int run_options_differ(const struct saved_options *then, const struct saved_opti
     return 0;
 }
 
-// Returns whether --init-from takes a model of the options `then` with the options `now`.
+// Returns whether a run with the options `now` can begin with a model trained with `then`.
 static bool same_shape(const struct saved_options *then, const struct saved_options *now)
 {
     struct model a, b;
@@ -435,8 +435,8 @@ int run_options_same(const struct saved_options *then, const struct saved_option
             : " (--init-from needs the same model, sizes and optimizer, too)");
 }
 
-// Returns the options that the shape of a model depends on, without those of its layers
-// if they are not compared.
+// Returns the options on which the shape of a model depends, including those of its layers
+// if `layers` is true.
 static json_t *shape_to_json(const struct saved_options *o, bool layers)
 {
     const struct model_options *m = &o->model;
@@ -512,8 +512,8 @@ int run_options_same_net(const struct model_options *then,
                    dir, d.text);
 }
 
-// Returns the option whose directory this process would take options from, if it sees no
-// save there; else NULL.
+// Returns the name of the option whose directory should have a save, from which options are
+// taken, if this process sees no save there; else NULL.
 static const char *unseen_start(const struct train_config *c)
 {
     char dir[FILE_PATH_MAX];
@@ -557,6 +557,6 @@ int run_options_agree(const struct train_config *c, const char *text, size_t n,
                : err_set(e, TUG_EUSAGE,
                          "this process sees no save in --%s %.60s, from which the others "
                          "take options that are left out; the run was started with%s: "
-                         "let it see the save, or give it these options",
+                         "give it access to the save, or give it these options",
                          unseen, unseen[0] == 'o' ? c->out : c->init_from, d.text);
 }

@@ -31,7 +31,7 @@ int run_options_differ(const struct saved_options *then, const struct saved_opti
                        struct err *e);
 
 // Returns 0 if a run with options `now` would continue exactly like `then`; TUG_EUSAGE
-// with the options that differ, of which it names those given in `typed` (NULL: all).
+// with the options that differ and are given in `typed` (NULL: with all that differ).
 int run_options_same(const struct saved_options *then, const struct saved_options *now,
                      const struct options *typed, struct err *e);
 

@@ -128,7 +128,8 @@ static void each_difference_is_named(void **state)
     mem_free(text);
 }
 
-// A process that cannot see the save from which the others take options says so first.
+// The error about options that differ begins with the reason if the process cannot see the
+// save from which the others take options.
 static void save_that_is_not_seen(void **state)
 {
     (void)state;
@@ -139,11 +140,12 @@ static void save_that_is_not_seen(void **state)
     c.out = "elsewhere";
     c.resume = TRAIN_RESUME;
     assert_int_equal(run_options_agree(&c, text, strlen(text), &test_err), TUG_EUSAGE);
-    assert_string_equal(test_err.text,
-                        "this process sees no save in --out elsewhere, from which the "
-                        "others take options that are left out; the run was started with "
-                        "--dim 2, this process 3: let it see the save, or give it these "
-                        "options");
+    assert_string_equal(
+        test_err.text,
+        "this process sees no save in --out elsewhere, from which the "
+        "others take options that are left out; the run was started with "
+        "--dim 2, this process 3: give it access to the save, or give it these "
+        "options");
     c.resume = TRAIN_RESUME_AUTO;
     c.init_from = "nowhere";
     assert_int_equal(run_options_agree(&c, text, strlen(text), &test_err), TUG_EUSAGE);

@@ -59,8 +59,8 @@ struct saved_run {
     struct saved_plan plan;
     struct schema schema; // the schema of the data
     struct identity data;
-    // The numbers of the features that the model knows; zeros: unknown, or their keys are
-    // not numbers.
+    // The range of the feature numbers that the model knows; zeros if it is unknown, or if
+    // the features' keys are not numbers.
     struct numbering_range numbers;
     uint64_t columns; // columns of the widest matrix in the data; 0: the data was files
     uint64_t first_field, fields_end; // the fields of libffm data; 0, 0: unknown
