@@ -1,4 +1,4 @@
-"""Calls of a model whose answers are easily mistaken: progress by batches, rows of another kind than the training's.
+"""Progress by batches, and errors about rows of another kind than the training data's.
 
 SPDX-License-Identifier: Apache-2.0
 """

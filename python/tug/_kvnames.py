@@ -1,4 +1,4 @@
-"""Errors for names that the stores, optimizers and schedulers of MXNet do not have here, with what to use instead.
+"""Errors for names of MXNet that tug's stores, optimizers and schedulers do not have, with their replacements.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -28,8 +28,8 @@ class NoSuchName(UsageError, AttributeError):
 
 
 def no_such(what: str, name: str, there: Iterable[str], answers: Optional[Mapping[str, str]] = None) -> Exception:
-    """Returns the error for a name that `what` does not have: with the answer for it, the most similar name that is
-    there, or the page of all names."""
+    """Returns the error for a name that `what` does not have. It names the replacement from `answers`, else the most
+    similar name in `there`, else the page of all names."""
     if name.startswith("__"):  # copy, pickle and others look for such names
         return AttributeError(name)
     answer = (answers or {}).get(name)

@@ -293,7 +293,7 @@ def launch(command: Optional[Sequence[str]] = None, *, servers: int = 1, workers
     itself with Cluster.connect. env: environment variables for all processes. save_root: the directory below which
     servers may save and load; without it they refuse both. dead_seconds: a process without a sign of life for this long
     counts as dead; None: TUG_DEAD_SECONDS, or 5. wait_seconds: the limit of every wait of each process; None:
-    TUG_WAIT_SECONDS, or 600. echo: processes write to the outputs of this process, and Process.output() has nothing.
+    TUG_WAIT_SECONDS, or 600. echo: processes write to the outputs of this process, and Process.output() is empty.
     all_roles: the scheduler and the servers run the command, too, as with `tug launch`; programs on tug.fleet,
     tug.kvstore and ps-lite need it."""
     if command is not None and not isinstance(command, (list, tuple)):

@@ -128,7 +128,7 @@ def last_warnings() -> List[str]:
 
 
 def warn_caller(texts: List[str]) -> None:
-    """Issues warnings at the line that has called the package, however many of its functions are in between."""
+    """Issues warnings at the program's line that called the package, through any number of the package's functions."""
     frame, level, package = sys._getframe(1), 2, os.path.dirname(os.path.abspath(__file__)) + os.sep
     while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
         frame, level = frame.f_back, level + 1

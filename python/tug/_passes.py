@@ -59,7 +59,7 @@ def pass_of(p: Any) -> Pass:
 
 class Printer:
     """Prints progress to standard error: in a terminal on one line that changes, in a notebook as a line for each
-    pass. With log_every=N every report is a line, wherever it goes."""
+    pass. With log_every=N it prints every report as a line, also if standard error is a file."""
 
     def __init__(self, by_batches: bool = False) -> None:
         self.by_batches = by_batches

@@ -41,12 +41,12 @@ _ELSEWHERE = {"NDArray": _ARRAYS, "nd": _ARRAYS, "np": _ARRAYS, "TestStore": _OW
               "Module": "init_optimizer begins the loop that Module had",
               "mod": "init_optimizer begins the loop that Module had",
               "module": "init_optimizer begins the loop that Module had",
-              "Trainer": "examples/kvstore_torch.py has its loop, over a torch model",
-              "gluon": "examples/kvstore_torch.py has the loop of its Trainer, over a torch model",
+              "Trainer": "examples/kvstore_torch.py has the loop of Trainer, with a torch model",
+              "gluon": "examples/kvstore_torch.py has the loop of gluon.Trainer, with a torch model",
               "autograd": _LAYERS, "sym": _LAYERS, "symbol": _LAYERS, "metric": _METRICS, "io": _READERS,
               "kv": "use tug.kvstore.create, without kv", "cpu": "remove the context: arrays are in main memory",
               "gpu": "remove the context: arrays are in main memory",
-              "kvstore_server": "that is tug.kvserver"}
+              "kvstore_server": "use tug.kvserver"}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,5 +1,5 @@
-// Runs that begin with a save: what they take from it, what they say about options and
-// data that do not fit it, in one process, with --table and on a cluster.
+// Runs that begin with a save: the options that they take from it, and their errors about
+// options and data that do not fit it, in one process, with --table and on a cluster.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/processes.h"
@@ -40,8 +40,8 @@ static void clean(void)
     files_remove("new");
 }
 
-// A new run takes what shapes the model from the save, and the errors about other options
-// name these alone, with both values.
+// A new run takes the options that shape the model from the save. An error about an option
+// that differs names only this option, with both values.
 static void options_of_a_begun_run(void **state)
 {
     (void)state;
@@ -148,7 +148,7 @@ static void options_without_effect(void **state)
     files_remove("old");
 }
 
-// The same happens in tug launch, before it starts processes.
+// tug launch reports the same error before it starts processes.
 static void options_of_a_launched_run(void **state)
 {
     (void)state;
@@ -160,7 +160,7 @@ static void options_of_a_launched_run(void **state)
     files_remove("old");
 }
 
-// --init-from compares how the data is numbered with how the model's was, whichever
+// --init-from compares the numbering of the data with that of the model's data, whichever
 // processes have the rows.
 static void numbering_of_a_begun_run(void **state)
 {

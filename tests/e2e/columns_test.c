@@ -357,8 +357,8 @@ static void on_a_cluster(void **state)
     assert_true(e2e_number("auc") > 0.8);
 }
 
-// The first column is the label by default: where another has a label's usual name, its
-// numbers were perhaps not meant.
+// The first column is the label by default. If another column has a label's usual name, a
+// warning asks whether that one was meant.
 static void first_column(void **state)
 {
     (void)state;
@@ -390,8 +390,8 @@ static void row_numbers(void **state)
     assert_null(strstr(e2e_err, "no name"));
 }
 
-// Numbers with a decimal comma in a column of words are warned of, also if some cells have
-// a word for a missing value. The advice has only the options that were not given.
+// Numbers with a decimal comma in a column of words give a warning, also if some cells have
+// a word for a missing value. The warning advises only options that were not given.
 static void decimal_commas(void **state)
 {
     (void)state;

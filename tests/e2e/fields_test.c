@@ -10,8 +10,8 @@ static void silent(const char *text)
         fail_msg("'%s' is in: %s", text, e2e_err);
 }
 
-// Writes examples of three fields, the first of which has this number. The indices are
-// those of the features, whatever the fields are called.
+// Writes examples with three fields, numbered from `base` on. The indices of the features
+// do not depend on `base`.
 static void write_fields(const char *path, int base)
 {
     static char text[1 << 16];
@@ -22,8 +22,8 @@ static void write_fields(const char *path, int base)
     files_write(path, text);
 }
 
-// A model with a vector for each field takes each field for its neighbour if training and
-// scored files number them differently: each command that scores warns.
+// If the training data and scored data number their fields differently, a model with a
+// vector for each field confuses neighbouring fields: each command that scores warns.
 static void numbered_from_one(void **state)
 {
     (void)state;
@@ -88,7 +88,8 @@ static void field_beyond_the_model(void **state)
         "data counts its fields from 1 and the training data did from 0, subtract 1");
 }
 
-// Models without fields do not know which fields exist until the data was read.
+// The fields that exist are only known after the data was read, for models without fields,
+// too.
 static void named_field_that_is_not_there(void **state)
 {
     (void)state;

@@ -522,8 +522,8 @@ static void be_another(struct tug_fleet *f)
     expect(tug_fleet_client(f) == NULL);
 }
 
-// The other workers do not wait for a worker that has left, and what it gave to an earlier
-// operation is not taken for its part of the current one.
+// The other workers do not wait for a worker that has left, and the bytes that it gave to an
+// earlier operation do not count in the current one.
 static void one_leaves(struct tug_fleet *f)
 {
     enum { BYTES = 1000 };

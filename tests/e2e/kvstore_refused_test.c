@@ -165,7 +165,7 @@ static struct kvs_missing missing(struct tug_kvstore *s, struct kvs_who w, size_
     return m;
 }
 
-// Worker 1 asks for whom its key, another key and the barrier wait.
+// Worker 1 asks which workers its key, another key and the barrier wait for.
 static void ask_who(struct tug_kvstore *s)
 {
     struct kvs_who w = {.id = entry(s)->key.id};

@@ -192,7 +192,7 @@ static void communicators(void **state)
 }
 
 // Two workers each compute metrics of a part of the examples, in batches of their own
-// size: both get the metrics of all examples, by each kind of link to the scheduler.
+// size. Both get the metrics of all examples, with each kind of link to the scheduler.
 
 enum { WORKERS = 2, EXAMPLES = 5000 };
 
@@ -229,7 +229,7 @@ static void *measure_part(void *arg)
     return NULL;
 }
 
-// Links with TLS: the options of a process of this role.
+// Returns the TLS options of a process of this role.
 static const char *tls_of(const char *role)
 {
     return files_path("--ca tls/ca.pem --cert tls/%s.pem --key tls/%s.key", role, role);

@@ -1,11 +1,11 @@
 #!/bin/sh
 # Saves that an earlier version of tug made (tests/golden/saves) still work: they give the
-# predictions that they gave then, and a run that resumes from one, which gets its options
-# from the save alone, ends with the options, the plan and the predictions that it had
-# then. (A run on a cluster ends with predictions of its own each time.)
+# predictions that they gave in that version. A run that resumes from one takes its options
+# from the save alone, and ends with the same options, plan and predictions as in that
+# version. (Predictions of runs on a cluster are not compared: they differ each time.)
 #
-# TUG_SAVES_WRITE=1 makes the saves that `ways` names and that are missing, and their line
-# of tests/golden/saves/sums. An old save is never made anew: it stands for those of users.
+# TUG_SAVES_WRITE=1 makes the saves that `ways` names and that are missing, and their lines
+# of tests/golden/saves/sums. Never make an old save again: it stands for users' saves.
 #
 # SPDX-License-Identifier: Apache-2.0
 set -eu
@@ -14,8 +14,8 @@ saves=$(cd "$(dirname "$0")/../golden/saves" && pwd)
 cp "$saves"/*.csv .
 export TUG_KERNELS=ref # the same floats on every CPU
 
-# NAME SAVE KIND OPTIONS: the save that is kept (2 is in the middle of a pass if the run
-# saves in batches), and the cluster that made it or "-".
+# NAME SAVE KIND OPTIONS: SAVE is the number of the save that is kept (2 is in the middle of
+# a pass if the run saves every few batches), KIND is "cluster" or "-" (one process).
 ways() {
     cat <<'END'
 lr      1 -       --model lr --drop buy,u --weight-column w --optimizer ftrl --l1 0.1 --deterministic

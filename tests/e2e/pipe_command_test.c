@@ -75,7 +75,7 @@ static void same_as_without_a_command(void **state)
     tug_ends(3, "eval --from want --data raw.log");
 }
 
-// A model that was trained through a command says so if data is read without the command.
+// If data is read without a command, the error says that the model was trained through one.
 static void without_the_command(void **state)
 {
     (void)state;

@@ -5,10 +5,10 @@
 // of it. The test checks:
 //
 //   - a pull returns the exact sum of all earlier batches, and so do the rows at the end
-//   - a batch of which a part found no room is applied once when there is room
-//   - a request is only refused where rows have a limit, and can then be repeated
+//   - if a part of a batch finds no room, the batch is applied once when there is room
+//   - a request is only refused while rows have a limit, and can be repeated
 //   - a copy has whole batches, and a mean has taken one step towards whole batches
-//   - no worker waits for ever, whatever other workers wait for
+//   - no worker waits for ever
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -43,7 +43,7 @@ enum {
 enum { WITHOUT_ORDER_CHECK = 1 };
 enum { PUSHES, PULLS, HALVES, REFUSED, NO_ROOM, COPIES, MEANS, RESENT, EVENTS };
 
-// Which table a worker pushes to.
+// The order in which a worker pushes to the two tables.
 enum plan { ANY, FIRST_ONE, SECOND_AT_ONCE };
 
 struct push {
@@ -60,7 +60,7 @@ struct line {
     uint32_t next, acknowledged, open;
     uint32_t ahead; // most pushes under way; 1: the worker also pulls before each
     client_ts pulling;
-    uint32_t clock, seen; // clocks of the pull under way and of the last answered one
+    uint32_t clock, seen; // clocks of the pull under way and of the last answered pull
     float pulled[KEYS];
 };
 
@@ -80,13 +80,13 @@ struct world {
     uint32_t n_workers, n_batches;
     struct worker workers[MAX_WORKERS];
     uint64_t keys[KEYS];
-    // Sums of all batches before each one.
+    // For each batch the sums of all earlier batches.
     int64_t sums[LINES][MAX_BATCHES + 1][KEYS];
     bool limits; // rows have a limit from the first tables to the time `limits_end`
     uint64_t limits_end, room[STAGE_SERVERS];
     struct budget budgets[STAGE_SERVERS];
 
-    // The orders of worker 0.
+    // Worker 0's copies and means (orders).
     uint32_t n_orders;
     client_ts ordering, looking;
     uint32_t ordered; // COPY or MEAN
@@ -166,8 +166,8 @@ static int open_worker(struct world *w, uint32_t i, struct err *e)
         k->lines[t].ahead = aheads[draw(w, 4)];
     if (k->plan == SECOND_AT_ONCE)
         k->lines[1].ahead = MAX_BATCHES;
-    // As over TCP, no message is lost alone, and none is sent again before its link breaks:
-    // a server would keep both while they wait, and have no room for others.
+    // As over TCP, no message is lost alone, and none is sent again before its link breaks.
+    // Otherwise a server would keep both copies while they wait, without room for others.
     struct client_options o = {.cache_keys = one_in(w, 2)};
     TRY(stage_open_client(&w->stage, &k->c, WIRE_WORKER, i, &o, e));
     sim_van_loses_none(k->c.van);
@@ -181,8 +181,8 @@ static int world_open(void *ctx, struct err *e)
     uint32_t n_servers = 1 + (uint32_t)draw(w, STAGE_SERVERS);
     w->n_workers = 1u << draw(w, 3);
     w->limits = one_in(w, 2);
-    // A refused push is repeated behind those in flight, which wait for it: they must leave
-    // it a place in the client's window.
+    // A refused push is repeated after the pushes in flight, which wait for it: they must
+    // leave a place in the client's window.
     uint32_t most = w->limits ? SHARD_WINDOW / 2 : MAX_BATCHES;
     w->n_batches = 2 + (uint32_t)draw(w, one_in(w, 12) ? most - 2 : 10);
     w->n_orders = (uint32_t)draw(w, 6);
@@ -230,7 +230,7 @@ static void get_ready(struct worker *k)
     k->ready = !waits;
 }
 
-// Returns whether a request is over. Where rows have a limit, it may be refused; then
+// Returns whether a request is over. If rows have a limit, the request may be refused:
 // *ret_refused is set, and the worker repeats the request.
 static bool is_over(struct worker *k, client_ts *ts, const char *what, bool *ret_refused)
 {
@@ -353,8 +353,6 @@ static uint32_t choose(struct worker *k)
     return (uint32_t)draw(k->world, LINES);
 }
 
-// The orders of worker 0.
-
 static void begin_order(struct worker *k)
 {
     struct world *w = k->world;
@@ -375,7 +373,7 @@ static float step_to(const struct world *w, uint32_t key, uint32_t batch)
     return w->ordered == MEAN && was > 0 ? was + 0.5f * (is - was) : is;
 }
 
-// Returns whether a server's rows are those after its first batches up to this one.
+// Returns whether a server's rows are those after the batches up to this one.
 static bool fits(const struct world *w, uint32_t server, uint32_t batch)
 {
     const uint32_t *owners =

@@ -52,7 +52,8 @@ struct worker {
     bool counts;
     bool late; // the worker begins only after other workers have made progress
     struct op ops[MAX_OPS * MAX_WORKERS];
-    uint64_t said, draws; // messages to programs of servers, and random numbers for them
+    // Numbers of messages sent to programs of servers, and of random numbers drawn for them.
+    uint64_t said, draws;
     // Time of the worker's death, after it has made the table; VAN_NEVER: it does not
     // die.
     uint64_t dies_after;
@@ -87,7 +88,7 @@ struct world {
         uint32_t partition, from, to;
     } move;
     uint64_t next_move;
-    uint64_t heard; // messages that programs of servers have heard
+    uint64_t heard; // number of messages that programs of servers have received
 };
 
 #define failed(w, ...) stage_failed(&(w)->stage, __VA_ARGS__)
@@ -97,7 +98,7 @@ static inline struct shard *shard_of(const struct world *w, uint32_t i)
     return w->stage.servers[i].shard;
 }
 
-// Lets a worker say something to the program of a server, which world_hears.
+// A worker may send a message to the program of a server, which receives it in world_hears.
 void world_let_say(struct worker *k);
 void world_hears(void *ctx, van_link link, uint32_t node, struct van_message *m);
 

@@ -1,5 +1,5 @@
-// Programs' messages between requests: a server's program hears those of workers whose
-// session lasts, and nobody else's.
+// Messages of programs, sent between requests: a server's program receives messages only
+// from workers whose session has not ended.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>

@@ -2,9 +2,9 @@
 // meet at barriers in one order, are stopped for a while, and die; messages are lost and
 // links break. The test checks:
 //
-//   - all workers get the same result of a call, and it has the part of each living one
+//   - all workers get the same result of a call, which has each living worker's part
 //   - a call that needs all workers fails at all of them, or at none
-//   - nobody alive hangs or fails, whoever is stopped or dies
+//   - no living worker hangs or fails, whichever workers are stopped or die
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -27,7 +27,7 @@ struct worker {
     uint64_t next;         // time at which the worker begins the next round
 };
 
-// The result of a round, as the first worker got it.
+// The result of a round that the first worker has got.
 struct result {
     bool known;
     int code;
@@ -75,14 +75,14 @@ static int world_open(void *ctx, struct err *e)
     return stage_open_strangers(&w->stage, &seen, e);
 }
 
-// The bytes of a worker in a round: some of them, which no other has.
+// Fills in a worker's bytes in a round, which no other worker has; returns their number.
 static size_t fill(char bytes[BYTES], uint32_t worker, uint32_t round)
 {
     memset(bytes, (int)(worker * MAX_ROUNDS + round), BYTES);
     return (worker * 7 + round * 13) % BYTES;
 }
 
-// The worker's number in the calls: not the order in which workers have joined.
+// Returns the worker's number in the calls, which is not its rank.
 static uint32_t index_of(const struct world *w, const struct member *m)
 {
     return w->n_workers - 1 - member_rank(m);
@@ -116,8 +116,8 @@ static void begin(struct worker *k, struct member *m)
         stage_failed(&w->stage, "worker %u: %s", k->c.number, e.text);
 }
 
-// Checks the parts of a gather, which come by ascending index; returns the workers
-// that have one, as bits.
+// Checks the parts of a gather, which come by ascending index; returns, as bits, the workers
+// that have a part.
 static uint32_t check_parts(struct world *w, struct wire_text result, uint32_t round)
 {
     uint32_t in = 0;

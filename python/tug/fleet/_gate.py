@@ -28,10 +28,10 @@ ROW = 1024 # floats of a row
 NOTE_MAX = 16 << 10  # the most bytes of the gate's note
 LEFT_MAX = 1 << 20  # the most bytes of a worker's note
 WORKERS_NOTES = 1 << 32  # the key of worker 0's note; the notes of workers lie this many keys apart
-SOON = 20  # the part of the longest wait before a warning says for whom it is
+SOON = 20  # a warning names the reason of a wait after 1 / SOON of the longest wait
 LOOK_SECONDS = 0.02  # the interval between two pulls while waiting
 
-_NEEDS_SERVERS = ("servers must run this script, too, as far as fleet.run_server() (tug launch starts it in every "
+_NEEDS_SERVERS = ("servers must run this script, too, up to fleet.run_server() (tug launch starts it in every "
                   "role, and so does python3 -m tug launch --all-roles)")
 
 
@@ -117,7 +117,7 @@ def wait_for_end(guest: "Client") -> None:
 
 
 def wait_at_gate(client: "Client") -> Optional[Begins]:
-    """Waits until the gate is open. Returns what the run begins with; None: with empty tables."""
+    """Waits until the gate is open. Returns the save that the run begins with; None if it begins with empty tables."""
     table, begin, told = _table(client), time.monotonic(), False
     while True:
         head = table.pull([0])[0]

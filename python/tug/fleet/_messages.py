@@ -12,10 +12,10 @@ from tug._errors import ArgumentTypeError, DataError, UsageError
 
 HEAD = struct.Struct("<IIi")  # before each message: its bytes, the receiver's index, the message's type
 COUNT = struct.Struct("<Q")
-WAITING_MAX = 1 << 24  # the most bytes of messages that wait at a worker
+WAITING_MAX = 1 << 24  # the most bytes of waiting messages of a worker
 
 Handler = Callable[[int, int, bytes], Optional[int]]
-Gather = Callable[[bytes], List[bytes]]  # the bytes of all workers, which each gives as many of
+Gather = Callable[[bytes], List[bytes]]  # returns the bytes of all workers; each must give the same number
 
 
 def _parts(said: bytes, sender: int) -> List[Tuple[int, int, bytes]]:
@@ -39,7 +39,7 @@ class Messages:
     def __init__(self) -> None:
         self._handlers: Dict[int, Handler] = {}
         self._waiting = bytearray()
-        self.count = 0  # messages that wait
+        self.count = 0  # number of waiting messages
         self.connected = False  # all workers have called create_client2client_connection
 
     def register(self, msg_type: Any, handler: Any) -> None:
@@ -52,7 +52,7 @@ class Messages:
         """Keeps a message for the next barrier."""
         kind = whole(msg_type, "msg_type", 0, 2 ** 31 - 1)
         if not self.connected:
-            raise UsageError("send_client2client_msg: all workers call create_client2client_connection() first")
+            raise UsageError("send_client2client_msg: all workers must call create_client2client_connection() first")
         if isinstance(msg, str):
             msg = msg.encode()
         if not isinstance(msg, (bytes, bytearray, memoryview)):
@@ -65,7 +65,7 @@ class Messages:
         self.count += 1
 
     def exchange(self, gather: Gather) -> List[Tuple[int, List[Tuple[int, int, bytes]]]]:
-        """Sends what waits. Returns the messages of each worker, by its index. All workers call it."""
+        """Sends the waiting messages. Returns the messages of each worker, with its index. All workers call it."""
         said = bytes(self._waiting)
         sizes = [COUNT.unpack(one)[0] for one in gather(COUNT.pack(len(said)))]
         most = max(sizes)
@@ -77,8 +77,8 @@ class Messages:
         return [(i, _parts(one[:size], i)) for i, (one, size) in enumerate(zip(all_said, sizes))]
 
     def deliver(self, me: int, received: List[Tuple[int, List[Tuple[int, int, bytes]]]]) -> None:
-        """Calls the handlers of this worker's messages, in the order of senders and of their sending. The first error
-        is raised after all handlers were called."""
+        """Calls the handlers of this worker's messages, in the order of senders, and of each sender in the order of
+        sending. Raises the first error after all handlers were called."""
         failure: Optional[Exception] = None
         for sender, messages in received:
             for to, kind, msg in messages:
@@ -86,7 +86,7 @@ class Messages:
                     continue
                 try:
                     self._handle(kind, sender, msg)
-                except Exception as error:  # a handler's own, of any kind
+                except Exception as error:  # a handler may raise any exception
                     failure = failure or error
         if failure is not None:
             raise failure

@@ -200,8 +200,8 @@ class _NamedClass(type):
 
 
 class Named(metaclass=_NamedClass):
-    """A base class whose errors for missing attributes, of objects and of the class, use the table. `holders`: the
-    names under which the table lists this class, its own name first."""
+    """A base class whose objects and subclasses take the errors for missing attributes from the table. `holders`: the
+    names under which the table lists the class, its own name first."""
 
     holders: Tuple[str, ...] = ()
 

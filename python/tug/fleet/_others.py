@@ -30,7 +30,7 @@ MODES = {0: "checkpoint", 1: "delta", 2: "base", 3: "day"}
 
 
 def mode_of(given: Any) -> int:
-    """Returns the mode of a save or a load: 0 to 3, or the same as text, as Paddle's clients have it."""
+    """Returns the mode of a save or a load, given as 0 to 3 or, as in Paddle's clients, as a text with that number."""
     if isinstance(given, str) and given in ("0", "1", "2", "3"):
         return int(given)
     if isinstance(given, bool) or not isinstance(given, (int, np.integer)) or given not in MODES:
@@ -193,7 +193,7 @@ class Others:
         self._first_does("clear", clear)
 
     def print_table_stat(self, table_id: int, pass_id: int = 0, threshold: int = 0) -> None:
-        """Prints the servers' statistics of a table of the program's own. pass_id and threshold have no effect: Paddle
-        has them for its cache tables."""
+        """Prints the servers' statistics of a table that the program has made. pass_id and threshold have no effect:
+        Paddle has them for its cache tables."""
         del pass_id, threshold
         print(f"table {table_id}: {shown_stats(self._own(table_id).stat())}", flush=True)

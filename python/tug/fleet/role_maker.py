@@ -260,7 +260,8 @@ def launched_roles(role: str, index: int, server_endpoints: Sequence[str]) -> Op
 
 def of_launch(roles: RoleMaker) -> RoleMaker:
     """Returns `roles`, or those of the environment for a process that `tug launch` has started. Raises UsageError if
-    the script has chosen other ones: the launcher would wait for its processes in vain, or each would train alone."""
+    the script has chosen another role, index or servers: the launcher's processes would wait for this process for ever,
+    or each process would train alone."""
     if not isinstance(roles, UserDefinedRoleMaker) or not os.environ.get("DMLC_ROLE"):
         return roles
     if roles.place.alone:

@@ -243,7 +243,7 @@ class FleetWrapper(Named, OwnTables, Handle):
             self._forget_tables()
         if undelivered:
             raise UsageError(f"send_client2client_msg: not delivered: {undelivered} message(s); all "
-                             "workers call barrier() before stop_worker()")
+                             "workers must call barrier() before stop_worker()")
 
     def stop_server(self) -> None:
         """Ends the run on all its processes."""
@@ -335,7 +335,7 @@ class FleetWrapper(Named, OwnTables, Handle):
         """Ends the recording and writes a trace file for Chrome and Perfetto (Client.profile_stop)."""
         self.client.profile_stop(file)
 
-    # Paddle's functions for links between workers. Here workers have none, and exchange values through the scheduler.
+    # Paddle's functions for links between workers. tug's workers have none: the scheduler passes their messages on.
 
     def get_client_info(self) -> List[str]:
         """Returns a list with the text that identifies this worker."""
@@ -372,7 +372,7 @@ class FleetWrapper(Named, OwnTables, Handle):
 
     def send_client2client_msg(self, msg_type: int, to_client_id: int, msg: Union[bytes, str]) -> None:
         """Sends bytes to another worker, or to this one. They arrive when all workers call barrier(); a worker sends
-        at most 16 MiB between two barriers. All workers call create_client2client_connection() before."""
+        at most 16 MiB between two barriers. All workers must call create_client2client_connection() before."""
         to = whole(to_client_id, "to_client_id", 0, self.worker_num() - 1)
         with self._turn:
             self._messages.send(msg_type, to, msg)
