@@ -1,5 +1,5 @@
-// The accessors that come with tug. To add one, write its class in a file of its own and
-// a line in ACCESSORS.
+// The accessors that come with tug. A new one needs its class, in a file of its own, and a
+// line in ACCESSORS.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_ACCESSOR_ACCESSOR_INTERNAL_H

@@ -130,8 +130,8 @@ struct member_collect {
     uint64_t first; // number of the first value in the call, for error messages
     // This worker's number in the call; the bytes are ordered by it.
     uint32_t index;
-    // The number of workers that must take part, with indexes below it; 0: all that are
-    // alive, with any indexes.
+    // The number of workers that must take part, with indexes below it. If it is 0, all
+    // living workers take part, with any indexes.
     uint32_t workers;
     const void *bytes;
     size_t n; // at most WIRE_COLLECT_MAX

@@ -135,7 +135,7 @@ struct train_config {
     enum train_resume resume;
     // The options that the user gave, if the others could not all be taken from the save
     // because the user chose another model or optimizer. Errors about options that differ
-    // name only these options. NULL: they name all options.
+    // name only these options; if this is NULL, they name all options.
     const struct options *typed;
     const char *init_from;   // directory of the model to begin with; NULL: none.
                              // TRAIN_RESUME_AUTO ignores it when it resumes
