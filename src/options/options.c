@@ -5,6 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "options/options.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,6 +139,13 @@ static bool is_option(const char *word)
     return word[0] == '-' && word[1] == '-';
 }
 
+// Returns whether the word looks like an option, also with one dash, as other programs
+// have them. A negative number and "-" do not.
+static bool is_like_option(const char *word)
+{
+    return is_option(word) || (word[0] == '-' && isalpha((unsigned char)word[1]));
+}
+
 static bool wants_help(const struct words *w)
 {
     for (int i = 0; i < w->n && strcmp(w->at[i], "--") != 0; i++)
@@ -189,7 +197,7 @@ static int take_list(struct options *o, size_t opt, struct words *w, const char 
     const char *value;
     TRY(option_value(&o->table->options[opt], w, eq, &value, e));
     TRY(option_assign(o, opt, value, by, e));
-    while (!eq && w->i + 1 < w->n && !is_option(w->at[w->i + 1]))
+    while (!eq && w->i + 1 < w->n && !is_like_option(w->at[w->i + 1]))
         TRY(option_assign(o, opt, w->at[++w->i], by, e));
     return 0;
 }
@@ -282,7 +290,7 @@ static int load_option(struct options *o, struct words *w, const struct option_g
                        struct err *e)
 {
     int rc = take_option(o, w, by, e);
-    while (rc == TUG_EUSAGE && w->i + 1 < w->n && !is_option(w->at[w->i + 1]))
+    while (rc == TUG_EUSAGE && w->i + 1 < w->n && !is_like_option(w->at[w->i + 1]))
         w->i++;
     return option_note(o, rc, e);
 }

@@ -190,6 +190,7 @@ static const char *const synonyms[][2] = {
     {"exclude", "drop"},
     {"factors", "dim"},
     {"final-regressor", "out"},
+    {"ftrl", "optimizer"},
     {"header", "columns"},
     {"hidden-layer-sizes", "hidden"},
     {"hidden-layers", "hidden"},
@@ -265,6 +266,8 @@ static const char *const synonyms[][2] = {
     {"save-dir", "out"},
     {"save-resume", "resume"},
     {"saving-period", "save-every"},
+    {"server-num", "servers"},
+    {"sgd", "optimizer"},
     {"solver", "optimizer"},
     {"start-pass", "resume"},
     {"step-size", "lr"},
@@ -278,6 +281,7 @@ static const char *const synonyms[][2] = {
     {"validation-split", "valid"},
     {"warm-start", "init-from"},
     {"weight-decay", "l2"},
+    {"worker-num", "workers"},
 };
 
 static bool has_option(const struct option_table *t, const char *name)
@@ -334,12 +338,50 @@ int option_dash(const struct option_table *t, const char *word, struct err *e)
                    "there is no option '%.200s'; options begin with two dashes", word);
 }
 
+// Names of options in other programs that tug needs no option for or does otherwise: the
+// commands that say so (NULL: all), and the sentence.
+static const struct answer {
+    const char *name, *command, *sentence;
+} answers[] = {
+    {"affix", NULL, "a program of --pipe-command can add such features"},
+    {"all-roles", "launch", "tug launch runs the program in all roles without it"},
+    {"bit-precision", NULL, "keys have 64 bits, so words do not collide"},
+    {"cache-file", NULL, "no cache is written, and data stays in memory while it fits"},
+    {"env-server", "launch", "--env K=V sets a variable in all processes"},
+    {"env-worker", "launch", "--env K=V sets a variable in all processes"},
+    {"heter-worker-num", NULL, "tug has servers and workers only, on CPUs"},
+    {"holdout-off", NULL, "no examples are held out without --valid"},
+    {"link", NULL, "tug predict prints probabilities, and scores with --raw"},
+    {"ngram", NULL, "a program of --pipe-command can add such features"},
+    {"no-bin", NULL, "no binary copy of the data is written"},
+    {"no-norm", "train", "--no-normalize turns the normalization off"},
+    {"nproc-per-node", "launch", "use --servers and --workers"},
+    {"p3", "launch", "the program chooses p3 by the type of its kvstore"},
+    {"sigmoid", NULL, "tug predict prints probabilities, and scores with --raw"},
+    {"sign", NULL, "tug predict prints probabilities: compare them with 0.5"},
+    {"skips", NULL, "a program of --pipe-command can add such features"},
+    {"span-server", NULL, "tug launch --servers S --workers W -- train uses a cluster"},
+};
+
+static const char *answer_find(const struct option_table *t, const char *name, size_t len)
+{
+    for (size_t i = 0; i < sizeof(answers) / sizeof(*answers); i++)
+        if (is_name(name, len, answers[i].name) &&
+            (answers[i].command == NULL || strcmp(answers[i].command, t->command) == 0))
+            return answers[i].sentence;
+    return NULL;
+}
+
 int option_unknown(const struct option_table *t, const char *prefix, const char *dashes,
                    const char *name, size_t len, struct err *e)
 {
     char near[OPTION_NAME_MAX];
-    options_meant(t, name, len, near);
     int n = len < 200 ? (int)len : 200;
+    const char *sentence = answer_find(t, name, len);
+    if (sentence != NULL)
+        return err_set(e, TUG_EUSAGE, "%sthere is no option '%s%.*s': %s", prefix, dashes,
+                       n, name, sentence);
+    options_meant(t, name, len, near);
     if (*near)
         return err_set(e, TUG_EUSAGE,
                        "%sthere is no option '%s%.*s'; did you mean '%s%s'?", prefix,
