@@ -137,6 +137,8 @@ def test_roles_that_contradict_the_launcher(monkeypatch, role, index, hosts, sen
             FleetWrapper().init_worker(tables, hosts, index)
     with pytest.raises(tug.UsageError, match=sentence):
         Fleet().init(UserDefinedRoleMaker(index, Role.SERVER if role == "server" else Role.WORKER, 2, hosts))
+    with pytest.raises(tug.UsageError, match="this process is worker 1 .*, not a server: ask Paddle.*init_server"):
+        FleetWrapper().init_server(tables)
     with pytest.raises(tug.UsageError, match="would train alone, but tug launch has started it as one of several"):
         Fleet().init(UserDefinedRoleMaker())
 

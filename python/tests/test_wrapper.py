@@ -27,8 +27,10 @@ test_wrapper.run_by_environment(sys.argv[1])
 
 
 def exchange_infos(w):
-    info = w.get_client_info()[0].encode().ljust(64, b"\0")
-    infos = [one.rstrip(b"\0").decode() for one in w.all_gather(info)]
+    with pytest.raises(tug.UsageError, match="no clients are set: call set_clients first, .* get_client_info"):
+        w.create_client2client_connection()
+    infos = w.all_gather(w.get_client_info()[0])
+    assert w.all_gather("é" * w.worker_index()) == ["é" * i for i in range(len(infos))]
     w.set_clients(infos)
     w.create_client2client_connection()
     w.set_clients(infos[:-1] + ["nobody"])
@@ -252,6 +254,9 @@ def test_arguments_that_cannot_be():
                 (lambda: w.set_clients(None), "client_infos: must be a list"),
                 (lambda: w.load_sparse("x", "0", 0), "^load_sparse is for servers"),
                 (lambda: w.load_sparse("x", "9", 0), "is not one of 0, 1, 2, 3"),
+                (lambda: w.pull_sparse(np.arange(3), 0), "table_id: must be an integer, not ndarray"),
+                (lambda: w.push_sparse("emb", [1], [1]), "table_id: must be an integer, not str"),
+                (lambda: w.all_gather(3), "info: must be bytes or a text, not an int"),
                 (lambda: w.barrier("a"), "barrier_table_id: must be an integer"),
                 (lambda: Communicator().init_with_ctx([0], [5], w), "recv_ctx: must be {dense table"),
                 (lambda: Communicator().init_with_ctx([0], {5: "w"}, w), "recv_ctx: must be a list"),

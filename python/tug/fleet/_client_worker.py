@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Optional
 
 import numpy as np
 
-from tug._arrays import ArrayLike, keys_of
+from tug._arrays import ArrayLike, keys_of, whole
 from tug._errors import Error, UsageError
 from tug.fleet._changes import NAME, Changes
 from tug.fleet._others import FIRST_OWN
@@ -44,6 +44,7 @@ class ClientWorker:
 
     def table(self, table_id: int) -> "Table":
         """Returns the client's table of this number."""
+        table_id = whole(table_id, "table_id", 0, 2 ** 32 - 1)
         if table_id not in self._tables:
             names = self.client.table_names()
             if table_id not in names:

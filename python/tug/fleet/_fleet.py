@@ -365,7 +365,8 @@ class Fleet(Named, Others):
     def exchange(self) -> Exchange:
         """The exchange of values between workers, between init_worker and stop_worker."""
         if self._exchange is None:
-            raise UsageError("this process is not in a run: call fleet.init_worker() first")
+            raise UsageError("this process is not in a run: call fleet.init_worker() first; in a run that a "
+                             "FleetWrapper has joined, use its all_gather() and barrier()")
         return self._exchange
 
     def barrier_worker(self) -> None:

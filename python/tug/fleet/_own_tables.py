@@ -90,7 +90,7 @@ class OwnTables:
         """Returns the variables of a dense table. If a prototxt text describes the table, the variables are the arrays
         of `scope` with the names var_names, one after the other."""
         scope, var_names = scope_of(scope), names_of(var_names)
-        known = self._variables.get(table_id) if isinstance(table_id, int) else None
+        known = self._variables.get(table_id) if isinstance(table_id, (int, np.integer)) else None
         if known is None:
             raise UsageError(f"table_id: {table_id} is not a dense table; dense tables are "
                              f"{', '.join(map(str, self._variables)) or 'none'}")

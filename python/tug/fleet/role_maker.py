@@ -239,16 +239,20 @@ class UserDefinedRoleMaker(RoleMaker):
         return {**env, "TRAINING_ROLE": "PSERVER", "POD_IP": host, "PADDLE_PORT": port}
 
 
-def launched_roles(role: str, index: int, server_endpoints: Sequence[str]) -> Optional[RoleMaker]:
-    """Returns the role maker of a process that `tug launch` has started, whose script has named this role, index and
-    servers itself; None if DMLC_ROLE is not set. Such a run has a scheduler of its own, whose address only the
+def launched_roles(role: str, index: Optional[int], server_endpoints: Sequence[str]) -> Optional[RoleMaker]:
+    """Returns the role maker of a process that `tug launch` has started, whose script has named this role, index (None:
+    any) and servers itself; None if DMLC_ROLE is not set. Such a run has a scheduler of its own, whose address only the
     environment has. Raises UsageError if the script has named another role, index or servers than the environment."""
     if not os.environ.get("DMLC_ROLE"):
         return None
     roles = PaddleCloudRoleMaker()
     place = roles.place
     start = f"DMLC_ROLE={place.role}, as `tug launch` sets it"
-    if (role, index) != (place.role, place.rank):
+    if index is None and role != place.role:
+        raise UsageError(f"this process is {place.role} {place.rank} ({start}), not a {role}: ask "
+                         "PaddleCloudRoleMaker().is_server(), and call init_server() and run_server() on servers, "
+                         "init_worker() on workers")
+    if index is not None and (role, index) != (place.role, place.rank):
         raise UsageError(f"this process is {place.role} {place.rank} ({start}), not {role} {index}: take role and "
                          "index from PaddleCloudRoleMaker(), or start the script without tug launch")
     if server_endpoints and list(server_endpoints) != place.server_endpoints:

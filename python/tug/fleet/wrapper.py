@@ -25,6 +25,7 @@ from tug._errors import ArgumentTypeError, Error, UsageError
 from tug._library import Handle, lib, text_of
 from tug._table import Table, TableStats
 from tug.fleet._client_worker import ClientWorker
+from tug.fleet._exchange import SAID_MAX
 from tug.fleet._fleet import Fleet, fleet
 from tug.fleet._messages import Messages
 from tug.fleet._names import Named
@@ -153,17 +154,18 @@ class FleetWrapper(Named, OwnTables, Handle):
 
     # Servers.
 
-    def init_server(self, server_desc: Any, hosts: Sequence[Any] = (), role_id: int = 0, trainers: int = 0,
-                    server_sub_program: Sequence[Any] = (), *, role_maker: Optional[RoleMaker] = None) -> None:
+    def init_server(self, server_desc: Any, hosts: Sequence[Any] = (), role_id: Optional[int] = None,
+                    trainers: int = 0, server_sub_program: Sequence[Any] = (), *,
+                    role_maker: Optional[RoleMaker] = None) -> None:
         """Makes this process server `role_id` of the servers `hosts`, a list of HOST:PORT or Paddle's HOST:PORT:RANK.
         The first server also runs the scheduler. server_desc: the run's tables, a list of FleetTable or Paddle's
         PSParameter as text. trainers: the number of workers. role_maker: gives role and endpoints in place of hosts,
-        role_id and trainers."""
+        role_id and trainers. Without role_id it is 0, under `tug launch` that of the environment."""
         if server_sub_program:
             raise UsageError("server_sub_program: servers run no program; a table's rule is one of its settings")
         self._init("server_desc", server_desc,
                    role_maker or launched_roles("server", role_id, _hosts(hosts)) or
-                   UserDefinedRoleMaker(role_id, Role.SERVER, trainers, _hosts(hosts)))
+                   UserDefinedRoleMaker(0 if role_id is None else role_id, Role.SERVER, trainers, _hosts(hosts)))
         if trainers > 0:
             self._check_trainers(trainers)
 
@@ -181,13 +183,13 @@ class FleetWrapper(Named, OwnTables, Handle):
 
     # Workers.
 
-    def init_worker(self, proto_txt: Any, hosts: Optional[Sequence[Any]] = None, role_id: int = 0, *,
-                    role_maker: Optional[RoleMaker] = None) -> None:
+    def init_worker(self, proto_txt: Any, hosts: Optional[Sequence[Any]] = None,
+                    role_id: Optional[int] = None, *, role_maker: Optional[RoleMaker] = None) -> None:
         """Makes this process worker `role_id`, and joins the run. Without hosts, the servers are threads of this
         process. proto_txt: the run's tables, like server_desc of init_server. role_maker: gives role and endpoints in
-        place of hosts and role_id."""
+        place of hosts and role_id. Without role_id it is 0, under `tug launch` that of the environment."""
         tables = self._init("proto_txt", proto_txt, role_maker or launched_roles("worker", role_id, _hosts(hosts)) or
-                            JoiningRoleMaker(role_id, _hosts(hosts)))
+                            JoiningRoleMaker(0 if role_id is None else role_id, _hosts(hosts)))
         self._run(lib.tug_fleet_init_worker)
         self._lent = _Lent(self, lib.tug_fleet_client(self._c))
         _joined.add(self)
@@ -212,9 +214,10 @@ class FleetWrapper(Named, OwnTables, Handle):
 
     def table(self, table_id: int) -> Table:
         """Returns the run's table of this number, for pushes and pulls."""
-        if self.client.closed or table_id not in self._tables:
+        number = whole(table_id, "table_id", 0, 2 ** 32 - 1)
+        if self.client.closed or number not in self._tables:
             raise UsageError(f"table_id: {table_id} is not one of {', '.join(map(str, self._tables)) or 'no tables'}")
-        return self._tables[table_id]
+        return self._tables[number]
 
     def worker_index(self) -> int:
         """Returns this worker's index among the workers."""
@@ -259,7 +262,7 @@ class FleetWrapper(Named, OwnTables, Handle):
             self._ask(lib.tug_fleet_barrier_worker)
             return
         with self._turn:
-            received = self._messages.exchange(self.all_gather)
+            received = self._messages.exchange(self._gathered)
         self._messages.deliver(self.worker_index(), received)
 
     # Rows.
@@ -343,15 +346,29 @@ class FleetWrapper(Named, OwnTables, Handle):
         self._ask(lib.tug_wrapper_get_client_info, info)
         return [text_of(info)]
 
-    def all_gather(self, info: bytes) -> List[bytes]:
-        """Returns the bytes of all workers, ordered by index. All workers call it with bytes of the same length."""
+    def all_gather(self, info: Any) -> List[Any]:
+        """Returns the bytes, or the texts, of all workers, ordered by index. All workers call it with bytes of the same
+        length, or all with texts of any length."""
+        if isinstance(info, str):
+            said = info.encode()
+            sizes = [int.from_bytes(one, "little") for one in self._gathered(len(said).to_bytes(8, "little"))]
+            if max(sizes) > SAID_MAX:
+                raise UsageError(f"info: worker {sizes.index(max(sizes))} gave another kind of value, or a text of more "
+                                 f"than {SAID_MAX} bytes; all workers give texts, or all bytes")
+            gathered = self._gathered(said.ljust(max(sizes), b"\0"))
+            return [one[:size].decode() for one, size in zip(gathered, sizes)]
+        if not isinstance(info, (bytes, bytearray, memoryview)):
+            raise ArgumentTypeError(f"info: must be bytes or a text, not {kind_of(info)}")
+        return self._gathered(bytes(info))
+
+    def _gathered(self, info: bytes) -> List[bytes]:
         n = self.worker_num()
         out = bytearray(n * len(info))
-        self._ask(lib.tug_fleet_all_gather, bytes(info), len(info), ffi.from_buffer("char[]", out))
+        self._ask(lib.tug_fleet_all_gather, info, len(info), ffi.from_buffer("char[]", out))
         return [bytes(out[i * len(info):(i + 1) * len(info)]) for i in range(n)]
 
     def set_clients(self, client_infos: Sequence[str]) -> None:
-        """Sets the texts of get_client_info of all workers, ordered by index."""
+        """Sets the texts of get_client_info of all workers, ordered by index: all_gather(get_client_info()[0])."""
         if not isinstance(client_infos, (list, tuple)):
             raise ArgumentTypeError(f"client_infos: must be a list of texts, not {kind_of(client_infos)}")
         kept = [ffi.new("char[]", word(one, "client_infos")) for one in client_infos]

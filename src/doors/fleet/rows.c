@@ -293,7 +293,9 @@ int tug_wrapper_create_client2client_connection(struct tug_fleet *f)
     TRY(tug_wrapper_get_client_info(f, mine));
     if (f->n_infos == 0)
         return err_set(last_error(), TUG_EUSAGE,
-                       "tug_wrapper_set_clients comes before connections of clients");
+                       "no clients are set: call tug_wrapper_set_clients first, with the "
+                       "texts of tug_wrapper_get_client_info of all workers, which "
+                       "tug_fleet_all_gather returns");
     char(*all)[TUG_CLIENT_INFO_MAX] = mem_array(tug_fleet_worker_num(f), sizeof(*all));
     if (all == NULL)
         return err_nomem(last_error(), "the infos of clients");
