@@ -229,6 +229,48 @@ def test_startup_again_in_a_fleet(tmp_path):
             fluid.fleet.stop_worker()
 
 
+def test_a_net_of_a_run_that_was_left(tmp_path):
+    """A pass after stop_worker would train a new net from the beginning, on this worker's files alone."""
+    (tmp_path / "data").write_text("1 3 1 1\n1 4 1 0\n")
+    with fluid.program_guard(fluid.Program()):
+        use = [fluid.data("a", [1], "int64", lod_level=1), fluid.data("label", [1], "int64")]
+        fluid.fleet.init(UserDefinedRoleMaker())
+        fluid.fleet.distributed_optimizer(fluid.optimizer.SGD(0.1)).minimize(fluid.net(use, {"model": "lr"})[0])
+        fluid.fleet.init_worker()
+        exe, data = fluid.Executor(), fluid.DatasetFactory().create_dataset("QueueDataset")
+        try:
+            exe.run(fluid.fleet.startup_program)
+            data.set_use_var(use)
+            with pytest.raises(tug.DataError, match="the dataset is empty: set_filelist names no examples"):
+                exe.train_from_dataset(dataset=data)
+            data.set_filelist([str(tmp_path / "data")])
+            exe.train_from_dataset(dataset=data)
+            with pytest.raises(tug.ArgumentTypeError, match="fetch_list: must be a list"):
+                exe.train_from_dataset(dataset=data, fetch_list=use[0])
+            fluid.fleet.save_persistables(exe, str(tmp_path / "model"))
+        finally:
+            fluid.fleet.stop_worker()
+        for call in exe.train_from_dataset, exe.infer_from_dataset:
+            with pytest.raises(tug.UsageError, match="^stop_worker.. has left the run, .*load_persistables"):
+                call(dataset=data)
+        fluid.io.load_persistables(exe, str(tmp_path / "model"))
+        exe.infer_from_dataset(dataset=data)
+        exe.close()
+
+
+@pytest.mark.parametrize("call, sentence", [
+    (lambda a: fluid.data("user", "int64", [1]), r"data: the arguments are \(name, shape, dtype, lod_level\)"),
+    (lambda a: fluid.data([1], "user"), r"data: the arguments are \(name"),
+    (lambda a: fluid.data("user", [1], [1]), "dtype .* is not one of int64"),
+    (lambda a: fluid.net({"model": "lr"}, [a, a]), r"params: must be a dict, .* not a list; net's arguments"),
+    (lambda a: fluid.net([a, a], "lr"), "params: must be a dict"),
+    (lambda a: fluid.net(a), "inputs: must be slots made by"),
+    (lambda a: fluid.DatasetFactory().create_dataset("QueueDataset").set_use_var(a), "var_list: must be a list of slots")])
+def test_arguments_of_a_net_in_another_order(call, sentence):
+    with fluid.program_guard(fluid.Program()), pytest.raises(tug.Error, match=sentence):
+        call(fluid.data("a", [1], "int64"))
+
+
 @pytest.mark.parametrize("params, sentence", [
     ({"model": "mlp", "dim": 4, "hidden": "16,8"}, "hidden='8', here it is '16,8'"),
     ({"model": "mlp", "dim": 4}, None),

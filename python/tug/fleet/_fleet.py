@@ -446,7 +446,7 @@ class Fleet(Named, Others):
         self._begun = False
         net = _program.default_main_program().net
         if net is not None:
-            net.forget()
+            net.leave()
         exchange.close()
         try:
             guest: Optional[Client] = None

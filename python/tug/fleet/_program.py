@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tug import _disk
-from tug._arrays import whole
+from tug._arrays import kind_of, whole
 from tug._errors import ArgumentTypeError, UsageError
 from tug._model import Model, load
 from tug._passes import Pass, Progress
@@ -158,7 +158,9 @@ def data(name: str, shape: Sequence[Any] = (1,), dtype: str = "float32", lod_lev
     """Declares a slot of the data and returns it. A slot of dtype int64 has ids: as many as the shape says or, with
     lod_level=1, any number. A slot of dtype float32 has as many numbers as the shape says. The label is a slot, too."""
     del append_batch_size
-    if dtype not in DTYPES:
+    if not isinstance(name, str) or isinstance(shape, str):
+        raise ArgumentTypeError("data: the arguments are (name, shape, dtype, lod_level): data('user', [1], 'int64')")
+    if not isinstance(dtype, str) or dtype not in DTYPES:
         raise UsageError(f"data '{name}': dtype '{dtype}' is not one of {', '.join(DTYPES)}")
     if lod_level not in (0, 1):
         raise UsageError(f"data '{name}': lod_level {lod_level} is neither 0 nor 1")
@@ -187,6 +189,7 @@ class DeclaredNet:
         self.trained = False
         self.generation = 0 # counts the models that the net began with
         self.begun = False  # the startup program was run, or a fleet's worker has begun
+        self.left = False  # stop_worker() has given up the rows of the last run
         self._check(self.options)
 
     @staticmethod
@@ -241,6 +244,11 @@ class DeclaredNet:
             self.model.close()
         self.model, self.trained = None, False
 
+    def leave(self) -> None:
+        """Closes the model at the end of a fleet's run, so that nothing is trained from the beginning in its place."""
+        self.forget()
+        self.begun, self.left = False, True
+
     def begin_again(self) -> None:
         """Discards the model, and resets the states of metrics, so that training starts from initial values."""
         self.forget()
@@ -282,11 +290,14 @@ def net(inputs: Sequence[Variable], params: Optional[Mapping[str, Any]] = None) 
 
     params: model ("deepfm", the default, "lr", "fm", "ffm", "mlp", "wide_deep" or "dcn"), dim, hidden ("400,400"),
     init, seed. Parameters that are left out have the model's defaults (docs/models.md)."""
+    if params is not None and not isinstance(params, Mapping):
+        raise ArgumentTypeError(f"params: must be a dict, {{'model': 'deepfm', ...}}, not {kind_of(params)}; net's "
+                                "arguments are (inputs, params)")
     params = dict(params or {})
     unknown = sorted(set(params) - set(PARAMS))
     if unknown:
         raise UsageError(f"params: there is no {', '.join(unknown)}; there are {', '.join(PARAMS)}")
-    if len(inputs) < 2 or not all(isinstance(one, Variable) for one in inputs):
+    if not isinstance(inputs, (list, tuple)) or len(inputs) < 2 or not all(isinstance(one, Variable) for one in inputs):
         raise UsageError("inputs: must be slots made by data(), the label last")
     program, label = inputs[-1].program, inputs[-1]
     if program.net is not None:

@@ -16,6 +16,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Seque
 import numpy as np
 
 from tug import _disk
+from tug._arrays import kind_of
 from tug._errors import ArgumentTypeError, DataError, Error, UsageError
 from tug._model import Model, load
 from tug._passes import Progress
@@ -45,12 +46,18 @@ def is_compiled_with_cuda() -> bool:
     return False
 
 
+def _names_of(fetch_list: Optional[Sequence[Any]]) -> List[str]:
+    if not isinstance(fetch_list, (list, tuple, type(None))):
+        raise ArgumentTypeError(f"fetch_list: must be a list of variables or names, not {kind_of(fetch_list)}")
+    return [one.name if isinstance(one, Variable) else str(one) for one in fetch_list or ()]
+
+
 class _Say:
     """Prints fetch_list every print_period batches or a little later, and at the end."""
 
     def __init__(self, program: Program, fetch_list: Optional[Sequence[Any]], fetch_info: Optional[Sequence[str]],
                  period: int, batch: int) -> None:
-        names = [one.name if isinstance(one, Variable) else str(one) for one in fetch_list or ()]
+        names = _names_of(fetch_list)
         infos = list(fetch_info or names)
         if len(infos) != len(names):
             raise UsageError(f"fetch_info: has {len(infos)} texts for {len(names)} values of fetch_list")
@@ -103,6 +110,9 @@ class _Pass:
         net = self.net
         if fleet.is_begun():
             fleet.client  # noqa: B018 raises before init_worker
+        elif not net.begun and net.left:
+            raise UsageError("stop_worker() has left the run, whose servers had the net's rows: train, evaluate and save "
+                             "before it, or load a save with fluid.io.load_persistables()")
         elif not net.begun:
             raise UsageError("the net has no rows yet: run the startup program, or in a fleet init_worker()")
         return net
@@ -177,7 +187,7 @@ class _Pass:
         if fleet.in_run() and fleet.strategy.mode == "sync":
             paths = sorted({one for i, said in enumerate(fleet.util.all_gather(paths))
                             for one in paths_of(said, f"worker {i}")})
-        elif not paths and not fleet.in_run():
+        elif not paths and (not fleet.in_run() or fleet.worker_num() == 1):
             raise DataError("the dataset is empty: set_filelist names no examples")
         self.net.hears = self.say
         model.train(paths)
@@ -227,7 +237,7 @@ class _Pass:
 
     def _infer(self) -> Dict[str, float]:
         paths = self.dataset.paths()
-        if not paths and fleet.in_run():
+        if not paths and fleet.in_run() and fleet.worker_num() > 1:
             self.dataset.text(self._ready())
             return self._nothing()
         model = self._scorer()
@@ -272,7 +282,7 @@ class _Batch:
         self.program, self.net = program, program.net
         self.slots = [*self.net.slots, self.net.label]
         self.text, self.examples = text_of_feed(self.slots, feed)
-        self.names = [one.name if isinstance(one, Variable) else str(one) for one in fetch_list]
+        self.names = _names_of(fetch_list)
         for name in self.names:
             if name != "predict" and "." not in program.state(name):
                 _program.value_of(program, name)
