@@ -241,12 +241,15 @@ static void resume_takes_its_word_behind_an_equals_sign(void **state)
 static struct saved_run saves[2]; // too large for the stack
 
 // Describes the run of a process as a save does. Two labels make the options of tasks
-// count.
+// count; their weights are 1 if none were given, as in a model.
 static void describe(const struct process *p, struct saved_run *ret)
 {
     *ret = (struct saved_run){0};
     run_options_fill(&p->setup.config, &p->setup.config.model, &ret->options);
-    ret->options.model.tasks = ret->options.model.ops->tasks ? 2 : 1;
+    struct model_options *m = &ret->options.model;
+    m->tasks = m->ops->tasks ? 2 : 1;
+    for (uint32_t k = 0; k < m->tasks && m->tasks > 1; k++)
+        m->task_weight[k] = m->task_weight[k] > 0 ? m->task_weight[k] : 1;
     run_options_plan(&p->setup.config, &ret->plan);
     const char *format = p->setup.config.reader.format;
     snprintf(ret->schema.format, sizeof(ret->schema.format), "%s",
@@ -289,6 +292,24 @@ static void resume(const struct process *p, const char *name)
     end(&again);
 }
 
+// Reads the JSON of saves[1] into saves[0], and compares them.
+static void is_read_as_written(const char *name)
+{
+    struct json_fields f = {.path = "save", .e = &test_err};
+    saves[0] = (struct saved_run){0};
+    saves[0].options.model.tasks = saves[1].options.model.tasks;
+    json_begin();
+    json_t *options = saved_options_to_json(&saves[1].options),
+           *plan = saved_plan_to_json(&saves[1].plan);
+    saved_options_from_json(&saves[0].options, options, &f);
+    saved_plan_from_json(&saves[0].plan, plan, &f);
+    json_decref(options);
+    json_decref(plan);
+    if (f.rc != 0 || !same_options() || !same_plan())
+        fail_msg("--%s is written to a save, but not read from it: %s", name,
+                 test_err.text);
+}
+
 static void is_kept(const char *base, const char *name, const char *other, enum kept kept)
 {
     struct process without, with;
@@ -302,6 +323,7 @@ static void is_kept(const char *base, const char *name, const char *other, enum 
                  kept == FIXED  ? "no option of a save"
                  : kept == PLAN ? "not in the plan of a save"
                                 : "in a save, which this test does not know");
+    is_read_as_written(name);
     resume(&with, name);
     if (kept == FIXED && !same_options())
         fail_msg("--%s %s is not taken from a save: %s", name, other, test_err.text);

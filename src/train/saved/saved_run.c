@@ -295,7 +295,7 @@ static void get_layers(struct json_fields *f, json_t *o, struct model_options *r
         get_tasks(f, o, ret);
 }
 
-static void get_options(struct json_fields *f, json_t *o, struct saved_options *ret)
+void saved_options_from_json(struct saved_options *ret, json_t *o, struct json_fields *f)
 {
     struct model_options *m = &ret->model;
     saved_run_complete(f, o,
@@ -439,7 +439,7 @@ int saved_run_parse(struct saved_run *ret, const char *text, const char *path,
         json_complain(&f, "schema", "has too many labels");
         ret->options.model.tasks = 1;
     }
-    get_options(&f, json_object_get(root, "options"), &ret->options);
+    saved_options_from_json(&ret->options, json_object_get(root, "options"), &f);
     if (fields_numbers(&ret->schema, &ret->options.model, NULL) != 0)
         json_complain(&f, "data-norm", "is true, and the data has no numbers");
     if (ret->options.dims[0] != '\0' &&

@@ -96,6 +96,9 @@ int saved_run_parse(struct saved_run *ret, const char *text, const char *path,
 // Needs json_begin. Returns NULL if there is not enough memory.
 json_t *saved_options_to_json(const struct saved_options *s);
 
+// Reads them. `tasks` of ret->model must be set before.
+void saved_options_from_json(struct saved_options *ret, json_t *o, struct json_fields *f);
+
 // Returns the plan as JSON; NULL if there is not enough memory.
 json_t *saved_plan_to_json(const struct saved_plan *p);
 // Reads the plan; `o` is NULL in saves of older versions.
