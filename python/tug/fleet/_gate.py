@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Sequenc
 
 import numpy as np
 
-from tug._errors import DataError, Error, Timeout, Warning
+from tug import _errors
+from tug._errors import DataError, Error, Timeout
 from tug.fleet._exchange import said_of, shown, value_of
 from tug.fleet._program import TABLES
 
@@ -128,5 +129,6 @@ def wait_at_gate(client: "Client") -> Optional[Begins]:
             raise Timeout(f"server 0 has not opened the run after {client.wait_seconds:.3g} s: {_NEEDS_SERVERS}")
         if passed > client.wait_seconds / SOON and not told:
             told = True
-            warnings.warn(f"this worker waits until server 0 opens the run: {_NEEDS_SERVERS}", Warning, stacklevel=4)
+            warnings.warn(f"this worker waits until server 0 opens the run: {_NEEDS_SERVERS}", _errors.Warning,
+                          stacklevel=4)
         time.sleep(LOOK_SECONDS)
