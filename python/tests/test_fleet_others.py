@@ -265,7 +265,8 @@ def test_a_net_of_a_run_that_was_left(tmp_path):
     (lambda a: fluid.net({"model": "lr"}, [a, a]), r"params: must be a dict, .* not a list; net's arguments"),
     (lambda a: fluid.net([a, a], "lr"), "params: must be a dict"),
     (lambda a: fluid.net(a), "inputs: must be slots made by"),
-    (lambda a: fluid.DatasetFactory().create_dataset("QueueDataset").set_use_var(a), "var_list: must be a list of slots")])
+    (lambda a: fluid.DatasetFactory().create_dataset("QueueDataset").set_use_var(a),
+     "var_list: must be a list of slots")])
 def test_arguments_of_a_net_in_another_order(call, sentence):
     with fluid.program_guard(fluid.Program()), pytest.raises(tug.Error, match=sentence):
         call(fluid.data("a", [1], "int64"))

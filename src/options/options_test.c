@@ -285,11 +285,13 @@ static void test_bad_values(void **state)
             "linear");
     // An option with one dash ends a list, and the values of a wrong option.
     REFUSED("there is no option '-r'; did you mean '--lr'?", "--data", "a", "-r", "0.2");
-    REFUSED("2 problems: (1) there is no option '--banana'; 'tug train --help' lists them "
-            "all (2) there is no option '-r'; did you mean '--lr'?",
-            "--banana", "3", "-r", "0.2");
-    REFUSED("there is no option '--holdout_off': no examples are held out without --valid",
-            "--holdout_off");
+    REFUSED(
+        "2 problems: (1) there is no option '--banana'; 'tug train --help' lists them "
+        "all (2) there is no option '-r'; did you mean '--lr'?",
+        "--banana", "3", "-r", "0.2");
+    REFUSED(
+        "there is no option '--holdout_off': no examples are held out without --valid",
+        "--holdout_off");
     assert_int_equal(PARSE("--data", "a", "-", "-1"), 0);
     assert_int_equal(v.data.n, 3);
 }

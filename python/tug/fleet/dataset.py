@@ -155,7 +155,8 @@ class DatasetBase(Named):
 
     def set_use_var(self, var_list: Sequence[Variable]) -> None:
         """Sets all slots of a line, in their order."""
-        if not isinstance(var_list, (list, tuple)) or not var_list or not all(isinstance(one, Variable) for one in var_list):
+        if not isinstance(var_list, (list, tuple)) or not var_list or \
+                not all(isinstance(one, Variable) for one in var_list):
             raise UsageError("var_list: must be a list of slots made by data()")
         self.slots = list(var_list)
 

@@ -111,8 +111,8 @@ class _Pass:
         if fleet.is_begun():
             fleet.client  # noqa: B018 raises before init_worker
         elif not net.begun and net.left:
-            raise UsageError("stop_worker() has left the run, whose servers had the net's rows: train, evaluate and save "
-                             "before it, or load a save with fluid.io.load_persistables()")
+            raise UsageError("stop_worker() has left the run, whose servers had the net's rows: train, evaluate and "
+                             "save before it, or load a save with fluid.io.load_persistables()")
         elif not net.begun:
             raise UsageError("the net has no rows yet: run the startup program, or in a fleet init_worker()")
         return net

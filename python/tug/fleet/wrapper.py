@@ -353,8 +353,8 @@ class FleetWrapper(Named, OwnTables, Handle):
             said = info.encode()
             sizes = [int.from_bytes(one, "little") for one in self._gathered(len(said).to_bytes(8, "little"))]
             if max(sizes) > SAID_MAX:
-                raise UsageError(f"info: worker {sizes.index(max(sizes))} gave another kind of value, or a text of more "
-                                 f"than {SAID_MAX} bytes; all workers give texts, or all bytes")
+                raise UsageError(f"info: worker {sizes.index(max(sizes))} gave another kind of value, or a text of "
+                                 f"more than {SAID_MAX} bytes; all workers give texts, or all bytes")
             gathered = self._gathered(said.ljust(max(sizes), b"\0"))
             return [one[:size].decode() for one, size in zip(gathered, sizes)]
         if not isinstance(info, (bytes, bytearray, memoryview)):
