@@ -72,7 +72,7 @@ int model_open_data(struct opened_model *m, const struct model_values *v, bool l
     close_data(m);
     if (v->web_any_host)
         data_files_any_host();
-#define QUOTED(name) #name,
+#define QUOTED(name, about) #name,
     static const char *const formats[] = {NULL, READER_FORMATS(QUOTED)};
     const struct reader_options r = {
         .schema = &m->run.schema,
@@ -86,11 +86,11 @@ int model_open_data(struct opened_model *m, const struct model_values *v, bool l
     };
     const struct model_ops *ops = m->run.options.model.ops;
     // Models without fields can use libffm's keys from libsvm data.
-    if (ops->needs_fields && r.format != NULL && strcmp(r.format, "libsvm") == 0)
+    if (ops->needs_fields && reader_format_lacks_fields(r.format))
         return err_set(e, TUG_EUSAGE,
-                       "--format libsvm, but the model %s needs the fields of the "
-                       "features, and libsvm data has none: give it data in %s format",
-                       ops->name, m->run.schema.format);
+                       "--format %s, but the model %s needs the fields of the "
+                       "features, and %s data has none: give it data in %s format",
+                       r.format, ops->name, r.format, m->run.schema.format);
     TRY(open_reader(m, v, &r, e));
     m->format = reader_schema(m->reader)->format;
     struct source_options s = {.paths = v->data.items,

@@ -29,10 +29,11 @@ static const struct option options[] = {
      "data to train on: files, directories, globs in quotes, or - for standard input; "
      ".gz, .zst and .lz4 files are decompressed"},
     {"format", CHOICE_AT(format, TRAIN_FORMATS, NULL),
-     "format of all files: criteo (label, 13 integers, 26 words, tabs), libsvm (label "
-     "index:value), libffm (label field:index:value), csv (with a header), multislot "
-     "(for each slot of --slots: count value value ...); with --resume and --init-from "
-     "the saved model determines it, as all options that describe the data"},
+     "format of all files:" READER_FORMATS(
+         READER_FORMAT_ABOUT) " unless --resume or "
+                              "--init-from is given: then the saved model determines it, "
+                              "as all options that "
+                              "describe the data"},
     {"pipe-command", STRING_AT(pipe_command, "COMMAND"),
      "command that converts each file of --data, --test and --valid: 'sh -c COMMAND' "
      "reads the decompressed file, and tug reads the command's output instead of the "

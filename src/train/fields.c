@@ -84,12 +84,12 @@ int fields_count(struct team *team, const struct path_list *paths,
 {
     if (!m->ops->needs_fields || m->fields != 0)
         return 0;
-    if (strcmp(options->format, "libsvm") == 0)
+    if (reader_format_lacks_fields(options->format))
         return err_set(e, TUG_EUSAGE,
-                       "the model %s needs fields, and libsvm has none: use format "
+                       "the model %s needs fields, and %s has none: use format "
                        "libffm (label field:index:value ...), criteo, csv or "
                        "multislot",
-                       m->ops->name);
+                       m->ops->name, options->format);
     m->fields = reader_slots(reader);
     return m->fields != 0 ? 0 : count_by_reading(team, paths, reader, interrupted, m, e);
 }

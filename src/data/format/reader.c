@@ -16,8 +16,8 @@
 #include "data/frame/rows.h"
 #include "os/log.h"
 
-#define OPS(name) &reader_##name,
-#define LISTED(name) ", " #name
+#define OPS(name, about) &reader_##name,
+#define LISTED(name, about) ", " #name
 
 static const struct reader_ops *const FORMATS[] = {READER_FORMATS(OPS)};
 

@@ -19,18 +19,20 @@
 #include "base/hash.h"
 #include "data/format/schema.h"
 
-// The formats, one per line; `reader_NAME` is the struct reader_ops of a format.
+// The formats, one per line, with what --help says of their lines; `reader_NAME` is the
+// struct reader_ops of a format.
 #define READER_FORMATS(FORMAT)                                                           \
-    FORMAT(criteo)                                                                       \
-    FORMAT(libsvm)                                                                       \
-    FORMAT(libffm)                                                                       \
-    FORMAT(csv)                                                                          \
-    FORMAT(multislot)
+    FORMAT(criteo, "label, 13 integers, 26 words, tabs")                                 \
+    FORMAT(libsvm, "label index:value")                                                  \
+    FORMAT(libffm, "label field:index:value")                                            \
+    FORMAT(csv, "with a header")                                                         \
+    FORMAT(multislot, "for each slot of --slots: count value value ...")
 // Advice about the first field that a model does not have.
 #define READER_FIELDS_FROM_1                                                             \
     "; if this data counts its fields from 1 and the training data did from 0, "         \
     "subtract 1"
-#define READER_FORMAT_WORD(name) " " #name // the names as words of an option
+#define READER_FORMAT_WORD(name, about) " " #name // the names as words of an option
+#define READER_FORMAT_ABOUT(name, about) " " #name " (" about "),"
 
 // Parsed examples, one after the other (CSR). The arrays grow as examples_reserve needs
 // them.
@@ -189,6 +191,10 @@ bool reader_next_word(const struct reader *r, uint32_t slot, const char **text,
                       struct reader_word *ret);
 // Returns whether keys are hashes; words then say more than keys.
 bool reader_hashes(const struct reader *r);
+// Returns whether the keys of a format are numbers of its lines; false for no format.
+bool reader_format_is_numbered(const char *format);
+// Returns whether the features of a format have no fields.
+bool reader_format_lacks_fields(const char *format);
 
 // Splits the header of a csv file into the names of its columns.
 int reader_header_names(const char *line, size_t len, char separator, bool quotes,

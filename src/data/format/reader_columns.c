@@ -74,6 +74,18 @@ bool reader_hashes(const struct reader *r)
     return r->ops->word != NULL;
 }
 
+bool reader_format_is_numbered(const char *format)
+{
+    const struct reader_ops *ops = reader_ops_find(format);
+    return ops != NULL && ops->word == NULL;
+}
+
+bool reader_format_lacks_fields(const char *format)
+{
+    const struct reader_ops *ops = reader_ops_find(format);
+    return ops != NULL && ops->no_fields;
+}
+
 // Returns the length of a column's name without "@GROUP" or "[N]", which multislot adds.
 static size_t bare_name(const struct schema *s, const char *name)
 {

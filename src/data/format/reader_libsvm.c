@@ -93,6 +93,7 @@ static int libsvm_row(const struct reader *r, const struct reader_layout *layout
 }
 
 const struct reader_ops reader_libsvm = {.name = "libsvm",
+                                         .no_fields = true,
                                          .open = libsvm_open,
                                          .close = libsvm_close,
                                          .slots = libsvm_slots,

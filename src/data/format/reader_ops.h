@@ -15,6 +15,7 @@ struct reader_ops {
     bool header;     // every file begins with a header
     bool every_line; // an empty line is refused, as every line is an example; false: it
                      // is skipped
+    bool no_fields;  // all slots are 0, so that models that need fields refuse the format
     // Makes the reader of the format, whose first member is a struct reader; reader_open
     // sets that member.
     int (*open)(struct reader **ret, const struct reader_options *o, struct err *e);
@@ -54,7 +55,7 @@ struct reader_ops {
 
 #define READER_NO_COLUMN SIZE_MAX
 
-#define READER_DECLARE(name) extern const struct reader_ops reader_##name;
+#define READER_DECLARE(name, about) extern const struct reader_ops reader_##name;
 READER_FORMATS(READER_DECLARE)
 #undef READER_DECLARE
 

@@ -113,11 +113,30 @@ static void wrong_words_are_refused(void **state)
     reader_close(r);
 }
 
+static void formats_have_properties(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *format;
+        bool numbered, lacks_fields;
+    } formats[] = {
+        {"criteo", false, false}, {"libsvm", true, true},      {"libffm", true, false},
+        {"csv", false, false},    {"multislot", false, false}, {"", false, false},
+        {NULL, false, false},
+    };
+    for (size_t i = 0; i < sizeof(formats) / sizeof(*formats); i++) {
+        const char *format = formats[i].format;
+        assert_int_equal(reader_format_is_numbered(format), formats[i].numbered);
+        assert_int_equal(reader_format_lacks_fields(format), formats[i].lacks_fields);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(words_have_the_keys_of_lines),
         cmocka_unit_test(wrong_words_are_refused),
+        cmocka_unit_test(formats_have_properties),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

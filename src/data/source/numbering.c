@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "data/format/schema.h"
+#include "data/format/reader.h"
 #include "data/frame/rows.h"
 #include "data/source/paths.h"
 
@@ -60,7 +60,7 @@ void numbering_copy(struct numbering *to, const struct numbering *from)
 
 bool numbering_has(const struct schema *s)
 {
-    return strcmp(s->format, "libsvm") == 0 || strcmp(s->format, "libffm") == 0;
+    return reader_format_is_numbered(s->format);
 }
 
 uint64_t numbering_columns(const struct data_files *f)
