@@ -120,9 +120,10 @@ struct request_kind {
                                                 .begin = cuts,                           \
                                                 __VA_ARGS__}
 
+// The kinds that are used before they are defined.
 extern const struct request_kind request_push, request_pull, request_table, request_info,
-    request_tick, request_admin, request_step, request_stat, request_rows, request_mark,
-    request_save, request_save_end, request_load, request_below;
+    request_admin, request_step, request_stat, request_rows, request_save, request_load,
+    request_below;
 
 struct request {
     client_ts ts;
@@ -141,12 +142,9 @@ struct request {
     union {
         struct client_push push;
         struct client_pull pull;
-        struct msg_tick tick;
-        struct msg_table_do admin;
+        union wire_any m; // of kinds that need nothing else
         struct step_wanted step;
         struct info_wanted info;
-        struct msg_mark mark;
-        struct msg_save_end save_end;
         struct below_wanted below;
         struct stat_wanted stat;
         struct rows_wanted rows;

@@ -111,26 +111,17 @@ client_ts client_save(struct client *c, const struct client_save *s,
     return save_begins(c, w, e);
 }
 
+REQUEST_KIND(save_end, "the end of a save", MSG_SAVE_END, MSG_OK, slice_cut_everywhere);
+
 client_ts client_save_end(struct client *c, uint64_t id, bool committed,
                           uint64_t checksum, struct err *e)
 {
     struct request *r = request_new(c, &request_save_end, &request_no_table, e);
     if (r == NULL)
         return 0;
-    r->u.save_end = (struct msg_save_end){
+    r->u.m.save_end = (struct msg_save_end){
         .save = id, .committed = committed, .checksum = checksum};
-    return request_begin(r, &r->u.save_end);
-}
-
-REQUEST_KIND(save_end, "the end of a save", MSG_SAVE_END, MSG_OK, slice_cut_everywhere);
-
-client_ts client_mark(struct client *c, uint64_t id, struct err *e)
-{
-    struct request *r = request_new(c, &request_mark, &request_no_table, e);
-    if (r == NULL)
-        return 0;
-    r->u.mark = (struct msg_mark){.save = id, .session = member_session(c->member)};
-    return request_begin(r, &r->u.mark);
+    return request_begin(r, &r->u.m.save_end);
 }
 
 static int begin_mark(struct request *r)
@@ -141,6 +132,15 @@ static int begin_mark(struct request *r)
 }
 
 REQUEST_KIND(mark, "a mark", MSG_MARK, MSG_OK, begin_mark, .stands_alone = true);
+
+client_ts client_mark(struct client *c, uint64_t id, struct err *e)
+{
+    struct request *r = request_new(c, &request_mark, &request_no_table, e);
+    if (r == NULL)
+        return 0;
+    r->u.m.mark = (struct msg_mark){.save = id, .session = member_session(c->member)};
+    return request_begin(r, &r->u.m.mark);
+}
 
 client_ts client_load(struct client *c, uint32_t table, const char *path,
                       uint64_t checksum, const char *name, bool clear, uint64_t *ret_rows,

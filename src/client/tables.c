@@ -127,17 +127,17 @@ REQUEST_KIND(info, "a question", MSG_TABLE_INFO, MSG_TABLE_INFO_IS, slice_cut_ev
 
 // Clocks, admin operations, statistics.
 
+REQUEST_KIND(tick, "a tick of", MSG_TICK, MSG_OK, slice_cut_all);
+
 client_ts client_tick(struct client *c, uint32_t table, uint64_t clock, struct err *e)
 {
     struct request *r = request_new(c, &request_tick, request_known(c, table, e), e);
     if (r == NULL)
         return 0;
-    r->u.tick = (struct msg_tick){
+    r->u.m.tick = (struct msg_tick){
         .table = table, .session = member_session(c->member), .clock = clock};
-    return request_begin(r, &r->u.tick);
+    return request_begin(r, &r->u.m.tick);
 }
-
-REQUEST_KIND(tick, "a tick of", MSG_TICK, MSG_OK, slice_cut_all);
 
 static client_ts admin(struct client *c, const struct msg_table_do *m, uint64_t *ret_sum,
                        struct err *e)
@@ -146,7 +146,7 @@ static client_ts admin(struct client *c, const struct msg_table_do *m, uint64_t 
     struct request *r = request_new(c, &request_admin, spec, e);
     if (r == NULL)
         return 0;
-    r->u.admin = *m;
+    r->u.m.table_do = *m;
     r->sum = ret_sum;
     if (ret_sum != NULL)
         *ret_sum = 0;
@@ -156,9 +156,9 @@ static client_ts admin(struct client *c, const struct msg_table_do *m, uint64_t 
 static int send_admin(struct slice *s)
 {
     struct request *r = s->request;
-    r->u.admin.number = r->number;
-    r->u.admin.low = r->client->admins.low;
-    return request_send(s, &r->u.admin);
+    r->u.m.table_do.number = r->number;
+    r->u.m.table_do.low = r->client->admins.low;
+    return request_send(s, &r->u.m.table_do);
 }
 
 REQUEST_KIND(admin, "an order to", MSG_TABLE_DO, MSG_OK, slice_cut_all,
