@@ -40,7 +40,7 @@ struct training {
     pthread_mutex_t mutex; // guards the members below
     struct tug_progress progress;
     bool has_news;
-    // Reports that later ones must not replace, until tug_train_tell passes them on, in
+    // Reports that later ones must not replace, until train_tell passes them on, in
     // order: reports of ended passes, and with log-every all reports.
     struct report {
         struct tug_progress progress;
