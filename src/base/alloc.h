@@ -17,9 +17,9 @@ void *mem_zalloc(size_t bytes);
 void *mem_array(size_t n, size_t bytes);  // n elements, not zeroed
 void *mem_realloc(void *p, size_t bytes); // on failure p stays valid and unchanged
 void *mem_realloc_array(void *p, size_t n, size_t bytes);
-// Makes room for `n` elements in *p_array, of which *p_cap fit so far: if it grows, it at
-// least doubles. New elements are not zeroed. Returns 0, or TUG_ENOMEM, which leaves both
-// as they are.
+// Makes room for `n` elements in *p_array, which has room for *p_cap: an array that grows
+// at least doubles. New elements are not zeroed. Returns 0, or TUG_ENOMEM, which leaves the
+// array and *p_cap unchanged.
 #define mem_room(p_array, p_cap, n)                                                      \
     ({                                                                                   \
         size_t cap_ = (size_t) * (p_cap);                                                \

@@ -7,9 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Returns the first number from `begin` to `end` - 1 for which `condition`, an expression
-// in which `i` names the number, is true; `end` if it is true for none. The condition must
-// be true for all numbers behind one for which it is true.
+// Returns the first number i from `begin` to `end` - 1 for which `condition`, an expression
+// of `i`, is true; `end` if it is true for none of them. If the condition is true for a
+// number, it must be true for all larger ones.
 #define search_first(begin, end, i, condition)                                           \
     ({                                                                                   \
         uint64_t low_ = (begin), high_ = (end);                                          \

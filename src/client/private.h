@@ -340,7 +340,7 @@ int client_ended(const struct client *c, struct err *e);
 // complete yet, or there is no memory.
 struct request *request_new(struct client *c, const struct request_kind *kind,
                             const struct table_spec *spec, struct err *e);
-// The same in another lane than the main one.
+// Does the same as request_new, but puts the request into `lane` instead of the main one.
 struct request *request_new_in(struct lane *lane, struct client *c,
                                const struct request_kind *kind,
                                const struct table_spec *spec, struct err *e);
