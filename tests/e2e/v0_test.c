@@ -221,6 +221,9 @@ static void sentences(void **state)
              of_train[i][1]);
     for (size_t i = 0; i < sizeof(of_pserver) / sizeof(*of_pserver); i++)
         says(files_path("pserver %s", of_pserver[i][0]), of_pserver[i][1]);
+    tug_ends(4, "train --data data.svm --format libsvm --local=0 --port=1 "
+                "--connect-timeout=0.1");
+    e2e_says("'tug pserver' on the first host of --pservers, with the same --port");
 }
 
 // Flags without effect are named in warnings, and values that have no effect but equal
