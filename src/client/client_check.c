@@ -174,7 +174,7 @@ static void mark_stands_alone(const struct client *c)
 {
     if (c->marking == NULL)
         return;
-    assert(c->marking->kind == &request_mark && c->marking->state == REQUEST_OPEN);
+    assert(c->marking->kind->stands_alone && c->marking->state == REQUEST_OPEN);
     for (const struct lane *l = &c->main; l != NULL; l = l->next)
         assert(l->pushes.next == l->pushes.low);
 }
