@@ -70,7 +70,7 @@ _OF_NAMES = {"by", "cross-columns", "drop", "dump-fields", "group", "keep", "lis
 _ONE_PATH = {"dump", "history", "init-from", "log-dir", "out", "publish", "resume"}
 
 
-_BESIDE = {"history": "; without a file Model.history has the passes"}
+_BESIDE = {"history": "; Model.history has the passes, also without a file"}
 
 
 def _refuse_bool(keyword: str, value: Any, known: _Known) -> None:

@@ -57,8 +57,8 @@ struct tower {
     size_t parameters;
     size_t summaries; // position of the layer's first summary
     size_t number; // number of the tower's first layer, which selects its random numbers
-    size_t tasks;  // number of an example's scores; a tower with a unit computes score
-                   // `task`
+    size_t tasks;  // number of an example's scores; a tower that ends in one unit
+                   // computes score number `task`
     size_t task;
 };
 // Returns the layers of --hidden, whose parameters and summaries are the model's first

@@ -161,7 +161,7 @@ const char *json_read_text(struct json_fields *f, const json_t *o, const char *n
 {
     const char *text = json_string_value(json_object_get(o, name));
     if (text == NULL)
-        json_complain(f, name, "is missing or no text");
+        json_complain(f, name, "is missing or is not a text");
     return text != NULL ? text : "";
 }
 

@@ -190,8 +190,8 @@ static void read_pserver(struct reading *r, const char *list)
         role_add(r->wrong, sizeof(r->wrong), "POD_IP:PADDLE_PORT='%s'%s", own,
                  " (not in PADDLE_PSERVERS_IP_PORT_LIST)");
     role->hosts_scheduler = role->has_rank && role->rank == 0;
-    // The port of the first server belongs to the scheduler, so its loops listen at other
-    // ports.
+    // The scheduler listens at the port of the first server, whose loops therefore listen
+    // at other ports.
     uint32_t n = 0;
     if (!role->hosts_scheduler && role_parse(port, UINT16_MAX, &n))
         role->port = (uint16_t)n;

@@ -69,7 +69,7 @@ int text_columns(const struct store *s, bool state, struct text_columns *ret,
         text_columns_free(ret);
         return err_nomem(e, "columns of a row");
     }
-    if (state || a->n_groups == 0) // without weights, all of a row is its value
+    if (state || a->n_groups == 0) // rows without weights are counters
         whole_columns(a, ret);
     else
         weight_columns(a, ret);

@@ -367,7 +367,7 @@ static int rows_block(struct store *s, size_t bytes, struct rows_block *ret)
         write_row(s, x, extra, c->block + i * element);
         if (extra != NULL) {
             table_row_prefetch(extra, s->accessor.extra_width * sizeof(float));
-            // overwrites only entries of rows that are written
+            // the next line overwrites only entries whose rows were written before
             assert(c->n_extras <= c->rows_at + i);
             c->entries[c->n_extras++] = *x;
         }

@@ -327,7 +327,7 @@ static void divergence(void **state)
                 "squared --dense-optimizer sgd --dense-lr 1000 --lr 0.001 --epochs 40 "
                 "--threads 1");
     e2e_says("wild.ffm:");
-    e2e_says("; of table dense, ");
+    e2e_says("; in table dense, the weights of ");
 }
 
 // The gradient of the last example exceeds a float. No later example reads that weight,

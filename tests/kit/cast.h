@@ -47,8 +47,8 @@ void sim_process_stop(struct sim_process *p, struct sim *s, uint64_t until, uint
 void sim_process_close(
     struct sim_process *p); // NULL is fine; call it before its main van is freed
 
-// Returns whether the scheduler has declared a process dead. It must be called for a
-// living process.
+// Returns whether the scheduler has declared a process dead, which the caller knows to be
+// alive.
 bool sim_process_is_given_up(const struct sim_process *p, const struct member *m,
                              const struct scheduler *s);
 

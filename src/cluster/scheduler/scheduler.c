@@ -259,7 +259,7 @@ void scheduler_stop_serve(struct scheduler *s, struct link *l, uint64_t request,
 {
     char why[ERR_TEXT_MAX];
     wire_words(m->why, why, sizeof(why));
-    // If the cluster was ending already, another reason ends it.
+    // If the cluster is ending already, this order is not the reason.
     if (s->phase != SCHEDULER_ENDING)
         note_order(s, "a tool", l->role, van_peer(s->van, l->link), "stop");
     scheduler_send(s, l->link, MSG_OK, request, &(struct msg_ok){0});

@@ -33,7 +33,7 @@ struct slots {
 
 struct multislot {
     struct reader base;
-    char *text; // the option; NULL: not given
+    char *text; // the value of --slots; NULL: it was not given
     bool model; // the schema comes from a model
     bool allow_missing, no_options;
     uint32_t fields;       // number of feature slots in the schema

@@ -141,7 +141,7 @@ static int take_list(const struct ArrowArray *a, struct column_span *s, struct e
         return malformed(s->type, "its length or offset is negative, or too large", e);
     return last <= s->of->length
                ? 0
-               : malformed(s->type, "its lists are longer than their items", e);
+               : malformed(s->type, "its lists extend beyond the array of items", e);
 }
 
 static int columns_take_text(const struct ArrowArray *a, struct column_span *s,

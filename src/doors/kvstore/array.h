@@ -68,8 +68,8 @@ int kvs_rows_set(struct kvs_rows *s, enum tug_dtype type, const struct tug_array
                  struct err *e);
 // Sets the sum to a dense copy of a sparse array.
 int kvs_rows_set_dense(struct kvs_rows *s, const struct tug_array *a, struct err *e);
-// Sets the sum to x + y, two dense arrays of the same shape and dtype, with one pass over
-// memory less than kvs_rows_set and kvs_rows_add. *ret_fits says whether all elements of
+// Sets the sum to x + y, two dense arrays of the same shape and dtype, with one pass fewer
+// over memory than kvs_rows_set followed by kvs_rows_add. *ret_fits says whether all elements of
 // the sum are finite and in range, which implies that those of x and y are finite.
 int kvs_rows_set_sum(struct kvs_rows *s, const struct tug_array *x,
                      const struct tug_array *y, bool *ret_fits, struct err *e);

@@ -32,8 +32,8 @@ void save_writer_abandon(struct save_writer *w);
 // Returns whether a block may be added.
 bool save_writer_has_room(struct save_writer *w);
 
-// Begin a file, add a block and end the file. `root` is as in rows_create; once the
-// writer is abandoned it opens no more files below it. They return 0 or TUG_ENOMEM.
+// Begin a file, add a block and end the file. `root` is as in rows_create; an
+// abandoned writer opens no more files below `root`. They return 0 or TUG_ENOMEM.
 int save_writer_begin(struct save_writer *w, int root, const char *path,
                       const struct rows_shape *shape, struct err *e);
 int save_writer_add(struct save_writer *w, const struct rows_block *b, struct err *e);

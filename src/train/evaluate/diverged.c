@@ -140,8 +140,8 @@ int diverged_score(struct run *r, uint64_t example, struct err *e)
         "training diverged: the score of %s is not finite (largest weight * value %g, of "
         "%s%s%s%s) in pass %u, batch %llu: " ADVICE,
         where, worst.product, feature_text(r->reader, worst.slot, worst.key, feature),
-        layer[0] != '\0' ? "; of table " RUN_DENSE ", " : "", layer,
-        layer[0] != '\0' ? " has weights that are not finite" : "", r->at.epoch + 1,
+        layer[0] != '\0' ? "; in table " RUN_DENSE ", the weights of " : "", layer,
+        layer[0] != '\0' ? " are not finite" : "", r->at.epoch + 1,
         (unsigned long long)r->at.batch);
 }
 

@@ -18,7 +18,7 @@ struct SimpleData {
     int sender;
     int timestamp;
     int customer_id;
-    uint64_t ticket = 0; // names the request for its answer; 0 in data filled by hand
+    uint64_t ticket = 0; // tells Response which request it answers; 0: filled by hand
 };
 
 class SimpleApp
