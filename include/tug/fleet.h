@@ -77,7 +77,7 @@ TUG_API int tug_role_maker_cloud(struct tug_role_maker **ret,
 struct tug_role_maker_options {
     int role;            // TUG_FLEET_WORKER or TUG_FLEET_SERVER
     uint32_t current_id; // this process's index among the workers or the servers
-    uint32_t worker_num; // 0: n_worker_endpoints; a worker may leave both 0
+    uint32_t worker_num; // 0: n_worker_endpoints is used; 0 in both is fine for a worker
     const char *const *server_endpoints;
     size_t n_server_endpoints;
     const char *const *worker_endpoints; // tug does not need them

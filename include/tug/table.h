@@ -331,9 +331,9 @@ TUG_API int tug_profile_stop(struct tug_client *c, const char *file);
 TUG_API int tug_stop(struct tug_client *c, const char *why);
 
 // A program's own accessors, rules and entry policies, up to 16 of each, which settings
-// name like the built-in ones. One thread registers them before the process opens its
-// first client or node, both where rows are (in the servers' processes, tug/kvapp.h) and
-// where tables are made. Structs are copied; the memory that they point at (name, about,
+// name like the built-in ones. Every process that holds
+// rows (a server's, tug/kvapp.h) or makes tables registers them, from one thread, before it
+// opens its first client or node. Structs are copied; the memory that they point at (name, about,
 // ctx) must live as long as the process. The functions are called on servers' threads,
 // several at a time; they must be quick, must not fail, and may depend only on their
 // arguments. Registering returns at once. TUG_EUSAGE if the name is invalid or taken, a

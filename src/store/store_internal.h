@@ -318,8 +318,8 @@ bool store_push_is_tame(const struct store *s, const struct store_push *p,
 // Returns whether this push can make rows grow only by little, and counts that growth.
 bool store_grows_slowly(struct store *s, const struct store_push *p,
                         const struct rule_params *rules, float most);
-// Check whether rows [i, i + n) of the batch, or rows that were set, are still tame. If
-// not, they set s->wild.
+// Set s->wild if a row is not tame any more: store_watch_rows looks at rows [i, i + n) of
+// the batch, store_look_at_rows at rows that were assigned.
 void store_watch_rows(struct store *s, size_t i, size_t n);
 void store_look_at_rows(struct store *s, const struct store_batch *b);
 

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { HEAD_KEPT = 64 << 10 }; // most bytes of a head's memory that are reused
+enum { HEAD_KEPT = 64 << 10 }; // a head's memory is kept for reuse up to this many bytes
 
 static const uint64_t no_body; // spans of length 0 point here if the message has no body
 
