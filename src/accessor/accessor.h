@@ -91,8 +91,8 @@ struct accessor_options {
     bool by_squares; // of features: decays_by_squares of embedx
     struct life life;
 };
-// The form in which a row stores a statistic: a float, a double in two floats, the bits
-// of a uint32_t, or a day of the table.
+// A row stores a statistic in one of these forms: a float, a double in two floats, the
+// bits of a uint32_t, or a day of the table.
 enum accessor_number { NUMBER_FLOAT, NUMBER_DOUBLE, NUMBER_BITS, NUMBER_DAY };
 struct accessor_class {
     const char *name, *about;

@@ -157,9 +157,9 @@ static void nearest_option(const struct option_table *t, const char *given, size
     option_words("config set help", nearest_see, &n);
 }
 
-// Names of options in other programs (Python libraries, `paddle train`, `paddle
-// pserver`, dmlc's launch.py, Vowpal Wabbit, xLearn), and tug's option for each. If a name
-// has several entries, the first one whose option the command has counts.
+// Each entry has the name of an option in another program (Python libraries, `paddle
+// train`, `paddle pserver`, dmlc's launch.py, Vowpal Wabbit, xLearn) and tug's option. If a
+// name has several entries, the first one whose option the command has counts.
 static const char *const synonyms[][2] = {
     {"adaptive", "optimizer"},
     {"alpha", "l1"},

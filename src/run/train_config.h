@@ -29,7 +29,8 @@ struct train_setup {
     struct train_result found; // result of the first run of --refit, for the second run
     const char *found_file;    // file to which the first run writes its result
     // The options of a run that begins with a save, completed by those of the save in the
-    // directory `taken_from` (train_resumed.h). NULL: the run took none from a save.
+    // directory `taken_from` (train_resumed.h). The pointer is NULL if no option was taken
+    // from a save.
     struct options *taken_options;
     struct train_options taken;
     char taken_from[FILE_PATH_MAX];

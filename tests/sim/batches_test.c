@@ -54,7 +54,7 @@ struct push {
     float values[KEYS];
 };
 
-// The work of one worker in one table.
+// One worker keeps its work in one table here.
 struct line {
     struct push pushes[MAX_BATCHES];
     uint32_t next, acknowledged, open;

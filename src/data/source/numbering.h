@@ -64,8 +64,8 @@ uint64_t numbering_columns(const struct data_files *f);
 
 enum { NUMBERING_TEXT = 400 };
 // Returns whether `data`, which `what` names, seems to be counted from another number than
-// the model's data; `text` is then a sentence that says so. For data on which the model
-// trains next: features that it does not know yet are no sign of a difference.
+// the model's data; `text` is then a sentence that says so. Call it for data on which the
+// model trains next: new features alone do not count as a difference.
 bool numbering_shifted(const struct numbering *model, const struct numbering *data,
                        const char *what, char text[NUMBERING_TEXT]);
 // Does what numbering_shifted does, for data to score. Also returns true if `data` has

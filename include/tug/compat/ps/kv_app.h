@@ -141,8 +141,8 @@ template <typename Val> class KVWorker : public SimpleApp
   protected:
     // If a program's class overrides Process, it gets one message for each of its
     // requests that is done, with the answers of all servers together (ps-lite passes a
-    // message for each server's answer). By that call the pulled values are in their
-    // arrays.
+    // message for each server's answer). The pulled values are in their arrays
+    // before the call.
     void Process(const Message &m) override
     {
         if (m.meta.simple_app)
