@@ -114,10 +114,11 @@ fuzz: ## T=60 seconds of libFuzzer on each target (clang; tools/deps --dev)
 
 sim: ## run SEEDS=100000 simulated clusters, from seed FROM=1 on; prints a failing seed
 	@cmake -G Ninja -S . -B build --log-level=WARNING
-	@cmake --build build --target test_sim_cluster test_sim_barriers test_sim_collects
+	@cmake --build build --target test_sim_cluster test_sim_barriers test_sim_collects test_sim_batches
 	@build/tests/sim/test_sim_cluster --seeds $(SEEDS) --from $(FROM)
 	@build/tests/sim/test_sim_barriers --seeds $(SEEDS) --from $(FROM)
 	@build/tests/sim/test_sim_collects --seeds $(SEEDS) --from $(FROM)
+	@build/tests/sim/test_sim_batches --seeds $(SEEDS) --from $(FROM)
 
 format: ## put all C files into the format of .clang-format, and wrap comments that are too wide
 	@find bench include src tests -name '*.[ch]' -exec tools/wrap {} + -exec clang-format -i {} +
