@@ -12,6 +12,16 @@
 
 #undef err_set
 #undef err_sys
+#undef err_because
+
+static void err_fill(struct err *e, int code, enum reason reason, uint64_t about,
+                     const char *fmt, va_list args)
+{
+    vsnprintf(e->text, sizeof(e->text), fmt, args);
+    e->code = code;
+    e->reason = reason;
+    e->about = about;
+}
 
 int err_set(struct err *e, int code, const char *fmt, ...)
 {
@@ -19,9 +29,20 @@ int err_set(struct err *e, int code, const char *fmt, ...)
         return code;
     va_list args;
     va_start(args, fmt);
-    vsnprintf(e->text, sizeof(e->text), fmt, args);
+    err_fill(e, code, REASON_NONE, 0, fmt, args);
     va_end(args);
-    e->code = code;
+    return code;
+}
+
+int err_because(struct err *e, int code, enum reason reason, uint64_t about,
+                const char *fmt, ...)
+{
+    if (e == NULL)
+        return code;
+    va_list args;
+    va_start(args, fmt);
+    err_fill(e, code, reason, about, fmt, args);
+    va_end(args);
     return code;
 }
 
@@ -85,13 +106,10 @@ int err_sys(struct err *e, int code, const char *fmt, ...)
         return code;
     va_list args;
     va_start(args, fmt);
-    vsnprintf(e->text, sizeof(e->text), fmt, args);
+    err_fill(e, code, REASON_NONE, 0, fmt, args);
     va_end(args);
-    size_t used = strlen(e->text);
     char reason[128];
-    snprintf(e->text + used, sizeof(e->text) - used, ": %s",
-             strerror_r(saved, reason, sizeof(reason)));
-    e->code = code;
+    err_add(e, ": %s", strerror_r(saved, reason, sizeof(reason)));
     return err_limit(e, saved);
 }
 

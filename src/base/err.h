@@ -12,6 +12,7 @@
 
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "tug/tug.h"
 
@@ -27,8 +28,24 @@
 
 enum { ERR_TEXT_MAX = 1024 };
 
+// The reasons of failures that code acts on; nothing reads the text of an error to decide.
+// They travel in MSG_ERROR (wire/messages.def), so that a number keeps its meaning.
+enum reason {
+    REASON_NONE = 0,         // code acts by struct err's `code` only
+    REASON_KEYS_UNKNOWN = 1, // a loop does not have the list of keys that a request names
+    REASON_NO_ROOM = 2,      // there is no room now: the request may be sent again
+    REASON_NOT_FINITE = 3,   // about: the key whose row a push would have made infinite
+    REASON_SAVE_PASSED = 4,  // about: the batch of a table, which is after the save's
+    REASON_TABLE_UNKNOWN = 5, // a server does not have the table
+    REASON_TABLE_DIFFERS = 6, // about: the number, which another table has
+    REASON_RUN_ENDED = 7,     // the scheduler ended this process with the run
+};
+enum { REASONS = 8 };
+
 struct err {
     int code;
+    enum reason reason;
+    uint64_t about;          // the number that the reason names, or 0
     char text[ERR_TEXT_MAX]; // a text that is too long is cut
 };
 
@@ -36,6 +53,10 @@ struct err {
 
 // Sets *e (which may be NULL) and returns `code`, for use as `return err_set(...)`.
 int err_set(struct err *e, int code, const char *fmt, ...) PRINTF_LIKE(3, 4);
+
+// Like err_set, for a reason that callers act on.
+int err_because(struct err *e, int code, enum reason reason, uint64_t about,
+                const char *fmt, ...) PRINTF_LIKE(5, 6);
 
 // Like err_set, but appends ": ", the text of errno, and the advice of err_limit. EACCES
 // and EPERM do not change `code`.
@@ -61,6 +82,12 @@ int err_exit_code(int code);    // fixed for scripts: 0, 2, 3, 4, 5 or 130
     ({                                                                                   \
         const int err_code_ = (code);                                                    \
         err_set(e, err_code_, __VA_ARGS__);                                              \
+        err_code_;                                                                       \
+    })
+#define err_because(e, code, ...)                                                        \
+    ({                                                                                   \
+        const int err_code_ = (code);                                                    \
+        err_because(e, err_code_, __VA_ARGS__);                                          \
         err_code_;                                                                       \
     })
 #define err_sys(e, code, ...)                                                            \

@@ -20,6 +20,26 @@ static void test_set(void **state)
     assert_int_equal(err_set(NULL, TUG_EIO, "nobody listens"), TUG_EIO);
 }
 
+// The reason is of the error that is set now, and stays if context is put in front.
+static void test_because(void **state)
+{
+    (void)state;
+    struct err e;
+    int rc = err_because(&e, TUG_EUSAGE, REASON_NOT_FINITE, 9, "key %d", 9);
+    assert_int_equal(rc, TUG_EUSAGE);
+    assert_string_equal(e.text, "key 9");
+    assert_int_equal(err_wrap(&e, "server %d", 1), TUG_EUSAGE);
+    assert_int_equal(e.reason, REASON_NOT_FINITE);
+    assert_int_equal(e.about, 9);
+    err_set(&e, TUG_EIO, "another");
+    assert_int_equal(e.reason, REASON_NONE);
+    assert_int_equal(e.about, 0);
+    e.reason = REASON_NO_ROOM;
+    err_sys(&e, TUG_EIO, "a third");
+    assert_int_equal(e.reason, REASON_NONE);
+    assert_int_equal(err_because(NULL, TUG_EIO, REASON_NO_ROOM, 0, "none"), TUG_EIO);
+}
+
 static void test_sys(void **state)
 {
     (void)state;
@@ -188,6 +208,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_set),
+        cmocka_unit_test(test_because),
         cmocka_unit_test(test_sys),
         cmocka_unit_test(test_nomem),
         cmocka_unit_test(test_limits),

@@ -151,9 +151,9 @@ static int work_and_drive(struct trainer *t, struct err *e)
     if (rc != 0)
         atomic_store(&node_interrupted, true);
     pthread_join(thread, NULL);
-    // A worker's error that repeats the driver's only says that the run has ended.
+    // A worker that the scheduler ended with the run has no error of its own.
     if (t->rc != 0 &&
-        (rc == 0 || rc == TUG_EINTERRUPTED || strstr(e->text, t->error.text) != NULL)) {
+        (rc == 0 || rc == TUG_EINTERRUPTED || e->reason == REASON_RUN_ENDED)) {
         *e = t->error;
         return t->rc;
     }

@@ -399,6 +399,30 @@ static void test_no_room(void **state)
     fake_close(c);
 }
 
+static bool says_no_room(struct server *s, van_link link, const struct van_message *m)
+{
+    if (m->type == MSG_PUSH)
+        fake_refuse(s, link, m->request, TUG_EIO, "no room now, and no reason");
+    return m->type == MSG_PUSH;
+}
+
+// The text of an error decides nothing: without a reason, it ends the request.
+static void test_words_decide_nothing(void **state)
+{
+    (void)state;
+    struct client_options o = fake_usual();
+    struct err e = {0};
+    struct cluster *c = fake_open(2, 21, &o);
+    struct work w = {.n = KEYS};
+    memcpy(w.keys, c->keys, sizeof(w.keys));
+    fill(&w, 21, 0);
+    c->servers[0].answers = says_no_room;
+    assert_int_equal(fake_wait(c, push(c, &w, false), &e), TUG_EIO);
+    assert_non_null(strstr(e.text, "no room now, and no reason"));
+    assert_int_equal(client_stats(c->client).no_room, 0);
+    fake_close(c);
+}
+
 static void test_examples_are_counted_once(void **state)
 {
     (void)state;
@@ -803,6 +827,7 @@ int main(void)
         cmocka_unit_test(test_order),
         cmocka_unit_test(test_push_pull),
         cmocka_unit_test(test_no_room),
+        cmocka_unit_test(test_words_decide_nothing),
         cmocka_unit_test(test_arrange),
         cmocka_unit_test(test_window),
         cmocka_unit_test(test_tables_do_not_wait_for_each_other),

@@ -76,14 +76,13 @@ void request_send_slices(struct request *r, uint64_t now)
 
 // Answers.
 
-static void fail(struct slice *s, int code, const char *what)
+static void fail(struct slice *s, const struct err *why)
 {
-    struct err e;
+    struct err e = *why;
     char name[ROSTER_NAME_MAX], about[REQUEST_ABOUT_MAX];
     request_about(s->request, about);
-    err_set(&e, code, "%s%s%s: %s", peer_name(s->peer, name), about[0] != '\0' ? "," : "",
-            about, what);
-    request_end(s->request, code, &e);
+    err_wrap(&e, "%s%s%s", peer_name(s->peer, name), about[0] != '\0' ? "," : "", about);
+    request_end(s->request, e.code, &e);
 }
 
 // Schedules the slice to be sent again after a growing pause.
@@ -109,12 +108,10 @@ static void take_refusal(struct slice *s, uint64_t epoch, uint64_t now)
     again(s, now);
 }
 
-// Returns whether the loop had no room for the slice, or for its answer, at that moment.
-// It may have dropped the slice's list of keys, too.
-static bool no_room(struct slice *s, int code, const char *what, uint64_t now)
+// Handles an answer of a loop without room for the slice, or for its answer, at that
+// moment. The loop may have dropped the slice's list of keys, too.
+static void no_room(struct slice *s, uint64_t now)
 {
-    if (code != TUG_EIO || strncmp(what, VAN_NO_ROOM, strlen(VAN_NO_ROOM)) != 0)
-        return false;
     s->request->client->stats.no_room++;
     s->no_room = true;
     if (s->list != 0) {
@@ -122,32 +119,33 @@ static bool no_room(struct slice *s, int code, const char *what, uint64_t now)
         s->all_keys = true;
     }
     again(s, now);
-    return true;
 }
 
-static void answer_error(struct slice *s, const struct msg_error *m, uint64_t now)
+// Sends the slice again with its keys, since the loop does not have their list.
+static void send_all_keys(struct slice *s, uint64_t now)
 {
-    char what[ERR_TEXT_MAX];
-    wire_reason(m->what, what, sizeof(what));
-    int code = wire_failure(m->code);
-    size_t n = strlen(KEYS_LIST_UNKNOWN);
-    if (s->request->kind->anyone_knows) {
-        err_set(&s->request->why, code, "%s", what);
-        slice_answered(s);
-        return;
-    }
-    if (no_room(s, code, what, now))
-        return;
-    if (s->list == 0 || strncmp(what, KEYS_LIST_UNKNOWN, n) != 0) {
-        fail(s, code, what);
-        return;
-    }
     if (s->all_keys) // the refusal is of an earlier message; one with the keys is in flight
         return;
     peer_forgets(s->peer, s->list);
     s->all_keys = true;
     s->due = now;
     s->peer->client->next_due = now;
+}
+
+static void answer_error(struct slice *s, const struct msg_error *m, uint64_t now)
+{
+    struct err why;
+    wire_refusal(m, NULL, &why);
+    if (s->request->kind->anyone_knows) {
+        s->request->why = why;
+        slice_answered(s);
+    } else if (why.reason == REASON_NO_ROOM) {
+        no_room(s, now);
+    } else if (why.reason == REASON_KEYS_UNKNOWN && s->list != 0) {
+        send_all_keys(s, now);
+    } else {
+        fail(s, &why);
+    }
 }
 
 void slice_take_answer(struct slice *s, struct van_message *m, uint64_t now)
@@ -160,7 +158,7 @@ void slice_take_answer(struct slice *s, struct van_message *m, uint64_t now)
     }
     r->client->stats.bytes_received += m->body_bytes;
     if (wire_check_flags(m->type, m->m, why) != 0) {
-        fail(s, why->code, why->text);
+        fail(s, why);
         return;
     }
     if (m->type == MSG_ERROR) {
@@ -172,10 +170,11 @@ void slice_take_answer(struct slice *s, struct van_message *m, uint64_t now)
         return;
     }
     why->code = 0;
-    if (m->type == r->answer && (r->kind->take == NULL || r->kind->take(s, m)))
+    if (m->type == r->answer && (r->kind->take == NULL || r->kind->take(s, m))) {
         slice_answered(s);
-    else if (why->code != 0)
-        fail(s, why->code, why->text);
-    else
-        fail(s, TUG_EDATA, "its answer does not fit the request");
+        return;
+    }
+    if (why->code == 0)
+        err_set(why, TUG_EDATA, "its answer does not fit the request");
+    fail(s, why);
 }

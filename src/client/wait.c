@@ -54,7 +54,12 @@ static int ended(struct client *c, const char *what, struct err *e)
 {
     struct err why;
     int rc = client_over(c, &why);
-    return rc != 0 ? err_set(e, rc, "%s: %s", what, why.text) : 0;
+    if (rc == 0)
+        return 0;
+    err_wrap(&why, "%s", what);
+    if (e != NULL)
+        *e = why;
+    return rc;
 }
 
 int client_wait_ready(struct client *c, uint64_t timeout_ns, struct err *e)

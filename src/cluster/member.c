@@ -274,19 +274,18 @@ static void barrier_state(struct member *m, const struct msg_barrier_state *msg)
     wire_words(msg->missing, b->missing, sizeof(b->missing));
 }
 
-static void end_with(struct member *m, int code, struct wire_text why)
-{
-    char text[ERR_TEXT_MAX];
-    member_end(m, code, (code != 0 ? wire_reason : wire_words)(why, text, sizeof(text)));
-}
-
 // Takes STOP. A node that has not joined closes its link at once, as it does not have to
 // leave.
 static void stop(struct member *m, const struct msg_stop *msg)
 {
+    char text[ERR_TEXT_MAX];
+    int code = wire_code(msg->code);
     if (m->who.id == 0)
         part(m);
-    end_with(m, wire_code(msg->code), msg->why);
+    if (!m->ended)
+        m->why.reason = REASON_RUN_ENDED;
+    member_end(m, code,
+               (code != 0 ? wire_reason : wire_words)(msg->why, text, sizeof(text)));
 }
 
 // Ends a node that the scheduler refused, before or after it joined. A node that was
@@ -460,8 +459,10 @@ bool member_ended(const struct member *m, struct err *ret_why)
 int member_over(const struct member *m, struct err *e)
 {
     if (m->ended && m->why.code == 0)
-        return err_set(e, TUG_EIO, "the cluster has ended");
-    return m->ended ? err_set(e, m->why.code, "%s", m->why.text) : 0;
+        return err_because(e, TUG_EIO, REASON_RUN_ENDED, 0, "the cluster has ended");
+    if (m->ended && e != NULL)
+        *e = m->why;
+    return m->ended ? m->why.code : 0;
 }
 
 void member_want_roster(struct member *m, uint64_t epoch)

@@ -13,7 +13,7 @@ const struct session_who *member_who(const struct member *m)
 
 static int refuse_link(struct member *m, van_link link, const struct err *why)
 {
-    struct msg_error msg = {.code = why->code, .what = wire_text(why->text)};
+    struct msg_error msg = wire_error(why);
     (void)van_send(m->side.van, link, MSG_ERROR, 0, &msg, NULL);
     van_close_link(m->side.van, link);
     return why->code;

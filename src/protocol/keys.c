@@ -63,7 +63,7 @@ static struct key_list *list_oldest(struct key_lists *l)
 }
 
 // Remembers a list. If memory is out, it does not remember the list, and a later request
-// with this list is refused as KEYS_LIST_UNKNOWN.
+// with this list is refused as REASON_KEYS_UNKNOWN.
 static void list_add(struct key_lists *l, uint64_t signature, const uint64_t *keys,
                      uint32_t n)
 {
@@ -101,8 +101,9 @@ static int list_use(struct key_lists *l, const struct keys_wire *w, const uint64
 {
     struct key_list *x = list_find(l, w->list);
     if (x == NULL || x->n != w->n)
-        return err_set(e, TUG_EUSAGE, KEYS_LIST_UNKNOWN ": %016llx of %u keys",
-                       (unsigned long long)w->list, w->n);
+        return err_because(e, TUG_EUSAGE, REASON_KEYS_UNKNOWN, 0,
+                           "key list unknown: %016llx of %u keys",
+                           (unsigned long long)w->list, w->n);
     x->used = ++l->uses;
     *ret = x->keys;
     return 0;

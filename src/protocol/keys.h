@@ -20,10 +20,6 @@ enum {
 };
 #define KEYS_LISTS_BYTES ((size_t)64 << 20) // most bytes of the lists of a link
 
-// Begins the refusal of a request whose list of keys the loop does not have: it must be
-// sent again with its keys.
-#define KEYS_LIST_UNKNOWN "key list unknown"
-
 // The lists of keys most recently used by the other end of a link.
 struct key_lists {
     struct key_list {

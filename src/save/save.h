@@ -35,9 +35,6 @@ enum {
 #define SAVE_NAMES "names.words"
 // File of a training run: its passes (train/history.h)
 #define SAVE_HISTORY "history.jsonl"
-// The beginning of a server's error if its table is past the batch at which the save was
-// to be made.
-#define SAVE_PASSED "the save's batch has passed"
 
 struct save_file {
     char name[SAVE_FILE_MAX]; // name in the save's directory

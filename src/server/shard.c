@@ -79,7 +79,7 @@ void shard_ok(struct shard *s, const struct request *q, uint64_t value)
 
 void shard_refuse(struct shard *s, const struct request *q, const struct err *e)
 {
-    struct msg_error m = {.code = e->code, .what = wire_text(e->text)};
+    struct msg_error m = wire_error(e);
     assert(e->code != 0); // a code of 0 is not an error, and the sender would wait for
                           // the answer
     told_refused(s, q, e);
@@ -91,11 +91,8 @@ enum outcome shard_refuse_keys(struct shard *s, const struct request *q, const c
                                const struct shard_table *t, struct err *e)
 {
     char name[ROSTER_NAME_MAX];
-    // Texts that a client looks for at the beginning of a message stay there.
-    if (strncmp(e->text, KEYS_LIST_UNKNOWN, sizeof(KEYS_LIST_UNKNOWN) - 1) != 0 &&
-        strncmp(e->text, VAN_NO_ROOM, sizeof(VAN_NO_ROOM) - 1) != 0)
-        err_wrap(e, "%s of table '%s' by %s", what, t->spec.config.name,
-                 shard_peer_name(s, q->peer, name));
+    err_wrap(e, "%s of table '%s' by %s", what, t->spec.config.name,
+             shard_peer_name(s, q->peer, name));
     shard_refuse(s, q, e);
     return ANSWERED;
 }

@@ -290,8 +290,7 @@ int driver_save_within(struct run *r, uint64_t pass, uint64_t examples,
             d->cut.pass = 0; // the pass ends before the save's moment
     }
     int rc = d->cut.pass != 0 ? checkpoint_save(r, false, result, &why) : 0;
-    bool passed = rc == TUG_EUSAGE && d->cut.clock != 0 &&
-                  strstr(why.text, SAVE_PASSED) != NULL;
+    bool passed = rc != 0 && d->cut.clock != 0 && why.reason == REASON_SAVE_PASSED;
     bool again = passed && d->ahead < DRIVER_AHEAD_MAX;
     if (passed || (rc == 0 && d->cut.pass != 0 && d->cut.clock != 0))
         d->ahead = driver_ahead(d->ahead, passed);

@@ -316,10 +316,22 @@ static int wait_one(struct client *c, client_ts *ts, struct err *e)
     return 0;
 }
 
+int exchange_part_failed(int rc, struct err *e)
+{
+    if (rc != 0 && e != NULL && e->reason == REASON_NOT_FINITE)
+        e->reason = REASON_NONE;
+    return rc;
+}
+
+static int wait_part(struct exchange *x, client_ts *ts, struct err *e)
+{
+    return exchange_part_failed(wait_one(x->client, ts, e), e);
+}
+
 static int wait_parts(struct exchange *x, client_ts *ts, struct err *e)
 {
     for (uint32_t i = 0; i < x->n_parts; i++)
-        TRY(wait_one(x->client, &ts[1 + i], e));
+        TRY(wait_part(x, &ts[1 + i], e));
     return 0;
 }
 
@@ -332,7 +344,7 @@ int exchange_pulled_dense(struct exchange *x, size_t first, size_t n, struct err
 {
     for (uint32_t i = 0; i < x->n_parts; i++)
         if (x->parts[i].first < first + n && first < x->parts[i].end)
-            TRY(wait_one(x->client, &x->pulls[1 + i], e));
+            TRY(wait_part(x, &x->pulls[1 + i], e));
     return 0;
 }
 

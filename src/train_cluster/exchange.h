@@ -206,5 +206,8 @@ int exchange_complete(struct exchange *x, const struct exchange_push *p, size_t 
 int exchange_push(struct exchange *x, const struct exchange_push *p, struct err *e);
 int exchange_pushed(struct exchange *x, struct err *e); // waits for the acknowledgements
 int exchange_dense_pushed(struct exchange *x, struct err *e);
+// Handles the error of a request for a part of the layers: a key that it names is not one
+// of the features'. Returns rc.
+int exchange_part_failed(int rc, struct err *e);
 
 #endif

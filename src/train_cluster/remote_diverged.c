@@ -2,11 +2,8 @@
 // columns and lines of its data, while a push has only keys.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/finite.h"
 #include "base/plural.h"
@@ -81,20 +78,6 @@ static bool find_worst(const struct exchange *x, uint64_t *ret_key, double *ret_
     return *ret_weight >= 0;
 }
 
-// Gets the key of a server's error about the model's features, which may be the answer to
-// this worker or to another one. Returns false if the error is not of this kind.
-static bool key_of_server(const struct err *e, uint64_t *ret)
-{
-    static const char *const table = " of table sparse would become infinite";
-    const char *end = e != NULL ? strstr(e->text, table) : NULL, *at = end;
-    while (at != NULL && at > e->text && isdigit((unsigned char)at[-1]))
-        at--;
-    if (at == end)
-        return false;
-    *ret = strtoull(at, NULL, 10);
-    return true;
-}
-
 int remote_diverged(struct remote_worker *w, const struct exchange *x,
                     const struct dataset *d, uint64_t pass, int rc, struct err *e)
 {
@@ -120,9 +103,8 @@ int remote_diverged(struct remote_worker *w, const struct exchange *x,
 int remote_name_key(const struct remote_worker *w, const struct dataset *d, int rc,
                     struct err *e)
 {
-    uint64_t key;
-    return key_of_server(e, &key)
-               ? name_key(w, d, key, "weights would not stay finite (those of", e)
+    return rc != 0 && e != NULL && e->reason == REASON_NOT_FINITE
+               ? name_key(w, d, e->about, "weights would not stay finite (those of", e)
                : rc;
 }
 

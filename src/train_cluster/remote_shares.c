@@ -105,6 +105,8 @@ static bool requests_over(struct exchange *x, int *ret_rc, struct err *e)
         if (!client_done(x->client, x->pulls[i], ret_rc, e))
             return false;
         x->pulls[i] = 0;
+        if (*ret_rc != 0 && i > 0)
+            exchange_part_failed(*ret_rc, e);
         if (*ret_rc != 0)
             return true;
     }

@@ -78,10 +78,10 @@ static void frame_refuse(struct frame_reader *r, uint64_t left)
                 wire_name(f->type), bytes,
                 (unsigned long long)budget_most(r->budget, BUDGET_BODIES));
     else
-        err_set(&why, TUG_EIO,
-                VAN_NO_ROOM " for a message (%s) of %llu bytes: other messages fill the "
-                            "buffers (--memory)",
-                wire_name(f->type), bytes);
+        err_because(&why, TUG_EIO, REASON_NO_ROOM, 0,
+                    "no room now for a message (%s) of %llu bytes: other messages fill "
+                    "the buffers (--memory)",
+                    wire_name(f->type), bytes);
     give_body(r);
     buf_free(&r->head);
     r->skip = left;

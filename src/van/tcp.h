@@ -22,7 +22,7 @@
 //
 // `budget` counts the cost of accepted links: the links themselves, messages that have
 // arrived in part, and bytes that peers have not read yet. A message for which there is
-// no room is read and discarded, and answered by MSG_ERROR (VAN_NO_ROOM, or that it will
+// no room is read and discarded, and answered by MSG_ERROR (REASON_NO_ROOM, or that it will
 // never fit). A peer that stops in the middle of a message, or reads nothing of what
 // waits for it, is closed after stall_timeout_ns. While others are refused because there
 // is no room, a peer that holds much and moves little is closed after 5 s; and when there

@@ -97,7 +97,7 @@ static bool message(void *ctx, struct van_message *m)
 static void no_room(void *ctx, uint16_t type, uint64_t request, const struct err *why)
 {
     struct tcp_link *l = ctx;
-    struct msg_error m = {.code = why->code, .what = wire_text(why->text)};
+    struct msg_error m = wire_error(why);
     (void)type;
     if (request != 0 && l->state == LINK_OPEN)
         (void)tcp_send(&l->van->base, l->number, MSG_ERROR, request, &m, NULL);

@@ -23,7 +23,7 @@ static void tcp_listen_refuse(struct tcp_listener *listener, struct tcp_link *l)
     struct err e;
     if (v->options.tls == NULL) {
         tcp_limits_say_full(v, &e);
-        struct msg_error m = {.code = e.code, .what = wire_text(e.text)};
+        struct msg_error m = wire_error(&e);
         tcp_link_becomes(l, LINK_OPEN);
         tcp_send(&v->base, l->number, MSG_ERROR, 0, &m, NULL);
     }

@@ -63,7 +63,7 @@ static void note_refusal(const struct tcp_link *l, const struct err *why)
 // Tells a peer why it is refused, and tells the handler.
 static void turn_away(struct tcp_link *l, const struct err *why)
 {
-    struct msg_error m = {.code = why->code, .what = wire_text(why->text)};
+    struct msg_error m = wire_error(why);
     note_refusal(l, why);
     tcp_link_say(l, MSG_ERROR, &m);
     tcp_close_link(&l->van->base, l->number);

@@ -50,10 +50,6 @@ enum van_kind {
                // another thread of this process
 };
 
-// Begins the refusal (MSG_ERROR, TUG_EIO) of a message for which there is no room now;
-// the sender may try again in a moment.
-#define VAN_NO_ROOM "no room now"
-
 struct van;
 
 // A message as the handler gets it. All of it, with its texts and spans, is valid until

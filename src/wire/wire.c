@@ -299,12 +299,22 @@ int wire_failure(int32_t code)
     return code != 0 ? wire_code(code) : TUG_EDATA;
 }
 
+struct msg_error wire_error(const struct err *e)
+{
+    return (struct msg_error){.code = e->code,
+                              .reason = (uint16_t)e->reason,
+                              .about = e->about,
+                              .what = wire_text(e->text)};
+}
+
 int wire_refusal(const struct msg_error *m, const char *who, struct err *e)
 {
     char why[ERR_TEXT_MAX];
+    bool known = m->reason < REASONS;
     wire_reason(m->what, why, sizeof(why));
-    return err_set(e, wire_failure(m->code), "%s%s%s", who != NULL ? who : "",
-                   who != NULL ? ": " : "", why);
+    return err_because(e, wire_failure(m->code), known ? m->reason : REASON_NONE,
+                       known ? m->about : 0, "%s%s%s", who != NULL ? who : "",
+                       who != NULL ? ": " : "", why);
 }
 
 int wire_check_flags(uint16_t type, const union wire_any *m, struct err *e)

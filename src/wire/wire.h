@@ -183,8 +183,10 @@ union wire_any {
 // set, since its meaning is unknown. A receiver calls this before it uses any flag.
 int wire_check_flags(uint16_t type, const union wire_any *m, struct err *e);
 
-// Puts the text of MSG_ERROR into *e as "who: why" (`who` NULL: only why). Returns its
-// code.
+// Returns MSG_ERROR for an error, whose text it uses.
+struct msg_error wire_error(const struct err *e);
+// Puts MSG_ERROR into *e, its text as "who: why" (`who` NULL: only why). A reason that is
+// not known becomes REASON_NONE. Returns its code.
 int wire_refusal(const struct msg_error *m, const char *who, struct err *e);
 
 // The role needed to send a message, the least first; each may send what those before it

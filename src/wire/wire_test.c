@@ -514,8 +514,8 @@ static void test_limits_of_decoding(void **state)
 {
     (void)state;
     const struct msg_error error = {.code = 0};
-    assert_int_equal(decode_long(MSG_ERROR, &error, 4, WIRE_TEXT_MAX, 4, 0), 0);
-    assert_int_equal(decode_long(MSG_ERROR, &error, 4, WIRE_TEXT_MAX + 1, 4, 0),
+    assert_int_equal(decode_long(MSG_ERROR, &error, 14, WIRE_TEXT_MAX, 4, 0), 0);
+    assert_int_equal(decode_long(MSG_ERROR, &error, 14, WIRE_TEXT_MAX + 1, 4, 0),
                      TUG_EDATA);
     const struct msg_trace trace = {.from = 0};
     assert_int_equal(decode_long(MSG_TRACE, &trace, 32, WIRE_BYTES_MAX, 4, 0), 0);
@@ -627,6 +627,29 @@ static void test_words_and_codes(void **state)
     assert_int_equal(wire_failure(TUG_EINTERRUPTED), TUG_EINTERRUPTED);
 }
 
+// An error's reason and number arrive; a reason that this version does not know counts as
+// none.
+static void test_reasons(void **state)
+{
+    (void)state;
+    struct err e, had;
+    err_because(&had, TUG_EUSAGE, REASON_NOT_FINITE, UINT64_MAX, "key %d", 7);
+    struct msg_error m = wire_error(&had);
+    assert_int_equal(wire_refusal(&m, NULL, &e), TUG_EUSAGE);
+    assert_int_equal(e.reason, REASON_NOT_FINITE);
+    assert_int_equal(e.about, UINT64_MAX);
+    assert_string_equal(e.text, "key 7");
+    assert_int_equal(wire_refusal(&m, "server 0", &e), TUG_EUSAGE);
+    assert_int_equal(e.reason, REASON_NOT_FINITE);
+    assert_string_equal(e.text, "server 0: key 7");
+    for (unsigned reason = REASONS; reason <= UINT16_MAX; reason++) {
+        m.reason = (uint16_t)reason;
+        wire_refusal(&m, NULL, &e);
+        assert_int_equal(e.reason, REASON_NONE);
+        assert_int_equal(e.about, 0);
+    }
+}
+
 // Each message with flags has a line in wire_check_flags: a message with all flag bits is
 // refused by name, one without flags passes.
 static void test_flags(void **state)
@@ -694,6 +717,7 @@ int main(void)
         cmocka_unit_test(test_full_lists),
         cmocka_unit_test(test_allocations),
         cmocka_unit_test(test_words_and_codes),
+        cmocka_unit_test(test_reasons),
         cmocka_unit_test(test_flags),
         cmocka_unit_test(test_answers),
     };

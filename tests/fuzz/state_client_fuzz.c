@@ -39,7 +39,7 @@ static struct open {
 
 static const char *const texts[] = {"name=t3;accessor=ctr;dim=2",
                                     "name=users;accessor=merge;dim=3", "users-8.rows",
-                                    "key list unknown", NULL};
+                                    NULL};
 
 static void on_view(void *ctx, const struct msg_view *v)
 {
@@ -136,6 +136,8 @@ static void answer(struct peer *p)
         return;
     default:
         require(draw_message(d, odd & 1 ? MSG_OK : MSG_ERROR, &m));
+        if ((odd & 1) == 0)
+            m.error.reason %= REASONS + 1; // with one that no version has
         peer_send(p, odd & 1 ? MSG_OK : MSG_ERROR, p->asked, &m);
     }
 }

@@ -113,6 +113,14 @@ void fake_refuse(struct server *s, van_link link, uint64_t request, int code,
     van_send(s->van, link, MSG_ERROR, request, &m, NULL);
 }
 
+static void refuse_because(struct server *s, van_link link, uint64_t request,
+                           enum reason reason)
+{
+    struct msg_error m = {
+        .code = TUG_EIO, .reason = (uint16_t)reason, .what = wire_text("so it is")};
+    van_send(s->van, link, MSG_ERROR, request, &m, NULL);
+}
+
 // Returns the keys of a message, and records a new key list. Returns NULL if the message
 // was refused.
 static const uint64_t *keys_here(struct server *s, van_link link, uint64_t request,
@@ -133,7 +141,7 @@ static const uint64_t *keys_here(struct server *s, van_link link, uint64_t reque
         return keys.data;
     }
     if (i == s->n_lists || s->forgetful) {
-        fake_refuse(s, link, request, TUG_EUSAGE, KEYS_LIST_UNKNOWN ": so it is");
+        refuse_because(s, link, request, REASON_KEYS_UNKNOWN);
         return NULL;
     }
     assert_int_equal(s->list_n[i], n);
@@ -245,7 +253,7 @@ static void server_on_message(void *ctx, van_link link, struct van_message *m,
         return;
     if ((m->type == MSG_PUSH || m->type == MSG_PULL) && s->full > 0) {
         s->full--;
-        fake_refuse(s, link, m->request, TUG_EIO, VAN_NO_ROOM " for it");
+        refuse_because(s, link, m->request, REASON_NO_ROOM);
         return;
     }
     switch (m->type) {

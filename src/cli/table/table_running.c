@@ -15,6 +15,7 @@
 #include "doors/tables/dump.h"
 #include "os/file.h"
 #include "os/json.h"
+#include "runtime/last_error.h"
 #include "runtime/tool.h"
 #include "train/rows/run_tables.h"
 #include "tug/table.h"
@@ -74,7 +75,7 @@ static int find_usual(struct running *r, struct err *e)
                                           : RUN_SPARSE);
     json_decref(status);
     int rc = tug_table_find(r->client, name, &r->table);
-    if (rc != TUG_EUSAGE)
+    if (rc == 0 || last_error()->reason != REASON_TABLE_UNKNOWN)
         return table_running_failed(rc, e);
     return err_set(e, TUG_EUSAGE,
                    "--table NAME is missing, and the cluster has no table '" RUN_SPARSE
@@ -86,7 +87,7 @@ static int table_running_find(struct running *r, struct err *e)
     if (r->v->table == NULL)
         return find_usual(r, e);
     int rc = tug_table_find(r->client, r->v->table, &r->table);
-    if (rc == TUG_EUSAGE && strstr(tug_last_error(), "there is no table") != NULL)
+    if (rc != 0 && last_error()->reason == REASON_TABLE_UNKNOWN)
         return name_others(r, r->v->table, e);
     return table_running_failed(rc, e);
 }
@@ -361,13 +362,12 @@ static int dump(struct running *r, struct err *e)
 static int create_free(struct running *r, const char *settings, struct err *e)
 {
     enum { FIRST = 16, LAST = 4095 }; // training runs use the numbers below
-    int rc = TUG_EUSAGE;
-    for (uint32_t n = FIRST; n <= LAST && rc == TUG_EUSAGE; n++) {
-        rc = tug_table_create(r->client, n, settings);
-        r->table = n;
-        if (rc == TUG_EUSAGE && strstr(tug_last_error(), "already") == NULL)
-            break;
-    }
+    int rc;
+    r->table = FIRST;
+    do {
+        rc = tug_table_create(r->client, r->table, settings);
+    } while (rc != 0 && last_error()->reason == REASON_TABLE_DIFFERS &&
+             r->table++ < LAST);
     return table_running_failed(rc, e);
 }
 

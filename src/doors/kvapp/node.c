@@ -243,7 +243,7 @@ static void refuse_dead(struct tug_node *n, const struct guest *g, uint64_t requ
     err_set(&why, TUG_EIO,
             "a request of %s, whose session has ended because it counted as dead",
             kv_node_name(n, g->node, name));
-    struct msg_error e = {.code = why.code, .what = wire_text(why.text)};
+    struct msg_error e = wire_error(&why);
     (void)van_send(n->van, (van_link)g->by_link.key, MSG_ERROR, request, &e, NULL);
 }
 

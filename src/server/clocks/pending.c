@@ -113,10 +113,10 @@ static int refuse_for_room(struct shard *s, const struct request *q, enum outcom
         refuse_late(s, &h);
         return 0;
     }
-    return err_set(e, TUG_EIO,
-                   VAN_NO_ROOM " for another waiting request: %u wait already, with %llu "
-                               "bytes (--memory)",
-                   s->n_pending, (unsigned long long)s->pending_bytes);
+    return err_because(e, TUG_EIO, REASON_NO_ROOM, 0,
+                       "no room now for another waiting request: %u wait already, with "
+                       "%llu bytes (--memory)",
+                       s->n_pending, (unsigned long long)s->pending_bytes);
 }
 
 int pending_add(struct shard *s, struct request *q, enum outcome wants, struct err *e)
@@ -347,8 +347,10 @@ static void name_micros(const struct shard_table *t, struct buf *to)
     buf_printf(to, " of batch %llu", (unsigned long long)t->sync.next);
 }
 
-static void name_missing(const struct shard *s, const struct shard_table *t,
-                         const struct pending *h, uint64_t clock, struct buf *to)
+// Returns the error of the batch for which the request waits; NULL if it has none.
+static const struct err *name_missing(const struct shard *s, const struct shard_table *t,
+                                      const struct pending *h, uint64_t clock,
+                                      struct buf *to)
 {
     if (h->wants == WANTS_TURN && !waits_for_rest(h, t))
         buf_printf(to, "the end of an admin operation or a save");
@@ -356,11 +358,14 @@ static void name_missing(const struct shard *s, const struct shard_table *t,
         buf_printf(to, "a save");
     else if (h->wants == WANTS_TICK)
         name_slow(s, t, clock, to);
-    else if (t->stuck.code != 0)
+    else if (t->stuck.code == 0)
+        name_micros(t, to);
+    else {
         buf_printf(to, "batch %llu, which can't be applied: %s",
                    (unsigned long long)t->sync.next, t->stuck.text);
-    else
-        name_micros(t, to);
+        return &t->stuck;
+    }
+    return NULL;
 }
 
 static void refuse_dropped(struct shard *s, const struct pending *h)
@@ -386,11 +391,11 @@ static void refuse_late(struct shard *s, const struct pending *h)
     unsigned long long seconds = (s->now - h->since) / SECOND_NS;
     struct request_fields f = {.table = SPEC_MAX_TABLES};
     if (h->wants == WANTS_DRAIN) {
-        err_set(&e, TUG_EIO,
-                VAN_NO_ROOM
-                " for an answer of %llu bytes: it has waited %llu s for others "
-                "to be read",
-                (unsigned long long)h->room, seconds);
+        err_because(
+            &e, TUG_EIO, REASON_NO_ROOM, 0,
+            "no room now for an answer of %llu bytes: it has waited %llu s for others "
+            "to be read",
+            (unsigned long long)h->room, seconds);
         shard_refuse(s, &q, &e);
         return;
     }
@@ -403,12 +408,14 @@ static void refuse_late(struct shard *s, const struct pending *h)
                                          : "the end of the save before",
                 seconds);
     } else {
-        name_missing(s, t, h, f.clock, &whom);
+        const struct err *why = name_missing(s, t, h, f.clock, &whom);
         const char *names = buf_str(&whom);
-        err_set(&e, TUG_EIO, "%s of table '%s' at clock %llu has waited %llu s for %s",
-                h->type == MSG_TABLE_DO ? "order" : wire_name(h->type),
-                t->spec.config.name, (unsigned long long)f.clock, seconds,
-                names != NULL ? names : "others");
+        err_because(&e, TUG_EIO, why != NULL ? why->reason : REASON_NONE,
+                    why != NULL ? why->about : 0,
+                    "%s of table '%s' at clock %llu has waited %llu s for %s",
+                    h->type == MSG_TABLE_DO ? "order" : wire_name(h->type),
+                    t->spec.config.name, (unsigned long long)f.clock, seconds,
+                    names != NULL ? names : "others");
     }
     buf_free(&whom);
     shard_refuse(s, &q, &e);

@@ -139,10 +139,10 @@ static int contribution_count(struct shard *s, struct contribution *c, uint64_t 
 {
     bytes = bytes > replaced ? bytes - replaced : 0;
     if (!pending_room(s, bytes, early))
-        return err_set(e, TUG_EIO,
-                       VAN_NO_ROOM " for %llu bytes of a batch that waits for other "
-                                   "workers' parts (--memory)",
-                       (unsigned long long)bytes);
+        return err_because(e, TUG_EIO, REASON_NO_ROOM, 0,
+                           "no room now for %llu bytes of a batch that waits for other "
+                           "workers' parts (--memory)",
+                           (unsigned long long)bytes);
     c->counted = bytes;
     return 0;
 }

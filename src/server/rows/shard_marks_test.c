@@ -133,7 +133,7 @@ static void test_no_room_for_a_mark(void **state)
     assert_true(budget_take(&budget, BUDGET_CLOCKS, most));
     saving_send(w, &x, true, 0);
     lone_deliver(w, WORKER_LINK, MSG_MARK, ++w->next_request, &m);
-    lone_expect_refusal(w, TUG_EIO, VAN_NO_ROOM " for one more mark of a save");
+    lone_expect_refusal(w, TUG_EIO, "no room now for one more mark of a save");
     budget_give(&budget, BUDGET_CLOCKS, most);
     for (uint32_t i = 0; i < WORKERS; i++) {
         assert_int_equal(w->shard->saves.run->state, SAVE_WAITS);

@@ -18,8 +18,9 @@ struct shard_table *tables_find(const struct shard *s, uint32_t id, struct err *
 {
     struct shard_table *t = id < SPEC_MAX_TABLES ? s->tables[id] : NULL;
     if (t == NULL)
-        err_set(e, TUG_EUSAGE, "there is no table %u on node %u: make the table first",
-                id, member_id(s->member));
+        err_because(e, TUG_EUSAGE, REASON_TABLE_UNKNOWN, 0,
+                    "there is no table %u on node %u: make the table first", id,
+                    member_id(s->member));
     return t;
 }
 
@@ -173,9 +174,9 @@ static int tables_make(struct shard *s, const struct msg_table *m, struct err *e
         const char *difference = spec_difference(&t->spec, &spec);
         if (difference == NULL)
             return 0;
-        return err_set(e, TUG_EUSAGE,
-                       "table %u is '%s' already and differs from '%s' in its %s",
-                       spec.id, t->spec.config.name, spec.config.name, difference);
+        return err_because(e, TUG_EUSAGE, REASON_TABLE_DIFFERS, spec.id,
+                           "table %u is '%s' already and differs from '%s' in its %s",
+                           spec.id, t->spec.config.name, spec.config.name, difference);
     }
     if (s->o.max_bytes != 0 && s->bytes >= s->o.max_bytes)
         return err_set(e, TUG_ENOMEM,
@@ -413,9 +414,10 @@ static int tables_describe(struct shard *s, const struct msg_table_info *m,
 {
     struct shard_table *t = m->name.n > 0 ? find_named(s, m->name) : NULL;
     if (t == NULL && m->name.n > 0)
-        return err_set(e, TUG_EUSAGE, "there is no table '%.*s' on node %u",
-                       (int)(m->name.n < CONFIG_NAME_MAX ? m->name.n : CONFIG_NAME_MAX),
-                       m->name.data, member_id(s->member));
+        return err_because(
+            e, TUG_EUSAGE, REASON_TABLE_UNKNOWN, 0, "there is no table '%.*s' on node %u",
+            (int)(m->name.n < CONFIG_NAME_MAX ? m->name.n : CONFIG_NAME_MAX),
+            m->name.data, member_id(s->member));
     if (t == NULL && (t = tables_find(s, m->number, e)) == NULL)
         return TUG_EUSAGE;
     *ret_table = t->spec.id;

@@ -185,11 +185,11 @@ static int check_clock(const struct shard *s, const struct save_run *r, struct e
         const struct shard_table *t = s->tables[i];
         if (t != NULL && t->spec.mode == WIRE_SYNC && t->sync.next > r->clock &&
             takes_part(r, t))
-            return err_set(e, TUG_EUSAGE,
-                           SAVE_PASSED ": batch %llu of table '%s' is applied: it is at "
-                                       "%llu",
-                           (unsigned long long)r->clock, t->spec.config.name,
-                           (unsigned long long)t->sync.next);
+            return err_because(e, TUG_EUSAGE, REASON_SAVE_PASSED, t->sync.next,
+                               "the save's batch has passed: batch %llu of table '%s' is "
+                               "applied: it is at %llu",
+                               (unsigned long long)r->clock, t->spec.config.name,
+                               (unsigned long long)t->sync.next);
     }
     return 0;
 }

@@ -278,7 +278,8 @@ static int add_mark(struct shard *s, uint64_t save, uint64_t session, struct err
                        SAVES_MARKS_EACH);
     int rc = marks_add(&x->marks, &(struct save_mark){save, session, s->now});
     if (rc == TUG_EIO)
-        return err_set(e, rc, VAN_NO_ROOM " for one more mark of a save (--memory)");
+        return err_because(e, rc, REASON_NO_ROOM, 0,
+                           "no room now for one more mark of a save (--memory)");
     if (rc != 0)
         return err_nomem(e, "the marks of a save");
     x->marks_due = clock_earlier(x->marks_due, s->now + save_timeout(s));
