@@ -81,8 +81,9 @@ static const struct option options[] = {
     {"env", LIST_AT(env, "NAME=VALUE"), "set an environment variable for all processes"},
     {"log-dir", STRING_AT(log_dir, "DIR"),
      "also write the messages of each process to DIR/scheduler.log, DIR/server-0.log, "
-     "..."},
+     "...; SIGHUP opens these files again, for logrotate"},
     {NODE_LOG_LEVEL_OPTION},
+    {NODE_LOG_FORMAT_OPTION},
     {"child-of", .group = "For processes that launch starts itself",
      U64_AT(child_of, "PID", "0", 0, 1e9),
      "become the program after --, and be killed when process PID ends"},
@@ -340,6 +341,7 @@ static int run_launch(const struct launch_values *v, const struct options *given
         .dead_seconds = v->dead_timeout,
         .gather_seconds = v->gather_timeout,
         .log_level = levels[level],
+        .log_json = log_format() == LOG_JSON, // also if train's words say so
         .hosts = v->hosts,
         .sync = v->sync,
         .force = v->force,

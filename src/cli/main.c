@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/printable.h"
 #include "cli/cli.h"
+#include "cli/log_options.h"
 #include "os/descriptors.h"
 #include "os/log.h"
 #include "os/terminal.h"
@@ -121,7 +122,10 @@ static int run_parsed(const struct cli_command *c, int argc, char *const *argv,
     int own = argc; // number of words of the command itself
     for (int i = argc - 1; c->run_tail && i >= 0; i--)
         own = strcmp(argv[i], "--") == 0 ? i : own;
+    log_options_expect(c->options, own, argv);
     int rc = options_parse(&o, c->options, own, argv, values, 0, e);
+    if (rc == 0)
+        log_options_apply(c->options, o);
     if (rc == 0 && options_help_wanted(o)) {
         struct buf b = BUF_INIT(1 << 20);
         rc = cli_print(&b, options_help(c->options, terminal_output_columns(), &b), e);
@@ -156,7 +160,9 @@ static int main_run(int argc, char *const *argv, struct err *e)
         rc = c->run_words(argc - 1, argv + 1, e);
     else
         rc = run_parsed(c, argc - 1, argv + 1, e);
-    return rc ? rc : finish_output(e);
+    if (rc == 0)
+        rc = finish_output(e);
+    return rc ? rc : log_check_file(e);
 }
 
 static void short_usage(FILE *to)
@@ -178,12 +184,10 @@ static const char *plain_name(const char *word)
 
 static void say_error(const char *command, const char *text)
 {
-    char shown[2 * ERR_TEXT_MAX], line[2 * ERR_TEXT_MAX + 64];
-    // the text may come from a peer
-    (void)printable_copy(shown, sizeof(shown), text, strlen(text));
-    int n = snprintf(line, sizeof(line), "tug%s%s: %s\n", command != NULL ? " " : "",
-                     command != NULL ? command : "", shown);
-    terminal_say(line, (size_t)n);
+    char line[ERR_TEXT_MAX + 64];
+    snprintf(line, sizeof(line), "tug%s%s: %s", command != NULL ? " " : "",
+             command != NULL ? command : "", text);
+    log_last_words(line);
 }
 
 int main(int argc, char **argv)
@@ -206,6 +210,8 @@ int main(int argc, char **argv)
                 name);
     else
         argv[1] = (char *)(uintptr_t)name;
+    if (cli_find(name) != NULL)
+        log_set_role(cli_find(name)->options->command, -1);
     int rc = option ? e.code : main_run(argc - 1, argv + 1, &e);
     if (rc)
         say_error(cli_find(name) ? name : NULL, e.text);

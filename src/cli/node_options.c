@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/log_options.h"
 #include "launch/secrets.h"
 #include "os/clock.h"
 #include "os/descriptors.h"
@@ -40,6 +41,7 @@ void node_catch_signals(void)
     signal(SIGTERM, on_signal);
     if (signal(SIGHUP, on_signal) == SIG_IGN) // nohup ignores SIGHUP: keep that
         signal(SIGHUP, SIG_IGN);
+    log_options_catch(on_signal);
 }
 
 static const char *get_variable(void *ctx, const char *name)
@@ -177,16 +179,21 @@ int node_values_open(struct opened_node *ret, const struct node_values *v,
         .role = role == WIRE_SCHEDULER ? WIRE_OPERATOR : role,
         .wish = role == WIRE_SCHEDULER || v->rank < 0 ? 0 : (uint32_t)v->rank + 1,
     };
+    bool asks = role == WIRE_TOOL || role == WIRE_OPERATOR;
     *ret = (struct opened_node){0};
     // Writes to a socket that the peer has closed must not end the process.
     signal(SIGPIPE, SIG_IGN);
     descriptors_raise(); // the usual limit of 1024 is meant for programs that use select
     log_set_level((enum log_level)v->log_level);
+    if (!asks)
+        log_set_role(wire_role_name(role),
+                     role == WIRE_SCHEDULER || v->rank < 0 ? -1 : (int)v->rank);
+    if (v->log_file != NULL)
+        TRY(log_set_file(v->log_file, e));
     if (v->pem_stdin)
         TRY(secrets_read(STDIN_FILENO, &ret->pem, e));
     if (v->pem_stdin && (o.pem = buf_str(&ret->pem)) == NULL)
         return err_nomem(e, "the keys");
-    bool asks = role == WIRE_TOOL || role == WIRE_OPERATOR;
     if (asks && o.scheduler == NULL) {
         TRY(find_scheduler(v, found, e));
         o.scheduler = found; // node_open copies it

@@ -11,6 +11,7 @@
 #include "cluster/node.h"
 #include "options/options.h"
 #include "os/file.h"
+#include "os/log.h"
 #include "runtime/role.h"
 
 struct node_values {
@@ -23,7 +24,8 @@ struct node_values {
     double spin_us, connect_timeout;
     uint64_t memory; // memory of a server in bytes; 0: not given
     double rank;     // -1: any
-    int log_level;
+    int log_level, log_format;
+    const char *log_file;
 };
 
 #define NODE_LOG_LEVELS "error warn info debug"
@@ -103,6 +105,18 @@ enum { NODE_TRANSPORT_TCP, NODE_TRANSPORT_UNIX };
 #define NODE_LOG_LEVEL_OPTION                                                            \
     "log-level", CHOICE_AT(node.log_level, NODE_LOG_LEVELS, "info"),                     \
         "print messages of this level and of more urgent ones"
+
+#define NODE_LOG_FORMAT_OPTION                                                           \
+    "log-format", CHOICE_AT(node.log_format, LOG_FORMATS, "text"), LOG_FORMAT_HELP
+
+// Of processes of a cluster. Two rows, with their braces.
+#define NODE_LOG_OPTIONS                                                                 \
+    {NODE_LOG_FORMAT_OPTION},                                                            \
+    {                                                                                    \
+        "log-file", STRING_AT(node.log_file, "FILE"),                                    \
+            "also append messages to this file, with their times; SIGHUP opens it "      \
+            "again, for logrotate"                                                       \
+    }
 
 // Options of launch and the scheduler, which wait for the other processes; their fields
 // are members of the struct itself.

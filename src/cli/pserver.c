@@ -36,6 +36,7 @@ static const struct option options[] = {
     NODE_REACH_OPTIONS("60"),
     {NODE_HOST_OPTION("the address to listen on, in place of --nics")},
     {NODE_LOG_LEVEL_OPTION},
+    NODE_LOG_OPTIONS,
     {"memory", .group = "What it holds", SIZE_AT(memory, "SIZE", "0", 0, 0),
      "memory for rows and buffers together, as in tug server; 0: no limit for rows"},
     {"save-root", STRING_AT(save_root, "DIR"),

@@ -2,6 +2,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/roles.h"
+#include "cli/log_options.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -20,8 +21,9 @@ int training_words(int argc, char *const *argv, struct train_options *values,
         return err_set(e, TUG_EUSAGE,
                        "only 'train' with its options can follow --, not '%.200s'",
                        argv[0]);
-    return options_parse(ret_options, &cli_train_options, argc - 1, argv + 1, values, 0,
-                         e);
+    TRY(options_parse(ret_options, &cli_train_options, argc - 1, argv + 1, values, 0, e));
+    log_options_apply(&cli_train_options, *ret_options);
+    return 0;
 }
 
 // Gets a role's options without arguments: the defaults and the environment.

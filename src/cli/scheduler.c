@@ -52,6 +52,7 @@ static const struct option options[] = {
      "write the address to descriptor 3 when it listens, for tug launch"},
     {NODE_SPIN_OPTION},
     {NODE_LOG_LEVEL_OPTION},
+    NODE_LOG_OPTIONS,
 };
 
 const struct option_table cli_scheduler_options = {

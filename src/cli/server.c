@@ -22,6 +22,7 @@ static const struct option options[] = {
     {NODE_RANK_OPTION("DMLC_SERVER_ID")},
     {NODE_SPIN_OPTION},
     {NODE_LOG_LEVEL_OPTION},
+    NODE_LOG_OPTIONS,
     {"loops", U64_AT(loops, "N", "1", 1, 256),
      "number of event loops, each with its own part of the tables; use one for each "
      "core that the server may use"},

@@ -38,14 +38,13 @@ static int train_here(const struct train_options *values, const struct options *
 {
     struct train_setup s = {.interrupted = &node_interrupted};
     int rc = train_configure(&s, values, o, NULL, e);
+    node_catch_signals(); // before there is a log file that could be rotated
     if (rc == 0)
         rc = train_open_log(values, o, NULL, e);
-    if (rc == 0) {
-        node_catch_signals();
+    if (rc == 0)
         rc = s.folds > 0 ? run_cv(&s, e) : run_alone(&s, e);
-    }
     train_setup_close(&s);
-    return rc != 0 ? rc : log_check_file(e);
+    return rc;
 }
 
 static int train_command(const void *values, const struct options *o, struct err *e)

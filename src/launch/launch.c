@@ -276,6 +276,9 @@ static int start_role(struct run *r, enum launch_role role, uint32_t rank, struc
                                : NULL,
         .n_input = input.len,
         .log = log_path(r, role, rank, log),
+        .json = r->o->log_json,
+        .role = launch_role_name(role),
+        .rank = role == LAUNCH_SCHEDULER ? -1 : (int)rank,
         .holds = r->o->program ? NULL : is_last_word,
     };
     int rc = processes_start(r->processes, &p, e);

@@ -38,6 +38,7 @@ struct launch_options {
     bool insecure;
     double connect_seconds, dead_seconds, gather_seconds;
     const char *log_level;
+    bool log_json;     // messages of all processes are JSON (os/log_json.h)
     const char *hosts; // the file of hosts; NULL: this machine
     const char *sync;  // workspace to copy to the hosts; NULL: none
     bool force;

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "os/log.h"
 
 enum { HELD_MAX = 4096 }; // bytes of a line that may be held
@@ -25,22 +26,53 @@ static bool write_line(FILE *to, const char *prefix, const char *line, size_t n)
     return fprintf(to, "%s%.*s\n", prefix, (int)n, line) >= 0 && fflush(to) == 0;
 }
 
+// A line as it is written, and as a person would read it.
+struct shown {
+    const char *line, *text;
+    size_t n, n_text;
+    char *wrapped, few[LOG_JSON_HEAD_MAX + 512], message[HELD_MAX];
+};
+
+static void show(struct shown *s, const struct lines *l, const char *line, size_t n)
+{
+    s->line = s->text = line;
+    s->n = s->n_text = n;
+    s->wrapped = NULL;
+    if (l->json == NULL || n == 0)
+        return;
+    if (log_json_message(line, n, s->message, sizeof(s->message))) {
+        s->text = s->message;
+        s->n_text = strlen(s->message);
+        return;
+    }
+    size_t cap = LOG_JSON_HEAD_MAX + 8 * n;
+    s->wrapped = mem_alloc(cap);
+    if (s->wrapped == NULL)
+        cap = sizeof(s->few);
+    char *to = s->wrapped != NULL ? s->wrapped : s->few;
+    s->n = log_json_line(to, cap, LOG_INFO, l->json, NULL, 0, line, n) - 1;
+    s->line = to;
+}
+
 static void put_line(struct lines *l, const char *line, size_t n)
 {
+    struct shown s;
     if (n > 0 && line[n - 1] == '\r')
         n--;
-    bool held = l->holds != NULL && n < HELD_MAX && l->holds(line, n) &&
-                buf_printf(&l->held, "%.*s\n", (int)n, line) == 0;
+    show(&s, l, line, n);
+    bool held = l->holds != NULL && s.n < HELD_MAX && l->holds(s.text, s.n_text) &&
+                buf_printf(&l->held, "%.*s\n", (int)s.n, s.line) == 0;
     if (!held && l->to != NULL)
         // main reports errors of standard output
-        (void)write_line(l->to, l->prefix, line, n);
-    if (l->log != NULL && !write_line(l->log, "", line, n)) {
+        (void)write_line(l->to, l->json == NULL ? l->prefix : "", s.line, s.n);
+    if (l->log != NULL && !write_line(l->log, "", s.line, s.n)) {
         err_sys(&l->failed, TUG_EIO, "cannot write the log '%s'", l->log_path);
         log_warn("%s", l->failed.text);
         l->log = NULL;
     }
     if (n > 0)
-        snprintf(l->last, sizeof(l->last), "%.*s", (int)n, line);
+        snprintf(l->last, sizeof(l->last), "%.*s", (int)s.n_text, s.text);
+    mem_free(s.wrapped);
 }
 
 int lines_add(struct lines *l, const char *bytes, size_t n)
@@ -76,15 +108,17 @@ void lines_close(struct lines *l)
 
 void lines_say_held(struct lines *l, bool (*said)(void *ctx, const char *line), void *ctx)
 {
-    char line[HELD_MAX];
+    char line[HELD_MAX], message[HELD_MAX];
     for (size_t at = 0; at < l->held.len;) {
         const char *from = l->held.data + at;
         size_t n = (size_t)((const char *)memchr(from, '\n', l->held.len - at) - from);
         memcpy(line, from, n);
         line[n] = '\0';
         at += n + 1;
-        if (!said(ctx, line) && l->to != NULL)
-            (void)write_line(l->to, l->prefix, line, n);
+        bool json = l->json != NULL &&
+                    log_json_message(line, n, message, sizeof(message));
+        if (!said(ctx, json ? message : line) && l->to != NULL)
+            (void)write_line(l->to, l->json == NULL ? l->prefix : "", line, n);
     }
     buf_free(&l->held);
 }

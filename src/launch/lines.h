@@ -10,6 +10,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "os/log_json.h"
 
 enum { LINES_MAX = 16 << 10 }; // a longer line is written in pieces of this size
 
@@ -24,6 +25,10 @@ struct lines {
     bool (*holds)(const char *line, size_t n);
     struct buf held;
     char last[512]; // the last line that was not empty, cut
+    // Set: all lines are written as JSON, without the prefix. A log line in JSON is passed
+    // on as it is, and its message is the line that `holds`, `last` and `said` get; any
+    // other line becomes the message of a log line of this process. NULL: text.
+    const struct log_origin *json;
 };
 
 void lines_open(struct lines *l, const char *prefix, FILE *to, FILE *log,

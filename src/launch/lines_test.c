@@ -79,6 +79,41 @@ static void lines_are_held(void **state)
     fclose(f);
 }
 
+// In JSON, log lines pass as they are, other lines become messages, and the texts that
+// decide are the messages.
+static void lines_of_json(void **state)
+{
+    (void)state;
+    static const char log_line[] =
+        "{\"time\":\"t\",\"level\":\"info\",\"message\":\"ad\"}";
+    char out[2000], said[100], *line = out;
+    int asked = 0;
+    const struct log_origin from = {.role = "worker", .rank = 2};
+    FILE *f = tmpfile();
+    assert_non_null(f);
+    struct lines l;
+    lines_open(&l, "[w] ", f, NULL, "log");
+    l.json = &from;
+    l.holds = begins_with_a;
+    static const char text[] = "ab\nto\xff\"\n";
+    assert_int_equal(lines_add(&l, text, sizeof(text) - 1), 0);
+    assert_string_equal(l.last, "to\xff\"");
+    assert_int_equal(lines_add(&l, log_line, sizeof(log_line) - 1), 0);
+    lines_close(&l);
+    assert_string_equal(l.last, "ad");
+    lines_say_held(&l, is_ab, &asked);
+    assert_int_equal(asked, 2);
+    rewind(f);
+    out[fread(out, 1, sizeof(out) - 1, f)] = 0;
+    fclose(f);
+    assert_true(log_json_message(line, strcspn(line, "\n"), said, sizeof(said)));
+    assert_string_equal(said, "to\\xff\"");
+    assert_non_null(strstr(line, "\"role\":\"worker\",\"rank\":2,"));
+    line = strchr(line, '\n') + 1;
+    assert_int_equal(strncmp(line, log_line, sizeof(log_line) - 1), 0);
+    assert_string_equal(line + sizeof(log_line) - 1, "\n");
+}
+
 static void long_lines_are_cut(void **state)
 {
     (void)state;
@@ -191,9 +226,13 @@ static void memory_runs_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pieces_do_not_matter), cmocka_unit_test(lines_are_held),
-        cmocka_unit_test(long_lines_are_cut),   cmocka_unit_test(shells_read_words_back),
-        cmocka_unit_test(environments),         cmocka_unit_test(full_log),
+        cmocka_unit_test(pieces_do_not_matter),
+        cmocka_unit_test(lines_are_held),
+        cmocka_unit_test(lines_of_json),
+        cmocka_unit_test(long_lines_are_cut),
+        cmocka_unit_test(shells_read_words_back),
+        cmocka_unit_test(environments),
+        cmocka_unit_test(full_log),
         cmocka_unit_test(memory_runs_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -168,6 +168,8 @@ static int add_common(struct argv *w, const struct plan *p, enum launch_role rol
     TRY(argv_add(w, "%s", launch_role_name(role)));
     TRY(argv_add(w, "--cluster=%s", o->cluster));
     TRY(argv_add(w, "--log-level=%s", o->log_level));
+    if (o->log_json)
+        TRY(argv_add(w, "--log-format=json"));
     TRY(argv_add(w, "--connect-timeout=%g", o->connect_seconds));
     if (o->insecure)
         TRY(argv_add(w, "--insecure"));

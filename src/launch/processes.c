@@ -15,6 +15,8 @@
 #include "launch/lines.h"
 #include "os/clock.h"
 #include "os/file.h"
+#include "os/log.h"
+#include "os/terminal.h"
 #include "os/wish.h"
 
 enum { OUT, ERR, ANNOUNCE, IN, PIPES };
@@ -31,6 +33,7 @@ struct member {
     int code, signal;
     char prefix[48];
     struct lines out, err;
+    struct log_origin origin;
     struct buf announcement, input;
     uv_write_t write;
     FILE *log;
@@ -43,6 +46,8 @@ struct processes {
     uv_timer_t timer;
     uv_signal_t signals[3];
     struct wish wish;
+    bool nohup; // SIGHUP does not end the run
+    bool had_terminal;
     struct member **members;
     uint32_t n, alive;
     char chunk[64 << 10];
@@ -54,10 +59,36 @@ static void on_timer(uv_timer_t *t)
     c->handler.timer(c->handler.ctx);
 }
 
+// Opens the log files again, since a rotation has renamed them; returns whether there are
+// any.
+static bool reopen_logs(struct processes *c)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < c->n; i++) {
+        struct member *m = c->members[i];
+        struct err e;
+        int fd;
+        if (m->log == NULL)
+            continue;
+        any = true;
+        if (file_open_log(m->log_path, false, &fd, &e) != 0) {
+            log_warn("%s; messages go on to the file that was open", e.text);
+            continue;
+        }
+        (void)dup3(fd, fileno(m->log), O_CLOEXEC); // every line was flushed
+        close(fd);
+    }
+    return any;
+}
+
 static void on_signal(uv_signal_t *s, int number)
 {
     struct processes *c = s->data;
-    (void)number;
+    bool gone = c->had_terminal && !terminal_controls();
+    if (number == SIGHUP && (!gone || c->nohup) && reopen_logs(c))
+        return;
+    if (number == SIGHUP && c->nohup)
+        return;
     enum wish_said said = wish_take(&c->wish, clock_ns());
     if (said != WISH_SAME)
         c->handler.interrupted(c->handler.ctx, said == WISH_AT_ONCE);
@@ -81,6 +112,7 @@ int processes_open(struct processes **ret, const struct processes_handler *h,
     if (c == NULL)
         return err_nomem(e, "the processes");
     c->handler = *h;
+    c->had_terminal = terminal_controls();
     int rc = uv_loop_init(&c->loop);
     if (rc != 0) {
         mem_free(c);
@@ -94,8 +126,8 @@ int processes_open(struct processes **ret, const struct processes_handler *h,
     for (size_t i = 0; i < 3; i++) {
         uv_signal_init(&c->loop, &c->signals[i]);
         c->signals[i].data = c;
-        if (!is_ignored(numbers[i]))
-            uv_signal_start(&c->signals[i], on_signal, numbers[i]);
+        c->nohup |= is_ignored(numbers[i]);
+        uv_signal_start(&c->signals[i], on_signal, numbers[i]);
         uv_unref((uv_handle_t *)&c->signals[i]);
     }
     // Writes to a process that does not read its input must not end this process.
@@ -255,6 +287,9 @@ static int open_member(struct processes *c, const struct processes_process *p,
                m->log_path);
     lines_open(&m->err, m->prefix, stderr, m->log, m->log_path);
     m->err.holds = p->holds;
+    m->origin = (struct log_origin){.role = p->role, .rank = p->rank};
+    if (p->json)
+        m->out.json = m->err.json = &m->origin;
     return 0;
 }
 

@@ -25,7 +25,8 @@ struct processes_handler {
     // when it closes that.
     void (*announced)(void *ctx, uint32_t member, const char *text);
     // Called when the launcher gets SIGINT, SIGTERM or SIGHUP: once for signals that
-    // count as one request (os/wish.h), and again for each later one, with at_once.
+    // count as one request (os/wish.h), and again for each later one, with at_once. Not
+    // called for a SIGHUP that opens the log files again.
     void (*interrupted)(void *ctx, bool at_once);
     void (*timer)(void *ctx); // called by processes_timer
 };
@@ -53,6 +54,9 @@ struct processes_process {
     const char *input;
     size_t n_input;
     const char *log; // file for all output of the process; NULL: none
+    bool json;       // lines are written as JSON (lines.h), of this role and rank:
+    const char *role;
+    int rank;
     // Gets the lines of standard error (lines.h); NULL: not called.
     bool (*holds)(const char *line, size_t n);
 };

@@ -9,21 +9,24 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/printable.h"
-#include "os/clock.h"
 #include "os/file.h"
+#include "os/log_json.h"
 #include "os/terminal.h"
 
-enum { LINE_MAX_BYTES = 2048 };
+enum { TEXT_MAX_BYTES = 2048, LINE_MAX_BYTES = LOG_JSON_HEAD_MAX + 2 * TEXT_MAX_BYTES };
 
 static const char *const level_names[] = {"error", "warn", "info", "debug"};
 static const char *const level_prefixes[] = {"error: ", "warning: ", "", "debug: "};
 
 static atomic_int max_level = LOG_INFO;
 static atomic_int wanted[LOG_DEBUG + 1]; // per level, the number of calls of log_want
+static atomic_int line_format = LOG_TEXT;
+static _Atomic(const char *) own_role;
+static atomic_int own_rank = -1;
+static atomic_bool has_file; // file_fd >= 0
 static void (*_Atomic rewrite_by)(char *text);
 static _Thread_local bool (*take_warning)(const char *text);
 static pthread_mutex_t file_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -55,19 +58,66 @@ bool log_shows(enum log_level level)
     return (int)level <= atomic_load_explicit(&max_level, memory_order_relaxed);
 }
 
+void log_set_format(enum log_format format)
+{
+    atomic_store(&line_format, (int)format);
+}
+
+enum log_format log_format(void)
+{
+    return (enum log_format)atomic_load_explicit(&line_format, memory_order_relaxed);
+}
+
+void log_set_role(const char *role, int rank)
+{
+    atomic_store(&own_role, role);
+    atomic_store(&own_rank, rank);
+}
+
+void log_set_rank(int rank)
+{
+    atomic_store(&own_rank, rank);
+}
+
+// Replaces the open file; the caller holds the lock.
+static void keep_file(int fd)
+{
+    if (file_fd >= 0)
+        close(file_fd);
+    file_fd = fd;
+    atomic_store(&has_file, fd >= 0);
+}
+
 int log_set_file(const char *path, struct err *e)
 {
     int fd = -1;
     if (path != NULL)
         TRY(file_open_log(path, false, &fd, e));
     pthread_mutex_lock(&file_lock);
-    if (file_fd >= 0)
-        close(file_fd);
-    file_fd = fd;
+    keep_file(fd);
     file_error = (struct err){0};
     snprintf(file_path, sizeof(file_path), "%s", path != NULL ? path : "");
     pthread_mutex_unlock(&file_lock);
     return 0;
+}
+
+bool log_has_file(void)
+{
+    return atomic_load(&has_file);
+}
+
+void log_reopen(void)
+{
+    struct err e = {0};
+    int fd = -1, rc = 0;
+    pthread_mutex_lock(&file_lock);
+    if (file_fd >= 0)
+        rc = file_open_log(file_path, false, &fd, &e);
+    if (fd >= 0)
+        keep_file(fd);
+    pthread_mutex_unlock(&file_lock);
+    if (rc != 0)
+        log_warn("%s; messages go on to the file that was open", e.text);
 }
 
 void log_rewrite_by(void (*rewrite)(char *text))
@@ -106,50 +156,93 @@ static bool write_line(int fd, const char *line, size_t len)
     return true;
 }
 
-static void write_stderr(enum log_level level, const char *text)
+// Writes the line for the file into `to` and returns its length. In JSON the line for
+// standard error is the same.
+static size_t format_line(char to[LINE_MAX_BYTES], enum log_level level,
+                          const struct log_field *fields, size_t n, const char *text)
 {
-    char line[LINE_MAX_BYTES + 16];
-    int n = snprintf(line, sizeof(line), "%s%s\n", level_prefixes[level], text);
+    char host[64] = "", stamp[LOG_TIME_BYTES];
+    if (log_format() == LOG_JSON) {
+        bool named = gethostname(host, sizeof(host) - 1) == 0;
+        struct log_origin from = {atomic_load(&own_role), atomic_load(&own_rank),
+                                  named ? host : NULL, (int)getpid()};
+        return log_json_line(to, LINE_MAX_BYTES, level, &from, fields, n, text,
+                             strlen(text));
+    }
+    log_json_time(stamp);
+    return (size_t)snprintf(to, LINE_MAX_BYTES, "%s %s %s\n", stamp, level_names[level],
+                            text);
+}
+
+static void write_stderr(const char *prefix, const char *text)
+{
+    char line[TEXT_MAX_BYTES + 16];
+    int n = snprintf(line, sizeof(line), "%s%s\n", prefix, text);
     terminal_say(line, (size_t)n);
 }
 
-static bool log_write_file(int fd, enum log_level level, const char *text)
+// Writes a printable text to standard error, with the prefix that text lines have there
+// (NULL: not at all), and to the file.
+static void write_both(enum log_level level, const char *prefix,
+                       const struct log_field *fields, size_t n, const char *text)
 {
-    uint64_t now = clock_unix_ns();
-    time_t seconds = (time_t)(now / 1000000000u);
-    struct tm tm;
-    gmtime_r(&seconds, &tm);
-    char stamp[32];
-    strftime(stamp, sizeof(stamp), "%Y-%m-%dT%H:%M:%S", &tm);
-    char line[LINE_MAX_BYTES + 64];
-    int n = snprintf(line, sizeof(line), "%s.%03uZ %s %s\n", stamp,
-                     (unsigned)(now / 1000000u % 1000u), level_names[level], text);
-    return write_line(fd, line, (size_t)n);
+    char line[LINE_MAX_BYTES];
+    size_t len = format_line(line, level, fields, n, text);
+    if (prefix != NULL && log_format() == LOG_JSON)
+        terminal_say(line, len);
+    else if (prefix != NULL)
+        write_stderr(prefix, text);
+    struct err failed = {0};
+    pthread_mutex_lock(&file_lock);
+    if (file_fd >= 0 && !write_line(file_fd, line, len)) {
+        failed = file_error;
+        keep_file(-1);
+    }
+    pthread_mutex_unlock(&file_lock);
+    if (failed.code != 0)
+        write_both(LOG_WARN, level_prefixes[LOG_WARN], NULL, 0, failed.text);
+}
+
+static void log_write_args(enum log_level level, const struct log_field *fields, size_t n,
+                           const char *fmt, va_list args)
+{
+    int saved = errno;
+    char said[TEXT_MAX_BYTES], text[TEXT_MAX_BYTES];
+    vsnprintf(said, sizeof(said), fmt, args);
+    void (*rewrite)(char *) = atomic_load(&rewrite_by);
+    if (rewrite != NULL)
+        rewrite(said);
+    (void)printable_copy(text, sizeof(text), said, strlen(said));
+    bool taken = level == LOG_WARN && take_warning != NULL && take_warning(text);
+    write_both(level, taken ? NULL : level_prefixes[level], fields, n, text);
+    errno = saved;
 }
 
 void log_write(enum log_level level, const char *fmt, ...)
 {
     if (!log_shows(level))
         return;
-    int saved = errno;
-    char said[LINE_MAX_BYTES], text[LINE_MAX_BYTES];
     va_list args;
     va_start(args, fmt);
-    vsnprintf(said, sizeof(said), fmt, args);
+    log_write_args(level, NULL, 0, fmt, args);
     va_end(args);
-    void (*rewrite)(char *) = atomic_load(&rewrite_by);
-    if (rewrite != NULL)
-        rewrite(said);
-    (void)printable_copy(text, sizeof(text), said, strlen(said));
-    bool taken = level == LOG_WARN && take_warning != NULL && take_warning(text);
-    if (!taken)
-        write_stderr(level, text);
-    pthread_mutex_lock(&file_lock);
-    if (file_fd >= 0 && !log_write_file(file_fd, level, text)) {
-        write_stderr(LOG_WARN, file_error.text);
-        close(file_fd);
-        file_fd = -1;
-    }
-    pthread_mutex_unlock(&file_lock);
-    errno = saved;
+}
+
+void log_write_fields(enum log_level level, const struct log_field *fields, size_t n,
+                      const char *fmt, ...)
+{
+    if (!log_shows(level))
+        return;
+    va_list args;
+    va_start(args, fmt);
+    log_write_args(level, fields, n, fmt, args);
+    va_end(args);
+}
+
+void log_last_words(const char *line)
+{
+    char text[TEXT_MAX_BYTES];
+    // the text may come from a peer
+    (void)printable_copy(text, sizeof(text), line, strlen(line));
+    write_both(LOG_ERROR, "", NULL, 0, text);
 }

@@ -6,6 +6,7 @@
 #define TUG_OS_LOG_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "base/err.h"
 
@@ -19,8 +20,25 @@ void log_unwant(enum log_level level);
 bool log_shows(enum log_level level); // returns whether messages of that level are
                                       // written
 
+// LOG_TEXT: "warning: ..." on standard error, "TIME warn ..." in the file. LOG_JSON: the
+// same objects in both (os/log_json.h).
+enum log_format { LOG_TEXT, LOG_JSON };
+#define LOG_FORMATS "text json"
+#define LOG_FORMAT_HELP                                                                  \
+    "text: a message is a line of text; json: it is a line with a JSON object: time "    \
+    "(UTC), level, role, rank, host, pid, message, and numbers of progress"
+void log_set_format(enum log_format format);
+enum log_format log_format(void);
+// Sets the process's role, a literal, and its rank (-1: unknown), for LOG_JSON.
+void log_set_role(const char *role, int rank);
+void log_set_rank(int rank);
+
 // Appends all further lines, with their times, to this file, too. NULL: to no file.
 int log_set_file(const char *path, struct err *e);
+bool log_has_file(void); // signal handlers may call it
+// Opens the file's path again, since a rotation may have renamed the file. If that fails,
+// warns and keeps the open file. Each line is in one of the two files.
+void log_reopen(void);
 // Returns 0 if all lines were written to the file or there is none; else the first error.
 int log_check_file(struct err *e);
 
@@ -36,6 +54,19 @@ void log_take_warnings(bool (*take)(const char *text));
 // Writes a line, after making it printable (base/printable.h), since it may contain names
 // from outside.
 void log_write(enum log_level level, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+// The same with numbers that LOG_JSON adds to the line; a value that is not finite is left
+// out.
+struct log_field {
+    const char *name;
+    double value;
+};
+void log_write_fields(enum log_level level, const struct log_field *fields, size_t n,
+                      const char *fmt, ...) PRINTF_LIKE(4, 5);
+
+// Writes the error that ends the process, whatever the level; `line` names the command in
+// front and begins without "error: ".
+void log_last_words(const char *line);
 
 #define log_error(...) log_write(LOG_ERROR, __VA_ARGS__)
 #define log_warn(...) log_write(LOG_WARN, __VA_ARGS__)

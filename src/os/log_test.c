@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -13,6 +14,7 @@
 #include "kit/test.h"
 #include "os/clock.h"
 #include "os/file.h"
+#include "os/log_json.h"
 #include "os/team.h"
 
 static char stderr_path[FILE_PATH_MAX];
@@ -208,6 +210,88 @@ static void test_file_that_cannot_be_opened(void **state)
     assert_non_null(strstr(e.text, "'/nonexistent/log': No such file"));
 }
 
+// In JSON, standard error and the file have the same line.
+static void test_json(void **state)
+{
+    (void)state;
+    struct err e;
+    const struct log_field field = {"pass", 3};
+    unlink(log_path);
+    log_set_format(LOG_JSON);
+    log_set_role("server", -1);
+    log_set_rank(5);
+    int saved = divert_stderr();
+    assert_int_equal(log_set_file(log_path, &e), 0);
+    log_warn("a \"name\" of others: \xff\n");
+    log_write_fields(LOG_INFO, &field, 1, "pass %d", 3);
+    log_write_fields(LOG_DEBUG, &field, 1, "not shown");
+    log_last_words("tug server: no \xe2 way");
+    assert_int_equal(log_set_file(NULL, &e), 0);
+    restore_stderr(saved);
+    log_set_format(LOG_TEXT);
+    log_set_role(NULL, -1);
+    struct buf b = BUF_INIT(10000), f = BUF_INIT(10000);
+    read_text(stderr_path, &b);
+    read_text(log_path, &f);
+    assert_string_equal(buf_str(&b), buf_str(&f));
+    const char *line = buf_str(&b);
+    char said[200];
+    static const char *const wanted[] = {"a \"name\" of others: \\xff\\n", "pass 3",
+                                         "tug server: no \\xe2 way"};
+    for (int i = 0; i < 3; i++, line = strchr(line, '\n') + 1) {
+        assert_true(log_json_message(line, strcspn(line, "\n"), said, sizeof(said)));
+        assert_string_equal(said, wanted[i]);
+        assert_non_null(strstr(line, "\"role\":\"server\",\"rank\":5,"));
+    }
+    assert_string_equal(line, "");
+    assert_non_null(strstr(buf_str(&b), "\"pass\":3,"));
+    buf_free(&b);
+    buf_free(&f);
+}
+
+static void file_has(const char *path, const char *text, bool yes)
+{
+    struct buf b = BUF_INIT(10000);
+    read_text(path, &b);
+    assert_true((strstr(buf_str(&b), text) != NULL) == yes);
+    buf_free(&b);
+}
+
+// After a rotation, lines go to the new file; where that cannot be opened, to the old one.
+static void test_reopen(void **state)
+{
+    (void)state;
+    struct err e;
+    char old[FILE_PATH_MAX], older[FILE_PATH_MAX];
+    assert_int_equal(file_join(old, files_dir, "old", NULL), 0);
+    assert_int_equal(file_join(older, files_dir, "older", NULL), 0);
+    unlink(log_path);
+    log_reopen(); // no file is open
+    assert_false(log_has_file());
+    int saved = divert_stderr();
+    assert_int_equal(log_set_file(log_path, &e), 0);
+    assert_true(log_has_file());
+    log_warn("one");
+    assert_int_equal(rename(log_path, older), 0);
+    log_warn("two");
+    log_reopen();
+    log_warn("three");
+    assert_int_equal(rename(log_path, old), 0);
+    assert_int_equal(mkdir(log_path, 0700), 0);
+    log_reopen();
+    log_warn("four");
+    assert_int_equal(log_check_file(&e), 0);
+    assert_int_equal(log_set_file(NULL, &e), 0);
+    restore_stderr(saved);
+    assert_int_equal(rmdir(log_path), 0);
+    file_has(older, "warn one\n", true);
+    file_has(older, "warn two\n", true);
+    file_has(older, "three", false);
+    file_has(old, "warn three\n", true);
+    file_has(old, "warn four\n", true);
+    file_has(stderr_path, "; messages go on to the file that was open\n", true);
+}
+
 static void write_lines(void *arg, int rank)
 {
     (void)arg;
@@ -254,6 +338,8 @@ int main(void)
         cmocka_unit_test(test_one_line_an_event),
         cmocka_unit_test(test_file),
         cmocka_unit_test(test_file_that_is_full),
+        cmocka_unit_test(test_json),
+        cmocka_unit_test(test_reopen),
         cmocka_unit_test(test_file_that_cannot_be_opened),
         cmocka_unit_test(test_lines_of_threads_do_not_mix),
         cmocka_unit_test(test_clocks),

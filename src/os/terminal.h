@@ -14,6 +14,10 @@
 // Returns whether standard error is a terminal that can draw over a line.
 bool terminal_can_draw(void);
 
+// Returns whether this process has a terminal that controls it and is still there. Signal
+// handlers may call it. The kernel takes the terminal away before it sends SIGHUP.
+bool terminal_controls(void);
+
 // Returns the width of that terminal in characters; 80 if unknown.
 size_t terminal_columns(void);
 

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "run/eval_options.h"
 
+#include "os/log.h"
 #include "train/evaluate/groups.h"
 
 #define OPTIONS_OF struct eval_values
@@ -34,6 +35,7 @@ static const struct option options[] = {
      "also print the mean prediction and the share of positives of each tenth of the "
      "examples, from the lowest predictions to the highest"},
     {"quiet", FLAG_AT(quiet), "print only results and warnings, no notices"},
+    {"log-format", CHOICE_AT(log_format, LOG_FORMATS, "text"), LOG_FORMAT_HELP},
     {"json", FLAG_AT(json), "the last line of standard output is one JSON object"},
 };
 

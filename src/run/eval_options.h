@@ -11,6 +11,7 @@ struct eval_values {
     const char *group, *by, *only;
     uint64_t top;
     bool importance, calibration, quiet, json;
+    int log_format;
 };
 
 // Sets how to evaluate the open data. --merge-ids is taken from the model.

@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "run/predict_options.h"
 
+#include "os/log.h"
+
 #define OPTIONS_OF struct predict_values
 
 static const struct option options[] = {
@@ -30,6 +32,7 @@ static const struct option options[] = {
     {"json", FLAG_AT(json),
      "each line is a JSON object: \"prediction\", and the columns of --keep"},
     {"quiet", FLAG_AT(quiet), "print only predictions and warnings, no notices"},
+    {"log-format", CHOICE_AT(log_format, LOG_FORMATS, "text"), LOG_FORMAT_HELP},
     {"explain", FLAG_AT(explain),
      "explain each prediction: print the bias, and for each feature its linear term, "
      "the sum of its pairs, and the change of the layers' output without it (these "

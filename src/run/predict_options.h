@@ -10,6 +10,7 @@ struct predict_values {
     struct model_values model;
     const char *out, *keep;
     bool header, raw, stream, quiet, json, explain;
+    int log_format;
     uint64_t top;
 };
 

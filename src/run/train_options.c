@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "os/log.h"
 #include "run/model.h"
 #include "train/config.h"
 #include "train/saved/saved.h"
@@ -295,9 +296,11 @@ static const struct option options[] = {
      "example scored before it was trained on), valid, seconds, best. A resumed run "
      "continues the record of its save; with --refit the file has the second run"},
     {"log-dir", .own = true, STRING_AT(log_dir, "DIR"),
-     "also write messages to DIR/train.log"},
+     "also write messages to DIR/train.log; SIGHUP opens it again, for logrotate"},
     {"log-level", .own = true, CHOICE_AT(log_level, TRAIN_LOG_LEVELS, "info"),
      "print messages of this level and of more urgent ones"},
+    {"log-format", .own = true, CHOICE_AT(log_format, LOG_FORMATS, "text"),
+     LOG_FORMAT_HELP},
     {"quiet", .own = true, FLAG_AT(quiet),
      "print only results and warnings, no progress"},
 };

@@ -111,8 +111,8 @@ static const char *const not_saved[] = {
     "resume",         "init-from",    "init-tables", "publish-every",
     "publish-deltas", "json",         "log-every",   "dot-every",
     "fetch",          "dump",         "history",     "dump-fields",
-    "fetch-every",    "log-dir",      "log-level",   "keep-names",
-    "quiet",
+    "fetch-every",    "log-dir",      "log-level",   "log-format",
+    "keep-names",     "quiet",
 };
 
 // A process, given by its command line.

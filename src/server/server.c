@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include "base/alloc.h"
+#include "os/log.h"
 
 static const uint64_t poll_ns = 200000000; // interval at which the flags of signals are
                                            // checked
@@ -20,6 +21,7 @@ struct loop {
     struct van *van;
     pthread_t thread;
     bool started;
+    bool named;     // messages have the server's rank
     struct err end; // the result of the loop
 };
 
@@ -74,6 +76,10 @@ static void server_serve(struct loop *l)
         }
         if (van_poll(l->van, van_now(l->van) + poll_ns, &l->end) != 0)
             return;
+        if (l->number == 0 && !l->named && member_ready(shard_member(l->shard))) {
+            l->named = true;
+            log_set_rank((int)member_rank(shard_member(l->shard)));
+        }
     }
 }
 

@@ -69,14 +69,15 @@ int progress_open(struct progress **ret, uint32_t epochs, uint64_t log_batches,
     p->epochs = epochs;
     p->by_batches = log_batches != 0;
     p->log_batches = log_batches;
-    p->dot_batches = listener == NULL && log_shows(LOG_INFO) ? dot_batches : 0;
+    bool text = log_format() == LOG_TEXT; // dots and drawn lines are not JSON
+    p->dot_batches = listener == NULL && log_shows(LOG_INFO) && text ? dot_batches : 0;
     if (set_labels(p, 1) != 0) {
         mem_free(p);
         return err_nomem(e, "progress lines");
     }
     p->listener = listener;
     p->terminal = listener == NULL && !p->by_batches && p->dot_batches == 0 &&
-                  log_shows(LOG_INFO) && terminal_can_draw();
+                  log_shows(LOG_INFO) && text && terminal_can_draw();
     p->start_ns = p->last_ns = clock_ns();
     p->next_ns = p->start_ns + (p->terminal || listener != NULL ? TERMINAL_NS : PLAIN_NS);
     p->share_at_start = -1;
@@ -224,6 +225,28 @@ static void progress_tell(struct progress *p, uint32_t epoch, double share,
     p->next_ns = clock_ns() + TERMINAL_NS;
 }
 
+// The numbers of a line in JSON. With several labels the metrics are only in its message,
+// with the labels' names.
+enum { FIELDS_MAX = 8 };
+static size_t number_fields(const struct progress *p, uint32_t epoch,
+                            const struct metrics *m, const struct metrics *valid,
+                            struct log_field ret[FIELDS_MAX])
+{
+    size_t n = 0;
+    ret[n++] = (struct log_field){"pass", epoch + 1};
+    ret[n++] = (struct log_field){"passes", p->epochs};
+    ret[n++] = (struct log_field){"examples", (double)m->examples};
+    if (p->labels > 1)
+        return n;
+    ret[n++] = (struct log_field){"loss", m->logloss};
+    ret[n++] = (struct log_field){"auc", m->auc};
+    if (valid != NULL) {
+        ret[n++] = (struct log_field){"valid_loss", valid->logloss};
+        ret[n++] = (struct log_field){"valid_auc", valid->auc};
+    }
+    return n;
+}
+
 void progress_line(struct progress *p, uint32_t epoch, double share, uint64_t batches,
                    const struct metrics *m, const struct metrics *window)
 {
@@ -248,11 +271,14 @@ void progress_line(struct progress *p, uint32_t epoch, double share, uint64_t ba
     part[LEFT][0] = '\0';
     if (share >= 0)
         format_left(p, part[LEFT], sizeof(part[LEFT]), (epoch + share) / p->epochs, now);
+    struct log_field fields[FIELDS_MAX];
+    size_t n = number_fields(p, epoch, m, NULL, fields);
+    fields[n++] = (struct log_field){"examples_per_second", rate};
     join_parts(part, line, p->terminal ? terminal_columns() - 1 : LINE_BYTES - 1);
     if (p->terminal)
         terminal_draw(line);
     else
-        log_info("%s", line);
+        log_write_fields(LOG_INFO, fields, n, "%s", line);
     p->last_ns = now;
     p->last_examples = m->examples;
     p->last_epoch = epoch;
@@ -288,7 +314,10 @@ void progress_pass(struct progress *p, uint32_t epoch, const struct metrics *m,
     format_metrics(p, training, "", m);
     if (valid != NULL)
         format_metrics(p, validation, "valid ", valid);
-    log_info("pass %u/%u done%s%s", epoch + 1, p->epochs, training, validation);
+    struct log_field fields[FIELDS_MAX];
+    size_t n = number_fields(p, epoch, m, valid, fields);
+    log_write_fields(LOG_INFO, fields, n, "pass %u/%u done%s%s", epoch + 1, p->epochs,
+                     training, validation);
     warn_of_missing_labels(p, m);
     p->last_ns = clock_ns();
     p->last_examples = 0;

@@ -8,6 +8,7 @@
 #include "cluster/node.h"
 #include "os/below.h"
 #include "os/clock.h"
+#include "os/log.h"
 #include "rule/rule.h"
 #include "train/rows/lifecycle.h"
 #include "train/saved/run_options.h"
@@ -57,7 +58,10 @@ int remote_open(struct remote *r, const struct train_config *c,
     struct van_handler h = client_handler(r->client);
     TRY(node_van(r->node, &r->van, &h, ro->role == WIRE_WORKER, e));
     client_serve(r->client, r->van, van_now(r->van));
-    return client_wait_ready(r->client, READY_SECONDS * SECOND_NS, e);
+    TRY(client_wait_ready(r->client, READY_SECONDS * SECOND_NS, e));
+    if (ro->role == WIRE_WORKER && ro->loop == 0)
+        log_set_rank((int)member_rank(client_member(r->client)));
+    return 0;
 }
 
 void remote_close(struct remote *r)

@@ -40,9 +40,9 @@ struct scoring {
 static int score_parse(struct scoring *s, struct err *e)
 {
     static const char *const not_here[] = {
-        [EVALUATES] = "from data json",
-        [PREDICTS] = "from data out keep stream json explain top",
-        [EXPLAINS] = "from data out keep stream json explain raw"};
+        [EVALUATES] = "from data json log-format",
+        [PREDICTS] = "from data out keep stream json log-format explain top",
+        [EXPLAINS] = "from data out keep stream json log-format explain raw"};
     bool evaluates = s->what == EVALUATES;
     TRY(model_parse(&s->options, evaluates ? &cli_eval_options : &cli_predict_options,
                     s->words, s->n_words, not_here[s->what],

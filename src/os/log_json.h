@@ -1,0 +1,42 @@
+// Log lines as objects of JSON, one per line:
+//
+//   {"time":"2026-01-31T23:59:59.999Z","level":"warn","role":"worker","rank":0,
+//    "host":"a","pid":77,"pass":3,"loss":0.51,"message":"..."}
+//
+// A line is valid JSON whatever its text contains: the text is made printable first
+// (base/printable.h), as in the other format.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_OS_LOG_JSON_H
+#define TUG_OS_LOG_JSON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "os/log.h"
+
+// The process that a line is from. Parts that are unknown are left out.
+struct log_origin {
+    const char *role; // a word of ASCII letters; NULL: unknown
+    int rank;         // -1: unknown, or the role has none
+    const char *host; // NULL: unknown
+    int pid;          // 0: unknown
+};
+
+enum { LOG_TIME_BYTES = 32, LOG_JSON_HEAD_MAX = 1024 };
+
+// Writes the present time as "2026-01-31T23:59:59.999Z".
+void log_json_time(char to[LOG_TIME_BYTES]);
+
+// Writes a line with its line end and returns its length; cuts `text` if `cap` bytes,
+// which must be at least LOG_JSON_HEAD_MAX, are too few. Room for LOG_JSON_HEAD_MAX + 8 n
+// bytes is always enough for a text of n bytes.
+size_t log_json_line(char *to, size_t cap, enum log_level level,
+                     const struct log_origin *from, const struct log_field *fields,
+                     size_t n_fields, const char *text, size_t n);
+
+// Returns whether the line is one that log_json_line writes, with its message (NUL at its
+// end, cut to cap) in `ret`. Others may have written the line, so it is parsed.
+bool log_json_message(const char *line, size_t n, char *ret, size_t cap);
+
+#endif
