@@ -46,13 +46,22 @@ int err_because(struct err *e, int code, enum reason reason, uint64_t about,
     return code;
 }
 
-static void err_add(struct err *e, const char *fmt, ...)
+void err_add(struct err *e, const char *fmt, ...)
 {
+    if (e == NULL)
+        return;
     size_t used = strlen(e->text);
     va_list args;
     va_start(args, fmt);
     vsnprintf(e->text + used, sizeof(e->text) - used, fmt, args);
     va_end(args);
+}
+
+int err_copy(struct err *e, const struct err *why)
+{
+    if (e != NULL)
+        *e = *why;
+    return why->code;
 }
 
 // Gets a limit of this process; returns false if it has no such limit.

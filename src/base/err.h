@@ -66,6 +66,12 @@ int err_sys(struct err *e, int code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 // returns TUG_EINTERNAL if e is NULL or was not set.
 int err_wrap(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
+// Appends to the text of *e (which may be NULL); the code and the reason stay.
+void err_add(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+// Makes *e (which may be NULL) the error *why; returns its code.
+int err_copy(struct err *e, const struct err *why);
+
 // Appends to *e the limit that a system error number (or a negative one of libuv) shows
 // to be reached, if any, and the remedy. Returns e->code, or 0 if e is NULL.
 int err_limit(struct err *e, int error);

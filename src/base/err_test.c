@@ -40,6 +40,24 @@ static void test_because(void **state)
     assert_int_equal(err_because(NULL, TUG_EIO, REASON_NO_ROOM, 0, "none"), TUG_EIO);
 }
 
+static void test_add_and_copy(void **state)
+{
+    (void)state;
+    struct err e, other = {0};
+    err_because(&e, TUG_EIO, REASON_NO_ROOM, 3, "full");
+    err_add(&e, "; wait %d s", 5);
+    assert_string_equal(e.text, "full; wait 5 s");
+    assert_int_equal(err_copy(&other, &e), TUG_EIO);
+    assert_string_equal(other.text, e.text);
+    assert_int_equal(other.reason, REASON_NO_ROOM);
+    assert_int_equal(other.about, 3);
+    assert_int_equal(err_copy(NULL, &e), TUG_EIO);
+    err_add(NULL, "nobody reads it");
+    for (int i = 0; i < ERR_TEXT_MAX; i++)
+        err_add(&e, "%s", "long");
+    assert_int_equal(strlen(e.text), ERR_TEXT_MAX - 1);
+}
+
 static void test_sys(void **state)
 {
     (void)state;
@@ -209,6 +227,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_set),
         cmocka_unit_test(test_because),
+        cmocka_unit_test(test_add_and_copy),
         cmocka_unit_test(test_sys),
         cmocka_unit_test(test_nomem),
         cmocka_unit_test(test_limits),

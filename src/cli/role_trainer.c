@@ -90,12 +90,11 @@ static int check_sizes(const struct trainer *t, struct err *e)
     if (rc == 0)
         rc = tool_open(&scheduler, &n.node, n.node.scheduler,
                        t->worker.node.connect_timeout, &why);
-    if (rc != 0 && why.text[0] != '\0')
-        err_set(e, rc,
-                rc == TUG_EIO ? "%s; 'tug pserver' on the first host of --pservers, with "
-                                "the same --port, has to run there"
-                              : "%s",
-                why.text);
+    if (rc == TUG_EIO && why.code != 0)
+        err_add(&why, "; 'tug pserver' on the first host of --pservers, with the same "
+                      "--port, has to run there");
+    if (why.code != 0)
+        err_copy(e, &why);
     if (rc == 0)
         rc = tool_status(&scheduler, ASK_SECONDS, &run, e);
     if (rc == 0 && (rc = role_trainer_compare(t->role, run, &why)) != 0) {

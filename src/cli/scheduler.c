@@ -217,13 +217,11 @@ static int tell_late(struct process *p, const struct err *why, struct err *e)
 // Adds to an error the save from which the run can be resumed.
 static void name_checkpoint(const struct process *p, struct err *e)
 {
-    char dir[FILE_PATH_MAX], why[ERR_TEXT_MAX];
+    char dir[FILE_PATH_MAX];
     const char *out = p->setup.config.out;
     if (e->code != TUG_EIO || !p->drives || out == NULL || save_find(out, dir, NULL) != 0)
         return;
-    snprintf(why, sizeof(why), "%s", e->text);
-    err_set(e, TUG_EIO, "%s (the last checkpoint is %s: --resume continues from it)", why,
-            dir);
+    err_add(e, " (the last checkpoint is %s: --resume continues from it)", dir);
 }
 
 static int finish_process(struct process *p, const struct scheduler_values *v,

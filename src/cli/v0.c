@@ -286,7 +286,7 @@ static int v0_take(struct v0_words *ret, struct taking *p, int argc, char *const
         rc = problems_note(&ret->wrong, take_word(ret, p, argc, argv, &i, &why), &why);
     if (rc == 0 && !p->server)
         rc = problems_note(&ret->wrong, settle(ret, p, &why), &why);
-    return rc == 0 ? 0 : err_set(e, rc, "%s", why.text);
+    return rc == 0 ? 0 : err_copy(e, &why);
 }
 
 int v0_words_take(struct v0_words *ret, int argc, char *const *argv, struct err *e)
@@ -337,9 +337,8 @@ int v0_words_explain(const struct v0_words *w, int rc, struct err *e)
     }
     if (more[0] == '\0')
         return rc;
-    char said[ERR_TEXT_MAX];
-    snprintf(said, sizeof(said), "%s", e->text);
-    return err_set(e, rc, "%s%s)", said, more);
+    err_add(e, "%s)", more);
+    return rc;
 }
 
 // ---------------------------------------------------------------- roles

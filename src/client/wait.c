@@ -57,9 +57,7 @@ static int ended(struct client *c, const char *what, struct err *e)
     if (rc == 0)
         return 0;
     err_wrap(&why, "%s", what);
-    if (e != NULL)
-        *e = why;
-    return rc;
+    return err_copy(e, &why);
 }
 
 int client_wait_ready(struct client *c, uint64_t timeout_ns, struct err *e)

@@ -460,9 +460,7 @@ int member_over(const struct member *m, struct err *e)
 {
     if (m->ended && m->why.code == 0)
         return err_because(e, TUG_EIO, REASON_RUN_ENDED, 0, "the cluster has ended");
-    if (m->ended && e != NULL)
-        *e = m->why;
-    return m->ended ? m->why.code : 0;
+    return m->ended ? err_copy(e, &m->why) : 0;
 }
 
 void member_want_roster(struct member *m, uint64_t epoch)

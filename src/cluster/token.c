@@ -317,9 +317,11 @@ int token_find(struct token *ret, const char *cluster, uint16_t port, struct err
     }
     if (ret->role != WIRE_NOBODY)
         return 0;
-    if (why.code != 0)
-        return err_set(e, TUG_EIO, "%s; or set TUG_TOKEN, or give certificates",
-                       why.text);
+    if (why.code != 0) {
+        err_add(&why, "; or set TUG_TOKEN, or give certificates");
+        why.code = TUG_EIO;
+        return err_copy(e, &why);
+    }
     return err_set(e, TUG_EIO,
                    "there is no token for cluster '%.64s' at port %u in %.100s%s%.100s: "
                    "check --cluster, and that the scheduler runs as the same user; "

@@ -176,7 +176,7 @@ int processes_logs(const struct processes *c, struct err *e)
             const struct lines *l = which == 0 ? &c->members[i]->out
                                                : &c->members[i]->err;
             if (l->failed.code != 0)
-                return err_set(e, l->failed.code, "%s", l->failed.text);
+                return err_copy(e, &l->failed);
         }
     return 0;
 }

@@ -133,8 +133,7 @@ void log_take_warnings(bool (*take)(const char *text))
 int log_check_file(struct err *e)
 {
     pthread_mutex_lock(&file_lock);
-    int rc = file_error.code == 0 ? 0
-                                  : err_set(e, file_error.code, "%s", file_error.text);
+    int rc = file_error.code == 0 ? 0 : err_copy(e, &file_error);
     pthread_mutex_unlock(&file_lock);
     return rc;
 }

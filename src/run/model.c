@@ -121,12 +121,9 @@ int model_read_error(const struct opened_model *m, const struct model_values *v,
 {
     if (rc != TUG_EDATA || e == NULL || !m->run.piped || v->pipe_command != NULL)
         return rc;
-    struct err reason = *e;
-    return err_set(
-        e, rc,
-        "%s (the model was trained on the output of a --pipe-command: for such "
-        "data give --pipe-command here, too)",
-        reason.text);
+    err_add(e, " (the model was trained on the output of a --pipe-command: for such data "
+               "give --pipe-command here, too)");
+    return rc;
 }
 
 void model_close(struct opened_model *m)

@@ -374,7 +374,7 @@ static bool names_option(const char *text, const char *name, const char *model)
 int train_tell_taken(const struct train_setup *setup, int rc, struct err *e)
 {
     const struct options *o = setup->taken_options;
-    char names[ERR_TEXT_MAX], text[ERR_TEXT_MAX], model[OPTION_NAME_MAX];
+    char names[ERR_TEXT_MAX], model[OPTION_NAME_MAX];
     size_t at = 0;
     int n = 0;
     if (rc == 0 || o == NULL || e == NULL ||
@@ -395,7 +395,7 @@ int train_tell_taken(const struct train_setup *setup, int rc, struct err *e)
     }
     if (n == 0)
         return rc;
-    snprintf(text, sizeof(text), "%s", e->text);
-    return err_set(e, rc, "%s (%s %s from the save in %s)", text, names,
-                   n > 1 ? "come" : "comes", setup->taken_from);
+    err_add(e, " (%s %s from the save in %s)", names, n > 1 ? "come" : "comes",
+            setup->taken_from);
+    return rc;
 }

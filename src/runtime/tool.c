@@ -89,7 +89,7 @@ static int wait_for(struct tool *t, int what, double seconds, struct err *e)
     if (t->answered || (int)t->s.state >= what)
         return 0;
     if (t->s.link == 0)
-        return err_set(e, t->s.why.code, "%s", t->s.why.text);
+        return err_copy(e, &t->s.why);
     return err_set(e, TUG_EIO, "%s has not answered for %.0f s", t->address, seconds);
 }
 
@@ -138,7 +138,7 @@ int tool_ask(struct tool *t, uint16_t type, const void *msg, double seconds,
         return err_set(e, TUG_EIO, "%s: the link broke", t->address);
     TRY(wait_for(t, ANSWER, seconds, e));
     if (t->type == MSG_ERROR)
-        return err_set(e, t->why.code, "%s", t->why.text);
+        return err_copy(e, &t->why);
     if (wire_answer(type) != 0 && t->type != wire_answer(type))
         return err_set(e, TUG_EDATA, "%s: its answer to %s cannot be read", t->address,
                        wire_name(type));

@@ -318,7 +318,7 @@ static int parse_line(struct parser *p, const char *line, size_t n, bool accesso
             rc = problems_note(&p->problems, rc, &said);
         }
         if (rc != 0)
-            return err_set(e, rc, "%s", said.text);
+            return err_copy(e, &said);
         line = stop + 1;
     }
     return 0;

@@ -322,13 +322,13 @@ static int differ_by_config(const struct run *r, const struct saved_run *m,
 
 int checkpoint_also_differs(const struct run *r, int rc, struct err *e)
 {
-    char others[RUN_OPTIONS_TEXT_MAX], first[ERR_TEXT_MAX];
+    char others[RUN_OPTIONS_TEXT_MAX];
     struct err none;
     if (rc != TUG_EUSAGE || !r->resumes || e == NULL ||
         differ_by_config(r, &r->start->run, others, &none) != 0 || others[0] == '\0')
         return rc;
-    snprintf(first, sizeof(first), "%s", e->text);
-    return err_set(e, rc, "%s; besides, the run being resumed had%s", first, others);
+    err_add(e, "; besides, the run being resumed had%s", others);
+    return rc;
 }
 
 static int same_format(const struct run *r, const struct saved_run *m, struct err *e)

@@ -560,10 +560,12 @@ static int trainer_finish(struct run *r, struct train_result *result, struct err
     guard_columns(r->reader);
     if (r->unrecorded.text[0] == '\0')
         return 0;
-    return err_set(e, TUG_EIO, "%s. Training has finished, %s%s; --history lacks passes",
-                   r->unrecorded.text,
-                   result->saved[0] != 0 ? "the model is in " : "unsaved without --out",
-                   result->saved);
+    struct err why = r->unrecorded;
+    why.code = TUG_EIO;
+    err_add(&why, ". Training has finished, %s%s; --history lacks passes",
+            result->saved[0] != 0 ? "the model is in " : "unsaved without --out",
+            result->saved);
+    return err_copy(e, &why);
 }
 
 int train_run(const struct train_config *c, struct train_result *ret, struct err *e)

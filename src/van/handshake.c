@@ -114,8 +114,9 @@ void handshake_refused(const struct handshake *h, const struct msg_error *m,
                        struct err *e)
 {
     char said[ERR_TEXT_MAX / 2];
-    err_set(e, TUG_EUSAGE, "%s%s%s", wire_reason(m->what, said, sizeof(said)),
-            h->lacks.code != 0 ? "; " : "", h->lacks.code != 0 ? h->lacks.text : "");
+    err_set(e, TUG_EUSAGE, "%s", wire_reason(m->what, said, sizeof(said)));
+    if (h->lacks.code != 0)
+        err_add(e, "; %s", h->lacks.text);
 }
 
 // The listener.

@@ -134,11 +134,12 @@ static int bad_line(const struct loader *l, const struct chunk *c, uint32_t line
         return err_wrap(e, "%s: row %" PRIu64, c->rows->name, c->line + line);
     if (c->offset == 0 && line == 0)
         reader_explain_first(l->o->reader, c->text, first_line_len(c), e);
-    struct err reason = *e;
     char where[ORIGIN_TEXT_MAX];
-    TRY(l->in->line(l->in, c, line, &number, e));
+    struct err unknown;
+    if (l->in->line(l->in, c, line, &number, &unknown) != 0)
+        return err_copy(e, &unknown);
     origins_text(l->in->name(l->in, c->file), number, where);
-    return err_set(e, TUG_EDATA, "%s: %s", where, reason.text);
+    return err_wrap(e, "%s", where);
 }
 
 static int hold_place(struct examples *x, struct err *e)
@@ -472,9 +473,9 @@ static int explain_bad_line(struct loader *l, struct err *e)
     assert(rc != 0);
     if (rc != TUG_EDATA || e == NULL || l->o->max_bad_lines == 0)
         return rc;
-    struct err reason = *e;
-    return err_set(e, rc, "%s; that is one line more than --max-bad-lines %llu allows",
-                   reason.text, (unsigned long long)l->o->max_bad_lines);
+    err_add(e, "; that is one line more than --max-bad-lines %llu allows",
+            (unsigned long long)l->o->max_bad_lines);
+    return rc;
 }
 
 void dataset_add_block(struct dataset *d, const struct block *b)
@@ -530,7 +531,7 @@ static int dataset_load_finish(struct loader *l, struct err *e)
     if (l->offender != NULL)
         return explain_bad_line(l, e);
     if (l->failure.code != 0)
-        return err_set(e, l->failure.code, "%s", l->failure.text);
+        return err_copy(e, &l->failure);
     assert(l->committed == l->taken);
     TRY(collect_blocks(l, e));
     *l->o->bad_lines += l->bad;

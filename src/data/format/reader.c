@@ -177,8 +177,8 @@ int reader_explain_missing(const char *text, size_t len, const char *how, struct
 {
     if (e == NULL || !reader_means_missing(text, len))
         return TUG_EDATA;
-    struct err reason = *e;
-    return err_set(e, TUG_EDATA, "%s; if it means a missing value, %s", reason.text, how);
+    err_add(e, "; if it means a missing value, %s", how);
+    return TUG_EDATA;
 }
 
 // ---------------------------------------------------------------- labels
@@ -192,13 +192,11 @@ static int explain_label(const struct reader *r, const char *text, size_t len,
     if (e == NULL || (missing && r->n_labels > 1) || len == 0 ||
         (!missing && number_parse(text, len, &ignored) != NUMBER_BAD))
         return TUG_EDATA;
-    struct err reason = *e;
-    return err_set(e, TUG_EDATA,
-                   missing
-                       ? "%s; lines without a label are left out with --max-bad-lines N"
-                   : r->loss == LOSS_LOGISTIC ? "%s; labels are 0 and 1, or -1 and 1"
-                                              : "%s",
-                   reason.text);
+    if (missing)
+        err_add(e, "; lines without a label are left out with --max-bad-lines N");
+    else if (r->loss == LOSS_LOGISTIC)
+        err_add(e, "; labels are 0 and 1, or -1 and 1");
+    return TUG_EDATA;
 }
 
 int reader_label(const struct reader *r, const char *text, size_t len, float *ret,
@@ -297,28 +295,23 @@ void reader_explain_first(const struct reader *r, const char *line, size_t len,
     size_t n = 0;
     reader_text_trim(&line, &len);
     if (e != NULL && reader_is_json(line, len)) {
-        struct err reason = *e;
-        err_set(e, TUG_EDATA, "%s; %s", reason.text, READER_JSON);
+        err_add(e, "; " READER_JSON);
         return;
     }
     while (n < len && !is_blank(line[n]) && line[n] != ',' && line[n] != ';')
         n++;
     if (e == NULL || r->ops->header || !is_name(line, n))
         return;
-    struct err reason = *e;
-    if (r->given) {
-        err_set(
-            e, TUG_EDATA,
-            "%s; this line looks like a header, and the model was trained on %s data, "
-            "which has none: give it data as it was trained on",
-            reason.text, r->ops->name);
-        return;
-    }
-    err_set(
-        e, TUG_EDATA,
-        "%s; this line looks like a header, which %s data does not have: remove it, or "
-        "read the data with --format csv",
-        reason.text, r->ops->name);
+    if (r->given)
+        err_add(e,
+                "; this line looks like a header, and the model was trained on %s data, "
+                "which has none: give it data as it was trained on",
+                r->ops->name);
+    else
+        err_add(e,
+                "; this line looks like a header, which %s data does not have: remove "
+                "it, or read the data with --format csv",
+                r->ops->name);
 }
 
 // ---------------------------------------------------------------- the interface

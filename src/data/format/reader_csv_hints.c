@@ -9,10 +9,7 @@
 // Appends a clause to the reason in *e.
 static int advise(struct err *e, const char *advice)
 {
-    if (e != NULL) {
-        struct err reason = *e;
-        err_set(e, TUG_EDATA, "%s; %s", reason.text, advice);
-    }
+    err_add(e, "; %s", advice);
     return TUG_EDATA;
 }
 
@@ -60,27 +57,26 @@ int csv_explain_quote(const struct csv *c, const char *line, const char *end,
                       "'s/\\\\\"/\"\"/g'");
     if (c->base.given)
         return TUG_EDATA;
-    struct err reason = *e;
-    return err_set(e, TUG_EDATA, "%s (if quotes are part of the text, give --quote none)",
-                   reason.text);
+    err_add(e, " (if quotes are part of the text, give --quote none)");
+    return TUG_EDATA;
 }
 
 int csv_explain_missing(const struct csv *c, const struct field *f, struct err *e)
 {
     if (e == NULL || !reader_means_missing(f->text, f->len))
         return TUG_EDATA;
-    struct err reason = *e;
     if (c->base.given && c->empties == 0)
-        return advise(e, "the model's data has empty cells for missing values");
-    if (c->base.given)
-        return err_set(e, TUG_EDATA,
-                       "%s; the model's data has empty cells or '%s' for missing values",
-                       reason.text, show(c->empty[0].text, c->empty[0].len).text);
-    return err_set(e, TUG_EDATA,
-                   c->missing != NULL
-                       ? "%s; if it means a missing value, add '%s' to --missing"
-                       : "%s; if it means a missing value, give --missing '%s'",
-                   reason.text, show(f->text, f->len).text);
+        err_add(e, "; the model's data has empty cells for missing values");
+    else if (c->base.given)
+        err_add(e, "; the model's data has empty cells or '%s' for missing values",
+                show(c->empty[0].text, c->empty[0].len).text);
+    else
+        err_add(e,
+                c->missing != NULL
+                    ? "; if it means a missing value, add '%s' to --missing"
+                    : "; if it means a missing value, give --missing '%s'",
+                show(f->text, f->len).text);
+    return TUG_EDATA;
 }
 
 bool csv_names_label(const char *name)
@@ -143,16 +139,13 @@ int csv_explain_label(const struct csv *c, const struct reader_layout *l,
     bool data = c->only == NULL && csv_has_number(c->base.schema);
     if (usual == NULL && !csv_names_label(is) && !data)
         usual = column_of_labels(c, l, line, end);
-    struct err reason = *e;
-    return usual == NULL && csv_names_label(is)
-               ? TUG_EDATA
-               : err_set(e, TUG_EDATA,
-                         "%s; the label is the first column, '%s', as no --label was "
-                         "given%s%s%s",
-                         reason.text, show(is, strlen(is)).text,
-                         usual != NULL ? "; did you mean --label '" : "",
-                         usual != NULL ? show(usual, strlen(usual)).text : "",
-                         usual != NULL ? "'?"
-                         : data        ? CSV_NAMES_COLUMNS
-                                       : "");
+    if (usual == NULL && csv_names_label(is))
+        return TUG_EDATA;
+    err_add(e, "; the label is the first column, '%s', as no --label was given",
+            show(is, strlen(is)).text);
+    if (usual != NULL)
+        err_add(e, "; did you mean --label '%s'?", show(usual, strlen(usual)).text);
+    else if (data)
+        err_add(e, "%s", CSV_NAMES_COLUMNS);
+    return TUG_EDATA;
 }

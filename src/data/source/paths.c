@@ -353,7 +353,7 @@ int data_files_add_all(struct data_files *f, const char *const *paths, size_t n,
     for (size_t i = 0; i < n; i++) {
         int rc = problems_note(p, data_files_add(f, paths[i], &why), &why);
         if (rc != 0)
-            return err_set(e, rc, "%s", why.text);
+            return err_copy(e, &why);
     }
     return problems_note(p, data_files_check(f, &why), &why);
 }

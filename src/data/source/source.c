@@ -160,7 +160,7 @@ static int source_take(struct source *s, struct chunk **ret, struct err *e)
     struct box *b = s->head;
     *ret = NULL;
     if (b == NULL && s->failure.code != 0)
-        return err_set(e, s->failure.code, "%s", s->failure.text);
+        return err_copy(e, &s->failure);
     if (b == NULL)
         return 0;
     s->head = b->next;
@@ -238,7 +238,7 @@ struct source_place source_place(struct source *s)
 static int no_first_line(const struct source *s, struct err *e)
 {
     if (s->failure.code != 0)
-        return err_set(e, s->failure.code, "%s", s->failure.text);
+        return err_copy(e, &s->failure);
     return err_set(e, TUG_EDATA, "%s: there is no data", s->files.file[0].name);
 }
 

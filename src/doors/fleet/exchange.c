@@ -19,11 +19,9 @@ int fleet_exchange_open(struct tug_fleet *f)
 {
     struct calls_collect k = call_of(f, "tug_fleet_init_worker");
     int rc = calls_gather(f->client, &k, NULL, 0, NULL);
-    struct err e = *last_error();
-    return rc == TUG_EUSAGE
-               ? err_set(last_error(), rc,
-                         "%s. PADDLE_TRAINER_ID or DMLC_WORKER_ID sets the index", e.text)
-               : rc;
+    if (rc == TUG_EUSAGE)
+        err_add(last_error(), ". PADDLE_TRAINER_ID or DMLC_WORKER_ID sets the index");
+    return rc;
 }
 
 int tug_fleet_all_gather(struct tug_fleet *f, const void *bytes, size_t n, void *ret)

@@ -204,7 +204,7 @@ static int end_run(struct shard *s, const struct msg_save_end *m, struct err *e)
     bool committed = m->committed != 0;
     assert(r->id == m->save);
     if (committed && r->state == SAVE_FAILED)
-        return err_set(e, r->why.code, "%s", r->why.text);
+        return err_copy(e, &r->why);
     if (committed && r->state != SAVE_WRITTEN)
         return err_set(e, TUG_EUSAGE, "save %llu is not written yet",
                        (unsigned long long)r->id);
