@@ -163,9 +163,9 @@ static void paddle_names(void **state)
         assert_int_equal(accessor_choose(&o, pairs[i][0], NULL), 0);
         assert_string_equal(o.name, pairs[i][1]);
     }
-    for (size_t i = 0; i < ACCESSORS; i++)
-        assert_string_equal(accessor_find(accessors_all[i], NULL)->name,
-                            accessors_all[i]);
+    for (size_t i = 0; accessors_name(i) != NULL; i++)
+        assert_string_equal(accessor_find(accessors_name(i), NULL)->name,
+                            accessors_name(i));
 }
 
 // The rows of models have a group of one weight, the count, and possibly a group with

@@ -384,9 +384,9 @@ static void life_pulls(void **state)
     (void)state;
     static struct life_rows x;
     static float got[ROWS * MAX_WIDTH];
-    for (size_t name = 0; name < ACCESSORS; name++)
+    for (size_t name = 0; accessors_name(name) != NULL; name++)
         for (int bare = 0; bare < 2; bare++) {
-            struct accessor_options o = accessor_usual(accessors_all[name], 5);
+            struct accessor_options o = accessor_usual(accessors_name(name), 5);
             struct accessor a = accessor_made(&o);
             fill_life(&x, &a);
             x.rows.at[7] = NULL;
@@ -398,11 +398,12 @@ static void life_pulls(void **state)
                 if (a.pulled_stats > 0)
                     a.class->life.stats(&a, x.rows.data[i], want);
                 to += a.pulled_stats;
-                memcpy(to, x.rows.data[i] + a.groups[0].weights,
-                       a.groups[0].n * sizeof(float));
-                to += a.groups[0].n;
-                if (a.extra_width > 0 && !bare && x.extras.at[i] != NULL)
-                    memcpy(to, x.extras.data[i], 5 * sizeof(float));
+                for (uint32_t g = 0; g < a.n_groups; to += a.groups[g++].n)
+                    if (a.extra_width == 0 || g + 1 < a.n_groups)
+                        memcpy(to, x.rows.data[i] + a.groups[g].weights,
+                               a.groups[g].n * sizeof(float));
+                    else if (!bare && x.extras.at[i] != NULL)
+                        memcpy(to, x.extras.data[i], a.groups[g].n * sizeof(float));
                 for (uint32_t c = 0; c < a.pull_width; c++)
                     assert_true(got[i * a.pull_width + c] == (i == 7 ? -1 : want[c]));
             }

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "kit/accessors.h"
 #include "kit/files.h"
 #include "kit/saves.h"
 #include "kit/test.h"
@@ -87,43 +88,60 @@ static const struct {
 };
 enum { N_TABLES = sizeof(tables) / sizeof(*tables) };
 
+// Loads the save of table t with other numbers of owners, and pushes further.
+static void check_loads(const char *dir, const char *settings, uint32_t bits, uint64_t t,
+                        struct rows_image *now, struct rows_image *later)
+{
+    for (uint32_t m = 1; m <= OWNERS; m++) {
+        struct store *r[OWNERS];
+        load_owners(r, m, dir, settings, bits);
+        struct rows_image x = image_of_all(r, m);
+        assert_true(rows_image_equal(&x, now));
+        rows_image_free(&x);
+        for (uint32_t i = 0; i < m; i++)
+            saves_push(r[i], (struct saves_owner){i, m}, t + 50, 3, 900);
+        x = image_of_all(r, m);
+        assert_true(rows_image_equal(&x, later));
+        rows_image_free(&x);
+        close_all(r, m);
+    }
+}
+
+static void check_owners(const char *dir, const char *settings, uint32_t bits, uint64_t t)
+{
+    struct store *one = stores_open(settings, bits);
+    saves_push(one, (struct saves_owner){0, 1}, t, 6, 900);
+    struct rows_image now = rows_image_of(one);
+    assert_true(now.n > 100);
+    saves_push(one, (struct saves_owner){0, 1}, t + 50, 3, 900);
+    struct rows_image later = rows_image_of(one);
+    for (uint32_t n = 1; n <= OWNERS; n++) {
+        struct store *s[OWNERS];
+        for (uint32_t i = 0; i < n; i++) {
+            s[i] = stores_open(settings, bits);
+            saves_push(s[i], (struct saves_owner){i, n}, t, 6, 900);
+        }
+        save_owners(s, n, dir, SAVE_CHECKPOINT, n == 3);
+        check_loads(dir, settings, bits, t, &now, &later);
+        close_all(s, n);
+    }
+    rows_image_free(&now);
+    rows_image_free(&later);
+    store_close(one);
+}
+
 // Rows, and the entry policy's state, are the same as with one owner, before and after a
 // save.
 static void test_owners(void **state)
 {
     (void)state;
+    char settings[ACCESSORS_SETTINGS], named[ACCESSORS_SETTINGS + 16];
     const char *dir = saves_fresh("owners");
-    for (uint32_t t = 0; t < N_TABLES; t++) {
-        struct store *one = stores_open(tables[t].settings, tables[t].bits);
-        saves_push(one, (struct saves_owner){0, 1}, t, 6, 900);
-        struct rows_image now = rows_image_of(one);
-        assert_true(now.n > 100);
-        saves_push(one, (struct saves_owner){0, 1}, t + 50, 3, 900);
-        struct rows_image later = rows_image_of(one);
-        for (uint32_t n = 1; n <= OWNERS; n++) {
-            struct store *s[OWNERS], *r[OWNERS];
-            for (uint32_t i = 0; i < n; i++) {
-                s[i] = stores_open(tables[t].settings, tables[t].bits);
-                saves_push(s[i], (struct saves_owner){i, n}, t, 6, 900);
-            }
-            save_owners(s, n, dir, SAVE_CHECKPOINT, n == 3);
-            for (uint32_t m = 1; m <= OWNERS; m++) {
-                load_owners(r, m, dir, tables[t].settings, tables[t].bits);
-                struct rows_image x = image_of_all(r, m);
-                assert_true(rows_image_equal(&x, &now));
-                rows_image_free(&x);
-                for (uint32_t i = 0; i < m; i++)
-                    saves_push(r[i], (struct saves_owner){i, m}, t + 50, 3, 900);
-                x = image_of_all(r, m);
-                assert_true(rows_image_equal(&x, &later));
-                rows_image_free(&x);
-                close_all(r, m);
-            }
-            close_all(s, n);
-        }
-        rows_image_free(&now);
-        rows_image_free(&later);
-        store_close(one);
+    for (uint32_t t = 0; t < N_TABLES; t++)
+        check_owners(dir, tables[t].settings, tables[t].bits, t);
+    for (uint32_t i = 0; accessors_settings(i, settings); i++) {
+        snprintf(named, sizeof(named), "name=users; %s", settings);
+        check_owners(dir, named, 3, N_TABLES + i);
     }
 }
 

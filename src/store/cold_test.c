@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "base/random.h"
+#include "kit/accessors.h"
 #include "kit/cuts.h"
 #include "kit/files.h"
 #include "kit/test.h"
@@ -374,6 +375,11 @@ static void test_same_rows(void **state)
     (void)state;
     for (uint32_t i = 0; i < N_CONFIGS; i++)
         assert_true(random_sequence(&configs[i], 1 + i) > 50);
+    char settings[ACCESSORS_SETTINGS];
+    for (uint32_t i = 0; accessors_settings(i, settings); i++) {
+        struct config c = {settings, "hot-rows=100", 2};
+        assert_true(random_sequence(&c, 1 + N_CONFIGS + i) > 50);
+    }
 }
 
 // A durable tier that is opened again has the rows of the last close, with the day and
@@ -502,24 +508,30 @@ static void push_in_pieces(struct pair *x, long fault)
     OK(store_push(x->s[1], &p, NULL, &ok_e));
 }
 
+static void push_without_memory(const struct config *c)
+{
+    struct pair x;
+    struct rng d = {.seed = 77};
+    open_pair(&x, c);
+    for (long fault = 0; fault < 40; fault++) {
+        batch_draw(x.b, &d, 300);
+        // the push to the first store fills in the values
+        OK(batch_push(x.s[0], x.b, &d, &ok_e));
+        push_in_pieces(&x, fault % 20);
+    }
+    check_same(&x);
+    close_pair(&x);
+}
+
 static void test_no_memory(void **state)
 {
     (void)state;
-    for (uint32_t i = 0; i < N_CONFIGS; i++) {
-        struct pair x;
-        if (strstr(configs[i].settings, "entry") != NULL)
-            continue; // entry policies count failed pushes, too
-        struct rng d = {.seed = 77};
-        open_pair(&x, &configs[i]);
-        for (long fault = 0; fault < 40; fault++) {
-            batch_draw(x.b, &d, 300);
-            // the push to the first store fills in the values
-            OK(batch_push(x.s[0], x.b, &d, &ok_e));
-            push_in_pieces(&x, fault % 20);
-        }
-        check_same(&x);
-        close_pair(&x);
-    }
+    char settings[ACCESSORS_SETTINGS];
+    for (uint32_t i = 0; i < N_CONFIGS; i++)
+        if (strstr(configs[i].settings, "entry") == NULL) // entry policies count failed
+            push_without_memory(&configs[i]);             // pushes, too
+    for (uint32_t i = 0; accessors_settings(i, settings); i++)
+        push_without_memory(&(struct config){settings, "hot-rows=100", 2});
 }
 
 // If no delta is ever made, a table keeps fewer notes for the next delta than it has

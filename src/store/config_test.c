@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/random.h"
+#include "kit/accessors.h"
 #include "kit/test.h"
 #include "rule/rule.h"
 
@@ -165,8 +166,6 @@ static float any_float(uint64_t seed, uint64_t i, float low, float high)
 
 static void randomise(struct table_config *c, uint64_t seed)
 {
-    static const char *const accessors[] = {"plain", "merge",      "sparse",
-                                            "ctr",   "ctr_double", "features"};
     static const char *const entries[] = {"none",
                                           "count:7",
                                           "probability:0.3333333",
@@ -193,7 +192,11 @@ static void randomise(struct table_config *c, uint64_t seed)
     };
 #define RNG(n) random_below(seed, 1, at++, n)
     uint64_t at = 0;
-    assert_int_equal(table_config_set(c, "accessor", accessors[RNG(6)], NULL), 0);
+    uint64_t accessors = 0;
+    while (accessors_name(accessors) != NULL)
+        accessors++;
+    assert_int_equal(
+        table_config_set(c, "accessor", accessors_name(RNG(accessors)), NULL), 0);
     assert_int_equal(table_config_set(c, "entry", entries[RNG(6)], NULL), 0);
     assert_int_equal(table_config_set(c, "rate", rates[RNG(4)], NULL), 0);
     assert_int_equal(table_config_set(c, "mode", modes[RNG(3)], NULL), 0);

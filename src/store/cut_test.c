@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
+#include "kit/accessors.h"
 #include "kit/cuts.h"
 #include "kit/test.h"
 
@@ -108,30 +109,37 @@ static void cut_with_traffic(struct store *s, const struct cut_options *o, bool 
     OK(store_finish(s, &ok_e));
 }
 
-static void test_cut_is_the_state_at_its_begin(void **state)
+// Compares cuts of a store, under traffic, with images of it taken when they begin.
+static void check_cuts(const char *settings, uint32_t bits, uint64_t seed)
 {
     static const enum save_mode modes[] = {SAVE_CHECKPOINT, SAVE_BASE, SAVE_DAY};
-    (void)state;
-    for (uint32_t i = 0; i < N_CONFIGS * 2; i++) {
-        struct store *s = stores_open(configs[i % N_CONFIGS].settings,
-                                      configs[i % N_CONFIGS].bits);
-        struct batch *b = batch_make(UNIVERSE);
-        struct rng d = {.seed = i};
-        do_many(s, b, &d, 60);
-        for (uint32_t k = 0; k < 9; k++) {
-            struct cut_options o = {.mode = modes[k % 3]};
-            struct image *cut = image_make(), *expect = image_of(s, o.mode);
-            uint32_t day = s->parts[0].day;
-            cut_with_traffic(s, &o, k % 2 == 0, b, &d, cut, NULL);
-            assert_true(o.mode != SAVE_DAY || s->parts[0].day > day);
-            image_check_equal(cut, expect);
-            image_free(cut);
-            image_free(expect);
-            do_many(s, b, &d, 10);
-        }
-        batch_free(b);
-        store_close(s);
+    struct store *s = stores_open(settings, bits);
+    struct batch *b = batch_make(UNIVERSE);
+    struct rng d = {.seed = seed};
+    do_many(s, b, &d, 60);
+    for (uint32_t k = 0; k < 9; k++) {
+        struct cut_options o = {.mode = modes[k % 3]};
+        struct image *cut = image_make(), *expect = image_of(s, o.mode);
+        uint32_t day = s->parts[0].day;
+        cut_with_traffic(s, &o, k % 2 == 0, b, &d, cut, NULL);
+        assert_true(o.mode != SAVE_DAY || s->parts[0].day > day);
+        image_check_equal(cut, expect);
+        image_free(cut);
+        image_free(expect);
+        do_many(s, b, &d, 10);
     }
+    batch_free(b);
+    store_close(s);
+}
+
+static void test_cut_is_the_state_at_its_begin(void **state)
+{
+    (void)state;
+    char settings[ACCESSORS_SETTINGS];
+    for (uint32_t i = 0; i < N_CONFIGS * 2; i++)
+        check_cuts(configs[i % N_CONFIGS].settings, configs[i % N_CONFIGS].bits, i);
+    for (uint32_t i = 0; accessors_settings(i, settings); i++)
+        check_cuts(settings, 2, N_CONFIGS * 2 + i);
 }
 
 // With thresholds that publish every row, the chain equals a checkpoint.

@@ -117,8 +117,9 @@ struct run {
     struct dataset *data; // all of the data, or the current window
     bool streaming;
     struct position at;
-    uint64_t bad_lines;    // lines skipped in the pass
-    struct err unrecorded; // the reason why a pass is missing in --history; "": none is
+    uint64_t bad_lines; // lines skipped in the pass
+    struct err
+        unrecorded; // the reason why a pass is missing in --history; code 0: none is
     struct metrics last_pass; // metrics of the first label over the last pass, taken
                               // before training on each example
     // The number of examples of a pass in the save that the run resumes from; 0: unknown.

@@ -244,7 +244,6 @@ static int record_pass(struct run *r, const struct metrics *seen,
                        const struct metrics *valid, const struct train_result *result,
                        double seconds, struct err *e)
 {
-    struct err why;
     struct history_pass p = {
         .pass = r->at.epoch,
         .examples = result->examples - run_held_out(r, result->examples),
@@ -257,9 +256,8 @@ static int record_pass(struct run *r, const struct metrics *seen,
             p.valid[k] = history_score(&valid[k]);
     }
     TRY(history_add(r->history, &p, e));
-    if (r->unrecorded.text[0] == '\0' &&
-        history_append(r->history, r->config->history_file, &why) != 0)
-        r->unrecorded = why;
+    if (r->unrecorded.code == 0)
+        (void)history_append(r->history, r->config->history_file, &r->unrecorded);
     return 0;
 }
 
@@ -558,14 +556,13 @@ static int trainer_finish(struct run *r, struct train_result *result, struct err
     else
         (void)guard(r);
     guard_columns(r->reader);
-    if (r->unrecorded.text[0] == '\0')
+    if (r->unrecorded.code == 0)
         return 0;
-    struct err why = r->unrecorded;
-    why.code = TUG_EIO;
-    err_add(&why, ". Training has finished, %s%s; --history lacks passes",
+    err_add(&r->unrecorded, ". Training has finished, %s%s; --history lacks passes",
             result->saved[0] != 0 ? "the model is in " : "unsaved without --out",
             result->saved);
-    return err_copy(e, &why);
+    r->unrecorded.code = TUG_EIO;
+    return err_copy(e, &r->unrecorded);
 }
 
 int train_run(const struct train_config *c, struct train_result *ret, struct err *e)

@@ -5,12 +5,24 @@
 
 #include <stdio.h>
 
-const char *const accessors_all[ACCESSORS] = {"plain", "merge", "sparse", "ctr",
-                                              "ctr_double"};
+const char *accessors_name(size_t i)
+{
+    const struct accessor_class *c = accessor_class_at(i);
+    return c != NULL && accessor_class_is_own(c) ? c->name : NULL;
+}
+
+bool accessors_settings(size_t i, char ret[ACCESSORS_SETTINGS])
+{
+    const char *name = accessors_name(i);
+    if (name != NULL)
+        snprintf(ret, ACCESSORS_SETTINGS, "accessor=%s; dim=2", name);
+    return name != NULL;
+}
 
 struct accessor_options accessor_usual(const char *name, uint32_t dim)
 {
     struct accessor_options o = {.dim = dim,
+                                 .embed = 1,
                                  .rule = rule_defaults(RULE_ADAGRAD),
                                  .extra = rule_defaults(RULE_ADAM),
                                  .life = life_defaults()};

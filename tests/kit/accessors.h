@@ -10,8 +10,13 @@
 
 enum { MAX_WIDTH = 80 }; // largest width of a row in tests
 
-enum { ACCESSORS = 5 };
-extern const char *const accessors_all[ACCESSORS]; // the names of all accessors
+// Returns the name of the i-th accessor that comes with tug; NULL after the last.
+const char *accessors_name(size_t i);
+
+enum { ACCESSORS_SETTINGS = 64 };
+// Writes the settings of a small table with the i-th accessor. Returns false after the
+// last.
+bool accessors_settings(size_t i, char ret[ACCESSORS_SETTINGS]);
 
 // accessor_usual returns the usual settings of an accessor; accessor_made makes an
 // accessor from settings and checks it.
