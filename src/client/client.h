@@ -236,6 +236,11 @@ int client_wait_ready(struct client *c, uint64_t timeout_ns, struct err *e);
 int client_ask(struct client *c, uint16_t type, const void *msg,
                void (*answer)(void *ctx, const union wire_any *m), void *ctx,
                struct err *e);
+// Waits for the barrier that the client's member has entered. `stops` (or NULL) is called
+// now and then with the names of the missing; if it returns true, the wait ends with
+// TUG_EINTERRUPTED. client_barrier also enters the next barrier.
+int client_meet(struct client *c, uint8_t group, uint64_t timeout_ns,
+                bool (*stops)(void *ctx, const char *missing), void *ctx, struct err *e);
 int client_barrier(struct client *c, uint8_t group, uint64_t timeout_ns, struct err *e);
 int client_leave(struct client *c, int code, const char *why, struct err *e);
 // Lets the van work for a moment without waiting.

@@ -122,22 +122,27 @@ int client_ask(struct client *c, uint16_t type, const void *msg,
     return a->rc;
 }
 
-int client_barrier(struct client *c, uint8_t group, uint64_t timeout_ns, struct err *e)
+int client_meet(struct client *c, uint8_t group, uint64_t timeout_ns,
+                bool (*stops)(void *ctx, const char *missing), void *ctx, struct err *e)
 {
     const char *missing = "";
-    uint64_t until = van_now(c->van) + timeout_ns;
-    member_barrier(c->member, group);
+    uint64_t now = van_now(c->van);
+    uint64_t until = timeout_ns < VAN_NEVER - now ? now + timeout_ns : VAN_NEVER;
     while (!member_barrier_done(c->member, group, &missing)) {
-        TRY(ended(c, "waiting at a barrier", e));
-        if (van_now(c->van) >= until)
-            return err_set(e, TUG_EIO, "a barrier was not reached within %.1f s: %s%s",
-                           (double)timeout_ns * 1e-9,
-                           *missing != 0 ? "still missing: "
-                                         : "the scheduler has not answered",
-                           missing);
+        TRY(client_over(c, e));
+        bool stop = stops != NULL && stops(ctx, missing);
+        if (stop || van_now(c->van) >= until)
+            return member_barrier_result(c->member, group, "the barrier", stop,
+                                         (double)timeout_ns * 1e-9, e);
         TRY(poll_until(c, until, e));
     }
     return 0;
+}
+
+int client_barrier(struct client *c, uint8_t group, uint64_t timeout_ns, struct err *e)
+{
+    member_barrier(c->member, group);
+    return client_meet(c, group, timeout_ns, NULL, NULL, e);
 }
 
 // If the cluster ends before this client's leave is acknowledged, that is fine, too.

@@ -120,6 +120,11 @@ void member_unask(struct member *m, const void *ctx);
 // waited for from its first barrier on.
 void member_barrier(struct member *m, uint8_t group);
 bool member_barrier_done(const struct member *m, uint8_t group, const char **ret_missing);
+// Returns how a wait for a barrier ended: 0 if all have come, the error with which the
+// member ended, or an error that names the missing: TUG_EINTERRUPTED, or TUG_EIO after
+// `seconds`. `what` names the barrier in it.
+int member_barrier_result(const struct member *m, uint8_t group, const char *what,
+                          bool interrupted, double seconds, struct err *e);
 
 // A collective call of all workers: each gives bytes, the scheduler gathers or reduces
 // them, and all get the result.

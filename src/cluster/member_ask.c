@@ -154,6 +154,26 @@ bool member_barrier_done(const struct member *m, uint8_t group, const char **ret
     return b->done == b->asked;
 }
 
+int member_barrier_result(const struct member *m, uint8_t group, const char *what,
+                          bool interrupted, double seconds, struct err *e)
+{
+    const char *missing;
+    char scheduler[ERR_TEXT_MAX];
+    if (member_barrier_done(m, group, &missing))
+        return 0;
+    TRY(member_over(m, e));
+    if (missing[0] == '\0') {
+        snprintf(scheduler, sizeof(scheduler), "the scheduler at %s %s", m->scheduler,
+                 member_waits_for(m));
+        missing = scheduler;
+    }
+    if (interrupted)
+        return err_set(e, TUG_EINTERRUPTED, "interrupted: %s is not complete: %s", what,
+                       missing);
+    return err_set(e, TUG_EIO, "%s is not complete after %.3g s: %s", what, seconds,
+                   missing);
+}
+
 size_t member_collect_piece(size_t n, enum wire_collect op, uint32_t workers)
 {
     // All workers take part in a gather that needs pieces.

@@ -17,9 +17,6 @@
 #include "train_cluster/driver_internal.h"
 #include "train_cluster/peer.h"
 
-static const uint64_t look_ns = 100000000; // interval at which a wait at a barrier checks
-                                           // for an interrupt
-
 // The state that a worker gives to the others, sent as the bytes of the struct: all
 // processes of a cluster are of one build, and tug supports one byte order only.
 struct said {
@@ -42,33 +39,31 @@ static int say_of(const struct run *r, uint32_t passes, struct said *ret, struct
     return 0;
 }
 
-static void tell_of_meeting(struct waiting *w, const char *missing)
+struct meeting {
+    const struct run *run;
+    struct waiting waiting;
+};
+
+// Tells the user from time to time who is missing. Returns whether the run was
+// interrupted.
+static bool stops_meeting(void *ctx, const char *missing)
 {
+    struct meeting *x = ctx;
     double seconds;
-    if (missing[0] != '\0' && waiting_is_due(w, &seconds))
+    if (missing[0] != '\0' && waiting_is_due(&x->waiting, &seconds))
         log_warn("waiting for %s for %.0f s already, to begin or end a pass together: "
                  "still alive, but slow, or not in this call of training",
                  missing, seconds);
+    return run_interrupted(x->run);
 }
 
 // Waits until all living workers have come to the barrier that this one has entered. It
 // waits for slow workers, but not for dead ones.
 static int wait_for_all(struct run *r, struct err *e)
 {
-    struct driver *d = r->driver;
-    struct member *m = client_member(d->remote.client);
-    struct waiting w = waiting_begin(r->config->cluster->peer->patience);
-    const char *missing = "";
-    while (!member_barrier_done(m, WIRE_GROUP_WORKERS, &missing)) {
-        if (run_interrupted(r))
-            return err_set(e, TUG_EINTERRUPTED,
-                           "interrupted while other workers were waited for: %s",
-                           missing[0] != 0 ? missing : "unknown");
-        TRY(member_over(m, e));
-        tell_of_meeting(&w, missing);
-        TRY(van_poll(d->remote.van, van_now(d->remote.van) + look_ns, e));
-    }
-    return 0;
+    struct meeting x = {r, waiting_begin(r->config->cluster->peer->patience)};
+    return client_meet(r->driver->remote.client, WIRE_GROUP_WORKERS, VAN_NEVER,
+                       stops_meeting, &x, e);
 }
 
 int peer_meet(struct run *r, struct err *e)

@@ -39,25 +39,14 @@ static bool barrier_over(void *ctx)
 // Returns the result of a wait for a barrier. The caller has the van.
 static int result(const struct tug_node *n, uint8_t group, bool in_time, struct err *e)
 {
-    const char *missing = "";
-    char who[ERR_TEXT_MAX];
-    if (member_barrier_done(n->member, group, &missing))
-        return 0;
-    if (n->over)
+    char what[40];
+    if (n->over && !member_barrier_done(n->member, group, NULL))
         return last_error_is(&n->why);
     if (in_time)
         return 0;
-    if (missing[0] != 0)
-        snprintf(who, sizeof(who), "%s", missing);
-    else
-        snprintf(who, sizeof(who), "the scheduler at %s %s", n->scheduler,
-                 member_waits_for(n->member));
-    if (interrupt_came())
-        return err_set(e, TUG_EINTERRUPTED,
-                       "interrupted at a barrier of group %u that is not complete: %s",
-                       group, who);
-    return err_set(e, TUG_EIO, "the barrier of group %u is not complete after %.3g s: %s",
-                   group, n->o.wait_seconds, who);
+    snprintf(what, sizeof(what), "the barrier of group %u", group);
+    return member_barrier_result(n->member, group, what, interrupt_came(),
+                                 n->o.wait_seconds, e);
 }
 
 int tug_node_barrier(struct tug_node *n, uint32_t group)

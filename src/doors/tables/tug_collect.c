@@ -87,24 +87,14 @@ static int meet(struct tug_client *c, uint8_t group, const struct member_collect
     const char *what = k != NULL ? k->call : "the barrier";
     struct member *m = client_member(c->client);
     struct barrier b = {m, group};
-    const char *missing = "";
     uint64_t until = van_now(c->van) + clock_ns_of(c->o.wait_seconds);
     (void)pump_wait(c->pump, barrier_over, &b, until);
     bool interrupted = interrupt_came();
     pump_enter(c->pump);
-    int rc = 0;
-    if (!member_barrier_done(m, group, &missing)) {
-        rc = member_over(m, last_error());
-        if (rc == 0 && interrupted)
-            rc = err_set(last_error(), TUG_EINTERRUPTED,
-                         "interrupted: %s is not complete: %s", what,
-                         missing[0] != 0 ? missing : "unknown");
-        else if (rc == 0)
-            rc = err_set(last_error(), TUG_EIO, "%s is not complete after %.3g s: %s",
-                         what, c->o.wait_seconds, missing[0] != 0 ? missing : "unknown");
-    } else if (k != NULL) {
+    int rc = member_barrier_result(m, group, what, interrupted, c->o.wait_seconds,
+                                   last_error());
+    if (rc == 0 && k != NULL)
         rc = collect_take(c, k, a);
-    }
     pump_leave(c->pump);
     return rc;
 }
