@@ -67,6 +67,8 @@ int role_server(const struct server_values *v, const atomic_bool *at_once, struc
 {
     struct opened_node n;
     struct roots *roots = NULL;
+    struct usage *usage = NULL;
+    const struct usage_disk disks[] = {{"saves", v->save_root}, {"cold", v->cold_root}};
     struct roots_options ro = {.save = v->save_root,
                                .cold = v->cold_root,
                                .load = v->load_roots.items,
@@ -75,10 +77,13 @@ int role_server(const struct server_values *v, const atomic_bool *at_once, struc
     struct node_values values = v->node;
     values.memory = v->memory;
     int rc = node_values_open(&n, &values, WIRE_SERVER, e);
+    if (rc == 0)
+        rc = usage_open(&usage, disks, sizeof(disks) / sizeof(*disks), e);
     struct server_options o = {
         .node = &n.node,
         .loops = (uint32_t)v->loops,
         .sparse_loops = (uint32_t)v->sparse_loops,
+        .usage = usage,
         .roots = roots,
         .interrupted = at_once,
         .asked = &node_interrupted,
@@ -88,6 +93,7 @@ int role_server(const struct server_values *v, const atomic_bool *at_once, struc
     if (rc == 0)
         rc = server_run(&o, e);
     opened_node_close(&n);
+    usage_close(usage);
     roots_close(roots);
     return rc;
 }

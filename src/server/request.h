@@ -53,6 +53,7 @@ enum outcome {
     WANTS_ROOM,   // waits for room for a save's copies of rows
     WANTS_SAVED,  // waits until the save is written, or has ended
     WANTS_DRAIN,  // waits until earlier answers have been sent
+    WANTS_STATUS, // waits until the text of the status is written
 };
 
 #endif

@@ -35,6 +35,7 @@ static int open_loop(struct loop *l, struct err *e)
         .log = o->log,
         .log_ctx = o->log_ctx,
         .roots = o->roots,
+        .usage = o->usage,
         .app = o->app,
         .app_ctx = o->app_ctx,
     };

@@ -21,6 +21,7 @@ struct server_options {
     // see shard_options; it is called by the thread of each loop
     void (*log)(void *ctx, const char *line);
     void *log_ctx;
+    struct usage *usage;       // what the process uses (shard_options); NULL: not told
     const struct roots *roots; // directories for files (server/saves/roots.h); NULL: none
     void (*app)(void *ctx, van_link link, uint32_t node, struct van_message *m);
     void *app_ctx; // the first argument of the application's functions (shard_options)

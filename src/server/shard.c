@@ -288,8 +288,12 @@ static void serve_fresh(struct shard *s, struct peer *p, struct van_message *m)
         return;
     s->served_at = s->now;
     enum outcome outcome = shard_serve_request(s, &q);
-    if (outcome != ANSWERED && pending_add(s, &q, outcome, &e) != 0)
+    if (outcome != ANSWERED) {
+        if (pending_add(s, &q, outcome, &e) == 0)
+            return;
         shard_refuse(s, &q, &e);
+    }
+    shard_answered(s, q.type, s->now);
 }
 
 static void on_refused(void *ctx, const struct err *why, uint64_t now)
@@ -454,6 +458,7 @@ static uint64_t shard_on_tick(void *ctx, uint64_t now)
     uint64_t held = pending_expire(s);
     uint64_t saves = saves_expire(s);
     uint64_t work = clock_earlier(background_tick(s), room_look(s));
+    work = clock_earlier(work, status_tick(s));
     pending_settle(s);
     shard_check(s);
     next = clock_earlier(clock_earlier(strangers, next), clock_earlier(held, saves));
@@ -513,6 +518,7 @@ void shard_close(struct shard *s)
     admin_fini(&s->admin);
     step_clock_fini(&s->steps);
     profile_free(&s->profile);
+    buf_free(&s->status.json);
     retries_close(s->applied);
     keys_scratch_fini(&s->keys);
     pool_close(s->pool);

@@ -41,6 +41,7 @@
 #include "base/err.h"
 #include "cluster/member.h"
 #include "os/budget.h"
+#include "os/usage.h"
 #include "protocol/spec.h"
 #include "server/saves/roots.h"
 #include "table/tree_sum.h"
@@ -68,6 +69,7 @@ struct shard_options {
     void *log_ctx;
     // The directories for files (server/saves/roots.h); NULL: none.
     const struct roots *roots;
+    struct usage *usage; // what the process uses, for the status; NULL: it is not told
     // Handles APP messages (tug/kvapp.h), and sends the answer, if there is one. May be
     // NULL.
     void (*app)(void *ctx, van_link link, uint32_t node, struct van_message *m);

@@ -60,6 +60,10 @@ static void check_held(const struct shard *s, const struct counts *c)
         now.stopped_pushes += h->type == MSG_PUSH &&
                               (h->wants == WANTS_CUT || h->wants == WANTS_ROOM);
         bytes += h->bytes;
+        assert(h->type != MSG_PULL || h->m.pull.table >= SPEC_MAX_TABLES ||
+               s->held_of[h->m.pull.table] > 0);
+        assert(h->type != MSG_PUSH || h->m.push.table >= SPEC_MAX_TABLES ||
+               s->held_of[h->m.push.table] > 0);
         assert(h->wants != ANSWERED);
         assert(h->deadline >= s->pending_due);
         assert(h->peer->greeted && h->peer->n_pending > 0);

@@ -28,6 +28,8 @@
 
 #include <assert.h>
 
+#include "base/histogram.h"
+#include "base/json_out.h"
 #include "cluster/scheduler/refusals.h"
 #include "protocol/spec.h"
 #include "server/admin.h"
@@ -44,6 +46,17 @@ enum {
     STRIP_FLOATS = 8192, // number of floats that are converted together, unless one row
                          // is longer
     PEER_BUCKETS = 1024,
+};
+
+enum shard_kind { SHARD_PUSHES, SHARD_PULLS, SHARD_OTHERS, SHARD_KINDS };
+
+// The answer to STATUS, while it is written (status.c).
+struct status_text {
+    struct buf json;
+    struct json_out out; // writes into `json`
+    uint32_t at;         // number of the next table
+    bool on;             // the text is not complete
+    bool done;           // it is complete, and those that wait for it may have it
 };
 
 struct shard {
@@ -67,8 +80,9 @@ struct shard {
     uint64_t retries;     // number of rounds in which waiting requests were tried
     uint32_t woken;       // a bit for each enum outcome that pending_wake was called with
     struct shard_table *tables[SPEC_MAX_TABLES];
-    uint32_t n_tables; // no table has this number or a higher one
-    uint64_t bytes;    // bytes of all tables' rows
+    uint32_t n_tables;                 // no table has this number or a higher one
+    uint32_t held_of[SPEC_MAX_TABLES]; // waiting pulls and pushes of each table
+    uint64_t bytes;                    // bytes of all tables' rows
 
     struct retries *applied;
     struct admin admin;
@@ -87,7 +101,21 @@ struct shard {
 
     bool profiling; // whether requests are recorded
     struct profile profile;
+    // Times from the receipt of requests to their answers, by kind.
+    struct histogram requests[SHARD_KINDS];
+    struct status_text status;
 };
+
+// Counts a request that was answered just now and had arrived at `since`. It reads the
+// clock once.
+static inline void shard_answered(struct shard *s, uint16_t type, uint64_t since)
+{
+    enum shard_kind kind = type == MSG_PUSH   ? SHARD_PUSHES
+                           : type == MSG_PULL ? SHARD_PULLS
+                                              : SHARD_OTHERS;
+    uint64_t now = van_now(s->van);
+    histogram_add(&s->requests[kind], now > since ? now - since : 0);
+}
 
 void shard_ok(struct shard *s, const struct request *q, uint64_t value);
 void shard_refuse(struct shard *s, const struct request *q, const struct err *e);
@@ -100,6 +128,10 @@ enum outcome shard_serve_request(struct shard *s, struct request *q);
 // Refuses a request, with "push of table 'x' by worker 1 (host:pid): " before the error.
 enum outcome shard_refuse_keys(struct shard *s, const struct request *q, const char *what,
                                const struct shard_table *t, struct err *e);
+
+// Writes the next part of the status, if one is being written. Returns when to call it
+// again.
+uint64_t status_tick(struct shard *s);
 
 // Returns scratch memory for n floats, valid until the next call; NULL if memory is out.
 float *shard_floats(struct shard *s, size_t n);

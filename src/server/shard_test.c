@@ -831,46 +831,6 @@ static void test_tables(void **state)
     lone_send_table(w, &s);
     lone_expect_refusal(w, TUG_EUSAGE,
                         "table 5 is 't5' already and differs from 't5' in its dim");
-    lone_deliver(w, WORKER_LINK, MSG_STATUS, 3, &(struct msg_status){});
-    struct parcel *p = lone_expect(w, MSG_STATUS_IS);
-    char text[1024];
-    snprintf(text, sizeof(text), "%.*s", (int)p->m.status_is.json.n,
-             (const char *)p->m.status_is.json.data);
-    assert_non_null(strstr(text, "\"role\": \"server\", \"node\": 8, \"epoch\": 1"));
-    assert_non_null(strstr(text, "\"tables\": [{\"id\": 5, \"name\": \"t5\""));
-    parcel_unpin(p);
-    lone_close(w);
-}
-
-// The status counts updates that were left out, because their rule's state would have
-// become infinite.
-static void test_status_of_updates_left_out(void **state)
-{
-    (void)state;
-    struct lone *w = lone_open(BITS, &plain);
-    struct table_config c = lone_plain_spec(T, WIRE_ASYNC, WIDTH).config;
-    struct table_spec s;
-    struct err e;
-    uint64_t keys[2];
-    float values[2 * WIDTH] = {1e25f};
-    c.accessor.rule = rule_defaults(RULE_ADAGRAD);
-    assert_int_equal(spec_make(&s, T, &c, &e), 0);
-    lone_make_table(w, &s);
-    uint32_t n = lone_draw_keys(w, WIRE_SPACE_SPARSE, 2, 1, keys);
-    for (uint64_t i = 1; i <= 2; i++) {
-        struct msg_push m = lone_push_of(w, 0, T, keys, n, values, WIDTH);
-        lone_send_push(w, 0, &m);
-        assert_int_equal(lone_expect_ok(w), keys[0] + 1);
-        lone_deliver(w, WORKER_LINK, MSG_STATUS, 3, &(struct msg_status){});
-        struct parcel *p = lone_expect(w, MSG_STATUS_IS);
-        char text[1024], wanted[64];
-        snprintf(text, sizeof(text), "%.*s", (int)p->m.status_is.json.n,
-                 (const char *)p->m.status_is.json.data);
-        snprintf(wanted, sizeof(wanted), "\"refused\": 0, \"left_out\": %u}",
-                 (unsigned)i);
-        assert_non_null(strstr(text, wanted));
-        parcel_unpin(p);
-    }
     lone_close(w);
 }
 
@@ -892,7 +852,6 @@ int main(void)
         cmocka_unit_test(test_allocations),
         cmocka_unit_test(test_move),
         cmocka_unit_test(test_tables),
-        cmocka_unit_test(test_status_of_updates_left_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

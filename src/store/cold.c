@@ -132,16 +132,20 @@ void cold_close(struct store *s)
     free_cold(s);
 }
 
-void cold_stats(const struct store *s, struct store_stats *x)
+void cold_counts(const struct store *s, struct store_stats *x)
+{
+    x->promoted = s->cold->promoted;
+    x->demoted = s->cold->demoted;
+}
+
+uint64_t cold_bytes(const struct store *s, uint64_t rows)
 {
     const struct cold *c = s->cold;
     uint64_t lists = c->sweep.cap * sizeof(uint32_t);
     for (uint32_t p = 0; p < s->n_parts; p++)
         lists += (c->parts[p].out.cap + c->parts[p].cut_out.cap) * sizeof(uint64_t);
-    x->promoted = c->promoted;
-    x->demoted = c->demoted;
-    x->bytes += sizeof(*c) + lists + c->n_uses + c->copied.n_words * sizeof(uint64_t);
-    x->bytes += tier_memory(c->tier, x->cold_rows);
+    return sizeof(*c) + lists + c->n_uses + c->copied.n_words * sizeof(uint64_t) +
+           tier_memory(c->tier, rows);
 }
 
 // Promoting rows into memory.

@@ -138,6 +138,10 @@ struct store_stats {
     uint64_t step;
 };
 struct store_stats store_stats(const struct store *s);
+// store_counts does the same without `bytes`, `changed` and `day`, which take time: it
+// only copies. store_bytes returns `bytes`; its time does not depend on the number of rows.
+struct store_stats store_counts(const struct store *s);
+uint64_t store_bytes(const struct store *s);
 // Gets the key of the first update that was left out since the last call. Returns false
 // if none was.
 bool store_take_left_out(struct store *s, uint64_t *ret_key);

@@ -394,7 +394,9 @@ int cold_admin(struct store *s, uint32_t p,
 int cold_each(struct store *s, uint32_t p, store_row_fn fn, void *ctx, struct err *e);
 int cold_remove(struct store *s, uint32_t p, const uint64_t *keys, size_t n,
                 struct err *e);
-void cold_stats(const struct store *s, struct store_stats *x);
+void cold_counts(const struct store *s, struct store_stats *x);
+// Returns the bytes of a tier with this number of rows, without those rows.
+uint64_t cold_bytes(const struct store *s, uint64_t rows);
 
 // cold_delta.c. For cuts of bases and deltas, in tables with config.deltas.
 void cold_cut_begin(struct store *s);

@@ -19,27 +19,41 @@ uint32_t store_day_of(const struct store *s)
     return day;
 }
 
-struct store_stats store_stats(const struct store *s)
+struct store_stats store_counts(const struct store *s)
 {
     struct store_stats x = s->stats;
-    struct table_stats t = table_stats(s->rows);
     x.extra_rows = s->n_extras;
-    x.changed = count_bits(&s->changed);
     x.step = s->step;
-    x.day = store_day_of(s);
-    x.bytes = t.row_bytes + t.index_bytes + s->entry_bytes;
+    for (uint32_t p = 0; s->cold != NULL && p < s->n_parts; p++)
+        x.cold_rows += s->parts[p].cold;
+    if (s->cold != NULL)
+        cold_counts(s, &x);
+    return x;
+}
+
+uint64_t store_bytes(const struct store *s)
+{
+    struct table_stats t = table_stats(s->rows);
+    uint64_t bytes = t.row_bytes + t.index_bytes + s->entry_bytes, cold_rows = 0;
     if (s->accessor.extra_width > 0)
-        x.bytes += slabs_bytes(&s->extras);
-    x.bytes += (s->changed.n_words + s->marks.n_words) * sizeof(uint64_t);
+        bytes += slabs_bytes(&s->extras);
+    bytes += (s->changed.n_words + s->marks.n_words) * sizeof(uint64_t);
     for (uint32_t p = 0; p < s->n_parts; p++) {
         const struct store_part *part = &s->parts[p];
         uint64_t handles = (uint64_t)part->rows.cap + part->changed.cap +
                            part->published.cap;
-        x.bytes += handles * sizeof(uint32_t) + part->gone.cap * sizeof(uint64_t);
-        x.cold_rows += part->cold;
+        bytes += handles * sizeof(uint32_t) + part->gone.cap * sizeof(uint64_t);
+        cold_rows += part->cold;
     }
-    if (s->cold != NULL)
-        cold_stats(s, &x);
+    return s->cold != NULL ? bytes + cold_bytes(s, cold_rows) : bytes;
+}
+
+struct store_stats store_stats(const struct store *s)
+{
+    struct store_stats x = store_counts(s);
+    x.bytes = store_bytes(s);
+    x.changed = count_bits(&s->changed);
+    x.day = store_day_of(s);
     return x;
 }
 

@@ -57,8 +57,22 @@ static bool is_stopped_push(const struct pending *h)
     return h->type == MSG_PUSH && (h->wants == WANTS_CUT || h->wants == WANTS_ROOM);
 }
 
+// Returns the table of a pull or a push; SPEC_MAX_TABLES for other requests, and for a
+// number that no table has.
+static uint32_t table_of(const struct pending *h)
+{
+    uint32_t table = h->type == MSG_PULL   ? h->m.pull.table
+                     : h->type == MSG_PUSH ? h->m.push.table
+                                           : SPEC_MAX_TABLES;
+    return table < SPEC_MAX_TABLES ? table : SPEC_MAX_TABLES;
+}
+
 static void count_waiting(struct shard *s, const struct pending *h, uint32_t n)
 {
+    uint32_t table = table_of(h);
+    assert(n == 1 || table == SPEC_MAX_TABLES || s->held_of[table] > 0);
+    if (table < SPEC_MAX_TABLES)
+        s->held_of[table] += n;
     assert(n == 1 || !is_stopped_push(h) || h->peer->n_stopped_pushes > 0);
     h->peer->n_stopped_pushes += is_stopped_push(h) ? n : 0;
     if (h->wants != WANTS_DRAIN)
@@ -223,6 +237,7 @@ static void retry(struct shard *s, uint32_t wants)
         if (outcome == WANTS_DRAIN)
             h->peer->blocked = s->retries;
         if (outcome == ANSWERED) {
+            shard_answered(s, h->type, h->since);
             pending_take(s, at);
             continue;
         }
@@ -279,15 +294,6 @@ void pending_drop_pushes(struct shard *s, const struct shard_table *t)
         h->dropped = true;
         s->pending_due = s->now;
     }
-}
-
-uint32_t pending_count(const struct shard *s, uint32_t table)
-{
-    uint32_t n = 0;
-    for (const struct pending *h = s->held; h != NULL; h = h->next)
-        n += (h->type == MSG_PULL && h->m.pull.table == table) ||
-             (h->type == MSG_PUSH && h->m.push.table == table);
-    return n;
 }
 
 enum outcome pending_before(const struct shard *s, const struct request *q,
@@ -443,6 +449,7 @@ uint64_t pending_expire(struct shard *s)
                 refuse_dropped(s, *at);
             else
                 refuse_late(s, *at);
+            shard_answered(s, (*at)->type, (*at)->since);
             pending_take(s, at);
             continue;
         }

@@ -41,7 +41,6 @@ void pending_drop_pushes(struct shard *s, const struct shard_table *t);
 void pending_settle(struct shard *s);
 void pending_drop_peer(struct shard *s, const struct peer *p);
 uint64_t pending_expire(struct shard *s); // returns the time of the next call
-uint32_t pending_count(const struct shard *s, uint32_t table);
 // Returns what an earlier push of the same link to the same table waits for; q must then
 // wait for it, too. Returns ANSWERED if no earlier push waits.
 enum outcome pending_before(const struct shard *s, const struct request *q,

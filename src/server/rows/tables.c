@@ -49,7 +49,9 @@ void tables_measure(struct shard *s, struct shard_table *t)
 {
     assert(s->bytes >= t->bytes);
     s->bytes -= t->bytes;
-    t->bytes = store_stats(t->store).bytes;
+    t->bytes = store_bytes(t->store);
+    t->measured = t->version;
+    t->measured_at = s->now;
     s->bytes += t->bytes;
 }
 
@@ -331,37 +333,51 @@ int tables_obey(struct shard *s, const struct msg_table_do *m, struct err *e)
     }
 }
 
-static void count_store(const struct store *store, struct msg_table_is *m)
+static void count_store(const struct store_stats *x, struct msg_table_is *m)
 {
-    struct store_stats x = store_stats(store);
-    m->rows = x.rows;
-    m->bytes = x.bytes;
-    m->extra_rows = x.extra_rows;
-    m->cold_rows = x.cold_rows;
-    m->made = x.made;
-    m->refused = x.refused;
-    m->evicted_score = x.evicted_score;
-    m->evicted_age = x.evicted_age;
-    m->evicted_ttl = x.evicted_ttl;
-    m->evicted_budget = x.evicted_budget;
-    m->hot_hits = x.hot_hits;
-    m->promoted = x.promoted;
-    m->demoted = x.demoted;
-    m->changed = x.changed;
-    m->day = x.day;
-    m->step = x.step;
+    m->rows = x->rows;
+    m->bytes = x->bytes;
+    m->extra_rows = x->extra_rows;
+    m->cold_rows = x->cold_rows;
+    m->made = x->made;
+    m->refused = x->refused;
+    m->evicted_score = x->evicted_score;
+    m->evicted_age = x->evicted_age;
+    m->evicted_ttl = x->evicted_ttl;
+    m->evicted_budget = x->evicted_budget;
+    m->hot_hits = x->hot_hits;
+    m->promoted = x->promoted;
+    m->demoted = x->demoted;
+    m->changed = x->changed;
+    m->day = x->day;
+    m->step = x->step;
 }
 
-struct msg_table_is tables_count(const struct shard *s, const struct shard_table *t)
+static struct msg_table_is count(const struct shard *s, const struct shard_table *t,
+                                 const struct store_stats *x)
 {
     struct msg_table_is m = t->figures;
-    count_store(t->store, &m);
-    m.held = pending_count(s, t->spec.id);
+    count_store(x, &m);
+    m.held = s->held_of[t->spec.id];
     if (t->spec.mode == WIRE_SYNC)
         m.clock = t->sync.next;
     else if (t->spec.mode == WIRE_SSP)
         m.clock = t->ssp.slowest;
     return m;
+}
+
+struct msg_table_is tables_count(const struct shard *s, const struct shard_table *t)
+{
+    struct store_stats x = store_stats(t->store);
+    return count(s, t, &x);
+}
+
+struct msg_table_is tables_count_cheaply(const struct shard *s,
+                                         const struct shard_table *t)
+{
+    struct store_stats x = store_counts(t->store);
+    x.bytes = t->bytes;
+    return count(s, t, &x);
 }
 
 enum outcome table_wanted_serve(struct shard *s, struct request *q)

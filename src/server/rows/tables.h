@@ -25,20 +25,21 @@ struct turn {
 struct shard_table {
     struct table_spec spec;
     struct store *store;
-    struct turn turn;       // the admin operation that is under way
-    bool work;              // store_work has work left
-    struct err stuck;       // why the next batch could not be applied; code 0: no error
-    bool full;              // no retry helps by itself: its rows, or a part of it, do not
-                            // fit the limit of memory
-    uint32_t n_applied;     // partitions of that batch below this one were applied
-    bool begun;             // the next batch was tried: the rows before the last one are
-                            // gone, as `before` is for the rows before the next
-    bool again;             // batches are to be tried again
-    uint64_t version;       // the number of applied pushes and admin operations
-    uint64_t *changed_at;   // for each partition: the version at which it last changed
-    uint64_t bytes;         // bytes of rows and index, when last measured
-    struct ssp_clock ssp;   // used in mode WIRE_SSP
-    struct sync_clock sync; // used in mode WIRE_SYNC
+    struct turn turn;     // the admin operation that is under way
+    bool work;            // store_work has work left
+    struct err stuck;     // why the next batch could not be applied; code 0: no error
+    bool full;            // no retry helps by itself: its rows, or a part of it, do not
+                          // fit the limit of memory
+    uint32_t n_applied;   // partitions of that batch below this one were applied
+    bool begun;           // the next batch was tried: the rows before the last one are
+                          // gone, as `before` is for the rows before the next
+    bool again;           // batches are to be tried again
+    uint64_t version;     // the number of applied pushes and admin operations
+    uint64_t *changed_at; // for each partition: the version at which it last changed
+    uint64_t bytes;       // bytes of rows and index, when last measured
+    uint64_t measured, measured_at; // the version at that time, and the time
+    struct ssp_clock ssp;           // used in mode WIRE_SSP
+    struct sync_clock sync;         // used in mode WIRE_SYNC
     struct retries *applied; // used in mode WIRE_SYNC: records of the table's gradients,
                              // which have numbers of their own
     struct previous before;  // used in mode WIRE_SYNC: rows before the last batch
@@ -54,6 +55,9 @@ void tables_measure(struct shard *s, struct shard_table *t); // updates t->bytes
 // Lets the rows of this table have the memory that other tables leave of max_bytes.
 void tables_limit(struct shard *s, struct shard_table *t);
 struct msg_table_is tables_count(const struct shard *s, const struct shard_table *t);
+// As tables_count, with the bytes when last measured, and without `changed` and `day`.
+struct msg_table_is tables_count_cheaply(const struct shard *s,
+                                         const struct shard_table *t);
 // Records that all partitions of the table have changed.
 void tables_touch_all(struct shard *s, struct shard_table *t);
 

@@ -79,6 +79,30 @@ void save_stop_writer(const struct shard *s, struct save_run *r)
     r->writer = NULL;
 }
 
+uint64_t save_bytes(const struct save_run *r)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < r->n; i++)
+        bytes += r->infos[i].bytes;
+    return bytes;
+}
+
+void save_note_end(struct shard *s, const struct save_run *r, bool written)
+{
+    struct save_ended *x = &s->saves.last;
+    if (r->state == SAVE_FAILED)
+        return;
+    s->saves.made += written;
+    s->saves.failed += !written;
+    *x = (struct save_ended){.known = true,
+                             .written = written,
+                             .bytes = written ? save_bytes(r) : 0,
+                             .took_ns = s->now - r->since,
+                             .unix_ns = clock_unix_ns(),
+                             .why = r->why};
+    memcpy(x->path, r->path, sizeof(x->path));
+}
+
 // Gives the save up. Returns false if a cut could not be ended for lack of memory; the
 // next SAVE_END or save tries again.
 static bool give_up(struct shard *s, const struct err *why)
@@ -86,6 +110,7 @@ static bool give_up(struct shard *s, const struct err *why)
     struct save_run *r = s->saves.run;
     assert(why->code != 0); // the client gets this error
     r->why = *why;
+    save_note_end(s, r, false);
     save_stop_writer(s, r);
     r->state = SAVE_FAILED;
     bool ended = save_end_cuts(s, r, false, NULL) == 0;

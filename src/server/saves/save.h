@@ -85,8 +85,18 @@ struct save_run {
     struct rows_info infos[SAVE_MAX_TABLES];
 };
 
+// The last save that has ended, for the status.
+struct save_ended {
+    bool known, written; // whether there was one; whether it was committed
+    char path[FILE_PATH_MAX];
+    uint64_t bytes, took_ns, unix_ns; // bytes in this loop's files; the time of its end
+    struct err why;                   // why it failed
+};
+
 struct saves {
     struct save_run *run; // the current save, or NULL
+    uint64_t made, failed;
+    struct save_ended last;
     struct marks marks;
     uint64_t marks_due; // no mark times out before this time
     struct {
@@ -129,6 +139,10 @@ void save_wake_all(struct shard *s); // wakes requests that wait for a save or i
 
 // The saves that have ended, for save_requests.c.
 
+// Notes for the status how the current save ends, if that was not noted yet. It must be
+// called before the state becomes SAVE_FAILED.
+void save_note_end(struct shard *s, const struct save_run *r, bool written);
+uint64_t save_bytes(const struct save_run *r); // bytes of the files that are written
 // Records that a save has ended.
 void save_remember(struct saves *x, uint64_t save, bool committed);
 

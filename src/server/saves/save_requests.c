@@ -214,9 +214,11 @@ static int end_run(struct shard *s, const struct msg_save_end *m, struct err *e)
         if (r->state != SAVE_FAILED)
             err_set(&r->why, TUG_EIO, "save %llu was given up",
                     (unsigned long long)r->id);
+        save_note_end(s, r, false);
         r->state = SAVE_FAILED;
     }
     TRY(save_end_cuts(s, r, committed, e));
+    save_note_end(s, r, committed);
     for (uint32_t i = 0; i < r->n && committed; i++)
         if (r->mode == SAVE_BASE || r->mode == SAVE_DELTA)
             store_set_published_by(save_table_at(s, r, i)->store, m->checksum);
