@@ -69,3 +69,6 @@ endif()
 
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}
         FILES_MATCHING PATTERN "*.md" PATTERN man EXCLUDE)
+
+# Alert rules for Prometheus and a board for Grafana (docs/operations.md).
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/monitoring/ DESTINATION ${CMAKE_INSTALL_DATADIR}/tug/monitoring)

@@ -56,6 +56,8 @@ if [ -x "$build/tug" ]; then
     # Files that installed headers cite are installed, too.
     test -s "$share/doc/tug/kvapp.md"
     test -s "$share/doc/tug/from-ps-lite.md"
+    test -s "$share/tug/monitoring/tug.rules.yml"
+    test -s "$share/tug/monitoring/tug.dashboard.json"
     ! grep -rnE '(^|[^/])docs/' "$tmp/prefix/include" || { echo "a header cites what is not installed"; exit 1; }
     for file in bash-completion/completions/tug zsh/site-functions/_tug fish/vendor_completions.d/tug.fish; do
         grep -q -- --epochs "$share/$file" || grep -q -- '-l epochs' "$share/$file"
