@@ -311,7 +311,7 @@ def test_bool_for_a_value(tmp_path, monkeypatch):
             tug.Model(**{name: True})
     with pytest.raises(TypeError, match="not False; Model.history has the passes, also without a file"):
         tug.Model(history=False)
-    for name in ("history", "out", "init_from", "dump"):  # a list of names is not joined by commas
+    for name in ("history", "out", "init_from", "dump", "tfevents"):  # a list of names is not joined by commas
         for several in (["a", "b"], ("a",), np.zeros(3), np.array(["a"]), []):
             with pytest.raises(TypeError, match=f"^{name}: must be one path, not "):
                 tug.Model(**{name: several})

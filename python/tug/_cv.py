@@ -15,7 +15,7 @@ from tug._model import Weight, train
 from tug._passes import Hears, Pass
 
 _ELSEWHERE = ("valid", "out", "patience", "refit", "resume", "table", "test", "publish", "history",
-              "init_from")
+              "init_from", "tfevents")
 _OF_VALID = (  # errors about the option `valid`, which cv sets for each run, and their wording with `folds`
     (re.compile(r"\bvalid=\S+ leaves none of the (\d+) examples to (\w+ on):.*", re.DOTALL),
      r"folds={folds}: one of the parts leaves none of the \1 examples to \2; use fewer folds"),

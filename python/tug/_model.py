@@ -33,7 +33,7 @@ from tug._saved import read_save, write_save
 Found = TypeVar("Found")
 Weight = Union[None, int, str, npt.ArrayLike]
 _KEPT: Any = object()  # the default of arguments whose value is that of the copied model
-_OF_ONE = {"init-from", "resume", "out", "publish", "history", "dump"}  # options that a copy does not get
+_OF_ONE = {"init-from", "resume", "out", "publish", "history", "dump", "tfevents"}  # options that a copy does not get
 _OF_COLUMNS = {"drop", "label", "lists", "numeric", "weight-column"}  # options that name columns
 
 
@@ -337,8 +337,8 @@ class Model(OwnedHandle):
     def with_options(self, *, progress: Hears = _KEPT, on_pass: OnPass = _KEPT, alone: Optional[bool] = None,
                      **options: Option) -> "Model":
         """Returns a copy of the model with these options changed; None resets an option. Options that determine the
-        model's shape cannot change. The copy does not get this model's options init_from, resume, out, publish, history
-        and dump, unless they are given again."""
+        model's shape cannot change. The copy does not get this model's options init_from, resume, out,
+        publish, history, dump and tfevents, unless they are given again."""
         words = option_words("with_options", "train", options)
         changed = _OF_ONE | {keyword.replace("_", "-") for keyword in options}
         hears, place, mine, hears_of_passes = self._opened_by

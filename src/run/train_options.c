@@ -295,6 +295,12 @@ static const struct option options[] = {
      "write a line of JSON at the end of each pass: pass, examples, loss and auc (each "
      "example scored before it was trained on), valid, seconds, best. A resumed run "
      "continues the record of its save; with --refit the file has the second run"},
+    {"tfevents", .own = true, STRING_AT(tfevents, "DIR"),
+     "write a file of events for TensorBoard in DIR while training goes on: loss and AUC "
+     "of the examples since the last event, examples a second and the learning rate "
+     "every second (later more rarely; with --log-every every N batches), and loss and "
+     "AUC of training and validation at the end of each pass; the steps are examples. A "
+     "resumed run adds a file"},
     {"log-dir", .own = true, STRING_AT(log_dir, "DIR"),
      "also write messages to DIR/train.log; SIGHUP opens it again, for logrotate"},
     {"log-level", .own = true, CHOICE_AT(log_level, TRAIN_LOG_LEVELS, "info"),

@@ -167,6 +167,7 @@ struct train_config {
     bool other_data, all_or_nothing;
     const struct train_listener *listener; // NULL: progress goes to standard error
     const char *history_file;              // the file of --history; NULL: none
+    const char *tfevents;                  // the directory of --tfevents; NULL: none
     // Receives the records of all passes when the run ends, including those before it was
     // resumed; the caller frees it. NULL: not wanted.
     struct history *history;

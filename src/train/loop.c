@@ -255,11 +255,29 @@ static double share_of_pass(const struct run *r, uint64_t end)
     return text > 0 && read < (double)text ? read / (double)text : -1;
 }
 
+// Returns the examples that this run has trained on in the pass. A label may be empty in
+// some of them.
+static uint64_t examples_so_far(const struct metrics_stream *seen, uint32_t labels)
+{
+    uint64_t n = 0;
+    for (uint32_t k = 0; k < labels; k++)
+        n = seen[k].examples > n ? seen[k].examples : n;
+    return n;
+}
+
+static double learning_rate(const struct run *r, uint64_t end)
+{
+    return (double)r->config->model.linear.lr *
+           schedule_factor(&r->config->schedule, passes_done(r, end));
+}
+
 static void print_line(struct run *r, uint64_t end)
 {
     enum loss loss = r->config->reader.loss;
     struct metrics_stream *seen = streams(r);
     struct metrics m[LABELS_MAX], window[LABELS_MAX];
+    progress_event(r->progress, examples_so_far(seen, r->model->options.tasks), seen,
+                   learning_rate(r, end));
     for (uint32_t k = 0; k < r->model->options.tasks; k++)
         m[k] = metrics_stream_result(&seen[k], loss);
     bool since = progress_window(r->progress, r->at.epoch, seen, loss, window);

@@ -11,6 +11,7 @@
 #include "os/clock.h"
 #include "os/log.h"
 #include "os/terminal.h"
+#include "train/tfevents.h"
 
 enum { LABEL_TEXT = 32, PART_BYTES = LABELS_MAX * 128 };
 
@@ -18,9 +19,11 @@ struct progress {
     uint32_t epochs;
     bool by_batches;
     uint64_t log_batches, dot_batches;
-    bool begun;           // progress_at knows at which batch the run begins
-    uint64_t lines, dots; // lines and dots that were due so far
-    bool terminal;        // draws each line over the last one
+    bool begun;               // progress_at knows at which batch the run begins
+    bool line_due, event_due; // as the last progress_at has found
+    struct tfevents *events;  // NULL: none
+    uint64_t lines, dots;     // lines and dots that were due so far
+    bool terminal;            // draws each line over the last one
     const struct train_listener *listener;
     uint64_t start_ns, next_ns;
     // Time and examples at the previous line, for the rate.
@@ -100,26 +103,41 @@ bool progress_wants_a_stop(struct progress *p, const atomic_bool *interrupted)
         return true;
     if (p->by_batches || p->calls++ % 8 != 0)
         return false;
-    return clock_ns() >= p->next_ns;
+    uint64_t now = clock_ns();
+    return now >= p->next_ns || (p->events != NULL && now >= tfevents_next_ns(p->events));
 }
 
-bool progress_is_due(const struct progress *p)
+void progress_set_events(struct progress *p, struct tfevents *events)
 {
-    return clock_ns() >= p->next_ns;
+    p->events = events;
 }
 
 bool progress_at(struct progress *p, uint64_t batches)
 {
     uint64_t lines = p->log_batches != 0 ? batches / p->log_batches : 0;
     uint64_t dots = p->dot_batches != 0 ? batches / p->dot_batches : 0;
-    bool due = p->by_batches ? lines > p->lines : progress_is_due(p);
+    bool line = lines > p->lines, event = line;
+    if (!p->by_batches) {
+        uint64_t now = clock_ns();
+        line = now >= p->next_ns;
+        event = p->events != NULL && now >= tfevents_next_ns(p->events);
+    }
     if (p->begun && dots > p->dots)
         terminal_dots(dots - p->dots);
-    due = due && p->begun;
+    p->line_due = line && p->begun;
+    p->event_due = event && p->begun && p->events != NULL;
     p->begun = true;
     p->dots = dots;
     p->lines = lines;
-    return due;
+    return p->line_due || p->event_due;
+}
+
+void progress_event(struct progress *p, uint64_t examples,
+                    const struct metrics_stream *seen, double rate)
+{
+    if (p->event_due)
+        tfevents_window(p->events, examples, seen, rate);
+    p->event_due = false;
 }
 
 // Writes "  loss 0.51000  auc 0.70000" for each label, with `prefix`. Leaves out a metric
@@ -250,6 +268,8 @@ static size_t number_fields(const struct progress *p, uint32_t epoch,
 void progress_line(struct progress *p, uint32_t epoch, double share, uint64_t batches,
                    const struct metrics *m, const struct metrics *window)
 {
+    if (!p->line_due)
+        return;
     if (p->listener != NULL) {
         progress_tell(p, epoch, share, m, NULL, NULL, NULL);
         return;

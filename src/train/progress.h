@@ -15,6 +15,7 @@
 #include "train/config.h"
 
 struct progress;
+struct tfevents;
 
 // log_batches != 0: prints plain lines when the trainer asks for them; 0: prints by the
 // clock. `listener` (NULL: none) is called instead of printing. dot_batches != 0: also
@@ -28,16 +29,17 @@ int progress_name_labels(struct progress *p, const struct schema *s, struct err 
 void progress_close(struct progress *p); // `p` may be NULL; ends a line that is being
                                          // drawn
 
+// From this call on, events about the running pass are due, too: with log_batches at each
+// line, else by their own clock.
+void progress_set_events(struct progress *p, struct tfevents *events);
+
 // Returns whether the team should stop, so that a line can be printed or because a signal
 // came. One thread calls it after each batch. It reads the clock only at some calls.
 bool progress_wants_a_stop(struct progress *p, const atomic_bool *interrupted);
 
-// Returns whether a line is due by the clock.
-bool progress_is_due(const struct progress *p);
-
 // Notes that `batches` batches of the run are done; a caller may skip numbers. Prints the
-// dots that are due. Returns whether a line is due, by batches or else by the clock. The
-// first call only says at which batch the run begins.
+// dots that are due. Returns whether a line or an event is due, by batches or else by the
+// clock. The first call only says at which batch the run begins.
 bool progress_at(struct progress *p, uint64_t batches);
 
 // With log_batches: computes the metrics of the examples since the previous call from
@@ -46,7 +48,12 @@ bool progress_window(struct progress *p, uint32_t epoch,
                      const struct metrics_stream *stream, enum loss loss,
                      struct metrics *ret);
 
-// Prints a line about the pass so far. `share` is the part of the pass that is done, 0 to
+// Writes the event that the last progress_at said to be due, if any (tfevents_window).
+void progress_event(struct progress *p, uint64_t examples,
+                    const struct metrics_stream *seen, double rate);
+
+// Prints a line about the pass so far, if the last progress_at said that one is due.
+// `share` is the part of the pass that is done, 0 to
 // 1; negative if unknown. `window` has the metrics of the examples since the last line;
 // NULL if unknown.
 void progress_line(struct progress *p, uint32_t epoch, double share, uint64_t batches,

@@ -19,7 +19,7 @@ struct train_config refit_search(const struct train_config *c)
     search.save_batches = search.keep_names = 0;
     search.test = (struct path_list){0};
     // The search writes no such files; the final training does.
-    search.dump = search.history_file = NULL;
+    search.dump = search.history_file = search.tfevents = NULL;
     return search;
 }
 

@@ -23,6 +23,7 @@ struct run_rows;
 struct names;
 struct history;
 struct look;
+struct tfevents;
 struct driver;
 struct averaging;
 struct run_start; // defined in checkpoint.c
@@ -141,6 +142,7 @@ struct run {
     struct names *names; // words for --keep-names; NULL: none
     struct look *look;   // the state of --fetch and --dump; NULL: neither is given
     struct progress *progress;
+    struct tfevents *events; // the file of --tfevents; NULL: none
     struct history *history; // config.history, or the run's own history
 };
 

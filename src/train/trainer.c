@@ -26,6 +26,7 @@
 #include "train/look.h"
 #include "train/names.h"
 #include "train/progress.h"
+#include "train/record.h"
 #include "train/rows/run_rows.h"
 
 bool run_interrupted(const struct run *r)
@@ -238,29 +239,6 @@ static bool validates(const struct run *r)
     return r->config->valid.n > 0 || r->config->valid_part.share > 0;
 }
 
-// Adds the pass to the record. If the file of --history cannot be written, the run goes
-// on; the error comes at the end, when the model is saved.
-static int record_pass(struct run *r, const struct metrics *seen,
-                       const struct metrics *valid, const struct train_result *result,
-                       double seconds, struct err *e)
-{
-    struct history_pass p = {
-        .pass = r->at.epoch,
-        .examples = result->examples - run_held_out(r, result->examples),
-        .seconds = seconds,
-        .validated = valid != NULL,
-        .best = valid != NULL && r->has_best && r->best_epoch == r->at.epoch};
-    for (uint32_t k = 0; k < r->model->options.tasks; k++) {
-        p.seen[k] = history_score(&seen[k]);
-        if (valid != NULL)
-            p.valid[k] = history_score(&valid[k]);
-    }
-    TRY(history_add(r->history, &p, e));
-    if (r->unrecorded.code == 0)
-        (void)history_append(r->history, r->config->history_file, &r->unrecorded);
-    return 0;
-}
-
 // Ends a pass. `began` is the time when the pass began, on a clock that excludes saves.
 static int finish_pass(struct run *r, double began, struct train_result *result,
                        struct err *e)
@@ -286,7 +264,9 @@ static int finish_pass(struct run *r, double began, struct train_result *result,
         TRY(judge_pass(r, valid, e));
     double end = clock_seconds();
     result->valid_seconds += valid != NULL ? end - start : 0;
-    TRY(record_pass(r, seen, valid, result, end - result->save_seconds - began, e));
+    struct record_of_pass done = {all, seen, valid, result->examples,
+                                  end - result->save_seconds - began};
+    TRY(record_pass(r, &done, e));
     progress_pass(r->progress, pass, seen, valid, course->streams(r),
                   &r->history->pass[r->history->n - 1]);
     course->clear_streams(r);
@@ -438,7 +418,7 @@ static int check_paths(const struct run *r, struct err *e)
     if (rc == 0)
         rc = look_check_dump(c->dump, &files, e);
     if (rc == 0)
-        rc = history_check_file(c->history_file, &files, c->resume != TRAIN_NEW, e);
+        rc = record_check(c, &files, e);
     data_files_free(&files);
     return rc;
 }
@@ -503,7 +483,7 @@ static int open_run(struct run *r, struct train_result *result, struct err *e)
     }
     TRY(checkpoint_start(r, e));
     r->history->labels = name_labels(r, r->history->label);
-    TRY(history_begin_file(r->history, c->history_file, e));
+    TRY(record_open(r, e));
     start = clock_seconds();
     if (c->keep_names > 0)
         TRY(keep_names(r, e));
@@ -528,6 +508,7 @@ static void close_run(struct run *r)
     parameters_close(&r->parameters);
     names_close(r->names);
     progress_close(r->progress);
+    record_close(r);
     team_close(r->team);
     file_unlock_dir(r->out_lock);
 }
@@ -556,13 +537,7 @@ static int trainer_finish(struct run *r, struct train_result *result, struct err
     else
         (void)guard(r);
     guard_columns(r->reader);
-    if (r->unrecorded.code == 0)
-        return 0;
-    err_add(&r->unrecorded, ". Training has finished, %s%s; --history lacks passes",
-            result->saved[0] != 0 ? "the model is in " : "unsaved without --out",
-            result->saved);
-    r->unrecorded.code = TUG_EIO;
-    return err_copy(e, &r->unrecorded);
+    return record_error(r, result, e);
 }
 
 int train_run(const struct train_config *c, struct train_result *ret, struct err *e)

@@ -323,7 +323,7 @@ static int look_within(struct run *r, uint64_t pass, uint64_t first,
     return look_into(r, first + examples / r->config->batch, e);
 }
 
-// Prints the dots and the line that are due.
+// Prints the dots and the line that are due, and writes the event.
 static int tell_progress(struct run *r, uint64_t pass, uint64_t first,
                          const struct msg_pass_state *p, struct err *e)
 {
@@ -342,11 +342,14 @@ static int tell_progress(struct run *r, uint64_t pass, uint64_t first,
     if (!progress_at(r->progress, batches) || (p->done && c->log_batches == 0))
         return 0;
     struct metrics m[LABELS_MAX];
+    if (!looked)
+        TRY(look_at_clock(r, pass, &examples, &share, e));
+    double rate = (double)c->model.linear.lr *
+                  schedule_factor(&c->schedule, r->at.epoch + (share > 0 ? share : 0));
+    progress_event(r->progress, examples, d->stream, rate);
     for (uint32_t k = 0; k < d->labels; k++)
         m[k] = metrics_stream_result(&d->stream[k], c->reader.loss);
-    if (!looked)
-        TRY(look_at_clock(r, pass, &m[0].examples, &share, e));
-    else if (c->cluster->mode == CONFIG_SYNC)
+    if (c->cluster->mode == CONFIG_SYNC)
         m[0].examples = examples;
     r->at.batches = p->done ? batches : first + m[0].examples / c->batch;
     progress_line(r->progress, r->at.epoch, share, r->at.batches, m, NULL);

@@ -346,7 +346,7 @@ static void set_out_elsewhere(struct training *t)
     t->values.init_from = NULL;
     t->values.resume = TRAIN_NEW;
     t->values.test = (struct option_list){0};
-    t->values.history = NULL;
+    t->values.history = t->values.tfevents = NULL;
     t->setup.config.all_or_nothing = true;
 }
 

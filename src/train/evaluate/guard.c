@@ -59,8 +59,10 @@ void guard_files(const struct data_files *f, size_t trained)
 int guard_outputs(const struct train_config *c, struct err *e)
 {
     const struct path_list *const lists[] = {&c->data, &c->valid, &c->test};
-    const char *const outputs[][2] = {
-        {"--out", c->out}, {"--dump", c->dump}, {"--history", c->history_file}};
+    const char *const outputs[][2] = {{"--out", c->out},
+                                      {"--dump", c->dump},
+                                      {"--history", c->history_file},
+                                      {"--tfevents", c->tfevents}};
     for (size_t l = 0; l < sizeof(lists) / sizeof(*lists); l++)
         for (size_t i = 0; i < sizeof(outputs) / sizeof(*outputs); i++)
             TRY(data_paths_check_output(lists[l]->items, lists[l]->n, outputs[i][0],

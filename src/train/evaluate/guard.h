@@ -24,8 +24,8 @@ void guard_files(const struct data_files *f, size_t trained);
 void guard_repeated(const struct data_files *f, size_t from, size_t to,
                     const char *option);
 
-// Refuses --out, --dump or --history in a directory of data, where the next run would read
-// the outputs as data.
+// Refuses --out, --dump, --history or --tfevents in a directory of data, where the next run
+// would read the outputs as data.
 int guard_outputs(const struct train_config *c, struct err *e);
 
 // Warns after the last of `passes` passes over the training data if the model has learned

@@ -1,0 +1,38 @@
+// What a run records beside its saves: the history, and the files of --history and
+// --tfevents. If one of these files cannot be written while the run trains, the run goes
+// on, and the error comes at its end, when the model is saved.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_TRAIN_RECORD_H
+#define TUG_TRAIN_RECORD_H
+
+#include "train/run.h"
+
+struct data_files;
+struct train_result;
+
+// Returns TUG_EUSAGE if the run must not write one of the files, because it reads it, for
+// example.
+int record_check(const struct train_config *c, const struct data_files *read,
+                 struct err *e);
+
+// Opens the files. The history has the passes before the run was resumed, and the names of
+// the labels; the run is at its position.
+int record_open(struct run *r, struct err *e);
+void record_close(struct run *r);
+
+// Adds the pass that has ended. `all` has the sums over its training examples, for each
+// label; `seen` and `valid` are metrics of each label, and `valid` is NULL without
+// validation. `examples` counts all examples of a pass.
+struct record_of_pass {
+    const struct metrics_stream *all;
+    const struct metrics *seen, *valid;
+    uint64_t examples;
+    double seconds;
+};
+int record_pass(struct run *r, const struct record_of_pass *pass, struct err *e);
+
+// Returns the error of a file that lacks something; 0 if none does.
+int record_error(const struct run *r, const struct train_result *result, struct err *e);
+
+#endif
