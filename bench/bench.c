@@ -44,7 +44,7 @@ int bench_run(const char *name, const struct bench_options *o, struct err *e)
     return rc;
 }
 
-// Figures.
+// ---------------------------------------------------------------- figures
 
 void bench_count(json_t *figures, const char *name, uint64_t n)
 {
@@ -130,7 +130,7 @@ void bench_print(const struct bench *b, const json_t *figures, const char *text)
     fflush(stdout);
 }
 
-// Time.
+// ---------------------------------------------------------------- time
 
 static int compare(const void *a, const void *b)
 {
@@ -154,7 +154,7 @@ uint64_t bench_key(uint64_t i)
     return mix64(i + 1);
 }
 
-// The directory for what a measurement writes.
+// ------------------------------------------- the directory for what a measurement writes
 
 int bench_make_dir(const struct bench *b, char ret_path[FILE_PATH_MAX], struct err *e)
 {

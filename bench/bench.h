@@ -74,7 +74,7 @@ json_t *bench_row(json_t *figures, const char *list);
 // 1024) or %. A negative width aligns to the left.
 void bench_print(const struct bench *b, const json_t *figures, const char *text);
 
-// Time.
+// ---------------------------------------------------------------- time
 
 static inline double bench_since(uint64_t begin_ns)
 {

@@ -28,7 +28,7 @@ struct net_bench {
     struct scheduler *scheduler;
 };
 
-// A server or worker.
+// ---------------------------------------------------------------- A server or worker
 
 static int be(struct net_bench *b, enum wire_role role, struct err *e)
 {
@@ -74,7 +74,7 @@ static int start(struct net_bench *b, enum wire_role role, uint32_t n, struct er
     return 0;
 }
 
-// The parent: the scheduler.
+// ------------------------------------------------------------- the parent: the scheduler
 
 static int open_scheduler(struct net_bench *b, struct err *e)
 {
@@ -142,7 +142,7 @@ static void wait_for_processes(struct net_bench *b, bool kill_now)
     }
 }
 
-// Results.
+// ---------------------------------------------------------------- results
 
 static const char *text_of(const char *name)
 {

@@ -66,7 +66,7 @@ static void report(struct worker *w, const char *name, double rate, size_t n)
     f->bytes = w->bytes;
 }
 
-// Keys.
+// ---------------------------------------------------------------- keys
 
 static uint64_t key_of(uint32_t table, uint64_t number)
 {
@@ -113,7 +113,7 @@ static int make_batches(struct worker *w, struct batches *b, uint32_t table, siz
     return 0;
 }
 
-// Requests.
+// ---------------------------------------------------------------- requests
 
 static client_ts issue(const struct worker *w, const struct load *l, size_t turn,
                        struct err *e)
@@ -205,7 +205,7 @@ static int measure(struct worker *w, const char *what, const struct load *l,
     return 0;
 }
 
-// The measurements.
+// ---------------------------------------------------------------- the measurements
 
 static int push_and_pull(struct worker *w, const char *what, struct load l, struct err *e)
 {
@@ -298,7 +298,7 @@ static int measure_all(struct worker *w, struct err *e)
     return measure_barrier(w, e);
 }
 
-// Tables.
+// ---------------------------------------------------------------- tables
 
 static int make_table(struct worker *w, uint32_t table, uint32_t floats, const char *name,
                       struct err *e)
@@ -364,7 +364,7 @@ static int run(struct worker *w, struct err *e)
     return 0;
 }
 
-// Opening.
+// ---------------------------------------------------------------- opening
 
 static int open_client(struct worker *w, int i, struct err *e)
 {

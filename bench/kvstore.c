@@ -23,7 +23,7 @@ enum { VANS, STORE, KINDS, TURNS = 3, MAX_PROCESSES = 2 * BENCH_KV_NODES + 1 };
 
 typedef int (*life_fn)(const struct bench_kv *b, struct err *e);
 
-// The store's processes.
+// ---------------------------------------------------------------- the store's processes
 
 static struct tug_node_options node_of(const struct bench_kv *b, int role)
 {

@@ -34,7 +34,7 @@ static char *memory_of(uint64_t bytes)
     return p;
 }
 
-// A server.
+// ---------------------------------------------------------------- A server
 
 static void *server_place(void *ctx, van_link link, uint16_t type, uint64_t request,
                           const union wire_any *head, uint64_t body_bytes)
@@ -99,7 +99,7 @@ int bench_kv_van_server(const struct bench_kv *b, struct err *e)
     return 0;
 }
 
-// A worker.
+// ---------------------------------------------------------------- A worker
 
 struct worker {
     struct van *van;

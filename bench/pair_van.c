@@ -29,7 +29,7 @@ struct van_pair {
     atomic_bool over;
 };
 
-// Functions of the other thread.
+// --------------------------------------------------------- functions of the other thread
 
 static void *place(void *ctx, van_link link, uint16_t type, uint64_t request,
                    const union wire_any *head, uint64_t body_bytes)
@@ -56,7 +56,7 @@ static void *serve(void *arg)
     return NULL;
 }
 
-// Functions of the calling thread.
+// ------------------------------------------------------- functions of the calling thread
 
 static void opened(void *ctx, van_link link, bool accepted, uint64_t now)
 {
@@ -112,7 +112,7 @@ static int await(struct bench_pair *base, struct err *e)
     return 0;
 }
 
-// The pair.
+// ---------------------------------------------------------------- the pair
 
 static void close_pair(struct bench_pair *base)
 {

@@ -270,7 +270,7 @@ static int measure_delta(struct save_bench *x, struct err *e)
     return 0;
 }
 
-// Training.
+// ---------------------------------------------------------------- training
 
 // Pushes until the save's file is written; the save gets a tenth of the pushes' time.
 static int train_meanwhile(struct save_bench *x, struct save_writer *w, struct err *e)

@@ -100,7 +100,7 @@ size_t bench_next_keys(uint64_t *at, uint64_t n_keys, size_t n, uint64_t *ret)
     return kept;
 }
 
-// Tables.
+// ---------------------------------------------------------------- tables
 
 int bench_rows_open(struct bench_rows *x, const char *settings, const char *cold_dir,
                     uint64_t n, struct err *e)
@@ -173,7 +173,7 @@ void bench_rows_close(struct bench_rows *x)
     *x = (struct bench_rows){0};
 }
 
-// Traffic.
+// ---------------------------------------------------------------- traffic
 
 int bench_rows_draw(struct bench_rows *x, const struct bench_traffic *t, struct err *e)
 {

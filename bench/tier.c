@@ -95,7 +95,7 @@ static int measure_store(struct tier_bench *x, const char *cold, const char *nam
     return rc;
 }
 
-// RocksDB alone.
+// ---------------------------------------------------------------- rocksDB alone
 
 static void find_partitions(struct tier_bench *x, size_t n)
 {

@@ -34,7 +34,7 @@ struct van_bench {
     double cipher;
 };
 
-// Measuring.
+// ---------------------------------------------------------------- measuring
 
 static int ping(struct bench_pair *p, double seconds, double *ret_p50, double *ret_p99,
                 struct err *e)

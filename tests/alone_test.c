@@ -151,7 +151,7 @@ static void kvapp(void **state)
     run(kvapp_schedules, kvapp_serves, tables_work);
 }
 
-// kvstore.
+// ---------------------------------------------------------------- kvstore
 
 static int kvstore_serves_as(const char *scheduler, int role)
 {
@@ -224,7 +224,7 @@ static void kvstore(void **state)
     run(kvstore_schedules, kvstore_serves, kvstore_works);
 }
 
-// fleet: the server also runs the scheduler.
+// --------------------------------------------- fleet: the server also runs the scheduler
 
 static const struct tug_variable variables[] = {{.name = "w", .n = 5}};
 static const struct tug_fleet_table tables[] = {

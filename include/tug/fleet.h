@@ -159,7 +159,7 @@ TUG_API uint32_t tug_fleet_server_num(const struct tug_fleet *f);
 TUG_API const char *tug_fleet_worker_endpoint(const struct tug_fleet *f, uint32_t index);
 TUG_API const char *tug_fleet_server_endpoint(const struct tug_fleet *f, uint32_t index);
 
-// Servers.
+// ---------------------------------------------------------------- servers
 
 // Names the save with which the run starts. `dirname` is a directory of
 // tug_fleet_save_persistables, whose newest save is used, or the directory of one save.
@@ -181,7 +181,7 @@ TUG_API int tug_wrapper_load_sparse(struct tug_fleet *f, uint32_t table,
 // then ended at all processes.
 TUG_API int tug_fleet_run_server(struct tug_fleet *f, const char *ip, uint16_t port);
 
-// Workers.
+// ---------------------------------------------------------------- workers
 
 // Joins the run: waits until all servers and workers have joined and the servers have
 // loaded the tables that tug_fleet_init_server names, then makes the tables. Dense

@@ -187,7 +187,7 @@ def test_misuse(kv):
         kv.push("w", ones)
 
 
-# Arrays.
+# ---------------------------------------------------------------- arrays
 
 class Mine(np.ndarray):
     pass
@@ -520,7 +520,7 @@ def test_rows_that_were_changed(kv):
             call()
 
 
-# Optimizers.
+# ---------------------------------------------------------------- optimizers
 
 def test_multi_precision():
     steps = np.full(SHAPE, 1e-4, np.float16)

@@ -302,7 +302,7 @@ def test_wrong_schedulers():
             call()
 
 
-# Multipliers.
+# ---------------------------------------------------------------- multipliers
 
 class Parameter:
     lr_mult, wd_mult = 3.0, 0.5
@@ -336,7 +336,7 @@ def test_names_of_lars():
         assert np.allclose(pulled(kv, 0), 1 - 0.5 * 0.001) and np.all(pulled(kv, 1) == 0.5)
 
 
-# The other names of mxnet.optimizer.
+# --------------------------------------------------------------- the other names of mxnet.optimizer
 
 def test_lists():
     """The attributes in Python and the fields of the library are the same, and each class is in the library's list."""

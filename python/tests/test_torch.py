@@ -308,7 +308,7 @@ def test_gradients_of_gradients(client):
         torch.autograd.grad(bag(torch.tensor([[1]]), per_sample_weights=weights).sum(), weights, create_graph=True)
 
 
-# Prefetch.
+# ---------------------------------------------------------------- prefetch
 
 def test_prefetch(client):
     table = table_of(client)
@@ -344,7 +344,7 @@ def test_prefetched_rows_get_old(client):
     assert table.stat().pulled_keys == pulls + 1
 
 
-# Saves.
+# ---------------------------------------------------------------- saves
 
 def model_of(client):
     return torch.nn.ModuleDict({"films": EmbeddingBag(table_of(client, "films", RULES["adam"][0])),
@@ -508,6 +508,6 @@ def test_threads(client):
     assert np.allclose(before - bag.table.pull(range(IDS)), 0.1 * 100, rtol=1e-4)
 
 
-# On clusters.
+# ---------------------------------------------------------------- on clusters
 
 

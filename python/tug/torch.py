@@ -488,7 +488,7 @@ class Optimizer(torch.optim.Optimizer):
                          "state_dict()")
 
 
-# States without the tables' rows.
+# ---------------------------------------------------------------- states without the tables' rows
 
 class _Keeping(threading.local):
     dense_only = False
@@ -533,7 +533,7 @@ def load_dense_state_dict(model: Any, state: Mapping[str, Any]) -> None:
             ([f"with {', '.join(told.unexpected_keys)}"] if told.unexpected_keys else [])))
 
 
-# Groups of torch.distributed on a cluster.
+# --------------------------------------------------------- groups of torch.distributed on a cluster
 
 ADDRESS_MAX = 255
 

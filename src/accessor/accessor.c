@@ -212,7 +212,7 @@ int accessor_check(const struct accessor *a, struct err *e)
     return 0;
 }
 
-// Pulls: copying columns out of rows.
+// ---------------------------------------------------- pulls: copying columns out of rows
 
 static inline void prefetch_weights(const struct accessor *a, const float *row)
 {
@@ -331,7 +331,7 @@ void accessor_first_extra(const struct accessor *a, const struct table *t, uint6
         ret[x->state + i] = x->rule.n0;
 }
 
-// Updates of rows by gradients.
+// ---------------------------------------------------------- updates of rows by gradients
 
 int accessor_scratch_init(struct accessor_scratch *s, const struct accessor *a,
                           const struct kernels *k, struct err *e)

@@ -167,7 +167,7 @@ int accessor_register(const struct accessor_class *c, struct err *e)
     return 0;
 }
 
-// Making layouts from options.
+// ----------------------------------------------------------- making layouts from options
 
 void accessor_add_extra(struct accessor *a, const struct rule_params *rule, uint32_t n)
 {

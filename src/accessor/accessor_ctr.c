@@ -90,7 +90,7 @@ static float score_of(const struct accessor *a, double show, double click)
     return (float)((double)l->nonclick * (show - click) + (double)l->click * click);
 }
 
-// Functions of all three accessors.
+// ------------------------------------------------------ functions of all three accessors
 
 static void accessor_ctr_begin(const struct accessor *a, float *row, struct life_time t)
 {
@@ -218,7 +218,7 @@ static enum accessor_number accessor_ctr_number(const struct accessor *a, uint32
     return step ? NUMBER_BITS : NUMBER_FLOAT;
 }
 
-// Shows and clicks as doubles: ctr_double.
+// ----------------------------------------------- shows and clicks as doubles: ctr_double
 
 static float score_wide(const struct accessor *a, const float *row)
 {
@@ -268,7 +268,7 @@ static enum accessor_number number_wide(const struct accessor *a, uint32_t colum
     return wide ? NUMBER_DOUBLE : accessor_ctr_number(a, column);
 }
 
-// The layouts and classes of the accessors.
+// ---------------------------------------------- the layouts and classes of the accessors
 
 static void accessor_ctr_layout(const struct accessor_options *o, uint32_t n_stats,
                                 uint32_t pulled, struct accessor *ret)

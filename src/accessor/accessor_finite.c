@@ -11,7 +11,7 @@ static bool in_extra(const struct accessor *a, uint32_t group)
     return group > 0 && a->extra_width > 0;
 }
 
-// Checks that numbers are finite.
+// -------------------------------------------------------- checks that numbers are finite
 
 // Returns whether the states of a rule are numbers that tug knows. A rule that a program
 // has registered may store anything in its state.

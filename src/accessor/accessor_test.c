@@ -291,7 +291,7 @@ static void refused(void **state)
     REFUSED(a.push_width--, "the layout gives a key");
 }
 
-// Accessors with a lifecycle.
+// ------------------------------------------------------------ accessors with a lifecycle
 
 // Updates one row with a lifecycle.
 static void naive_life(const struct accessor *a, float *row, float *extra,

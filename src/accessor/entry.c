@@ -321,7 +321,7 @@ int entry_print(const struct entry_options *o, struct buf *to)
     return 0;
 }
 
-// Policies that need no state.
+// ----------------------------------------------------------- policies that need no state
 
 static bool none_admit(void *state, const struct entry_options *o, uint64_t key,
                        float show, float click)

@@ -99,7 +99,7 @@ struct client_stats client_stats(const struct client *c)
     return c->stats;
 }
 
-// Handlers of the van.
+// ---------------------------------------------------------------- handlers of the van
 
 static void client_on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
 {

@@ -312,7 +312,7 @@ struct client {
     uint64_t events; // number of events, counted by client_check
 };
 
-// memory.c
+// ---------------------------------------------------------------- memory.c
 
 struct request *request_take(struct client *c);
 void request_give(struct request *r);
@@ -329,7 +329,7 @@ void memory_free(struct client *c);
 // The spec of requests that are about no table.
 extern const struct table_spec request_no_table;
 
-// request.c
+// ---------------------------------------------------------------- request.c
 
 // Returns the status with which the cluster has ended, and its sentence; 0 if it has not
 // ended. In client.c.
@@ -365,7 +365,7 @@ void request_flush(struct client *c); // calls the callbacks of ended requests
 void request_end_all(struct client *c, const struct err *why);
 void slice_answered(struct slice *s);
 
-// lanes.c
+// ---------------------------------------------------------------- lanes.c
 
 // Returns the lane of a table's gradients; NULL if memory is out.
 struct lane *lane_of(struct client *c, const struct table_spec *spec, uint8_t op);
@@ -376,7 +376,7 @@ struct numbers *request_numbers(const struct request *r); // NULL: the kind has 
 void numbers_close(struct numbers *x, uint64_t number);
 void request_advance(struct client *c, uint64_t now); // starts queued requests
 
-// slice.c
+// ---------------------------------------------------------------- slice.c
 
 int placement_update(struct client *c);
 void placement_free(struct client *c);
@@ -396,7 +396,7 @@ void slice_drop(struct slice *s);
 bool slice_replace(struct slice *s);
 void slice_replace_all(struct client *c, uint64_t now);
 
-// links.c
+// ---------------------------------------------------------------- links.c
 
 // Returns the peer of a node; makes it if it is new. NULL without memory.
 struct peer *peer_of(struct client *c, uint32_t node);
@@ -420,21 +420,21 @@ void peers_free(struct client *c);
 // Returns the peer's name for messages: "server 0 (host:pid)".
 const char *peer_name(const struct peer *p, char to[ROSTER_NAME_MAX]);
 
-// send.c
+// ---------------------------------------------------------------- send.c
 
 void request_send_slices(struct request *r, uint64_t now);
 int request_send(struct slice *s, const void *message); // sends this message for a slice
 void slice_send(struct slice *s, uint64_t now);
 void slice_take_answer(struct slice *s, struct van_message *m, uint64_t now);
 
-// push_pull.c
+// ---------------------------------------------------------------- push_pull.c
 
 // Returns the place in the caller's array into which a body can be received that has only
 // values, without padding; NULL if that is not possible.
 void *rows_place(struct slice *s, uint16_t type, const union wire_any *head,
                  uint64_t body_bytes);
 
-// client_check.c
+// ---------------------------------------------------------------- client_check.c
 
 #ifndef NDEBUG
 void client_check(struct client *c);

@@ -18,7 +18,7 @@ enum {
     LIST_MIN_KEYS = 64 // shorter lists get no signature and are not packed
 };
 
-// Preparing.
+// ---------------------------------------------------------------- preparing
 
 // Gathers keys in the order of sending.
 static int gather_keys(struct request *r)
@@ -89,7 +89,7 @@ static int begin_push(struct request *r)
     return prepare_values(r);
 }
 
-// Sending.
+// ---------------------------------------------------------------- sending
 
 static void release(void *ctx)
 {
@@ -210,7 +210,7 @@ static int send_pull(struct slice *s)
     return send_body(s, &m, m.keys.n);
 }
 
-// Answers.
+// ---------------------------------------------------------------- answers
 
 // Returns the bytes of a float in an answer; 0 if it does not answer this slice.
 static size_t check_pulled(const struct slice *s, const struct msg_pulled *m)

@@ -233,7 +233,7 @@ void request_flush(struct client *c)
     }
 }
 
-// Deadlines.
+// ---------------------------------------------------------------- deadlines
 
 const char *request_about(const struct request *r, char to[REQUEST_ABOUT_MAX])
 {
@@ -287,7 +287,7 @@ uint64_t request_check_deadlines(struct client *c, uint64_t now)
     return next;
 }
 
-// The calls.
+// ---------------------------------------------------------------- the calls
 
 const struct table_spec *request_known(struct client *c, uint32_t table, struct err *e)
 {

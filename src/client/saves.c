@@ -285,7 +285,7 @@ static bool take_saved(struct slice *s, const struct van_message *is)
 REQUEST_KIND(save, "a save", MSG_SAVE_TURN, MSG_OK, begin_save, .take = take_saved,
              .answered = save_answered, .free = save_free, .takes_long = true);
 
-// Paths below roots.
+// ---------------------------------------------------------------- paths below roots
 
 static bool serves(enum wire_root wanted, uint8_t kind)
 {

@@ -22,7 +22,7 @@ static void table_free(void *own)
     mem_free(w);
 }
 
-// Making and finding.
+// ---------------------------------------------------------------- making and finding
 
 static int wanted_open(struct client *c, struct table_wanted **ret, uint32_t id,
                        const struct table_config *t, struct err *e)
@@ -125,7 +125,7 @@ static int asked(struct request *r)
 REQUEST_KIND(info, "a question", MSG_TABLE_INFO, MSG_TABLE_INFO_IS, slice_cut_everywhere,
              .take = take_info, .answered = asked, .anyone_knows = true);
 
-// Clocks, admin operations, statistics.
+// -------------------------------------------------- clocks, admin operations, statistics
 
 REQUEST_KIND(tick, "a tick of", MSG_TICK, MSG_OK, slice_cut_all);
 
@@ -283,7 +283,7 @@ static bool take_figures(struct slice *s, const struct van_message *m)
 REQUEST_KIND(stat, "figures of", MSG_TABLE_WANTED, MSG_TABLE_IS, slice_cut_all,
              .take = take_figures);
 
-// Walks.
+// ---------------------------------------------------------------- walks
 
 struct client_walk client_walk_begin(uint32_t table)
 {

@@ -27,7 +27,7 @@ static void answer_with_all(struct cluster *c,
         c->servers[i].answers = answers;
 }
 
-// Marks.
+// ---------------------------------------------------------------- marks
 
 enum { ROUNDS = 20, EACH = 5 };
 
@@ -78,7 +78,7 @@ static void test_marks(void **state)
     }
 }
 
-// Admin operations.
+// ---------------------------------------------------------------- admin operations
 
 static uint64_t admin_seen[MAX_SERVERS][64], admin_out_of_window;
 
@@ -120,7 +120,7 @@ static void test_orders(void **state)
     fake_close(c);
 }
 
-// Tables of other clients, and steps.
+// ---------------------------------------------------- tables of other clients, and steps
 
 static bool tell(struct server *s, van_link link, const struct van_message *m)
 {
@@ -183,7 +183,7 @@ static void test_info_and_steps(void **state)
     fake_close(c);
 }
 
-// Saves.
+// ---------------------------------------------------------------- saves
 
 static bool bad_save;
 static uint64_t turn_of; // id of the save to which the first loop has given the turn

@@ -444,7 +444,7 @@ static void apply_ftrl(const struct rule_params *p, float l2, float *w, float *s
     }
 }
 
-// ftrl-group.
+// ---------------------------------------------------------------- ftrl-group
 
 static bool is_new(const float *s, size_t n, size_t i)
 {

@@ -307,7 +307,7 @@ void command_abort(struct command *c)
     command_free(c);
 }
 
-// Files written through a command.
+// ------------------------------------------------------- files written through a command
 
 struct command_file {
     struct command *command;

@@ -45,7 +45,7 @@ static size_t kept_bytes(const char *name)
     return n + BESIDE_MORE <= NAME_MAX ? n : NAME_MAX - BESIDE_MORE;
 }
 
-// Removal of temporary files of ended processes.
+// ----------------------------------------- removal of temporary files of ended processes
 
 static void sweep_one(int dir, const char *name)
 {
@@ -81,7 +81,7 @@ void new_file_sweep(int dir, const char *name)
     closedir(d);
 }
 
-// Finding the directory of the file.
+// ----------------------------------------------------- finding the directory of the file
 
 static int split(char path[FILE_PATH_MAX], char **ret_parent, char **ret_name)
 {
@@ -194,7 +194,7 @@ static int new_file_find(struct new_file *f, int root, const char *path)
     return root == FILE_ANYWHERE ? find_place(f, path) : find_place_below(f, root, path);
 }
 
-// Making the file.
+// ---------------------------------------------------------------- making the file
 
 static int random_name(struct new_file *f)
 {

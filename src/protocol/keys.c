@@ -26,7 +26,7 @@ void keys_scratch_fini(struct keys_scratch *s)
     *s = (struct keys_scratch){0};
 }
 
-// Lists.
+// ---------------------------------------------------------------- lists
 
 void key_lists_free(struct key_lists *l)
 {
@@ -109,7 +109,7 @@ static int list_use(struct key_lists *l, const struct keys_wire *w, const uint64
     return 0;
 }
 
-// Decoding.
+// ---------------------------------------------------------------- decoding
 
 static int unpacked_reserve(struct keys_scratch *s, size_t n)
 {

@@ -40,7 +40,7 @@ const char *rate_names(void)
            "piecewise, noam";
 }
 
-// Computing the value of a schedule.
+// ----------------------------------------------------- computing the value of a schedule
 
 // Returns cos(pi x) for x in [0, 1]. The Taylor series up to the 20th power is exact to
 // 1e-16 for x up to 1/2; the other half follows by symmetry.
@@ -115,7 +115,7 @@ float rate_factor(const struct rate *r, uint64_t step)
     return (float)((double)(step + 1) / ((double)r->warmup + 1) * along(r, 0));
 }
 
-// Checking the numbers of a schedule.
+// ---------------------------------------------------- checking the numbers of a schedule
 
 static int check_number(const struct rate *r, const char *name, float x, float min,
                         float max, struct err *e)
@@ -170,7 +170,7 @@ int rate_check(const struct rate *r, struct err *e)
     return r->kind == RATE_PIECEWISE ? check_pieces(r, e) : 0;
 }
 
-// Parsing the text of a schedule.
+// -------------------------------------------------------- parsing the text of a schedule
 
 static bool read_steps(const char *text, uint64_t *ret)
 {
@@ -294,7 +294,7 @@ int rate_parse(const char *text, struct rate *ret, struct err *e)
     return 0;
 }
 
-// Printing a schedule.
+// ---------------------------------------------------------------- printing a schedule
 
 struct writer {
     struct buf *to;

@@ -124,7 +124,7 @@ bool rule_same(const struct rule_params *a, const struct rule_params *b)
            a->unscaled == b->unscaled && a->bounded == b->bounded;
 }
 
-// Parsing the text of a rule.
+// ------------------------------------------------------------ parsing the text of a rule
 
 static int rule_text_unknown(enum rule_kind kind, const char *name, struct err *e)
 {
@@ -250,7 +250,7 @@ int rule_adjust(const char *text, struct rule_params *p, struct err *e)
     return 0;
 }
 
-// Printing a rule.
+// ---------------------------------------------------------------- printing a rule
 
 struct writer {
     char *text;

@@ -389,7 +389,7 @@ bool pump_wait_uninterrupted(struct pump *p, bool (*over)(void *ctx), void *ctx,
     return wait_until(p, over, ctx, deadline);
 }
 
-// The background thread.
+// ---------------------------------------------------------------- the background thread
 
 // Returns whether the background thread is to take the van. It also does so if no thread
 // has polled for LOOK_MAX_NS, as a program that calls tug_is_done in a loop never polls
@@ -426,7 +426,7 @@ static void *look_after(void *arg)
     return NULL;
 }
 
-// The relief.
+// ---------------------------------------------------------------- the relief
 
 // Waits until the van's descriptor is readable, at most RELIEF_MS. Called with the mutex
 // held, which it releases while it waits.

@@ -18,7 +18,7 @@ enum {
     PIECE_FEATURES = 1 << 30, // the most features of these examples together
 };
 
-// Memory of a scoring thread.
+// ------------------------------------------------------------ memory of a scoring thread
 
 static void close_scratch(struct scratch *x)
 {
@@ -87,7 +87,7 @@ static int score_reserve(struct scratch *x, size_t nnz, struct err *e)
     return b->cap_nnz > 0 ? 0 : err_nomem(e, "a thread's scratch");
 }
 
-// Input from the program.
+// ---------------------------------------------------------------- input from the program
 
 static int bad_row(const struct score_rows *rows, size_t i, struct err *e)
 {
@@ -179,7 +179,7 @@ static int take_piece(const struct served *s, struct scratch *x,
     return view_values(&x->view, &s->model) == 0 ? 0 : err_nomem(e, "a batch");
 }
 
-// Scoring.
+// ---------------------------------------------------------------- scoring
 
 // Finds the rows of the keys that the model knows, which also brings them into the cache.
 static void find_rows(struct scratch *x, const struct served_copy *c,

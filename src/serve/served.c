@@ -35,7 +35,7 @@ static bool pause_ms(struct served *s, double ms)
     return !stop;
 }
 
-// The places of readers.
+// ---------------------------------------------------------------- the places of readers
 
 struct served_reader *served_enter(struct served *s)
 {
@@ -78,7 +78,7 @@ static struct served_copy *idle_copy(struct served *s)
     return c;
 }
 
-// The two copies of the model.
+// ----------------------------------------------------------- the two copies of the model
 
 static void empty_copy(struct served_copy *c)
 {
@@ -153,7 +153,7 @@ static int bring(struct served *s, struct served_copy *c, const char *save, stru
     return rc;
 }
 
-// Finding and loading new saves.
+// --------------------------------------------------------- finding and loading new saves
 
 static bool served_look_at(const char *save, struct served_file *ret)
 {
@@ -283,7 +283,7 @@ struct served_status served_status(struct served *s)
     return ret;
 }
 
-// Opening and closing a served model.
+// ---------------------------------------------------- opening and closing a served model
 
 static int threads_of(int wanted)
 {

@@ -74,7 +74,7 @@ static uint32_t newest(const char *dir)
     return save_find(dir, path, NULL) == 0 ? save_number(strrchr(path, '/') + 1) : 0;
 }
 
-// Threads that read the served model.
+// ---------------------------------------------------- threads that read the served model
 
 struct readers {
     struct served *s;
@@ -216,7 +216,7 @@ static void test_published(void **state)
     assert_int_equal(mem_live(), live);
 }
 
-// One thread that refreshes the model itself.
+// -------------------------------------------- one thread that refreshes the model itself
 
 static float score_one(struct served *s, uint64_t key, uint32_t *ret_number)
 {
@@ -328,7 +328,7 @@ static void test_naive(void **state)
     publisher_close(&p);
 }
 
-// Saves that cannot be opened are refused.
+// ----------------------------------------------- saves that cannot be opened are refused
 
 static void assert_refused(const char *from, bool follow, int code, const char *why)
 {

@@ -51,7 +51,7 @@ struct history_score history_score(const struct metrics *m)
     return (struct history_score){m->examples, m->logloss, m->auc};
 }
 
-// Writing records as JSON.
+// --------------------------------------------------------------- writing records as JSON
 
 static json_t *valid_to_json(const struct history_pass *p, uint32_t label)
 {
@@ -128,7 +128,7 @@ static int history_write_file(const struct history *h, const char *path, struct 
     return rc;
 }
 
-// Reading records from JSON.
+// ------------------------------------------------------------- reading records from JSON
 
 static double real_or_nan(const json_t *o, const char *name)
 {

@@ -48,7 +48,7 @@ struct look {
     uint64_t *order;
 };
 
-// Parsing the names of --fetch.
+// ---------------------------------------------------------- parsing the names of --fetch
 
 // Returns the next layer from parameter *at on, and moves *at behind it. Returns false if
 // there is no further layer.
@@ -158,7 +158,7 @@ static int look_parse(struct look *l, const struct run *r, struct err *e)
     return 0;
 }
 
-// Opening and closing a look.
+// ------------------------------------------------------------ opening and closing a look
 
 int look_check_dump(const char *path, const struct data_files *read, struct err *e)
 {
@@ -243,7 +243,7 @@ const char *look_keep(struct look *l, const char *group)
     return rc == 0 ? buf_str(&l->keep) : group;
 }
 
-// Printing the values of --fetch.
+// -------------------------------------------------------- printing the values of --fetch
 
 struct shape {
     double mean, norm, min, max;
@@ -329,7 +329,7 @@ static int fetch(struct look *l, const struct run *r, const struct metrics *seen
     return 0;
 }
 
-// Writing the file of --dump.
+// ------------------------------------------------------------ writing the file of --dump
 
 static int begin_line(struct look *l, const struct run *r)
 {

@@ -39,7 +39,7 @@ size_t run_pick(struct worker *w, uint64_t first, size_t n, uint64_t *ret_order)
     return picked;
 }
 
-// Opening and closing the workers.
+// ------------------------------------------------------- opening and closing the workers
 
 static int loop_begin(struct run *r, struct err *e)
 {
@@ -101,7 +101,7 @@ static struct metrics_stream *streams(struct run *r)
     return r->local.seen;
 }
 
-// Loading windows of the data.
+// ----------------------------------------------------------- loading windows of the data
 
 // Loads the window at `next`, which then becomes the run's position. Until then the
 // position is the end of the previous window, so that a run interrupted here resumes from
@@ -166,7 +166,7 @@ static void warn_about_labels(struct run *r)
                  (unsigned long long)n, positives == 0 ? 0 : 1);
 }
 
-// Training on stretches of batches.
+// ------------------------------------------------------ training on stretches of batches
 
 static double passes_done(const struct run *r, uint64_t end)
 {
@@ -316,7 +316,7 @@ static int train_window(struct run *r, struct train_result *result, struct err *
     return 0;
 }
 
-// Training on whole passes.
+// -------------------------------------------------------------- training on whole passes
 
 static int train_pass_in_memory(struct run *r, struct train_result *result, struct err *e)
 {

@@ -136,7 +136,7 @@ const char *names_find(const struct names *n, uint64_t key, uint64_t *ret_exampl
     return key_texts_at(&n->words, i - 1);
 }
 
-// Reading words from the data.
+// ----------------------------------------------------------- reading words from the data
 
 // Adds the positions in a slot of numbers. They are not words of the data, and every
 // example has all of them.
@@ -271,7 +271,7 @@ int names_read(struct names **ret, const struct names_options *o, struct err *e)
     return rc;
 }
 
-// Writing and reading the file of words.
+// ------------------------------------------------- writing and reading the file of words
 
 struct record {
     uint64_t key, examples, len;

@@ -80,7 +80,7 @@ uint64_t run_held_out(struct run *r, uint64_t examples)
     return r->held_out.n;
 }
 
-// Opening sources and readers.
+// ----------------------------------------------------------- opening sources and readers
 
 static int open_source(struct source **ret, const struct run *r,
                        const struct path_list *paths, struct err *e)
@@ -297,7 +297,7 @@ static int passes(struct run *r, struct train_result *result, struct err *e)
     return 0;
 }
 
-// Testing, saving and closing a run.
+// ----------------------------------------------------- testing, saving and closing a run
 
 static bool guard(const struct run *r)
 {

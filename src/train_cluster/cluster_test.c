@@ -523,7 +523,7 @@ static void test_layers_in_step(void **state)
         files_remove(out[i]);
 }
 
-// Features with a lifecycle.
+// ------------------------------------------------------------- features with a lifecycle
 
 struct rows {
     const struct accessor *a;

@@ -96,7 +96,7 @@ bool remote_steps(const struct train_config *c);
 // resumes it.
 uint64_t remote_piece_bytes(uint64_t text_bytes);
 
-// The state of a worker.
+// ---------------------------------------------------------------- the state of a worker
 
 enum {
     REMOTE_SLOTS = TRAIN_MAX_IN_FLIGHT,

@@ -57,7 +57,7 @@ static bool handshake_keep(char to[VAN_ADDRESS_MAX], struct wire_text text)
     return true;
 }
 
-// The dialler.
+// ---------------------------------------------------------------- the dialler
 
 int handshake_knock(struct handshake *h, const struct prover *p,
                     const struct handshake_link *l, struct msg_knock *ret, struct err *e)
@@ -119,7 +119,7 @@ void handshake_refused(const struct handshake *h, const struct msg_error *m,
         err_add(e, "; %s", h->lacks.text);
 }
 
-// The listener.
+// ---------------------------------------------------------------- the listener
 
 static int check_knock(struct handshake *h, const struct msg_knock *m, struct err *e)
 {
@@ -205,7 +205,7 @@ int handshake_proven(struct handshake *h, const struct msg_proof *m, struct err 
     return 0;
 }
 
-// The result.
+// ---------------------------------------------------------------- the result
 
 static enum wire_role lesser(enum wire_role a, enum wire_role b)
 {

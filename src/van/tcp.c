@@ -22,7 +22,7 @@ enum { MS_NS = 1000000 };
 
 static const struct van_ops ops;
 
-// Time.
+// ---------------------------------------------------------------- time
 
 static void do_due_links(struct tcp_van *v)
 {
@@ -39,7 +39,7 @@ static void do_due_links(struct tcp_van *v)
     }
 }
 
-// Rounds.
+// ---------------------------------------------------------------- rounds
 
 static void flush_dirty(struct tcp_van *v)
 {
@@ -177,7 +177,7 @@ static uint64_t now(const struct van *base)
     return clock_ns();
 }
 
-// Links.
+// ---------------------------------------------------------------- links
 
 static uint64_t queued(const struct van *base, van_link link)
 {
@@ -228,7 +228,7 @@ static void unkeep(struct van *base, void *kept)
     frame_pool_give(&((struct tcp_van *)base)->pool, kept);
 }
 
-// Opening and freeing.
+// ---------------------------------------------------------------- opening and freeing
 
 // Writing to a closed socket must fail and not end the process. libuv leaves SIGPIPE to
 // its callers; a program with its own handler keeps it.

@@ -26,7 +26,7 @@ enum {
 };
 #define SLOW_TIMEOUT (5 * SECOND_NS)
 
-// Strangers, by age.
+// ---------------------------------------------------------------- strangers, by age
 
 static uint64_t link_bytes(const struct tcp_van *v)
 {
@@ -280,7 +280,7 @@ static uint64_t next_look(const struct tcp_link *l)
     return l->van->now + clock_earlier(stall, l->van->options.slow_timeout_ns);
 }
 
-// Bytes that wait to be sent.
+// ------------------------------------------------------------ bytes that wait to be sent
 
 void tcp_limits_queue(struct tcp_link *l, uint64_t n)
 {

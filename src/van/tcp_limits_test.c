@@ -511,7 +511,7 @@ static void test_full_for_long(void **state)
     with_account(&vans_kinds[2], full_for_long);
 }
 
-// Descriptors.
+// ---------------------------------------------------------------- descriptors
 
 enum { LIMIT = 100, IDLE = 3 * LIMIT };
 

@@ -29,7 +29,7 @@ void tcp_link_due_at(struct tcp_link *l, uint64_t when)
         l->van->next_due = when;
 }
 
-// Sockets.
+// ---------------------------------------------------------------- sockets
 
 static void stream_closed(uv_handle_t *handle)
 {
@@ -60,7 +60,7 @@ void tcp_stream_close(struct tcp_stream *s)
         uv_close(&s->handle, stream_closed);
 }
 
-// Messages in.
+// ---------------------------------------------------------------- messages in
 
 static void *tcp_link_place(void *ctx, uint16_t type, uint64_t request,
                             const union wire_any *head, uint64_t body_bytes)
@@ -286,7 +286,7 @@ static void read_came(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
     }
 }
 
-// Opening.
+// ---------------------------------------------------------------- opening
 
 // Selects cubic. The kernel's default congestion control may be one for long distances
 // (bbr), which reaches a third of cubic's rate within a machine.
@@ -422,7 +422,7 @@ struct tcp_link *tcp_link_new(struct tcp_van *v, bool accepted)
     return l;
 }
 
-// Closing.
+// ---------------------------------------------------------------- closing
 
 void tcp_link_disconnect(struct tcp_link *l)
 {
@@ -504,7 +504,7 @@ void tcp_close_link(struct van *base, van_link number)
     tcp_out_flush(l);
 }
 
-// Time.
+// ---------------------------------------------------------------- time
 
 void tcp_link_due(struct tcp_link *l)
 {

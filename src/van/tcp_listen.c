@@ -15,7 +15,7 @@
 
 enum { BACKLOG = 4096, ACCEPT_PAUSE_NS = 10000000 };
 
-// Accepting.
+// ---------------------------------------------------------------- accepting
 
 static void tcp_listen_refuse(struct tcp_listener *listener, struct tcp_link *l)
 {
@@ -87,7 +87,7 @@ void tcp_accept_due(struct tcp_van *v)
     }
 }
 
-// Listening.
+// ---------------------------------------------------------------- listening
 
 static void listener_closed(uv_handle_t *handle)
 {

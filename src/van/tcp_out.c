@@ -20,7 +20,7 @@ enum {
     CIPHER_RUN = 480 << 10,  // then more, up to a block of the pool
 };
 
-// The queue.
+// ---------------------------------------------------------------- the queue
 
 static struct tcp_segment *segment_new(struct tcp_link *l)
 {
@@ -163,7 +163,7 @@ void tcp_out_drop(struct tcp_link *l)
     free_cipher(l);
 }
 
-// The socket.
+// ---------------------------------------------------------------- the socket
 
 static void lost(struct tcp_link *l, int status)
 {
@@ -229,7 +229,7 @@ static ssize_t try_write(struct tcp_link *l, const uv_buf_t *bufs, unsigned n)
     return taken;
 }
 
-// TLS.
+// ---------------------------------------------------------------- TLS
 
 // Sends the bytes that TLS has produced, at once or when the socket has room.
 void tcp_out_session(struct tcp_link *l)
@@ -374,7 +374,7 @@ void tcp_out_flush(struct tcp_link *l)
         tcp_link_drained(l);
 }
 
-// Messages.
+// ---------------------------------------------------------------- messages
 
 struct piece {
     const char *data;

@@ -182,7 +182,7 @@ static void test_bodies(void **state)
     mem_free(place);
 }
 
-// Raw sockets that are not peers.
+// -------------------------------------------------------- raw sockets that are not peers
 
 static int raw_connect(const char *address)
 {
@@ -352,7 +352,7 @@ static void test_strangers_make_room(void **state)
     close_pair(&p);
 }
 
-// Connecting.
+// ---------------------------------------------------------------- connecting
 
 // Expects that connecting fails with this reason. On a busy machine the time may end
 // before the first attempt does, which gives another reason; then connecting is tried
@@ -441,7 +441,7 @@ static void test_connects_at_last(void **state)
     van_free(server.van);
 }
 
-// Listening.
+// ---------------------------------------------------------------- listening
 
 static void expect_no_listening(struct van *v, const char *address, int code,
                                 const char *why)
@@ -526,7 +526,7 @@ static void test_left_over_socket(void **state)
     van_free(n.van);
 }
 
-// Sending.
+// ---------------------------------------------------------------- sending
 
 static void test_free_releases(void **state)
 {

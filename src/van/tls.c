@@ -43,7 +43,7 @@ int tls_error(struct err *e, int code, const char *fmt, ...)
                    why != NULL ? why : "");
 }
 
-// Reading.
+// ---------------------------------------------------------------- reading
 
 static int no_password(char *buf, int size, int writing, void *ctx)
 {
@@ -115,7 +115,7 @@ static int tls_read_text(struct material *m, const char *pem, size_t n, struct e
     return 0;
 }
 
-// Checking.
+// ---------------------------------------------------------------- checking
 
 static int check_time(const X509 *cert, const char *from, struct err *e)
 {
@@ -150,7 +150,7 @@ static int tls_check(const struct material *m, struct err *e)
     return 0;
 }
 
-// The context.
+// ---------------------------------------------------------------- the context
 
 // Sets up a context; returns false if OpenSSL fails. Sessions are never resumed. One
 // ticket is sent to say that the client's certificate was accepted: the protocol has no

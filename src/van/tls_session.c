@@ -26,7 +26,7 @@ struct tls_session {
     bool accepted; // the server's ticket has arrived: it accepts our certificate
 };
 
-// The BIO.
+// ---------------------------------------------------------------- the BIO
 
 static int bio_read(BIO *bio, char *to, int n)
 {
@@ -102,7 +102,7 @@ static BIO *bio_new(struct tls_session *s)
     return bio;
 }
 
-// Sessions.
+// ---------------------------------------------------------------- sessions
 
 int tls_session_accepted(SSL *ssl, SSL_SESSION *ticket)
 {

@@ -149,7 +149,7 @@ static void test_make_refuses(void **state)
         TUG_EUSAGE);
 }
 
-// Vans with TLS.
+// ---------------------------------------------------------------- vans with TLS
 
 static void open_tls(struct tcp_node *n, struct tls *t)
 {

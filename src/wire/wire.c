@@ -119,7 +119,7 @@ static inline void part_span(struct parts *p, struct wire_span *v)
     p->spans[p->n_spans++] = v;
 }
 
-// Writing.
+// ---------------------------------------------------------------- writing
 
 struct out {
     struct buf *b;
@@ -215,7 +215,7 @@ static inline int put_span(struct out *o, const struct wire_span *v)
     }
 #include "wire/messages.def"
 
-// Dispatch by type.
+// ---------------------------------------------------------------- dispatch by type
 
 const char *wire_name(uint16_t type)
 {
@@ -261,7 +261,7 @@ uint16_t wire_answer(uint16_t type)
     }
 }
 
-// Texts and codes from peers.
+// ------------------------------------------------------------ texts and codes from peers
 
 const char *wire_words(struct wire_text t, char *to, size_t cap)
 {
@@ -421,7 +421,7 @@ size_t wire_texts(uint16_t type, union wire_any *m, char *to)
     return bytes;
 }
 
-// Frames.
+// ---------------------------------------------------------------- frames
 
 static uint64_t checksum_of(const unsigned char *header, const void *head, size_t n)
 {

@@ -533,7 +533,7 @@ static void test_limits_of_decoding(void **state)
                      TUG_EDATA);
 }
 
-// Random lists of each kind of record.
+// --------------------------------------------------- random lists of each kind of record
 
 #define RECORD(NAME, name, about)                                                        \
     static void list_of_##name(void)                                                     \

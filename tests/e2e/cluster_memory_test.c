@@ -269,7 +269,7 @@ static void endless_bodies(void **state)
     stop();
 }
 
-// Ten thousand silent peers.
+// ------------------------------------------------------------- ten thousand silent peers
 
 static int connect_raw(const char *address)
 {

@@ -105,7 +105,7 @@ static int run(const struct part *p)
     return 0;
 }
 
-// Running all processes of a fleet.
+// ------------------------------------------------------ running all processes of a fleet
 
 static void make_parts(struct part parts[PROCESSES], const struct part *like)
 {
@@ -165,7 +165,7 @@ static void as_threads(void (*server)(struct tug_fleet *),
     as_threads_like(&(struct part){.server = server, .worker = worker});
 }
 
-// The functions of a server.
+// ------------------------------------------------------------- the functions of a server
 
 static void serve(struct tug_fleet *f)
 {
@@ -189,7 +189,7 @@ static void serve(struct tug_fleet *f)
     expect(tug_fleet_run_server(f, "127.0.0.1", port) == 0);
 }
 
-// Collective operations of the workers.
+// -------------------------------------------------- collective operations of the workers
 
 static void reduce(struct tug_fleet *f)
 {
@@ -261,7 +261,7 @@ static void clients(struct tug_fleet *f)
     refused(tug_wrapper_create_client2client_connection(f), "'somebody'");
 }
 
-// Dense and sparse rows.
+// ---------------------------------------------------------------- dense and sparse rows
 
 static void dense(struct tug_fleet *f)
 {
@@ -442,7 +442,7 @@ static void work(struct tug_fleet *f)
     expect(tug_fleet_client(f) == NULL);
 }
 
-// Servers load a save when they start.
+// --------------------------------------------------- servers load a save when they start
 
 static void serve_dense(struct tug_fleet *f)
 {

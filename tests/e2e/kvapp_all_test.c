@@ -55,7 +55,7 @@ static int leave(struct tug_node *n, const int *exits)
     return rc;
 }
 
-// Roles and ranks.
+// ---------------------------------------------------------------- roles and ranks
 
 static void look_around(struct tug_node *n)
 {
@@ -76,7 +76,7 @@ static void look_around(struct tug_node *n)
     expect(tug_node_barrier(n, TUG_GROUP_ALL) == 0);
 }
 
-// Servers.
+// ---------------------------------------------------------------- servers
 
 // This server keeps pushed values, answers pulls with them, and refuses one command.
 struct keeper {
@@ -157,7 +157,7 @@ static int schedule(const char *scheduler)
     return leave(n, &exits);
 }
 
-// Workers.
+// ---------------------------------------------------------------- workers
 
 static int ask(struct tug_app *a, int32_t cmd, const float *pushed, float *pulled)
 {

@@ -118,7 +118,7 @@ static int schedule(const char *scheduler)
     return tug_node_finalize(n, true);
 }
 
-// The workers' part.
+// ---------------------------------------------------------------- the workers' part
 
 static int push(struct tug_app *a, const uint64_t *keys, size_t n, const float *values,
                 size_t n_values, const int32_t *lengths)

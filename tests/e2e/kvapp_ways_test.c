@@ -35,7 +35,7 @@ static void until(const atomic_bool *x)
         (void)poll(NULL, 0, 1);
 }
 
-// Servers.
+// ---------------------------------------------------------------- servers
 
 // Counts its calls, and answers with the count.
 static void count(void *ctx, struct tug_app *a, const struct tug_simple *q)
@@ -372,7 +372,7 @@ static void priorities(void **state)
     all_end(work_by_priority);
 }
 
-// Slicers, and values of other types.
+// ---------------------------------------------------- slicers, and values of other types
 
 struct slicer {
     int mode;
@@ -514,7 +514,7 @@ static void check_wrong_answers(struct tug_node *n)
     check_empty_answers(n);
 }
 
-// Messages that the program builds itself.
+// ----------------------------------------------- messages that the program builds itself
 
 struct letters {
     atomic_int n, right;

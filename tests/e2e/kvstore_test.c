@@ -35,7 +35,7 @@ static struct tug_kvstore *open_store(const char *type, const char *scheduler)
     return s;
 }
 
-// Servers and the scheduler.
+// ------------------------------------------------------------- servers and the scheduler
 
 static int serve_with(const char *scheduler, int role,
                       const struct tug_kvstore_server_options *more)
@@ -107,7 +107,7 @@ static int serve_own(const char *scheduler)
     return tug_kvstore_server_close(s);
 }
 
-// The cluster.
+// ---------------------------------------------------------------- the cluster
 
 static void processes(nodes_main server, nodes_main worker)
 {
@@ -606,7 +606,7 @@ static void whole(void **state)
     threads(serve, work_whole);
 }
 
-// Servers with a program of their own.
+// --------------------------------------------------- servers with a program of their own
 
 static int work_own(const char *scheduler)
 {

@@ -41,7 +41,7 @@ static void run_for(uint64_t ns)
     peers_run(&lone.w, MILLIS);
 }
 
-// Customers.
+// ---------------------------------------------------------------- customers
 
 static void echo(void *ctx, struct tug_app *a, const struct tug_simple *q)
 {
@@ -110,7 +110,7 @@ static void greet(int peer, uint32_t node, uint64_t session)
     work();
 }
 
-// The messages to send.
+// ---------------------------------------------------------------- the messages to send
 
 static uint64_t store_key(int64_t number)
 {

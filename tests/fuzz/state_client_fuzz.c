@@ -46,7 +46,7 @@ static void on_view(void *ctx, const struct msg_view *v)
     (void)ctx, (void)v;
 }
 
-// The cluster.
+// ---------------------------------------------------------------- the cluster
 
 static void send_roster(uint8_t odd)
 {
@@ -142,7 +142,7 @@ static void answer(struct peer *p)
     }
 }
 
-// The caller of the client.
+// -------------------------------------------------------------- the caller of the client
 
 static struct open *free_one(void)
 {

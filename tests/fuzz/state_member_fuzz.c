@@ -75,7 +75,7 @@ static uint64_t tick(void *ctx, uint64_t now)
     return member_tick(m, now);
 }
 
-// The requests of the member's node.
+// ----------------------------------------------------- the requests of the member's node
 
 static const uint16_t questions[ASKED] = {MSG_LEASE, MSG_PASS_WANTED, MSG_CUT, MSG_DATA};
 
@@ -108,7 +108,7 @@ static void ask(uint32_t which)
         asking[which] = was;
 }
 
-// The scheduler's messages.
+// -------------------------------------------------------------- the scheduler's messages
 
 static void send_roster(void)
 {

@@ -22,7 +22,7 @@ static void world_log(void *ctx, const char *line)
     snprintf(w->log + at, sizeof(w->log) - at, "%s\n", line);
 }
 
-// The driver.
+// ---------------------------------------------------------------- the driver
 
 static void take_reports(struct world *w, const struct msg_pass_state *m)
 {
@@ -113,7 +113,7 @@ static void drive(struct actor *a)
     assert_int_equal(member_ask(a->m, MSG_RUN_OVER, &over, on_run_over, a), 0);
 }
 
-// A worker.
+// ---------------------------------------------------------------- A worker
 
 static void on_data_ok(void *ctx, const struct van_message *m)
 {
@@ -308,7 +308,7 @@ static void act(struct actor *a)
         work(a);
 }
 
-// The actor's van.
+// ---------------------------------------------------------------- the actor's van
 
 static void actor_opened(void *ctx, van_link link, bool accepted, uint64_t now)
 {

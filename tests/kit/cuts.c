@@ -10,7 +10,7 @@
 #include "base/random.h"
 #include "kit/test.h"
 
-// Pushes.
+// ---------------------------------------------------------------- pushes
 
 struct batch *batch_make(uint64_t universe)
 {
@@ -81,7 +81,7 @@ int batch_push(struct store *s, struct batch *b, struct rng *d, struct err *e)
     return store_push(s, &p, NULL, e);
 }
 
-// Images of a store.
+// ---------------------------------------------------------------- images of a store
 
 struct image *image_make(void)
 {
@@ -252,7 +252,7 @@ struct image *chain_image(const struct chain *x, const struct store *s)
     return image;
 }
 
-// Cuts.
+// ---------------------------------------------------------------- cuts
 
 void cuts_read_rest(struct store *s, size_t bytes, struct image *image,
                     struct chain *chain)

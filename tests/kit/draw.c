@@ -49,7 +49,7 @@ uint64_t draw_any(struct draw *d, unsigned bits)
     return x;
 }
 
-// Numbers.
+// ---------------------------------------------------------------- numbers
 
 uint64_t draw_sense(struct draw *d, const char *name)
 {
@@ -148,7 +148,7 @@ static double draw_real(struct draw *d)
     return (double)x;
 }
 
-// Texts, lists, spans.
+// ---------------------------------------------------------------- texts, lists, spans
 
 static struct wire_text draw_raw(struct draw *d, uint32_t most)
 {

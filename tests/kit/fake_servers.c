@@ -27,7 +27,7 @@ size_t fake_key(const struct cluster *c, uint64_t key)
     return 0;
 }
 
-// The scheduler.
+// ---------------------------------------------------------------- the scheduler
 
 static void make_roster(struct cluster *c, struct buf *nodes, struct buf *owners,
                         struct msg_roster *ret)
@@ -104,7 +104,7 @@ void fake_move(struct cluster *c, uint32_t partition, uint32_t server, bool tell
         send_roster(c, c->scheduler, c->member, 0);
 }
 
-// Servers.
+// ---------------------------------------------------------------- servers
 
 void fake_refuse(struct server *s, van_link link, uint64_t request, int code,
                  const char *what)
@@ -272,7 +272,7 @@ static void server_on_message(void *ctx, van_link link, struct van_message *m,
     }
 }
 
-// Opening, running and closing the cluster.
+// ---------------------------------------------- opening, running and closing the cluster
 
 bool fake_run_until(struct cluster *c, bool (*over)(struct cluster *c), uint64_t ns)
 {

@@ -20,7 +20,7 @@ char files_dir[FILES_PATH];
 static char paths[PATHS][FILES_PATH];
 static unsigned turn;
 
-// The folder.
+// ---------------------------------------------------------------- the folder
 
 static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *ftw)
 {
@@ -58,7 +58,7 @@ int files_end(void **state)
     return nftw(files_dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
-// Paths.
+// ---------------------------------------------------------------- paths
 
 const char *files_path(const char *format, ...)
 {
@@ -82,7 +82,7 @@ const char *files_in(const char *format, ...)
     return files_path("%s/%s", files_dir, name);
 }
 
-// Files.
+// ---------------------------------------------------------------- files
 
 bool files_exists(const char *path)
 {
@@ -138,7 +138,7 @@ bool files_same(const char *a, const char *b)
     return same;
 }
 
-// Directories.
+// ---------------------------------------------------------------- directories
 
 static int by_name(const void *a, const void *b)
 {

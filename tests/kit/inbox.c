@@ -156,7 +156,7 @@ void inbox_shut(struct inbox *b)
     }
 }
 
-// The listeners of the whole process.
+// ---------------------------------------------------- the listeners of the whole process
 
 struct listener {
     struct listener *next;

@@ -68,7 +68,7 @@ static int inproc_listen(struct van *van, const char *address, char ret[VAN_ADDR
     return 0;
 }
 
-// Links.
+// ---------------------------------------------------------------- links
 
 static void link_free(struct link *l)
 {

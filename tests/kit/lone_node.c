@@ -75,7 +75,7 @@ void lone_node_close(struct lone_node *l)
     mem_free(n->last_keys);
 }
 
-// The node's cluster.
+// ---------------------------------------------------------------- the node's cluster
 
 void lone_node_roster(struct lone_node *l, bool first_lives, bool second_lives)
 {

@@ -55,7 +55,7 @@ static struct parcel *parcel_make(van_link link, uint16_t type, uint64_t request
     return p;
 }
 
-// The van.
+// ---------------------------------------------------------------- the van
 
 static int fake_send(struct van *v, van_link link, uint16_t type, uint64_t request,
                      const void *msg, const struct van_release *release)
@@ -148,7 +148,7 @@ static const struct van_ops fake_ops = {.peer = fake_peer,
                                         .unkeep = fake_unkeep,
                                         .now = fake_now};
 
-// Messages to and from the shard.
+// -------------------------------------------------------- messages to and from the shard
 
 void lone_deliver(struct lone *w, van_link link, uint16_t type, uint64_t request,
                   const void *msg)
@@ -218,7 +218,7 @@ uint64_t lone_expect_ok(struct lone *w)
     return value;
 }
 
-// The cluster.
+// ---------------------------------------------------------------- the cluster
 
 static void add_node(struct buf *nodes, uint32_t id, enum wire_role role, uint32_t rank,
                      uint64_t session, bool alive)
@@ -363,7 +363,7 @@ void lone_pass_time(struct lone *w, uint64_t ns)
     w->h.tick(w->h.ctx, w->now);
 }
 
-// Tables and keys.
+// ---------------------------------------------------------------- tables and keys
 
 struct table_spec lone_plain_spec(uint32_t id, enum wire_mode mode, uint32_t n)
 {

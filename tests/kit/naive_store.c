@@ -42,7 +42,7 @@ void naive_close(struct naive *m)
         entry_close(m->oracle[p]);
 }
 
-// Update rules.
+// ---------------------------------------------------------------- update rules
 
 static double square_mean(const double *g, uint32_t n)
 {
@@ -109,7 +109,7 @@ static void naive_first(const struct naive *m, uint64_t key, uint32_t column, ui
     }
 }
 
-// The lifecycle of rows.
+// ---------------------------------------------------------------- the lifecycle of rows
 
 static double score_of(const struct naive *m, double show, double click)
 {
@@ -406,7 +406,7 @@ void naive_check_row(const struct naive *m, const struct store *s, uint32_t i)
         naive_assert_near(m->keys[i], "embedx", (double)extra[k], x->embedx.w[k]);
 }
 
-// Settings and batches.
+// ---------------------------------------------------------------- settings and batches
 
 #define LIFE                                                                             \
     "delete-threshold=0.3; embedx-threshold=3; delete-after-days=4; embedx-init=0.1; "

@@ -85,7 +85,7 @@ void saves_push(struct store *s, struct saves_owner x, uint64_t seed, int batche
         saves_push_some(s, x, seed * 1000 + (uint64_t)i, keys);
 }
 
-// Images of the rows of stores.
+// ---------------------------------------------------------- images of the rows of stores
 
 static int add_record(void *ctx, uint64_t key, const float *row, const float *extra,
                       struct err *e)
@@ -155,7 +155,7 @@ bool rows_same(struct store *a, struct store *b)
     return same;
 }
 
-// Saving and loading.
+// ---------------------------------------------------------------- saving and loading
 
 int saves_one(struct store *s, const char *dir, enum save_mode mode, uint32_t keep,
               struct err *e)

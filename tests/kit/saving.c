@@ -28,7 +28,7 @@ struct lone *saving_open_loop(uint32_t i, uint32_t n, const char *config)
     return w;
 }
 
-// Saves.
+// ---------------------------------------------------------------- saves
 
 struct saving saving_begin(enum save_mode mode)
 {

@@ -73,7 +73,7 @@ static int clean(void **state)
     return rmdir(dir);
 }
 
-// Running the program by hand.
+// ----------------------------------------------------------- running the program by hand
 
 static bool number(const char *text, uint64_t *ret)
 {

@@ -72,7 +72,7 @@ void sim_trace(struct sim *s, void (*line)(void *ctx, const char *text), void *c
     s->line_ctx = ctx;
 }
 
-// Random numbers.
+// ---------------------------------------------------------------- random numbers
 
 static bool happens(struct sim *s, double probability)
 {
@@ -108,7 +108,7 @@ __attribute__((format(printf, 2, 3))) static void trace(struct sim *s, const cha
     s->line(s->line_ctx, text);
 }
 
-// Connections.
+// ---------------------------------------------------------------- connections
 
 static struct sim_end *other_end(struct sim_end *end)
 {
@@ -268,7 +268,7 @@ fail:
     return TUG_ENOMEM;
 }
 
-// Listeners.
+// ---------------------------------------------------------------- listeners
 
 static struct sim_van *find_listener(const struct sim *s, const char *address)
 {
@@ -482,7 +482,7 @@ bool sim_step(struct sim *s, uint64_t until)
     }
 }
 
-// Faults that a test makes by hand.
+// ------------------------------------------------------ faults that a test makes by hand
 
 void sim_crash(struct sim *s, struct van *van)
 {

@@ -99,7 +99,7 @@ static const char *role_of(const struct stage_client *c)
     return c->role == WIRE_DRIVER ? "driver" : "worker";
 }
 
-// The processes of the world.
+// ------------------------------------------------------------ the processes of the world
 
 int stage_open_scheduler(struct stage *s, const struct scheduler_options *o,
                          struct err *e)
@@ -169,7 +169,7 @@ int stage_open_strangers(struct stage *s, const struct sim_seen *seen, struct er
     return sim_strangers_open(&s->strangers, s->sim, s->o->seed, seen, e);
 }
 
-// Letting time pass.
+// ---------------------------------------------------------------- letting time pass
 
 void stage_settle(struct stage *s, uint64_t ns)
 {
@@ -295,7 +295,7 @@ bool stage_step(struct stage *s, uint64_t until)
     return true;
 }
 
-// Checking invariants.
+// ---------------------------------------------------------------- checking invariants
 
 void stage_failed(struct stage *s, const char *format, ...)
 {

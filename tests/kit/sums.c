@@ -97,7 +97,7 @@ void sums_close(struct sums *s)
     sim_remove_saves(s->dir);
 }
 
-// The save that the world makes itself.
+// -------------------------------------------------- the save that the world makes itself
 
 client_ts sums_begin_save(struct sums *s, struct stage_client *c, uint64_t id,
                           enum save_mode mode)

@@ -185,7 +185,7 @@ void vans_close_keys(struct vans *w)
     tls_close(w->tls);
 }
 
-// All kinds of vans.
+// ---------------------------------------------------------------- all kinds of vans
 
 static int open_inproc(struct vans *w, const char *name, const struct van_handler *h,
                        struct van **ret, struct err *e)

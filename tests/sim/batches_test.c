@@ -113,7 +113,7 @@ static struct shard_table *table_of(const struct world *w, uint32_t server,
     return w->stage.servers[server].shard->tables[table];
 }
 
-// Opening.
+// ---------------------------------------------------------------- opening
 
 static void draw_batches(struct world *w)
 {
@@ -248,7 +248,7 @@ static bool is_over(struct worker *k, client_ts *ts, const char *what, bool *ret
     return true;
 }
 
-// Pushes and pulls.
+// ---------------------------------------------------------------- pushes and pulls
 
 static void begin_push(struct worker *k, uint32_t t, uint32_t b)
 {
@@ -416,7 +416,7 @@ static void let_order(struct worker *k)
     }
 }
 
-// Running.
+// ---------------------------------------------------------------- running
 
 static void let_work(struct worker *k)
 {

@@ -644,7 +644,7 @@ static void let_drive(struct world *w)
     }
 }
 
-// Running a world.
+// ---------------------------------------------------------------- running a world
 
 // Lets late workers join: at any time, but more often when it matters, which is when a
 // save's pieces have just become known. One of the servers may then not be told of the

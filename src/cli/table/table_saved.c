@@ -124,7 +124,7 @@ static int meant(const struct saves *s, struct err *e)
     return s->v->table == NULL ? 0 : find_one(s, &ignored, e);
 }
 
-// Actions that only read the saves.
+// ------------------------------------------------------ actions that only read the saves
 
 static uint64_t table_saved_bytes_of(const struct save_table *t)
 {
@@ -381,7 +381,7 @@ static int top(struct saves *s, struct err *e)
     return rc;
 }
 
-// Actions that change saved tables.
+// ------------------------------------------------------ actions that change saved tables
 
 // Returns whether the save also has a position in the middle of a pass.
 static bool is_within_pass(const struct saves *s)

@@ -140,7 +140,7 @@ int leases_cut(struct leases *l, uint64_t save, struct msg_cut_state *ret, struc
                              "a save cannot name that many pieces; make them larger");
 }
 
-// Resumed passes.
+// ---------------------------------------------------------------- resumed passes
 
 // Checks a list of finished pieces: one bit stands for one piece, and a list with more
 // bits than pieces can exist is refused.

@@ -166,7 +166,7 @@ void leases_return_pieces(struct leases *l, struct leases_worker *w);
 // if that of no file is. Both pointers may be NULL.
 bool leases_pieces_done(const struct leases *l, uint64_t *ret_done, uint64_t *ret_pieces);
 
-// The functions for cuts are in leases_cut.c.
+// -------------------------------------------- the functions for cuts are in leases_cut.c
 
 // Returns whether w must mark the current save before it gets a piece.
 bool leases_must_mark(const struct leases *l, const struct leases_worker *w);

@@ -173,7 +173,7 @@ static void test_lost_answer(void **state)
     world_close(&w);
 }
 
-// Reductions.
+// ---------------------------------------------------------------- reductions
 
 static void reduce(enum wire_collect op, enum wire_number type, const void *values[],
                    size_t n)

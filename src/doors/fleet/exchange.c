@@ -69,7 +69,7 @@ int tug_fleet_all_reduce_whole(struct tug_fleet *f, int64_t *values, size_t n,
     return reduce(f, values, n, how, WIRE_I64);
 }
 
-// Sharing the result of worker 0.
+// -------------------------------------------------------- sharing the result of worker 0
 
 struct said {
     int32_t rc;

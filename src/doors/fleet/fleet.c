@@ -21,7 +21,7 @@
 
 #define ALL_MEET (WIRE_GROUP_SERVERS | WIRE_GROUP_WORKERS)
 
-// Tables.
+// ---------------------------------------------------------------- tables
 
 static int copy_variables(struct fleet_table *t, const struct tug_fleet_table *from,
                           struct err *e)
@@ -97,7 +97,7 @@ static int make_tables(struct tug_fleet *f, struct tug_client *c)
     return 0;
 }
 
-// Opening and closing.
+// ---------------------------------------------------------------- opening and closing
 
 static int take_options(struct tug_fleet *f, const struct tug_fleet_options *o,
                         struct err *e)
@@ -226,7 +226,7 @@ int fleet_in_run(const struct tug_fleet *f)
                      "first");
 }
 
-// Servers.
+// ---------------------------------------------------------------- servers
 
 static int add_load(struct tug_fleet *f, uint32_t table, const char *path)
 {
@@ -414,7 +414,7 @@ int tug_fleet_run_server(struct tug_fleet *f, const char *ip, uint16_t port)
     return rc;
 }
 
-// Workers.
+// ---------------------------------------------------------------- workers
 
 static int open_dense(struct tug_fleet *f)
 {
@@ -540,7 +540,7 @@ int tug_fleet_barrier_worker(struct tug_fleet *f)
     return tug_barrier(f->client);
 }
 
-// Dividing files among workers.
+// ---------------------------------------------------------- dividing files among workers
 
 static int by_path(const void *a, const void *b)
 {

@@ -29,7 +29,7 @@ static int fleet_role(enum wire_role role)
                                  : TUG_FLEET_SCHEDULER;
 }
 
-// Endpoints.
+// ---------------------------------------------------------------- endpoints
 
 static void endpoints_free(struct endpoints *x)
 {
@@ -116,7 +116,7 @@ static int endpoints_of(struct endpoints *ret, const char *const *list, size_t n
     return rc;
 }
 
-// Roles that the environment gives.
+// ------------------------------------------------------ roles that the environment gives
 
 static const char *role_maker_get(void *ctx, const char *name)
 {
@@ -250,7 +250,7 @@ int tug_role_maker_cloud(struct tug_role_maker **ret, const char *const *environ
         ret, m, read_environment(m, (void *)(uintptr_t)environment, last_error()));
 }
 
-// Roles that the program's options give.
+// ------------------------------------------------- roles that the program's options give
 
 static int take_user(struct tug_role_maker *m, const struct tug_role_maker_options *o,
                      struct err *e)
@@ -340,7 +340,7 @@ int role_maker_copy(struct tug_role_maker **ret, const struct tug_role_maker *m,
     return role_maker_finish(ret, copy, rc);
 }
 
-// Facts about the run.
+// ---------------------------------------------------------------- facts about the run
 
 void tug_role_maker_place(const struct tug_role_maker *m, struct tug_place *ret)
 {

@@ -10,7 +10,7 @@
 #include "doors/fleet/fleet_internal.h"
 #include "doors/tables/tug_client.h"
 
-// Saves.
+// ---------------------------------------------------------------- saves
 
 static int mode_of(enum tug_fleet_mode mode, enum tug_save_mode *ret)
 {
@@ -108,7 +108,7 @@ int tug_wrapper_recv_and_save_model(struct tug_fleet *f, uint32_t table, const c
     return tug_dump(f->client, t->number, file);
 }
 
-// Loads.
+// ---------------------------------------------------------------- loads
 
 int tug_wrapper_load_one_table(struct tug_fleet *f, uint32_t table, const char *dirname)
 {
@@ -148,7 +148,7 @@ int tug_fleet_load_one_table(struct tug_fleet *f, uint32_t table, const char *di
     return fleet_agree(f, rc, "load", NULL);
 }
 
-// Shrinking.
+// ---------------------------------------------------------------- shrinking
 
 int tug_wrapper_shrink_sparse_table(struct tug_fleet *f, uint32_t table, float threshold,
                                     uint64_t *ret_removed)
@@ -204,7 +204,7 @@ int tug_wrapper_stop_server(struct tug_fleet *f)
     return tug_stop(f->client, why);
 }
 
-// Dense parameters.
+// ---------------------------------------------------------------- dense parameters
 
 static int find_dense(struct tug_fleet *f, uint32_t table, size_t n,
                       struct tug_dense **ret)
@@ -239,7 +239,7 @@ int tug_wrapper_pull_dense_params(struct tug_fleet *f, uint32_t table, float *va
     return tug_dense_pull(d, values);
 }
 
-// Texts of clients (FleetWrapper).
+// ------------------------------------------------------- texts of clients (FleetWrapper)
 
 int tug_wrapper_get_client_info(struct tug_fleet *f, char ret[TUG_CLIENT_INFO_MAX])
 {
@@ -306,7 +306,7 @@ int tug_wrapper_create_client2client_connection(struct tug_fleet *f)
     return rc;
 }
 
-// The communicator.
+// ---------------------------------------------------------------- the communicator
 
 static int open_all(struct tug_fleet *f)
 {

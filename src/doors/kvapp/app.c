@@ -232,7 +232,7 @@ struct tug_node *tug_app_node(const struct tug_app *a)
     return a->node;
 }
 
-// Simple requests.
+// ---------------------------------------------------------------- simple requests
 
 // Sends a simple request. The caller has the van.
 int kv_app_ask(struct tug_app *a, int32_t head, const void *body, size_t body_bytes,
@@ -265,7 +265,7 @@ int tug_app_request(struct tug_app *a, int32_t head, const void *body, size_t bo
     return rc;
 }
 
-// Waiting.
+// ---------------------------------------------------------------- waiting
 
 #define TELL_NS (2 * SECOND) // time between checks whether a process is lost
 

@@ -23,7 +23,7 @@ static int check_allowed(const struct tug_node *n, uint32_t group, struct err *e
     return group == TUG_GROUP_WORKERS ? 0 : environment_needs_servers(e);
 }
 
-// Barriers of processes.
+// ---------------------------------------------------------------- barriers of processes
 
 struct barrier {
     struct tug_node *node;
@@ -68,7 +68,7 @@ int tug_node_barrier(struct tug_node *n, uint32_t group)
     return rc;
 }
 
-// Barriers of customers.
+// ---------------------------------------------------------------- barriers of customers
 
 // The body of the request by which a customer reaches a barrier. Its head is the group.
 struct reach {

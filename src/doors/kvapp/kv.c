@@ -11,7 +11,7 @@
 #include "doors/kvapp/above.h"
 #include "doors/kvapp/node.h"
 
-// Checks.
+// ---------------------------------------------------------------- checks
 
 // Returns the address of the i-th value; NULL if there are no values.
 static const void *value_at(const struct tug_kv_data *d, size_t i)
@@ -158,7 +158,7 @@ static int check_request(const struct tug_node *n, const struct tug_kv_request *
     return floats ? check_finite(&q->data, e) : 0;
 }
 
-// Cutting.
+// ---------------------------------------------------------------- cutting
 
 // Returns the index of the first key, from index `from` on, that is greater than `last`.
 static size_t end_of_range(const struct tug_kv_data *d, size_t from, uint64_t last)
@@ -377,7 +377,7 @@ int kv_send_words(struct tug_app *a, const struct tug_kv_request *q,
     return rc;
 }
 
-// Answers.
+// ---------------------------------------------------------------- answers
 
 static size_t pulled_per_key(const struct kv_request *r)
 {

@@ -92,7 +92,7 @@ int tug_app_responses(struct tug_app *a, uint32_t timestamp, uint32_t *ret_n)
     return rc;
 }
 
-// Messages.
+// ---------------------------------------------------------------- messages
 
 static struct msg_app message_of(const struct tug_message *m)
 {

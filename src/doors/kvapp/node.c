@@ -48,7 +48,7 @@ void kv_node_give_up(struct tug_node *n, const struct err *why)
         kv_line_clear(&p->line);
 }
 
-// The roster.
+// ---------------------------------------------------------------- the roster
 
 static int take_servers(struct tug_node *n, const struct roster *r)
 {
@@ -155,7 +155,7 @@ static void look_at_roster(struct tug_node *n)
         kv_peer_reach(n, n->servers[i]);
 }
 
-// Handlers of the van's events.
+// ---------------------------------------------------------- handlers of the van's events
 
 // Finds the part of a request that an answer belongs to. A part that has not been sent
 // cannot have one.
@@ -325,7 +325,7 @@ struct van_handler kv_node_handler(struct tug_node *n)
     };
 }
 
-// Facts about the node and the cluster.
+// -------------------------------------------------- facts about the node and the cluster
 
 int tug_node_role(const struct tug_node *n)
 {
@@ -494,7 +494,7 @@ int tug_node_range(struct tug_node *n, uint32_t server_rank, uint64_t *ret_first
     return rc;
 }
 
-// Callbacks that the program queues itself (tug_node_call).
+// ------------------------------ callbacks that the program queues itself (tug_node_call)
 
 struct call {
     struct pump_work work;
@@ -525,7 +525,7 @@ int tug_node_call(struct tug_node *n, void (*fn)(void *ctx), void *ctx)
     return rc;
 }
 
-// Waiting.
+// ---------------------------------------------------------------- waiting
 
 static bool ready_or_over(void *ctx)
 {

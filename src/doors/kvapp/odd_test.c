@@ -43,7 +43,7 @@ static void check(int rc)
         fail_msg("%s", tug_last_error());
 }
 
-// The processes of the cluster.
+// ---------------------------------------------------------- the processes of the cluster
 
 static pid_t start(int role, double dead_seconds)
 {
@@ -105,7 +105,7 @@ static int teardown(void **state)
     return mem_live() == 0 ? 0 : -1;
 }
 
-// Opening a client of a new cluster.
+// ----------------------------------------------------- opening a client of a new cluster
 
 static struct tug_client *client_of(double dead_seconds)
 {
@@ -431,7 +431,7 @@ static void closed_inside_a_callback(void **state)
     arrays_close(&a);
 }
 
-// Customers.
+// ---------------------------------------------------------------- customers
 
 static void on_kv_done(void *ctx, uint32_t ts, int rc)
 {

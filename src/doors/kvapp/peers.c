@@ -111,7 +111,7 @@ void kv_peer_reach(struct tug_node *n, uint32_t node)
         dial(n, p, address, now); // errors are reported to requests when they are sent
 }
 
-// Parts that wait to be sent.
+// ------------------------------------------------------------ parts that wait to be sent
 
 static int32_t priority_of(const struct kv_part *p)
 {
@@ -219,7 +219,7 @@ void kv_peer_answered(struct kv_part *part)
     }
 }
 
-// Broken links.
+// ---------------------------------------------------------------- broken links
 
 static void fail(struct tug_node *n, struct kv_peer *p, const struct err *why)
 {

@@ -15,7 +15,7 @@ enum { SLOT_BITS = 20, SLOTS_MAX = 1 << SLOT_BITS, FIRST_OPEN = 64 };
 // From this many requests in flight on, messages are sent in larger batches.
 enum { MANY = 8 };
 
-// Timestamps.
+// ---------------------------------------------------------------- timestamps
 
 static struct kv_request **request_place_of(struct tug_app *a, uint32_t timestamp)
 {
@@ -56,7 +56,7 @@ static int more_places(struct tug_app *a)
     return 0;
 }
 
-// Slots.
+// ---------------------------------------------------------------- slots
 
 static struct kv_request *new_slot(struct tug_node *n)
 {
@@ -206,7 +206,7 @@ void kv_request_unmake(struct kv_request *r)
     kv_request_free(r);
 }
 
-// The end.
+// ---------------------------------------------------------------- the end
 
 static void drop_kept(struct kv_request *r)
 {
@@ -323,7 +323,7 @@ void kv_requests_give_up(struct tug_app *a)
     kv_peers_give_up(a->node, a, &why);
 }
 
-// Sending.
+// ---------------------------------------------------------------- sending
 
 static void unpin(void *ctx)
 {

@@ -69,7 +69,7 @@ size_t tug_kv_default_keys(const struct tug_kv_default *s)
     return s->n_arrays + (s->table != NULL ? table_stats(s->table).rows : 0);
 }
 
-// Rows of the table.
+// ---------------------------------------------------------------- rows of the table
 
 static void prefetch_rows(const struct table_slabs slabs, const uint32_t *handles,
                           size_t n, uint32_t width)
@@ -121,7 +121,7 @@ static void copy_rows(const struct tug_kv_default *s, const uint64_t *keys, size
     }
 }
 
-// Arrays.
+// ---------------------------------------------------------------- arrays
 
 static struct array *array_find(const struct tug_kv_default *s, uint64_t key)
 {
@@ -179,7 +179,7 @@ static bool is_there(const struct tug_kv_default *s, uint64_t key)
     return array_find(s, key) != NULL || kv_store_row_of(s, key) != NULL;
 }
 
-// Pushes.
+// ---------------------------------------------------------------- pushes
 
 static size_t length_in(const struct tug_kv_data *d, size_t i)
 {

@@ -277,7 +277,7 @@ bool kvs_copy_finite(enum tug_dtype t, void *to, const void *from, size_t n)
     return finite;
 }
 
-// Sums.
+// ---------------------------------------------------------------- sums
 
 static int array_reserve(void **p, size_t *cap, size_t bytes)
 {

@@ -11,7 +11,7 @@
 #include "base/hash.h"
 #include "base/search.h"
 
-// Keys.
+// ---------------------------------------------------------------- keys
 
 int kvs_key_make(struct kvs_key *ret, const struct tug_kvstore_key *key, struct err *e)
 {
@@ -56,7 +56,7 @@ bool kvs_key_same(const struct kvs_key *a, const struct kvs_key *b)
            strcmp(a->name, b->name) == 0;
 }
 
-// The list.
+// ---------------------------------------------------------------- the list
 
 static const struct kvs_key *key_of(const struct kvs_by_key *l, size_t i)
 {

@@ -131,7 +131,7 @@ int kvs_dist_meta(struct tug_kvstore *s, const struct kvs_entry *x,
     return take_reply(s, ts, p->server, ret, sizeof(*ret));
 }
 
-// Joining.
+// ---------------------------------------------------------------- joining
 
 int kvs_role(const struct tug_node_options *o, int *ret, struct err *e)
 {
@@ -233,7 +233,7 @@ int kvs_dist_close(struct tug_kvstore *s)
     return e.code != 0 ? last_error_is(&e) : 0;
 }
 
-// Public calls.
+// ---------------------------------------------------------------- public calls
 
 int tug_kvstore_barrier(struct tug_kvstore *s)
 {

@@ -8,7 +8,7 @@
 #include "doors/kvstore/kvstore_internal.h"
 #include "os/descriptors.h"
 
-// Opening and closing.
+// ---------------------------------------------------------------- opening and closing
 
 static int open_store(struct tug_kvstore *s, const struct tug_kvstore_options *o)
 {
@@ -94,7 +94,7 @@ bool tug_kvstore_recovers(const struct tug_kvstore *s)
     return s->recovers;
 }
 
-// Keys.
+// ---------------------------------------------------------------- keys
 
 // Checks that a key is of the store's kind: a store's keys are all numbers or all names.
 static int check_kind(const struct tug_kvstore *s, const struct tug_kvstore_key *key,
@@ -314,7 +314,7 @@ void kvs_give(const struct tug_array *a, struct tug_array *to)
         kvs_cast(to->dtype, to->data, a->dtype, a->data, a->rows * a->width);
 }
 
-// Init.
+// ---------------------------------------------------------------- init
 
 static int add_entry(struct tug_kvstore *s, const struct kvs_key *key,
                      const struct tug_array *a, struct kvs_entry **ret, struct err *e)
@@ -395,7 +395,7 @@ int tug_kvstore_init(struct tug_kvstore *s, const struct tug_kvstore_item *items
     return 0;
 }
 
-// Pushes and pulls.
+// ---------------------------------------------------------------- pushes and pulls
 
 // Pushes the items of a call. Either all keys are sent to servers, or none.
 static int push_items(struct tug_kvstore *s, const struct kvs_items *t, int priority)

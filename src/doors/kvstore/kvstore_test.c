@@ -21,7 +21,7 @@ static struct tug_array sparse(float *data, int64_t *ids, size_t n)
     return (struct tug_array){TUG_FLOAT32, true, ROWS, WIDTH, data, ids, n};
 }
 
-// Half floats.
+// ---------------------------------------------------------------- half floats
 
 static double half_by_hand(uint16_t h)
 {
@@ -78,7 +78,7 @@ static void casts(void **state)
     assert_int_equal(-5, i64[1]);
 }
 
-// Compression, computed bit by bit.
+// ------------------------------------------------------ compression, computed bit by bit
 
 static void naive_coding(bool two, float t, const float *g, float *r, size_t n,
                          uint8_t *bits, float *out)

@@ -409,7 +409,7 @@ void kvs_state_free(struct kvs_state *s)
     *s = (struct kvs_state){0};
 }
 
-// Files.
+// ---------------------------------------------------------------- files
 
 struct saved_state {
     uint32_t kind, n, real, master;

@@ -13,7 +13,7 @@
 #include "kit/rng.h"
 #include "runtime/last_error.h"
 
-// The formulas of the optimizers.
+// -------------------------------------------------------- the formulas of the optimizers
 
 #define LR 0.05
 #define WD 0.01
@@ -295,7 +295,7 @@ static void noise_of_sgld(void **state)
                 5 * 0.08 * 0.00708); // two steps of variance 0.04
 }
 
-// Names, numbers and texts of optimizers.
+// ------------------------------------------------ names, numbers and texts of optimizers
 
 static void wrong_optimizers(void **state)
 {
@@ -380,7 +380,7 @@ static void lists(void **state)
     }
 }
 
-// Learning rates.
+// ---------------------------------------------------------------- learning rates
 
 static void near(double expected, double got, double most)
 {

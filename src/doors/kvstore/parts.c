@@ -32,7 +32,7 @@ static size_t row_bytes(const struct kvs_entry *x)
     return x->width * kvs_dtype_size(x->shape.dtype);
 }
 
-// Cuts.
+// ---------------------------------------------------------------- cuts
 
 enum { SLICES_MAX = 512 }; // the most slices of a key on a server
 
@@ -87,7 +87,7 @@ void kvs_parts_free(struct kvs_entry *x)
     x->n_pieces = 0;
 }
 
-// Requests.
+// ---------------------------------------------------------------- requests
 
 // Makes room in p->send. Padding is filled with zeros.
 static char *room(struct kvs_piece *p, size_t bytes, struct err *e)
@@ -192,7 +192,7 @@ static void parts_make_room(struct tug_kvstore *s, const struct kvs_entry *x)
     }
 }
 
-// Init.
+// ---------------------------------------------------------------- init
 
 static int send_init(struct tug_kvstore *s, struct kvs_entry *x, struct kvs_piece *p,
                      const struct tug_array *a, struct err *e)
@@ -278,7 +278,7 @@ int kvs_parts_init(struct tug_kvstore *s, struct kvs_entry *x, const struct tug_
     return 0;
 }
 
-// Pushes.
+// ---------------------------------------------------------------- pushes
 
 static int write_dense(struct kvs_entry *x, struct kvs_piece *p,
                        const struct tug_array *a, struct err *e)
@@ -372,7 +372,7 @@ int kvs_parts_send(struct tug_kvstore *s, struct kvs_entry *x, int priority)
     return 0;
 }
 
-// Pulls.
+// ---------------------------------------------------------------- pulls
 
 struct pull {
     struct kvs_entry *x;

@@ -45,7 +45,7 @@ static int check_size(const struct rest *r, size_t bytes, struct err *e)
                    r->n, bytes);
 }
 
-// Init.
+// ---------------------------------------------------------------- init
 
 static int array_of_head(const struct rest *r, struct tug_array *ret, struct err *e)
 {
@@ -104,7 +104,7 @@ static int init(struct tug_kvstore_server *s, const struct kvs_job *j,
     return 0;
 }
 
-// Pushed values as arrays.
+// --------------------------------------------------------------- pushed values as arrays
 
 static int same_shape(const struct kvs_value *v, const struct kvs_head *h, struct err *e)
 {
@@ -177,7 +177,7 @@ static int pushed_array(struct tug_kvstore_server *s, const struct kvs_value *v,
     return kvs_array_finite(ret, v->key.text, e);
 }
 
-// Answers.
+// ---------------------------------------------------------------- answers
 
 static void answer_array(struct tug_kvstore_server *s, const struct kvs_value *v,
                          struct kvs_job *j)
@@ -243,7 +243,7 @@ static int serve_pull_rows(struct tug_kvstore_server *s, const struct kvs_value 
     return 0;
 }
 
-// Rounds.
+// ---------------------------------------------------------------- rounds
 
 static void free_chain(struct kvs_job *j)
 {

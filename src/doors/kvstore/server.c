@@ -18,7 +18,7 @@
 
 #define LOOK_SECONDS 0.2 // time between checks whether the cluster has ended
 
-// Jobs.
+// ---------------------------------------------------------------- jobs
 
 void kvs_job_release(struct kvs_job *j)
 {
@@ -117,7 +117,7 @@ static void on_kv(void *ctx, struct tug_app *a, const struct tug_kv_meta *m,
                             .n_bytes = d->n_values * sizeof(float)});
 }
 
-// Opening and closing.
+// ---------------------------------------------------------------- opening and closing
 
 int kvs_server_attach(struct tug_kvstore_server *s)
 {

@@ -95,7 +95,7 @@ int tug_kvstore_set_compression(struct tug_kvstore *s, const char *type, float t
     return 0;
 }
 
-// Files.
+// ---------------------------------------------------------------- files
 
 static int add_block(struct buf *b, const char *bytes, uint64_t n, struct err *e)
 {

@@ -62,7 +62,7 @@ void kvs_values_free(struct kvs_values *v)
     kvs_by_key_free(&v->by_key);
 }
 
-// Updates.
+// ---------------------------------------------------------------- updates
 
 static int call_updater(struct kvs_value *v, const struct kvs_rule *r,
                         const struct tug_array *merged, struct err *e)
@@ -174,7 +174,7 @@ bool kvs_row_is_zero(const struct tug_array *a, uint64_t row)
     return true;
 }
 
-// States.
+// ---------------------------------------------------------------- states
 
 int kvs_values_write_states(const struct kvs_values *v, struct buf *to, struct err *e)
 {

@@ -116,7 +116,7 @@ void tug_metric_close(struct tug_metric *m)
     mem_free(m);
 }
 
-// Batches.
+// ---------------------------------------------------------------- batches
 
 static int metric_check(const float *probabilities, const float *labels, size_t n)
 {
@@ -171,7 +171,7 @@ int tug_metric_add(struct tug_metric *m, const float *probabilities, const float
     return 0;
 }
 
-// Values.
+// ---------------------------------------------------------------- values
 
 static double auc_by(const uint64_t *neg, const uint64_t *pos, size_t n)
 {
@@ -204,7 +204,7 @@ void tug_metric_read(const struct tug_metric *m, struct tug_metric_values *ret)
     };
 }
 
-// States by name.
+// ---------------------------------------------------------------- states by name
 
 static int metric_find(const struct tug_metric *m, const char *state, enum state *ret)
 {
@@ -257,7 +257,7 @@ int tug_metric_reset(struct tug_metric *m, const char *state)
     return 0;
 }
 
-// All workers.
+// ---------------------------------------------------------------- all workers
 
 int tug_metric_reduce(const struct tug_metric *m, struct tug_client *c, uint32_t table,
                       struct tug_metric_values *ret)

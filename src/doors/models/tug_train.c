@@ -244,7 +244,7 @@ static void train_tell(void *ctx)
         m->progress(m->ctx, &p);
 }
 
-// Data.
+// ---------------------------------------------------------------- data
 
 static int open_rows(struct training *t, struct given_rows *to, const struct tug_data *d,
                      const char *name, struct err *e)

@@ -15,7 +15,7 @@
 #include "runtime/last_error.h"
 #include "tug/table.h"
 
-// Calls.
+// ---------------------------------------------------------------- calls
 
 static struct call *call_new(struct tug_client *c)
 {
@@ -175,7 +175,7 @@ bool calls_over(const struct tug_client *c)
     return c->unfinished == 0;
 }
 
-// Requests: what the program asked for.
+// -------------------------------------------------- requests: what the program asked for
 
 struct wanted {
     uint32_t table;
@@ -356,7 +356,7 @@ void tug_again(struct tug_client *c, bool again)
     pump_leave(c->pump);
 }
 
-// Waiting.
+// ---------------------------------------------------------------- waiting
 
 int calls_may_wait(const struct tug_client *c)
 {

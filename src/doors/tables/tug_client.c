@@ -61,7 +61,7 @@ static const struct van_handler handler = {
     .tick = joined_on_tick,
 };
 
-// Opening.
+// ---------------------------------------------------------------- opening
 
 static int read_environment(struct tug_client *c, struct err *e)
 {
@@ -264,7 +264,7 @@ int tug_client_close(struct tug_client *c)
     return why.code != 0 ? last_error_is(&why) : 0;
 }
 
-// Rank and numbers of nodes.
+// ------------------------------------------------------------- rank and numbers of nodes
 
 uint32_t tug_client_rank(struct tug_client *c)
 {
@@ -284,7 +284,7 @@ uint32_t tug_client_servers(struct tug_client *c)
     return c->servers;
 }
 
-// Stopping the cluster.
+// ---------------------------------------------------------------- stopping the cluster
 
 struct stopping {
     struct tug_client *client;
@@ -337,7 +337,7 @@ int tug_stop(struct tug_client *c, const char *why)
     return s.rc != 0 ? last_error_is(&s.why) : 0;
 }
 
-// Clocks.
+// ---------------------------------------------------------------- clocks
 
 int tug_tick(struct tug_client *c, uint32_t table, uint64_t clock)
 {

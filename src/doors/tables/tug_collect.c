@@ -113,7 +113,7 @@ int tug_barrier(struct tug_client *c)
     return calls_barrier(c, WIRE_GROUP_WORKERS);
 }
 
-// Collective calls.
+// ---------------------------------------------------------------- collective calls
 
 static int collect_one(struct tug_client *c, const struct member_collect *m,
                        const struct answer *a)
@@ -179,7 +179,7 @@ int calls_reduce(struct tug_client *c, const struct calls_collect *k,
     return 0;
 }
 
-// Sums over all workers (tug/metric.h).
+// -------------------------------------------------- sums over all workers (tug/metric.h)
 
 #define VALUE_MAX (UINT64_C(1) << 60)
 

@@ -68,7 +68,7 @@ static float *values_of(struct parcel *p)
     return (float *)(void *)(p->keys + p->n);
 }
 
-// Merging.
+// ---------------------------------------------------------------- merging
 
 static size_t communicator_bytes_of(const struct queue *q, size_t keys)
 {
@@ -135,7 +135,7 @@ static void free_parcels(struct parcel *p)
     }
 }
 
-// The thread.
+// ---------------------------------------------------------------- the thread
 
 // Takes pushes from the queue, as many as may be merged into one.
 static void communicator_take(struct queue *q)
@@ -221,7 +221,7 @@ static void *communicator_run(void *arg)
     return NULL;
 }
 
-// Opening.
+// ---------------------------------------------------------------- opening
 
 // Checks that pushes to the table may be merged: those of rules assign and average cannot
 // be added up.
@@ -347,7 +347,7 @@ int tug_communicator_close(struct tug_communicator *m)
     return 0;
 }
 
-// Use.
+// ---------------------------------------------------------------- use
 
 static struct queue *communicator_find(struct tug_communicator *m, uint32_t table)
 {

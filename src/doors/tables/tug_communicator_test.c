@@ -72,7 +72,7 @@ static struct tug_communicator_stats stats_of(struct tug_communicator *m)
     return s;
 }
 
-// Sums of all pushes.
+// ---------------------------------------------------------------- sums of all pushes
 
 enum { SENDERS = 3, SENDS = 300 };
 
@@ -147,7 +147,7 @@ static void sums(void **state)
     check(tug_communicator_close(m));
 }
 
-// Merging.
+// ---------------------------------------------------------------- merging
 
 static uint64_t pushes_of(uint32_t table)
 {
@@ -214,7 +214,7 @@ static void counts_are_added(void **state)
     check(tug_table_drop(client, 22));
 }
 
-// Full queues, and stopping.
+// ------------------------------------------------------------- full queues, and stopping
 
 static void full(void **state)
 {
@@ -246,7 +246,7 @@ static void full(void **state)
     check(tug_communicator_close(m)); // also ends a thread that runs
 }
 
-// Failures.
+// ---------------------------------------------------------------- failures
 
 static void failures_are_returned_once(void **state)
 {
@@ -303,7 +303,7 @@ static void in_a_callback(void **state)
     check(tug_communicator_close(m));
 }
 
-// Stopping by several threads.
+// ----------------------------------------------------------- stopping by several threads
 
 static atomic_bool joins_wait;
 static atomic_uint joins; // calls of pthread_join since joins_wait was set

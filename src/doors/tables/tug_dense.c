@@ -83,7 +83,7 @@ int dense_assign_rows(struct tug_dense *d)
     return calls_wait_or_cancel(d->client, ts);
 }
 
-// Opening.
+// ---------------------------------------------------------------- opening
 
 void dense_initial(struct tug_dense *d, uint64_t seed)
 {
@@ -173,7 +173,7 @@ uint64_t tug_dense_floats(const struct tug_dense *d)
     return d->floats;
 }
 
-// Use.
+// ---------------------------------------------------------------- use
 
 int dense_pull_rows(struct tug_dense *d)
 {

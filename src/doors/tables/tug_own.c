@@ -26,7 +26,7 @@ static int full(const char *what)
                    what);
 }
 
-// Rules.
+// ---------------------------------------------------------------- rules
 
 static struct tug_rule rules[PLACES];
 static size_t n_rules;
@@ -64,7 +64,7 @@ int tug_register_rule(const struct tug_rule *r)
     return 0;
 }
 
-// Entry policies.
+// ---------------------------------------------------------------- entry policies
 
 static struct tug_entry_policy policies[PLACES];
 static struct entry_class classes[PLACES];

@@ -42,7 +42,7 @@ static int below(struct tug_client *c, enum wire_root kind, const char *path,
     return wait_for(c, ts);
 }
 
-// Tables.
+// ---------------------------------------------------------------- tables
 
 // Converts the path of the cold tier. Relative paths stay, as they are below the servers'
 // cold root; a cluster in this process has no root, so there they become absolute.
@@ -242,7 +242,7 @@ int tug_push_range(struct tug_client *c, uint32_t table, uint64_t first, size_t 
     return range(c, table, first, n, values, NULL);
 }
 
-// Lifecycle.
+// ---------------------------------------------------------------- lifecycle
 
 int tug_shrink(struct tug_client *c, uint32_t table, float threshold,
                uint64_t *ret_removed)
@@ -324,7 +324,7 @@ int tug_step(struct tug_client *c, uint64_t steps, uint64_t *ret_global)
     return wait_for(c, ts);
 }
 
-// Saves.
+// ---------------------------------------------------------------- saves
 
 // Returns the id of a save: the program's mark, or for a save without a mark an id from
 // 2^63 on, which a program cannot choose.

@@ -545,7 +545,7 @@ static void test_auc(void **state)
     check(tug_client_close(c));
 }
 
-// A program's own update rule.
+// ----------------------------------------------------------- A program's own update rule
 
 static void own_apply(void *ctx, float rate, float *w, float *s, const float *g, size_t n)
 {

@@ -137,7 +137,7 @@ void save_stop_writer(const struct shard *s, struct save_run *r);
 void save_run_free(struct shard *s);
 void save_wake_all(struct shard *s); // wakes requests that wait for a save or its end
 
-// The saves that have ended, for save_requests.c.
+// ---------------------------------------- the saves that have ended, for save_requests.c
 
 // Notes for the status how the current save ends, if that was not noted yet. It must be
 // called before the state becomes SAVE_FAILED.

@@ -71,7 +71,7 @@ int evaluated_check(const struct evaluated *x, uint64_t examples, const char *op
                    (unsigned long long)examples, option, (unsigned long long)x->places);
 }
 
-// Computing metrics.
+// ---------------------------------------------------------------- computing metrics
 
 static double ratio(const struct exact *a, const struct exact *b)
 {
@@ -138,7 +138,7 @@ int evaluated_metrics(struct evaluated *x, enum loss loss, bool ranked,
     return ranked ? rank(x, ret, e) : 0;
 }
 
-// Writing and reading parts as bytes.
+// ---------------------------------------------------- writing and reading parts as bytes
 
 int evaluated_write(const struct evaluated *x, struct buf *b)
 {

@@ -38,7 +38,7 @@ static int map_links(struct living_links *l, size_t n, bool extras)
     return TUG_ENOMEM;
 }
 
-// Opening and closing.
+// ---------------------------------------------------------------- opening and closing
 
 static int open_store(struct store **ret, const struct table_config *t, uint32_t id,
                       const struct model *m, struct err *e)
@@ -265,7 +265,7 @@ static int keep_best(struct run *r, struct err *e)
                    "the best pass of a table made from settings cannot be kept");
 }
 
-// Saving and loading the rows.
+// ----------------------------------------------------------- saving and loading the rows
 
 static bool is_finite(const struct accessor_group *g, const float *row)
 {

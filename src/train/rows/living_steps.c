@@ -256,7 +256,7 @@ static int arrive(struct living_steps *s)
     return rc;
 }
 
-// Beginning and ending a batch.
+// ---------------------------------------------------------- beginning and ending a batch
 
 static void living_steps_begin(struct living_steps *s, bool again, uint64_t step)
 {
@@ -544,7 +544,7 @@ int living_steps_take(struct worker *w, const uint64_t *order, size_t n,
     return 0;
 }
 
-// Copies of hot rows.
+// ---------------------------------------------------------------- copies of hot rows
 
 void living_steps_copied(const struct living_rows *l, uint32_t ret[HOT_PIECES])
 {

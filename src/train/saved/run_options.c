@@ -177,7 +177,7 @@ void run_options_plan(const struct train_config *c, struct saved_plan *ret)
     ret->dense_staleness = k->dense_staleness;
 }
 
-// Comparing the options of two runs.
+// ----------------------------------------------------- comparing the options of two runs
 
 enum { MORE_MAX = 32 }; // room for "; and 9 more"
 

@@ -36,7 +36,7 @@ const char *saved_table(enum saved_role role, bool dense)
     return names[role][dense];
 }
 
-// Looking for existing saves.
+// ------------------------------------------------------------ looking for existing saves
 
 bool saved_any(const char *out)
 {

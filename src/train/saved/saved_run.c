@@ -183,7 +183,7 @@ void saved_run_free(struct saved_run *x)
     x->readers = NULL;
 }
 
-// Reading the description from JSON.
+// ----------------------------------------------------- reading the description from JSON
 
 static double get_real(struct json_fields *f, const json_t *o, const char *name)
 {

@@ -470,7 +470,7 @@ class Postoffice
     Van van_; // the last member, as its customer uses the others when it is destroyed
 };
 
-// Customers.
+// ---------------------------------------------------------------- customers
 
 inline Customer::Customer(int app_id, int customer_id, const RecvHandle &handle)
     : app_id_(app_id), customer_id_(customer_id), handle_(handle),
