@@ -97,8 +97,9 @@ static size_t utf8_length(const unsigned char *c)
 static int add_character(struct buf *b, const char *c, size_t n)
 {
     if (n == 0)
-        return buf_printf(b, "\\\\x%02x",
-                          (unsigned)(unsigned char)*c); // as printable_copy does
+        return buf_printf(
+            b, "\\\\x%02x",
+            (unsigned)(unsigned char)*c); // the escape that printable_copy writes
     if ((unsigned char)*c < ' ' || *c == 0x7f)
         return buf_printf(b, "\\u%04x", (unsigned)*c);
     if (*c == '"' || *c == '\\')

@@ -17,7 +17,8 @@ struct chained {
 
 // An empty table is zeroed.
 struct chains {
-    struct chained **buckets; // array of a power of two; NULL: `only` is the single chain
+    struct chained **
+        buckets; // array whose length is a power of two; NULL: `only` is the single chain
     struct chained *only;
     size_t n_buckets, n;
 };

@@ -374,9 +374,9 @@ static uint64_t want_roster(struct member *m, uint64_t now)
     return m->wanted_at + m->o.resend_ns;
 }
 
-// Does what is due. A link can be dead although it is open, and no error tells: after a
-// silence the scheduler is asked for a sign of life, and then the link is replaced. The
-// member only gives up the scheduler itself after scheduler_timeout_ns.
+// Does what is due. A dead link may stay open without any error. So after a silence the
+// member asks the scheduler for a sign of life, and then replaces the link. The member
+// only gives up the scheduler itself after scheduler_timeout_ns.
 static uint64_t tick(struct member *m, uint64_t now)
 {
     bool here = member_is_here(m);

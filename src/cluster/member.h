@@ -91,8 +91,8 @@ const struct roster *member_roster(const struct member *m);
 bool member_ready(const struct member *m);
 // Returns whether the member has ended. Then ret_why->code is 0 if the run ended well.
 bool member_ended(const struct member *m, struct err *ret_why);
-// Returns 0 if the member has not ended, otherwise why it has. For callers to which any
-// end is a failure: returns TUG_EIO if the run ended well.
+// Returns 0 if the member has not ended, otherwise the error with which it has. Callers
+// treat any end as a failure, so the error is TUG_EIO if the run ended well.
 int member_over(const struct member *m, struct err *e);
 // Returns the reason of a wait, to follow the words "the scheduler at X".
 const char *member_waits_for(const struct member *m);
@@ -135,8 +135,8 @@ struct member_collect {
     uint64_t first; // number of the first value in the call, for error messages
     // This worker's number in the call; the bytes are ordered by it.
     uint32_t index;
-    // The number of workers that must take part, with indexes below it. If it is 0, all
-    // living workers take part, with any indexes.
+    // The number of workers that must take part; their indexes are 0 to workers - 1. If
+    // it is 0, all living workers take part, with any indexes.
     uint32_t workers;
     const void *bytes;
     size_t n; // at most WIRE_COLLECT_MAX

@@ -45,9 +45,9 @@ static bool is_of(uint8_t ret_secret[MAC_BYTES], const uint8_t key[MAC_BYTES],
            proof_hello(right, ret_secret, link) && mac_same(proof.data, proof.n, right);
 }
 
-// Tries the secret with the link's certificate, then the one without a certificate: a
-// member that reached the scheduler over a Unix socket, and so without TLS, has shown the
-// scheduler none, even if it reaches this server with TLS.
+// Tries the secret of a member with the link's certificate, then the secret of a member
+// without one: a member that reached the scheduler over a Unix socket, without TLS, has
+// shown the scheduler no certificate, even if it reaches this server with TLS.
 bool proof_check(uint8_t ret_secret[MAC_BYTES], const uint8_t key[MAC_BYTES],
                  const struct proof_of *whose, const struct van_trust *link,
                  struct wire_text proof)

@@ -281,8 +281,7 @@ static void another_link(uint64_t process)
 }
 
 // A link of a member is never closed to make room for new links: one for each node and
-// one for the heartbeats of each process. Links of guests may be closed, as those of
-// tools.
+// one for the heartbeats of each process. Links of guests and of tools may be closed.
 static void test_links_that_are_kept(void **state)
 {
     struct msg_join join = {.role = WIRE_DRIVER,

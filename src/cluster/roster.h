@@ -17,7 +17,8 @@
 enum {
     ROSTER_MAX_NODES = 65535,
     ROSTER_MAX_PARTITION_BITS = 16,
-    ROSTER_PARTITION_BITS = 8, // the default: as many as tables of one process have
+    ROSTER_PARTITION_BITS =
+        8, // the default: 256 partitions, as in the tables of a single process
 };
 
 struct roster_node {
@@ -37,11 +38,12 @@ struct roster_node {
 };
 
 struct roster {
-    // 0: not all servers and workers that the cluster was made for are here.
+    // The version of the placement; 0 until all servers and workers for which the cluster
+    // was made have joined.
     uint64_t epoch;
     uint64_t version; // grows with every change of any kind
-    uint64_t newest;  // newest session so far; a session up to it that no node has is
-                      // over, and forgotten
+    uint64_t newest;  // the newest session number so far; a session up to this number
+                      // that no node has is over
     uint32_t servers, workers; // number of processes for which the cluster was made
     uint32_t partition_bits;
     uint32_t n_nodes;

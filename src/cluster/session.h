@@ -85,7 +85,7 @@ enum session_news session_message(struct session *s, van_link link,
 // connect it again at once. Returns when to call it again.
 uint64_t session_tick(struct session *s, uint64_t now);
 
-// Returns whether PING waits for its answer.
+// Returns whether a PING was sent that is not answered yet.
 static inline bool session_is_asked(const struct session *s)
 {
     return s->state == SESSION_OPEN && s->asked_at > s->heard_at;

@@ -22,8 +22,8 @@ static void look_for_signs(struct silence *x, struct session *s, uint64_t now)
     x->queued = queued;
 }
 
-// Watches more often while bytes are queued: the time at which some of them left is known
-// only as exactly as the queue is looked at.
+// Returns the time of the next check; it is earlier while bytes are queued, since only
+// frequent checks tell when bytes were sent.
 static uint64_t look_again(const struct silence *x, uint64_t next, uint64_t now)
 {
     return x->queued > 0 ? clock_earlier(next, now + SILENCE_NS / 10) : next;

@@ -24,7 +24,7 @@
 struct silence {
     struct session another; // the session over the second link, with the same settings
     uint64_t tried_at;
-    uint64_t queued; // number of queued bytes when last looked at
+    uint64_t queued; // number of queued bytes at the last check
 };
 
 // Starts to watch *s: from now on it waits for answers. Returns when to call

@@ -313,7 +313,7 @@ int token_find(struct token *ret, const char *cluster, uint16_t port, struct err
             newest = time;
         }
         if (why.code == 0)
-            why = e_here; // the reason of the first place that has one
+            why = e_here; // the message names the first file that is not trusted
     }
     if (ret->role != WIRE_NOBODY)
         return 0;

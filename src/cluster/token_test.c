@@ -70,7 +70,7 @@ static void test_roles_derive_downwards(void **state)
             assert_int_equal(token_lower(&one, roles[to]), to >= from);
             if (to < from)
                 continue;
-            // Whether in one step or in several.
+            // The key is the same whether it was derived in one step or in several.
             assert_true(token_lower(&two, roles[to]));
             assert_memory_equal(one.key, two.key, MAC_BYTES);
             assert_int_equal(memcmp(one.key, t.key, MAC_BYTES) == 0, to == 0);

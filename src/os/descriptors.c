@@ -27,7 +27,7 @@ static void hold(int fd)
     if (fcntl(fd, F_GETFD) >= 0)
         return;
     int held = open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
-    if (held < 0) // reading or writing a directory fails, too
+    if (held < 0) // a directory serves as well, since reading or writing it fails, too
         held = open("/", O_RDONLY | O_DIRECTORY);
     if (held > STDERR_FILENO) // another thread has opened it first
         close(held);

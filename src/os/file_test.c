@@ -158,7 +158,7 @@ static void test_full_disk(void **state)
     assert_int_equal(write_mib(path, 2, &e), TUG_EIO);
     assert_non_null(strstr(e.text, "full': No space left on device; free some space"));
     assert_int_equal(files_beside(files_dir, NULL), 0);
-    // So few bytes stay in the buffer: the commit reports the error.
+    // A single byte stays in the buffer until the commit, which then reports the error.
     struct file_writer *w;
     assert_int_equal(file_create(&w, path, &e), 0);
     assert_int_equal(file_write(w, "x", 1, &e), 0);

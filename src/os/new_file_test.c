@@ -151,7 +151,7 @@ static void test_users_links(void **state)
     assert_int_equal(symlink("far", in_dir("door")), 0);
     put_well(in_dir("door/inside"), "in");
     assert_text(in_dir("far/inside"), "in");
-    // Links that form a circle:
+    // Two links that point at each other are refused.
     struct err e;
     assert_int_equal(symlink("b", in_dir("a")), 0);
     assert_int_equal(symlink("a", in_dir("b")), 0);

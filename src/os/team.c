@@ -31,8 +31,8 @@ struct member {
 struct team {
     int size;
     int spins;
-    bool closing; // written before a start, read after it
-    team_fn fn;   // written before a start, read after it
+    bool closing; // written before the barrier that starts a run, and read after it
+    team_fn fn;   // written and read like `closing`
     void *arg;
     atomic_int parties; // == size, unless the team could not be opened completely
     atomic_int arrived;

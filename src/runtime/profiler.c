@@ -24,8 +24,8 @@ enum step { START, STOP, FORGET };
 struct question {
     const struct profiler *who;
     enum step step;
-    uint64_t bytes; // of START: the most bytes of events that a loop records
-    uint64_t room;  // of STOP: bytes of room that are left for events of all loops
+    uint64_t bytes; // for START: the most bytes of events that a loop records
+    uint64_t room;  // for STOP: bytes of room that are left for events of all loops
 };
 
 // ---------------------------------------------------------------- one loop

@@ -44,8 +44,7 @@ struct pump {
     bool asleep;
     bool stop;
     uint32_t blocked; // threads that wait on `free`
-    // The number of these calls that only send; they get the van before callers that
-    // poll.
+    // The number of threads in pump_enter; they get the van before threads that poll.
     atomic_uint callers;
     struct waiter *leader;
     // The waits of all threads, in the order of their beginning.
@@ -63,7 +62,7 @@ struct pump {
     pthread_t relief;
     atomic_ullong spin_ns;
 
-    // The rest belongs to the thread that has the van.
+    // The following members belong to the thread that has the van.
     struct pump_work *work, *last_work; // queued work
     bool working;                       // a thread runs the queued work
     bool broken;

@@ -25,10 +25,10 @@ struct tool {
     struct session s;
     char address[VAN_ADDRESS_MAX];
     bool answered;
-    // The process that answers:
+    // Time and version that the answering process has told.
     uint64_t unix_ns;
     char version[32];
-    // The answer:
+    // The type of the answer.
     uint16_t type;
     struct err why;         // the error of an answer of type ERROR
     struct msg_trace trace; // the header of the events in `text`

@@ -60,8 +60,8 @@ static struct node_options node_options(struct cluster *c)
                                  .scheduler = c->address[0] != 0 ? c->address : NULL};
 }
 
-// The time at which the first worker leaves: `rounds` rounds of the scheduler after the
-// first news of a pass, in the middle of some batch.
+// The first worker leaves `rounds` rounds of the scheduler after the first news of a
+// pass, in the middle of some batch.
 static struct {
     atomic_bool under_way, now;
     uint64_t rounds;
@@ -235,8 +235,8 @@ static void same_part(const char *one, const char *other, const char *name)
     buf_free(&y);
 }
 
-// In sync mode the bits equal those of one process, for any number of servers and
-// workers.
+// In sync mode, results are bit-identical to those of one process, for any number of
+// servers and workers.
 static void test_sync(void **state)
 {
     (void)state;
@@ -499,7 +499,7 @@ static void test_layers_in_step(void **state)
     data[0] = training_data("step.ffm", 1500, 30, 0);
     struct train_config c = config_of("mlp");
     c.model = training_model_by("mlp", RULE_SGD);
-    // So small that rounding loses every update.
+    // The rates are so small that rounding loses every update.
     c.model.linear.lr = c.model.latent.lr = 1e-30f;
     c.model.latent.l2 = c.model.latent.prior = 0;
     // enough units for more than one part of the dense parameters

@@ -159,7 +159,7 @@ static int deal_rows_wait(struct deal_rows *d, struct request *r, struct err *e)
     return 0;
 }
 
-// Adds to an error that the servers' memory limits the shuffle.
+// Adds a hint to an error: the servers' memory must hold all of the data for the shuffle.
 static int explain(int rc, struct err *e)
 {
     return rc == 0 ? 0

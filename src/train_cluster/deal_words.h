@@ -12,7 +12,7 @@
 enum {
     DEAL_GROUP = 31,
     DEAL_GROUPS = 4,                       // groups in a row
-    DEAL_WORDS = DEAL_GROUP * DEAL_GROUPS, // words of bytes in a row
+    DEAL_WORDS = DEAL_GROUP * DEAL_GROUPS, // 32-bit words of text in a row
     DEAL_WIDTH = DEAL_WORDS + DEAL_GROUPS, // floats in a row
     DEAL_ROW_BYTES = DEAL_WORDS * 4,
 };

@@ -21,8 +21,8 @@
 static const double look_first_seconds = 0.002, look_seconds = 0.05;
 
 // Tells the scheduler how the data is to be read: as the save says with which the run
-// begins, if there is one; otherwise as workers do. It also sends the options of the run,
-// which workers must have, too, without those that the save has added.
+// begins, or without a save as workers read it. Also sends the run's options, except
+// those that the save has added; workers must have the same options.
 static int tell_schema(struct run *r, struct err *e)
 {
     struct buf b = BUF_INIT(WIRE_BYTES_MAX);
@@ -56,7 +56,8 @@ static int learn_data(struct run *r, struct err *e)
     return run_open_reader(r, e);
 }
 
-// Asks for the servers' name of --out now, so that an error comes before the first save.
+// Asks the servers for the path by which they know --out, so that an error comes before
+// the first save.
 static int ask_below(struct run *r, struct err *e)
 {
     struct driver *d = r->driver;
@@ -356,9 +357,9 @@ static int tell_progress(struct run *r, uint64_t pass, uint64_t first,
     return 0;
 }
 
-// Waits for the end of a pass. A pass that has begun is finished even if a signal asks
-// for the end, if there is something to save: rows in the middle of a pass do not belong
-// to any position in the data.
+// Waits for the end of a pass. If the run is to be saved, a signal to end does not
+// interrupt a pass that has begun: rows in the middle of a pass do not belong to any
+// position in the data.
 static int follow_pass(struct run *r, uint64_t pass, struct state *s,
                        struct train_result *result, struct err *e)
 {
@@ -446,7 +447,8 @@ static int train_pass(struct run *r, struct train_result *result, struct err *e)
             (unsigned long long)r->config->max_bad_lines);
     checkpoint_compare_numbering(r);
     result->examples = d->examples = s.pass.examples;
-    // Workers count the batches of their pieces, but no worker has all of a shared batch.
+    // In other modes workers add their batches to the step. In sync mode no worker
+    // computes a whole batch, so the driver adds them.
     if (r->config->table != NULL && r->config->cluster->mode == CONFIG_SYNC)
         TRY(remote_step(&d->remote, batches_of(r, s.pass.examples), e));
     return run_check_examples(r, s.pass.examples, e);

@@ -299,7 +299,9 @@ int driver_save_within(struct run *r, uint64_t pass, uint64_t examples,
         d->saved_batches -= r->config->save_batches;
         return 0;
     }
-    if (rc == 0 || rc == TUG_EINTERRUPTED) // TUG_EINTERRUPTED: the pass was over first
+    if (rc == 0 ||
+        rc ==
+            TUG_EINTERRUPTED) // TUG_EINTERRUPTED: the pass ended before the save's moment
         return 0;
     if (member_ended(client_member(d->remote.client), NULL) || rc == TUG_EINTERNAL) {
         *e = why;

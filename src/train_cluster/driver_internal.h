@@ -51,9 +51,10 @@ struct driver_position {
 // State of publishing (driver_publish.c).
 struct driver_published {
     char below[FILE_PATH_MAX]; // the servers' name of the directory of --publish
-    int lock;        // lock of that directory, so that no other run publishes there
-    double due;      // time (clock_seconds) at which the next save is due
-    bool based;      // a delta can follow, as the newest save there is of this run
+    int lock;   // lock of that directory, so that no other run publishes there
+    double due; // time (clock_seconds) at which the next save is due
+    bool
+        based; // whether a delta can follow: the newest save in that directory is one of this run
     uint32_t deltas; // deltas since the last base
 };
 
@@ -86,7 +87,7 @@ struct driver {
     double shuffle_begun;
     pthread_mutex_t lock; // protects the client, which threads of an evaluation or a save
                           // share
-    struct remote_rows rows; // rows of an evaluation
+    struct remote_rows rows; // rows that an evaluation reads
     // For features with a lifecycle (driver_cut.c): the absolute path of --out, and the
     // servers' name of it.
     char out[FILE_PATH_MAX], out_below[FILE_PATH_MAX];

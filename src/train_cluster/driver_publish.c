@@ -128,8 +128,8 @@ static int publish(struct run *r, enum save_mode mode, uint64_t batches,
     return rc;
 }
 
-// Publishes a base, if this run has none there yet or enough deltas have followed the
-// last one; otherwise a delta.
+// Publishes a base if this run has not published one yet, or if enough deltas have
+// followed the last one; otherwise a delta.
 static int publish_next(struct run *r, uint64_t batches,
                         const struct train_result *result, struct err *e)
 {

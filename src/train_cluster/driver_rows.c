@@ -53,14 +53,14 @@ static int reason(struct run *r, int rc, struct err *e)
     return remote_rows_reason(&r->driver->rows, rc, e);
 }
 
-// Returns the number of a table: that of the best pass, or the current one, or its mean
-// if that is shown instead.
+// Returns the number of the table to read: the copy of the best pass, the current table,
+// or its mean if `shows_mean` is set.
 static uint32_t driver_rows_number(const struct driver *d, bool dense, bool best)
 {
     return remote_number(dense, best) + (!best && d->shows_mean ? EXCHANGE_MEAN : 0U);
 }
 
-// Opens a copy that the servers have made as a table of this client.
+// Makes a copy of a table, which the servers have made, known to this client.
 static int know(struct driver *d, uint32_t copy, struct err *e)
 {
     struct client *c = d->remote.client;
@@ -326,8 +326,8 @@ static int driver_rows_load(struct run *r, const char *dir, const struct saved_r
     return load_tables(r, dir, m, SAVED_MODEL, sparse, dense, e);
 }
 
-// Moves the save's rows of this role to the copy with that offset. They are loaded into
-// the tables first, which are empty again afterwards.
+// Loads the save's rows of this role into the copies with that offset. They pass through
+// the model's tables, which are emptied afterwards.
 static int resume_copy(struct run *r, const char *dir, const struct saved_run *m,
                        enum saved_role role, uint32_t offset, struct err *e)
 {

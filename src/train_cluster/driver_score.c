@@ -94,7 +94,8 @@ int driver_score(struct run *r, bool test, bool best, struct metrics *ret, struc
                                    ? r->parameters.model.options.tasks
                                    : 1};
     p.all[0].users = groups_of(r->config->group, 0);
-    // It follows the pass that is done; the run's position moves on after the validation.
+    // The validation has the number of the training pass that has just been done;
+    // r->at.epoch grows only after the validation.
     struct msg_pass m = {
         .pass = test ? r->at.epoch : (uint64_t)r->at.epoch + 1,
         .kind = !test  ? WIRE_PASS_VALID

@@ -14,7 +14,8 @@ static inline uint64_t even_parts(uint64_t examples, uint64_t most)
     return examples / most + (examples % most != 0);
 }
 
-// Returns where batch b of `batches` begins; for b = batches, where the last one ends.
+// Returns the index of the first example of batch b; for b = batches, the end of the last
+// batch.
 static inline uint64_t even_begin(uint64_t examples, uint64_t batches, uint64_t b)
 {
     return examples / batches * b + examples % batches * b / batches;

@@ -292,8 +292,9 @@ int exchange_pull(struct exchange *x, uint64_t clock, struct err *e)
         .values = x->values,
         .whole_rows = x->steps,
         .clock = clock,
-        // Otherwise a worker without keys on a loop would continue before that loop has
-        // the batch. If the worker of the missing part had died, no worker would do that
+        // In sync mode the pull waits for all loops, even those that have none of its
+        // keys. Otherwise this worker could continue before such a loop has all of the
+        // batch, and if the worker of a missing part had died, no worker would do that
         // part again.
         .all_loops = client_spec(x->client, EXCHANGE_SPARSE)->config.mode == CONFIG_SYNC,
         .arranged = true,
@@ -387,7 +388,7 @@ static void add_part(const struct exchange *x, size_t first, size_t n,
     }
     for (size_t k = first; k < first + n; k++) {
         const struct batch *b = &x->view.batch;
-        // the first label decides
+        // the first label decides whether the example is a click
         float click = b->label[k * b->labels] > 0 ? 1.0f : 0.0f;
         for (size_t j = start[k]; j < start[k + 1]; j++) {
             to[j][column] += 1; // the number of occurrences, or shows
@@ -547,7 +548,8 @@ static int push_part(struct exchange *x, const struct exchange_push *p, uint32_t
     push.n = part->n;
     push.values = x->dense_gradient + part->first;
     push.arranged = x->model.blocks == 1;
-    // Blocks of one partition are in several parts.
+    // Several parts may have blocks of the same partition, so each part is a group of its
+    // own.
     push.id_group = p->id_group * x->n_parts + i;
     push.id_low = p->id_low * x->n_parts;
     push.examples = i == 0 ? p->examples : 0;

@@ -53,13 +53,14 @@ struct exchange_local {
     bool weights;
     // which states are private, so that no worker pushes them
     bool state[ACCESSOR_MAX_GROUPS], dense_state;
-    // By key: the worker's own row, then 1 if it was trained; NULL: none.
+    // Has for each key the worker's own row, followed by 1 if the row was trained. NULL
+    // if no rows are private.
     struct table *rows;
-    float *dense; // all blocks; NULL: none
+    float *dense; // private values of all dense blocks; NULL: none
     bool dense_known;
 };
-// Opens it; it stays empty if it needs neither weights nor states. Returns 0 or
-// TUG_ENOMEM.
+// Opens the private state, which stays empty if neither weights nor states are private.
+// Returns 0 or TUG_ENOMEM.
 int exchange_local_open(struct exchange_local *o, const struct model *m, bool weights,
                         struct err *e);
 void exchange_local_close(struct exchange_local *o); // a zeroed one is fine

@@ -54,8 +54,8 @@ void exchange_local_close(struct exchange_local *o)
     *o = (struct exchange_local){0};
 }
 
-// Replaces pulled values by the worker's private ones. For states, `before` is set to
-// them, too, as the change is counted from there.
+// Replaces pulled values by the worker's private ones. For states, `before` is also set
+// to the private values, from which the change is then counted.
 static void take_row(struct layout l, const float *local, float *row, float *before)
 {
     for (uint32_t g = 0; g < l.a->n_groups; g++) {

@@ -106,7 +106,8 @@ static uint32_t pass_of(const struct run *r)
     return (uint32_t)(r->at.epoch - r->driver->first_epoch) + 1;
 }
 
-// Returns the number of the pass among all that these workers do.
+// Returns the number of the pass among all passes of these workers, counted over all
+// calls.
 static uint64_t pass_of_all(const struct run *r)
 {
     return (uint64_t)r->config->cluster->peer->passes + pass_of(r);
@@ -277,8 +278,8 @@ static void tell_of_shares(struct driver *d, double began)
 }
 
 // Checks that all workers still take part. A batch without the share of a dead worker is
-// never complete, and the worker's replacement does not know of it. A worker that has
-// left because of another's death is named with that one.
+// never complete, and the worker's replacement does not know of it. If a worker has left
+// because another one died, the error names both.
 static int all_share(void *ctx, double began, struct err *e)
 {
     struct driver *d = ctx;

@@ -19,7 +19,7 @@ struct van;
 struct client;
 struct course;
 
-// The course of a run whose passes are done by this process, as one of such workers.
+// The course of a run in which this process is one of several workers without a driver.
 extern const struct course course_peer;
 
 // This process's membership in the cluster, which belongs to the caller and lasts longer
@@ -32,7 +32,7 @@ struct train_peer {
     bool begun;      // an earlier run has left its rows on the servers
     uint32_t passes; // passes that these workers have done in earlier calls
     uint32_t call;   // number of this call of training, from 1, in this membership
-    double patience; // seconds after which a wait for others is reported
+    double patience; // seconds after which a wait for other workers is reported
 };
 
 #endif

@@ -16,15 +16,16 @@
 
 enum { READY_SECONDS = 120 };
 
-// How long driver and workers wait for each other's descriptions of the data; with a
-// model with fields a worker may have to read all of its data before.
+// The longest wait of driver and workers for each other's descriptions of the data. It is
+// long because a worker whose model has fields may first have to read all of its data.
 enum { DATA_SECONDS = 3600 };
 
 static const double ask_seconds = 0.005;
 
-// How long to wait for an answer in ssp and sync mode. There servers let pulls wait for
-// other workers, and refuse them after ten minutes with the names of these. Before that a
-// missing answer is not an error: the scheduler reports dead servers.
+// The longest wait for an answer in ssp and sync mode. In these modes, servers let a pull
+// wait for other workers, and refuse it after ten minutes with the names of those
+// workers. An answer that is missing for a shorter time is not an error, since the
+// scheduler reports dead servers.
 enum { HELD_SECONDS = 660 };
 
 int remote_open(struct remote *r, const struct train_config *c,
@@ -117,8 +118,8 @@ int remote_tables(struct remote *r, const struct train_config *c, const struct m
     return make_table(r, EXCHANGE_DENSE, &dense, e);
 }
 
-// Keeps the answer about the data. The text that a scheduler passes on comes from a
-// worker or the driver.
+// Keeps the answer about the data. Its text is checked, because the scheduler passes on
+// what a worker or the driver has sent.
 static void take_data(void *ctx, const union wire_any *m)
 {
     const struct msg_data_is *is = &m->data_is;

@@ -120,7 +120,7 @@ struct share {
     uint64_t first, batches;
     bool begun;
     uint64_t last; // number of the last batch whose share was pushed
-    uint32_t done; // micro-batches of this batch that were pushed, a bit each
+    uint32_t done; // bit i is set if micro-batch i of this batch was pushed
     uint64_t view; // number of the division that gave these micro-batches to this worker
     uint64_t reports; // number of reports sent in the pass
 };
@@ -130,8 +130,8 @@ struct remote_thread {
     struct model_work work;        // memory for computing by the packed model
     struct metrics_stream *stream; // for each label: sums over examples
     struct dense dense;
-    // By gradients: sums over the thread's examples; the first thread's become those of
-    // the batch.
+    // With updates by gradients: sums over this thread's examples. The first thread's
+    // sums become those of the batch.
     float *sums;
     size_t cap; // floats of `sums`
     int rc;
@@ -182,8 +182,7 @@ struct remote_worker {
 
     struct remote_score *score; // state of scoring; NULL: the driver scores
 
-    // The following members are the following members, up to `ctx`, are used only without
-    // a driver.
+    // The following members, up to `ctx`, are used only without a driver.
     uint64_t reported; // number of examples reported so far
     bool at_end;       // the last piece was at the end of its file
     int (*batch_done)(void *ctx, struct err *e); // may be NULL

@@ -86,7 +86,7 @@ struct batches {
     uint64_t finished; // the number of groups that are acknowledged
     float rate;
     uint64_t first_clock; // ssp: clock of batch 0
-    uint64_t ticked; // in ssp mode, of layers: number of batches whose clock was sent
+    uint64_t ticked; // in ssp mode, for layers: number of batches whose clock was sent
 };
 
 // Returns the window. A staleness of s lets a batch be pulled before the previous s

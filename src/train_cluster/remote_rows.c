@@ -41,8 +41,8 @@ int remote_rows_put(struct table *t, const uint64_t *keys, size_t n, const float
     return rc;
 }
 
-// Returns the accessor of the servers' table if its rows have a lifecycle, which the
-// dense parameters with it do not have.
+// Returns the accessor of the servers' table if its rows have a lifecycle, else NULL.
+// Dense parameters have no lifecycle.
 static const struct accessor *living_of(const struct remote_rows *r, bool dense)
 {
     const struct table_spec *s = client_spec(r->client, remote_number(false, false));

@@ -29,8 +29,9 @@ static inline uint32_t remote_number(bool dense, bool best)
 int remote_rows_begin(struct remote_rows *r, struct err *e);
 
 // Gets the ids of keys for dataset_load. Several threads call it; one at a time asks the
-// servers. ctx is the rows. remote_rows_reason sets the error of a failure: rc, or the
-// code of the reason.
+// servers. `ctx` is a struct remote_rows. After a failure, remote_rows_reason sets the
+// error: the reason why a row could not be pulled, if one was noted. It returns the
+// error's code.
 int remote_rows_resolve(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret_ids);
 int remote_rows_reason(struct remote_rows *r, int rc, struct err *e);
 

@@ -20,7 +20,7 @@ struct remote_score {
     pthread_mutex_t lock;
     uint64_t pass; // pass of the rows in the cache; 0: none
     bool test_pass;
-    struct numbering found; // keys of the piece at hand
+    struct numbering found; // keys of the current piece
 };
 
 static int open_pieces(const struct remote_worker *w, const struct path_list *paths,

@@ -147,7 +147,7 @@ static int open_data(struct remote_worker *w, struct err *e)
 {
     const struct train_config *c = w->config;
     int rc;
-    if (c->data.n == 0) // the worker has files of its own, but none
+    if (c->data.n == 0) // each worker has files of its own, but this one has none
         return 0;
     uint64_t bytes = text_bytes(w, e, &rc);
     TRY(rc);
@@ -191,8 +191,9 @@ static int learn_schema(struct remote_worker *w, struct err *e)
     return rc;
 }
 
-// Opens the reader. The data is read as the saved model says with which the run begins,
-// as another worker reads it, or as the options and the first file say.
+// Opens the reader. The way of reading is that of the saved model with which the run
+// begins; without such a model, that of another worker, or what the options and the first
+// file say.
 static int open_reader(struct remote_worker *w, struct err *e)
 {
     if (w->config->cluster->peer == NULL)
@@ -397,8 +398,8 @@ static void *run_lane(void *arg)
     return NULL;
 }
 
-// Returns the reason of the end. A lane's error that only reports the end of another one
-// is not the reason.
+// Returns the reason of the end. An error of a lane that only reports the end of another
+// lane is not the reason.
 static int reason(const struct lane *lanes, uint32_t n, struct err *e)
 {
     const struct err *why = NULL;

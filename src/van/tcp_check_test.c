@@ -7,8 +7,8 @@
 #include "van/tcp_internal.h"
 
 static struct tcp_node server, client;
-static struct tcp_van *v;         // the server's
-static struct tcp_link *l, *dial; // the server's link to the client; one that connects
+static struct tcp_van *v;         // the server's van
+static struct tcp_link *l, *dial; // the server's link to the client; a link that connects
 
 static void check(void)
 {

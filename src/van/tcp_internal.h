@@ -43,9 +43,9 @@ enum {
 enum tcp_state {
     LINK_WAITING, // waits for the next attempt to connect
     LINK_RESOLVING,
-    LINK_CONNECTING, // also an accepted link, before it was looked at
-    LINK_SHAKING,    // the TLS handshake
-    LINK_PROVING,    // the token, or only nonces: see handshake.h
+    LINK_CONNECTING, // connects; or was accepted, and the van has not handled it yet
+    LINK_SHAKING,    // does the TLS handshake
+    LINK_PROVING,    // proves the token, or only exchanges nonces: see handshake.h
     LINK_OPEN,
     LINK_CLOSING, // van_close_link was called: the link sends its queued bytes
     LINK_FAILED,  // `closed` has still to be called
@@ -171,7 +171,7 @@ struct tcp_van {
     char known_as[VAN_ADDRESS_MAX];
     struct links links;
     uint32_t n_accepted, n_strangers, n_trials;
-    struct tcp_link *oldest, *newest; // strangers
+    struct tcp_link *oldest, *newest; // the ends of the list of strangers, by age
     bool over;                        // the queues have more bytes than the budget allows
     struct frame_pool pool;
     struct wire_out out;
@@ -179,7 +179,7 @@ struct tcp_van {
     struct tcp_link *dirty, *ended;
     struct frame_reader *reading; // the reader whose message the handler is in
     uint64_t now;
-    uint64_t next_due;   // no link is due before this
+    uint64_t next_due;   // no link is due before this time
     uint64_t accept_due; // time at which waiting listeners try again
     uint64_t tick_due;
     uint32_t events; // number of events in this round
@@ -188,7 +188,7 @@ struct tcp_van {
     bool deferred;  // van_defer is on
     bool unsettled; // libuv has been given something since it last ran
     bool freeing;
-    char *input;   // TCP_INPUT_BYTES
+    char *input;   // buffer of TCP_INPUT_BYTES for received bytes
     char *plain;   // a decrypted TLS record
     char *scratch; // small pieces joined to one TLS record
 };
@@ -210,13 +210,13 @@ static inline void tcp_link_becomes(struct tcp_link *l, enum tcp_state next)
     l->state = next;
 }
 
-// tcp_listen.c
+// Defined in tcp_listen.c:
 int tcp_listen(struct van *base, const char *address, char ret[VAN_ADDRESS_MAX],
                struct err *e);
 void tcp_listeners_close(struct tcp_van *v);
 void tcp_accept_due(struct tcp_van *v);
 
-// tcp_dial.c
+// Defined in tcp_dial.c:
 van_link tcp_connect(struct van *base, const char *address, uint64_t timeout_ns);
 void tcp_dial_due(struct tcp_link *l);
 // Schedules the next attempt to connect after one has failed, or, if `final`, gives up.
@@ -229,7 +229,7 @@ void tcp_dial_free(struct tcp_link *l);
 int tcp_plain_allowed(const struct tcp_van *v, const struct sockaddr_storage *s,
                       const char *what, struct err *e);
 
-// tcp_link.c
+// Defined in tcp_link.c:
 struct tcp_link *tcp_link_new(struct tcp_van *v, bool accepted);
 struct tcp_stream *tcp_stream_new(struct tcp_van *v, bool is_unix);
 void tcp_stream_close(struct tcp_stream *s);
@@ -240,19 +240,19 @@ void tcp_link_begin_frames(struct tcp_link *l, uint64_t max_bytes);
 void tcp_link_due_at(struct tcp_link *l, uint64_t when);
 void tcp_link_due(struct tcp_link *l); // called at the time of tcp_link_due_at
 void tcp_link_fail(struct tcp_link *l, const struct err *why);
-void tcp_link_drained(struct tcp_link *l); // the queue is empty
+void tcp_link_drained(struct tcp_link *l); // called when the queue is empty
 void tcp_link_say_end(struct tcp_link *l);
 void tcp_link_disconnect(struct tcp_link *l);
 void tcp_link_end(struct tcp_link *l, enum tcp_state state);
 void tcp_link_free(struct tcp_link *l);
 void tcp_close_link(struct van *base, van_link number);
 
-// tcp_prove.c
+// Defined in tcp_prove.c:
 void tcp_prove_begin(struct tcp_link *l); // called after connecting and the TLS handshake
 void tcp_prove_message(struct tcp_link *l, const struct van_message *m);
 void tcp_prove_free(struct tcp_link *l);
 
-// tcp_limits.c
+// Defined in tcp_limits.c:
 void tcp_limits_open(struct tcp_van *v);
 // Returns whether one more link may be accepted; may close the oldest stranger for it.
 enum tcp_room tcp_limits_room(struct tcp_van *v, const struct tcp_stream *s);
@@ -263,7 +263,7 @@ void tcp_limits_known(struct tcp_link *l); // the link is not a stranger any mor
 int tcp_limits_admit(struct tcp_link *l, enum wire_role role, bool proven, struct err *e);
 void tcp_limits_say_full(const struct tcp_van *v, struct err *ret);
 void tcp_limits_gone(struct tcp_link *l);
-void tcp_limits_came(struct tcp_link *l, size_t n); // n bytes were read
+void tcp_limits_came(struct tcp_link *l, size_t n); // notes that n bytes were read
 void tcp_limits_due(struct tcp_link *l); // checks an open link that may be too slow
 // Notes that n more bytes wait to be sent; tcp_limits_sent that n fewer do.
 void tcp_limits_queue(struct tcp_link *l, uint64_t n);

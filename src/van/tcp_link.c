@@ -93,7 +93,7 @@ static bool message(void *ctx, struct van_message *m)
     return l->state == LINK_OPEN;
 }
 
-// Answers a request that finds no room at once, while its bytes still arrive.
+// Answers at once a request for which there is no room, while its bytes still arrive.
 static void no_room(void *ctx, uint16_t type, uint64_t request, const struct err *why)
 {
     struct tcp_link *l = ctx;

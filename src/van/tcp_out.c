@@ -16,8 +16,10 @@ enum {
     TOGETHER_MAX = 4 << 10, // larger messages do not wait for the end of the round
     BUFS_MAX = 64,
     MESSAGE_BUFS = 1 + 2 * WIRE_SPANS_MAX,
-    CIPHER_FIRST = 32 << 10, // bytes encrypted first: few, so that the peer can begin,
-    CIPHER_RUN = 480 << 10,  // then more, up to a block of the pool
+    CIPHER_FIRST =
+        32 << 10, // bytes encrypted first; few, so that the peer can begin soon
+    CIPHER_RUN =
+        480 << 10, // bytes encrypted at a time later; they fit into a block of the pool
 };
 
 // ---------------------------------------------------------------- the queue

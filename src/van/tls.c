@@ -16,7 +16,7 @@
 
 enum { PEM_MAX = 1 << 20 };
 
-// The three parts, and their sources for messages.
+// The keys of a node, with the files or texts that they came from, for messages.
 struct material {
     X509 *ca, *cert;
     EVP_PKEY *key;

@@ -22,7 +22,7 @@ enum {
     BLOCK = 128,
     HEAD = 9,
     DIFFERENCES = 128,
-    MOST_BITS = 56, // besides 64
+    MOST_BITS = 56, // largest width of a packed number in bits, apart from 64
 };
 
 static unsigned bits_of(uint64_t x)

@@ -84,7 +84,7 @@ enum wire_order {
     WIRE_DROP,
     WIRE_CLOCK,
     WIRE_SHRINK, // decays rows and removes those below the threshold
-    WIRE_DAY,    // ends a day: rows are unseen for one day more
+    WIRE_DAY,    // ends a day: adds one to the days for which each row was not seen
     // Moves the mean in another table by the share `threshold` towards the rows.
     WIRE_MEAN,
 };

@@ -102,8 +102,8 @@ int leases_pass(struct leases *l, const struct msg_pass *m, struct err *e)
     TRY(leases_check_data(l, m, e));
     TRY(leases_keep_done(l, m, e));
     l->pass = *m;
-    l->pass.done = (struct wire_text){0}; // the text is the message's, which ends with
-                                          // this call
+    l->pass.done = (struct wire_text){0}; // the text lies in the message, which is
+                                          // gone after this call
     l->prepared = false;
     for (uint32_t i = 0; i < l->n_workers; i++)
         l->workers[i].holds = false; // this piece is behind the end of a file, and no

@@ -29,8 +29,7 @@ static void held_piece_is_leased(const struct leases *l, const struct leases_wor
     assert(l->files[w->file].p[w->index].state == PIECE_LEASED);
 }
 
-// A worker whose session is over asks for nothing, so that no piece may stay reserved for
-// it.
+// No piece is reserved for a worker whose session is over, since it will not ask for one.
 static void dead_have_nothing(const struct leases_worker *w)
 {
     assert(w->alive || (!w->holds && w->reserved == 0));

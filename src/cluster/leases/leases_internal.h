@@ -26,7 +26,7 @@ struct piece {
     uint32_t had; // index of the worker that did this piece in the previous pass, or
                   // LEASES_NOBODY
     uint8_t state;
-    bool held; // the worker `had` keeps the piece in memory
+    bool held; // the worker `had` still has the piece in memory
     // A worker died in this pass while it held the piece, and may have pushed a part of
     // it.
     bool left;
@@ -120,7 +120,7 @@ struct leases {
 
     struct buf done; // FILE_DONE records: the pieces that were done when the pass was
                      // opened
-    uint64_t save;   // number of the save that asks for its pieces; 0: no save asks
+    uint64_t save; // number of the save for which the driver asks for the pieces; 0: none
     uint32_t save_workers; // the number of workers that were known when the save began
     bool without_late_marks;
     bool save_known, save_torn;
@@ -159,11 +159,11 @@ int leases_prepare(struct leases *l); // makes the pieces of a new pass; returns
 void leases_ask_piece(struct leases *l, struct leases_worker *w, struct msg_leased *ret);
 bool leases_piece_done(struct leases *l, struct leases_worker *w,
                        const struct msg_piece_done *m);
-// Call it when w has died.
+// Frees the pieces of worker w, which has died, for other workers.
 void leases_return_pieces(struct leases *l, struct leases_worker *w);
 // Returns whether all pieces of the pass are done, and gets the number of finished pieces
-// and of all pieces. The latter is an estimate if the end of some files is not known, 0
-// if that of no file is. Both pointers may be NULL.
+// and of all pieces. The latter is an estimate while the end of some file is unknown, and
+// 0 while the ends of all files are. Both pointers may be NULL.
 bool leases_pieces_done(const struct leases *l, uint64_t *ret_done, uint64_t *ret_pieces);
 
 // -------------------------------------------- the functions for cuts are in leases_cut.c
@@ -183,7 +183,7 @@ void leases_ask_share(struct leases *l, struct leases_worker *w,
                       const struct msg_lease *m, struct msg_leased *ret);
 bool leases_share_done(struct leases *l, struct leases_worker *w,
                        const struct msg_piece_done *m);
-// Call it when w has died.
+// Divides the batches of the pass among the workers without w, which has died.
 void leases_divide_without(struct leases *l, struct leases_worker *w);
 
 #endif

@@ -229,10 +229,10 @@ static bool take_from_file(struct leases *l, struct leases_worker *w, uint32_t f
     return false;
 }
 
-// Gives worker w a piece that is reserved for `rich`. If w must read a compressed file
-// for it, w gets the pieces in file order, although `rich`, which holds them in memory,
-// takes them in a random order: a piece that lies before the previous one would make w
-// decompress the file from its beginning again. Returns false if no piece is left.
+// Gives worker w a piece that is reserved for `rich`. `rich` has its pieces in memory and
+// takes them in random order. But if w has to read a compressed file, it gets the pieces
+// in file order: a step backwards would make w decompress the file from its beginning
+// again. Returns false if no piece is left.
 static bool take_of(struct leases *l, struct leases_worker *w, struct leases_worker *rich)
 {
     const struct file *f = &l->files[w->file];
@@ -407,8 +407,9 @@ void leases_return_pieces(struct leases *l, struct leases_worker *w)
     w->reserved = 0;
 }
 
-// Returns pieces per byte, from the files that were read to their end, by which the
-// pieces of the other files are estimated; 0 if no file was read to its end yet.
+// Returns the number of pieces per byte in the files that were read to their end, from
+// which the number of pieces in the other files is estimated; 0 if no file was read to
+// its end yet.
 static double pieces_a_byte(const struct leases *l)
 {
     double pieces = 0, bytes = 0;

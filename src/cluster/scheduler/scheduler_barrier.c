@@ -92,7 +92,8 @@ static void tell_all(struct scheduler *s, uint8_t group)
     }
 }
 
-// Makes the result of the collective call, if the barrier that is now complete is one.
+// If the barrier that is now complete belongs to a collective call, makes the call's
+// result.
 static void scheduler_barrier_collect(struct scheduler *s)
 {
     struct collected *c = &s->collected;
@@ -135,7 +136,8 @@ static bool scheduler_barrier_try(struct scheduler *s, uint8_t group)
     return true;
 }
 
-// The barrier of a group that a process has reached, or asks for again.
+// A process's arrival at a barrier of its group. `again` is set if the process asks for a
+// barrier that it has reached before.
 struct arrival {
     struct process *process;
     uint64_t reached; // number of the group's generation

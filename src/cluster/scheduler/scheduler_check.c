@@ -65,7 +65,7 @@ static void session_was_given(const struct scheduler *s, const struct node *n)
 }
 
 // A node lives and dies with its process. So a process stays as long as its nodes are in
-// the table, and agrees with them in all facts that others are told.
+// the table, and agrees with them in all facts that other nodes are told.
 static void node_fits_its_process(const struct scheduler *s, const struct node *n)
 {
     assert(n->process < s->n_processes);
@@ -317,8 +317,8 @@ static void run_is_in_its_phase(const struct scheduler *s)
     assert(!s->broken || s->phase != SCHEDULER_GATHERING);
 }
 
-// A run has one driver, so that no two open passes. Its entry stays after its death,
-// because other nodes are told that it drove.
+// A run has one driver, so that two nodes cannot both open passes. Its entry stays after
+// its death, because other nodes are told that it drove.
 static void run_has_one_driver(const struct scheduler *s)
 {
     uint32_t drivers = 0;

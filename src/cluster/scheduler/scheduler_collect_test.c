@@ -116,7 +116,7 @@ static void test_different_calls(void **state)
     run();
     assert_true(done(3, NULL));
     expect_failed(1, TUG_EUSAGE, "worker 0 in gather, worker 2 at a barrier");
-    give(1, "gather", 0, "a"); // and the next call is one again
+    give(1, "gather", 0, "a"); // a call after one that failed is a new call
     give(2, "gather", 0, "b");
     give(3, "gather", 2, "c");
     expect_failed(3, TUG_EUSAGE, "two processes are worker 0");
@@ -292,9 +292,9 @@ static void test_made_up(void **state)
     struct msg_collect good = {.generation = 1, .call = wire_text("a")};
     for (good.generation = 1; good.generation < 4; good.generation++)
         say(&good, MSG_COLLECTED);
-    good.generation = 3; // asked again
+    good.generation = 3; // the request for the newest generation is repeated
     say(&good, MSG_COLLECTED);
-    good.generation = 1; // long over
+    good.generation = 1; // a generation before the newest is refused
     say(&good, MSG_ERROR);
     guest_close();
 }

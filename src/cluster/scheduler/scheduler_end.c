@@ -45,8 +45,8 @@ static bool rank_was_taken(const struct scheduler *s, const struct node *lost)
     return false;
 }
 
-// Returns a worker that was lost and whose rank no other worker has taken over and then
-// left in order; NULL if there is none.
+// Returns a lost worker whose rank was not taken over by a worker that has left in order;
+// NULL if there is no such worker.
 static const struct node *missed_worker(const struct scheduler *s)
 {
     for (uint32_t i = 0; i < s->n_nodes; i++) {
@@ -222,8 +222,9 @@ static void left_failing(struct scheduler *s, const struct node *n,
     }
 }
 
-// Returns whether the failure of this node may end the run. A guest may not, unless it
-// has the right to stop the cluster; a tool's token only allows it to look.
+// Returns whether the failure of this node may end the run. The failure of a guest may
+// not, unless the guest has the right to stop the cluster: a tool's token only lets it
+// read.
 static bool may_end_all(const struct scheduler *s, const struct node *n)
 {
     return n->n.role != WIRE_DRIVER || n->drives ||

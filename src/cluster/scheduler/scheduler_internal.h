@@ -22,7 +22,7 @@ struct link {
     van_link link; // 0 if the link is gone; the next tick then removes this entry
     bool greeted;
     uint64_t heard;      // time of the link's last message
-    enum wire_role role; // role that the peer was let in with
+    enum wire_role role; // role with which the peer was accepted
     uint32_t node;  // index of the node that joined over this link, or SCHEDULER_NOBODY
     uint32_t beats; // index of the process whose heartbeats arrive on this link, or
                     // SCHEDULER_NOBODY
@@ -45,8 +45,8 @@ struct process {
     // The process's clock minus the scheduler's clock, at the last heartbeat.
     int64_t skew_ns;
     bool asked; // whether a signal has asked the process to end
-    // Barriers. The generations of a process start at 1, which is generation `base` of
-    // the group.
+    // A process counts its barriers in a group from 1; its barrier 1 is generation `base`
+    // of the group.
     bool known[SCHEDULER_GROUPS]; // whether the group waits for this process
     uint64_t base[SCHEDULER_GROUPS], reached[SCHEDULER_GROUPS];
     // The bytes that the worker brought to the workers' barrier, until that barrier is
@@ -87,8 +87,8 @@ struct collected {
     struct buf result;
 };
 
-// A piece whose pushes servers may forget, once they have a roster of this version, which
-// has all deaths before the piece was done.
+// A finished piece, whose pushes a server may forget once it has a roster of this
+// version: that roster tells all deaths from before the piece was done.
 struct forget {
     struct msg_forget msg;
     uint64_t version;
@@ -129,8 +129,9 @@ struct scheduler {
     uint32_t n_nodes, cap_nodes, used_nodes;
     struct process *processes;
     uint32_t n_processes, cap_processes;
-    // Number of nodes that got an id above those of the ranks that the cluster was made
-    // for, and number of drivers that ever joined: next ids depend on them.
+    // Numbers of servers and workers whose ids lie above the ids of the ranks for which
+    // the cluster was made, and the number of drivers that ever joined. The next ids are
+    // computed from them.
     uint32_t more_servers, more_workers, n_guests;
     uint64_t session;
     struct refusals refusals;

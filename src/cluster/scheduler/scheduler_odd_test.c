@@ -22,7 +22,7 @@ static void test_no_more_loops(void **state)
     assert_int_equal(guest.type, MSG_JOINED);
     uint32_t used = w.s->used_nodes;
     w.s->made_up = true;
-    w.s->used_nodes = ROSTER_MAX_NODES - 1; // pretends that so many nodes have joined
+    w.s->used_nodes = ROSTER_MAX_NODES - 1; // pretends that this many nodes have joined
     join.ticket = 2;
     join.loop = 1;
     guest_say(MSG_JOIN, &join);

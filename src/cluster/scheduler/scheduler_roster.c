@@ -15,7 +15,7 @@ enum {
     SMALL_CLUSTER = 256, // largest number of nodes that get each roster without a pause
     PAUSE_NS = 100000,   // pause between two versions of the roster in a larger cluster,
                          // per node
-    LATER_NS = 5000000,  // delay after which a roster is tried again that found no room
+    LATER_NS = 5000000,  // delay before a roster for which no room was left is sent
     ROSTERS_QUEUED_MAX = 64 << 20, // limit of queued bytes of all rosters together
 };
 
@@ -67,8 +67,8 @@ int scheduler_list(struct scheduler *s)
     return 0;
 }
 
-// Returns whether this loop takes tables of the space. With `any`, loops for other tables
-// count, too: no loop was meant for this space.
+// Returns whether this loop takes tables of the space. `any` is set if no loop was meant
+// for this space; then loops for other tables count, too.
 static bool takes(const struct roster_node *n, int space, bool any)
 {
     enum wire_tables other = space == WIRE_SPACE_DENSE ? WIRE_TABLES_SPARSE
@@ -85,8 +85,9 @@ static int by_rank(const void *a, const void *b)
     return (x->loop > y->loop) - (x->loop < y->loop);
 }
 
-// Returns the loops that take tables of the space, by ascending id. For ranges the loops
-// of a process come together and processes by rank, so that a server can name its range.
+// Returns the loops that take tables of the space, by ascending id. For ranges, loops are
+// sorted by the ranks of their processes, and loops of a process are adjacent, so that a
+// server can name its range.
 static size_t loops_of(const struct scheduler *s, int space, uint32_t *ret,
                        const struct roster_node **room)
 {
@@ -211,7 +212,8 @@ static struct encoded_roster *encoded(struct scheduler *s)
 void scheduler_send_roster(struct scheduler *s, struct node *n, van_link link,
                            uint64_t request)
 {
-    if (!can_be_sent(s)) { // the node asks for a sign of life as well
+    if (!can_be_sent(
+            s)) { // answers in any case, since the node also takes the answer for a sign of life
         scheduler_send(s, link, MSG_OK, request, &(struct msg_ok){0});
         return;
     }

@@ -64,7 +64,8 @@ static void test_wanted_ranks(void **state)
     world_run(&w, SECONDS);
     for (uint32_t i = 0; i < 4; i++)
         assert_int_equal(member_rank(w.actors[1 + i].m), ranks[i]);
-    for (uint32_t i = 0; i < 4; i++) // as programs compute them
+    for (uint32_t i = 0; i < 4;
+         i++) // ids are computed from ranks as programs for ps-lite do it
         assert_int_equal(member_id(w.actors[1 + i].m), 9 + 2 * ranks[i]);
     world_close(&w);
 }
@@ -189,7 +190,7 @@ static void test_last_worker_dies(void **state)
     (void)state;
     guest_open_world(1, 1);
     w.with_work = true;
-    w.pieces = 60; // so many pieces that some are left then
+    w.pieces = 60; // enough pieces that some are left when the server dies
     w.passes = 3;
     guest_add_all(1, 1, true);
     world_crash(&w.actors[1]);

@@ -72,10 +72,10 @@ void scheduler_lease_serve(struct scheduler *s, struct node *n, uint64_t request
     scheduler_send(s, n->link, MSG_LEASED, request, &leased);
 }
 
-// Takes the report of a finished piece. Servers remember which worker pushed what of a
-// piece until it is done. They may forget it only after they have learned of all deaths
-// before: otherwise a late push of a worker that was declared dead would be applied
-// although another worker has done its piece again.
+// Takes the report of a finished piece. Until a piece is done, servers remember which
+// worker pushed which of its batches. They may forget this only after they have learned
+// of all deaths that came before: otherwise a late push of a worker that was declared
+// dead would be applied although another worker has done its piece again.
 void scheduler_piece_done_serve(struct scheduler *s, struct node *n, uint64_t request,
                                 const struct msg_piece_done *m)
 {

@@ -13,7 +13,7 @@
 #include "runtime/role.h"
 #include "tug/fleet.h"
 
-// Endpoints, as parts of one text.
+// A list of endpoints; at[i] points into `text`.
 struct endpoints {
     char *text;
     const char **at;

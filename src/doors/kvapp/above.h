@@ -14,7 +14,7 @@
 int kv_send_words(struct tug_app *a, const struct tug_kv_request *q,
                   uint32_t *ret_timestamp);
 
-// Waits for a request as tug_app_wait does, for at most so many seconds. Also returns
+// Waits for a request as tug_app_wait does, for at most this many seconds. Also returns
 // TUG_EIO if the time is over; in that case kv_is_under_way returns true.
 int kv_wait_for(struct tug_app *a, uint32_t timestamp, double seconds);
 // Returns the time limit of each wait of the node, in seconds.

@@ -322,8 +322,8 @@ static int result(struct tug_app *a, uint32_t timestamp, bool in_time, double se
     return rc;
 }
 
-// Warns when more processes have died or left, and no other one has replaced them, as the
-// wait may be for one of them. Called now and then while a request is waited for.
+// Called from time to time during a wait for a request. Warns if, since the last warning,
+// processes have died or left without a replacement: the wait may be for one of them.
 static void tell_lost(struct tug_node *n)
 {
     char name[ROSTER_NAME_MAX];
@@ -337,7 +337,7 @@ static void tell_lost(struct tug_node *n)
         name, lost > 1 ? ", among others," : "", n->o.wait_seconds);
 }
 
-// As pump_wait, and tells for whom the wait may be.
+// Waits as pump_wait does, and warns of lost processes for which the wait may be.
 static bool wait_telling(struct tug_node *n, struct waiting *w, uint64_t deadline)
 {
     for (;;) {

@@ -42,7 +42,8 @@
 
 #define SECOND ((uint64_t)1000000000)
 
-// Time limit for a node that breaks off, or whose run has failed, to tell the others.
+// Time limit for a node that breaks off, or whose run has failed, to tell the other
+// nodes.
 #define KV_BREAK_OFF_NS (5 * SECOND)
 // Time by which a node waits longer for a barrier of customers than the node that answers
 // the barrier, so that the answer, which names the missing nodes, arrives in time.
@@ -75,7 +76,7 @@ struct kv_peer {
     uint64_t look;   // time at which kv_peers_look is to check this peer
     bool greeted;    // the peer has greeted on the link that was dialled last
     uint32_t breaks; // greeted links that broke since the last answer
-    // Time since when the roster has the node as dead or left; 0: it is alive.
+    // Time at which the roster first had the node as dead or left; 0: it is alive.
     uint64_t gone_at;
     uint64_t waiting;     // number of parts sent or queued here that have no answer
     struct kv_line line;  // parts that wait to be sent
@@ -235,7 +236,7 @@ struct tug_node {
     bool ending; // tug_node_finalize: new customers, requests and calls are refused
     struct err why;
 
-    uint64_t version; // version of the roster from which the next members are
+    uint64_t version; // version of the roster from which the following members were taken
     uint32_t n_servers;
     uint32_t *servers;   // node ids of the servers by rank
     uint64_t *last_keys; // last key of each server's range
@@ -278,7 +279,7 @@ struct tug_node {
     atomic_uint lost_told; // number of lost processes when a wait last warned of them
 };
 
-// node_check.c
+// Defined in node_check.c:
 #ifndef NDEBUG
 void kv_node_check(struct tug_node *n, uint64_t now);
 #else
@@ -288,7 +289,7 @@ static inline void kv_node_check(struct tug_node *n, uint64_t now)
 }
 #endif
 
-// node.c
+// Defined in node.c:
 struct van_handler kv_node_handler(struct tug_node *n);
 int kv_node_wait_ready(struct tug_node *n);
 uint64_t kv_node_deadline(const struct tug_node *n);
@@ -305,15 +306,15 @@ bool kv_node_is_in(const struct roster *r, const struct roster_node *node,
                    uint32_t groups);
 size_t kv_node_ids(struct tug_node *n, uint32_t group_or_id, uint32_t *ret, size_t room);
 
-// barrier.c
+// Defined in barrier.c:
 int kv_barriers_open(struct tug_node *n, struct err *e);
 void kv_barrier_reached(struct tug_node *n, struct received *q);
 uint64_t kv_barriers_look(struct tug_node *n, uint64_t now);
 
-// app.c
+// Defined in app.c:
 int kv_app_ask(struct tug_app *a, int32_t head, const void *body, size_t body_bytes,
                uint32_t group_or_id, uint32_t *ret_timestamp, struct err *e);
-// Waits as tug_app_wait does, for at most so many seconds.
+// Waits as tug_app_wait does, for at most this many seconds.
 int kv_app_wait(struct tug_app *a, uint32_t timestamp, double seconds);
 struct tug_app *kv_app_find(const struct tug_node *n, uint32_t app, uint32_t customer);
 void kv_apps_free(struct tug_node *n); // frees customers that could not be closed
@@ -324,7 +325,7 @@ bool kv_app_end_requests(struct tug_app *a);
 // of TUG_APP_ANY; NULL if there is none.
 struct tug_app *kv_app_for(const struct tug_node *n, uint32_t app, uint32_t customer);
 
-// host.c
+// Defined in host.c:
 int kv_host_start(struct host **ret, struct tug_node *n, struct err *e);
 // Returns the address at which the node of this process reaches the scheduler.
 const char *kv_host_address(const struct host *h);
@@ -336,7 +337,7 @@ void kv_host_end(struct host *h, const struct err *why);
 // returns its result.
 int kv_host_stop(struct host *h, bool wait, struct err *e);
 
-// numbers.c
+// Defined in numbers.c:
 enum kv_seen { KV_NEW, KV_AGAIN, KV_WRONG };
 enum kv_seen kv_numbers_look(struct tug_node *n, van_link link, uint32_t from,
                              const struct van_message *m, bool *ret_pull_only,
@@ -349,7 +350,7 @@ void kv_numbers_answered(struct received *q, int code, const void *what, size_t 
 // Frees the numbers of nodes that are dead or have left, or with `all` of all nodes.
 void kv_numbers_forget(struct tug_node *n, bool all);
 
-// peers.c
+// Defined in peers.c:
 struct session_side kv_peers_side(const struct tug_node *n); // needs the node's van
 struct kv_peer *kv_peer_find(struct tug_node *n, van_link link);
 // Sends a part now, or queues it until the peer's link is open and has room.
@@ -376,7 +377,7 @@ void kv_peers_roster(struct tug_node *n); // checks all peers after a new roster
 uint64_t kv_peers_look(struct tug_node *n, uint64_t now);
 void kv_peers_free(struct tug_node *n);
 
-// request.c
+// Defined in request.c:
 struct kv_request *kv_request_new(struct tug_app *a, uint32_t n_parts);
 // Makes a request with a part for each living node of a group, or for one node.
 int kv_request_new_to(struct kv_request **ret, struct tug_app *a, uint32_t group_or_id,
@@ -419,7 +420,7 @@ void *kv_place(struct kv_request *r, const struct kv_part *p, const struct msg_a
 void kv_answered(struct tug_node *n, struct kv_part *p, struct van_message *m);
 int kv_assemble(struct kv_request *r); // runs as work: may call `room`
 
-// received.c
+// Defined in received.c:
 void kv_received_app(struct tug_node *n, van_link link, uint32_t from,
                      struct van_message *m);
 void kv_received_deliver_held(struct tug_node *n);
@@ -437,7 +438,7 @@ void kv_received_let_go(struct received *q);
 // Passes a response to a request of this node to the customer's handler.
 void kv_received_response(struct tug_app *a, uint32_t from, struct van_message *m);
 
-// handle.c
+// Defined in handle.c:
 // Queues the request by priority.
 void kv_handle_request(struct received *q, struct tug_app *a);
 void kv_handle_response(struct received *q);
@@ -449,7 +450,7 @@ struct received *kv_handled(void);
 // Returns the most bytes of values that an answer may have.
 uint64_t kv_answer_most(const struct tug_node *n);
 
-// kept.c
+// Defined in kept.c:
 int kv_kept_init(struct tug_node *n, struct err *e);
 void kv_kept_drain(struct tug_node *n); // takes memory that programs have released
 // Separates the node from memory that programs still keep. The memory is freed when they

@@ -22,7 +22,7 @@ static void request_is_found(struct tug_node *n, struct kv_request *r)
 }
 
 // A request ends with the last answer, once the van does not use its memory. Until its
-// last part was sent it has one answer more to wait for.
+// last part was sent, it waits for one more answer than it has parts.
 static void answers_are_counted(const struct kv_request *r)
 {
     uint32_t open = 0;
@@ -32,7 +32,8 @@ static void answers_are_counted(const struct kv_request *r)
     assert((r->open == 0 && r->pins == 0) == (r->state == KV_ENDING));
 }
 
-// A part was sent to the node that it is for, with a number of the peer's window.
+// A part that was sent went to the node for which it is meant, and its number lies in the
+// peer's window.
 static void part_is_in_the_window(const struct kv_part *p)
 {
     const struct kv_peer *peer = p->peer;
@@ -44,7 +45,8 @@ static void part_is_in_the_window(const struct kv_part *p)
            (p->number >= peer->acked && p->number <= peer->last_number));
 }
 
-// The list of requests in flight has as many as are counted, of each customer, too.
+// The list of requests in flight has as many requests as were counted, in total and for
+// each customer.
 static void requests_hold(struct tug_node *n)
 {
     uint32_t in_flight = 0;
@@ -63,7 +65,8 @@ static void requests_hold(struct tug_node *n)
     assert(n->last == last && n->n_in_flight == in_flight && of_apps == in_flight);
 }
 
-// Each open part with a peer waits there exactly once: on its way, or in the line.
+// Each open part that has a peer is there exactly once: on its way to the peer, or in the
+// peer's line.
 static void parts_wait_at_peers(const struct tug_node *n, const struct kv_peer *peer)
 {
     uint64_t waiting = 0, queued = 0;
@@ -77,7 +80,8 @@ static void parts_wait_at_peers(const struct tug_node *n, const struct kv_peer *
     assert(peer->waiting == waiting && peer->line.n == queued);
 }
 
-// No number is given twice while a node could still take it for the first one.
+// A number is not used again while the other node could still mistake it for its first
+// use.
 static void window_holds(const struct kv_peer *p)
 {
     uint64_t word = p->answered[p->acked % KV_WINDOW / 64];
@@ -85,7 +89,7 @@ static void window_holds(const struct kv_peer *p)
     assert(p->acked > p->last_number || (word >> (p->acked % 64) & 1) == 0);
 }
 
-// A message on either link of a peer finds the peer, and a node is one peer.
+// A peer is found by each of its two links, and no node has two peers.
 static void peer_is_found(struct tug_node *n, struct kv_peer *p)
 {
     assert(chains_find(&n->peers_by_node, p->node) == &p->by_node);

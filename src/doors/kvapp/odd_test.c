@@ -544,7 +544,7 @@ static void node_ended_beneath_a_callback(void **state)
     assert_true(atomic_load(&l.ended));
 }
 
-// A thread that waits for a request of a customer while the customer is closed.
+// Waits, in a thread of its own, for a request of a customer that is closed meanwhile.
 static void *wait_for_request(void *arg)
 {
     struct late *l = arg;

@@ -200,7 +200,7 @@ static uint64_t bit_of(uint64_t number)
     return (uint64_t)1 << (number % 64);
 }
 
-// Called once for each part.
+// Notes that a part was answered. It is called once for each part.
 void kv_peer_answered(struct kv_part *part)
 {
     struct kv_peer *p = part->peer;
@@ -367,7 +367,8 @@ void kv_peers_give_up(struct tug_node *n, const struct tug_app *a, const struct 
         line_up_all(n, p);
         note_links(n, p);
     }
-    give_up_parts(n, NULL, a, why); // parts by hand that the program has not sent
+    give_up_parts(n, NULL, a,
+                  why); // parts that the program was to send by hand and has not sent
     van_wake(n->van);
 }
 

@@ -127,7 +127,7 @@ void kv_received_let_go(struct received *q)
     if (q->body != NULL)
         van_unkeep(n->van, q->body);
     q->body = NULL;
-    uncount_to(q, sizeof(*q)); // the rest is counted until the request is answered
+    uncount_to(q, sizeof(*q)); // these bytes stay counted until the request is answered
     if (q->answered || q->is_response) {
         uncount(q);
         uint32_t slot = (uint32_t)(q->ticket & (SLOTS_MAX - 1));

@@ -10,9 +10,9 @@
 #include "doors/kvstore/block.h"
 
 enum { CHUNK = 256 }; // number of elements cast at a time
-enum {
-    PART = 2048
-}; // that are copied or added, and looked at while they are in the cache
+// The number of elements that are copied or added, and then checked while they are in the
+// cache.
+enum { PART = 2048 };
 
 size_t kvs_dtype_size(enum tug_dtype t)
 {

@@ -47,7 +47,8 @@ struct kvs_entry {
     uint64_t rows, width;
     // In a synchronous store the number of rounds that have a push of this rank.
     uint64_t rounds;
-    uint64_t sent;   // number of the push in flight among the store's; 0: none
+    uint64_t
+        sent; // number of the key's push in flight, among all pushes of the store; 0: none
     struct err late; // error of an earlier push, which the key's next call returns
     uint32_t n_pieces;
     struct kvs_piece *pieces;
@@ -78,7 +79,7 @@ struct kvs_awaited {
     // The awaited event: a key is made, all workers push to it, or all come to a barrier.
     enum kvs_await what;
     uint32_t server;
-    uint64_t id;     // of the key, or of a slice
+    uint64_t id;     // id of the key, or of one of its slices
     const char *key; // the key as errors name it
 };
 
@@ -166,7 +167,7 @@ int kvs_dist_meta(struct tug_kvstore *s, const struct kvs_entry *x,
 // warning after a part of the time, and in the error.
 int kvs_who_wait(struct tug_kvstore *s, uint32_t timestamp, const struct kvs_awaited *w);
 
-// parts.c
+// Defined in parts.c:
 int kvs_parts_cut(struct tug_kvstore *s, struct kvs_entry *x, struct err *e);
 void kvs_parts_free(struct kvs_entry *x);
 int kvs_parts_init(struct tug_kvstore *s, struct kvs_entry *x, const struct tug_array *a);

@@ -17,11 +17,12 @@ enum { CHUNK = 256, STATES_MAX = 3 };
 struct step {
     // The optimizer, with the learning_rate and wd for this key and update.
     const struct kvs_optimizer *o;
-    uint64_t t;                     // the number of this update of the key, from 1 on
-    double momentum, next, product; // nadam: of this update, of the next, product of all
-    uint64_t at;                    // index in the array of the first weight
-    uint64_t noise;                 // the stream of random numbers of this update
-    bool second; // lamb: the second pass, which changes the weights by the norms
+    uint64_t t; // the number of this update of the key, from 1 on
+    double momentum, next,
+        product; // nadam: momentum of this update and of the next one, and the product of all momenta so far
+    uint64_t at; // index in the array of the first weight
+    uint64_t noise; // the stream of random numbers of this update
+    bool second;    // lamb: the second pass, which changes the weights by the norms
     double weights, steps; // lamb: sums of squares of the weights and of the steps
 };
 
@@ -116,7 +117,8 @@ struct update {
     struct kvs_state *s;
     struct tug_array *w;
     uint64_t elements;
-    char *before, *at; // old values of what the update has changed, and their end
+    char *before,
+        *at; // old values of the elements that the update has changed, and the end of these values
 };
 
 // Returns the bytes per element that an update changes: weight, states and master weight.

@@ -58,7 +58,8 @@ struct kvs_optimizer {
     struct kvs_schedule schedule;
     struct kvs_by_key mults; // list of struct kvs_mult
     uint64_t num_update;     // begin_num_update plus the most updates that a key has had
-    uint64_t stream;         // stream of random numbers, another one for each server
+    uint64_t
+        stream; // number of the stream of random numbers, which differs between servers
 };
 
 // The state of an optimizer for one array.

@@ -226,8 +226,8 @@ static int push_first(struct tug_kvstore *s, struct kvs_entry *x,
     return rc;
 }
 
-// Asks a server for the settings of a piece, which it sends when the key was made, and
-// compares them. Workers other than rank 0 wait so for init.
+// Asks a server for the settings of a piece, and compares them. The server answers when
+// the key was made, so workers other than rank 0 wait here for init.
 static int parts_look(struct tug_kvstore *s, struct kvs_entry *x,
                       const struct kvs_piece *p, uint64_t *rounds, struct err *e)
 {
@@ -485,7 +485,7 @@ static int pull_all(struct tug_kvstore *s, const struct kvs_items *t, struct pul
                     int priority)
 {
     struct err first = {0}, early = {0};
-    uint64_t asked = 0; // pieces requested since all were waited for
+    uint64_t asked = 0; // pieces requested since the last wait for all of them
     int rc = 0;
     for (size_t i = 0; i < t->n && rc == 0; i++)
         if (t->of[i]->first == i)

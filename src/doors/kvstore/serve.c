@@ -369,8 +369,8 @@ static int add_arrived(struct tug_kvstore_server *s, struct kvs_value *v, struct
     return 0;
 }
 
-// Queues a second push of a rank whose worker died after the first, which the round has
-// already. It is answered with the round.
+// Queues a second push of a rank: its worker died after its first push, which is in the
+// round already. The second push is answered at the end of the round.
 static int push_again(const struct kvs_value *v, struct kvs_job **at, struct kvs_job *j,
                       struct err *e)
 {
@@ -384,7 +384,7 @@ static int push_again(const struct kvs_value *v, struct kvs_job **at, struct kvs
     return 0;
 }
 
-// Gets how many rounds before the open one the push belongs to.
+// Gets the number of rounds by which the push's round lies before the open round.
 static int rounds_late(const struct kvs_value *v, const struct kvs_job *j, uint32_t *ret,
                        struct err *e)
 {

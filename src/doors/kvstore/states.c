@@ -198,7 +198,8 @@ static int next_block(const char **at, const char *end, const char **ret, uint64
     return 0;
 }
 
-// Sends each server its states to load or check, or does so in this process.
+// Lets each server load or check its states; without a cluster, loads or checks them in
+// this process.
 static int give_states(struct tug_kvstore *s, const struct buf *b, enum kvs_ask what,
                        struct err *e)
 {

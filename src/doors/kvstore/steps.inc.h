@@ -125,7 +125,8 @@ static void FN(rmsprop)(const struct kvs_optimizer *o, REAL *w, const REAL *gs, 
     }
 }
 
-// McMahan et al. 2013. The weight decay is in the denominator, not in the gradient.
+// The formula of McMahan et al. 2013. The weight decay is in the denominator, not in the
+// gradient.
 static void FN(ftrl)(const struct kvs_optimizer *o, REAL *w, const REAL *gs, REAL *z,
                      REAL *sum, size_t n)
 {
@@ -214,7 +215,7 @@ static void FN(lamb)(struct step *c, REAL *w, const REAL *gs, REAL *mean, REAL *
     }
 }
 
-// Zheng and Kwok 2017
+// The formula of Zheng and Kwok 2017.
 static void FN(ftml)(const struct step *c, REAL *w, const REAL *gs, REAL *d, REAL *v,
                      REAL *z, size_t n)
 {
@@ -233,7 +234,7 @@ static void FN(ftml)(const struct step *c, REAL *w, const REAL *gs, REAL *d, REA
     }
 }
 
-// Dozat 2016
+// The formula of Dozat 2016.
 static void FN(nadam)(const struct step *c, REAL *w, const REAL *gs, REAL *mean,
                       REAL *var, size_t n)
 {
@@ -266,7 +267,8 @@ static void FN(adamax)(const struct step *c, REAL *w, const REAL *gs, REAL *mean
     }
 }
 
-// Zheng et al. 2017. A late gradient is corrected by how far the weight has moved since.
+// The formula of Zheng et al. 2017. A late gradient is corrected by how far the weight
+// has moved since.
 static void FN(dcasgd)(const struct kvs_optimizer *o, REAL *w, const REAL *gs, REAL *was,
                        REAL *m, size_t n)
 {
@@ -282,7 +284,7 @@ static void FN(dcasgd)(const struct kvs_optimizer *o, REAL *w, const REAL *gs, R
     }
 }
 
-// Welling and Teh 2011
+// The formula of Welling and Teh 2011.
 static void FN(sgld)(const struct step *c, REAL *w, const REAL *gs, size_t n)
 {
     const struct kvs_optimizer *o = c->o;

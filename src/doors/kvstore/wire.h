@@ -46,16 +46,16 @@ struct kvs_head {
 
 enum kvs_ask {
     // The body of the request and, after an arrow, of the answer.
-    KVS_HELLO = 1, // struct kvs_hello -> struct kvs_welcome
-    KVS_META,      // an id -> struct kvs_meta, sent when the key was made
-    KVS_OPTIMIZER, // the optimizer's text
-    KVS_COMMAND,   // int32_t head, the command's body
-    KVS_BARRIER,   // empty; sent to server 0
-    KVS_SAVE,      // empty -> states
-    KVS_LOAD,      // states
-    KVS_STOP,      // empty; no worker sends requests any more
-    KVS_CHECK,     // states; fails if KVS_LOAD would fail
-    KVS_WHO,       // struct kvs_who -> struct kvs_missing
+    KVS_HELLO = 1, // has struct kvs_hello; answered with struct kvs_welcome
+    KVS_META,      // asks with an id; answered with struct kvs_meta when the key was made
+    KVS_OPTIMIZER, // has the optimizer's text
+    KVS_COMMAND,   // has an int32_t head and the command's body
+    KVS_BARRIER,   // has no body; sent to server 0
+    KVS_SAVE,      // has no body; answered with the server's states
+    KVS_LOAD,      // has states
+    KVS_STOP,      // has no body; no worker sends requests any more
+    KVS_CHECK,     // has states; fails if KVS_LOAD would fail
+    KVS_WHO,       // has struct kvs_who; answered with struct kvs_missing
 };
 
 struct kvs_hello {
@@ -78,7 +78,7 @@ enum { KVS_RANKS_SHOWN = 8 };
 struct kvs_missing {
     uint32_t made;                   // 0: there is no such key
     uint32_t n;                      // the number of workers that have not come
-    uint32_t ranks[KVS_RANKS_SHOWN]; // the first of them
+    uint32_t ranks[KVS_RANKS_SHOWN]; // ranks of the first of these workers
 };
 
 #endif

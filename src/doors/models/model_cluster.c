@@ -135,8 +135,7 @@ int model_cluster_run(struct tug_model *m, struct train_setup *s, uint32_t passe
     s->cluster.course = &course_peer;
     s->cluster.peer = &peer;
     if (s->config.threads > 1 && s->cluster.mode != CONFIG_SYNC)
-        s->cluster.together =
-            true; // all passes are one training in the eyes of the other nodes
+        s->cluster.together = true; // the other nodes see all passes as one training
     pump_enter(c->pump);
     int rc = train_setup_run(s, ret, e);
     if (rc != 0 && c->workers > 1)

@@ -77,7 +77,7 @@ static size_t value_length(const char *p, const char *choices, bool *ret_bare)
         return 1;
     }
     if (n > 0 && strchr(".:?", p[n - 1]) != NULL)
-        n--; // ends the sentence
+        n--; // the point at the end of a sentence is not a part of the value
     size_t capitals = strspn(p, "ABCDEFGHIJKLMNOPQRSTUVWXYZ"),
            digits = strspn(p, "0123456789.e-/");
     *ret_bare = false;

@@ -34,8 +34,8 @@ struct training {
     struct metrics last[LABELS_MAX]; // metrics of the last pass, by label
     bool has_last;
     struct train_listener listener;
-    // Number of passes of earlier calls if the run does not count them itself, as only
-    // that of the first worker does.
+    // The number of passes of earlier calls, unless the run counts them itself; only the
+    // run of the first worker does.
     uint32_t before;
     pthread_mutex_t mutex; // guards the members below
     struct tug_progress progress;

@@ -99,7 +99,7 @@ int calls_assign(struct tug_client *c, uint32_t table, const uint64_t *keys, siz
 // Returns TUG_EUSAGE in a callback, which must not wait. Functions that wait call it
 // before they send anything.
 int calls_may_wait(const struct tug_client *c);
-// Checks as calls_may_wait, and takes the van.
+// Checks what calls_may_wait checks, and takes the van.
 int calls_enter(struct tug_client *c);
 // Waits for a call whose arrays the caller is going to free. A call that takes too long
 // is cancelled, so that nothing is written to the arrays later.

@@ -33,7 +33,7 @@ struct queue {
     struct tug_communicator_table o;
     uint32_t width;
     bool averaged
-        [ACCESSOR_MAX_GROUPS]; // whether a group's columns are divided by the pushes
+        [ACCESSOR_MAX_GROUPS]; // whether a group's columns are divided by the number of merged pushes
     uint32_t columns[ACCESSOR_MAX_GROUPS];
     struct parcel *first, **end;
     uint64_t ended; // number of queued pushes whose merged push has ended
@@ -56,7 +56,8 @@ struct tug_communicator {
     struct queue *queues;
     size_t n;
     pthread_mutex_t mutex;
-    // A push was queued, was taken from a queue, has ended.
+    // Signalled when a push was queued (work), was taken from a queue (room), or has
+    // ended (done).
     pthread_cond_t work, room, done;
     pthread_t thread;
     bool running, stopping;
