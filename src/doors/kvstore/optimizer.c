@@ -18,9 +18,10 @@ struct step {
     // The optimizer, with the learning_rate and wd for this key and update.
     const struct kvs_optimizer *o;
     uint64_t t; // the number of this update of the key, from 1 on
-    double momentum, next,
-        product; // nadam: momentum of this update and of the next one, and the product of all momenta so far
-    uint64_t at; // index in the array of the first weight
+    // nadam: momentum of this update and of the next one, and the product of all momenta so
+    // far
+    double momentum, next, product;
+    uint64_t at;    // index in the array of the first weight
     uint64_t noise; // the stream of random numbers of this update
     bool second;    // lamb: the second pass, which changes the weights by the norms
     double weights, steps; // lamb: sums of squares of the weights and of the steps

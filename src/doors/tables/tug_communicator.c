@@ -32,8 +32,8 @@ struct parcel {
 struct queue {
     struct tug_communicator_table o;
     uint32_t width;
-    bool averaged
-        [ACCESSOR_MAX_GROUPS]; // whether a group's columns are divided by the number of merged pushes
+    // Whether a group's columns are divided by the number of merged pushes.
+    bool averaged[ACCESSOR_MAX_GROUPS];
     uint32_t columns[ACCESSOR_MAX_GROUPS];
     struct parcel *first, **end;
     uint64_t ended; // number of queued pushes whose merged push has ended
