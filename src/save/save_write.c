@@ -70,7 +70,7 @@ static int begin_cuts(struct save_manifest *m, struct store *const *stores, size
         TRY(store_finish(stores[*ret_begun], e));
         TRY(save_check_parent(stores[*ret_begun], m, e));
         TRY(cut_begin(stores[*ret_begun], &o, e));
-        uint64_t by = store_published_by(stores[*ret_begun]);
+        uint64_t by = store_published_by(stores[*ret_begun], NULL);
         m->published = *ret_begun == 0 || m->published == by ? by : 0;
         uint64_t step = store_step_of(stores[*ret_begun]);
         m->step = step > m->step ? step : m->step;

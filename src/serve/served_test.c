@@ -43,7 +43,7 @@ static int publish(const char *dir, uint32_t end, uint32_t damaged)
     struct publisher p;
     publisher_open(&p, dir, ROWS);
     uint32_t number = 0;
-    bool base = store_published_by(p.sparse) == 0;
+    bool base = store_published_by(p.sparse, NULL) == 0;
     while (number < end) {
         bool damage = damaged != 0 && number + 1 >= damaged && !base;
         number = publisher_save(&p, base ? SAVE_BASE : SAVE_DELTA, 1, damage);

@@ -241,14 +241,27 @@ uint32_t store_partition(const struct store *s, uint64_t key)
     return store_partition_of(s, key);
 }
 
-uint64_t store_published_by(const struct store *s)
+uint64_t store_published_by(const struct store *s, bool *ret_mixed)
 {
-    return s->published_by;
+    uint64_t by = 0;
+    bool known = false, mixed = false;
+    for (uint32_t p = 0; p < s->n_parts; p++) {
+        const struct store_part *part = &s->parts[p];
+        if (part->role == PART_FOREIGN)
+            continue;
+        mixed |= known && part->published_by != by;
+        by = part->published_by;
+        known = true;
+    }
+    if (ret_mixed != NULL)
+        *ret_mixed = mixed;
+    return mixed ? 0 : by;
 }
 
 void store_set_published_by(struct store *s, uint64_t checksum)
 {
-    s->published_by = checksum;
+    for (uint32_t p = 0; p < s->n_parts; p++)
+        s->parts[p].published_by = checksum;
 }
 
 void store_loaded(struct store *s)

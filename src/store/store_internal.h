@@ -5,7 +5,7 @@
 //   store_batch.c  finds and makes the rows of keys, in batches
 //   store_push.c   pushes and pulls
 //   store_steps.c  threads that update rows in place
-//   store_load.c   puts saved rows and partitions
+//   store_load.c   puts saved rows and partitions, moves them
 //   store_life.c   admin operations, budgets, days
 //   store_stats.c  statistics
 //   store_check.c  invariants, for builds with assertions
@@ -39,6 +39,12 @@ struct handle_bits {
     size_t n_words;
 };
 
+// Whose rows a partition's are. They stay with their owner until store_move.
+enum part_role {
+    PART_OWNED,
+    PART_FOREIGN, // another store has its rows; this one has none
+};
+
 struct store_part { // the state of one partition
     // Handles of its rows in the order in which these were made. Some are stale: their
     // rows were removed, or the handle now has another key's row, of this or another
@@ -48,6 +54,7 @@ struct store_part { // the state of one partition
     uint32_t live; // number of rows in memory
     uint32_t cold; // number of rows on disk only
     uint32_t day;
+    uint64_t step;       // the step at which it was loaded or moved here; see store_time
     uint32_t order;      // number of the last admin operation that was done here
     struct entry *entry; // NULL if the policy has no state, or no key has come yet
     // Rows that have changed since the last base or delta (config.deltas). A row that was
@@ -60,6 +67,9 @@ struct store_part { // the state of one partition
     // the next save must be a base.
     struct key_list gone;
     bool gone_lost;
+    // The base, delta or loaded save that published these rows last (store_published_by).
+    uint64_t published_by;
+    enum part_role role;
     // Rows that a cut has published. The cut fills the list, and STORE_PUBLISHED empties
     // it, skipping rows that have changed meanwhile.
     struct handle_list published;
@@ -124,8 +134,6 @@ struct store {
     uint64_t n_extras;
 
     uint64_t step;
-    // Number of the last operation "published" (store_published_by).
-    uint64_t published_by;
 
     // The current admin operation. Partitions whose `order` is not order_number have not
     // done it.
@@ -259,7 +267,9 @@ int store_live_rows(struct store *s, uint32_t p, struct handle_list *ret);
 
 static inline struct life_time store_time(const struct store *s, uint32_t p)
 {
-    return (struct life_time){.day = s->parts[p].day, .step = s->step};
+    // The owner may hear of steps later than an earlier owner of the partition did.
+    uint64_t step = s->parts[p].step > s->step ? s->parts[p].step : s->step;
+    return (struct life_time){.day = s->parts[p].day, .step = step};
 }
 
 // Returns whether the examples of a push do not count, as they were counted before.

@@ -93,6 +93,7 @@ int store_put_partition(struct store *s, uint32_t partition, const void *bytes, 
     TRY(load_entry(s, &s->parts[partition], (const char *)bytes + sizeof(head),
                    head.entry_bytes, e));
     s->parts[partition].day = (uint32_t)head.day;
+    s->parts[partition].step = head.step;
     s->step = head.step > s->step ? head.step : s->step;
     return 0;
 }
@@ -421,9 +422,54 @@ static int forget_partition(struct store *s, uint32_t p, struct err *e)
         s->entry_bytes -= entry_bytes(part->entry);
     entry_close(part->entry);
     part->entry = NULL;
+    part->rows.n = rc == 0 ? 0 : part->rows.n;
     part->changed.n = part->gone.n = 0;
+    part->gone_lost = false;
     assert(rc != 0 || part->live == 0);
     return rc;
+}
+
+// Gives the copied rows of a partition the order in which the rows were made, and notes
+// only those for a delta that had changed.
+static int carry_order(struct store *to, struct store *from, uint32_t p,
+                       const struct handle_list *live)
+{
+    struct handle_list *rows = &to->parts[p].rows;
+    uint64_t *keys = mem_array(live->n + 1, sizeof(*keys));
+    assert(rows->cap >= live->n && to->parts[p].live == live->n);
+    if (keys == NULL)
+        return TUG_ENOMEM;
+    for (uint32_t i = 0; i < live->n; i++)
+        keys[i] = store_key_at(from, live->at[i]);
+    rows->n = live->n;
+    table_find(to->rows, keys, live->n, rows->at);
+    for (uint32_t i = 0; i < live->n; i++)
+        if (!handle_bit(&from->changed, live->at[i]))
+            handle_bit_clear(&to->changed, rows->at[i]);
+    mem_free(keys);
+    return 0;
+}
+
+// Carries what the rows themselves do not show: their order, and the notes for deltas.
+static int carry_notes(struct store *to, struct store *from, uint32_t p, struct err *e)
+{
+    const struct store_part *x = &from->parts[p];
+    struct store_part *y = &to->parts[p];
+    struct handle_list live = {0};
+    int rc = key_list_reserve(&y->gone, x->gone.n);
+    if (rc == 0)
+        rc = store_live_rows(from, p, &live);
+    if (rc == 0)
+        rc = carry_order(to, from, p, &live);
+    mem_free(live.at);
+    if (rc != 0)
+        return err_nomem(e, "the notes for deltas");
+    if (x->gone.n > 0)
+        memcpy(y->gone.at, x->gone.at, x->gone.n * sizeof(*x->gone.at));
+    y->gone.n = x->gone.n;
+    y->gone_lost = x->gone_lost;
+    y->published_by = x->published_by;
+    return 0;
 }
 
 int store_move(struct store *to, struct store *from, uint32_t partition, struct err *e)
@@ -432,6 +478,12 @@ int store_move(struct store *to, struct store *from, uint32_t partition, struct 
         return err_set(e, TUG_EUSAGE, "table %s has rows on disk, so it cannot be moved",
                        from->config.name);
     int rc = copy_partitions(to, from, partition, 1, e);
+    if (rc == 0)
+        rc = carry_notes(to, from, partition, e);
+    if (rc == 0) {
+        to->parts[partition].role = PART_OWNED;
+        from->parts[partition].role = PART_FOREIGN;
+    }
     int forgotten = forget_partition(rc == 0 ? from : to, partition, rc == 0 ? e : NULL);
     return rc != 0 ? rc : forgotten;
 }

@@ -271,7 +271,7 @@ static int save_start(struct shard *s, struct save_run *r, struct err *e)
     TRY(save_writer_open(&r->writer, &o, e));
     for (uint32_t i = 0; i < r->n; i++) {
         struct shard_table *t = save_table_at(s, r, i);
-        uint64_t by = store_published_by(t->store);
+        uint64_t by = store_published_by(t->store, NULL);
         r->published = i == 0 || r->published == by ? by : 0;
         TRY(save_check_parent(t->store, &on, e));
         if (cut_begin(t->store, &cut, e) != 0)

@@ -1,0 +1,178 @@
+// A partition that moves to another store takes along all that a later delta, budget or
+// parent check needs, not only its rows.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "base/alloc.h"
+#include "kit/cuts.h"
+#include "kit/test.h"
+#include "store/cut.h"
+
+enum { UNIVERSE = 1500, BITS = 3, PARENT = 77 };
+
+static const char *const settings[] = {
+    "accessor=ctr; dim=3; embedx-threshold=2; delete-threshold=0.6; decay=0.7; "
+    "deltas=yes",
+    "accessor=sparse; dim=2; embedx-threshold=1; deltas=yes",
+    "accessor=plain; dim=2; deltas=yes",
+};
+enum { N_SETTINGS = sizeof(settings) / sizeof(settings[0]) };
+
+static bool moves(uint32_t partition)
+{
+    return partition % 3 == 1;
+}
+
+static void traffic(struct store *s, struct batch *b, struct rng *d)
+{
+    for (uint32_t i = 0; i < 12; i++) {
+        batch_draw(b, d, 200);
+        if (i % 4 == 3)
+            OK(store_remove(s, b->keys, b->n < 40 ? b->n : 40, &ok_e));
+        else
+            OK(batch_push(s, b, d, &ok_e));
+    }
+}
+
+// Pushes, removes, publishes a base, and pushes and removes again.
+static struct chain *begin(struct store *s, uint64_t seed)
+{
+    struct batch *batch = batch_make(UNIVERSE);
+    struct rng rng = {.seed = seed};
+    struct chain *chain = chain_make(s, UNIVERSE);
+    traffic(s, batch, &rng);
+    image_free(cuts_all(s, SAVE_BASE, true, chain));
+    OK(store_finish(s, &ok_e));
+    store_set_published_by(s, PARENT);
+    traffic(s, batch, &rng);
+    batch_free(batch);
+    return chain;
+}
+
+static void check_equal(const struct chain *x, const struct chain *y)
+{
+    uint64_t deleted = 0;
+    for (uint64_t k = 0; k < x->universe; k++) {
+        assert_int_equal(x->has[k], y->has[k]);
+        assert_int_equal(x->has_extra[k], y->has_extra[k]);
+        deleted += !x->has[k];
+        if (x->has[k])
+            assert_memory_equal(x->rows + k * x->width, y->rows + k * x->width,
+                                x->width * sizeof(float));
+    }
+    assert_true(deleted > 0 && deleted < x->universe);
+}
+
+// The deltas of both stores after moves hold what one store's delta holds.
+static void test_delta_after_a_move(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < N_SETTINGS; i++) {
+        struct store *a = stores_open(settings[i], BITS);
+        struct store *b = stores_open(settings[i], BITS);
+        struct store *alone = stores_open(settings[i], BITS);
+        struct chain *x = begin(a, 40 + i), *y = begin(alone, 40 + i);
+        for (uint32_t p = 0; p < 1u << BITS; p++)
+            if (moves(p))
+                OK(store_move(b, a, p, &ok_e));
+        // Rows that had not changed since the base do not count as changed after a move.
+        assert_int_equal(store_stats(a).changed + store_stats(b).changed,
+                         store_stats(alone).changed);
+        image_free(cuts_all(a, SAVE_DELTA, true, x));
+        image_free(cuts_all(b, SAVE_DELTA, true, x));
+        image_free(cuts_all(alone, SAVE_DELTA, true, y));
+        check_equal(x, y);
+        chain_free(x);
+        chain_free(y);
+        store_close(a);
+        store_close(b);
+        store_close(alone);
+    }
+}
+
+// A store whose partitions were published by different saves has no parent for a delta.
+static void test_parents(void **state)
+{
+    (void)state;
+    struct store *a = stores_open(settings[2], BITS), *b = stores_open(settings[2], BITS);
+    bool mixed;
+    store_set_published_by(a, PARENT);
+    OK(store_move(b, a, 1, &ok_e));
+    assert_int_equal(store_published_by(a, &mixed), PARENT);
+    assert_false(mixed);
+    assert_int_equal(store_published_by(b, &mixed), 0);
+    assert_true(mixed);
+    store_set_published_by(b, PARENT);
+    assert_int_equal(store_published_by(b, &mixed), PARENT);
+    assert_false(mixed);
+    store_close(a);
+    store_close(b);
+}
+
+// If the list of removed keys was dropped, the new owner knows that, and the old one
+// begins anew when the partition returns.
+static void test_lost_lists(void **state)
+{
+    (void)state;
+    struct store *a = stores_open(settings[2], BITS), *b = stores_open(settings[2], BITS);
+    a->parts[2].gone_lost = true;
+    OK(store_move(b, a, 2, &ok_e));
+    assert_true(b->parts[2].gone_lost && !a->parts[2].gone_lost);
+    store_close(a);
+    store_close(b);
+}
+
+// Rows keep the order in which they were made, by which budgets remove them.
+static void test_order(void **state)
+{
+    (void)state;
+    struct store *a = stores_open(settings[2], 0), *b = stores_open(settings[2], 0);
+    struct batch *batch = batch_make(UNIVERSE);
+    struct rng rng = {.seed = 9};
+    struct handle_list live = {0}, there = {0};
+    uint64_t keys[UNIVERSE];
+    for (uint32_t i = 0; i < 10; i++) {
+        batch_draw(batch, &rng, 60);
+        OK(batch_push(a, batch, &rng, &ok_e));
+    }
+    OK(store_live_rows(a, 0, &live));
+    for (uint32_t i = 0; i < live.n; i++)
+        keys[i] = store_key_at(a, live.at[i]);
+    OK(store_move(b, a, 0, &ok_e));
+    OK(store_live_rows(b, 0, &there));
+    assert_int_equal(there.n, live.n);
+    for (uint32_t i = 0; i < live.n; i++)
+        assert_int_equal(store_key_at(b, there.at[i]), keys[i]);
+    mem_free(live.at);
+    mem_free(there.at);
+    batch_free(batch);
+    store_close(a);
+    store_close(b);
+}
+
+// The time of a partition does not go back when its new owner has heard of fewer steps.
+static void test_step(void **state)
+{
+    (void)state;
+    struct store *a = stores_open(settings[0], BITS), *b = stores_open(settings[0], BITS);
+    store_set_step(a, 50);
+    OK(store_move(b, a, 4, &ok_e));
+    store_set_step(b, 20);
+    assert_int_equal(store_time(b, 4).step, 50);
+    assert_int_equal(store_time(b, 3).step, 20);
+    store_set_step(b, 60);
+    assert_int_equal(store_time(b, 4).step, 60);
+    store_close(a);
+    store_close(b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_delta_after_a_move),
+        cmocka_unit_test(test_parents),
+        cmocka_unit_test(test_lost_lists),
+        cmocka_unit_test(test_order),
+        cmocka_unit_test(test_step),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
