@@ -81,7 +81,8 @@ static const struct option options[] = {
     {"env", LIST_AT(env, "NAME=VALUE"), "set an environment variable for all processes"},
     {"log-dir", STRING_AT(log_dir, "DIR"),
      "also write the messages of each process to DIR/scheduler.log, DIR/server-0.log, "
-     "...; SIGHUP opens these files again, for logrotate"},
+     "..., and those of launch to DIR/launch.log; SIGHUP opens these files again, for "
+     "logrotate"},
     {NODE_LOG_LEVEL_OPTION},
     {NODE_LOG_FORMAT_OPTION},
     {"child-of", .group = "For processes that launch starts itself",

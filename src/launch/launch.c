@@ -359,6 +359,15 @@ static void on_announced(void *ctx, uint32_t member, const char *text)
         go_to(r, STAGE_GENTLE, GENTLE_SECONDS);
 }
 
+// The launcher has a log of its own: it alone knows why processes ended.
+static int open_log(const char *dir, struct err *e)
+{
+    char path[FILE_PATH_MAX];
+    TRY(file_make_dir(dir, e));
+    TRY(file_join(path, dir, "launch.log", e));
+    return log_set_file(path, e);
+}
+
 static int launch_begin(struct run *r, struct err *e)
 {
     struct processes_handler h = {
@@ -370,7 +379,7 @@ static int launch_begin(struct run *r, struct err *e)
     };
     TRY(plan_open(&r->plan, r->o, e));
     if (r->o->log_dir != NULL)
-        TRY(file_make_dir(r->o->log_dir, e));
+        TRY(open_log(r->o->log_dir, e));
     if (r->o->sync != NULL)
         TRY(copy_workspace(&r->plan, e));
     TRY(processes_open(&r->processes, &h, e));

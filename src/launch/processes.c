@@ -59,11 +59,12 @@ static void on_timer(uv_timer_t *t)
     c->handler.timer(c->handler.ctx);
 }
 
-// Opens the log files again, since a rotation has renamed them; returns whether there are
-// any.
+// Opens the log files again, also the launcher's own, since a rotation has renamed them;
+// returns whether there are any.
 static bool reopen_logs(struct processes *c)
 {
-    bool any = false;
+    bool any = log_has_file();
+    log_reopen();
     for (uint32_t i = 0; i < c->n; i++) {
         struct member *m = c->members[i];
         struct err e;

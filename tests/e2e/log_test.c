@@ -104,6 +104,7 @@ static void launch_is_rotated(void **state)
     await_file("ll/worker-1.log", false);
     cluster_signal("l", SIGTERM);
     cluster_ends("l", 130, CLUSTER_PATIENCE);
+    await_file("ll/launch.log", true); // the reason of the end
     struct buf all = rotated("ll/scheduler.log");
     size_t n = check_lines(buf_str(&all), "scheduler");
     size_t shown = check_lines(e2e_err, "scheduler");
