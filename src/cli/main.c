@@ -122,7 +122,6 @@ static int run_parsed(const struct cli_command *c, int argc, char *const *argv,
     int own = argc; // number of words of the command itself
     for (int i = argc - 1; c->run_tail && i >= 0; i--)
         own = strcmp(argv[i], "--") == 0 ? i : own;
-    log_options_expect(c->options, own, argv);
     int rc = options_parse(&o, c->options, own, argv, values, 0, e);
     if (rc == 0)
         log_options_apply(c->options, o);
@@ -154,6 +153,8 @@ static int main_run(int argc, char *const *argv, struct err *e)
 {
     const struct cli_command *c = cli_find(argv[0]);
     int rc;
+    if (c != NULL)
+        log_options_expect(c->options, argc - 1, argv + 1);
     if (!c)
         rc = cli_unknown_command(argv[0], e);
     else if (c->run_words && takes_words(c, argc - 1, argv + 1))

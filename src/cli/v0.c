@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "cli/cli.h"
+#include "cli/log_options.h"
 #include "cli/v0_internal.h"
 #include "options/options.h"
 #include "os/route.h"
@@ -302,7 +303,9 @@ int v0_words_take_server(struct v0_words *ret, int argc, char *const *argv, stru
 int v0_words_parse(struct v0_words *w, const struct option_table *table,
                    struct options **ret, void *values, struct err *e)
 {
-    return options_parse_after(ret, table, w->own.n, w->own.at, values, 0, &w->wrong, e);
+    TRY(options_parse_after(ret, table, w->own.n, w->own.at, values, 0, &w->wrong, e));
+    log_options_apply(table, *ret);
+    return 0;
 }
 
 static void free_list(struct v0_list *l)

@@ -179,6 +179,7 @@ static void errors_are_json(void **state)
         "launch --log-format json -- train --data none.svm --format libsvm --model lr",
         "launch -- train --data none.svm --format libsvm --log-format json",
         "worker --scheduler 127.0.0.1:1 --connect-timeout 0.1 --log-format json -- train",
+        "train --local=0 --pservers=127.0.0.1 --log-format json --bogus=1",
         "server --scheduler 127.0.0.1:1 --connect-timeout 0.1 --log-format json",
     };
     for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++) {
