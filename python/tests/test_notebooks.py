@@ -14,17 +14,24 @@ import pytest
 SOURCE = os.environ.get("TUG_SOURCE") or os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 NOTEBOOKS = sorted(glob.glob(os.path.join(SOURCE, "examples", "*.ipynb")))
 # Cells are compiled under the notebook's name and the cell's number, for tracebacks. Figures are drawn without a
-# display.
+# display. If the last statement of a cell is an expression, its value is shown as Jupyter does. The words after the
+# path name modules that are hidden.
 RUN = """
-import json, os, sys
+import ast, json, os, sys
 os.environ.setdefault("MPLBACKEND", "Agg")
 path = sys.argv[1]
+sys.modules.update(dict.fromkeys(sys.argv[2:]))
 names = {"__name__": "__main__"}
 with open(path, encoding="utf-8") as file:
     cells = json.load(file)["cells"]
 for i, cell in enumerate(cells):
     if cell["cell_type"] == "code":
-        exec(compile("".join(cell["source"]), f"{os.path.basename(path)}, cell {i}", "exec"), names)
+        where, body = f"{os.path.basename(path)}, cell {i}", ast.parse("".join(cell["source"])).body
+        last = body.pop() if isinstance(body[-1], ast.Expr) else None
+        exec(compile(ast.Module(body, []), where, "exec"), names)
+        shown = None if last is None else eval(compile(ast.Expression(last.value), where, "eval"), names)
+        if shown is not None:
+            print(shown._repr_html_() if hasattr(shown, "_repr_html_") else shown)
 """
 
 
@@ -32,13 +39,31 @@ def name_of(path):
     return os.path.basename(path)
 
 
+def shown(path, tmp_path, *hidden):
+    """Runs a notebook without the hidden modules, and returns what it shows."""
+    run = subprocess.run([sys.executable, "-c", RUN, path, *hidden], cwd=tmp_path, capture_output=True, text=True,
+                         timeout=150)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert os.listdir(tmp_path) == []  # the notebook leaves no files
+    return run.stdout
+
+
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=name_of)
 def test_runs(path, tmp_path):
     if "sklearn" in name_of(path):
         pytest.importorskip("sklearn", reason="scikit-learn is not there: python3-sklearn")
-    run = subprocess.run([sys.executable, "-c", RUN, path], cwd=tmp_path, capture_output=True, text=True, timeout=150)
-    assert run.returncode == 0, run.stdout + run.stderr
-    assert os.listdir(tmp_path) == []  # the notebook leaves no files
+    assert "<strong>tug.Model</strong>" in shown(path, tmp_path)  # each notebook shows a model
+
+
+def test_the_first_one_does_without_matplotlib(tmp_path):
+    first = next(path for path in NOTEBOOKS if name_of(path) == "first_model.ipynb")
+    assert "validation loss" in shown(first, tmp_path, "matplotlib", "matplotlib.pyplot", "pandas")
+
+
+def test_the_first_one_plots(tmp_path):
+    pytest.importorskip("matplotlib", reason="matplotlib is not there: python3-matplotlib")
+    first = next(path for path in NOTEBOOKS if name_of(path) == "first_model.ipynb")
+    assert "validation loss" not in shown(first, tmp_path)  # the curves replace the numbers
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=name_of)

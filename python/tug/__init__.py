@@ -27,6 +27,7 @@ from tug._examples import Rows
 from tug._launch import Cluster, Process, launch
 from tug._model import Model, load, train
 from tug._passes import Pass, Progress
+from tug._plots import plot_calibration, plot_history, plot_importance
 from tug._request import Request
 from tug._roles import role, serve
 from tug._scorer import Scorer, ScorerStatus
@@ -35,9 +36,10 @@ from tug._table import Table, TableLearning, TableStats, count
 __all__ = [
     "ArgumentTypeError", "Client", "ClosedError", "Cluster", "Communicator", "CommunicatorStats", "CrossValidation",
     "CvPass", "DataError", "Dense", "Error", "ForkedError", "InternalError", "Interrupted", "LaunchError", "Model",
-    "OutOfMemory", "Pass", "Process", "Progress", "Request", "Rows", "Scorer", "ScorerStatus", "SystemFailure",
-    "Table", "TableLearning", "TableStats", "Timeout", "UsageError", "Warning", "__version__", "connect", "count", "cv",
-    "launch", "load", "local", "operate", "role", "serve", "train",
+    "OutOfMemory", "Pass", "Process", "Progress", "Request", "Rows", "Scorer", "ScorerStatus", "SystemFailure", "Table",
+    "TableLearning", "TableStats", "Timeout", "UsageError", "Warning", "__version__", "connect", "count", "cv",
+    "launch", "load", "local", "operate", "plot_calibration", "plot_history", "plot_importance", "role", "serve",
+    "train",
 ]
 
 

@@ -16,7 +16,7 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Se
 import numpy as np
 import numpy.typing as npt
 
-from tug import _disk, _errors
+from tug import _disk, _errors, _html, _plots
 from tug._abi import ffi
 from tug._arrays import Floats, Path, instance, of_floats, whole, word
 from tug._client import Client
@@ -74,6 +74,7 @@ class Model(OwnedHandle):
         self.results: Dict[str, float] = {}  # the results of the last train()
         # the number of columns of the matrices it was trained on; None: not known yet
         self._width: Optional[int] = None
+        self._importance: Optional[List[Dict[str, Any]]] = None  # of the last importance(), which notebooks show
         kept: List[Any] = []
         c = ffi.NULL if words is None else self._options(progress, on_pass, place, words, kept)
         m = (opened(lib.tug_model_open, lib.tug_model_close, c) if saved is None
@@ -197,6 +198,7 @@ class Model(OwnedHandle):
             if None not in (examples.width, held.width) and examples.width != held.width:
                 raise UsageError(f"valid: the matrix has {held.width} columns, but that of data has {examples.width}")
         self.results = self._ask(_results_of, lib.tug_model_train, examples.c, ffi.NULL if held is None else held.c)
+        self._importance = None
         self._width = None  # later matrices may have more columns
         warn_caller([text for text in last_warnings() if text not in self._warned_at_opening])
         return self
@@ -223,9 +225,10 @@ class Model(OwnedHandle):
         several columns together. The data and the other keywords are those of evaluate(). Columns of a numpy matrix are
         given and named by their numbers."""
         if isinstance(data, np.ndarray) and data.ndim == 2 and data.dtype.names is None:
-            return self._worth(data, label, weight, options)
-        found: List[Dict[str, Any]] = self.evaluate(data, label, weight=weight, importance=True,
-                                                    **options)["importance"]
+            found = self._worth(data, label, weight, options)
+        else:
+            found = self.evaluate(data, label, weight=weight, importance=True, **options)["importance"]
+        self._importance = [dict(one) for one in found]
         return found
 
     def _worth(self, matrix: npt.NDArray[Any], label: Any, weight: Any,
@@ -324,6 +327,30 @@ class Model(OwnedHandle):
     def labels(self) -> List[str]:
         """The names of an example's labels ("" for a label without a name); empty if the model was not trained."""
         return self._read(lambda m: [text_of(lib.tug_model_label(m, i)) for i in range(lib.tug_model_labels(m))])
+
+    def plot_history(self, metric: str = "loss", **look: Any) -> Any:
+        """Calls tug.plot_history for this model, and returns the axes of matplotlib."""
+        return _plots.plot_history(self, metric, **look)
+
+    def plot_calibration(self, data: Any, label: Any = None, **more: Any) -> Any:
+        """Calls tug.plot_calibration for this model, and returns the axes of matplotlib."""
+        return _plots.plot_calibration(self, data, label, **more)
+
+    def plot_importance(self, data: Any, label: Any = None, **more: Any) -> Any:
+        """Calls tug.plot_importance for this model, and returns the axes of matplotlib."""
+        return _plots.plot_importance(self, data, label, **more)
+
+    def _repr_html_(self) -> str:
+        """Returns what a notebook shows of the model: metrics, the curves of its passes, and the most important columns
+        of the last importance()."""
+        if self.closed:
+            return _html.notice("is closed")
+        if not self._turn.acquire(blocking=False):
+            return _html.notice("is being used by another thread")
+        try:
+            return _html.screen(self._opened_by[2], self.results, self.history, self.labels, self._importance)
+        finally:
+            self._turn.release()
 
     def save(self, directory: Path) -> None:
         """Saves the model into a directory that is empty or does not exist, like --out of `tug train`; tug.load opens
