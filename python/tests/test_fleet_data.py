@@ -63,7 +63,7 @@ def test_origins(tmp_path):
     path, said = str(tmp_path / "made"), tmp_path / ".made.origins"
     (tmp_path / "made").write_text("a\nb\nc")
     for text, want in (("F /x\nF y z\n1 7 1\n2 1 0\n", ["y z:7", "/x:1", "/x:2"]),
-                       ("F x\n1 9 0\n", ["x:9", "x:10", "x:11"])):
+                       ("P\nF x\n1 9 0\n", ["x:9", "x:10", "x:11"])):
         said.write_text(text)
         assert [read_lines([path]).where(i) for i in range(3)] == want
     for text in ("", "F x\n", "1 1 0\n", "F x\n2 1 0\n", "F x\n1 1 1\n", "F x\n1 1 -1\n", "F x\n1 1 0\n1 2 0\n",
@@ -113,6 +113,31 @@ def test_datasets(program, tmp_path):
                   lambda: fluid.DatasetFactory().create_dataset("FileInstantDataset")):
         with pytest.raises(tug.UsageError):
             wrong()
+
+
+@pytest.mark.parametrize("kind", ["QueueDataset", "InMemoryDataset", "shuffled"])
+def test_a_save_remembers_the_pipe_command(program, tmp_path, kind):
+    """An error about data that did not go through the command says so, whichever dataset has run the command."""
+    text = "".join(lines_of(300))
+    (tmp_path / "raw").write_text(re.sub("(?m)^", "junk ", text))
+    (tmp_path / "plain").write_text(text)
+    use = slots()
+    fluid.optimizer.SGD(0.1).minimize(fluid.net(use, {"model": "lr"})[0])
+    exe = fluid.Executor()
+    exe.run()
+    for name, command, piped in (("raw", "sed 's/^junk //'", True), ("plain", "cat", False)):
+        data = dataset_of(kind if kind != "shuffled" else "InMemoryDataset", [tmp_path / name], use)
+        data.set_pipe_command(command)
+        if kind != "QueueDataset":
+            data.load_into_memory()
+        if kind == "shuffled":
+            data.set_fea_eval(10)
+            data.slots_shuffle(["a"])
+        exe.train_from_dataset(dataset=data)
+        fluid.io.save_persistables(exe, tmp_path / f"of-{name}")
+        with tug.load(tmp_path / f"of-{name}") as saved, pytest.raises(tug.DataError, match="raw:1: ") as error:
+            saved.evaluate(str(tmp_path / "raw"))
+        assert ("was trained on the output of a" in str(error.value)) == piped, error.value
 
 
 def test_slots_shuffle(program, tmp_path):

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/plural.h"
+#include "data/source/origins.h"
 #include "os/clock.h"
 #include "os/log.h"
 #include "train/fields.h"
@@ -50,6 +51,16 @@ static struct numbering_range known_numbers(struct run *r)
     return numbering_range(&all);
 }
 
+// Returns whether the data is the output of a command: of this run's own, or of one that
+// ran before and whose output is in the files.
+static bool is_piped(const struct path_list *data)
+{
+    bool piped = data->command != NULL;
+    for (size_t i = 0; i < data->n && !piped; i++)
+        piped = origins_piped(data->items[i]);
+    return piped;
+}
+
 struct saved_run *checkpoint_describe(struct run *r, const struct train_result *result,
                                       bool finished, struct err *e)
 {
@@ -67,7 +78,7 @@ struct saved_run *checkpoint_describe(struct run *r, const struct train_result *
         m->first_field = numbering_first_field(&r->fields);
         m->fields_end = r->fields.fields_end;
     }
-    m->piped = r->config->data.command != NULL;
+    m->piped = is_piped(&r->config->data);
     run_options_plan(r->config, &m->plan);
     m->examples = result->examples;
     m->at = r->at;
@@ -381,7 +392,7 @@ int checkpoint_check_data(struct run *r, struct err *e)
                        "convert the headers, for example with iconv");
     struct err how;
     if (r->resumes && !r->config->other_data && r->start->run.piped &&
-        r->config->data.command == NULL)
+        !is_piped(&r->config->data))
         return err_set(e, TUG_EUSAGE,
                        "--pipe-command is missing: the run in %s trains on the output of "
                        "a command; give the same command again",

@@ -36,12 +36,14 @@ def beside(path: str) -> str:
     return os.path.join(directory, f".{name}.origins")
 
 
-def write_origins(path: str, files: Sequence[str], file: Numbers, line: Numbers) -> None:
-    """Writes the origins file of `path`. A run of lines that were neighbours in one file takes one entry."""
+def write_origins(path: str, files: Sequence[str], file: Numbers, line: Numbers, piped: bool) -> None:
+    """Writes the origins file of `path`. A run of lines that were neighbours in one file takes one entry. piped:
+    whether a pipe command has made the lines."""
     new = np.ones(len(line), bool)
     new[1:] = (np.diff(file) != 0) | (np.diff(line) != 1)
     shown = [name.replace("\n", "?") for name in files]
-    text = [f"F {name}\n" for name in shown] + [f"{i + 1} {line[i]} {file[i]}\n" for i in np.flatnonzero(new)]
+    text = ["P\n"] if piped else []
+    text += [f"F {name}\n" for name in shown] + [f"{i + 1} {line[i]} {file[i]}\n" for i in np.flatnonzero(new)]
     with _disk.own_file(beside(path)) as to:
         to.write("".join(text).encode("utf-8", "surrogateescape"))
 
@@ -55,7 +57,7 @@ def _read_origins(path: str, n: int) -> Lines:
     itself."""
     try:
         with open(beside(path), encoding="utf-8", errors="surrogateescape") as source:
-            said = source.read().split("\n")[:-1]
+            said = [one for one in source.read().split("\n")[:-1] if one != "P"]
         files = [one[2:] for one in said if one.startswith("F ")]
         places = np.array([one.split() for one in said if not one.startswith("F ")], np.int64).reshape(-1, 3)
     except (OSError, ValueError, OverflowError):

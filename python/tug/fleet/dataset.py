@@ -229,6 +229,7 @@ class InMemoryDataset(DatasetBase):
         self._held: Optional[List[str]] = None
         self._home: Optional[str] = None
         self._shuffled = False
+        self._piped = False  # whether the files in memory are the output of the pipe command
         self._loading: Optional[threading.Thread] = None
         self._failed: Optional[BaseException] = None
         self._random = random.Random(1)
@@ -257,12 +258,13 @@ class InMemoryDataset(DatasetBase):
             if os.path.getsize(file) > 0:
                 raise DataError(f"{file}: the pipe command wrote nothing: {self.pipe_command}")
             return os.path.abspath(file)  # an error about an empty file then names the user's file
-        write_origins(made, [os.path.abspath(file)], np.zeros(1, np.int64), np.ones(1, np.int64))
+        write_origins(made, [os.path.abspath(file)], np.zeros(1, np.int64), np.ones(1, np.int64), True)
         return made
 
     def _load(self) -> List[str]:
         self._ready()
-        if not super().pipes:
+        self._piped = super().pipes
+        if not self._piped:
             return [os.path.abspath(one) for one in self.files]
         self._file("")
         with ThreadPoolExecutor(self.thread_num) as threads:
@@ -313,7 +315,7 @@ class InMemoryDataset(DatasetBase):
         path = self._file(name)
         with _disk.own_file(path) as file:
             file.writelines(lines.text)
-        write_origins(path, lines.files, lines.file, lines.line)
+        write_origins(path, lines.files, lines.file, lines.line, self._piped)
         self._held = [path] if lines.text else []
 
     def local_shuffle(self) -> None:

@@ -15,6 +15,8 @@
 
 enum { TEXT_MAX = FILE_PATH_MAX + 64 }; // the longest line of such a file
 
+#define PIPED "P\n"
+
 // Opens the origins file of `file`, without waiting; returns NULL if there is none.
 static FILE *open_beside(const char *file)
 {
@@ -45,7 +47,7 @@ static bool find_place(FILE *f, uint64_t line, struct place *ret)
     bool found = false;
     while (fgets(text, sizeof(text), f) != NULL) {
         struct place p;
-        if (text[0] == 'F')
+        if (text[0] == 'F' || strcmp(text, PIPED) == 0)
             continue;
         if (sscanf(text, "%" SCNu64 " %" SCNu64 " %" SCNu64, &p.first, &p.line,
                    &p.file) != 3)
@@ -86,4 +88,16 @@ void origins_text(const char *file, uint64_t line, char ret[ORIGIN_TEXT_MAX])
     snprintf(ret, ORIGIN_TEXT_MAX, "%.*s:%" PRIu64, FILE_PATH_MAX, file, line);
     if (f != NULL)
         fclose(f);
+}
+
+bool origins_piped(const char *file)
+{
+    char text[TEXT_MAX];
+    bool piped = false;
+    FILE *f = open_beside(file);
+    while (f != NULL && !piped && fgets(text, sizeof(text), f) != NULL)
+        piped = strcmp(text, PIPED) == 0;
+    if (f != NULL)
+        fclose(f);
+    return piped;
 }

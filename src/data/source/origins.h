@@ -4,12 +4,14 @@
 // "F PATH" for each original file, which are numbered from 0, and lines of three numbers:
 // a line of NAME, a line of the original file, and the number of that file. The lines of
 // NAME from there on, up to the next such line, are those of the original file from there
-// on. Lines of NAME ascend.
+// on. Lines of NAME ascend. A line "P" says that NAME is, or is made of, the output of a
+// pipe command.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_DATA_SOURCE_ORIGINS_H
 #define TUG_DATA_SOURCE_ORIGINS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "os/file.h"
@@ -19,5 +21,8 @@ enum { ORIGIN_TEXT_MAX = FILE_PATH_MAX + 24 };
 // Returns "FILE:LINE" of the origin of a line in `file`; that line itself if there is no
 // origins file, or it is damaged.
 void origins_text(const char *file, uint64_t line, char ret[ORIGIN_TEXT_MAX]);
+
+// Returns whether the origins file of `file` has the line "P".
+bool origins_piped(const char *file);
 
 #endif

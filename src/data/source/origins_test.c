@@ -45,11 +45,26 @@ static void test_damaged(void **state)
     says("made", 1, "a?[2J:1");
 }
 
+static void test_piped(void **state)
+{
+    (void)state;
+    files_write(".made.origins", "F a\n1 10 0\n");
+    assert_false(origins_piped("made"));
+    assert_false(origins_piped("other"));
+    files_write(".made.origins", "P\nF a\n1 10 0\n4 2 0\n");
+    assert_true(origins_piped("made"));
+    says("made", 2, "a:11");
+    says("made", 5, "a:3");
+    files_write(".made.origins", "F P\n1 10 0\nPx\n");
+    assert_false(origins_piped("made"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_places),
         cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_piped),
     };
     return cmocka_run_group_tests(tests, files_begin, files_end);
 }
