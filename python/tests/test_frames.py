@@ -201,7 +201,7 @@ def test_errors():
         tug.train(data, "clickd", **FIXED)
     with pytest.raises(tug.DataError, match="no column 'usr', which categorical names"):
         tug.train(data, "clicked", categorical=["usr"], **FIXED)
-    with pytest.raises(tug.UsageError, match="which column is the label is not said"):
+    with pytest.raises(tug.UsageError, match="the label is missing"):
         tug.train(data, **FIXED)
     with pytest.raises(tug.UsageError, match="column 0 has 1500 rows, but column 1 has 2"):
         tug.train({"a": data["age"], "b": [1, 2]}, "a", **FIXED)
@@ -239,7 +239,7 @@ def test_labels_by_name():
         tug.Model(**FIXED).train(data, label="y")
     with tug.train(data, label="y", valid=(data, "y"), **FIXED) as model:
         assert model.evaluate(data, label="y")["examples"] == model.train(data, label=["y"]).results["examples"] == 100
-        with pytest.raises(tug.UsageError, match="and that of this model is 'y': use tug.train.data, label='x'."):
+        with pytest.raises(tug.UsageError, match="and this model has 'y': use tug.train.data, label='x'."):
             model.evaluate(data, label="x")
         with pytest.raises(tug.UsageError, match="data: labels are missing: there are none beside the columns, and no "
                                                  "column 'y'"):

@@ -38,7 +38,7 @@ def init_optimizer(kvstore: Any = "local", optimizer: Any = "sgd",
         raise UsageError("kvstore=None is not supported: for an optimizer without a store use "
                          "optimizer.get_updater(optimizer)")
     if params is None:
-        raise UsageError("params is missing: the arrays by name, as Module had them from its symbol")
+        raise UsageError("params is missing: give the arrays by name, which Module took from its symbol")
     if batch_size <= 0:
         raise UsageError(f"batch_size must be above 0, not {batch_size}")
     arrays = dict(params)

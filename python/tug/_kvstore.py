@@ -398,8 +398,8 @@ class KVStore(KVStoreBase):
             raise ArgumentTypeError(f"compression_params is a dict, not {type(compression_params).__name__}")
         rest = {k: v for k, v in compression_params.items() if k not in ("type", "threshold")}
         if rest or "type" not in compression_params:
-            raise UsageError("compression_params has a type and a threshold" +
-                             (f", and no {', '.join(map(str, rest))}" if rest else ""))
+            raise UsageError("compression_params takes 'type', which must be given, and 'threshold'" +
+                             (f", but not {', '.join(map(str, rest))}" if rest else ""))
         threshold = compression_params.get("threshold", 0.5)
         try:
             number = float(threshold)

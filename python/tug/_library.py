@@ -78,7 +78,7 @@ lib.tug_keep_warnings(True)  # the library keeps warnings for warn_after_call in
 
 @contextlib.contextmanager
 def breaking_off() -> Iterator[None]:
-    """Wraps the leave of a process that an exception ends: it waits for no other one, and ends the cluster."""
+    """Wraps the leave of a process that an exception ends: it waits for no other process, and ends the cluster."""
     _thread.breaks_off = True
     try:
         yield

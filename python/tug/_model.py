@@ -158,7 +158,7 @@ class Model(OwnedHandle):
                       if option.startswith("label=")), None) or self.labels
         if mine != known:
             said = repr(label) if isinstance(label, str) else repr(mine)
-            is_known = f"that of this model is {', '.join(map(repr, known))}" if known else "this model has none"
+            is_known = f"this model has {', '.join(map(repr, known))}" if known else "this model has none"
             raise UsageError(f"{'label' if name == 'data' else name}: the column of the label is an option of the model"
                              f", and {is_known}: use tug.train(data, label={said}) or tug.Model(label={said})")
 

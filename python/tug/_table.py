@@ -246,7 +246,7 @@ class Table:
         return int(removed[0])
 
     def day(self) -> None:
-        """Ends a day: each row is unseen for one more day. Only one worker calls it."""
+        """Ends a day: adds one to the days for which each row was not seen. Only one worker calls it."""
         self._ask(lib.tug_day)
 
     def clear(self) -> None:

@@ -12,10 +12,8 @@
 #include "rule/rule.h"
 
 enum { STRIP = 64, PADDED = STRIP + KERNEL_PADDING };
-enum {
-    GATHER_AHEAD = 16,
-    APPLY_AHEAD = 16
-}; // rows that are prefetched ahead of the current row
+// The number of rows that are prefetched ahead of the current row.
+enum { GATHER_AHEAD = 16, APPLY_AHEAD = 16 };
 
 struct accessor_group *accessor_add_group(struct accessor *a,
                                           const struct rule_params *rule, uint32_t n)

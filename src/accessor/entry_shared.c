@@ -28,9 +28,9 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
               "counters are saved as memory is");
 
 enum { MAX_HASHES = 32, SKETCH_LINES = 4, STREAM = 0x736b65 };
-enum {
-    MAX_PARTS = 1 << 16
-}; // at most this many, so that products with a float are exact in a double
+// The most parts of a filter, so few that their products with a float are exact in a
+// double.
+enum { MAX_PARTS = 1 << 16 };
 
 // The shape of a filter. Counters can be loaded only into a filter with the same shape.
 struct shape {

@@ -126,7 +126,7 @@ client_ts client_pull(struct client *c, const struct client_pull *p, struct err 
 
 // These functions make other requests. client_tick sets this worker's clock for a table
 // of mode ssp (UINT64_MAX: it has finished). client_admin does an admin operation.
-// client_stat adds up statistics over all loops (of clocks it takes the least).
+// client_stat adds up statistics over all loops; of clocks it gets the smallest.
 client_ts client_tick(struct client *c, uint32_t table, uint64_t clock, struct err *e);
 client_ts client_admin(struct client *c, uint32_t table, enum wire_order what,
                        uint32_t other, struct err *e);

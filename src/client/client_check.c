@@ -45,8 +45,8 @@ static void lane_is_in_order(const struct request *r)
            r->ts < r->lane->first->ts);
 }
 
-// Deadlines ascend, since a search for due ones ends at the first that is not; requests
-// that may take long are skipped.
+// Deadlines ascend in the list, because the search for due requests ends at the first one
+// that is not due. Requests that may take long are skipped.
 static void deadline_is_in_order(const struct request *r)
 {
     const struct request *b = r->before;
@@ -203,7 +203,7 @@ static void peer_link_fits_the_state(const struct peer *p)
            (p->s.state == SESSION_OPEN && p->silence.another.link != p->s.link));
 }
 
-// A link belongs to one peer, and a loop is one peer.
+// Each link belongs to one peer, and each loop has one peer.
 static void peer_is_the_only_one(const struct client *c, size_t one)
 {
     const struct peer *p = c->peers[one];
@@ -298,9 +298,9 @@ static void tables_hold(const struct client *c, const struct counted *all)
         assert(c->tables[i - 1]->id < c->tables[i]->id);
 }
 
-// Places and partitions are the same set in two orders, the places of a loop side by
-// side. Whether a loop is the owner is not asked: a scheduler may say otherwise of one
-// epoch.
+// `place` and `partition` are inverse to each other, and the places of a loop are
+// neighbours. The owners are not checked, because a faulty scheduler may name different
+// owners under one epoch.
 static void partition_has_its_place(const struct client *c, int space, uint32_t k)
 {
     const struct placement *p = &c->placements[space];

@@ -69,7 +69,7 @@ struct stat_wanted {
 
 struct info_wanted {
     struct msg_table_info message;
-    char name[CONFIG_NAME_MAX]; // used by the message
+    char name[CONFIG_NAME_MAX]; // the table's name, to which the message points
     uint32_t *number;
     bool found;
 };
@@ -142,7 +142,7 @@ struct request {
     union {
         struct client_push push;
         struct client_pull pull;
-        union wire_any m; // of kinds that need nothing else
+        union wire_any m; // the message of kinds that need nothing else
         struct step_wanted step;
         struct info_wanted info;
         struct below_wanted below;
@@ -276,7 +276,7 @@ struct client {
     struct asking asking;
     struct client_stats stats;
 
-    uint64_t epoch; // the roster's epoch that `placements` are from
+    uint64_t epoch; // epoch of the roster from which `placements` were made
     bool stale;     // there was no memory for the newest placement
     uint32_t partition_bits;
     struct placement placements[WIRE_SPACES];

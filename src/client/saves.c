@@ -11,7 +11,7 @@ struct save_wanted {
     struct msg_save_turn turn;
     struct msg_save message;
     struct save_manifest *into;
-    struct buf tables; // used by the message
+    struct buf tables; // SAVE_TABLE records, to which the message points
     bool only_turn;    // the request is client_save_turn
     char path[FILE_PATH_MAX];
 };

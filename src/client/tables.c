@@ -9,9 +9,9 @@
 #include "client/private.h"
 
 struct table_wanted {
-    struct table_spec *spec; // the client's from when the table was made
+    struct table_spec *spec; // belongs to the client once the table was made
     struct msg_table message;
-    struct buf config; // used by the message
+    struct buf config; // the settings as text, to which the message points
 };
 
 static void table_free(void *own)

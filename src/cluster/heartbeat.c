@@ -11,10 +11,8 @@
 
 enum { DIAL_SECONDS = 10 };
 static const uint64_t poll_ns = 200000000; // the interval at which *asked is checked
-enum {
-    BEAT_REQUEST = 1,
-    LEAVE_REQUEST
-}; // a type of its own, so that a reply shows that the scheduler lives: see session.h
+// The request numbers of heartbeats and of MSG_MAY_LEAVE.
+enum { BEAT_REQUEST = 1, LEAVE_REQUEST };
 
 struct heartbeat {
     const struct node *node;

@@ -105,7 +105,7 @@ int rule_check(const struct rule_params *p, struct err *e)
         return err_set(e, TUG_EUSAGE, "with lr 0 update rule %s learns nothing",
                        info->name);
     if (info->takes != NULL && has_word(info->takes, "g0") && p->g0 == 0)
-        return err_set(e, TUG_EUSAGE, "with g0 0 update rule %s has no rate", info->name);
+        return err_set(e, TUG_EUSAGE, "g0 of update rule %s must be above 0", info->name);
     if (p->bounded && !(p->low <= p->high))
         return err_set(e, TUG_EUSAGE, "low %g of update rule %s is above its high %g",
                        (double)p->low, info->name, (double)p->high);

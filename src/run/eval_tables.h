@@ -15,7 +15,7 @@
 struct eval_tables {
     const char *by; // columns of `groups`; owned by the caller; NULL: not wanted
     struct group_table groups;
-    bool has_importance, has_calibration; // wanted
+    bool has_importance, has_calibration; // whether these tables are wanted
     struct importance importance;
     struct calibration calibration;
 };

@@ -544,11 +544,11 @@ static void test_forged_heads(void **state)
     h->by_range = 1;
     refuse_forged(&f, "out of place");
     h->partition_bits = 0;
-    refuse_forged(&f, "its size is not the one that it states");
+    refuse_forged(&f, "its size differs from the size that it states");
     trailer_of(&f)->bytes += 48;
-    refuse_forged(&f, "its size is not the one that it states");
+    refuse_forged(&f, "its size differs from the size that it states");
     trailer_of(&f)->bytes = UINT64_MAX - 47;
-    refuse_forged(&f, "its size is not the one that it states");
+    refuse_forged(&f, "its size differs from the size that it states");
     trailer_of(&f)->rows++;
     refuse_forged(&f, "its directory is wrong");
     entry_of(&f, 0)->at += 8;

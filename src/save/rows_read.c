@@ -121,7 +121,7 @@ static int read_trailer(struct rows_reader *r, struct err *e)
     if (t->bytes > r->size - least || t->bytes > most ||
         t->bytes % sizeof(struct rows_entry) != 0 ||
         t->at != r->size - sizeof(*t) - t->bytes)
-        return rows_read_damaged(r, "its size is not the one that it states", e);
+        return rows_read_damaged(r, "its size differs from the size that it states", e);
     return 0;
 }
 

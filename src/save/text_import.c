@@ -318,7 +318,7 @@ static int head_line(struct text_import *x, const char *at, struct err *e)
             store_config(s)->accessor.dim);
     x->state = strcmp(state, "yes") == 0;
     if (day > DAYS_MAX)
-        return wrong(x, e, "there are not as many days");
+        return wrong(x, e, "its day is beyond the last possible day");
     reach_day(x, day);
     if (step > store_step_of(s))
         store_set_step(x->s, step);

@@ -20,10 +20,9 @@
 #include "server/told.h"
 #include "store/cut.h"
 
-enum {
-    REQUESTS_SHARE = 8
-}; // time for requests after a slice, in slices; not less,
-    // since saves make requests copy rows, too
+// The time for requests after a slice, in units of slices. It is not shorter, because
+// saves make requests copy rows, too.
+enum { REQUESTS_SHARE = 8 };
 #define SLICE_NS (2 * SECOND_NS / 1000)
 #define BUSY_NS (50 * SECOND_NS / 1000)
 // Interval at which a batch that could not be applied is tried again.

@@ -12,7 +12,7 @@ struct peer {
     struct peer *next;
     van_link link;
     bool greeted;
-    enum wire_role role; // role that the peer was let in with
+    enum wire_role role; // role with which the peer was accepted
     uint32_t node;       // id of the peer's node; 0 if it is a tool, which has not joined
     uint64_t session;
     bool ended; // the link's session has ended

@@ -35,7 +35,7 @@ struct identity {
 
 struct retries {
     struct budget *budget;
-    uint32_t words; // words of a set of partitions
+    uint32_t words; // number of 64-bit words in a set of partitions
     struct sessions sessions;
     char *identities; // the entries: a power of two, of which at most half are used
     size_t stride, n_identities, max_identities;

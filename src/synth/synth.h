@@ -38,10 +38,8 @@ enum synth_format {
 };
 #define SYNTH_FORMATS "criteo libsvm libffm csv multislot" // in the order of the enum
 
-enum synth_part {
-    SYNTH_TRAIN = 1,
-    SYNTH_TEST = 2
-}; // two endless sequences of examples, for training and for testing
+// The two endless sequences of examples, for training and for testing.
+enum synth_part { SYNTH_TRAIN = 1, SYNTH_TEST = 2 };
 
 struct synth_example {
     // The value of each slot, SYNTH_MISSING if it is missing. In a categorical slot, 0 is

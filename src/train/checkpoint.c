@@ -174,8 +174,8 @@ static bool stopped_early(const struct train_config *c, const struct saved_run *
     return m->has_best && c->patience > 0 && m->passes_since_best >= c->patience;
 }
 
-// Returns whether nothing is left to train or to save of the run that is resumed: its save
-// is of a finished run, or stands behind the last pass that is asked for.
+// Returns whether the resumed run has nothing left to train or to save: its save is of a
+// finished run, or already has all passes that are asked for.
 static bool was_over(const struct run *r)
 {
     const struct saved_run *m = r->resumes ? &r->start->run : NULL;

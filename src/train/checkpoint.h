@@ -43,8 +43,8 @@ int checkpoint_start(struct run *r, struct err *e);
 // --init-from. Called when all of the data was read.
 void checkpoint_compare_numbering(struct run *r);
 
-// Sets nothing_to_do and within_pass of the result: whether the save that is resumed is of
-// a finished run, or stands behind the last pass that is asked for.
+// Sets nothing_to_do and within_pass of the result: whether the save that is resumed is
+// of a finished run, or already has all passes that are asked for.
 void checkpoint_tell_over(const struct run *r, struct train_result *ret);
 
 #endif

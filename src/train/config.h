@@ -51,7 +51,7 @@ struct train_cluster {
     const struct course *course; // the code that does the passes (train_cluster/remote.h)
     const struct train_peer *peer; // set with course_peer; else NULL
     enum config_mode mode;
-    uint32_t staleness; // batches, with CONFIG_SSP
+    uint32_t staleness; // the staleness bound in batches, with CONFIG_SSP
     enum train_rules rules;
     bool together; // the threads of a worker compute one batch: half-async, geo, elastic
     uint32_t geo;  // batches that a worker trains on its own copy of the rows between two
@@ -182,11 +182,11 @@ struct train_result {
     uint32_t labels; // number of labels of an example
     // The names of the labels; "" for a label without a name.
     char label[LABELS_MAX][TRAIN_LABEL_MAX];
-    union { // of the first label, and of every label
+    union { // metrics of the first label, and of every label
         struct metrics test, tests[LABELS_MAX];
     };
     bool validated;
-    union { // of the first label, and of every label; of the kept model
+    union { // metrics of the first label, and of every label, by the kept model
         struct metrics valid, valids[LABELS_MAX];
     };
     uint32_t best_epoch;
@@ -207,7 +207,7 @@ struct train_result {
     char saved[4096]; // directory of the last save; "" if there is none
     char format[SCHEMA_FORMAT_MAX];
     bool nothing_to_do;        // the resumed run had done all passes that are asked for
-    bool within_pass;          // and it stands in the middle of a pass
+    bool within_pass;          // the save of the resumed run is in the middle of a pass
     uint32_t workers, servers; // nodes of the cluster; 0: one process trained alone
 };
 

@@ -31,7 +31,7 @@ struct fetched {
     enum kind kind;
     const char *name; // the name as the user gave it
     int len;
-    uint64_t key; // of FETCH_ROW: the key
+    uint64_t key; // for FETCH_ROW: the key of the row
 };
 
 struct look {

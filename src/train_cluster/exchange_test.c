@@ -137,10 +137,8 @@ static void same_row(const float *row, const float *want, size_t n)
             fail_msg("column %zu is %g, not %g", c, (double)row[c], (double)want[c]);
 }
 
-enum {
-    SLOTS = 3
-}; // number of a worker's stretches under way, which use the slots in
-    // turn
+// The number of a worker's stretches under way, which use the slots in turn.
+enum { SLOTS = 3 };
 
 struct party {
     struct exchange slots[SLOTS];

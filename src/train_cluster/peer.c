@@ -272,8 +272,8 @@ static void tell_of_shares(struct driver *d, double began)
                      roster_name(n, name));
     }
     log_warn(
-        "waiting for %s for %.0f s already: a batch of pass %u lacks shares of others, "
-        "who are alive, but slow",
+        "waiting for %s for %.0f s already: a batch of pass %u lacks shares of other "
+        "workers, which are alive, but slow",
         names, seconds, pass_of(r));
 }
 

@@ -265,8 +265,8 @@ int tcp_limits_admit(struct tcp_link *l, enum wire_role role, bool proven, struc
         return 0;
     struct err why;
     err_set(&why, TUG_EIO,
-            "%s: said nothing for %.1f s, and there is no room for another link of the "
-            "role %s, which goes before: closed",
+            "%s was closed: it said nothing for %.1f s, and its place is needed for a "
+            "link of the role %s",
             first->peer, (double)(v->now - first->last_byte) / (double)SECOND_NS,
             wire_role_name(role));
     close_for(first, &why);

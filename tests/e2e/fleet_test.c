@@ -390,7 +390,7 @@ static void shrink_and_load(struct tug_fleet *f)
     bool first = tug_fleet_is_first_worker(f);
     float x[FLOATS] = {0}, zeros[FLOATS] = {0};
     refused(tug_wrapper_shrink_sparse_table(f, DENSE, NAN, &removed),
-            "none of them fades");
+            "only rows of sparse tables can shrink");
     expect(tug_fleet_shrink(f, 1000, &removed) == 0 && removed == KEYS);
     expect(rows_of(f, SPARSE) == 0);
     check_rows(f, false);

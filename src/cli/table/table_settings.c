@@ -11,11 +11,8 @@
 #include "os/file.h"
 #include "rule/rule.h"
 
-enum {
-    WIDTH = 80,
-    COLUMN = 30
-}; // width of the terminal; column where explanations
-    // begin
+// The width of the terminal, and the column in which explanations begin.
+enum { WIDTH = 80, COLUMN = 30 };
 
 // Prints the words of `text` from column `at` on; further lines begin at COLUMN.
 static int wrap(struct buf *b, const char *text, int at)

@@ -124,7 +124,7 @@ struct order {
     struct shuffle runs;
 };
 
-// The block of the order that one reader takes from.
+// A block of the order, from which one reader takes its examples.
 struct order_block {
     bool known;
     uint64_t number;

@@ -24,8 +24,9 @@ struct dataset {
     bool has_values, has_weights, at_end;
     bool dealt; // the data set is a bucket of a global shuffle: its lines are not those
                 // of a file
-    // Set for a piece of which only the byte offset is known: lines are then counted from
-    // its first. NULL: the lines in blocks are those of the file.
+    // Set if only the byte offset of the piece is known; lines are then counted from the
+    // first line of the piece. NULL: lines in blocks are counted from the first line of
+    // the file.
     const struct pieces *pieces;
     uint64_t offset;
     uint32_t slots, first_slot;

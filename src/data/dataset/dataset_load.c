@@ -152,7 +152,7 @@ static int hold_place(struct examples *x, struct err *e)
     return 0;
 }
 
-// The parsing of a chunk.
+// The state of parsing one chunk.
 struct parse {
     const struct loader *l;
     const struct chunk *c;

@@ -158,7 +158,7 @@ static bool find_column(const struct schema *s, const char *name, size_t len,
     return false;
 }
 
-// Finds a column in the other formats.
+// Finds a column in a format whose schema has no columns.
 static int find_named(const struct schema *s, const char *name, size_t len,
                       uint32_t slots, uint32_t *ret, bool *ret_found)
 {

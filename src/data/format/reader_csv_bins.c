@@ -51,7 +51,7 @@ static int take_edges(struct bins *b, const char *text, float *edges, struct err
     size_t len = strcspn(text, " ");
     *b = (struct bins){.edge = edges};
     if (!number_u64(text, len, &most) || most < BINS_MIN || most > READER_BINS_MAX)
-        return reader_csv_bins_damaged("there is no number of them", e);
+        return reader_csv_bins_damaged("their number is missing", e);
     b->most = (uint32_t)most;
     for (const char *p = text + len; *p == ' '; p += len) {
         float *edge = &edges[b->edges];
@@ -93,7 +93,8 @@ int csv_take_bins(struct csv *c, struct err *e)
     size_t columns, texts, edges, i = 0;
     reader_csv_bins_count(c->base.schema, &columns, &texts, &edges);
     if (texts != columns && (texts > 0 || c->given))
-        return reader_csv_bins_damaged("they are not as many as their columns", e);
+        return reader_csv_bins_damaged(
+            "their number is not that of the columns with bins", e);
     if (c->bin == NULL) {
         c->bin = mem_zalloc((columns + 1) * sizeof *c->bin);
         if (c->bin == NULL)

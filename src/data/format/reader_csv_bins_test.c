@@ -258,7 +258,7 @@ static void test_columns(void **state)
     assert_true(x.slot[0] == 0 && x.slot[1] == 1 && x.key[1] == high);
     assert_true(x.slot[2] == 3 && x.key[2] == missing);
     reader_close(r);
-    // Files without a header:
+    // Files may have no header.
     o = (struct reader_options){
         .format = "csv", .columns = "y,n", .numeric = "n:bins:2", .labels = true};
     assert_int_equal(reader_open(&r, &o, NULL), 0);

@@ -13,10 +13,8 @@
 #include "data/format/reader_csv.h"
 
 enum { CROSS_SEED = 2 }; // differs from the seeds of words and numbers
-enum {
-    WORDS_MAX = 1024
-}; // combinations of a cross in one line; more indicate an error
-    // in the data
+// The most combinations of a cross in one line; more indicate an error in the data.
+enum { WORDS_MAX = 1024 };
 
 // ---------------------------------------------------------------- the schema
 

@@ -404,8 +404,8 @@ int csv_decide_schema(struct csv *c, const struct schema *names, struct err *e)
     const struct rows *rows = c->base.rows;
     if (rows != NULL && rows->labels == NULL && c->label == NULL)
         return err_set(e, TUG_EUSAGE,
-                       "which column is the label is not said: name it by --label, or "
-                       "give labels beside the columns");
+                       "the label is missing: name its column by --label, or give labels "
+                       "beside the columns");
     TRY(check_names(c, names, e));
     TRY(csv_add_settings(c, e));
     for (size_t at = 0; schema_next(names, &at, &n); columns++) {

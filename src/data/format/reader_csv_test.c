@@ -711,7 +711,7 @@ static void test_crosses(void **state)
     assert_words(r, "a*b", "1,p*p,u|v*,q", "", NULL, 0); // where '*' is ambiguous
     // The key depends on the columns that the words come from.
     assert_true(x.key[4] != x.key[5] && x.key[4] != x.key[6] && x.slot[6] == 4);
-    // Too many combinations:
+    // A line with too many combinations is a bad line.
     struct buf b = BUF_INIT(1 << 16);
     buf_printf(&b, "1,p,w0");
     for (int i = 1; i < 1024; i++)

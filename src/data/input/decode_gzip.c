@@ -7,10 +7,8 @@
 #include "base/alloc.h"
 #include "data/input/decode.h"
 
-enum {
-    GZIP_WINDOW = 15 + 16
-}; // the largest window; accepts only gzip headers and
-    // trailers
+// The largest window; the 16 makes zlib accept only the headers and trailers of gzip.
+enum { GZIP_WINDOW = 15 + 16 };
 
 struct gzip {
     z_stream z;

@@ -93,7 +93,7 @@ int identity_same(const struct identity *then, const struct identity *now, struc
     if (then->files != now->files)
         return err_set(e, TUG_EDATA, "there are %u files, there were %u", now->files,
                        then->files);
-    return err_set(e, TUG_EDATA, "one of its files is not the one that it was");
+    return err_set(e, TUG_EDATA, "one of its files has changed");
 }
 
 // ---------------------------------------------------------------- JSON

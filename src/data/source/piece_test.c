@@ -13,11 +13,8 @@
 #include "kit/lines.h"
 #include "kit/test.h"
 
-enum {
-    PLAIN = COMPRESSIONS,
-    FORMS
-}; // forms of a file: one of the compressions, or
-    // plain
+// The forms of a file: one of the compressions, or plain.
+enum { PLAIN = COMPRESSIONS, FORMS };
 
 static int try_open(struct pieces **ret, const char *path, uint64_t bytes,
                     size_t max_line, struct err *e)

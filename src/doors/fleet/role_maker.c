@@ -163,7 +163,7 @@ static int read_dmlc_index(struct role *r, void *ctx, struct err *e)
     unsigned long value = strtoul(text, &end, 10);
     if (text[0] < '0' || text[0] > '9' || *end != '\0' || value >= n)
         return err_set(e, TUG_EUSAGE,
-                       "%s='%.40s' is not a number below %u, of %ss there are", name,
+                       "%s='%.40s' is not a number below %u, the number of %ss", name,
                        text, n, role_name(fleet_role(r->role)));
     r->rank = (uint32_t)value;
     return 0;

@@ -83,7 +83,7 @@ static void environment_that_is_wrong(void **state)
     REFUSED("missing: PADDLE_TRAINER_ID", TRAINER);
     REFUSED("missing: PADDLE_PORT", PSERVER);
     REFUSED("missing: DMLC_WORKER_ID", DMLC("worker"));
-    REFUSED("DMLC_WORKER_ID='3' is not a number below 3, of workers there are",
+    REFUSED("DMLC_WORKER_ID='3' is not a number below 3, the number of workers",
             DMLC("worker"), "DMLC_WORKER_ID=3");
     REFUSED("DMLC_SERVER_ID='1x'", DMLC("server"), "DMLC_SERVER_ID=1x");
     REFUSED("PADDLE_TRAINER_ID is 3, and must be below PADDLE_TRAINERS_NUM, 3", TRAINER,

@@ -158,7 +158,7 @@ int tug_wrapper_shrink_sparse_table(struct tug_fleet *f, uint32_t table, float t
     TRY(fleet_find(f, table, &t));
     if (t->n_variables > 0)
         return err_set(last_error(), TUG_EUSAGE,
-                       "table %u has dense parameters, and none of them fades", table);
+                       "table %u is dense: only rows of sparse tables can shrink", table);
     return tug_shrink(f->client, t->number, threshold, ret_removed);
 }
 
@@ -254,10 +254,11 @@ int tug_wrapper_set_clients(struct tug_fleet *f, const char *const *infos, size_
 {
     TRY(fleet_in_run(f));
     if (n != tug_fleet_worker_num(f))
-        return err_set(last_error(), TUG_EUSAGE,
-                       "infos: there are %zu, of %u workers: each tells its own, and all "
-                       "are given in the order of indexes",
-                       n, tug_fleet_worker_num(f));
+        return err_set(
+            last_error(), TUG_EUSAGE,
+            "infos: %zu texts were given for %u workers: give the text of each "
+            "worker, in the order of their indexes",
+            n, tug_fleet_worker_num(f));
     char **copies = mem_zalloc(n * sizeof(*copies));
     bool whole = copies != NULL;
     for (size_t i = 0; i < n && whole; i++) {

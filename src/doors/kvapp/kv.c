@@ -419,8 +419,10 @@ static int check_answer(const struct kv_part *p, const struct msg_app *m, struct
                        "handler has to answer with keys and values",
                        p->request->timestamp, p->d.n_keys);
     if (m->value_bytes != p->d.value_bytes)
-        return err_set(e, TUG_EDATA, "a value of it has %u bytes, and one of the pull %u",
-                       m->value_bytes, p->d.value_bytes);
+        return err_set(
+            e, TUG_EDATA,
+            "its values have %u bytes each, but the pull asks for values of %u",
+            m->value_bytes, p->d.value_bytes);
     if (kv_check_message(m, p->d.n_keys, e) == 0)
         return 0;
     e->code = TUG_EDATA; // the error is the answering node's, not the caller's

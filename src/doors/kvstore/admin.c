@@ -125,9 +125,9 @@ static const char *of_mxnet(int32_t head)
     static const char *const calls[] = {
         ". In MXNet this is kController, with an optimizer: set_optimizer sends that "
         "here",
-        ". In MXNet this is kSetMultiPrecision: a field of the optimizer says it here",
+        ". In MXNet this is kSetMultiPrecision: here it is a field of the optimizer",
         ". In MXNet this is kStopServer: servers end with the last worker here",
-        ". In MXNet this is kSyncMode: the type of the store says it here",
+        ". In MXNet this is kSyncMode: here the type of the store decides it",
         ". In MXNet this is kSetGradientCompression: set_gradient_compression is the "
         "call",
         ". In MXNet this is kSetProfilerParams: tug profile is the command here",

@@ -173,7 +173,7 @@ static int check_file(const struct buf *b, uint64_t servers, struct err *e)
     if (memcmp(h.magic, magic, sizeof(magic)) != 0)
         return err_set(e, TUG_EDATA, "it does not hold states of an optimizer");
     if (sum != hash_bytes(b->data, b->len - sizeof(sum), 0))
-        return err_set(e, TUG_EDATA, "it is damaged: its checksum is another");
+        return err_set(e, TUG_EDATA, "it is damaged: its checksum does not match");
     if (h.servers != servers)
         return err_set(e, TUG_EUSAGE,
                        "it is of a store of %llu server%s, but this one has %llu: start "

@@ -204,7 +204,7 @@ static int read_one(const struct kvs_values *v, const struct kvs_rule *r, const 
     if (x == NULL)
         return err_set(
             e, TUG_EDATA,
-            "it has the state of a key that there is not: make the keys first");
+            "it has the state of a key that does not exist: make the keys first");
     int rc = kvs_state_read(&states[place], &r->optimizer, &x->a, at, end, e);
     return rc == 0 ? 0 : err_wrap(e, "%s", x->key.text);
 }

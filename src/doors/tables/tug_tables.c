@@ -174,7 +174,7 @@ int calls_check_push(struct tug_client *c, uint32_t table, uint32_t width)
                ? 0
                : err_set(last_error(), TUG_EUSAGE,
                          "table %u was made anew, with %u floats in a push and not %u: "
-                         "open what stands on it again",
+                         "open the objects that use it again",
                          table, w.push, width);
 }
 

@@ -183,7 +183,7 @@ static void shard_notes(void **state)
     order(w, WIRE_PROFILE_STOP, 0);
     lone_expect_refusal(w, TUG_EUSAGE, "no profile has been started");
     order(w, 9, 0);
-    lone_expect_refusal(w, TUG_EUSAGE, "there is no order 9");
+    lone_expect_refusal(w, TUG_EUSAGE, "order 9 is not known");
     lone_close(w);
 }
 

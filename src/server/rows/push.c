@@ -21,10 +21,8 @@
 #include "server/shard_internal.h"
 #include "store/cut.h"
 
-enum {
-    PUSH_KEYS = 1 << 14
-}; // largest number of keys that go to the store together,
-    // unless one run is longer
+// The largest number of keys that go to the store together, unless one run is longer.
+enum { PUSH_KEYS = 1 << 14 };
 
 static int check_finite(const struct push_values *v, const struct keys *k, struct err *e)
 {

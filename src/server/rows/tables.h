@@ -28,12 +28,13 @@ struct shard_table {
     struct turn turn;     // the admin operation that is under way
     bool work;            // store_work has work left
     struct err stuck;     // why the next batch could not be applied; code 0: no error
-    bool full;            // no retry helps by itself: its rows, or a part of it, do not
-                          // fit the limit of memory
-    uint32_t n_applied;   // partitions of that batch below this one were applied
-    bool begun;           // the next batch was tried: the rows before the last one are
-                          // gone, as `before` is for the rows before the next
-    bool again;           // batches are to be tried again
+    bool full;            // memory has no room for the rows of the next batch or for
+                          // one of its parts, so that a retry alone does not help
+    uint32_t n_applied;   // the next batch was applied in the partitions below this one
+    bool begun;           // the next batch was tried, so `before` has rows as they
+                          // were before that batch, and no longer those before the
+                          // last one
+    bool again;           // background_tick is to try the waiting batches again
     uint64_t version;     // the number of applied pushes and admin operations
     uint64_t *changed_at; // for each partition: the version at which it last changed
     uint64_t bytes;       // bytes of rows and index, when last measured

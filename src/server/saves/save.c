@@ -15,10 +15,9 @@
 #include "server/shard_internal.h"
 #include "store/cut.h"
 
-enum {
-    BLOCK_BYTES = 256 << 10
-}; // bytes that are read out at a time: it takes much less
-    // time than a slice
+// The number of bytes that are read out at a time, which takes much less time than a
+// slice.
+enum { BLOCK_BYTES = 256 << 10 };
 #define SAVE_TIMEOUT_NS (60 * SECOND_NS)
 #define HOLD_TIMEOUT_NS (600 * SECOND_NS)
 #define STUCK_NS (10 * SECOND_NS)

@@ -16,9 +16,9 @@ struct item {
     struct item *next;
     enum what what;
     size_t bytes;
-    struct rows_shape shape; // of BEGIN: the layout of the file
-    int root;                // of BEGIN: the directory below which the file lies
-    struct rows_block block; // of BLOCK; its payload follows in `data`
+    struct rows_shape shape; // for BEGIN: the layout of the file
+    int root;                // for BEGIN: the directory below which the file lies
+    struct rows_block block; // for BLOCK: the block, whose payload follows in `data`
     _Alignas(8) char data[]; // the payload or the path
 };
 

@@ -36,7 +36,7 @@ int evaluated_reserve(struct evaluated *x, size_t n, struct err *e)
     return groups_reserve(&x->users, x->cap, e);
 }
 
-// Lists all exact sums.
+// The number of exact sums in the results of an evaluation.
 enum { EXACT_SUMS = 7 };
 struct exact_sums {
     struct exact *of[EXACT_SUMS];

@@ -41,9 +41,10 @@ int group_table_meet(struct group_table *t, const struct groups *g, uint64_t gro
     if (key_texts_find(v, group) != 0)
         return 0;
     if (v->n == KEY_TEXTS_MAX)
-        return err_set(e, TUG_EUSAGE,
-                       "--by: the columns have more than %d values: give others",
-                       KEY_TEXTS_MAX);
+        return err_set(
+            e, TUG_EUSAGE,
+            "--by: the columns have more than %d values: give columns with fewer",
+            KEY_TEXTS_MAX);
     if (key_texts_reserve(v) != 0 || add_text(&v->text, g, kept) != 0 ||
         key_texts_add(v, group, at) != 0)
         return err_nomem(e, "the values of groups");

@@ -9,8 +9,8 @@
 #include "model/metrics_groups.h"
 
 struct groups {
-    size_t skip, columns; // number of an example's kept texts before those of the groups,
-                          // and of those of the groups
+    size_t skip, columns;  // numbers of an example's kept texts: of those before the
+                           // texts of its group, and of the texts of its group
     struct graded *graded; // the score of each example; NULL: there are no groups
     size_t cap;
 };

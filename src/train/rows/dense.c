@@ -86,7 +86,8 @@ void dense_sums_close(struct dense_sums *s)
     *s = (struct dense_sums){0};
 }
 
-// Returns whether all of the smallest part of the tree that has both is in [from, end).
+// Returns whether the smallest part of the tree that contains both micro-batches lies in
+// [from, end).
 static bool is_whole(const struct dense_sums *s, uint32_t a, uint32_t b)
 {
     uint32_t size = 1;

@@ -444,7 +444,7 @@ int saved_run_parse(struct saved_run *ret, const char *text, const char *path,
         json_complain(&f, "data-norm", "is true, and the data has no numbers");
     if (ret->options.dims[0] != '\0' &&
         fields_dims(&ret->schema, ret->options.dims, &ret->options.model, NULL) != 0)
-        json_complain(&f, "dims", "are not of the data's columns");
+        json_complain(&f, "dims", "name columns that the data does not have");
     saved_plan_from_json(&ret->plan, json_object_get(root, "plan"), &f);
     identity_from_json(&ret->data, json_object_get(root, "data"), &f);
     if (json_object_get(root, "columns") != NULL) // missing for files and in older saves
@@ -464,7 +464,7 @@ int saved_run_parse(struct saved_run *ret, const char *text, const char *path,
     get_best(&f, json_object_get(root, "best"), ret);
     get_readers(&f, json_object_get(root, "readers"), ret);
     if (ret->at.averaged > 0 && ret->options.average == 0)
-        json_complain(&f, "averaged", "is of a run that makes no mean");
+        json_complain(&f, "averaged", "is set, but the run takes no mean");
     json_decref(root);
     if (f.rc != 0)
         saved_run_free(ret);

@@ -383,9 +383,8 @@ template <typename Val> class KVServer : public SimpleApp
     }
 
   private:
-    enum {
-        kShared = 4096
-    }; // answers with fewer bytes are copied, which is faster than sharing
+    // Answers with fewer bytes are copied, which is faster than sharing them.
+    enum { kShared = 4096 };
 
     static void handle(void *ctx, tug_app *app, const tug_kv_meta *m,
                        const tug_kv_data *d) noexcept
