@@ -211,11 +211,12 @@ static int open_pass(struct run *r, uint64_t pass, struct err *e)
     static const struct driver_position begin;
     if (from->pass != pass)
         from = &begin;
-    d->saved_batches = sync ? from->first : from->examples / r->config->batch;
+    uint64_t resumed = sync ? from->first : from->examples / r->config->batch;
     // Saves of older versions may count fewer batches than the pass had.
-    d->batches_before = r->at.batches > d->saved_batches
-                            ? r->at.batches - d->saved_batches
-                            : 0;
+    d->batches_before = r->at.batches > resumed ? r->at.batches - resumed : 0;
+    if (!d->began)
+        d->saved_batches = d->batches_before + resumed;
+    d->began = true;
     if (sync)
         TRY(driver_set_clock(d, pass << 32 | from->first, e));
     struct msg_pass m = {

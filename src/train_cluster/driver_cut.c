@@ -259,11 +259,13 @@ int driver_save_tables(void *ctx, const char *dir, struct save_manifest *m,
     return rc;
 }
 
-// Returns whether a save is due after this number of batches of the pass.
+// Returns whether a save is due after this number of batches of the pass. Those since the
+// last save count on from pass to pass, since a pass may have fewer than `every`.
 static bool is_due(struct run *r, uint64_t batches)
 {
     struct driver *d = r->driver;
     uint64_t every = r->config->save_batches;
+    batches += d->batches_before;
     if (r->config->table == NULL || r->config->out == NULL || every == 0 ||
         batches < d->saved_batches + every)
         return false;

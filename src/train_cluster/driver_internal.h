@@ -95,7 +95,10 @@ struct driver {
     struct driver_published published;
     // Batches of the run before this pass, including those before a resume.
     uint64_t batches_before;
-    uint64_t saved_batches; // batches of the pass at the last save in this pass
+    uint64_t
+        saved_batches; // batches of the run at its last save within a pass, or at its
+                       // begin
+    bool began;        // a pass has begun
     uint64_t ahead; // with shares: the moment of a save is chosen this many batches ahead
 };
 
