@@ -138,7 +138,7 @@ static void refused(void **state)
         {"adam:block=2", "no parameter 'block'"},
         {"adagrad-row:block=0", "not a whole number"},
         {"adagrad-row:block=-3", "not a whole number"},
-        {"adagrad-shared:g0=0", "no rate"},
+        {"adagrad-shared:g0=0", "must be above 0"},
         {"summary:decay=1.5", "more than 1"},
         {"sgd:low=1,high=0", "above its high"},
         {"sgd:clip=-1", "less than 0"},

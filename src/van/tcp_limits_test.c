@@ -312,7 +312,7 @@ static void comes_for(struct vans *w, enum wire_role role, van_link other)
     struct node *b = &w->nodes[1];
     assert_true(comes_within(w, role, PATIENCE));
     PUMP(w, b->closed_link == other);
-    assert_non_null(strstr(b->why.text, "goes before: closed"));
+    assert_non_null(strstr(b->why.text, "its place is needed for a link"));
 }
 
 static void roles(struct vans *w)
