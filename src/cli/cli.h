@@ -33,6 +33,7 @@ struct cli_command {
     X(train)                                                                             \
     X(eval)                                                                              \
     X(predict)                                                                           \
+    X(report)                                                                            \
     X(synth)                                                                             \
     X(launch)                                                                            \
     X(scheduler)                                                                         \

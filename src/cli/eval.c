@@ -11,10 +11,29 @@
 #include "cli/result.h"
 #include "os/clock.h"
 #include "os/log.h"
-#include "run/eval_tables.h"
+#include "report/report.h"
+#include "run/about.h"
 #include "train/evaluate/guard.h"
 
+static int eval_print(const struct result *r, const struct eval_values *v,
+                      const struct options *o, const struct pictures *pictures,
+                      struct err *e)
+{
+    json_begin();
+    json_t *all = v->json || v->report != NULL ? result_to_json(r) : NULL;
+    int rc = 0;
+    if (v->report != NULL) {
+        about_add_eval(all, r, o, v, pictures);
+        rc = report_write_run(all, v->report, e);
+    }
+    if (rc == 0 && v->json)
+        return json_print(all, 0, e);
+    json_decref(all);
+    return rc == 0 ? result_print_metrics(r) : rc;
+}
+
 static int evaluate_opened(struct opened_model *m, const struct eval_values *v,
+                           const struct options *options, const struct pictures *pictures,
                            struct eval_tables *tables, struct err *e)
 {
     double start = clock_seconds();
@@ -53,7 +72,16 @@ static int evaluate_opened(struct opened_model *m, const struct eval_values *v,
     };
     memcpy(r.tests, metrics, sizeof(metrics));
     result_name_labels(&r, reader_schema(m->reader));
-    return v->json ? result_print_json(&r, e) : result_print_metrics(&r);
+    return eval_print(&r, v, options, pictures, e);
+}
+
+static int check_report(const struct eval_values *v, struct err *e)
+{
+    struct data_files read = {0};
+    data_files_add_seen(&read, v->model.data.items, v->model.data.n);
+    int rc = pictures_check_file(v->report, &read, e);
+    data_files_free(&read);
+    return rc;
 }
 
 static int eval_command(const void *values, const struct options *o, struct err *e)
@@ -64,11 +92,21 @@ static int eval_command(const void *values, const struct options *o, struct err 
         log_set_level(LOG_WARN);
     struct eval_tables tables = {0};
     struct opened_model *m = mem_zalloc(sizeof(*m));
-    if (m == NULL)
+    struct pictures *pictures = mem_zalloc(sizeof(*pictures));
+    if (m == NULL || pictures == NULL) {
+        mem_free(m);
+        mem_free(pictures);
         return err_nomem(e, "a model");
+    }
     node_catch_signals();
     m->interrupted = &node_interrupted;
-    int rc = evaluate_opened(m, v, &tables, e);
+    int rc = check_report(v, e);
+    pictures_begin(pictures);
+    if (rc == 0)
+        rc = evaluate_opened(m, v, o, pictures, &tables, e);
+    pictures_end(pictures);
+    pictures_free(pictures);
+    mem_free(pictures);
     eval_tables_free(&tables);
     model_close(m);
     mem_free(m);

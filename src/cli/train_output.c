@@ -13,6 +13,8 @@
 #include "os/file.h"
 #include "os/json.h"
 #include "os/log.h"
+#include "report/report.h"
+#include "run/about.h"
 #include "run/train_refit.h"
 #include "save/save.h"
 
@@ -158,6 +160,13 @@ static void print_nothing(const struct result *r, const struct train_result *t,
         more);
 }
 
+// Adds to an error about the report that training is over.
+static int train_report_failed(const struct train_result *t, struct err *e)
+{
+    return err_wrap(e, "--report: training has finished%s%s, but the page is missing",
+                    t->saved[0] != '\0' ? ", the model is in " : "", t->saved);
+}
+
 int train_print(const struct train_setup *s, const struct train_result *t,
                 uint32_t servers, uint32_t workers, struct err *e)
 {
@@ -171,10 +180,24 @@ int train_print(const struct train_setup *s, const struct train_result *t,
     }
     r.servers = servers;
     r.workers = workers;
+    json_begin();
+    json_t *all = s->json || s->config.report_file != NULL ? result_to_json(&r) : NULL;
+    int rc = 0;
+    if (s->config.report_file != NULL) {
+        about_add_train(all, &r, s);
+        rc = report_write_run(all, s->config.report_file, e);
+        if (rc != 0)
+            rc = train_report_failed(t, e);
+    }
     if (r.tested)
-        TRY(result_print_metrics(&r));
-    if (s->json)
-        return result_print_json(&r, e);
+        (void)result_print_metrics(&r);
+    if (s->json) {
+        int said = json_print(all, 0, rc == 0 ? e : NULL);
+        return rc != 0 ? rc : said;
+    }
+    json_decref(all);
+    if (rc != 0)
+        return rc;
     if (s->refit)
         cli_printf(
             "validation was best after pass %u, with a logloss of %.5f: the model was "

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/printable.h"
 #include "os/file.h"
 #include "os/log_json.h"
@@ -29,6 +30,7 @@ static atomic_int own_rank = -1;
 static atomic_bool has_file; // file_fd >= 0
 static void (*_Atomic rewrite_by)(char *text);
 static _Thread_local bool (*take_warning)(const char *text);
+static _Thread_local struct buf *collected;
 static pthread_mutex_t file_lock = PTHREAD_MUTEX_INITIALIZER;
 // file_lock guards the following variables.
 static int file_fd = -1;
@@ -130,6 +132,11 @@ void log_take_warnings(bool (*take)(const char *text))
     take_warning = take;
 }
 
+void log_collect_warnings(struct buf *to)
+{
+    collected = to;
+}
+
 int log_check_file(struct err *e)
 {
     pthread_mutex_lock(&file_lock);
@@ -212,6 +219,8 @@ static void log_write_args(enum log_level level, const struct log_field *fields,
     if (rewrite != NULL)
         rewrite(said);
     (void)printable_copy(text, sizeof(text), said, strlen(said));
+    if (level == LOG_WARN && collected != NULL)
+        (void)buf_printf(collected, "%s\n", text); // a report may lack the last ones
     bool taken = level == LOG_WARN && take_warning != NULL && take_warning(text);
     write_both(level, taken ? NULL : level_prefixes[level], fields, n, text);
     errno = saved;

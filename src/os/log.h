@@ -51,6 +51,11 @@ void log_rewrite_by(void (*rewrite)(char *text));
 // function.
 void log_take_warnings(bool (*take)(const char *text));
 
+// From now on, also appends this thread's warnings that are shown to *to, each followed by
+// a line end, until it is full. NULL: to nothing.
+struct buf;
+void log_collect_warnings(struct buf *to);
+
 // Writes a line, after making it printable (base/printable.h), since it may contain names
 // from outside.
 void log_write(enum log_level level, const char *fmt, ...) PRINTF_LIKE(2, 3);

@@ -34,6 +34,10 @@ static const struct option options[] = {
     {"calibration", FLAG_AT(calibration),
      "also print the mean prediction and the share of positives of each tenth of the "
      "examples, from the lowest predictions to the highest"},
+    {"report", STRING_AT(report, "FILE.html"),
+     "write a page about the model on this data: metrics, ROC, calibration, lift, what "
+     "columns are worth (if the data fits in memory). With --json the result has these "
+     "curves, too. See docs/reports.md"},
     {"quiet", FLAG_AT(quiet), "print only results and warnings, no notices"},
     {"log-format", CHOICE_AT(log_format, LOG_FORMATS, "text"), LOG_FORMAT_HELP},
     {"json", FLAG_AT(json), "the last line of standard output is one JSON object"},

@@ -8,7 +8,7 @@
 
 struct eval_values {
     struct model_values model;
-    const char *group, *by, *only;
+    const char *group, *by, *only, *report;
     uint64_t top;
     bool importance, calibration, quiet, json;
     int log_format;

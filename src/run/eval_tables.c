@@ -37,6 +37,12 @@ int eval_tables_find(const struct evaluation_options *o, const struct eval_value
     ret->has_calibration = v->calibration;
     mine.table = &ret->groups;
     mine.calibration = v->calibration ? &ret->calibration : NULL;
+    ret->has_curves = v->report != NULL && o->loss == LOSS_LOGISTIC;
+    mine.curves = ret->has_curves ? &ret->curves : NULL;
+    ret->silent_importance = !v->importance;
+    if (v->report != NULL && !v->importance)
+        return importance_if_possible(&mine, &ret->importance, &ret->has_importance,
+                                      ret_metrics, e);
     return v->importance ? importance(&mine, v->only, &ret->importance, ret_metrics, e)
                          : evaluate(&mine, ret_metrics, e);
 }
@@ -59,34 +65,19 @@ static json_t *groups_to_json(const struct eval_tables *t)
                      (json_int_t)t->groups.groups, "table", lines);
 }
 
-static json_t *importance_to_json(const struct importance *m)
+json_t *importance_to_json(const struct importance *m)
 {
     json_t *lines = json_array();
     for (size_t i = 0; i < m->n; i++) {
         const struct importance_line *l = &m->line[i];
         json_array_append_new(lines,
-                              json_pack("{s:s, s:o, s:o, s:o, s:o}", "column",
+                              json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "column",
                                         m->names.data + l->name, "auc_drop",
                                         json_real_or_null(l->auc_drop), "logloss_rise",
                                         json_real_or_null(l->loss_rise), "auc",
                                         json_real_or_null(l->metrics.auc), "logloss",
-                                        json_real_or_null(l->metrics.logloss)));
-    }
-    return lines;
-}
-
-static json_t *calibration_to_json(const struct calibration *c)
-{
-    json_t *lines = json_array();
-    for (uint32_t i = 0; i < c->n; i++) {
-        const struct calibration_bin *b = &c->bin[i];
-        json_array_append_new(
-            lines,
-            json_pack("{s:I, s:o, s:o, s:o, s:o, s:o}", "examples",
-                      (json_int_t)b->examples, "weight", json_real_or_null(b->weight),
-                      "from", json_real_or_null(b->from), "to", json_real_or_null(b->to),
-                      "predicted", json_real_or_null(b->predicted), "observed",
-                      json_real_or_null(b->observed)));
+                                        json_real_or_null(l->metrics.logloss), "unknown",
+                                        json_real_or_null(l->unknown)));
     }
     return lines;
 }

@@ -18,6 +18,9 @@ struct eval_tables {
     bool has_importance, has_calibration; // whether these tables are wanted
     struct importance importance;
     struct calibration calibration;
+    // For a report: the curves; and importance only for it, which is not printed.
+    bool has_curves, silent_importance;
+    struct curves curves;
 };
 void eval_tables_free(struct eval_tables *t);
 
@@ -29,6 +32,8 @@ int eval_tables_check(const struct eval_values *v, const struct options *o,
 // caller frees it, even after an error.
 int eval_tables_find(const struct evaluation_options *o, const struct eval_values *v,
                      struct eval_tables *ret, struct metrics *ret_metrics, struct err *e);
+
+json_t *importance_to_json(const struct importance *m);
 
 // Adds the members "by", "importance" and "calibration" to an object, those that are
 // wanted.

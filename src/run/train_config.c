@@ -237,6 +237,8 @@ static void set_config(struct train_setup *setup, const struct train_options *t,
                        struct node *node)
 {
     setup->json = t->json;
+    setup->values = t;
+    setup->options = o;
     setup->cluster = (struct train_cluster){.node = node, .course = &course_cluster};
     setup->valid[0] = s->valid;
     setup->config = (struct train_config){
@@ -276,6 +278,8 @@ static void set_config(struct train_setup *setup, const struct train_options *t,
         .dump_fields = t->dump_fields,
         .history_file = t->history,
         .tfevents = t->tfevents,
+        .report_file = t->report,
+        .pictures = t->report != NULL ? &setup->pictures : NULL,
         .history = &setup->history,
         .fetch_batches = t->fetch_every,
         .dims = t->dims,

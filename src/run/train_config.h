@@ -10,6 +10,7 @@
 #include "store/config.h"
 #include "train/config.h"
 #include "train/history.h"
+#include "train/pictures.h"
 
 // The runs of --refit on a cluster (train_refit.h).
 enum refit_stage { REFIT_NO, REFIT_SEARCH, REFIT_ALL };
@@ -22,6 +23,10 @@ struct train_setup {
     struct train_config config;
     struct train_cluster cluster; // config.cluster points here or is NULL
     struct table_config table;    // config.table points here or is NULL
+    // The options that the run goes by.
+    const struct train_options *values;
+    const struct options *options;
+    struct pictures pictures; // gets what a report shows
     bool json, refit;
     uint32_t folds;            // number of folds of --cv; 0: not given
     enum refit_stage stage;    // the stage of --refit on a cluster

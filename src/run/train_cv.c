@@ -29,11 +29,11 @@ int train_check_cv(const struct train_options *t, const struct node *node, struc
     const struct {
         const char *option;
         bool given;
-    } others[] = {{"valid", t->valid != NULL},      {"out", t->out != NULL},
-                  {"test", t->test.n > 0},          {"refit", t->refit},
-                  {"table", t->table != NULL},      {"publish", t->publish != NULL},
-                  {"history", t->history != NULL},  {"init-from", t->init_from != NULL},
-                  {"tfevents", t->tfevents != NULL}};
+    } others[] = {{"valid", t->valid != NULL},     {"out", t->out != NULL},
+                  {"test", t->test.n > 0},         {"refit", t->refit},
+                  {"table", t->table != NULL},     {"publish", t->publish != NULL},
+                  {"history", t->history != NULL}, {"tfevents", t->tfevents != NULL},
+                  {"report", t->report != NULL},   {"init-from", t->init_from != NULL}};
     for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
         if (others[i].given)
             return err_set(e, TUG_EUSAGE,

@@ -301,6 +301,11 @@ static const struct option options[] = {
      "every second (later more rarely; with --log-every every N batches), and loss and "
      "AUC of training and validation at the end of each pass; the steps are examples. A "
      "resumed run adds a file"},
+    {"report", .own = true, STRING_AT(report, "FILE.html"),
+     "write a page about the run: metrics, curves of training, ROC, calibration, what "
+     "columns are worth, options and data; with --test about the test data, else about "
+     "--valid. With --json the result has these curves, too. On a cluster the driver "
+     "writes it. See docs/reports.md"},
     {"log-dir", .own = true, STRING_AT(log_dir, "DIR"),
      "also write messages to DIR/train.log; SIGHUP opens it again, for logrotate"},
     {"log-level", .own = true, CHOICE_AT(log_level, TRAIN_LOG_LEVELS, "info"),

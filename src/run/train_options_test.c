@@ -112,7 +112,7 @@ static const char *const not_saved[] = {
     "publish-deltas", "json",         "log-every",   "dot-every",
     "fetch",          "dump",         "history",     "dump-fields",
     "fetch-every",    "log-dir",      "log-level",   "log-format",
-    "keep-names",     "quiet",        "tfevents",
+    "keep-names",     "quiet",        "tfevents",    "report",
 };
 
 // A process, given by its command line.

@@ -20,6 +20,7 @@ struct options;
 struct course;
 struct history;
 struct history_pass;
+struct pictures;
 struct train_peer;
 
 struct path_list {
@@ -168,6 +169,9 @@ struct train_config {
     const struct train_listener *listener; // NULL: progress goes to standard error
     const char *history_file;              // the file of --history; NULL: none
     const char *tfevents;                  // the directory of --tfevents; NULL: none
+    // The file of --report, which the caller writes and the run only checks; NULL: none.
+    const char *report_file;
+    struct pictures *pictures; // receives what a report shows; NULL: not wanted
     // Receives the records of all passes when the run ends, including those before it was
     // resumed; the caller frees it. NULL: not wanted.
     struct history *history;

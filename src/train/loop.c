@@ -16,6 +16,7 @@
 #include "train/fields.h"
 #include "train/look.h"
 #include "train/merge.h"
+#include "train/pictures.h"
 #include "train/progress.h"
 #include "train/rows/averaging.h"
 #include "train/rows/run_rows.h"
@@ -187,6 +188,9 @@ static uint64_t next_stop(const struct run *r, uint64_t end)
         uint64_t left = every[i] - r->at.batches % every[i];
         stop = r->at.batch + left < stop ? r->at.batch + left : stop;
     }
+    uint64_t note = pictures_every(r->config->pictures, r->config->epochs, end);
+    if (note > 0 && r->at.batch - r->at.batch % note + note < stop)
+        stop = r->at.batch - r->at.batch % note + note;
     if (r->local.averaging != NULL) {
         uint64_t at = averaging_next(r->local.averaging, r->at.averaged);
         // an older save may have missed a sample
@@ -293,6 +297,16 @@ static int loop_look(struct run *r, struct err *e)
     return look_now(r->look, r, &m, e);
 }
 
+// Notes a point for the report between two stretches. The pass's end is another point, and
+// no other is so near before it that it would cover few examples.
+static void note_course(struct run *r, uint64_t end)
+{
+    struct pictures *p = r->config->pictures;
+    uint64_t every = pictures_every(p, r->config->epochs, end);
+    if (every > 0 && r->at.batch % every == 0 && end - r->at.batch >= every)
+        pictures_note(p, r->at.epoch + 1, streams(r), r->config->reader.loss);
+}
+
 static int train_window(struct run *r, struct train_result *result, struct err *e)
 {
     r->local.order = order_make(dataset_size(r->data), r->config->model.seed,
@@ -309,6 +323,7 @@ static int train_window(struct run *r, struct train_result *result, struct err *
         if (progress_at(r->progress, r->at.batches) &&
             (r->config->log_batches != 0 || r->at.batch < end))
             print_line(r, end);
+        note_course(r, end);
         TRY(loop_look(r, e));
         if (r->config->out != NULL && run_due(r->at.batches, r->config->save_batches))
             TRY(checkpoint_save(r, false, result, e));

@@ -20,6 +20,7 @@ struct train_config refit_search(const struct train_config *c)
     search.test = (struct path_list){0};
     // The search writes no such files; the final training does.
     search.dump = search.history_file = search.tfevents = NULL;
+    search.pictures = NULL;
     return search;
 }
 

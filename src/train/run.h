@@ -163,6 +163,9 @@ struct updater {
 // the gradients of a batch, so that any number of threads gives the same bits.
 extern const struct updater updater_hogwild, updater_synchronous;
 
+int run_open_source(struct source **ret, const struct run *r,
+                    const struct path_list *paths, struct err *e);
+
 // Opens the reader by what is known of the data; called again when more is known.
 int run_open_reader(struct run *r, struct err *e);
 

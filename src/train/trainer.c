@@ -25,9 +25,11 @@
 #include "train/history.h"
 #include "train/look.h"
 #include "train/names.h"
+#include "train/pictures.h"
 #include "train/progress.h"
 #include "train/record.h"
 #include "train/rows/run_rows.h"
+#include "train/scoring.h"
 
 bool run_interrupted(const struct run *r)
 {
@@ -82,8 +84,8 @@ uint64_t run_held_out(struct run *r, uint64_t examples)
 
 // ----------------------------------------------------------- opening sources and readers
 
-static int open_source(struct source **ret, const struct run *r,
-                       const struct path_list *paths, struct err *e)
+int run_open_source(struct source **ret, const struct run *r,
+                    const struct path_list *paths, struct err *e)
 {
     struct source_options o = {.paths = paths->items,
                                .n_paths = paths->n,
@@ -127,7 +129,7 @@ static int open_data(struct run *r, struct err *e)
         return run_open_reader(r, e);
     TRY(columns_check_drop(c, &r->own.reader.drop_elsewhere, e));
     TRY(run_open_reader(r, e));
-    TRY(open_source(&r->source, r, &c->data, e));
+    TRY(run_open_source(&r->source, r, &c->data, e));
     TRY(source_identity(r->source, r->data_identity, e));
     r->columns = numbering_columns(source_data_files(r->source));
     r->streaming = should_stream(c, r->source);
@@ -139,81 +141,6 @@ static int open_data(struct run *r, struct err *e)
     return columns_decide(r->reader, r->source, e);
 }
 
-static int trainer_swap(struct run *r, struct err *e)
-{
-    return r->rows->swap != NULL ? r->rows->swap(r, e) : 0;
-}
-
-// Evaluates by the current rows, or by those of the best pass (`best`).
-static int evaluate_source(struct run *r, struct evaluation_options *o, bool best,
-                           struct metrics *ret, struct err *e)
-{
-    int rc = r->rows->evaluates(r, best, o, e);
-    if (rc == 0 && !best)
-        rc = trainer_swap(r, e);
-    if (rc == 0) {
-        rc = evaluate(o, ret, e);
-        if (!best && trainer_swap(r, NULL) != 0 && rc == 0)
-            rc = TUG_ENOMEM;
-    }
-    source_close(o->source);
-    return rc != 0 && r->rows->reason != NULL ? r->rows->reason(r, rc, e) : rc;
-}
-
-// Returns whether other processes read --valid and --test, so that this one need not see
-// them.
-static bool elsewhere(const struct train_config *c)
-{
-    return c->cluster != NULL && c->cluster->workers_score;
-}
-
-static int nothing_left(const struct held_out *h, uint64_t examples, const char *to,
-                        struct err *e)
-{
-    if (h->folds > 0)
-        return err_set(e, TUG_EDATA,
-                       "--cv %u leaves none of the %llu examples to %s in one of its "
-                       "parts: use fewer parts",
-                       (unsigned)h->folds, (unsigned long long)examples, to);
-    return err_set(e, TUG_EDATA,
-                   "--valid %g leaves none of the %llu examples to %s: give another "
-                   "fraction or a file",
-                   h->share, (unsigned long long)examples, to);
-}
-
-// Validates after a pass. `examples` is the number of examples of a pass, including
-// held-out ones.
-static int validate(struct run *r, uint64_t examples, struct metrics *ret, struct err *e)
-{
-    const struct train_config *c = r->config;
-    if (elsewhere(c))
-        return r->course->score(r, false, false, ret, e);
-    struct evaluation_options o = {
-        .team = r->team,
-        .reader = r->reader,
-        .loss = c->reader.loss,
-        .max_bad_lines = c->max_bad_lines,
-        .bad_lines = &(uint64_t){0},
-        .held_out = c->valid.n > 0 ? (struct held_out){0} : c->valid_part,
-        .seed = c->model.seed,
-        .group = c->group,
-        .merge = c->merge,
-        .numbered = r->has_best || c->valid.n == 0 ? NULL : "--valid",
-        .interrupted = r->rows->whole_passes ? NULL : c->interrupted,
-    };
-    if (c->valid.n == 0 && !r->streaming && r->data != NULL) {
-        o.data = r->data; // use the data in memory instead of reading the text again
-        o.hide_new = true;
-    } else {
-        TRY(open_source(&o.source, r, c->valid.n > 0 ? &c->valid : &c->data, e));
-    }
-    TRY(evaluate_source(r, &o, false, ret, e));
-    uint64_t held = ret->examples + ret->without_weight;
-    if (o.held_out.share == 0 || (held > 0 && held < examples))
-        return 0;
-    return nothing_left(&o.held_out, examples, held == 0 ? "validate on" : "train on", e);
-}
-
 // Keeps the pass if it is the best so far, by the validation loss of the first label.
 static int judge_pass(struct run *r, const struct metrics *valid, struct err *e)
 {
@@ -223,9 +150,10 @@ static int judge_pass(struct run *r, const struct metrics *valid, struct err *e)
         return 0;
     }
     r->has_best = false;
-    TRY(trainer_swap(r, e));
+    TRY(scoring_swap(r, e));
     TRY(r->rows->keep_best(r, e));
-    TRY(trainer_swap(r, e));
+    TRY(scoring_swap(r, e));
+    pictures_keep(r->config->pictures);
     r->has_best = true;
     r->best_loss = valid->logloss;
     memcpy(r->best_valids, valid, r->model->options.tasks * sizeof(*valid));
@@ -252,9 +180,10 @@ static int finish_pass(struct run *r, double began, struct train_result *result,
                                            : course->streams(r);
     for (uint32_t k = 0; k < r->model->options.tasks; k++)
         seen[k] = metrics_stream_result(&all[k], r->config->reader.loss);
+    pictures_note(r->config->pictures, r->at.epoch + 1, &all[0], r->config->reader.loss);
     if (valid !=
         NULL) // a pass interrupted here is not finished: --resume validates again
-        TRY(validate(r, result->examples, valids, e));
+        TRY(scoring_validate(r, result->examples, valids, e));
     result->trained_examples += seen[0].examples;
     r->last_pass = seen[0];
     uint32_t pass = r->at.epoch++;
@@ -308,28 +237,7 @@ static bool guard(const struct run *r)
 
 static int test(struct run *r, struct train_result *result, struct err *e)
 {
-    const struct train_config *c = r->config;
-    struct evaluation_options o = {
-        .team = r->team,
-        .reader = r->reader,
-        .loss = c->reader.loss,
-        .max_bad_lines = c->max_bad_lines,
-        .bad_lines = &r->bad_lines,
-        .group = c->group,
-        .merge = c->merge,
-        .interrupted = c->interrupted,
-        .what = "--test",
-        .numbered = "--test",
-    };
-    double start = clock_seconds();
-    int rc = elsewhere(c) ? r->course->score(r, true, r->has_best, result->tests, e)
-                          : open_source(&o.source, r, &c->test, e);
-    if (rc == 0 && !elsewhere(c))
-        rc = evaluate_source(r, &o, r->has_best, result->tests, e);
-    if (rc != 0 && rc != TUG_EINTERRUPTED)
-        return rc;
-    result->test_seconds = clock_seconds() - start;
-    result->tested = rc == 0;
+    int rc = scoring_test(r, result, e);
     if (rc == 0)
         guard_scores(&result->test, "--test", !guard(r));
     if (rc != TUG_EINTERRUPTED)
@@ -395,8 +303,8 @@ static int check_paths(const struct run *r, struct err *e)
     static const struct path_list none;
     const struct train_config *c = r->config;
     const struct path_list *const lists[] = {r->course->reads_data ? &c->data : &none,
-                                             elsewhere(c) ? &none : &c->test,
-                                             elsewhere(c) ? &none : &c->valid};
+                                             scoring_elsewhere(c) ? &none : &c->test,
+                                             scoring_elsewhere(c) ? &none : &c->valid};
     struct data_files files = {.command = c->data.command, .interrupted = c->interrupted};
     int rc = guard_outputs(c, e);
     size_t trained = 0; // number of files that are trained on
@@ -411,7 +319,7 @@ static int check_paths(const struct run *r, struct err *e)
     // An output of the run must not overwrite files that other processes read.
     if (!r->course->reads_data)
         data_files_add_seen(&files, c->data.items, c->data.n);
-    if (elsewhere(c)) {
+    if (scoring_elsewhere(c)) {
         data_files_add_seen(&files, c->test.items, c->test.n);
         data_files_add_seen(&files, c->valid.items, c->valid.n);
     }
@@ -419,6 +327,8 @@ static int check_paths(const struct run *r, struct err *e)
         rc = look_check_dump(c->dump, &files, e);
     if (rc == 0)
         rc = record_check(c, &files, e);
+    if (rc == 0)
+        rc = pictures_check_file(c->report_file, &files, e);
     data_files_free(&files);
     return rc;
 }
@@ -432,7 +342,7 @@ static int keep_names(struct run *r, struct err *e)
                               .max = r->config->keep_names,
                               .max_bad_lines = r->config->max_bad_lines,
                               .interrupted = r->config->interrupted};
-    int rc = open_source(&o.source, r, &r->config->data, e);
+    int rc = run_open_source(&o.source, r, &r->config->data, e);
     if (rc != 0 && !r->course->reads_data)
         return err_wrap(e, "--keep-names needs --data on the machine of the scheduler, "
                            "where the driver reads it");
@@ -477,7 +387,7 @@ static int open_run(struct run *r, struct train_result *result, struct err *e)
         TRY(r->course->open(r, e));
     TRY(checkpoint_check_data(r, e));
     TRY(groups_check("--group", c->group, c->reader.loss, e));
-    if (!elsewhere(c)) {
+    if (!scoring_elsewhere(c)) {
         TRY(heads_check(c, r->reader, &c->test, "--test", e));
         TRY(heads_check(c, r->reader, &c->valid, "--valid", e));
     }
@@ -554,6 +464,7 @@ int train_run(const struct train_config *c, struct train_result *ret, struct err
     r.history = c->history != NULL ? c->history : &unasked;
     history_free(r.history);
     *ret = (struct train_result){0};
+    pictures_begin(c->pictures);
     int rc = open_run(&r, ret, e);
     if (rc == 0)
         snprintf(ret->format, sizeof(ret->format), "%s", r.config->reader.format);
@@ -568,6 +479,7 @@ int train_run(const struct train_config *c, struct train_result *ret, struct err
     if (r.course->over != NULL)
         r.course->over(&r, rc, rc != 0 && e != NULL ? e->text : "");
     close_run(&r);
+    pictures_end(c->pictures);
     history_free(&unasked);
     ret->total_seconds = clock_seconds() - start;
     return rc;

@@ -17,6 +17,16 @@ static size_t bin_end(const struct scored *s, size_t n, size_t first, size_t wan
     return end;
 }
 
+static void wilson(struct calibration_bin *b)
+{
+    const double z = 1.959963984540054;
+    double n = (double)b->examples, p = b->observed, by = 1 + z * z / n;
+    double middle = (p + z * z / (2 * n)) / by;
+    double half = z * sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / by;
+    b->low = fmax(0, middle - half);
+    b->high = fmin(1, middle + half);
+}
+
 static struct calibration_bin bin_of(const struct scored *s, size_t n)
 {
     double weight = 0, predicted = 0, positive = 0;
@@ -26,12 +36,14 @@ static struct calibration_bin bin_of(const struct scored *s, size_t n)
         predicted += w * maths_sigmoid((double)s[i].score);
         positive += s[i].weight > 0 ? w : 0;
     }
-    return (struct calibration_bin){.examples = n,
-                                    .weight = weight,
-                                    .from = maths_sigmoid((double)s[0].score),
-                                    .to = maths_sigmoid((double)s[n - 1].score),
-                                    .predicted = predicted / weight,
-                                    .observed = positive / weight};
+    struct calibration_bin b = {.examples = n,
+                                .weight = weight,
+                                .from = maths_sigmoid((double)s[0].score),
+                                .to = maths_sigmoid((double)s[n - 1].score),
+                                .predicted = predicted / weight,
+                                .observed = positive / weight};
+    wilson(&b);
+    return b;
 }
 
 void calibration_make(struct calibration *ret, const struct scored *s, size_t n)

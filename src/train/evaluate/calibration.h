@@ -16,6 +16,8 @@ struct calibration_bin {
     double from, to; // the smallest and the greatest prediction of the bin
     double predicted,
         observed; // the weighted mean prediction, and the weighted share of positives
+    // The 95 % interval of `observed` for that many examples (Wilson 1927).
+    double low, high;
 };
 
 // A zeroed struct has no bins.

@@ -220,11 +220,16 @@ static int meet_slices(struct evaluation *ev, size_t n, struct err *e)
     return 0;
 }
 
+static bool counts_slots(const struct evaluation_options *o)
+{
+    return o->what != NULL || o->slots != NULL;
+}
+
 static int evaluate_window(struct evaluation *ev, struct err *e)
 {
     size_t n = (size_t)dataset_size(ev->data);
     TRY(evaluate_make_room(ev, n, e));
-    for (int i = 0; ev->o->what != NULL && i < team_size(ev->o->team); i++)
+    for (int i = 0; counts_slots(ev->o) && i < team_size(ev->o->team); i++)
         if (unseen_reserve(&ev->unseen[i], dataset_slots(ev->data) + 1) != 0)
             return err_nomem(e, "an evaluation");
     atomic_store(&ev->next_stretch, 0);
@@ -420,10 +425,14 @@ static int evaluate_all(struct evaluation *ev, struct err *e)
         more = o->data == NULL && !dataset_at_end(ev->data);
     }
     TRY(check_fields(ev, e));
-    for (int i = 1; o->what != NULL && i < team_size(o->team); i++)
+    for (int i = 1; counts_slots(o) && i < team_size(o->team); i++)
         unseen_add(&ev->unseen[0], &ev->unseen[i]);
     if (o->what != NULL)
         unseen_warn(&ev->unseen[0], o, o->what);
+    if (o->slots != NULL) {
+        *o->slots = ev->unseen[0];
+        ev->unseen[0] = (struct unseen){0};
+    }
     if (o->data == NULL)
         evaluation_compare(o, &ev->numbering);
     size_t sums = (size_t)team_size(o->team) * ev->tasks;
@@ -475,6 +484,8 @@ int evaluate(const struct evaluation_options *o, struct metrics *ret, struct err
             rc = metrics_of(o, &all[k], &m[k], e);
         if (rc == 0 && k == 0 && o->calibration != NULL)
             calibration_make(o->calibration, all[0].scored, all[0].n);
+        if (rc == 0 && k == 0 && o->curves != NULL)
+            curves_make(o->curves, all[0].scored, all[0].n);
         evaluated_free(&all[k]);
     }
     if (rc == 0)

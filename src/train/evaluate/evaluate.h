@@ -9,7 +9,7 @@
 #include "data/dataset/dataset_swap.h"
 #include "data/source/numbering.h"
 #include "os/team.h"
-#include "train/evaluate/calibration.h"
+#include "train/evaluate/curves.h"
 #include "train/evaluate/evaluated.h"
 #include "train/held_out.h"
 #include "train/rows/parameters.h"
@@ -64,6 +64,11 @@ struct evaluation_options {
     struct group_table *table;
     // If set, receives the calibration of the first label; needs the logistic loss.
     struct calibration *calibration;
+    // If set, receives the curves of the first label; needs the logistic loss.
+    struct curves *curves;
+    // If set, receives the counts of known features by slot; the caller zeroes it, and
+    // frees it by unseen_free.
+    struct unseen *slots;
     // "COLUMN:N" (train/merge.h); NULL: merges no lines. Not with groups.
     const char *merge;
     // true: the caller needs predictions, and of the metrics only the share of known

@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "data/format/grow.h"
+#include "train/evaluate/unseen.h"
 #include "train/run.h"
 
 struct measuring {
@@ -22,6 +23,7 @@ struct measuring {
     // The metrics of all tasks, of which only the first is used.
     struct metrics all[MODEL_MAX_TASKS];
     struct importance *lines;
+    struct unseen known; // the counts of known features of the unchanged data
 };
 
 void importance_free(struct importance *m)
@@ -34,9 +36,12 @@ void importance_free(struct importance *m)
 // ---------------------------------------------------------------- the data
 
 // Loads the data, packed, into at most a third of the free memory.
-static int importance_load(const struct evaluation_options *o, struct dataset **ret,
+static int importance_load(struct evaluation_options *o, struct dataset **ret,
                            struct err *e)
 {
+    struct numbering numbering = {0};
+    if (o->numbered != NULL)
+        o->numbering = &numbering;
     size_t chunks = (size_t)(mem_available() / 3 * 2 / RUN_CHUNK_BYTES) + 1;
     TRY(evaluation_load(o, chunks, ret, e));
     if (dataset_size(*ret) == 0)
@@ -47,6 +52,8 @@ static int importance_load(const struct evaluation_options *o, struct dataset **
                        "--importance holds the data in memory, which has room for the "
                        "first %llu examples only: give a part of the data",
                        (unsigned long long)dataset_size(*ret));
+    evaluation_compare(o, &numbering);
+    o->numbering = NULL;
     return 0;
 }
 
@@ -70,6 +77,17 @@ static int find_present(struct measuring *m, struct err *e)
 
 // ---------------------------------------------------------------- columns
 
+// Returns the share of the swapped slots' features that the model does not know.
+static double unknown_share(const struct measuring *m)
+{
+    uint64_t features = 0, known = 0;
+    for (uint32_t s = 0; s < m->slots && s < m->known.n; s++) {
+        features += m->swapped[s] ? m->known.slot[s].features : 0;
+        known += m->swapped[s] ? m->known.slot[s].known : 0;
+    }
+    return features > 0 ? (double)(features - known) / (double)features : (double)NAN;
+}
+
 // Scores the data with the slots of `swapped` exchanged. The number of the first of them
 // selects the permutation.
 static int measure(struct measuring *m, uint32_t first, size_t name, struct err *e)
@@ -83,11 +101,14 @@ static int measure(struct measuring *m, uint32_t first, size_t name, struct err 
     o.what = NULL;
     o.each = NULL;
     o.calibration = NULL;
+    o.curves = NULL;
+    o.slots = NULL;
     TRY(evaluate(&o, got, e));
     if (!grow(&to->line, to->n + 1, sizeof(*to->line)))
         return err_nomem(e, "the importance of columns");
     to->line[to->n++] = (struct importance_line){.name = name,
                                                  .metrics = got[0],
+                                                 .unknown = unknown_share(m),
                                                  .auc_drop = m->all[0].auc - got[0].auc,
                                                  .loss_rise = got[0].logloss -
                                                               m->all[0].logloss};
@@ -176,6 +197,7 @@ static int measure_all(struct measuring *m, const char *columns, struct err *e)
     if (m->present == NULL || m->swapped == NULL)
         return err_nomem(e, "the importance of columns");
     TRY(find_present(m, e));
+    m->o.slots = &m->known;
     TRY(evaluate(&m->o, m->all, e));
     TRY(columns != NULL ? measure_words(m, columns, e) : measure_each(m, e));
     qsort(m->lines->line, m->lines->n, sizeof(*m->lines->line), compare_lines);
@@ -191,7 +213,7 @@ int importance(const struct evaluation_options *o, const char *columns,
     ret_lines->names = BUF_INIT(1 << 30);
     // Check that the format has columns.
     TRY(reader_find_columns(o->reader, NULL, NULL, "--importance", 0, NULL, &none, e));
-    int rc = importance_load(o, &d, e);
+    int rc = importance_load(&m.o, &d, e);
     if (rc == 0) {
         m.data = m.o.data = d;
         rc = measure_all(&m, columns, e);
@@ -199,6 +221,34 @@ int importance(const struct evaluation_options *o, const char *columns,
     dataset_close(d);
     mem_free(m.present);
     mem_free(m.swapped);
+    unseen_free(&m.known);
     memcpy(ret, m.all, o->parameters->model.options.tasks * sizeof(*ret));
     return rc;
+}
+
+static bool is_possible(const struct evaluation_options *o)
+{
+    enum { COLUMNS_MOST = 256 };
+    size_t none;
+    return o->source != NULL && o->group == NULL && o->by == NULL &&
+           source_can_rewind(o->source) &&
+           source_text_bytes(o->source) / 2 < mem_available() / 3 &&
+           reader_slots(o->reader) <= COLUMNS_MOST &&
+           reader_find_columns(o->reader, NULL, NULL, "", 0, NULL, &none, NULL) == 0;
+}
+
+int importance_if_possible(const struct evaluation_options *o,
+                           struct importance *ret_lines, bool *ret_measured,
+                           struct metrics *ret, struct err *e)
+{
+    *ret_measured = is_possible(o);
+    if (!*ret_measured)
+        return evaluate(o, ret, e);
+    int rc = importance(o, NULL, ret_lines, ret, e);
+    if (rc != TUG_EUSAGE)
+        return rc;
+    // The data needed more memory than its size had let expect.
+    *ret_measured = false;
+    TRY(source_rewind(o->source, SOURCE_START, e));
+    return evaluate(o, ret, e);
 }

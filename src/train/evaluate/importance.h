@@ -15,6 +15,8 @@ struct importance_line {
     struct metrics metrics;
     double auc_drop, loss_rise; // compared with the unchanged data; auc_drop is NaN
                                 // without an AUC
+    double unknown; // share of the column's features that the model does not know; NaN
+                    // if it has none
 };
 
 // A zeroed struct is empty.
@@ -31,5 +33,11 @@ void importance_free(struct importance *m);
 // selects the permutations. *ret receives the metrics of the unchanged data.
 int importance(const struct evaluation_options *o, const char *columns,
                struct importance *ret_lines, struct metrics *ret, struct err *e);
+
+// Evaluates; measures the importance of each column, too, if the data has between 1 and
+// 256 columns, is in files and fits in memory, and `o` has no groups.
+int importance_if_possible(const struct evaluation_options *o,
+                           struct importance *ret_lines, bool *ret_measured,
+                           struct metrics *ret, struct err *e);
 
 #endif

@@ -1,0 +1,282 @@
+// See html.h.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "report/html.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "report/report_internal.h"
+
+static const char style[] =
+    ":root{color-scheme:light dark;--ink:#1c2430;--soft:#5b6675;--line:#dde2e9;"
+    "--back:#f6f7f9;--card:#fff;--warn:#fff4d6;--c0:#2563eb;--c1:#d97706;--c2:#059669;"
+    "--c3:#db2777;--c4:#7c3aed;--c5:#64748b}\n"
+    "@media(prefers-color-scheme:dark){:root{--ink:#e6eaf0;--soft:#9aa6b5;--line:#2f3947;"
+    "--back:#12161c;--card:#1a2029;--warn:#3a2f12;--c0:#60a5fa;--c1:#fbbf24;--c2:#34d399;"
+    "--c3:#f472b6;--c4:#a78bfa;--c5:#94a3b8}}\n"
+    "*{box-sizing:border-box}\n"
+    "body{margin:0 auto;max-width:1560px;padding:20px;background:var(--back);"
+    "color:var(--ink);font:15px/1.5 system-ui,sans-serif}\n"
+    "h1{font-size:24px;margin:0 0 4px}h2{font-size:18px;margin:32px 0 12px}\n"
+    "p{margin:0 0 12px;max-width:75ch}.soft{color:var(--soft)}\n"
+    ".tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(140px,1fr));"
+    "gap:12px;margin:16px 0}\n"
+    ".tile,figure,.card{background:var(--card);border:1px solid var(--line);"
+    "border-radius:8px;padding:12px 14px;margin:0;min-width:0}\n"
+    ".card{max-width:640px}.card table{width:100%}\n"
+    ".tile b{display:block;font-size:26px;line-height:1.25}"
+    ".tile span{color:var(--soft);font-size:13px}\n"
+    ".grid{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,370px),1fr)"
+    ");"
+    "gap:16px;align-items:start}\n"
+    ".grid>figure{max-width:640px}\n"
+    "figcaption{font-weight:600;margin-bottom:6px}"
+    "figure>p{font-size:13px;margin:6px 0 0;color:var(--soft)}\n"
+    "svg{display:block;width:100%;height:auto;font:12px system-ui,sans-serif;"
+    "fill:var(--soft)}\n"
+    "svg .axis{stroke:var(--line);fill:none}svg .line{fill:none;stroke-width:2}"
+    "svg .thin{stroke-width:1.2;opacity:.75}"
+    "svg .dash{stroke-dasharray:4 4}svg .mark{stroke:var(--soft);stroke-dasharray:3 3}\n"
+    "svg .bar{stroke:none;opacity:.6}\n"
+    ".k0{stroke:var(--c0);--k:var(--c0)}.k1{stroke:var(--c1);--k:var(--c1)}"
+    ".k2{stroke:var(--c2);--k:var(--c2)}.k3{stroke:var(--c3);--k:var(--c3)}"
+    ".k4{stroke:var(--c4);--k:var(--c4)}.k5{stroke:var(--c5);--k:var(--c5)}\n"
+    "svg .bar,svg .dot{fill:var(--k)}\n"
+    ".legend{display:flex;flex-wrap:wrap;gap:2px 14px;font-size:13px;color:var(--soft);"
+    "margin-bottom:4px}.legend i{display:inline-block;width:14px;height:4px;"
+    "background:var(--k);margin-right:5px;vertical-align:middle;border-radius:2px}\n"
+    ".scroll{overflow-x:auto}table{border-collapse:collapse;font-size:14px;"
+    "font-variant-numeric:tabular-nums}\n"
+    "th,td{padding:3px 12px 3px 0;text-align:right;vertical-align:top;"
+    "border-bottom:1px solid var(--line)}th{color:var(--soft);font-weight:500}\n"
+    "th:first-child,td:first-child,.text{text-align:left}th{white-space:nowrap}\n"
+    "td.text{min-width:8ch;overflow-wrap:anywhere}\n"
+    "td .share{display:inline-block;height:10px;background:var(--c0);border-radius:2px;"
+    "vertical-align:baseline}\n"
+    "details{margin:12px 0}summary{cursor:pointer;color:var(--soft)}\n"
+    "pre{white-space:pre-wrap;overflow-wrap:anywhere;background:var(--card);"
+    "border:1px solid var(--line);border-radius:8px;padding:10px;font-size:13px}\n"
+    ".warn{background:var(--warn);border-radius:8px;padding:8px 14px;margin:12px 0}"
+    ".warn p{margin:0;max-width:none;overflow-wrap:anywhere}\n"
+    "@media print{body{background:none;padding:0}figure,.tile,.card{break-inside:avoid}"
+    ".grid{grid-template-columns:1fr 1fr}}\n";
+
+void html_add(struct page *p, const char *fmt, ...)
+{
+    char some[512];
+    va_list args;
+    va_start(args, fmt);
+    int n = vsnprintf(some, sizeof(some), fmt, args);
+    va_end(args);
+    char *all = n >= (int)sizeof(some) ? mem_alloc((size_t)n + 1) : some;
+    if (p->rc == 0 && (n < 0 || all == NULL))
+        p->rc = TUG_ENOMEM;
+    if (all != NULL && all != some) {
+        va_start(args, fmt);
+        (void)vsnprintf(all, (size_t)n + 1, fmt, args);
+        va_end(args);
+    }
+    if (p->rc == 0)
+        p->rc = buf_add(&p->b, all, (size_t)n);
+    if (all != some)
+        mem_free(all);
+}
+
+// Control characters, which HTML does not allow, become blanks.
+void html_text(struct page *p, const char *text)
+{
+    for (const char *at = text != NULL ? text : ""; *at != '\0' && p->rc == 0;) {
+        size_t n = strcspn(at, "&<>\"'\x01\x02\x03\x04\x05\x06\x07\x08\x0b\x0c\x0e\x0f"
+                               "\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c"
+                               "\x1d\x1e\x1f\x7f");
+        p->rc = buf_add(&p->b, at, n);
+        at += n;
+        if (*at == '\0')
+            return;
+        html_add(p, "%s",
+                 *at == '&'    ? "&amp;"
+                 : *at == '<'  ? "&lt;"
+                 : *at == '>'  ? "&gt;"
+                 : *at == '"'  ? "&quot;"
+                 : *at == '\'' ? "&#39;"
+                               : " ");
+        at++;
+    }
+}
+
+void html_begin(struct page *p, const char *title)
+{
+    p->b = BUF_INIT(PAGE_MAX);
+    p->rc = 0;
+    html_add(p, REPORT_BEGIN "<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+                             "<meta name=\"viewport\" content=\"width=device-width\">\n"
+                             "<meta http-equiv=\"Content-Security-Policy\" "
+                             "content=\"default-src 'none'; style-src 'unsafe-inline'; "
+                             "img-src data:\">\n<link rel=\"icon\" href=\"data:,\">\n"
+                             "<title>");
+    html_text(p, title);
+    html_add(p, "</title>\n<style>\n%s</style>\n</head>\n<body>\n", style);
+}
+
+void html_end(struct page *p)
+{
+    html_add(p, "</body>\n</html>\n");
+}
+
+// Groups the digits of a whole number by threes.
+static const char *whole(double x, char ret[HTML_NUMBER_MAX])
+{
+    char digits[HTML_NUMBER_MAX];
+    int n = snprintf(digits, sizeof(digits), "%.0f", fabs(x)), to = 0;
+    if (x < 0)
+        ret[to++] = '-';
+    for (int i = 0; i < n; i++) {
+        if (i > 0 && (n - i) % 3 == 0)
+            ret[to++] = ',';
+        ret[to++] = digits[i];
+    }
+    ret[to] = '\0';
+    return ret;
+}
+
+const char *html_number(double x, char ret[HTML_NUMBER_MAX])
+{
+    double a = fabs(x);
+    if (a < 1e15 && (x == floor(x) || a >= 10000))
+        return whole(x, ret);
+    snprintf(ret, HTML_NUMBER_MAX,
+             a >= 1e15 || a < 0.0001 ? "%.3g"
+             : a >= 100              ? "%.1f"
+             : a >= 10               ? "%.2f"
+                                     : "%.4f",
+             x);
+    return ret;
+}
+
+void html_value(struct page *p, const json_t *value, const char *place, ...)
+{
+    char number[HTML_NUMBER_MAX], where[256];
+    if (json_is_string(value)) {
+        html_text(p, json_string_value(value));
+        return;
+    }
+    if (!json_is_number(value)) {
+        html_add(p, "%s",
+                 json_is_true(value)    ? "yes"
+                 : json_is_false(value) ? "no"
+                                        : "none");
+        return;
+    }
+    va_list args;
+    va_start(args, place);
+    (void)vsnprintf(where, sizeof(where), place, args);
+    va_end(args);
+    char *exact = json_dumps(value, JSON_ENCODE_ANY);
+    if (exact == NULL && p->rc == 0)
+        p->rc = TUG_ENOMEM;
+    html_add(p, "<data value=\"%s\" data-of=\"", exact != NULL ? exact : "");
+    html_text(p, where);
+    html_add(p, "\">%s</data>", html_number(json_number_value(value), number));
+    mem_free(exact);
+}
+
+// Copies the next part of a list into ret; returns false at its end.
+static bool next_part(const char **list, char between, char ret[64])
+{
+    if (**list == '\0')
+        return false;
+    const char *end = strchrnul(*list, between);
+    snprintf(ret, 64, "%.*s", (int)(end - *list), *list);
+    *list = *end != '\0' ? end + 1 : end;
+    return true;
+}
+
+enum { COLUMNS_MAX = 16 };
+
+// A column of a table.
+struct column {
+    char name[64];
+    bool there; // a row has a value
+    bool text;
+};
+
+// Returns a row's value in column k. The name "valid/loss" is a member of a member; rows
+// that are lists have no names.
+static const json_t *value_at(const json_t *row, const struct column *c, size_t k)
+{
+    char name[64];
+    if (json_is_array(row))
+        return json_array_get(row, k);
+    snprintf(name, sizeof(name), "%.63s", c->name);
+    char *slash = strchr(name, '/');
+    if (slash == NULL)
+        return json_object_get(row, name);
+    *slash = '\0';
+    return json_object_get(json_object_get(row, name), slash + 1);
+}
+
+// Splits the names of columns, and finds which columns have values.
+static size_t find_columns(const json_t *rows, const char *names,
+                           struct column ret[COLUMNS_MAX])
+{
+    size_t n = 0;
+    while (n < COLUMNS_MAX && next_part(&names, ' ', ret[n].name))
+        n++;
+    for (size_t k = 0; k < n; k++) {
+        ret[k].there = ret[k].text = false;
+        for (size_t i = 0; i < json_array_size(rows); i++) {
+            const json_t *v = value_at(json_array_get(rows, i), &ret[k], k);
+            ret[k].there |= v != NULL && !json_is_null(v);
+            ret[k].text |= json_is_string(v) || json_is_array(v);
+        }
+    }
+    return n;
+}
+
+// Appends a cell. A list of texts becomes lines.
+static void cell(struct page *p, const json_t *v, const char *place, size_t i,
+                 const struct column *c)
+{
+    html_add(p, c->text ? "<td class=\"text\">" : "<td>");
+    for (size_t k = 0; k < json_array_size(v); k++) {
+        html_text(p, json_string_value(json_array_get(v, k)));
+        html_add(p, "<br>");
+    }
+    if (!json_is_array(v))
+        html_value(p, v, "%s/%zu/%s", place, i, c->name);
+    html_add(p, "</td>");
+}
+
+void html_table(struct page *p, const json_t *rows, const char *place,
+                const struct html_table *t)
+{
+    char part[64];
+    const char *headings = t->headings;
+    struct column c[COLUMNS_MAX];
+    size_t n = find_columns(rows, t->names, c);
+    if (json_array_size(rows) == 0)
+        return;
+    html_add(p, "<details%s><summary>", t->open ? " open" : "");
+    html_text(p, t->title);
+    html_add(p, "</summary><div class=\"scroll\"><table><thead><tr>");
+    for (size_t k = 0; k < n && next_part(&headings, '|', part); k++) {
+        if (!c[k].there)
+            continue;
+        html_add(p, "<th scope=\"col\"%s>", c[k].text ? " class=\"text\"" : "");
+        html_text(p, part);
+        html_add(p, "</th>");
+    }
+    html_add(p, "</tr></thead><tbody>\n");
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        html_add(p, "<tr>");
+        for (size_t k = 0; k < n; k++)
+            if (c[k].there)
+                cell(p, value_at(json_array_get(rows, i), &c[k], k), place, i, &c[k]);
+        html_add(p, "</tr>\n");
+    }
+    html_add(p, "</tbody></table></div></details>\n");
+}

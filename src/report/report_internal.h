@@ -1,0 +1,23 @@
+// What the files of this part share.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_REPORT_REPORT_INTERNAL_H
+#define TUG_REPORT_REPORT_INTERNAL_H
+
+#include "report/report.h"
+#include "report/svg.h"
+
+// The beginning of each page, and what stands before the result in it.
+#define REPORT_BEGIN "<!DOCTYPE html>\n<!-- tug report -->\n"
+#define REPORT_RESULT "<pre id=\"result\">"
+
+enum { REPORT_SERIES = REPORT_RUNS + 2 };
+
+// Writes a finished page, and frees it.
+int report_page_write(struct page *p, const char *path, struct err *e);
+
+// Append charts of training and of scores; those without data are left out.
+void report_training_charts(struct page *page, const struct report_run *runs, size_t n);
+void report_score_charts(struct page *page, const struct report_run *runs, size_t n);
+
+#endif

@@ -1,0 +1,243 @@
+// The page of several runs: their metrics beside each other, what differs in options and
+// data, and their curves over each other.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
+#include <string.h>
+
+#include "report/report_internal.h"
+
+struct runs {
+    struct page p;
+    const struct report_run *run;
+    size_t n;
+};
+
+// Follows a place such as "/valid/auc" in a result.
+static const json_t *find(const json_t *o, const char *place)
+{
+    char name[64];
+    for (const char *at = place; *at == '/' && o != NULL;) {
+        size_t n = strcspn(at + 1, "/");
+        snprintf(name, sizeof(name), "%.*s", (int)n, at + 1);
+        o = json_object_get(o, name);
+        at += n + 1;
+    }
+    return o;
+}
+
+static void heads(struct runs *r, const char *first)
+{
+    html_add(&r->p, "<div class=\"scroll\"><table><thead><tr><th class=\"text\">%s</th>",
+             first);
+    for (size_t i = 0; i < r->n; i++) {
+        html_add(&r->p, "<th class=\"text\">");
+        html_text(&r->p, r->run[i].name);
+        html_add(&r->p, "</th>");
+    }
+    html_add(&r->p, "</tr></thead><tbody>\n");
+}
+
+static void tail(struct runs *r)
+{
+    html_add(&r->p, "</tbody></table></div>\n");
+}
+
+// Appends a row of values, unless no run has one.
+static void metric_row(struct runs *r, const char *what, const char *place)
+{
+    bool any = false;
+    for (size_t i = 0; i < r->n; i++) {
+        const json_t *v = find(r->run[i].result, place);
+        any |= v != NULL && !json_is_null(v);
+    }
+    if (!any)
+        return;
+    html_add(&r->p, "<tr><td>%s</td>", what);
+    for (size_t i = 0; i < r->n; i++) {
+        html_add(&r->p, "<td class=\"text\">");
+        html_value(&r->p, find(r->run[i].result, place), "/%zu%s", i, place);
+        html_add(&r->p, "</td>");
+    }
+    html_add(&r->p, "</tr>\n");
+}
+
+static void metrics(struct runs *r)
+{
+    static const char *const rows[][2] = {
+        {"model", "/model"},
+        {"AUC", "/auc"},
+        {"logloss", "/logloss"},
+        {"normalized entropy (ne)", "/ne"},
+        {"predicted / observed (copc)", "/copc"},
+        {"average precision", "/pr_auc"},
+        {"root mean squared error", "/rmse"},
+        {"validation AUC", "/valid/auc"},
+        {"validation logloss", "/valid/logloss"},
+        {"pass that is kept", "/valid/epoch"},
+        {"passes", "/epochs"},
+        {"examples", "/examples"},
+        {"features", "/keys"},
+        {"seconds in all", "/seconds/total"},
+        {"examples a second", "/examples_per_second"},
+        {"most memory (bytes)", "/peak_rss_bytes"},
+        {"CPU", "/run/cpu"},
+        {"tug", "/run/version"},
+    };
+    html_add(&r->p, "<h2>Results</h2>\n");
+    heads(r, "");
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+        metric_row(r, rows[i][0], rows[i][1]);
+    tail(r);
+}
+
+// Returns the value of an option of a run as text. NULL: it has the default, or, in a
+// result that was read from a save (which has only options that the model depends on), it
+// is not known.
+static const char *option_of(const json_t *result, const char *name)
+{
+    const json_t *all = find(result, "/run/options");
+    for (size_t i = 0; i < json_array_size(all); i++) {
+        const json_t *one = json_array_get(all, i);
+        const char *is = json_string_value(json_object_get(one, "name"));
+        const char *value = json_string_value(json_object_get(one, "value"));
+        if (is != NULL && value != NULL && strcmp(is, name) == 0)
+            return value;
+    }
+    return NULL;
+}
+
+static bool is_of_save(const json_t *result)
+{
+    return json_is_true(find(result, "/run/of_save"));
+}
+
+// Returns whether runs have other values. An option that only one of two runs names has
+// its default in the other, unless that is a save's.
+static bool differs(const struct runs *r, const char *name)
+{
+    const json_t *first = r->run[0].result;
+    const char *a = option_of(first, name);
+    for (size_t i = 1; i < r->n; i++) {
+        const json_t *other = r->run[i].result;
+        const char *b = option_of(other, name);
+        if (a != NULL && b != NULL ? strcmp(a, b) != 0
+                                   : a != b && !is_of_save(first) && !is_of_save(other))
+            return true;
+    }
+    return false;
+}
+
+static bool named_before(const struct runs *r, size_t run, const char *name)
+{
+    for (size_t i = 0; i < run; i++)
+        if (option_of(r->run[i].result, name) != NULL)
+            return true;
+    return false;
+}
+
+static void option_row(struct runs *r, const char *name)
+{
+    html_add(&r->p, "<tr><td>");
+    html_text(&r->p, name);
+    html_add(&r->p, "</td>");
+    for (size_t i = 0; i < r->n; i++) {
+        const char *value = option_of(r->run[i].result, name);
+        html_add(&r->p, "<td class=\"text\">");
+        html_text(&r->p, value != NULL                  ? value
+                         : is_of_save(r->run[i].result) ? "unknown"
+                                                        : "(default)");
+        html_add(&r->p, "</td>");
+    }
+    html_add(&r->p, "</tr>\n");
+}
+
+static void options(struct runs *r)
+{
+    size_t rows = 0;
+    html_add(&r->p, "<h2>Options that differ</h2>\n");
+    for (size_t i = 0; i < r->n; i++) {
+        const json_t *all = find(r->run[i].result, "/run/options");
+        for (size_t k = 0; k < json_array_size(all); k++) {
+            const char *name = json_string_value(
+                json_object_get(json_array_get(all, k), "name"));
+            if (name == NULL || named_before(r, i, name) || !differs(r, name))
+                continue;
+            if (rows++ == 0)
+                heads(r, "option");
+            option_row(r, name);
+        }
+    }
+    if (rows > 0)
+        tail(r);
+    else
+        html_add(&r->p, "<p>None that the results name.</p>\n");
+}
+
+static const json_t *data_of(const json_t *result, const char *use)
+{
+    const json_t *all = json_object_get(result, "data");
+    for (size_t i = 0; i < json_array_size(all); i++) {
+        const char *is = json_string_value(
+            json_object_get(json_array_get(all, i), "use"));
+        if (is != NULL && strcmp(is, use) == 0)
+            return json_array_get(all, i);
+    }
+    return NULL;
+}
+
+// Appends a row about the data of one use, if the runs have other files or examples.
+static void data_row(struct runs *r, const char *use, size_t *rows)
+{
+    bool same = true;
+    for (size_t i = 1; i < r->n; i++) {
+        const json_t *a = data_of(r->run[0].result, use);
+        const json_t *b = data_of(r->run[i].result, use);
+        same &= (a == NULL && b == NULL) || (a != NULL && b != NULL && json_equal(a, b));
+    }
+    if (same)
+        return;
+    if ((*rows)++ == 0)
+        heads(r, "data");
+    html_add(&r->p, "<tr><td>%s</td>", use);
+    for (size_t i = 0; i < r->n; i++) {
+        const json_t *one = data_of(r->run[i].result, use);
+        const json_t *files = json_object_get(one, "files");
+        html_add(&r->p, "<td class=\"text\">");
+        for (size_t k = 0; k < json_array_size(files); k++) {
+            html_text(&r->p, json_string_value(json_array_get(files, k)));
+            html_add(&r->p, "<br>");
+        }
+        html_value(&r->p, json_object_get(one, "examples"), "/%zu/data/%s/examples", i,
+                   use);
+        html_add(&r->p, " examples, ");
+        html_value(&r->p, json_object_get(one, "positives"), "/%zu/data/%s/positives", i,
+                   use);
+        html_add(&r->p, " positives</td>");
+    }
+    html_add(&r->p, "</tr>\n");
+}
+
+int report_write_runs(const struct report_run *runs, size_t n, const char *path,
+                      struct err *e)
+{
+    struct runs r = {.run = runs, .n = n < REPORT_RUNS ? n : REPORT_RUNS};
+    size_t rows = 0;
+    html_begin(&r.p, "tug report");
+    html_add(&r.p, "<h1>%zu runs beside each other</h1>\n", r.n);
+    metrics(&r);
+    options(&r);
+    html_add(&r.p, "<h2>Data that differs</h2>\n");
+    data_row(&r, "train", &rows);
+    data_row(&r, "valid", &rows);
+    data_row(&r, "test", &rows);
+    if (rows > 0)
+        tail(&r);
+    else
+        html_add(&r.p, "<p>None that the results name.</p>\n");
+    html_add(&r.p, "<h2>Curves</h2>\n<div class=\"grid\">\n");
+    report_training_charts(&r.p, r.run, r.n);
+    report_score_charts(&r.p, r.run, r.n);
+    html_add(&r.p, "</div>\n");
+    return report_page_write(&r.p, path, e);
+}

@@ -1,0 +1,175 @@
+// Checks pages without a browser: texts are escaped, odd results give a page, a page can be
+// read again, and each failed allocation is reported.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "report/report.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "kit/files.h"
+#include "kit/test.h"
+#include "report/svg.h"
+
+#define ROC "\"roc\":[[0,0],[0.25,0.75],[1,1]]"
+#define HISTORY                                                                          \
+    "\"history\":[{\"pass\":1,\"examples\":90,\"loss\":0.5,\"auc\":null,\"valid\":null}" \
+    "]"
+
+static json_t *parse(const char *text)
+{
+    json_begin();
+    json_t *o = json_loads(text, 0, NULL);
+    assert_non_null(o);
+    return o;
+}
+
+static const char *page_of(const char *text)
+{
+    static char page[1 << 17];
+    struct err e;
+    size_t n;
+    json_t *o = parse(text);
+    assert_int_equal(report_write_run(o, files_in("r.html"), &e), 0);
+    json_decref(o);
+    char *all = files_read(files_in("r.html"), &n);
+    assert_true(all != NULL && n < sizeof(page));
+    memcpy(page, all, n);
+    page[n] = '\0';
+    mem_free(all);
+    return page;
+}
+
+static void test_texts_are_escaped(void **state)
+{
+    (void)state;
+    const char *page = page_of(
+        "{\"command\":\"train\",\"model\":\"<b>\",\"run\":{\"command\":\"a \\\"&'\\u0001"
+        "\",\"warnings\":[\"<script>x</"
+        "script>\"],\"options\":[]},\"curves_of\":\"test\"," ROC "}");
+    assert_non_null(strstr(page, "&lt;script&gt;x&lt;/script&gt;"));
+    assert_non_null(strstr(page, "a &quot;&amp;&#39; "));
+    assert_null(strstr(page, "<script"));
+    assert_null(strstr(page, "<b><"));
+    assert_non_null(strstr(page, "data-of=\"/roc/1/1\">0.7500</data>"));
+    assert_non_null(strstr(page, "<data value=\"0.75\""));
+}
+
+static void test_odd_results(void **state)
+{
+    (void)state;
+    static const char *const odd[] = {
+        "{\"command\":\"train\"}",
+        "{\"command\":\"eval\",\"auc\":null,\"logloss\":1e300,\"data\":7,\"run\":[]}",
+        "{\"command\":\"train\",\"history\":[1,{}],\"course\":[{},null],\"valid\":{}}",
+        "{\"command\":\"train\"," HISTORY
+        ",\"course\":[{\"pass\":1}],\"importance\":[{}]}",
+        "{\"command\":\"eval\",\"curves_of\":\"test\",\"roc\":[1,[],[2,\"x\"]],"
+        "\"calibration\":[{\"predicted\":1e-300,\"observed\":-5}],\"scores\":[{}],"
+        "\"lift\":[{\"lift\":1e300}],\"precision_recall\":[[0,null]]}"};
+    for (size_t i = 0; i < sizeof(odd) / sizeof(*odd); i++) {
+        const char *page = page_of(odd[i]);
+        assert_non_null(strstr(page, "</html>"));
+        assert_null(strstr(page, "\"nan"));
+        assert_null(strstr(page, " inf"));
+    }
+}
+
+static void test_pages_are_read_again(void **state)
+{
+    (void)state;
+    static const char text[] = "{\"command\":\"eval\",\"a\":\"&lt;<&amp;\\n\\\"'\"," ROC
+                               "}";
+    static const char *const no_result[] = {
+        "",
+        "x\n",
+        "{}",
+        "[1]",
+        "{\"command\":1}",
+        "<!DOCTYPE html>\n<!-- tug report -->\n",
+        "<!DOCTYPE html>\n<!-- tug report -->\n<pre id=\"result\">{",
+        "<!DOCTYPE html>\n<!-- tug report -->\n<pre id=\"result\">&lt;</pre>"};
+    json_t *found, *o = parse(text);
+    struct err e;
+    (void)page_of(text);
+    assert_int_equal(report_read(files_in("r.html"), &found, &e), 0);
+    assert_true(json_equal(found, o));
+    json_decref(found);
+    files_write(files_in("lines"), "test  auc 0.5\n{\"command\":\"eval\"}\n");
+    assert_int_equal(report_read(files_in("lines"), &found, &e), 0);
+    json_decref(found);
+    json_decref(o);
+    for (size_t i = 0; i < sizeof(no_result) / sizeof(*no_result); i++) {
+        files_write(files_in("lines"), no_result[i]);
+        assert_int_equal(report_read(files_in("lines"), &found, &e), TUG_EDATA);
+    }
+}
+
+static void test_memory(void **state)
+{
+    (void)state;
+    static const char text[] = "{\"command\":\"train\",\"curves_of\":\"test\"," ROC
+                               "," HISTORY "}";
+    struct err e;
+    json_t *o = parse(text);
+    struct report_run runs[] = {{"a", o}, {"b", o}};
+    int rc = TUG_ENOMEM;
+    for (long n = 0; rc != 0; n++) {
+        json_begin();
+        mem_fault_after(n);
+        rc = n % 2 == 0 ? report_write_run(o, files_in("f.html"), &e)
+                        : report_write_runs(runs, 2, files_in("f.html"), &e);
+        mem_fault_after(-1);
+        assert_true(rc == 0 || rc == TUG_ENOMEM);
+    }
+    json_decref(o);
+}
+
+static void test_numbers(void **state)
+{
+    (void)state;
+    static const struct {
+        double x;
+        const char *shown;
+    } cases[] = {{0, "0"},          {-1234, "-1,234"},      {1e6, "1,000,000"},
+                 {0.5, "0.5000"},   {0.00012345, "0.0001"}, {0.0000123, "1.23e-05"},
+                 {12.345, "12.35"}, {123.45, "123.5"},      {12345.6, "12,346"},
+                 {1e15, "1e+15"},   {999, "999"},           {1e300, "1e+300"}};
+    char text[HTML_NUMBER_MAX];
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
+        assert_string_equal(html_number(cases[i].x, text), cases[i].shown);
+}
+
+// Draws a chart from bounds and values that are hard to divide into ticks.
+static void test_ticks(void **state)
+{
+    (void)state;
+    static const double odd[][3] = {{0, 0, 0},         {5, 5, 5},     {1e-9, 2e-9, 3e-9},
+                                    {-1e12, 0, 1e12},  {NAN, 1, NAN}, {NAN, NAN, NAN},
+                                    {1e308, -1e308, 0}};
+    for (size_t i = 0; i < sizeof(odd) / sizeof(*odd); i++) {
+        struct page p = {.b = BUF_INIT(1 << 20)};
+        struct svg_series s = {
+            .name = "n", .mark = SVG_DOTS, .n = 3, .x = odd[i], .y = odd[i]};
+        struct svg_chart c = {SVG_FITTED, .title = "t", .x = "x",
+                              .y = "y",   .series = &s, .n = 1};
+        svg_chart(&p, &c);
+        assert_int_equal(p.rc, 0);
+        assert_true(p.b.len < 1 << 14);
+        buf_free(&p.b);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_texts_are_escaped),
+        cmocka_unit_test(test_odd_results),
+        cmocka_unit_test(test_pages_are_read_again),
+        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_ticks),
+    };
+    return cmocka_run_group_tests(tests, files_begin, files_end);
+}

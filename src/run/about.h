@@ -1,0 +1,23 @@
+// What a report says of a run besides its numbers: the command that repeats it, options
+// that differ from their defaults, data, machine, version, warnings; and the curves.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_RUN_ABOUT_H
+#define TUG_RUN_ABOUT_H
+
+#include "run/result.h"
+#include "run/train_config.h"
+#include "train/saved/saved_run.h"
+
+// Add to a result (of result_to_json) the members that docs/reports.md lists for --report.
+// `o` and `v` are those of the command.
+void about_add_train(json_t *to, const struct result *r, const struct train_setup *s);
+void about_add_eval(json_t *to, const struct result *r, const struct options *o,
+                    const struct eval_values *v, const struct pictures *p);
+
+// Returns what a save says of its run, in the form of a result. Needs json_begin; returns
+// NULL if there is not enough memory.
+json_t *about_saved(const struct saved_run *run, const struct history *h,
+                    const char *dir);
+
+#endif
