@@ -213,8 +213,9 @@ TUG_API int tug_model_evaluate(struct tug_model *m, const struct tug_data *data,
                                const char *const *options, size_t n_options);
 // Returns the tables of the last tug_model_evaluate: a JSON object as in the last line of
 // `tug eval --json`, with a member for each of the options by, importance and calibration
-// that the call had. The text is valid until the next call on the model. Returns NULL if
-// the last call on the model was not tug_model_evaluate, or failed.
+// that the call had; with the option report, importance is a member, too, if it was
+// measured. The text is valid until the next call on the model. Returns NULL if the last
+// call on the model was not tug_model_evaluate, or failed.
 TUG_API const char *tug_model_tables(const struct tug_model *m);
 
 // Predicts: probabilities, or numbers for a model with loss=squared. A model with several
@@ -293,6 +294,13 @@ TUG_API const char *tug_model_label(struct tug_model *m, uint32_t i);
 // appears when it is complete. TUG_EUSAGE if the directory is not empty, or the model is
 // not trained; TUG_EIO if it cannot be written.
 TUG_API int tug_model_save(struct tug_model *m, const char *directory);
+
+// Writes an HTML page about the training of the model: passes, options, the pass that is
+// kept (docs/reports.md). The option "report=FILE.html" of tug_model_evaluate writes a page
+// that also shows metrics and predictions on data. `path` is a new file or an earlier
+// report, which is replaced when the page is complete. TUG_EUSAGE if the file is something
+// else, or the model is not trained; TUG_EIO if it cannot be written.
+TUG_API int tug_model_report(struct tug_model *m, const char *path);
 
 // Ends the current call on the model, with TUG_EINTERRUPTED; later calls are not
 // affected. May be called from any thread and from a signal handler.

@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 import contextlib
 import json
 import math
+import os
 import re
 import threading
 import time
@@ -220,10 +221,11 @@ class Model(OwnedHandle):
     def importance(self, data: Any, label: Any = None, *, weight: Weight = None,
                    **options: Option) -> List[Dict[str, Any]]:
         """Returns the importance of each column on data with labels: a dictionary for each column, with "column",
-        "auc_drop" (the AUC lost when each example gets this column's features of another, random example) and
-        "logloss_rise"; the most important column comes first. only=["user", "user+ad"] measures these columns, and
-        several columns together. The data and the other keywords are those of evaluate(). Columns of a numpy matrix are
-        given and named by their numbers."""
+        "auc_drop" (the AUC lost when each example gets this column's features of another, random example),
+        "logloss_rise" and "unknown" (the share of its values that the model does not know); the most important column
+        comes first. only=["user", "user+ad"] measures these columns, and several columns together. The data and the
+        other keywords are those of evaluate(). Columns of a numpy matrix are given and named by their numbers, and have
+        no "unknown"."""
         if isinstance(data, np.ndarray) and data.ndim == 2 and data.dtype.names is None:
             found = self._worth(data, label, weight, options)
         else:
@@ -268,8 +270,8 @@ class Model(OwnedHandle):
                     **options: Option) -> List[Dict[str, Any]]:
         """Compares predictions with observed labels. Returns ten bins with equally many examples each, from the lowest
         predictions to the highest, as dictionaries with "predicted" (the mean prediction), "observed" (the share of
-        positives), "examples", "weight", "from" and "to" (the range of the bin's predictions). The data and keywords
-        are those of evaluate()."""
+        positives), its 95 % interval from "low" to "high", "examples", "weight", "from" and "to" (the range of the
+        bin's predictions). The data and keywords are those of evaluate()."""
         found: List[Dict[str, Any]] = self.evaluate(data, label, weight=weight, calibration=True,
                                                     **options)["calibration"]
         return found
@@ -357,6 +359,16 @@ class Model(OwnedHandle):
         it. The save becomes visible only when it is complete. Raises UsageError if the directory has other files, or
         the model was not trained."""
         self._run(lib.tug_model_save, word(directory, "directory"))
+
+    def report(self, path: Path, data: Any = None, label: Any = None, *, weight: Weight = None) -> None:
+        """Writes an HTML page about the model: its passes and options, and on `data`, with labels and given as in
+        train(), its metrics, ROC, calibration, predictions and what columns are worth. The page needs neither scripts
+        nor a network. path: a new file or an earlier report, which is replaced. Raises UsageError if the file is
+        something else, or the model was not trained."""
+        if data is None:
+            self._run(lib.tug_model_report, word(path, "path"))
+        else:
+            self.evaluate(data, label, weight=weight, report=os.fspath(path))
 
     def __reduce__(self) -> Tuple[Any, ...]:
         return _copy_of, (read_save(self.save) if self.labels else None, *self._opened_by, self.results)

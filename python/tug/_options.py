@@ -67,7 +67,7 @@ _OF_NAMES = {"by", "cross-columns", "drop", "dump-fields", "group", "keep", "lis
 
 
 # Options that are one path, so a list or an array of texts is not joined by commas.
-_ONE_PATH = {"dump", "history", "init-from", "log-dir", "out", "publish", "resume", "tfevents"}
+_ONE_PATH = {"dump", "history", "init-from", "log-dir", "out", "publish", "report", "resume", "tfevents"}
 
 
 _BESIDE = {"history": "; Model.history has the passes, also without a file"}

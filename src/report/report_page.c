@@ -58,11 +58,15 @@ static void data_sentence(struct page *p, const json_t *result)
                                              : "evaluated on");
         html_value(p, json_object_get(one, "examples"), "/data/%zu/examples", i);
     }
-    html_add(p, " examples; model <b>");
+    html_add(p, "%smodel <b>", json_array_size(data) > 0 ? " examples; " : "");
     html_text(p, member_text(result, "model"));
-    html_add(p, "</b>, ");
-    html_value(p, json_object_get(result, "keys"), "/keys");
-    html_add(p, " features</p>\n");
+    html_add(p, "</b>");
+    if (json_is_number(json_object_get(result, "keys"))) {
+        html_add(p, ", ");
+        html_value(p, json_object_get(result, "keys"), "/keys");
+        html_add(p, " features");
+    }
+    html_add(p, "</p>\n");
 }
 
 static void head(struct page *p, const json_t *result)
@@ -238,10 +242,12 @@ static void about(struct page *p, const json_t *result)
     html_table(p, json_object_get(result, "data"), "/data",
                &(struct html_table){"Data", "use files examples positives",
                                     "use|files|examples|positives", .open = true});
+    bool saved = json_is_true(json_object_get(run, "of_save"));
     html_table(p, json_object_get(run, "options"), "/run/options",
-               &(struct html_table){"Options that differ from their defaults",
+               &(struct html_table){saved ? "Options that the model depends on"
+                                          : "Options that differ from their defaults",
                                     "name value default from",
-                                    "option|value|default|given by", .open = true});
+                                    "option|value|default|given by", !saved});
     html_add(p, "<div class=\"grid\">\n<div class=\"card scroll\">");
     members(p, result, "",
             "model format examples held_out epochs skipped_lines keys bytes_per_key "

@@ -224,23 +224,43 @@ void about_add_train(json_t *to, const struct result *r, const struct train_setu
     add_run(to, &cli_train_options, s->options, s->values, p);
 }
 
-void about_add_eval(json_t *to, const struct result *r, const struct options *o,
-                    const struct eval_values *v, const struct pictures *p)
+// Adds the data of an evaluation and its curves.
+static void add_scored(json_t *to, uint64_t examples, const struct eval_tables *t,
+                       const struct option_list *files)
 {
-    const struct curves *c = &r->tables->curves;
-    json_t *data = json_array();
-    if (to == NULL) {
-        json_decref(data);
-        return;
+    const struct curves *c = &t->curves;
+    json_t *data = json_object_get(to, "data");
+    if (data == NULL) {
+        data = json_array();
+        json_object_set_new(to, "data", data);
     }
-    add_data(data, "test", texts(v->model.data.items, v->model.data.n), r->examples,
-             positives_of(c));
-    json_object_set_new(to, "data", data);
+    add_data(data, "test",
+             files != NULL ? texts(files->items, files->n)
+                           : json_pack("[s]", "(in memory)"),
+             examples, positives_of(c));
     if (c->bars > 0) {
         json_object_set_new(to, "curves_of", json_string("test"));
         curves_add_json(to, c);
     }
+}
+
+void about_add_eval(json_t *to, const struct result *r, const struct options *o,
+                    const struct eval_values *v, const struct pictures *p)
+{
+    if (to == NULL)
+        return;
+    add_scored(to, r->examples, r->tables, &v->model.data);
     add_run(to, &cli_eval_options, o, v, p);
+}
+
+void about_add_evaluation(json_t *to, const struct metrics *m,
+                          const struct eval_tables *t, const struct option_list *files)
+{
+    if (to == NULL)
+        return;
+    result_add_metrics(to, m);
+    eval_tables_add_json(to, t);
+    add_scored(to, m->examples, t, files);
 }
 
 // ---------------------------------------------------------------- saves
@@ -276,11 +296,12 @@ static json_t *saved_options(const struct saved_run *run)
 
 json_t *about_saved(const struct saved_run *run, const struct history *h, const char *dir)
 {
-    json_t *o = json_pack("{s:s, s:s, s:I, s:i, s:o, s:o, s:{s:b, s:o}}", "command",
-                          "train", "model", run->options.model.ops->name, "examples",
-                          (json_int_t)run->examples, "epochs", (int)run->at.epoch, "out",
-                          text(dir, strlen(dir)), "history", history_to_json(h), "run",
-                          "of_save", 1, "options", saved_options(run));
+    json_t *o = json_pack(
+        "{s:s, s:s, s:I, s:i, s:o, s:o, s:{s:b, s:o, s:s, s:o}}", "command", "train",
+        "model", run->options.model.ops->name, "examples", (json_int_t)run->examples,
+        "epochs", (int)run->at.epoch, "out", text(dir, strlen(dir)), "history",
+        history_to_json(h), "run", "of_save", 1, "options", saved_options(run), "version",
+        tug_version(), "cpu", cpu_name());
     struct metrics m = run->best_valid;
     json_t *valid = run->has_best ? json_pack("{s:i}", "epoch", (int)run->best_epoch)
                                   : NULL;

@@ -20,4 +20,8 @@ void about_add_eval(json_t *to, const struct result *r, const struct options *o,
 json_t *about_saved(const struct saved_run *run, const struct history *h,
                     const char *dir);
 
+// Adds an evaluation to such a result. `files` NULL: the data is in memory.
+void about_add_evaluation(json_t *to, const struct metrics *m,
+                          const struct eval_tables *t, const struct option_list *files);
+
 #endif

@@ -14,8 +14,7 @@ static double peak_rss_bytes(void)
     return getrusage(RUSAGE_SELF, &u) == 0 ? (double)u.ru_maxrss * 1024 : 0;
 }
 
-// Adds the metrics; if `m` is NULL, all are null.
-static void add_metrics(json_t *o, const struct metrics *m)
+void result_add_metrics(json_t *o, const struct metrics *m)
 {
     struct metrics values = m != NULL ? *m : (struct metrics){0};
     for (size_t i = 0; i < METRICS_FIELDS; i++)
@@ -37,7 +36,7 @@ static void add_labels(json_t *o, const struct result *r, const struct metrics *
     json_t *all = r->labels > 1 ? json_object() : NULL;
     for (uint32_t k = 0; all != NULL && k < r->labels; k++) {
         json_t *one = json_pack("{s:I}", "examples", (json_int_t)m[k].examples);
-        add_metrics(one, &m[k]);
+        result_add_metrics(one, &m[k]);
         json_object_set_new(all, r->label[k], one);
     }
     if (all != NULL)
@@ -86,7 +85,7 @@ json_t *result_to_json(const struct result *r)
         (int)r->workers, "servers", (int)r->servers, "seed", (json_int_t)r->seed, "out",
         r->out, "skipped_lines", (json_int_t)r->skipped_lines);
     if (o != NULL)
-        add_metrics(o, r->tested ? &r->test : NULL);
+        result_add_metrics(o, r->tested ? &r->test : NULL);
     if (o != NULL && r->tested)
         add_labels(o, r, r->tests);
     if (o != NULL && r->tested)
@@ -97,7 +96,7 @@ json_t *result_to_json(const struct result *r)
     if (o != NULL && r->validated) {
         json_t *valid = json_pack("{s:i}", "epoch", (int)r->best_epoch);
         if (valid != NULL)
-            add_metrics(valid, &r->valid);
+            result_add_metrics(valid, &r->valid);
         if (valid != NULL)
             add_labels(valid, r, r->valids);
         json_object_set_new(o, "valid", valid);

@@ -115,7 +115,7 @@ int pictures_check_file(const char *path, const struct data_files *read, struct 
         return 0;
     TRY(encoder_check_name("--report", path, true, e));
     TRY(save_check_output("--report", path, e));
-    if (data_files_has(read, path))
+    if (read != NULL && data_files_has(read, path))
         return err_set(e, TUG_EUSAGE,
                        "--report: this run reads '%s', and would overwrite it: give "
                        "another file",

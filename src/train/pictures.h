@@ -59,7 +59,7 @@ void pictures_note_share(struct pictures *p, uint32_t pass, double share,
 void pictures_keep(struct pictures *p);
 
 // Checks the file of --report before the work: that it can be written, and that this
-// overwrites neither data (`read`) nor anything but an earlier report. Returns
+// overwrites neither data (`read`; NULL: none) nor anything but an earlier report. Returns
 // TUG_EUSAGE or TUG_EIO.
 struct data_files;
 int pictures_check_file(const char *path, const struct data_files *read, struct err *e);

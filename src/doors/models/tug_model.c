@@ -17,6 +17,8 @@
 #include "model/metrics.h"
 #include "os/descriptors.h"
 #include "os/disk.h"
+#include "report/report.h"
+#include "run/about.h"
 #include "run/eval_options.h"
 #include "run/predict_options.h"
 #include "run/train_options.h"
@@ -86,6 +88,12 @@ static int model_refuse(const struct option_table *t, const struct options *o,
                 e, TUG_EUSAGE,
                 "--cv is not supported in a program: train once for each part, "
                 "with --valid 1/5 and so on (Python: tug.cv)");
+        if (found != NULL && options_source(o, i) == OPTION_ARGS &&
+            strcmp(name, "report") == 0)
+            return err_set(e, TUG_EUSAGE,
+                           "--report is not supported in a program: call "
+                           "tug_model_report on the trained model (Python: "
+                           "Model.report)");
         if (found != NULL && options_source(o, i) == OPTION_ARGS)
             return err_set(
                 e, TUG_EUSAGE,
@@ -395,6 +403,23 @@ void tug_model_close(struct tug_model *m)
     mem_free(m->negative);
     pthread_mutex_destroy(&m->mutex);
     mem_free(m);
+}
+
+static int model_report(struct tug_model *m, const char *path, struct err *e)
+{
+    TRY(model_opened(m, e));
+    TRY(pictures_check_file(path, NULL, e));
+    json_begin();
+    json_t *page = about_saved(&m->opened->run, &m->history, m->from);
+    int rc = report_write_run(page, path, e);
+    json_decref(page);
+    return rc;
+}
+
+int tug_model_report(struct tug_model *m, const char *path)
+{
+    pthread_mutex_lock(&m->mutex);
+    return model_end(m, model_report(m, path, last_error()));
 }
 
 int tug_model_save(struct tug_model *m, const char *directory)

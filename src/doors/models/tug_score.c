@@ -9,6 +9,8 @@
 #include "base/alloc.h"
 #include "doors/models/model_internal.h"
 #include "os/log.h"
+#include "report/report.h"
+#include "run/about.h"
 #include "run/eval_tables.h"
 #include "run/explained.h"
 #include "run/predict_options.h"
@@ -133,6 +135,32 @@ static void hear(void *ctx, const char *text)
     log_warn("%s", text);
 }
 
+// Writes the page of the option report: the training, and the evaluation of this data.
+static int write_page(struct scoring *s, struct err *e)
+{
+    struct tug_model *m = s->m;
+    json_begin();
+    json_t *page = about_saved(&m->opened->run, &m->history, m->from);
+    about_add_evaluation(page, &s->metrics[0], &s->tables,
+                         given_rows_are(s->data) ? NULL : &s->values.data);
+    int rc = report_write_run(page, s->eval.report, e);
+    json_decref(page);
+    return rc;
+}
+
+// Checks the file of the option report, before the work.
+static int check_page(struct scoring *s, struct err *e)
+{
+    struct data_files read = {0};
+    if (s->what != EVALUATES || s->eval.report == NULL)
+        return 0;
+    if (!given_rows_are(s->data))
+        data_files_add_seen(&read, s->values.data.items, s->values.data.n);
+    int rc = pictures_check_file(s->eval.report, &read, e);
+    data_files_free(&read);
+    return rc;
+}
+
 static int evaluate_all(struct scoring *s, struct err *e)
 {
     struct opened_model *m = s->m->opened;
@@ -151,7 +179,8 @@ static int evaluate_all(struct scoring *s, struct err *e)
     TRY(rc);
     guard_columns(m->reader);
     guard_scores(&s->metrics[0], "this data", true);
-    return keep_tables(s, e);
+    TRY(keep_tables(s, e));
+    return s->eval.report != NULL ? write_page(s, e) : 0;
 }
 
 // Makes room for n more predictions if the model stores them, in an array that grows.
@@ -259,6 +288,7 @@ static int score_data(struct scoring *s, const char *const *options, size_t n_op
     s->n_words = n_options;
     TRY(score_parse(s, e));
     TRY(set_data(s, e));
+    TRY(check_page(s, e));
     TRY(job_run(score_work, NULL, s, &s->m->stop, e));
     last_warning_set(s->warning);
     if (s->what != EVALUATES)

@@ -16,7 +16,7 @@
 #include "runtime/last_error.h"
 #include "train/saved/run_options.h"
 
-static const char not_here[] = "data json log-dir log-format cv dot-every";
+static const char not_here[] = "data json log-dir log-format cv dot-every report";
 
 struct training {
     struct tug_model *m;
@@ -264,6 +264,7 @@ static int open_rows(struct training *t, struct given_rows *to, const struct tug
 static int set_data(struct training *t, struct err *e)
 {
     const struct tug_data *d = t->data;
+    t->values.report = NULL; // of the environment: the program asks for its own
     t->values.data = (struct option_list){(const char **)(uintptr_t)d->paths, d->n_paths};
     if (!given_rows_are(d))
         return d->n_paths > 0 || (t->m->client != NULL && t->m->own_files)
