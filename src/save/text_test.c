@@ -295,7 +295,8 @@ static void test_refused(void **state)
         {"1 2 ,", "not a finite number"},
         {"# tug table a accessor=ctr dim=2 state=yes day=1 step=2\n",
          "part-0:1: rows of accessor ctr with dim 2 cannot become rows of plain"},
-        {"# tug table a accessor=plain dim=2 state=yes day=99999999 step=2\n", "last possible day"},
+        {"# tug table a accessor=plain dim=2 state=yes day=99999999 step=2\n",
+         "last possible day"},
     };
     for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++)
         refuse(plain, false, lines[i].text, TUG_EDATA, lines[i].what);
