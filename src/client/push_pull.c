@@ -85,6 +85,8 @@ static int begin_pull(struct request *r)
 
 static int begin_push(struct request *r)
 {
+    r->order = NULL; // a push may be cut anew
+    r->value_bytes = (size_t)spec_value_width(r->spec, r->u.push.op) * sizeof(float);
     TRY(prepare_keys(r, r->u.push.keys, r->u.push.arranged));
     return prepare_values(r);
 }
@@ -346,6 +348,7 @@ client_ts client_push(struct client *c, const struct client_push *p, struct err 
     r->answers = p->pulled;
     r->answer_width = spec->accessor.pull_width;
     r->all_loops = spec->mode == WIRE_SYNC && !p->fixed_keys;
+    r->whole = spec->mode == WIRE_SYNC && p->op == WIRE_GRADIENT;
     r->done = p->done;
     r->ctx = p->ctx;
     c->stats.pushes++;

@@ -350,7 +350,9 @@ static int place_again(struct slice *s)
 // request has ended.
 bool slice_replace(struct slice *s)
 {
-    if (s->placing || is_well_placed(s))
+    // slice_replace_all has cut whole requests anew when the placement changed
+
+    if (s->placing || s->request->whole || is_well_placed(s))
         return false;
     if (place_again(s) != 0) {
         struct err e;
@@ -360,12 +362,28 @@ bool slice_replace(struct slice *s)
     return true;
 }
 
+// Cuts all keys of an open request anew. Loops that have answered their old slices get
+// new ones, since these may stand for partitions that have moved there.
+static void cut_again(struct request *r)
+{
+    struct err e;
+    drop_all(r);
+    if (r->kind->begin(r) == 0)
+        return;
+    err_nomem(&e, "a request's slices");
+    request_end(r, e.code, &e);
+}
+
 void slice_replace_all(struct client *c, uint64_t now)
 {
     for (struct request *r = c->first, *next; r != NULL; r = next) {
         next = r->behind;
         if (r->state != REQUEST_OPEN || r->spec == NULL)
             continue;
+        if (r->whole) {
+            cut_again(r);
+            continue;
+        }
         // New slices are put at the front of the list, so this loop does not visit them.
         for (struct slice *s = r->slices, *more; s != NULL; s = more) {
             more = s->next;

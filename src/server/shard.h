@@ -83,6 +83,7 @@ struct shard_options {
                                 // has ended
     bool without_order_check, without_marks, without_late_workers;
     bool without_roster_of_saves;
+    bool without_exact_epochs, without_partition_coverage;
 };
 
 struct shard;

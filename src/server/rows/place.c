@@ -34,7 +34,7 @@ static void send_roster(struct shard *s, const struct request *q, const struct r
 }
 
 enum outcome place_check(struct shard *s, const struct request *q, uint64_t epoch,
-                         const struct shard_table *t, const struct keys *k,
+                         const struct shard_table *t, const struct keys *k, bool whole,
                          bool *ret_mine, struct err *e)
 {
     const struct roster *r = member_roster(s->member);
@@ -46,6 +46,10 @@ enum outcome place_check(struct shard *s, const struct request *q, uint64_t epoc
     if (epoch > r->epoch) {
         member_want_roster(s->member, epoch);
         return WANTS_ROSTER;
+    }
+    if (whole && epoch < r->epoch && !s->o.without_exact_epochs) {
+        send_roster(s, q, r);
+        return ANSWERED;
     }
     uint32_t foreign = first_foreign(s, r, t->spec.space, k);
     if (foreign == k->n_runs) {

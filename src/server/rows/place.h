@@ -9,11 +9,12 @@
 struct shard;
 struct shard_table;
 
-// Sets *ret_mine if the request is for this shard and can be served. Otherwise returns
+// A `whole` request stands for all partitions of this shard, also those without its keys,
+// so it must name the exact epoch. Sets *ret_mine if the request is for this shard and can be served. Otherwise returns
 // ANSWERED, if the sender was told that the request is not for this shard, or what the
 // request waits for.
 enum outcome place_check(struct shard *s, const struct request *q, uint64_t epoch,
-                         const struct shard_table *t, const struct keys *k,
+                         const struct shard_table *t, const struct keys *k, bool whole,
                          bool *ret_mine, struct err *e);
 
 #endif

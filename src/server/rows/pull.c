@@ -199,7 +199,7 @@ enum outcome pull_serve(struct shard *s, struct request *q)
     }
     if (keys_read(&s->keys, &q->peer->lists, &wire, t->spec.space, &k, &e) != 0)
         return shard_refuse_keys(s, q, "pull", t, &e);
-    enum outcome outcome = place_check(s, q, m->epoch, t, &k, &mine, &e);
+    enum outcome outcome = place_check(s, q, m->epoch, t, &k, false, &mine, &e);
     if (!mine)
         return outcome;
     if ((outcome = pending_before(s, q, m->table)) != ANSWERED)

@@ -297,7 +297,8 @@ enum outcome push_serve(struct shard *s, struct request *q)
         keys_read(&s->keys, &q->peer->lists, &wire, t->spec.space, &k, &e);
     if (e.code != 0)
         return shard_refuse_keys(s, q, "push", t, &e);
-    enum outcome outcome = place_check(s, q, m->epoch, t, &k, &mine, &e);
+    bool batch = t->spec.mode == WIRE_SYNC && v.op == WIRE_GRADIENT;
+    enum outcome outcome = place_check(s, q, m->epoch, t, &k, batch, &mine, &e);
     if (!mine)
         return outcome;
     if ((outcome = must_wait(s, q, t, &k)) != ANSWERED)
@@ -310,7 +311,7 @@ enum outcome push_serve(struct shard *s, struct request *q)
         return shard_refuse_keys(s, q, "push", t, &e);
     if (outcome != ANSWERED)
         return outcome;
-    if (t->spec.mode == WIRE_SYNC && v.op == WIRE_GRADIENT)
+    if (batch)
         return sync_push(s, q, t, &k, &v);
     return apply_now(s, q, t, &k, &v);
 }

@@ -90,7 +90,7 @@ enum outcome rows_serve(struct shard *s, struct request *q)
     }
     struct key_run run[2] = {{m->partition, 0}, {UINT32_MAX, 0}};
     struct keys k = {.runs = run, .n_runs = 1};
-    enum outcome outcome = place_check(s, q, m->epoch, t, &k, &mine, &e);
+    enum outcome outcome = place_check(s, q, m->epoch, t, &k, false, &mine, &e);
     if (!mine)
         return outcome;
     outcome = room_for(s, q, SPEC_PAGE_BYTES, &e);
