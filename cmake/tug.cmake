@@ -71,12 +71,12 @@ function(tug_sources ret)
   set(${ret} ${sources} PARENT_SCOPE)
 endfunction()
 
-# tug_part(NAME [ROOMS folder...] [WITHOUT file.c...]) adds a part of the project, in src/NAME, which may be a folder of
+# tug_part(NAME [COMMAND_ONLY] [ROOMS folder...] [WITHOUT file.c...]) adds a part of the project, in src/NAME, which may be a folder of
 # another part (doors/tables). ROOMS are folders of the part whose files may include each other; WITHOUT names files
-# that this build leaves out. Every x_test.c becomes a test, which ctest runs as FOLDER/x. A part is declared after the
+# that this build leaves out. A part that is COMMAND_ONLY is not put into libtug. Every x_test.c becomes a test, which ctest runs as FOLDER/x. A part is declared after the
 # parts that it uses.
 function(tug_part name)
-  cmake_parse_arguments(PARSE_ARGV 1 part "" "" "ROOMS;WITHOUT")
+  cmake_parse_arguments(PARSE_ARGV 1 part "COMMAND_ONLY" "" "ROOMS;WITHOUT")
   tug_sources(sources ${part_ROOMS})
   foreach(file ${part_WITHOUT})
     list(FILTER sources EXCLUDE REGEX "/${file}$")
@@ -84,10 +84,15 @@ function(tug_part name)
   string(REPLACE / _ flat ${name})
   add_library(tug_${flat} OBJECT ${sources})
   target_link_libraries(tug_${flat} PUBLIC tug_flags)
-  set_property(GLOBAL APPEND PROPERTY TUG_PARTS tug_${flat})
+  if(NOT part_COMMAND_ONLY)
+    set_property(GLOBAL APPEND PROPERTY TUG_PARTS tug_${flat})
+  endif()
   if(TUG_TESTS)
     # A part's tests are linked with this part and those declared before it, so a use of a later part does not link.
     get_property(below GLOBAL PROPERTY TUG_PARTS)
+    if(part_COMMAND_ONLY)
+      list(APPEND below tug_${flat})
+    endif()
     foreach(folder . ${part_ROOMS})
       file(GLOB tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*_test.c)
       foreach(file ${tests})

@@ -1,0 +1,40 @@
+// Where a monitor listens, and under which names requests may call it.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_MONITOR_ADDRESS_INTERNAL_H
+#define TUG_MONITOR_ADDRESS_INTERNAL_H
+
+#include <netdb.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "base/err.h"
+
+struct address {
+    char host[NI_MAXHOST]; // as the user typed it; "" for a Unix socket
+    uint16_t port;
+    char path[108];            // of a Unix socket; ""
+    bool loopback;             // also true for a Unix socket
+    char url[NI_MAXHOST + 32]; // set by address_listen
+};
+
+// Reads "HOST:PORT" or "unix:PATH".
+int address_read(struct address *ret, const char *text, struct err *e);
+
+// Opens the listening socket. A Unix socket gets mode 0600; one that a dead process left
+// is replaced. Sets a->port if it was 0, and a->url.
+int address_listen(struct address *a, bool tls, int *ret_fd, struct err *e);
+// Removes the path of a Unix socket.
+void address_leave(const struct address *a);
+
+// Returns whether the process at the other end of a Unix socket is this user's, or
+// root's. True for other sockets.
+bool address_peer_is_own(int fd);
+
+// Returns whether the header Host may be that of a request on the socket: "localhost", a
+// literal address of loopback, the address at which it arrived, or the typed host. A
+// page of another site, whose name resolves to this machine, names that site.
+bool address_may_be_called(const struct address *a, int fd, const char *host);
+
+#endif

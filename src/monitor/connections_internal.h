@@ -1,0 +1,73 @@
+// The connections of a monitor, and the limits that keep strangers from holding all of
+// them. All functions are called by the thread that runs libmicrohttpd.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_MONITOR_CONNECTIONS_INTERNAL_H
+#define TUG_MONITOR_CONNECTIONS_INTERNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "monitor/mhd_internal.h"
+
+enum {
+    CONNECTIONS_MAX = 128,
+    // From this number on, a new connection closes the one that has waited longest
+    // without a complete request.
+    CONNECTIONS_CROWD = 96,
+    CONNECTIONS_EVENTS_MAX = 16, // of them get events
+    // Limits on the time for a request to come, or for an idle connection; for an
+    // answer, until it was read; for an event.
+    CONNECTIONS_IDLE_SECONDS = 30,
+    CONNECTIONS_ANSWER_SECONDS = 30,
+    CONNECTIONS_EVENT_SECONDS = 10,
+};
+
+enum connection_state {
+    CONNECTION_FREE,
+    CONNECTION_IDLE,   // no request, or an incomplete one
+    CONNECTION_WAITS,  // suspended until facts come
+    CONNECTION_ANSWER, // the answer is being sent
+    CONNECTION_EVENTS, // gets events; suspended between them
+};
+
+struct event;
+
+struct connection {
+    enum connection_state state;
+    void *of; // the monitor
+    struct MHD_Connection *mhd;
+    int fd;
+    uint64_t since_ns; // when the state, or the sending of the event, began
+    bool suspended;
+    bool refused; // closes before it says anything
+    struct event *event;
+    size_t sent;      // bytes of `event`
+    uint64_t version; // of the facts in the last event
+};
+
+struct connections {
+    const struct mhd *lib;
+    struct connection at[CONNECTIONS_MAX];
+    size_t n, n_events;
+};
+
+// Returns the new connection; NULL if all are in use.
+struct connection *connections_add(struct connections *c, struct MHD_Connection *mhd,
+                                   int fd);
+void connections_remove(struct connections *c, struct connection *one);
+void connection_begin(struct connections *c, struct connection *one,
+                      enum connection_state state);
+
+void connection_suspend(struct connections *c, struct connection *one);
+// Resumes the connections in a state that began before the time; CONNECTION_FREE: in any.
+void connections_resume(struct connections *c, enum connection_state state,
+                        uint64_t before_ns);
+// Returns what connections_add returned for this connection.
+struct connection *connection_of(const struct mhd *lib, struct MHD_Connection *mhd);
+
+// Shuts down connections whose time is over.
+void connections_sweep(struct connections *c, uint64_t now);
+
+#endif

@@ -1,0 +1,310 @@
+// Serves facts over HTTP; see monitor.h. One thread runs libmicrohttpd and makes all
+// answers, another one asks for the facts (facts.c), so that no request waits longer
+// because a node is slow to tell.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "monitor/monitor.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "monitor/answers_internal.h"
+#include "os/clock.h"
+#include "os/json.h"
+#include "os/thread.h"
+
+enum {
+    REQUEST_BYTES = 16 << 10, // for the lines of a request
+    EVENT_BLOCK = 4 << 10,
+    TICK_MS = 500,
+    FACTS_SECONDS = 3, // how long a request waits for facts
+};
+
+extern const unsigned char page_html[]; // page.html, made by the build
+
+struct monitor {
+    const struct mhd *lib;
+    struct MHD_Daemon *daemon;
+    struct address address;
+    struct facts *facts;
+    struct answers answers;
+    struct connections connections;
+    int wake;
+    pthread_t thread;
+    bool started;
+    atomic_bool stop;
+};
+
+// ---------------------------------------------------------------- requests
+
+static bool facts_are_fresh(const struct monitor *m)
+{
+    const struct facts_told *t = &m->answers.told;
+    return t->version > 0 && clock_ns() - t->told_ns < SECOND_NS;
+}
+
+// Gives libmicrohttpd the next bytes of the events; suspends the connection if there are
+// none.
+static ssize_t read_event(void *cls, uint64_t pos, char *to, size_t room)
+{
+    struct connection *one = cls;
+    struct monitor *m = one->of;
+    (void)pos;
+    if (m->answers.closing)
+        return MHD_CONTENT_READER_END_OF_STREAM;
+    struct event *e = one->event == NULL ? answers_event(&m->answers) : one->event;
+    if (one->event == NULL && e != NULL && e->version != one->version) {
+        one->event = event_use(e);
+        one->version = e->version;
+        one->sent = 0;
+        one->since_ns = clock_ns();
+    }
+    if (one->event == NULL) {
+        connection_suspend(&m->connections, one);
+        return 0;
+    }
+    size_t left = one->event->text.len - one->sent, n = left < room ? left : room;
+    memcpy(to, one->event->text.data + one->sent, n);
+    one->sent += n;
+    if (n == left) {
+        event_release(one->event);
+        one->event = NULL;
+    }
+    return (ssize_t)n;
+}
+
+static enum MHD_Result give_events(struct monitor *m, struct connection *one)
+{
+    struct MHD_Response *r = m->lib->MHD_create_response_from_callback(
+        MHD_SIZE_UNKNOWN, EVENT_BLOCK, read_event, one, NULL);
+    if (r == NULL)
+        return MHD_NO;
+    connection_begin(&m->connections, one, CONNECTION_EVENTS);
+    answers_head_events(&m->answers, r);
+    enum MHD_Result rc = m->lib->MHD_queue_response(one->mhd, MHD_HTTP_OK, r);
+    m->lib->MHD_destroy_response(r);
+    return rc;
+}
+
+static enum MHD_Result on_request(void *cls, struct MHD_Connection *mhd, const char *url,
+                                  const char *method, const char *version,
+                                  const char *upload, size_t *n_upload, void **con_cls)
+{
+    struct monitor *m = cls;
+    struct connection *one = connection_of(m->lib, mhd);
+    enum MHD_Result rc = MHD_NO;
+    (void)version, (void)upload, (void)n_upload, (void)con_cls;
+    if (one == NULL || one->refused || m->answers.closing)
+        return MHD_NO;
+    bool waited = one->state == CONNECTION_WAITS;
+    if (!waited)
+        connection_begin(&m->connections, one, CONNECTION_ANSWER);
+    enum answer_kind kind = answers_route(&m->answers, one, &m->connections, url, method,
+                                          &rc);
+    if (kind == ANSWER_NONE)
+        return rc;
+    if (kind == ANSWER_EVENTS && strcmp(method, "GET") == 0) {
+        facts_want(m->facts);
+        return give_events(m, one);
+    }
+    if (kind != ANSWER_HEALTH && kind != ANSWER_EVENTS && !waited &&
+        !facts_are_fresh(m)) {
+        facts_want(m->facts);
+        connection_begin(&m->connections, one, CONNECTION_WAITS);
+        connection_suspend(&m->connections, one);
+        return MHD_YES; // asked again when it is resumed
+    }
+    connection_begin(&m->connections, one, CONNECTION_ANSWER);
+    return answers_give(&m->answers, one, kind);
+}
+
+static void on_completed(void *cls, struct MHD_Connection *mhd, void **con_cls,
+                         enum MHD_RequestTerminationCode why)
+{
+    struct monitor *m = cls;
+    struct connection *one = connection_of(m->lib, mhd);
+    (void)con_cls, (void)why;
+    if (one != NULL)
+        connection_begin(&m->connections, one, CONNECTION_IDLE);
+}
+
+static void on_connection(void *cls, struct MHD_Connection *mhd, void **context,
+                          enum MHD_ConnectionNotificationCode what)
+{
+    struct monitor *m = cls;
+    if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+        const union MHD_ConnectionInfo *i = m->lib->MHD_get_connection_info(
+            mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
+        struct connection *one = connections_add(&m->connections, mhd,
+                                                 i != NULL ? i->connect_fd : -1);
+        if (one != NULL)
+            one->of = m;
+        *context = one;
+    } else if (*context != NULL) {
+        connections_remove(&m->connections, *context);
+        *context = NULL;
+    }
+}
+
+// ---------------------------------------------------------------- the thread
+
+static void take_facts(struct monitor *m)
+{
+    if (facts_take(m->facts, &m->answers.told)) {
+        answers_forget(&m->answers);
+        connections_resume(&m->connections, CONNECTION_WAITS, UINT64_MAX);
+        connections_resume(&m->connections, CONNECTION_EVENTS, UINT64_MAX);
+    }
+    uint64_t now = clock_ns();
+    connections_resume(&m->connections, CONNECTION_WAITS,
+                       now - FACTS_SECONDS * SECOND_NS);
+    if (m->connections.n_events > 0)
+        facts_want(m->facts);
+    connections_sweep(&m->connections, now);
+}
+
+static void await_work(struct monitor *m)
+{
+    const union MHD_DaemonInfo *i = m->lib->MHD_get_daemon_info(m->daemon,
+                                                                MHD_DAEMON_INFO_EPOLL_FD);
+    struct pollfd fds[] = {{.fd = m->wake, .events = POLLIN},
+                           {.fd = i != NULL ? i->epoll_fd : -1, .events = POLLIN}};
+    MHD_UNSIGNED_LONG_LONG ms = TICK_MS;
+    if (m->lib->MHD_get_timeout(m->daemon, &ms) != MHD_YES || ms > TICK_MS)
+        ms = TICK_MS;
+    (void)poll(fds, 2, (int)ms);
+    uint64_t wakes;
+    if ((fds[0].revents & POLLIN) != 0 && read(m->wake, &wakes, sizeof(wakes)) < 0)
+        return; // somebody else has read it: there is nobody else
+}
+
+static void *run_monitor(void *arg)
+{
+    struct monitor *m = arg;
+    json_begin();
+    while (!atomic_load(&m->stop)) {
+        await_work(m);
+        take_facts(m);
+        (void)m->lib->MHD_run(m->daemon);
+    }
+    // A suspended connection must not be there when the daemon stops.
+    m->answers.closing = true;
+    connections_resume(&m->connections, CONNECTION_FREE, UINT64_MAX);
+    (void)m->lib->MHD_run(m->daemon);
+    m->lib->MHD_stop_daemon(m->daemon);
+    return NULL;
+}
+
+// ---------------------------------------------------------------- opening
+
+static int begin_daemon(struct monitor *m, const struct monitor_options *o, int fd,
+                        struct err *e)
+{
+    bool tls = o->cert != NULL;
+    struct MHD_OptionItem more[] = {
+        {tls ? MHD_OPTION_HTTPS_MEM_CERT : MHD_OPTION_END, 0, (void *)(uintptr_t)o->cert},
+        {MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)(uintptr_t)o->key},
+        {MHD_OPTION_END, 0, NULL},
+    };
+    m->daemon = m->lib->MHD_start_daemon(
+        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | (tls ? MHD_USE_TLS : 0), 0, NULL, NULL,
+        on_request, m, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned)CONNECTIONS_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)REQUEST_BYTES, MHD_OPTION_STRICT_FOR_CLIENT, 1,
+        MHD_OPTION_NOTIFY_CONNECTION, on_connection, m, MHD_OPTION_NOTIFY_COMPLETED,
+        on_completed, m, MHD_OPTION_ARRAY, more, MHD_OPTION_END);
+    return m->daemon != NULL
+               ? 0
+               : err_set(e, TUG_EIO, "--http: cannot serve at %s%s", m->address.url,
+                         tls ? ": is the certificate, with its key, valid?" : "");
+}
+
+static int check_trust(const struct monitor *m, const struct monitor_options *o,
+                       struct err *e)
+{
+    if (m->address.loopback || (o->cert != NULL && o->key != NULL && o->token != NULL))
+        return 0;
+    return err_set(e, TUG_EUSAGE,
+                   "--http: %s is not an address of loopback, and there are no "
+                   "certificate and token that keep strangers out: listen at 127.0.0.1 "
+                   "or unix:PATH, and reach it by ssh -L",
+                   m->address.host);
+}
+
+static int begin(struct monitor *m, const char *address,
+                 const struct monitor_source *source, const struct monitor_options *o,
+                 struct err *e)
+{
+    int fd = -1;
+    TRY(mhd_load(&m->lib, e));
+    m->answers.lib = m->connections.lib = m->lib;
+    m->answers.address = &m->address;
+    TRY(render_page_open(&m->answers.page, (const char *)page_html, e));
+    TRY(address_read(&m->address, address, e));
+    TRY(check_trust(m, o, e));
+    if (o->token != NULL && (m->answers.token = mem_strdup(o->token)) == NULL)
+        return err_nomem(e, "the monitor");
+    m->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (m->wake < 0)
+        return err_sys(e, TUG_EIO, "--http: cannot make a descriptor");
+    TRY(facts_open(&m->facts, source, m->wake, e));
+    TRY(address_listen(&m->address, o->cert != NULL, &fd, e));
+    TRY(begin_daemon(m, o, fd, e));
+    if (thread_start(&m->thread, run_monitor, m) != 0) {
+        m->lib->MHD_stop_daemon(m->daemon);
+        return err_set(e, TUG_EIO, "cannot start the thread of --http");
+    }
+    m->started = true;
+    return 0;
+}
+
+int monitor_open(struct monitor **ret, const char *address,
+                 const struct monitor_source *source, const struct monitor_options *o,
+                 struct err *e)
+{
+    static const struct monitor_options none;
+    *ret = NULL;
+    struct monitor *m = mem_zalloc(sizeof(*m));
+    if (m == NULL)
+        return err_nomem(e, "the monitor");
+    m->wake = -1;
+    json_begin();
+    int rc = begin(m, address, source, o != NULL ? o : &none, e);
+    if (rc != 0)
+        monitor_close(m);
+    else
+        *ret = m;
+    return rc;
+}
+
+const char *monitor_url(const struct monitor *m)
+{
+    return m->address.url;
+}
+
+void monitor_close(struct monitor *m)
+{
+    const uint64_t one = 1;
+    if (m == NULL)
+        return;
+    atomic_store(&m->stop, true);
+    if (m->started) {
+        while (write(m->wake, &one, sizeof(one)) < 0 && errno == EINTR)
+            ;
+        pthread_join(m->thread, NULL);
+    }
+    facts_close(m->facts);
+    if (m->address.url[0] != '\0')
+        address_leave(&m->address);
+    if (m->lib != NULL)
+        answers_forget(&m->answers);
+    facts_told_free(&m->answers.told);
+    mem_free(m->answers.token);
+    if (m->wake >= 0)
+        close(m->wake);
+    mem_free(m);
+}

@@ -1,0 +1,27 @@
+// Replaces monitor.c if libmicrohttpd's header was missing when tug was built: opening a
+// monitor returns an error that says so.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "monitor/monitor.h"
+
+int monitor_open(struct monitor **ret, const char *address,
+                 const struct monitor_source *source, const struct monitor_options *o,
+                 struct err *e)
+{
+    (void)address, (void)source, (void)o;
+    *ret = NULL;
+    return err_set(e, TUG_EUSAGE,
+                   "--http needs libmicrohttpd, without which tug was built: install "
+                   "libmicrohttpd-dev and build again");
+}
+
+const char *monitor_url(const struct monitor *m)
+{
+    (void)m;
+    return "";
+}
+
+void monitor_close(struct monitor *m)
+{
+    (void)m;
+}

@@ -1,0 +1,370 @@
+// A monitor with real clients: what it answers, what it refuses, and that slow and many
+// clients do not keep others out.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "monitor/monitor.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "kit/browse.h"
+#include "kit/clock.h"
+#include "kit/facts.h"
+#include "kit/files.h"
+#include "kit/test.h"
+#include "os/clock.h"
+#include "os/descriptors.h"
+
+enum { MANY = 2000, SOME = 100, READERS = 16 };
+
+static struct monitor *monitor;
+static atomic_uint asked; // how often the source was asked
+static atomic_bool fails, closing;
+
+static int tell(void *of, json_t **ret, struct err *e)
+{
+    (void)of;
+    atomic_fetch_add(&asked, 1);
+    if (atomic_load(&fails))
+        return err_set(e, TUG_EIO, "the scheduler does not answer");
+    *ret = sample_facts(SAMPLE_CLUSTER);
+    return 0;
+}
+
+static const char *open_at(const char *address)
+{
+    const struct monitor_source source = {.facts = tell, .closing = &closing};
+    struct err e = {0};
+    atomic_store(&asked, 0);
+    int rc = monitor_open(&monitor, address, &source, NULL, &e);
+    if (rc != 0 && strstr(e.text, "libmicrohttpd") != NULL)
+        skip_because("libmicrohttpd-dev is not there: run tools/deps");
+    if (rc != 0)
+        fail_msg("%s: %s", address, e.text);
+    return monitor_url(monitor);
+}
+
+static const char *open_any(void)
+{
+    return open_at("127.0.0.1:0");
+}
+
+static int close_it(void **state)
+{
+    (void)state;
+    monitor_close(monitor);
+    monitor = NULL;
+    atomic_store(&fails, false);
+    return 0;
+}
+
+static void answers(void **state)
+{
+    (void)state;
+    const char *url = open_any();
+    browse_says(url, "/", 200, "1 server and 2 workers alive");
+    browse_says(url, "/", 200, "</html>");
+    browse_says(url, "/metrics", 200, "tug_node_up{");
+    browse_says(url, "/healthz", 200, "alive");
+    browse_says(url, "/readyz", 200, "ready: everybody is there");
+    browse_says(url, "/nothing", 404, "/status.json");
+    browse_says(url, "/../etc/passwd", 404, "/status.json");
+    struct browse b = browse_get(url, "/status.json");
+    json_t *shown = json_loads(b.body, 0, NULL), *told = sample_facts(SAMPLE_CLUSTER);
+    assert_true(json_equal(shown, told));
+    json_decref(shown);
+    json_decref(told);
+    browse_free(&b);
+    b = browse_ask(url, "GET", "/metrics", "Accept: application/openmetrics-text\r\n");
+    assert_non_null(strstr(b.head, "application/openmetrics-text; version=1.0.0"));
+    assert_non_null(strstr(b.body, "# EOF\n"));
+    browse_free(&b);
+}
+
+static void protects_readers(void **state)
+{
+    (void)state;
+    static const char *const wanted[] = {
+        "Content-Security-Policy: default-src 'none'; script-src 'sha256-",
+        "X-Content-Type-Options: nosniff",
+        "frame-ancestors 'none'",
+        "Cache-Control: no-store",
+        "Content-Type: text/html; charset=utf-8",
+    };
+    struct browse b = browse_get(open_any(), "/");
+    for (size_t i = 0; i < sizeof(wanted) / sizeof(*wanted); i++)
+        if (strstr(b.head, wanted[i]) == NULL)
+            fail_msg("%s is not in %s", wanted[i], b.head);
+    assert_null(strstr(b.head, "Access-Control"));
+    browse_free(&b);
+}
+
+static void only_reads(void **state)
+{
+    (void)state;
+    static const char *const others[] = {"POST",    "PUT",   "DELETE",
+                                         "OPTIONS", "PATCH", "X"};
+    const char *url = open_any();
+    for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++) {
+        struct browse b = browse_ask(url, others[i], "/", "");
+        assert_int_equal(b.status, 405);
+        assert_non_null(strstr(b.head, "Allow: GET, HEAD"));
+        browse_free(&b);
+    }
+    struct browse head = browse_ask(url, "HEAD", "/", "");
+    assert_int_equal(head.status, 200);
+    assert_int_equal(head.n_body, 0);
+    browse_free(&head);
+    head = browse_ask(url, "HEAD", "/events", "");
+    assert_int_equal(head.status, 200);
+    assert_int_equal(head.n_body, 0);
+    browse_free(&head);
+    struct browse body = browse_ask(url, "GET", "/", "Content-Length: 5\r\n\r\nabcde");
+    assert_int_equal(body.status, 400);
+    browse_free(&body);
+    body = browse_ask(url, "POST", "/", "Content-Length: 99999999999\r\n");
+    assert_int_equal(body.status, 405);
+    browse_free(&body);
+}
+
+static int status_for_host(const char *url, const char *host)
+{
+    char line[512];
+    int fd = browse_connect(url);
+    snprintf(line, sizeof(line),
+             "GET /healthz HTTP/1.1\r\n%s%s%sConnection: close\r\n\r\n",
+             *host != '\0' ? "Host: " : "", host, *host != '\0' ? "\r\n" : "");
+    browse_send(fd, line);
+    struct browse b = browse_read(fd);
+    int ret = b.status;
+    browse_free(&b);
+    return ret;
+}
+
+// A page of another site can make a browser send requests to this port, under the site's
+// own name.
+static void knows_its_names(void **state)
+{
+    (void)state;
+    static const char *const good[] = {"localhost", "localhost:1",  "LOCALHOST",
+                                       "127.0.0.1", "127.9.9.9:80", "[::1]",
+                                       "[::1]:8080"},
+                             *const bad[] = {"evil.example",   "evil.example:80",
+                                             "localhost.evil", "127.0.0.1.evil",
+                                             "10.0.0.1",       "[::2]",
+                                             "[::1",           "a b",
+                                             "localhost:80x",  "@localhost",
+                                             "0.0.0.0"};
+    for (int unix_socket = 0; unix_socket < 2; unix_socket++) {
+        char address[FILES_PATH + 8];
+        snprintf(address, sizeof(address), "unix:%s", files_in("names.sock"));
+        const char *url = open_at(unix_socket ? address : "127.0.0.1:0");
+        for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++)
+            if (status_for_host(url, good[i]) != 200)
+                fail_msg("'%s' is refused", good[i]);
+        for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+            if (status_for_host(url, bad[i]) != 421)
+                fail_msg("'%s' is not refused", bad[i]);
+        assert_int_equal(status_for_host(url, "") == 200, 0);
+        close_it(NULL);
+    }
+}
+
+static void asks_once_a_second_at_most(void **state)
+{
+    (void)state;
+    const char *url = open_any();
+    uint64_t begun = clock_ns();
+    for (int i = 0; i < SOME; i++)
+        browse_says(url, "/metrics", 200, "tug_node_up{");
+    uint64_t seconds = (clock_ns() - begun) / SECOND_NS;
+    assert_true(atomic_load(&asked) >= 1 && atomic_load(&asked) <= seconds + 2);
+    browse_says(url, "/healthz", 200, "alive");
+}
+
+static void tells_why_there_are_no_facts(void **state)
+{
+    (void)state;
+    atomic_store(&fails, true);
+    const char *url = open_any();
+    browse_says(url, "/status.json", 503, "the scheduler does not answer");
+    browse_says(url, "/readyz", 503, "the scheduler does not answer");
+    browse_says(url, "/", 200, "class=\"ill\">the scheduler does not answer");
+    browse_says(url, "/healthz", 200, "alive");
+}
+
+static void serves_a_unix_socket(void **state)
+{
+    (void)state;
+    char address[FILES_PATH + 8];
+    struct stat s;
+    snprintf(address, sizeof(address), "unix:%s", files_in("page.sock"));
+    const char *url = open_at(address);
+    assert_int_equal(stat(files_in("page.sock"), &s), 0);
+    assert_int_equal(s.st_mode & 0777, 0600);
+    browse_says(url, "/readyz", 200, "ready");
+    struct monitor *first = monitor, *second = NULL;
+    const struct monitor_source source = {.facts = tell};
+    assert_int_equal(monitor_open(&second, address, &source, NULL, &test_err), TUG_EIO);
+    assert_non_null(strstr(test_err.text, "another process listens there"));
+    monitor = first;
+    close_it(NULL);
+    assert_false(files_exists(files_in("page.sock")));
+}
+
+static void refused_as(const char *address, const char *says)
+{
+    const struct monitor_source source = {.facts = tell};
+    struct monitor *m = NULL;
+    struct err e = {0};
+    int rc = monitor_open(&m, address, &source, NULL, &e);
+    if (rc == 0 || strstr(e.text, says) == NULL)
+        fail_msg("%s: %d '%s'", address, rc, e.text);
+}
+
+static void refuses_addresses(void **state)
+{
+    (void)state;
+    open_any(); // or skips
+    refused_as("8080", "HOST:PORT");
+    refused_as("http://127.0.0.1:8080", "HOST:PORT");
+    refused_as("127.0.0.1:99999", "--http");
+    refused_as("unix:", "path");
+    refused_as("0.0.0.0:0", "not an address of loopback");
+    refused_as("unix:/nowhere/at/all", "cannot listen");
+    assert_int_equal(monitor_check("127.0.0.1:0", &test_err), 0);
+    assert_int_equal(monitor_check(":80", &test_err), TUG_EUSAGE);
+}
+
+// Reads from a connection until a text has come.
+static void await_text(int fd, struct buf *seen, const char *text)
+{
+    char part[4096];
+    while (strstr(buf_str(seen), text) == NULL) {
+        ssize_t n = recv(fd, part, sizeof(part), 0);
+        if (n <= 0)
+            fail_msg("'%s' has not come, but %s", text, buf_str(seen));
+        OK(buf_add(seen, part, (size_t)n));
+    }
+}
+
+static void sends_events(void **state)
+{
+    (void)state;
+    const char *url = open_any();
+    int fds[READERS];
+    struct buf seen = BUF_INIT(1 << 20);
+    for (int i = 0; i < READERS; i++) {
+        fds[i] = browse_connect(url);
+        browse_send(fds[i], "GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        buf_clear(&seen);
+        await_text(fds[i], &seen, "text/event-stream");
+        await_text(fds[i], &seen, "event: facts\ndata: {");
+    }
+    await_text(fds[0], &seen, "\"operations_seen\":1");
+    browse_says(url, "/events", 503, "too many readers");
+    browse_says(url, "/metrics", 200, "tug_"); // others are still served
+    for (int i = 1; i < READERS; i++)
+        close(fds[i]);
+    buf_clear(&seen);
+    await_text(fds[0], &seen, "event: facts"); // the next second's
+    close_it(NULL);                            // while a reader is suspended
+    close(fds[0]);
+    buf_free(&seen);
+}
+
+static void survives_bad_requests(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {
+        "GET\r\n\r\n", "GET / HTTP/9.9\r\n\r\n", "\x16\x03\x01\x02\x00\x01",
+        "GET / HTTP/1.1\r\nHost localhost\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"};
+    const char *url = open_any();
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+        int fd = browse_connect(url);
+        browse_send(fd, bad[i]);
+        shutdown(fd, SHUT_WR);
+        struct browse b = browse_read(fd);
+        assert_int_not_equal(b.status, 200);
+        browse_free(&b);
+    }
+    char *lines = mem_alloc(64 << 10);
+    assert_non_null(lines);
+    memset(lines, 'a', 64 << 10);
+    memcpy(lines, "X: ", 3);
+    memcpy(lines + (64 << 10) - 3, "\r\n", 3);
+    int fd = browse_connect(url);
+    browse_send(fd, "GET / HTTP/1.1\r\nHost: localhost\r\n");
+    browse_send(fd, lines);
+    browse_send(fd, "\r\n");
+    struct browse b = browse_read(fd);
+    assert_true(b.status == 0 || b.status == 413 || b.status == 431 || b.status == 414);
+    browse_free(&b);
+    mem_free(lines);
+    browse_says(url, "/healthz", 200, "alive");
+}
+
+// Connections that say nothing, or only a part of a request, do not keep others out.
+static void serves_beside_many_connections(void **state)
+{
+    (void)state;
+    static int fds[MANY];
+    descriptors_raise();
+    int many = descriptors_left() > 2 * MANY + 64 ? MANY : SOME;
+    const char *url = open_any();
+    for (int i = 0; i < many; i++) {
+        fds[i] = browse_connect(url);
+        if (i % 2 == 0)
+            browse_send(fds[i], "GET / HTTP/1.1\r\nHost: local");
+    }
+    browse_says(url, "/readyz", 200, "ready");
+    browse_says(url, "/metrics", 200, "tug_node_up{");
+    for (int i = 0; i < many; i++)
+        close(fds[i]);
+    browse_says(url, "/healthz", 200, "alive");
+}
+
+// Runs last: it moves the clock of this process.
+static void closes_slow_connections(void **state)
+{
+    (void)state;
+    const char *url = open_any();
+    const int small = 4096;
+    int half = browse_connect(url), deaf = browse_connect(url);
+    setsockopt(deaf, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
+    browse_send(half, "GET / HTTP/1.1\r\nHost: ");
+    browse_says(url, "/healthz", 200, "alive"); // both were accepted by now
+    kit_clock_skip(31 * SECOND_NS);
+    struct browse b = browse_read(half);
+    assert_int_equal(b.status, 0); // closed
+    browse_free(&b);
+    browse_says(url, "/healthz", 200, "alive");
+    close(deaf);
+}
+
+#define TEST(f) cmocka_unit_test_teardown(f, close_it)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(answers),
+        TEST(protects_readers),
+        TEST(only_reads),
+        TEST(knows_its_names),
+        TEST(asks_once_a_second_at_most),
+        TEST(tells_why_there_are_no_facts),
+        TEST(serves_a_unix_socket),
+        TEST(refuses_addresses),
+        TEST(sends_events),
+        TEST(survives_bad_requests),
+        TEST(serves_beside_many_connections),
+        TEST(closes_slow_connections),
+    };
+    return cmocka_run_group_tests(tests, files_begin, files_end);
+}

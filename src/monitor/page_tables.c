@@ -1,0 +1,376 @@
+// The sections about what servers hold and how they answer.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "monitor/page_internal.h"
+
+enum { BUCKETS_MAX = 64 };
+
+// Returns how much a number has grown in a second; NaN if that is not known.
+static double rate(const struct page *p, const json_t *now, const json_t *before,
+                   const char *name)
+{
+    double grown = fact_number(now, name) - fact_number(before, name);
+    return p->before != NULL && grown >= 0 ? grown / p->seconds : NAN;
+}
+
+static double total(const json_t *o, const char *const *names)
+{
+    double sum = 0;
+    for (; *names != NULL; names++) {
+        double x = fact_number(o, *names);
+        sum += isnan(x) ? 0 : x;
+    }
+    return sum;
+}
+
+// Returns the element of an array whose two members equal those of `like`.
+static const json_t *same(const json_t *array, const json_t *like, const char *one,
+                          const char *other)
+{
+    const json_t *o;
+    size_t i;
+    json_array_foreach(
+        array, i,
+        o) if (json_equal(json_object_get(o, one), json_object_get(like, one)) &&
+               json_equal(json_object_get(o, other),
+                          json_object_get(like, other))) return o;
+    return NULL;
+}
+
+// ---------------------------------------------------------------- tables
+
+// Sums a member of the cold tier of a table over all loops; NaN if no loop has it.
+static double cold_sum(const json_t *facts, const json_t *table, const char *name)
+{
+    const json_t *loop;
+    double sum = NAN;
+    size_t i;
+    json_array_foreach(json_object_get(facts, "servers"), i, loop)
+    {
+        const json_t *t = same(json_object_get(loop, "tables"), table, "id", "name");
+        double x = fact_number(fact_at(t, "cold"), name);
+        if (!isnan(x))
+            sum = isnan(sum) ? x : sum + x;
+    }
+    return sum;
+}
+
+static void add_table(struct page *p, const json_t *t)
+{
+    static const char *const lost[] = {"refused", "left_out", NULL};
+    const json_t *old = same(fact_at(p->before, "tables"), t, "id", "name");
+    double hits = cold_sum(p->now, t, "hits"), reads = cold_sum(p->now, t, "reads");
+    char text[TEXT_MAX];
+    markup_add(&p->h, "<tr>");
+    page_cell(p, fact_text(t, "name"));
+    page_cell(p, fact_text(t, "mode"));
+    page_number(p, text_count(fact_number(t, "rows"), text));
+    page_number(p, text_bytes(fact_number(t, "bytes"), text));
+    page_number(p, text_count(rate(p, t, old, "rows"), text));
+    page_number(p, text_count(cold_sum(p->now, t, "rows"), text));
+    page_number(p, text_percent(hits + reads > 0 ? hits / (hits + reads) : NAN, text));
+    page_number(p, text_count(rate(p, t, old, "pushes"), text));
+    page_number(p, text_count(rate(p, t, old, "pulls"), text));
+    page_number(p, text_count(rate(p, t, old, "pushed_keys"), text));
+    page_number(p, text_count(fact_number(t, "held"), text));
+    page_number(p, text_count(total(t, lost), text));
+    markup_add(&p->h, "</tr>\n");
+}
+
+void page_add_tables(struct page *p)
+{
+    static const char *const names[] = {
+        "table",          "mode",      "#rows",     "#memory",  "#rows/s",
+        "#rows on disk",  "#hit rate", "#pushes/s", "#pulls/s", "#pushed keys/s",
+        "#waiting pulls", "#refused",  NULL};
+    const json_t *tables = fact_at(p->now, "tables"), *t;
+    size_t i;
+    if (json_array_size(tables) == 0)
+        return;
+    page_section(p, "Tables");
+    page_table(p, names);
+    json_array_foreach(tables, i, t) add_table(p, t);
+    page_table_end(p);
+    page_section_end(p);
+}
+
+// ---------------------------------------------------------------- requests
+
+struct spread {
+    double count[BUCKETS_MAX], seconds, all;
+    size_t n;
+    const json_t *bounds;
+};
+
+// Adds the requests of a kind on a loop, or subtracts them.
+static void add_spread(struct spread *s, const json_t *loop, const char *kind,
+                       double sign)
+{
+    const json_t *of = fact_at(fact_at(loop, "requests"), kind),
+                 *counts = fact_at(of, "buckets");
+    double seconds = fact_number(of, "seconds");
+    size_t n = json_array_size(counts);
+    if (n == 0 || n > BUCKETS_MAX || (s->n != 0 && s->n != n))
+        return;
+    if (s->n == 0) {
+        s->bounds = fact_at(loop, "bucket_seconds");
+        s->n = n;
+    }
+    for (size_t i = 0; i < n; i++) {
+        double x = json_number_value(json_array_get(counts, i));
+        s->count[i] += sign * x;
+        s->all += sign * x;
+    }
+    s->seconds += isnan(seconds) ? 0 : sign * seconds;
+}
+
+// Returns the time that a share of the requests stayed within, as Prometheus computes it:
+// linear within a bucket.
+static double quantile(const struct spread *s, double share)
+{
+    double want = share * s->all, sum = 0, from = 0;
+    for (size_t i = 0; i < s->n && s->all > 0; i++) {
+        const json_t *bound = json_array_get(s->bounds, i);
+        if (bound == NULL)
+            return from; // longer than the largest bound
+        double to = json_number_value(bound);
+        if (sum + s->count[i] >= want)
+            return from + (to - from) * (want - sum) / fmax(s->count[i], 1);
+        sum += s->count[i];
+        from = to;
+    }
+    return NAN;
+}
+
+static bool add_loops_of(struct spread *s, const json_t *facts, const char *kind,
+                         double sign)
+{
+    const json_t *loop;
+    size_t i;
+    json_array_foreach(json_object_get(facts, "servers"), i, loop)
+        add_spread(s, loop, kind, sign);
+    return s->n > 0;
+}
+
+static void add_requests(struct page *p, const char *kind)
+{
+    struct spread all = {0};
+    char text[TEXT_MAX];
+    bool recent = p->before != NULL;
+    if (!add_loops_of(&all, p->now, kind, 1))
+        return;
+    double ever = all.all;
+    if (recent)
+        add_loops_of(&all, p->before, kind, -1);
+    markup_add(&p->h, "<tr><td>%s</td>", kind);
+    page_number(p, text_count(recent && all.all >= 0 ? all.all / p->seconds : NAN, text));
+    page_number(p, text_seconds(quantile(&all, .5), text));
+    page_number(p, text_seconds(quantile(&all, .99), text));
+    page_number(p, text_seconds(all.all > 0 ? all.seconds / all.all : NAN, text));
+    page_number(p, text_count(ever, text));
+    markup_add(&p->h, "</tr>\n");
+}
+
+void page_add_requests(struct page *p)
+{
+    static const char *const names[] = {"requests", "#a second", "#p50", "#p99",
+                                        "#mean",    "#in all",   NULL};
+    struct spread any = {0};
+    if (!add_loops_of(&any, p->now, "push", 1))
+        return;
+    page_section(p, "Requests");
+    page_table(p, names);
+    add_requests(p, "push");
+    add_requests(p, "pull");
+    add_requests(p, "other");
+    page_table_end(p);
+    page_section_end(p);
+}
+
+static void add_loop(struct page *p, const json_t *loop)
+{
+    const json_t *memory = fact_at(loop, "memory"),
+                 *old = same(fact_at(p->before, "servers"), loop, "rank", "loop");
+    struct spread pushes = {0}, pulls = {0};
+    char text[TEXT_MAX], more[2 * TEXT_MAX + 8];
+    double most = fact_number(memory, "rows_max");
+    add_spread(&pushes, loop, "push", 1);
+    add_spread(&pulls, loop, "pull", 1);
+    if (old != NULL) {
+        add_spread(&pushes, old, "push", -1);
+        add_spread(&pulls, old, "pull", -1);
+    }
+    markup_add(&p->h, "<tr%s>",
+               *fact_text(loop, "error") != '\0' ? " class=\"ill\"" : "");
+    page_number(p, text_count(fact_number(loop, "rank"), text));
+    page_number(p, text_count(fact_number(loop, "loop"), text));
+    snprintf(more, sizeof(more), "%s", text_bytes(fact_number(memory, "rows"), text));
+    if (most > 0)
+        snprintf(more, sizeof(more), "%s of %s",
+                 text_bytes(fact_number(memory, "rows"), text),
+                 text_bytes(most, (char[TEXT_MAX]){0}));
+    page_number(p, more);
+    page_number(p, text_bytes(fact_number(memory, "buffers"), text));
+    page_number(p, text_bytes(fact_number(loop, "resident_bytes"), text));
+    page_number(p, text_percent(rate(p, loop, old, "cpu_seconds"), text));
+    page_number(p, text_seconds(quantile(&pushes, .99), text));
+    page_number(p, text_seconds(quantile(&pulls, .99), text));
+    page_number(p, text_count(fact_number(loop, "waiting"), text));
+    page_number(p, text_count(fact_number(loop, "open_files"), text));
+    page_cell(p, fact_text(loop, "error"));
+    markup_add(&p->h, "</tr>\n");
+}
+
+void page_add_loops(struct page *p)
+{
+    static const char *const names[] = {"#server",  "#loop",  "#rows",     "#buffers",
+                                        "#process", "#CPU",   "#push p99", "#pull p99",
+                                        "#waiting", "#files", "error",     NULL};
+    const json_t *loops = fact_at(p->now, "servers"), *loop;
+    size_t i;
+    if (json_array_size(loops) == 0)
+        return;
+    page_section(p, "Servers");
+    page_table(p, names);
+    json_array_foreach(loops, i, loop) add_loop(p, loop);
+    page_table_end(p);
+    page_section_end(p);
+}
+
+// ---------------------------------------------------------------- staleness
+
+static void add_clocks(struct page *p, const json_t *loop, const json_t *t)
+{
+    const json_t *w;
+    char text[TEXT_MAX];
+    size_t i;
+    json_array_foreach(json_object_get(t, "workers"), i, w)
+    {
+        bool at_bound = fact_number(w, "behind") >= fact_number(t, "staleness") &&
+                        fact_number(w, "behind") > 0;
+        markup_add(&p->h, "<tr%s>", at_bound ? " class=\"ill\"" : "");
+        page_cell(p, fact_text(t, "name"));
+        page_number(p, text_count(fact_number(loop, "rank"), text));
+        page_number(p, text_count(fact_number(loop, "loop"), text));
+        page_number(p, text_count(fact_number(w, "rank"), text));
+        page_number(p, text_count(fact_number(w, "clock"), text));
+        page_number(p, text_count(fact_number(w, "behind"), text));
+        page_number(p, text_count(fact_number(t, "staleness"), text));
+        markup_add(&p->h, "</tr>\n");
+    }
+}
+
+void page_add_staleness(struct page *p)
+{
+    static const char *const names[] = {"table",   "#server", "#loop",
+                                        "#worker", "#clock",  "#behind the fastest",
+                                        "#bound",  NULL};
+    const json_t *loop, *t;
+    size_t i, k, n = 0;
+    json_array_foreach(json_object_get(p->now, "servers"), i, loop)
+        json_array_foreach(json_object_get(loop, "tables"), k, t)
+            n += json_array_size(fact_at(t, "workers"));
+    if (n == 0)
+        return;
+    page_section(p, "Staleness");
+    page_table(p, names);
+    json_array_foreach(json_object_get(p->now, "servers"), i, loop)
+        json_array_foreach(json_object_get(loop, "tables"), k, t) add_clocks(p, loop, t);
+    page_table_end(p);
+    page_section_end(p);
+}
+
+// ---------------------------------------------------------------- saves and disks
+
+static void add_save(struct page *p, const char *who, const json_t *of, double now)
+{
+    const json_t *saves = fact_at(of, "saves"), *last = fact_at(saves, "last");
+    char text[TEXT_MAX];
+    double finished = fact_number(last, "finished_unix_seconds");
+    bool failed = strcmp(fact_text(last, "state"), "failed") == 0;
+    if (saves == NULL)
+        return;
+    markup_add(&p->h, "<tr%s><td>%s</td>", failed ? " class=\"ill\"" : "", who);
+    page_number(p, text_count(fact_number(saves, "made"), text));
+    page_number(p, text_count(fact_number(saves, "failed"), text));
+    page_cell(p, fact_text(last, "path"));
+    page_number(p, text_bytes(fact_number(last, "bytes"), text));
+    page_number(p, text_seconds(fact_number(last, "seconds"), text));
+    page_number(p, text_seconds(isnan(finished) ? NAN : fmax(now - finished, 0), text));
+    page_cell(p, fact_text(fact_at(saves, "now"), "state"));
+    page_cell(p, fact_text(saves, "error"));
+    markup_add(&p->h, "</tr>\n");
+}
+
+void page_add_saves(struct page *p)
+{
+    static const char *const names[] = {"saves of", "#made", "#failed", "the last one",
+                                        "#size",    "#took", "#age",    "now",
+                                        "error",    NULL};
+    const json_t *loops = fact_at(p->now, "servers"), *loop,
+                 *run = fact_at(p->now, "run");
+    double now = fact_number(p->now, "unix_seconds");
+    bool any = fact_at(run, "saves") != NULL;
+    char who[64];
+    size_t i;
+    json_array_foreach(loops, i, loop) any = any || fact_at(loop, "saves") != NULL;
+    if (!any)
+        return;
+    page_section(p, "Saves");
+    page_table(p, names);
+    add_save(p, "the run", run, now);
+    json_array_foreach(loops, i, loop)
+    {
+        snprintf(who, sizeof(who), "server %.0f loop %.0f", fact_number(loop, "rank"),
+                 fact_number(loop, "loop"));
+        add_save(p, who, loop, fact_number(loop, "unix_seconds"));
+    }
+    page_table_end(p);
+    page_section_end(p);
+}
+
+static void add_disks(struct page *p, const char *who, const json_t *of)
+{
+    const json_t *disk;
+    char text[TEXT_MAX];
+    size_t i;
+    json_array_foreach(json_object_get(of, "disks"), i, disk)
+    {
+        double left = fact_number(disk, "free_bytes") / fact_number(disk, "size_bytes");
+        markup_add(&p->h, "<tr%s><td>%s</td>", left < .05 ? " class=\"ill\"" : "", who);
+        page_cell(p, fact_text(disk, "what"));
+        page_cell(p, fact_text(disk, "path"));
+        page_number(p, text_bytes(fact_number(disk, "free_bytes"), text));
+        page_number(p, text_bytes(fact_number(disk, "size_bytes"), text));
+        page_number(p, text_percent(1 - left, text));
+        markup_add(&p->h, "</tr>\n");
+    }
+}
+
+void page_add_disks(struct page *p)
+{
+    static const char *const names[] = {"disk of", "for",   "directory", "#free",
+                                        "#size",   "#used", NULL};
+    const json_t *loops = fact_at(p->now, "servers"), *loop;
+    size_t i, n = json_array_size(fact_at(p->now, "disks"));
+    char who[64];
+    json_array_foreach(loops, i, loop) n += json_array_size(fact_at(loop, "disks"));
+    if (n == 0)
+        return;
+    page_section(p, "Disks");
+    page_table(p, names);
+    add_disks(p, "this process", p->now);
+    json_array_foreach(loops, i, loop)
+    {
+        if (fact_number(loop, "loop") > 0)
+            continue; // the loops share their process's disks
+        snprintf(who, sizeof(who), "server %.0f", fact_number(loop, "rank"));
+        add_disks(p, who, loop);
+    }
+    page_table_end(p);
+    page_section_end(p);
+}

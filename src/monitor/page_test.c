@@ -1,0 +1,239 @@
+// The page, the verdict and readiness: what is well, what is wrong, and names that try to
+// be markup.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <string.h>
+
+#include "kit/facts.h"
+#include "kit/test.h"
+#include "monitor/page_internal.h"
+#include "os/clock.h"
+
+extern const unsigned char page_html[];
+
+static struct buf text;
+
+static const char *main_of(const char *sample, const char *earlier)
+{
+    struct facts_told t = {.now = sample_facts(sample), .asked_ns = 3 * SECOND_NS};
+    if (earlier != NULL) {
+        t.before = sample_facts(earlier);
+        t.before_ns = SECOND_NS;
+    }
+    buf_clear(&text);
+    OK(render_main(&t, &text));
+    facts_told_free(&t);
+    return buf_str(&text);
+}
+
+static void has(const char *all, const char *part)
+{
+    if (strstr(all, part) == NULL)
+        fail_msg("missing: %s in\n%s", part, all);
+}
+
+static void shows_a_cluster(void **state)
+{
+    (void)state;
+    const char *all = main_of(SAMPLE_CLUSTER, NULL);
+    has(all, "<p id=\"verdict\" class=\"well\">1 server and 2 workers alive; slowest "
+             "worker 1; training, pass 3 of 5, 12,346 examples a second; last save 3 min "
+             "ago</p>");
+    has(all, "<dt>loss</dt><dd>0.4321</dd>");
+    has(all, "<dt>AUC</dt><dd>–</dd>");
+    has(all, "<td class=\"n\">1,234</td>");
+    has(all, "<polyline class=\"train\" points=\"0.0,");
+    has(all, "<path class=\"c0\" d=\"M0 0h4v1h-4z\">");
+    has(all, "<td>out/save-000002</td>");
+    has(all, "<td>1970-01-01 00:16:40</td><td>order</td><td>a tool (operator)</td>");
+    has(all, "<td class=\"n\">75.0 %</td>"); // hits of the cold tier
+}
+
+static void escapes_names(void **state)
+{
+    (void)state;
+    const char *all = main_of(SAMPLE_CLUSTER, NULL);
+    has(all, "a&quot;b&lt;script&gt;");
+    has(all, "&lt;img src=x&gt;");
+    has(all, "save to &lt;x&gt;");
+    has(all, "/&lt;b&gt;");
+    assert_null(strstr(all, "<script"));
+    assert_null(strstr(all, "<img"));
+    assert_null(strstr(all, "<x>"));
+    all = main_of("{'role': 'train', 'run': {'state': 'failed', 'error': "
+                  "'<script>alert(1)</script>\\u0007&'}}",
+                  NULL);
+    has(all, "class=\"ill\">the training failed: &lt;script&gt;alert(1)&lt;/script&gt;"
+             "\\x07&amp;</p>");
+}
+
+static void computes_rates(void **state)
+{
+    (void)state;
+    const char *earlier =
+        "{'servers': [{'rank': 0, 'loop': 0, 'bucket_seconds': [0.001, 0.002], "
+        "'requests': {'push': {'seconds': 1, 'buckets': [10, 0, 0]}}}], 'tables': "
+        "[{'id': 0, 'name': 't', 'rows': 100, 'pushes': 7}]}";
+    const char *now =
+        "{'servers': [{'rank': 0, 'loop': 0, 'bucket_seconds': [0.001, 0.002], "
+        "'requests': {'push': {'seconds': 1.5, 'buckets': [10, 100, 0]}}}], 'tables': "
+        "[{'id': 0, 'name': 't', 'rows': 300, 'pushes': 9}]}";
+    const char *all = main_of(now, earlier);
+    has(all,
+        "<tr><td>push</td><td class=\"n\">50</td><td class=\"n\">1.5 ms</td><td "
+        "class=\"n\">2.0 ms</td><td class=\"n\">5.0 ms</td><td class=\"n\">110</td>");
+    has(all, "<td>t</td><td></td><td class=\"n\">300</td><td class=\"n\">–</td><td "
+             "class=\"n\">100</td>");
+    all = main_of(now, NULL); // no rates yet
+    has(all, "<tr><td>push</td><td class=\"n\">–</td>");
+}
+
+static void verdict_is(const char *sample, bool well, const char *says)
+{
+    char line[RENDER_TEXT_MAX];
+    struct facts_told t = {.now = sample_facts(sample)};
+    assert_int_equal(render_verdict(&t, line), well);
+    if (strstr(line, says) == NULL)
+        fail_msg("'%s', not '%s'", line, says);
+    facts_told_free(&t);
+}
+
+#define NODE_OF(role, rank, alive, more)                                                 \
+    "{'role': '" role "', 'rank': " rank ", 'loop': 0, 'left': false, 'alive': " alive   \
+    ", 'linked': true" more "}"
+
+static void says_what_is_wrong(void **state)
+{
+    (void)state;
+    verdict_is(
+        "{'role': 'scheduler', 'phase': 'running', 'nodes': [" NODE_OF(
+            "server", "0", "true", "") ", " NODE_OF("worker", "2", "false", "") "]}",
+        false, "worker 2 is dead");
+    verdict_is("{'role': 'scheduler', 'nodes': [" NODE_OF(
+                   "worker", "2", "true",
+                   ", 'pieces_held': 1, 'seconds_since_progress': 75") "]}",
+               false, "worker 2 has finished nothing for 75 s");
+    verdict_is(
+        "{'role': 'scheduler', 'servers': [{'rank': 1, 'loop': 3, 'error': 'why'}]}",
+        false, "server 1 loop 3 does not answer: why");
+    verdict_is("{'role': 'scheduler', 'servers': [{'rank': 1, 'loop': 0, 'memory': "
+               "{'rows': 95, 'rows_max': 100}}]}",
+               false, "server 1: its memory for rows is nearly full");
+    verdict_is("{'role': 'train', 'disks': [{'what': 'saves', 'free_bytes': 2000000, "
+               "'size_bytes': 100000000}]}",
+               false, "the disk of its saves is nearly full, 2.0 MB are free");
+    verdict_is("{'role': 'train', 'run': {'state': 'failed', 'diverged': true}}", false,
+               "the training has diverged; the training failed");
+    verdict_is("{'role': 'server', 'servers': [{'rank': 0, 'loop': 0, 'saves': {'last': "
+               "{'state': 'failed'}, 'error': 'disk full'}}]}",
+               false, "server 0: the last save failed: disk full");
+    verdict_is("{'role': 'launch', 'processes': [{'name': 'worker 1', 'state': 'ended', "
+               "'code': 4}]}",
+               false, "worker 1 has ended with code 4");
+    verdict_is("{'role': 'launch', 'processes': [{'name': 'worker 1', 'state': "
+               "'running', 'code': null}]}",
+               true, "1 of 1 processes run");
+    verdict_is("{'role': 'scheduler', 'phase': 'gathering', 'servers_wanted': 2, "
+               "'workers_wanted': 1}",
+               true, "gathering: 0 of 2 servers and 0 of 1 worker are there");
+}
+
+static void ready_is(const char *sample, bool ready, const char *says)
+{
+    char line[RENDER_TEXT_MAX];
+    struct facts_told t = {.now = sample != NULL ? sample_facts(sample) : NULL};
+    assert_int_equal(render_ready(&t, line), ready);
+    if (strstr(line, says) == NULL)
+        fail_msg("'%s', not '%s'", line, says);
+    facts_told_free(&t);
+}
+
+static void knows_who_is_ready(void **state)
+{
+    (void)state;
+    ready_is(NULL, false, "nothing is known yet");
+    ready_is(SAMPLE_CLUSTER, true, "ready: everybody is there");
+    ready_is("{'role': 'scheduler', 'phase': 'gathering', 'servers_wanted': 1}", false,
+             "gathering");
+    ready_is("{'role': 'scheduler', 'phase': 'running', 'nodes': [" NODE_OF(
+                 "server", "0", "false", "") "]}",
+             false, "server 0 is dead");
+    ready_is(SAMPLE_SERVER, true, "ready: all loops serve their partitions");
+    ready_is("{'role': 'server', 'servers': [{'epoch': 0}]}", false,
+             "loop 0 has no partitions yet");
+    ready_is("{'role': 'worker', 'joined': false}", false, "has not joined yet");
+    ready_is("{'role': 'worker', 'joined': true}", true, "ready");
+    ready_is("{'role': 'train', 'run': {'state': 'loading'}}", false, "data");
+    ready_is("{'role': 'train', 'run': {'state': 'training'}}", true, "ready");
+}
+
+static void survives_facts_of_other_types(void **state)
+{
+    (void)state;
+    (void)main_of("[1, 2]", NULL);
+    (void)main_of("{'role': 3, 'servers': {'a': 1}, 'tables': [7], 'run': [], 'disks': "
+                  "[null], 'nodes': [[]], 'placement': {'a': 3}, 'operations': [1], "
+                  "'processes': ['x']}",
+                  NULL);
+    (void)main_of("{'servers': [{'requests': {'push': {'buckets': [1, 2, 3]}}}, "
+                  "{'requests': {'push': {'buckets': [1]}}}], 'nodes': [{'role': "
+                  "'server'}], 'placement': {'sparse': {'owners': [[1], 3]}}}",
+                  "{'servers': [{'requests': {'push': {'buckets': [9, 9, 9]}}}]}");
+}
+
+static void numbers_are_readable(void **state)
+{
+    (void)state;
+    char t[TEXT_MAX];
+    assert_string_equal(text_count(0, t), "0");
+    assert_string_equal(text_count(999, t), "999");
+    assert_string_equal(text_count(1234567, t), "1,234,567");
+    assert_string_equal(text_count(-1, t), "-1");
+    assert_string_equal(text_bytes(999, t), "999 B");
+    assert_string_equal(text_bytes(1500000, t), "1.5 MB");
+    assert_string_equal(text_bytes(123e9, t), "123 GB");
+    assert_string_equal(text_seconds(0, t), "0 s");
+    assert_string_equal(text_seconds(.00034, t), "340 µs");
+    assert_string_equal(text_seconds(2.14, t), "2.1 s");
+    assert_string_equal(text_seconds(300, t), "5 min");
+    assert_string_equal(text_seconds(7200, t), "2.0 h");
+    assert_string_equal(text_percent(.973, t), "97.3 %");
+    assert_string_equal(text_number(__builtin_nan(""), t), "–");
+}
+
+static void names_its_style_and_script(void **state)
+{
+    (void)state;
+    struct render_page page;
+    struct facts_told none = {0};
+    OK(render_page_open(&page, (const char *)page_html, &test_err));
+    has(page.policy, "default-src 'none'");
+    has(page.policy, "script-src 'sha256-");
+    has(page.policy, "frame-ancestors 'none'");
+    buf_clear(&text);
+    OK(render_page(&page, &none, &text));
+    const char *all = buf_str(&text);
+    has(all, "<p id=\"verdict\" class=\"ill\">nothing is known yet</p>");
+    assert_null(strstr(all, "@MAIN@"));
+    assert_null(strstr(all, "style=\"")); // the policy forbids them
+    assert_null(strstr(all, "innerHTML"));
+    assert_int_not_equal(render_page_open(&page, "<p>", &test_err), 0);
+}
+
+int main(void)
+{
+    text = BUF_INIT(4 << 20);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(shows_a_cluster),
+        cmocka_unit_test(escapes_names),
+        cmocka_unit_test(computes_rates),
+        cmocka_unit_test(says_what_is_wrong),
+        cmocka_unit_test(knows_who_is_ready),
+        cmocka_unit_test(survives_facts_of_other_types),
+        cmocka_unit_test(numbers_are_readable),
+        cmocka_unit_test(names_its_style_and_script),
+    };
+    int rc = cmocka_run_group_tests(tests, NULL, NULL);
+    buf_free(&text);
+    return rc;
+}

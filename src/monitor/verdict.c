@@ -1,0 +1,329 @@
+// Says how a process or a cluster is, in one line, and whether it is ready.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/plural.h"
+#include "monitor/render_internal.h"
+#include "monitor/text_internal.h"
+#include "os/clock.h"
+
+// From here on somebody should look.
+static const double idle_seconds = 60, disk_share = .05, memory_share = .9;
+
+const char *fact_text(const json_t *o, const char *name)
+{
+    const char *text = json_string_value(json_object_get(o, name));
+    return text != NULL ? text : "";
+}
+
+double fact_number(const json_t *o, const char *name)
+{
+    const json_t *v = json_object_get(o, name);
+    return json_is_number(v) ? json_number_value(v) : NAN;
+}
+
+bool fact_true(const json_t *o, const char *name)
+{
+    return json_is_true(json_object_get(o, name));
+}
+
+const json_t *fact_at(const json_t *o, const char *name)
+{
+    return json_object_get(o, name);
+}
+
+// The problems found so far, and what is said if there are none.
+struct verdict {
+    const json_t *facts;
+    char *text;
+    unsigned problems;
+};
+
+static void add(char text[RENDER_TEXT_MAX], const char *fmt, ...) PRINTF_LIKE(2, 3);
+static void add(char text[RENDER_TEXT_MAX], const char *fmt, ...)
+{
+    size_t n = strlen(text);
+    va_list args;
+    va_start(args, fmt);
+    if (n > 0 && n + 2 < RENDER_TEXT_MAX)
+        n += (size_t)snprintf(text + n, RENDER_TEXT_MAX - n, "; ");
+    if (n < RENDER_TEXT_MAX)
+        vsnprintf(text + n, RENDER_TEXT_MAX - n, fmt, args);
+    va_end(args);
+}
+
+#define PROBLEM(v, ...) ((v)->problems++, add((v)->text, __VA_ARGS__))
+
+// ---------------------------------------------------------------- problems
+
+static bool is_role(const json_t *o, const char *role)
+{
+    return strcmp(fact_text(o, "role"), role) == 0;
+}
+
+static void judge_nodes(struct verdict *v)
+{
+    const json_t *nodes = fact_at(v->facts, "nodes"), *n;
+    size_t i;
+    json_array_foreach(nodes, i, n)
+    {
+        if (fact_true(n, "left") || (!is_role(n, "server") && !is_role(n, "worker")))
+            continue;
+        double idle = fact_number(n, "seconds_since_progress");
+        if (!fact_true(n, "alive"))
+            PROBLEM(v, "%s %.0f is dead", fact_text(n, "role"), fact_number(n, "rank"));
+        else if (!fact_true(n, "linked"))
+            PROBLEM(v, "%s %.0f has lost its link", fact_text(n, "role"),
+                    fact_number(n, "rank"));
+        else if (idle > idle_seconds && fact_number(n, "pieces_held") > 0)
+            PROBLEM(v, "worker %.0f has finished nothing for %.0f s",
+                    fact_number(n, "rank"), idle);
+    }
+}
+
+static void judge_disks(struct verdict *v, const json_t *of, const char *who)
+{
+    const json_t *disk;
+    char text[TEXT_MAX];
+    size_t i;
+    json_array_foreach(json_object_get(of, "disks"), i, disk)
+    {
+        double free_bytes = fact_number(disk, "free_bytes");
+        if (free_bytes < disk_share * fact_number(disk, "size_bytes"))
+            PROBLEM(v, "%sthe disk of its %s is nearly full, %s are free", who,
+                    fact_text(disk, "what"), text_bytes(free_bytes, text));
+    }
+}
+
+static void judge_saves(struct verdict *v, const json_t *of, const char *who)
+{
+    const json_t *saves = fact_at(of, "saves"), *last = fact_at(saves, "last");
+    const char *error = fact_text(saves, "error");
+    if (strcmp(fact_text(last, "state"), "failed") == 0)
+        PROBLEM(v, "%sthe last save failed%s%.200s", who, *error != '\0' ? ": " : "",
+                error);
+}
+
+static void judge_servers(struct verdict *v)
+{
+    const json_t *loop;
+    size_t i;
+    json_array_foreach(json_object_get(v->facts, "servers"), i, loop)
+    {
+        const json_t *memory = fact_at(loop, "memory");
+        double rows_max = fact_number(memory, "rows_max");
+        char who[64];
+        snprintf(who, sizeof(who), "server %.0f: ", fact_number(loop, "rank"));
+        if (*fact_text(loop, "error") != '\0')
+            PROBLEM(v, "server %.0f loop %.0f does not answer: %.200s",
+                    fact_number(loop, "rank"), fact_number(loop, "loop"),
+                    fact_text(loop, "error"));
+        if (rows_max > 0 && fact_number(memory, "rows") > memory_share * rows_max)
+            PROBLEM(v, "%sits memory for rows is nearly full", who);
+        judge_saves(v, loop, who);
+        if (fact_number(loop, "loop") == 0) // the loops share their process's disks
+            judge_disks(v, loop, who);
+    }
+}
+
+static void judge_run(struct verdict *v)
+{
+    const json_t *run = fact_at(v->facts, "run");
+    const char *state = fact_text(run, "state"), *error = fact_text(run, "error");
+    double idle = fact_number(run, "seconds_since_progress");
+    if (fact_true(run, "diverged"))
+        PROBLEM(v, "the training has diverged");
+    if (strcmp(state, "failed") == 0)
+        PROBLEM(v, "the training failed%s%.200s", *error != '\0' ? ": " : "", error);
+    else if (strcmp(state, "training") == 0 && idle > idle_seconds)
+        PROBLEM(v, "the training has made no progress for %.0f s", idle);
+    judge_saves(v, run, "");
+}
+
+static void judge_processes(struct verdict *v)
+{
+    const json_t *p;
+    size_t i;
+    json_array_foreach(json_object_get(v->facts, "processes"), i,
+                       p) if (fact_number(p, "code") > 0)
+        PROBLEM(v, "%.60s has ended with code %.0f", fact_text(p, "name"),
+                fact_number(p, "code"));
+}
+
+// ---------------------------------------------------------------- how it is
+
+struct counts {
+    unsigned servers, workers;
+    double slowest, least; // the worker with the fewest examples
+    unsigned compared;
+};
+
+static struct counts count_nodes(const json_t *facts)
+{
+    struct counts c = {.least = INFINITY};
+    const json_t *n;
+    size_t i;
+    json_array_foreach(json_object_get(facts, "nodes"), i, n)
+    {
+        bool alive = fact_true(n, "alive") && !fact_true(n, "left");
+        c.servers += alive && is_role(n, "server") && !(fact_number(n, "loop") > 0);
+        if (!alive || !is_role(n, "worker"))
+            continue;
+        c.workers++;
+        double examples = fact_number(n, "examples");
+        c.compared += !isnan(examples);
+        if (examples < c.least) {
+            c.least = examples;
+            c.slowest = fact_number(n, "rank");
+        }
+    }
+    return c;
+}
+
+static void say_save(struct verdict *v)
+{
+    char age[TEXT_MAX];
+    const json_t *last = fact_at(fact_at(fact_at(v->facts, "run"), "saves"), "last");
+    double finished = fact_number(last, "finished_unix_seconds"),
+           now = fact_number(v->facts, "unix_seconds");
+    if (!isnan(finished) && !isnan(now))
+        add(v->text, "last save %s ago", text_seconds(fmax(now - finished, 0), age));
+}
+
+static void say_run(struct verdict *v)
+{
+    const json_t *run = fact_at(v->facts, "run");
+    char speed[TEXT_MAX];
+    if (run == NULL)
+        return;
+    if (strcmp(fact_text(run, "state"), "training") == 0)
+        add(v->text, "training, pass %.0f of %.0f, %s examples a second",
+            fact_number(run, "pass"), fact_number(run, "passes"),
+            text_count(fact_number(run, "examples_per_second"), speed));
+    else
+        add(v->text, "the run: %.60s", fact_text(run, "state"));
+}
+
+static void say_cluster(struct verdict *v)
+{
+    const struct counts c = count_nodes(v->facts);
+    double servers = fact_number(v->facts, "servers_wanted"),
+           workers = fact_number(v->facts, "workers_wanted");
+    if (strcmp(fact_text(v->facts, "phase"), "gathering") == 0)
+        add(v->text, "gathering: %u of %.0f server%s and %u of %.0f worker%s are there",
+            c.servers, servers, PLURAL_S((unsigned)servers), c.workers, workers,
+            PLURAL_S((unsigned)workers));
+    else
+        add(v->text, "%u server%s and %u worker%s alive", c.servers, PLURAL_S(c.servers),
+            c.workers, PLURAL_S(c.workers));
+    if (c.compared > 1)
+        add(v->text, "slowest worker %.0f", c.slowest);
+    say_run(v);
+    say_save(v);
+}
+
+static void say_state(struct verdict *v)
+{
+    const json_t *processes = fact_at(v->facts, "processes"), *p;
+    size_t i, running = 0;
+    char count[TEXT_MAX];
+    if (is_role(v->facts, "scheduler")) {
+        say_cluster(v);
+    } else if (is_role(v->facts, "server")) {
+        size_t loops = json_array_size(fact_at(v->facts, "servers")),
+               tables = json_array_size(fact_at(v->facts, "tables"));
+        add(v->text, "serving %zu table%s on %zu loop%s", tables, PLURAL_S(tables), loops,
+            PLURAL_S(loops));
+    } else if (is_role(v->facts, "worker")) {
+        add(v->text,
+            fact_true(v->facts, "joined") ? "joined, pass %.0f, %s examples"
+                                          : "not joined yet",
+            fact_number(v->facts, "pass"),
+            text_count(fact_number(v->facts, "examples"), count));
+    } else if (processes != NULL) {
+        json_array_foreach(processes, i, p)
+            running += strcmp(fact_text(p, "state"), "running") == 0;
+        add(v->text, "%zu of %zu processes run", running, json_array_size(processes));
+    } else {
+        say_run(v);
+        say_save(v);
+    }
+}
+
+bool render_verdict(const struct facts_told *t, char ret[RENDER_TEXT_MAX])
+{
+    struct verdict v = {.facts = t->now, .text = ret};
+    ret[0] = '\0';
+    if (t->now == NULL) {
+        add(ret, "%s", t->why.code != 0 ? t->why.text : "nothing is known yet");
+        return false;
+    }
+    if (t->why.code != 0)
+        PROBLEM(&v, "what follows is %.0f s old: %.250s",
+                (double)(clock_ns() - t->asked_ns) * 1e-9, t->why.text);
+    judge_nodes(&v);
+    judge_servers(&v);
+    judge_run(&v);
+    judge_disks(&v, t->now, "");
+    judge_processes(&v);
+    if (v.problems == 0)
+        say_state(&v);
+    return v.problems == 0;
+}
+
+// ---------------------------------------------------------------- ready
+
+static bool scheduler_is_ready(const json_t *facts, char ret[RENDER_TEXT_MAX])
+{
+    struct verdict v = {.facts = facts, .text = ret};
+    if (strcmp(fact_text(facts, "phase"), "gathering") == 0) {
+        say_cluster(&v);
+        return false;
+    }
+    judge_nodes(&v);
+    if (v.problems == 0)
+        add(ret, "ready: everybody is there");
+    return v.problems == 0;
+}
+
+static bool server_is_ready(const json_t *facts, char ret[RENDER_TEXT_MAX])
+{
+    const json_t *loops = fact_at(facts, "servers"), *loop;
+    size_t i;
+    json_array_foreach(loops, i, loop)
+    {
+        if (*fact_text(loop, "error") != '\0')
+            add(ret, "loop %zu does not answer: %.200s", i, fact_text(loop, "error"));
+        else if (!(fact_number(loop, "epoch") > 0))
+            add(ret, "loop %zu has no partitions yet: the cluster is not complete", i);
+    }
+    if (json_array_size(loops) == 0)
+        add(ret, "the loops do not run yet");
+    bool ready = *ret == '\0';
+    if (ready)
+        add(ret, "ready: all loops serve their partitions");
+    return ready;
+}
+
+bool render_ready(const struct facts_told *t, char ret[RENDER_TEXT_MAX])
+{
+    ret[0] = '\0';
+    if (t->now == NULL || t->why.code != 0)
+        return render_verdict(t, ret) && false;
+    if (is_role(t->now, "scheduler"))
+        return scheduler_is_ready(t->now, ret);
+    if (is_role(t->now, "server"))
+        return server_is_ready(t->now, ret);
+    bool ready = is_role(t->now, "worker")
+                     ? fact_true(t->now, "joined")
+                     : strcmp(fact_text(fact_at(t->now, "run"), "state"), "loading") != 0;
+    add(ret, "%s",
+        is_role(t->now, "worker")
+            ? ready ? "ready: the worker has joined" : "the worker has not joined yet"
+        : ready ? "ready"
+                : "the data is being read");
+    return ready;
+}
