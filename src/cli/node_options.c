@@ -184,7 +184,9 @@ int node_values_open(struct opened_node *ret, const struct node_values *v,
     // Writes to a socket that the peer has closed must not end the process.
     signal(SIGPIPE, SIG_IGN);
     descriptors_raise(); // the usual limit of 1024 is meant for programs that use select
-    log_set_level((enum log_level)v->log_level);
+    // Most commands that only ask have no --log-level, so that v has no level.
+    if (!asks || v->log_level != LOG_ERROR)
+        log_set_level((enum log_level)v->log_level);
     if (!asks)
         log_set_role(wire_role_name(role),
                      role == WIRE_SCHEDULER || v->rank < 0 ? -1 : (int)v->rank);

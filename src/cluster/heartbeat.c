@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "cluster/session.h"
+#include "os/log.h"
 
 enum { DIAL_SECONDS = 10 };
 static const uint64_t poll_ns = 200000000; // the interval at which *asked is checked
@@ -22,6 +23,9 @@ struct heartbeat {
     uint64_t next;     // time at which the next heartbeat is due
     uint64_t heard_at; // time of the scheduler's last answer; 0: no answer yet
     uint64_t asked_at; // time at which a signal was first seen; 0: none yet
+    uint64_t began_at; // time of the first attempt to connect; 0: none yet
+    // Whether the scheduler has greeted, or the user knows that it is waited for.
+    bool greeted, told;
     atomic_bool *lost;
     bool threaded;
     atomic_bool stop;
@@ -52,6 +56,7 @@ static void heartbeat_on_message(void *ctx, van_link link, struct van_message *m
 {
     struct heartbeat *h = ctx;
     enum session_news news = session_message(&h->s, link, m, now);
+    h->greeted |= news == SESSION_GREETED;
     if (news == SESSION_GREETED)
         h->next = now;
     else if (news == SESSION_REFUSED)
@@ -84,6 +89,20 @@ static void look_at_signals(struct heartbeat *h, uint64_t now)
         atomic_store(n->leave, true);
 }
 
+// Says once whom the process waits for: without a scheduler it is silent until its time
+// limit. A process may have many members, but only one thread of heartbeats.
+static void tell_wait(struct heartbeat *h, uint64_t now)
+{
+    const struct node *n = h->node;
+    if (h->began_at == 0)
+        h->began_at = now > 0 ? now : 1;
+    if (h->greeted || h->told || !h->threaded || now < h->began_at + SECOND_NS)
+        return;
+    h->told = true;
+    log_info("waiting up to %.0f s for the scheduler at %s, which does not answer yet",
+             node_scheduler_timeout(n), n->scheduler);
+}
+
 static uint64_t heartbeat_on_tick(void *ctx, uint64_t now)
 {
     struct heartbeat *h = ctx;
@@ -91,6 +110,7 @@ static uint64_t heartbeat_on_tick(void *ctx, uint64_t now)
     if (h->side.van == NULL || now < h->next)
         return h->next;
     h->next = now + SECOND_NS;
+    tell_wait(h, now);
     (void)session_tick(&h->s, now); // closes the link if the scheduler is silent
     if (h->s.state == SESSION_CLOSED) {
         // An attempt to connect that hangs is given up and replaced.
@@ -159,6 +179,7 @@ int heartbeat_start(struct heartbeat **ret, struct node *n, atomic_bool *lost,
     TRY(heartbeat_open(&h, n, lost, e));
     struct van_handler handler = heartbeat_handler(h);
     int rc = node_van(n, &h->side.van, &handler, false, e);
+    h->threaded = true;
     if (rc == 0 && pthread_create(&h->thread, NULL, heartbeat_run, h) != 0)
         rc = err_set(e, TUG_EIO, "cannot start the thread of heartbeats");
     if (rc != 0) {
@@ -166,7 +187,6 @@ int heartbeat_start(struct heartbeat **ret, struct node *n, atomic_bool *lost,
         mem_free(h);
         return rc;
     }
-    h->threaded = true;
     *ret = h;
     return 0;
 }

@@ -333,10 +333,15 @@ int node_listen(struct node *n, struct van *v, uint16_t loop,
     return 0;
 }
 
+double node_scheduler_timeout(const struct node *n)
+{
+    double timeout = n->options.scheduler_timeout_seconds;
+    return timeout > 0 ? timeout : SCHEDULER_TIMEOUT_SECONDS;
+}
+
 struct member_options node_member(const struct node *n, enum wire_role role,
                                   const char *address)
 {
-    double timeout = n->options.scheduler_timeout_seconds;
     struct member_options o = {
         .cluster = n->cluster,
         .scheduler = n->scheduler,
@@ -347,9 +352,7 @@ struct member_options node_member(const struct node *n, enum wire_role role,
         .pid = (uint32_t)getpid(),
         .host = n->host,
         .address = address,
-        .scheduler_timeout_ns = (uint64_t)((timeout > 0 ? timeout
-                                                        : SCHEDULER_TIMEOUT_SECONDS) *
-                                           (double)SECOND_NS),
+        .scheduler_timeout_ns = (uint64_t)(node_scheduler_timeout(n) * (double)SECOND_NS),
     };
     if (getrandom(&o.ticket, sizeof(o.ticket), 0) != sizeof(o.ticket))
         o.ticket = mix64(n->process + role + 1);

@@ -111,6 +111,9 @@ int node_socket(char ret[VAN_ADDRESS_MAX], const char *cluster, uint16_t schedul
 // Gets random bytes, for example for the scheduler's key of sessions.
 int node_random(uint8_t ret[32], struct err *e);
 
+// Returns the time limit for reaching the scheduler, in seconds.
+double node_scheduler_timeout(const struct node *n);
+
 // Returns the options of a member of this process, with a new random ticket.
 struct member_options node_member(const struct node *n, enum wire_role role,
                                   const char *address);

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/printable.h"
 #include "os/clock.h"
+#include "os/log.h"
 
 // The most bytes of an answer. The status of a cluster of 65,535 nodes takes about 20
 // MiB, that of a loop with 4,096 tables more than 1 MiB.
@@ -76,13 +77,26 @@ static uint64_t tool_on_tick(void *ctx, uint64_t now)
     return VAN_NEVER;
 }
 
+// Says once whom the command waits for: a node that does not run yet leaves it silent
+// until its time limit.
+static void tell_wait(struct tool *t, double seconds)
+{
+    if (!t->told)
+        log_info("waiting up to %.0f s for %s, which does not answer yet", seconds,
+                 t->address);
+    t->told = true;
+}
+
 static int wait_for(struct tool *t, int what, double seconds, struct err *e)
 {
     struct van *v = t->side.van;
     uint64_t until = van_now(v) + (uint64_t)(seconds * 1e9);
+    uint64_t tell_at = van_now(v) + SECOND_NS;
     while (!t->answered && t->s.link != 0 && (int)t->s.state < what &&
            van_now(v) < until) {
-        TRY(van_poll(v, until, e));
+        TRY(van_poll(v, t->told ? until : clock_earlier(until, tell_at), e));
+        if (tell_at < until && van_now(v) >= tell_at)
+            tell_wait(t, seconds);
         if (t->interrupted != NULL && atomic_load(t->interrupted))
             return err_set(e, TUG_EINTERRUPTED, "interrupted");
     }

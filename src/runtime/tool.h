@@ -25,6 +25,7 @@ struct tool {
     struct session s;
     char address[VAN_ADDRESS_MAX];
     bool answered;
+    bool told; // whether a message has said that the node does not answer yet
     // Time and version that the answering process has told.
     uint64_t unix_ns;
     char version[32];

@@ -57,6 +57,43 @@ static void scheduler_last(void **state)
     cluster_ends("worker", 0, ENDS_WITHIN);
 }
 
+// A process that finds nobody says once, soon, whom it waits for.
+static void waiting_is_told(void **state)
+{
+    (void)state;
+    unsigned port = cluster_free_port();
+    const char *says = "waiting up to 50 s for ";
+    const struct {
+        const char *name, *words;
+    } cases[] = {
+        {"server",
+         files_path("server --loops 3 --connect-timeout 50 --scheduler 127.0.0.1:%u",
+                    port)},
+        {"worker",
+         files_path("worker --connect-timeout 50 --scheduler 127.0.0.1:%u -- %s "
+                    "--threads 3",
+                    port, words(""))},
+        {"status",
+         files_path("status --connect-timeout 50 --scheduler 127.0.0.1:%u", port)},
+        {"trainer",
+         files_path("train --data data.svm --format libsvm --local=0 --trainer_id=0 "
+                    "--connect-timeout 50 --num_gradient_servers=1 --port=%u "
+                    "--pservers=127.0.0.1",
+                    port)},
+    };
+    enum { CASES = sizeof(cases) / sizeof(*cases) };
+    for (size_t i = 0; i < CASES; i++)
+        cluster_start(cases[i].name, "%s", cases[i].words);
+    for (size_t i = 0; i < CASES; i++) {
+        cluster_await(cases[i].name, says);
+        cluster_signal(cases[i].name, SIGINT);
+        (void)cluster_wait(cases[i].name, CLUSTER_PATIENCE);
+        const char *first = strstr(e2e_err, says);
+        assert_non_null(first);
+        assert_null(strstr(first + 1, says));
+    }
+}
+
 static void scheduler_never(void **state)
 {
     (void)state;
@@ -299,12 +336,13 @@ static int begin(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cluster_test(scheduler_last),      cluster_test(scheduler_never),
-        cluster_test(scheduler_unknown),   cluster_test(scheduler_silent),
-        cluster_test(port_taken),          cluster_test(too_few),
-        cluster_test(other_cluster),       cluster_test(bad_words),
-        cluster_test(workers_that_differ), cluster_test(slots_that_differ),
-        cluster_test(driver_that_differs), cluster_test(bad_data),
+        cluster_test(waiting_is_told),   cluster_test(scheduler_last),
+        cluster_test(scheduler_never),   cluster_test(scheduler_unknown),
+        cluster_test(scheduler_silent),  cluster_test(port_taken),
+        cluster_test(too_few),           cluster_test(other_cluster),
+        cluster_test(bad_words),         cluster_test(workers_that_differ),
+        cluster_test(slots_that_differ), cluster_test(driver_that_differs),
+        cluster_test(bad_data),
     };
     return cmocka_run_group_tests(tests, begin, cluster_end);
 }
