@@ -5,6 +5,7 @@ SPDX-License-Identifier: Apache-2.0
 """
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from test_fleet import PATIENCE, free_ports, without_roles
 from test_launch import alive
 
 import tug
+from tug import __main__
 from tug.fleet import Fleet, FleetTable, FleetWrapper, Role, UserDefinedRoleMaker
 
 COMMAND = os.path.join(os.path.dirname(os.path.realpath(tug._library.PATH)), "tug")
@@ -96,6 +98,64 @@ def test_options_of_the_command(words):
     run = subprocess.run([sys.executable, "-m", "tug", "launch", "--servers", "1", "--workers", "2", "--all-roles",
                           "--wait-seconds", "60", "--", *words], capture_output=True, text=True, timeout=PATIENCE)
     assert run.returncode == 0 and run.stdout.count("sum 3\n") == 2, run.stdout + run.stderr
+
+
+def launched(*options):
+    return subprocess.run([sys.executable, "-m", "tug", "launch", *options], capture_output=True, text=True,
+                          timeout=PATIENCE, env=without_roles())
+
+
+def test_as_paddles_launcher(words, tmp_path):
+    """Paddle's command line: its names of options, in its spelling, and a script without an interpreter."""
+    run = launched("--server_num", "1", "--worker_num=2", "--log_dir", str(tmp_path / "a" / "logs"), words[1])
+    assert (run.returncode, run.stdout) == (0, ""), run.stdout + run.stderr
+    logs = {file.name: file.read_text() for file in (tmp_path / "a" / "logs").iterdir()}
+    assert set(logs) == {"scheduler-0.log", "server-0.log", "worker-0.log", "worker-1.log"}
+    assert logs["worker-0.log"] == logs["worker-1.log"] == "sum 3\n"
+
+
+def test_variables_and_arguments(tmp_path):
+    file = tmp_path / "script.py"
+    file.write_text("import os, sys, tug\nwith tug.connect():\n"
+                    "    sys.stdout.write(f\"{os.environ['A']} {os.environ['B']} {sys.argv[1:]}\")\n")
+    run = launched("--env", "A=1=2", "--env=B=", str(file), "--server_num", "3", "--")
+    assert (run.returncode, run.stdout) == (0, "1=2  ['--server_num', '3', '--']"), run.stderr
+
+
+@pytest.mark.parametrize("options, code, sentence", [
+    (["--hosts", "x"], 2, "--hosts is an option of the command 'tug launch' only"),
+    (["--sparse_loops=2"], 2, "--sparse_loops is an option of the command 'tug launch' only"),
+    (["--nproc_per_node", "2"], 2, "--nproc_per_node: give the numbers of processes: --servers and --workers"),
+    (["--heter_worker_num=1"], 2, "--heter_worker_num: tug has servers and workers only"),
+    (["--servers=127.0.0.1:1,127.0.0.1:2"], 2, "--servers and --workers are numbers of processes, not addresses"),
+    (["--servers", "x"], 2, "invalid int value: 'x'"), (["--nothing"], 2, "unrecognized arguments: --nothing"),
+    (["--worker_num", "0"], 1, "workers: 0 is not from 1 to 4096"),
+    (["--env", "A"], 1, "--env takes NAME=VALUE, not 'A'"),
+    (["--log-dir", "/dev/null/x"], 1, "log_dir: cannot make the directory '/dev/null/x': Not a directory")])
+def test_options_that_it_lacks(options, code, sentence):
+    run = launched(*options, "--", "true")
+    assert run.returncode == code and sentence in run.stderr.splitlines()[-1], run.stderr
+
+
+def test_every_option_of_the_command_is_known():
+    """Each option of `tug launch` is one of python -m tug launch, too, or its error names the command."""
+    if not os.path.exists(COMMAND):
+        pytest.skip("the command is not built beside the library")
+    text = subprocess.run([COMMAND, "launch", "--help"], capture_output=True, text=True, check=True).stdout
+    names = re.findall(r"^  --([a-z-]+)", text, flags=re.M)
+    mine = re.findall(r"^  --([a-z-]+)", launched("--help").stdout, flags=re.M)
+    known = {*mine, *__main__._OF_THE_COMMAND, *__main__._SPELLED, "help"}
+    assert len(names) > 25 and set(names) - known == set()
+
+
+def test_log_dir_or_echo(tmp_path):
+    with pytest.raises(tug.UsageError, match="^log_dir: is given, and so is echo=True"):
+        tug.launch(["true"], echo=True, log_dir=tmp_path)
+    program = "import tug\nwith tug.connect():\n    print('said')"
+    with tug.launch([sys.executable, "-c", program], log_dir=tmp_path) as cluster:
+        cluster.wait(PATIENCE)
+        assert cluster.process("worker").output() == "said\n"
+    assert (tmp_path / "worker-0.log").read_text() == "said\n"
 
 
 def test_limits(monkeypatch):

@@ -122,7 +122,8 @@ class Cluster:
     may use it."""
 
     def __init__(self, command: Optional[Sequence[str]], servers: int, workers: int, env: Mapping[str, str],
-                 dead_seconds: Optional[float], wait_seconds: Optional[float], echo: bool, all_roles: bool) -> None:
+                 dead_seconds: Optional[float], wait_seconds: Optional[float], echo: bool, all_roles: bool,
+                 log_dir: Optional[str] = None) -> None:
         self.servers, self.workers = servers, workers
         self._all_roles = all_roles
         self.name = f"launch-{os.getpid()}-{time.monotonic_ns()}"
@@ -130,6 +131,7 @@ class Cluster:
         self.scheduler = f"127.0.0.1:{self._held.getsockname()[1]}"
         self.processes: List[Process] = []
         self._directory = _disk.of_process("launch")
+        self._log_dir = log_dir
         self._echo = echo
         self._clients: List[Client] = []
         self._over = False
@@ -158,7 +160,7 @@ class Cluster:
             self._add("worker", rank, list(command or ()), subprocess.DEVNULL)
 
     def _add(self, role: str, rank: int, words: List[str], stdin: int) -> None:
-        log = None if self._echo else os.path.join(self._directory, f"{role}-{rank}.log")
+        log = None if self._echo else os.path.join(self._log_dir or self._directory, f"{role}-{rank}.log")
         env = self.environment(role, rank)
         if stdin == subprocess.PIPE:  # the role finds the package tug where this process found it
             env["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if p)
@@ -280,7 +282,7 @@ class Cluster:
 def launch(command: Optional[Sequence[str]] = None, *, servers: int = 1, workers: int = 1,
            env: Optional[Mapping[str, str]] = None, save_root: Optional[Path] = None,
            dead_seconds: Optional[float] = None, wait_seconds: Optional[float] = None, echo: bool = False,
-           all_roles: bool = False) -> Cluster:
+           all_roles: bool = False, log_dir: Optional[Path] = None) -> Cluster:
     """Starts a scheduler, servers and, with a command, workers, as processes on this machine.
 
         with tug.launch(["python3", "train.py"], servers=2, workers=2) as cluster:
@@ -295,7 +297,8 @@ def launch(command: Optional[Sequence[str]] = None, *, servers: int = 1, workers
     counts as dead; None: TUG_DEAD_SECONDS, or 5. wait_seconds: the limit of every wait of each process; None:
     TUG_WAIT_SECONDS, or 600. echo: processes write to the outputs of this process, and Process.output() is empty.
     all_roles: the scheduler and the servers run the command, too, as with `tug launch`; programs on tug.fleet,
-    tug.kvstore and ps-lite need it."""
+    tug.kvstore and ps-lite need it. log_dir: a directory that keeps the output of each process, in ROLE-RANK.log; None:
+    the output is kept until the cluster has ended."""
     if command is not None and not isinstance(command, (list, tuple)):
         raise ArgumentTypeError("command: must be a list of words, as [sys.executable, 'train.py']")
     if command is not None:
@@ -306,8 +309,20 @@ def launch(command: Optional[Sequence[str]] = None, *, servers: int = 1, workers
         raise UsageError("all_roles: needs a command, which then runs in all roles")
     limits = [None if given is None else seconds(given, name)
               for name, given in (("dead_seconds", dead_seconds), ("wait_seconds", wait_seconds))]
-    return Cluster(command, whole(servers, "servers", 1, 4096), whole(workers, "workers", 1, 4096),
-                   _variables(env, save_root), limits[0], limits[1], echo, all_roles)
+    if log_dir is not None and echo:
+        raise UsageError("log_dir: is given, and so is echo=True, which shows the output instead of keeping it")
+    counts = whole(servers, "servers", 1, 4096), whole(workers, "workers", 1, 4096)
+    return Cluster(command, *counts, _variables(env, save_root), limits[0], limits[1], echo, all_roles,
+                   None if log_dir is None else _made(log_dir))
+
+
+def _made(log_dir: Any) -> str:
+    directory = os.path.abspath(os.fsdecode(word(log_dir, "log_dir")))
+    try:
+        _disk.make_directory(directory)
+    except OSError as error:
+        raise SystemFailure(f"log_dir: cannot make the directory '{directory}': {error.strerror}") from error
+    return directory
 
 
 def _variables(env: Any, save_root: Any) -> Dict[str, str]:
