@@ -84,8 +84,10 @@ def test_calibration(model):
     bins = model.calibration(frame())
     for ax in (model.plot_calibration(frame()), tug.plot_calibration(bins)):
         assert lines_of(ax)["model"] == ([b["predicted"] for b in bins], [b["observed"] for b in bins])
-    beside = tug.plot_calibration([{**b, "low": b["observed"] - 0.1, "high": b["observed"] + 0.1} for b in bins])
-    assert len(beside.collections) > len(ax.collections) or "low" in bins[0]
+        (intervals,) = ax.collections
+        assert [list(line[:, 1]) for line in intervals.get_segments()] == [[b["low"], b["high"]] for b in bins]
+    without = tug.plot_calibration([{name: b[name] for name in ("predicted", "observed")} for b in bins])
+    assert len(without.collections) == 0
 
 
 def test_importance(model):
@@ -194,7 +196,7 @@ def test_a_notebook_shows_the_model(model):
     for name in ("train.auc", "train.logloss", "valid.auc", "valid.logloss"):
         assert f"{model.results[name]:.5g}" in page.texts
     for row in rows:
-        assert f"{row['auc_drop']:.5g}" in page.texts
+        assert f"{row['auc_drop']:.5g}" in page.texts and f"{100 * row['unknown']:.3g} %" in page.texts
     charts = re.findall(r"<svg.*?</svg>", text)
     assert len(charts) == 2
     for chart, field in zip(charts, ("loss", "auc")):

@@ -23,6 +23,10 @@ def _number(x: Any) -> str:
     return "" if x is None or (isinstance(x, float) and not math.isfinite(x)) else f"{x:.5g}"
 
 
+def _percent(x: Any) -> str:
+    return "" if x is None or not math.isfinite(x) else f"{100 * x:.3g} %"
+
+
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table; its texts are escaped, and the first column is aligned to the left."""
     def line(cells: Sequence[str], tag: str) -> str:
@@ -86,10 +90,10 @@ def _metrics(results: Dict[str, float]) -> str:
 def _columns(importance: Optional[List[Dict[str, Any]]]) -> str:
     if not importance:
         return "<p>model.importance(data, label) finds what each column is worth; then it is shown here.</p>"
-    rows = [[str(one["column"]), _number(one["auc_drop"]), _number(one["logloss_rise"])]
+    rows = [[str(one["column"]), _number(one["auc_drop"]), _number(one["logloss_rise"]), _percent(one.get("unknown"))]
             for one in importance[:_COLUMNS]]
     more = len(importance) - len(rows)
-    return (_table(["column", "AUC drop", "logloss rise"], rows)
+    return (_table(["column", "AUC drop", "logloss rise", "unknown"], rows)
             + (f"<p>and {more} more</p>" if more > 0 else ""))
 
 
