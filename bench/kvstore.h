@@ -16,8 +16,9 @@ enum { BENCH_KV_ROUNDS = 8, BENCH_KV_NODES = 64 };
 
 // Memory that the processes of a turn share.
 struct bench_kv_shared {
-    char addresses[BENCH_KV_NODES][VAN_ADDRESS_MAX]; // of the servers with vans alone
-    char scheduler[VAN_ADDRESS_MAX];                 // the kvstore's scheduler
+    char addresses[BENCH_KV_NODES]
+                  [VAN_ADDRESS_MAX]; // addresses of the servers with vans alone
+    char scheduler[VAN_ADDRESS_MAX]; // the kvstore's scheduler
     // Posted by each server, once for each worker, when it listens.
     sem_t listening[BENCH_KV_NODES];
     double seconds[BENCH_KV_NODES]; // the time that each worker's rounds took

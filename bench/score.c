@@ -174,7 +174,7 @@ static int measure_rate(struct score_bench *x, struct err *e)
     return 0;
 }
 
-// What finding the rows alone would take.
+// Measures the time that finding the rows alone takes.
 static void measure_finds(struct score_bench *x)
 {
     const struct served_copy *c = atomic_load(&x->served->current);

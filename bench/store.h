@@ -15,7 +15,7 @@ enum { BENCH_PARTITION_BITS = 10, BENCH_PUSH_KEYS = 4096 };
 struct bench_draw {
     uint64_t n_keys;
     uint64_t seed, at;
-    double exponent; // of Zipf's law; 0: uniform draws
+    double exponent; // exponent of Zipf's law; 0: uniform draws
     uint32_t *seen;  // for each rank, the last round that drew it
     uint32_t round;
     double low, high, skip; // constants of the draws by Zipf's law

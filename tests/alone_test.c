@@ -38,7 +38,7 @@ static void run(nodes_main scheduler, nodes_main server, nodes_main worker)
         }
 }
 
-// kvapp: the default store, and tables of the same servers.
+// -------------------------------------------------- kvapp: the default store, and tables
 
 static int kvapp_schedules(const char *scheduler)
 {

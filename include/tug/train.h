@@ -73,8 +73,10 @@ struct tug_progress {
     double share;      // fraction of the pass that is done, 0 to 1; negative: not known
     bool done;         // the pass has ended
     uint64_t examples; // number of examples of the pass trained on so far
-    double loss, auc;  // over these examples, each predicted before it was trained on
-    double valid_loss, valid_auc; // on validation data, known when the pass has ended
+    // Means over these examples, each predicted before it was trained on.
+    double loss, auc;
+    // The loss and AUC on the validation data, which are known when the pass has ended.
+    double valid_loss, valid_auc;
 };
 
 // The record of a finished pass (the option "history" writes the records to a file, as
@@ -83,9 +85,10 @@ struct tug_pass {
     uint32_t pass; // number of the pass, from 1, over all calls for this model
     // Number of examples trained on, without those held out for validation.
     uint64_t examples;
-    double loss, auc; // over these examples, each predicted before it was trained on
+    // Means over these examples, each predicted before it was trained on.
+    double loss, auc;
     uint64_t valid_examples;      // number of validation examples; 0: no validation
-    double valid_loss, valid_auc; // over the validation examples
+    double valid_loss, valid_auc; // those of the validation examples
     double seconds; // time for reading, training and validation, but not for saves
     bool best;      // whether validation was better than after each earlier pass
 };

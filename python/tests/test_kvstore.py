@@ -22,7 +22,7 @@ def kv():
         yield store
 
 
-# The names of stores, and the forms of calls.
+# ------------------------------------------------------ the names of stores, and the forms of calls
 
 @pytest.mark.parametrize("name", ["local", "device", "local_allreduce_cpu", "local_update_cpu",
                                   "local_allreduce_device", "LOCAL"])

@@ -205,7 +205,7 @@ def test_nothing_asked_for(client):
     assert table.stat().rows == 0
 
 
-# Gradients between the backward pass and the step.
+# ------------------------------------------------- gradients between the backward pass and the step
 
 def test_backwards_add_up(client):
     """Two forward passes before one backward pass, and two backward passes before a step, lead to one push of the
@@ -420,7 +420,7 @@ def test_the_dense_part_alone(client):
     assert torch.equal(dict(model.named_parameters())[name].detach(), before)
 
 
-# Calls that are refused, each with an error of one sentence.
+# --------------------------------------- calls that are refused, each with an error of one sentence
 
 def test_refused(client):
     table = table_of(client)

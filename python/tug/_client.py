@@ -122,7 +122,7 @@ class Client(Handle):
     def __repr__(self) -> str:
         return f"<tug.Client, {'closed' if self.closed else 'open'}>"
 
-    # Rank and numbers of processes.
+    # ---------------------------------------------------------------- rank and numbers of processes
 
     @property
     def rank(self) -> int:
@@ -144,7 +144,7 @@ class Client(Handle):
         Raises UsageError for a guest."""
         self._run(lib.tug_barrier)
 
-    # Tables.
+    # ---------------------------------------------------------------- tables
 
     def table(self, name: str, *, number: Optional[int] = None, settings: str = "",
               **more: "Setting") -> "Table":
@@ -198,7 +198,7 @@ class Client(Handle):
         with self._lock:
             self._tables.pop(number, None)
 
-    # Requests.
+    # ---------------------------------------------------------------- requests
 
     def _begin_request(self, function: Any, table: "Table", arrays: Sequence[Any], n: int, pulls: bool) -> Flight:
         """Sends a request with `arrays` (the keys first), which the library uses until the request has ended. Returns
@@ -288,7 +288,7 @@ class Client(Handle):
             self._failed.clear()
             raise first
 
-    # Passes, steps and saves of a run.
+    # ------------------------------------------------------------- passes, steps and saves of a run
 
     def again(self, again: bool = True) -> None:
         """Tells the tables whether later pushes come from examples that were trained on before, so that their shows and

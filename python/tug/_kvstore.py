@@ -159,7 +159,7 @@ class KVStore(KVStoreBase):
         self._recovers = bool(lib.tug_kvstore_recovers(found))
         _open.add(self)
 
-    # Closing.
+    # ---------------------------------------------------------------- closing
 
     def close(self) -> None:
         """Waits for all pushes and, on a cluster, for the other workers; then leaves the cluster. Raises the error of a
@@ -188,7 +188,7 @@ class KVStore(KVStoreBase):
     def __repr__(self) -> str:
         return f"KVStore({self._type!r}, rank {self._rank} of {self._workers})"
 
-    # Properties.
+    # ---------------------------------------------------------------- properties
 
     def __getattr__(self, name: str) -> Any:
         raise no_such("a store", name, dir(type(self)), OF_STORE)
@@ -220,7 +220,7 @@ class KVStore(KVStoreBase):
             raise UsageError(f"there is no capability {capability!r}; there is 'optimizer'")
         return True
 
-    # Arrays.
+    # ---------------------------------------------------------------- arrays
 
     def _known_key(self, key: Key) -> _KeyOf:
         found = self._known.get(key)
@@ -342,7 +342,7 @@ class KVStore(KVStoreBase):
         self._check_open()
         self._run(lib.tug_kvstore_wait)
 
-    # The effect of pushes: updaters, optimizers and compression.
+    # ----------------------------------- the effect of pushes: updaters, optimizers and compression
 
     def set_updater(self, updater: Optional[Updater]) -> None:
         """Makes the store call updater(key, recv, stored) for each push to a key; the function changes `stored` in
@@ -424,7 +424,7 @@ class KVStore(KVStoreBase):
         self._check_open()
         self._run(lib.tug_kvstore_load_states, ffi.new("char[]", word(fname, "fname")))
 
-    # Other workers and servers.
+    # ---------------------------------------------------------------- other workers and servers
 
     def barrier(self) -> None:
         """Waits until all workers have called it."""

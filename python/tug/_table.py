@@ -132,7 +132,7 @@ class Table:
         self._check()
         self.client._run(function, self.number, *args)
 
-    # Rows.
+    # ---------------------------------------------------------------- rows
 
     def _pull(self, keys: Any, out: Optional[Floats]) -> Tuple[Flight, Floats]:
         k = keys_of(keys)
@@ -209,7 +209,7 @@ class Table:
         given = floats_of(array, array.shape[:1] + (self.push_width,), "values")
         self._ask(lib.tug_push_range, whole(first, "first", 0, LAST_KEY), len(given), of_floats(given))
 
-    # Modes of synchronisation, and the life cycle of rows.
+    # ----------------------------------------- modes of synchronisation, and the life cycle of rows
 
     def tick(self, clock: int) -> None:
         """Tells a table of mode ssp that this worker has done all pushes of earlier clocks, and pulls at clock `clock`
@@ -278,7 +278,7 @@ class Table:
         floats that are exact when they are read back. The file appears only when it is complete."""
         self._ask(lib.tug_dump, word(file, "file"))
 
-    # Other uses of tables.
+    # ---------------------------------------------------------------- other uses of tables
 
     def dense(self, variables: Mapping[str, Union[int, Sequence[int], Tuple[Any, ...]]]) -> "Dense":
         """Returns a tug.Dense for variables that are stored in this table, given as {name: shape} or {name: (shape,

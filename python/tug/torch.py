@@ -179,7 +179,7 @@ class _Rows(nn.Module):
             said += f", max_norm={self.max_norm}, norm_type={self.norm_type}"
         return said + (", scale_grad_by_freq=True" if self.scale_grad_by_freq else "")
 
-    # Forward.
+    # ---------------------------------------------------------------- forward
 
     def prefetch(self, input: Any) -> None:  # noqa: A002
         """Requests the rows of a later batch without waiting; the forward pass with the same ids uses them. These rows
@@ -217,7 +217,7 @@ class _Rows(nn.Module):
         if learns and long.size > 0:
             self.table.assign(batch.keys[long], rows[long])
 
-    # Steps, which Optimizer calls.
+    # ---------------------------------------------------------------- steps, which Optimizer calls
 
     def begin(self) -> None:
         """Asks a table of mode sync for its next batch, at the first call."""
@@ -256,7 +256,7 @@ class _Rows(nn.Module):
         if pushed is not None:
             pushed.wait()
 
-    # Copies and saves.
+    # ---------------------------------------------------------------- copies and saves
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         raise UsageError(f"{type(self).__name__} of table '{self.table.name}': cannot be copied or pickled, because "

@@ -85,10 +85,10 @@ struct accessor_options {
     uint32_t dim; // plain, merge: floats of a row; others: floats of embedx, may be 0
     struct rule_params rule;  // the rule of group 0
     struct rule_params extra; // the rule of embedx
-    uint32_t embed;           // of features: floats of group 0
-    uint32_t random; // of features: number of floats of embedx that begin with random
+    uint32_t embed;           // for features: floats of group 0
+    uint32_t random; // for features: number of floats of embedx that begin with random
                      // values; 0: all
-    bool by_squares; // of features: decays_by_squares of embedx
+    bool by_squares; // for features: decays_by_squares of embedx
     struct life life;
 };
 // A row stores a statistic in one of these forms: a float, a double in two floats, the
@@ -191,7 +191,8 @@ struct accessor_update {
     float *const *rows;
     // The gradients of each group, for each row.
     const float *const *gradients[ACCESSOR_MAX_GROUPS];
-    // These two are not read if rows do not have a count; both are then 1 for every row.
+    // `occurrences` and `squares` are not read if rows do not have a count; both are then
+    // 1 for every row.
     const float *occurrences; // number of occurrences of each row in the batch
     // The sum of u^2 over each row's occurrences, u being the feature's value.
     const float *squares;

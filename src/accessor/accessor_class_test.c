@@ -17,7 +17,7 @@ static void layouts(void **state)
         const char *name;
         uint32_t dim;
         uint64_t ttl;
-        // In floats; the row of embed under adagrad has a weight and a state.
+        // The numbers of floats. The row of embed under adagrad has a weight and a state.
         uint32_t width, extra_width, pull, push, stats, extra;
     } want[] = {
         {"plain", 3, 0, 6, 0, 3, 3, 0, 0},      {"merge", 3, 9, 3, 0, 3, 3, 0, 0},

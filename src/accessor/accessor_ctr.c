@@ -59,7 +59,7 @@ static inline void add_wide(const struct accessor *a, float *row, uint32_t colum
         set_wide(a, row, column, sum);
 }
 
-// Stores the low 32 bits of the step of the last push, if rows have a time to live.
+// If rows have a time to live, a row has the low 32 bits of the step of its last push.
 
 static inline uint32_t get_step(const struct accessor *a, const float *row)
 {
@@ -133,8 +133,8 @@ static float seen_by(const struct accessor *a, float *row, const float *stats, b
     return a->life.show_scale && show > 0 && isfinite(show) ? show : 1;
 }
 
-// The part of a shrink that is the same for all rows, called after shows and clicks have
-// decayed. Returns true to remove the row.
+// Does the part of a shrink that is the same for all rows, after shows and clicks have
+// decayed. Returns true if the row is to be removed.
 static bool goes(const struct accessor *a, float *row, float before, float score,
                  float threshold, struct life_time t)
 {
@@ -166,7 +166,7 @@ static bool earned_by(const struct accessor *a, float score)
     return a->life.embedx_threshold <= 0 || score >= a->life.embedx_threshold;
 }
 
-// Shows and clicks as floats: sparse and ctr.
+// -------------------------------------------- shows and clicks as floats: sparse and ctr
 
 static float accessor_ctr_score(const struct accessor *a, const float *row)
 {

@@ -62,7 +62,7 @@ int entry_register(const struct entry_class *c, struct err *e)
     return 0;
 }
 
-// Options of policies: their names, ranges and checks.
+// ----------------------------------------- options of policies: names, ranges and checks
 
 struct entry_options entry_defaults(const char *policy)
 {
@@ -178,7 +178,7 @@ int entry_check(const struct entry_options *o, struct err *e)
     return 0;
 }
 
-// Options as text: words with colons between them.
+// --------------------------------------- options as text: words with colons between them
 
 enum { TEXT_MAX = 256, MAX_WORDS = 8 };
 
@@ -346,7 +346,7 @@ const struct entry_class entry_probability = {
     .admit = probability_admit,
 };
 
-// The state of a policy for one partition.
+// ----------------------------------------------- the state of a policy for one partition
 
 struct entry {
     const struct entry_class *class;

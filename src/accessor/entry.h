@@ -34,15 +34,15 @@ enum { ENTRY_NAME_MAX = 32 };
 
 struct entry_options {
     char policy[ENTRY_NAME_MAX]; // name of the policy; "" stands for none
-    float threshold;             // of count, bloom, sketch, show-click
-    bool by_shows;               // of count, bloom, sketch: count shows instead of pushes
-    float probability;           // of policy probability: above 0, at most 1
-    // Of bloom: the number of keys in a partition for which the filter is sized.
+    float threshold;             // for count, bloom, sketch, show-click
+    bool by_shows;     // for count, bloom, sketch: count shows instead of pushes
+    float probability; // for policy probability: above 0, at most 1
+    // For bloom: the number of keys in a partition for which the filter is sized.
     uint32_t capacity;
-    float error;           // of bloom: the fraction of keys that get a row too early;
-                           // of sketch: the error of a count, as a fraction of the sum
-                           // of all counts
-    float nonclick, click; // of show-click: the coefficients of the score (life.h)
+    float error;           // for bloom: the fraction of keys that get a row too early;
+                           // // for sketch: the error of a count, as a fraction of the
+                           // sum // of all counts
+    float nonclick, click; // for show-click: the coefficients of the score (life.h)
     uint64_t seed;         // seed of the hashes
 };
 

@@ -65,7 +65,7 @@ enum save_mode {
     SAVE_CHECKPOINT, // every row, for continuing a run
     SAVE_BASE,       // rows worth publishing
     SAVE_DELTA, // those rows of a base that have changed since the last base or delta
-    SAVE_DAY,   // a checkpoint at the end of a day: rows age by a day
+    SAVE_DAY,   // a checkpoint at the end of a day; the save makes all rows a day older
 };
 const char *save_mode_name(enum save_mode m);
 // Finds a save mode by its name, or by Paddle's number, "0" to "3".

@@ -183,8 +183,9 @@ void *mem_reserve(size_t bytes)
     return p == MAP_FAILED ? NULL : counted(align_huge(p, whole_pages(bytes)));
 }
 
-// The block that contained the old end already has small pages; the kernel collapses them
-// into a huge one (Linux 6.1). The blocks after it become huge when first touched.
+// Asks for huge pages up to the new end. The block that contained the old end already has
+// small pages, which the kernel collapses into a huge one (Linux 6.1). The blocks after
+// it become huge when first touched.
 static void make_huge(char *p, size_t old_bytes, size_t new_bytes)
 {
     size_t from = old_bytes / HUGE_PAGE * HUGE_PAGE;

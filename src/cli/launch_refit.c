@@ -16,7 +16,7 @@
 #include "run/train_refit.h"
 #include "train/refit.h"
 
-// Runs one of the two, with an environment variable for its stage.
+// Runs one of the two runs, with an environment variable that gives its stage.
 static int launch_refit_run(const struct launch_options *o, const char *stage,
                             const char *what, struct err *e)
 {

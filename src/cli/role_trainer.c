@@ -24,7 +24,7 @@ struct trainer {
     const struct role *role;
     const struct training *training;
     struct worker_values worker;
-    // The driver's, in the first trainer.
+    // Settings and result of the driver, which runs in the first trainer.
     struct train_setup setup;
     struct train_result result;
     int rc;

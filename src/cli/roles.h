@@ -13,8 +13,9 @@ struct scheduler_values {
     uint64_t servers, workers;
     double dead_timeout, gather_timeout;
     bool announce;
-    // No option: no command has started the other processes, so some may come after a run
-    // that never began has ended. The scheduler waits a little to tell them why.
+    // This is not an option: no command has started the other processes, so some may come
+    // after a run that never began has ended. The scheduler waits a little to tell them
+    // why.
     bool tells_late;
 };
 

@@ -103,10 +103,11 @@ static int text(char **ret, const char *value, struct err *e)
 
 struct taking {
     bool server; // the command is `tug pserver`
-    bool local, local_given,
-        others;             // others: a flag was given that needs other processes
-    bool saves, saves_when; // save_dir was given; a flag said when to save
-    const char *link;       // the first option about links; NULL: none
+    // `others`: a flag was given that needs other processes.
+    bool local, local_given, others;
+    // `saves`: save_dir was given; `saves_when`: a flag said when to save.
+    bool saves, saves_when;
+    const char *link; // the first option about links; NULL: none
 };
 
 static int take_place(struct v0_words *w, struct taking *p, const struct v0_flag *f,

@@ -25,7 +25,7 @@ struct v0_list {
 
 // The words of a command, with flags replaced by tug's options.
 struct v0_words {
-    struct v0_list own;   // those of the command itself
+    struct v0_list own;   // the words of the command itself
     struct v0_list node;  // options of `tug worker` about links, which a trainer may have
     const char *used[64]; // flags that became options, for errors
     size_t n_used;
@@ -35,7 +35,7 @@ struct v0_words {
     bool cluster;
     char *pservers, *nics;
     uint64_t port, trainer_id, trainers; // trainers 0: not given
-    struct problems wrong;               // those of the flags
+    struct problems wrong;               // the problems of the flags
 };
 
 // Returns whether the words up to "--" contain such a flag.

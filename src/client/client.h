@@ -169,9 +169,9 @@ struct client_save {
 // A caller whose workers mark must wait for the turn before: pushes after marks are held
 // while another save is in progress.
 client_ts client_save_turn(struct client *c, uint64_t id, struct err *e);
-// Saves. It asks the first loop for a turn before the others, so that two saves at once
-// are done one after the other. *into gets the step, the tables and the contents of their
-// files.
+// Makes a save. The request asks the first loop for its turn before it goes to the
+// others, so that two saves at once are done one after the other. *into gets the step,
+// the tables and the contents of their files.
 client_ts client_save(struct client *c, const struct client_save *s,
                       struct save_manifest *into, struct err *e);
 // Ends a save on all loops. If it was committed, `checksum` is that of its manifest.

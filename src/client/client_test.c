@@ -406,7 +406,8 @@ static bool says_no_room(struct server *s, van_link link, const struct van_messa
     return m->type == MSG_PUSH;
 }
 
-// The text of an error decides nothing: without a reason, it ends the request.
+// The client ignores the text of an error: an error without a reason code ends the
+// request.
 static void test_words_decide_nothing(void **state)
 {
     (void)state;

@@ -42,7 +42,7 @@ const char *peer_name(const struct peer *p, char to[ROSTER_NAME_MAX])
     return roster_name_of(member_roster(p->client->member), p->node, to);
 }
 
-// The link has ended: marks its slices as not sent.
+// Marks the slices of a link that has ended as not sent.
 static void lost(struct peer *p)
 {
     silence_end(&p->silence);

@@ -30,7 +30,7 @@
 struct tier_options {
     const char *dir; // made if missing
     bool durable;
-    const char *about;    // of a durable tier: one line of text
+    const char *about;    // for a durable tier: one line of text
     uint64_t cache_bytes; // RocksDB's cache, at least 1 MiB; 0: 64 MiB. See
                           // tier_memory
     uint32_t row_bytes;   // the largest size of a row
@@ -62,8 +62,8 @@ int tier_each(struct tier *t, uint32_t partition, uint64_t from, tier_row_fn row
               void *ctx, struct err *e);
 // Writes the recorded changes and removes all rows of a partition, both or neither.
 int tier_clear(struct tier *t, uint32_t partition, struct err *e);
-int tier_flush(struct tier *t,
-               struct err *e); // returns when all written rows are on disk
+// Returns when all written rows are on disk.
+int tier_flush(struct tier *t, struct err *e);
 
 // Returns the most memory in bytes that RocksDB takes for this many rows: its cache,
 // write buffers that together have the size of the cache, and filters and indexes of 1.5

@@ -27,7 +27,7 @@ struct tier_home {
     int lock;
     bool made;         // the directory was made by this process
     bool scratch;      // the rows are removed when the tier is closed
-    uint64_t sequence; // of a durable tier: the sequence number in its marker
+    uint64_t sequence; // for a durable tier: the sequence number in its marker
 };
 
 // Locks and checks the directory, and makes it if it is missing. Removes the rows of a

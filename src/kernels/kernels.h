@@ -135,7 +135,7 @@ struct kernels {
                                  float *g);
 };
 
-// The C reference.
+// The kernels of the C reference, which define the results of all others.
 extern const struct kernels kernels_ref;
 
 // Returns the kernels for this CPU, chosen once. May be called from any thread.

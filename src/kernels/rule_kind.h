@@ -24,8 +24,8 @@
 //              update z starts where the first w comes from, so that a random first value is kept.
 // sum          w += g                                                    no state
 //
-// Of a whole vector (a group of weights; where one coordinate has a gradient, the sums
-// and means run over all of them):
+// Rules with a state of a whole vector (a group of weights; where one coordinate has a
+// gradient, the sums and means run over all of them):
 //
 // adagrad-shared  w -= lr g sqrt(g0 / (g0 + n)) with the n before;  n += mean of g^2
 //                 state one n (Paddle: SparseAdaGradSGDRule; n is its g2sum)
@@ -42,7 +42,7 @@
 //                 w -= lr |w| / |r| r;  |w| / |r| is 1 where either is 0    state as adam
 //                 (You et al. 2020)
 //
-// Of single weights:
+// Further rules with a state of each single weight:
 //
 // adagrad-std  w -= lr g sqrt(g0 / (g0 + n)) with the n before;  n += g^2
 //              state n (Paddle: StdAdaGradSGDRule)
@@ -89,7 +89,7 @@ enum rule_kind {
 
 struct rule_params {
     enum rule_kind kind;
-    uint32_t block; // of adagrad-row: number of weights that share a sum of squared
+    uint32_t block; // for adagrad-row: number of weights that share a sum of squared
                     // gradients; else 1
     float lr;
     float l1;
@@ -101,13 +101,13 @@ struct rule_params {
     // that occur once or twice.
     float l2;
     float prior;
-    float n0;    // of adagrad, adagrad-row, adagrad-v2, rmsprop: the initial value of n
+    float n0;    // for adagrad, adagrad-row, adagrad-v2, rmsprop: the initial value of n
     float beta;  // is added to the denominator, which makes the first steps smaller
-    float beta1; // of momentum, adam, adamw, adam-shared, adam-d2sum, lamb
-    float beta2; // of rmsprop, and of the rules with beta1
-    float g0;    // of adagrad-shared, adagrad-std: above 0; their n begins with 0
-    float l21;   // of ftrl-group: the penalty on the vector's length
-    // Of summary: the factor of the old value at each update; of adamw and lamb: weight
+    float beta1; // for momentum, adam, adamw, adam-shared, adam-d2sum, lamb
+    float beta2; // for rmsprop, and for the rules with beta1
+    float g0;    // for adagrad-shared, adagrad-std: above 0; their n begins with 0
+    float l21;   // for ftrl-group: the penalty on the vector's length
+    // For summary: the factor of the old value at each update; for adamw and lamb: weight
     // decay.
     float decay;
 

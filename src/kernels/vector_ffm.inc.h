@@ -102,7 +102,8 @@ static void ffm_sums(float *const *rows, size_t col, const uint16_t *slot, const
         turn(in, out, list, present, row, k);
 }
 
-// A sum in two accumulators: lanes 0 to 7 and 8 to 15.
+// A sum that is kept in two accumulators: `low` has lanes 0 to 7, `high` has lanes 8 to
+// 15.
 struct lanes {
     v8 low, high;
 };

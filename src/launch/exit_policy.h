@@ -29,7 +29,7 @@ struct launch_exit {
     int code, signal; // exit code and signal, as wait returns them
     const char *said; // the last line of the process's standard error, or ""
     int pid;          // 0: the process has a supervisor, whose id says nothing
-    bool asked;       // it was asked to end, so its end says nothing
+    bool asked;       // it was asked to end, so its end is no sign of a failure
 };
 
 enum exit_policy_next {
@@ -56,7 +56,7 @@ struct exit_policy_failure {
 
 struct exit_policy {
     bool program; // the run is not a training
-    struct exit_policy_failure failures[EXIT_POLICY_FAILURES_MAX]; // of a program
+    struct exit_policy_failure failures[EXIT_POLICY_FAILURES_MAX]; // filled if `program`
     uint32_t n_failures, decisive; // decisive: index of the failure that ended the run
     uint32_t workers;
     uint32_t workers_ended, workers_done; // workers_done: those with exit code 0

@@ -127,8 +127,8 @@ static void interrupted_runs(void **state)
     assert_int_equal(v.end.code, 0);
 }
 
-// A signal that asks a server to end is an interruption, also where the program leaves it
-// to the system; a worker that is asked may be missed.
+// A server that a signal asks to end counts as interrupted, also if its program does not
+// handle the signal. A run goes on without a worker that is asked to end.
 static void interrupted_processes(void **state)
 {
     (void)state;
@@ -189,7 +189,7 @@ static void the_cause_is_named(void **state)
     assert_int_equal(ended(LAUNCH_WORKER, 1, 7, 0, "worker 0 waits"), EXIT_POLICY_END);
     end_is("worker 1 ended with exit code 7: worker 0 waits");
 
-    // One that was asked to end is not the cause.
+    // A process that was asked to end is not the cause.
     exit_policy_open(&v, true, 2);
     assert_int_equal(ended(LAUNCH_WORKER, 0, 1, 0, "worker 1 has left"), EXIT_POLICY_END);
     struct launch_exit asked = {LAUNCH_WORKER, 1, 0, 15, "", .asked = true};

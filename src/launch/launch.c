@@ -46,7 +46,7 @@ struct run {
     bool interrupted, announced;
     struct err start_error;
     struct buf told; // lines that say why processes ended without ending the run
-    struct buf held; // likewise, of processes that ended within TOLD_SECONDS
+    struct buf held; // such lines about processes that ended within TOLD_SECONDS
     char address_file[FILE_PATH_MAX]; // "": not written
 };
 

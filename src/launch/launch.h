@@ -30,9 +30,8 @@ struct launch_options {
     bool sockets;          // use Unix sockets if all processes run on this machine
     uint16_t port;
     uint32_t loops, sparse_loops;
-    const char *save_root,
-        *cold_root; // directories of servers (server/saves/roots.h); NULL:
-                    // none
+    // Directories of servers (server/saves/roots.h); NULL: none.
+    const char *save_root, *cold_root;
     struct launch_list load_roots;
     const char *ca, *cert, *key;
     bool insecure;
@@ -53,11 +52,12 @@ int launch_run(const struct launch_options *o, struct err *e);
 // Seconds that programs have between SIGTERM and SIGKILL.
 enum { LAUNCH_GENTLE_SECONDS = 5 };
 
-// Each started process runs under one of these, so that none is left when the launcher is
-// killed. launch_child_of replaces this process by the program, which gets SIGKILL when
-// `parent` ends. launch_supervise runs the program as a child, passes its standard input
-// on to it, and ends its process group when standard input closes. launch_child_of
-// returns only on error; launch_supervise sets *ret_code to the program's exit code.
+// Each started process runs under one of these two functions, so that none is left when
+// the launcher is killed. launch_child_of replaces this process by the program, which
+// gets SIGKILL when `parent` ends. launch_supervise runs the program as a child, passes
+// its standard input on to it, and ends its process group when standard input closes.
+// launch_child_of returns only on error; launch_supervise sets *ret_code to the program's
+// exit code.
 int launch_child_of(uint64_t parent, char *const *argv, struct err *e);
 int launch_supervise(char *const *argv, const char *lock, bool force, int *ret_code,
                      struct err *e);

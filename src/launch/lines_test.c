@@ -79,8 +79,8 @@ static void lines_are_held(void **state)
     fclose(f);
 }
 
-// In JSON, log lines pass as they are, other lines become messages, and the texts that
-// decide are the messages.
+// In JSON, log lines pass as they are and other lines become messages; the text of its
+// message decides how a line is treated.
 static void lines_of_json(void **state)
 {
     (void)state;

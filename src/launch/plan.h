@@ -19,7 +19,7 @@ struct plan {
     bool sockets;                // use Unix sockets besides TCP
     char host[PLAN_ADDRESS_MAX]; // the scheduler's host
     uint16_t port;               // the scheduler's port; 0: the scheduler chooses a port
-    uint16_t *server_ports;      // of programs: the ports in Paddle's list of servers
+    uint16_t *server_ports;      // for programs: the ports in Paddle's list of servers
     int *held;                   // sockets that keep these ports from other processes
     uint32_t n_held;
     bool spin;

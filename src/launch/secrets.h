@@ -17,7 +17,7 @@ struct secrets {
     bool used;
     // Key and certificate of the CA that was made for this run.
     struct buf ca_key, ca_cert;
-    struct buf given; // instead of these: the user's files, the same for all roles
+    struct buf given; // the user's files, the same for all roles, if no CA was made
 };
 
 // Reads the user's three files; if all are NULL, makes a CA.
@@ -30,7 +30,7 @@ void secrets_close(struct secrets *s); // a zeroed struct is fine
 int secrets_node(const struct secrets *s, const char *name, const char *role,
                  struct buf *ret, struct err *e);
 
-// Reads such an input from descriptor `fd`.
+// Reads the input that secrets_node made from descriptor `fd`.
 int secrets_read(int fd, struct buf *ret_pem, struct err *e);
 
 #endif

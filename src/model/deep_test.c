@@ -145,7 +145,8 @@ static void close_world(struct world *t)
     mem_free(t);
 }
 
-// The models by definition, in double. The parameters may be changed one by one.
+// Computes the models in double, by their definitions. The parameters may be changed one
+// by one.
 struct naive {
     double w[ROWS][TASKS], v[ROWS][DIM], dense[MAX_DENSE];
 };

@@ -43,7 +43,7 @@ static void open_world(const char *name, bool mean)
     assert_true(model_dense(&t.m) <= 4096);
     for (size_t i = 0; i < 4096; i++)
         t.dense[i] = random_f32(1, 0, i) - 0.5f;
-    // Models of layers only have a linear weight that stays 0.
+    // In models that consist only of layers, the linear weights stay 0.
     bool linear = strcmp(name, "mlp") != 0 && strcmp(name, "dcn") != 0;
     for (size_t i = 0; i < ROOM; i++) {
         t.rows[i] = t.data[i % FEATURES];

@@ -88,18 +88,19 @@ void tower_backward(const struct tower *t, const struct model_work *w,
 // come after the layers.
 void tower_layer_name(const struct tower *t, size_t at, char ret[MODEL_LAYER_NAME_MAX]);
 
-// A unit, which computes a score from a layer's output y: scores += y w; dw += y' err; dy
-// = err w, or dy += err w. The scores (and err) of two examples are `tasks` floats apart.
+// These functions are for a unit, which computes a score from a layer's output y: scores
+// += y w; dw += y' err; dy = err w, or dy += err w. The scores (and err) of two examples
+// are `tasks` floats apart.
 void unit_first(size_t in, uint64_t seed, size_t number, float *ret);
 void unit_forward(const struct kernels *exact, struct matrix y, const float *w,
                   size_t tasks, float *scores);
 void unit_backward(struct matrix y, const float *w, size_t tasks, const float *err,
                    float *dw, struct matrix dy, bool add);
 
-// A tower, which may have no layers, and the unit on it that computes a score; the unit's
-// weights come after the tower's parameters. tower_score adds to the scores. The backward
-// function adds to the gradients, and writes dx, or adds to it if there is an earlier
-// task.
+// These functions are for a tower, which may have no layers, with the unit on it that
+// computes a score. The unit's weights come after the tower's parameters. tower_score
+// adds to the scores. The backward function adds to the gradients, and writes dx, or adds
+// to it if there is an earlier task.
 size_t tower_score_parameters(const struct tower *t);
 void tower_score_first(const struct tower *t, float *ret);
 void tower_score(const struct tower *t, const struct model_work *w,

@@ -83,7 +83,8 @@ static inline bool model_err(const struct model_work *w, struct model_training *
                         b->weight != NULL ? b->weight[i] : 1, ret_err);
 }
 
-// An example: its features, and those of them that have weights of the second group.
+// The features of one example. `latent` has those of them that have weights of the second
+// group.
 struct model_example {
     size_t n;
     float *const *rows;

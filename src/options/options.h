@@ -43,14 +43,14 @@ struct option_list {
 struct option {
     const char *name; // "log-every": --log-every, log-every: in YAML, TUG_LOG_EVERY
     enum option_kind kind;
-    size_t offset, size; // of the value in the command's struct of values
+    size_t offset, size; // place of the value in the command's struct of values
     const char *help;    // in lower case, without a full stop
     // The default as text; NULL: unset (that is NULL, no items, 0, false or choice 0).
     const char *fallback;
     const char *metavar; // "PATH"; NULL: shows the choices, or nothing for a flag
-    const char *choices; // of OPTION_CHOICE: "lr fm ffm"; of other kinds: words that
+    const char *choices; // for OPTION_CHOICE: "lr fm ffm"; for other kinds: words that
                          // shells offer
-    // Of OPTION_CHOICE: the word that --name alone means; other words then need '='.
+    // For OPTION_CHOICE: the word that --name alone means; other words then need '='.
     // NULL: --name needs a word.
     const char *bare;
     double min, max; // bounds of a number, inclusive; both 0: any
@@ -127,8 +127,8 @@ enum { OPTIONS_INCOMPLETE = 1 };
 // TUG_EUSAGE for wrong usage.
 int options_parse(struct options **ret, const struct option_table *t, int argc,
                   char *const *argv, void *values, unsigned flags, struct err *e);
-// The same after other problems were found, which are reported together with those of the
-// words; *before is then empty.
+// Does what options_parse does, after other problems were found. These are reported
+// together with the problems of the words; *before is then empty.
 int options_parse_after(struct options **ret, const struct option_table *t, int argc,
                         char *const *argv, void *values, unsigned flags,
                         struct problems *before, struct err *e);

@@ -218,7 +218,7 @@ static const char *const synonyms[][2] = {
     {"max-depth", "dim"},
     {"max-iter", "epochs"},
     {"max-leaves", "dim"},
-    {"model", "from"}, // of commands that read a saved model
+    {"model", "from"}, // in commands that read a saved model
     {"model-dir", "from"},
     {"model-path", "from"},
     {"n-epochs", "epochs"},

@@ -151,7 +151,7 @@ static bool choice_see(void *arg, const char *word, size_t len)
 static bool parse_choice(const struct option *opt, const char *text, int *ret)
 {
     struct choice c = {text, strlen(text), 0, -1};
-    bool flag; // if --name alone is allowed, so are the words of a flag
+    bool flag; // an option that may be --name alone also takes the words of a flag
     option_words(opt->choices, choice_see, &c);
     if (c.found < 0 && opt->bare != NULL && parse_flag(text, &flag))
         return parse_choice(opt, flag ? opt->bare : opt->fallback, ret);

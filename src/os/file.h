@@ -60,8 +60,8 @@ FILE *file_open_text(const char *path, bool fresh);
 // errno on failure; ELOOP for a link.
 int file_open_lock(const char *path);
 
-int file_make_dir(const char *path,
-                  struct err *e); // also makes missing parents, as mkdir -p
+// Makes a directory, and missing parents of it, as mkdir -p does.
+int file_make_dir(const char *path, struct err *e);
 int file_make_new_dir(const char *path, struct err *e); // TUG_EIO if the directory exists
 int file_sync_dir(const char *path, struct err *e);
 

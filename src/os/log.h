@@ -60,8 +60,8 @@ void log_collect_warnings(struct buf *to);
 // from outside.
 void log_write(enum log_level level, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
-// The same with numbers that LOG_JSON adds to the line; a value that is not finite is left
-// out.
+// Does what log_write does, with numbers that LOG_JSON adds to the line; a value that is
+// not finite is left out.
 struct log_field {
     const char *name;
     double value;

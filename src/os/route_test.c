@@ -63,7 +63,8 @@ static void test_own_address(void **state)
     assert_string_not_equal(own, "192.168.122.1");           // virbr0
 }
 
-// The first server of a list finds itself by this; what it opens to find out is closed.
+// By route_is_own, a server finds out whether it is the first of a list. The function
+// closes the descriptors that it opens.
 static void test_is_own(void **state)
 {
     (void)state;

@@ -24,7 +24,7 @@ struct result {
     // The number of labels of an example, and their names.
     uint32_t labels;
     char label[LABELS_MAX][TRAIN_LABEL_MAX];
-    union { // of the first label, and of each label
+    union { // metrics of the first label, and of each label
         struct metrics test, tests[LABELS_MAX];
     };
     bool validated;

@@ -45,11 +45,12 @@ struct train_options {
     const char *pipe_command;
     bool web_any_host;
     int format;
-    const char *label, *drop, *numeric, *weight_column, *separator; // csv
+    // Options of format csv.
+    const char *label, *drop, *numeric, *weight_column, *separator;
     const char *lists, *list_separator, *missing, *columns, *cross_columns, *quote,
-        *decimal;       // csv
-    bool allow_missing; // csv
-    const char *slots;  // multislot
+        *decimal;
+    bool allow_missing;
+    const char *slots; // option of format multislot
     uint64_t fields;
     bool normalize;
     uint64_t max_bad_lines;
@@ -61,8 +62,8 @@ struct train_options {
     const char *dims;
     int loss;
     double init;
-    const char *hidden, *tower,
-        *task_weights; // this member and the next seven are for models with layers
+    // The members from hidden to dense_optimizer are for models with layers.
+    const char *hidden, *tower, *task_weights;
     uint64_t cross;
     double dropout, dense_lr;
     bool data_norm, batch_norm;

@@ -94,7 +94,7 @@ void pump_set_spin(struct pump *p, uint64_t spin_ns)
     atomic_store(&p->spin_ns, spin_ns);
 }
 
-// Lending the van. These functions are called with the mutex held.
+// These functions lend the van to a thread. They are called with the mutex held.
 
 static void borrow(struct pump *p, bool polls)
 {
@@ -156,7 +156,7 @@ void pump_queue(struct pump *p, struct pump_work *w)
     p->last_work = w;
 }
 
-// Polling, by the thread that has the van.
+// These functions poll the van. The thread that has the van calls them.
 
 static void poll_once(struct pump *p, uint64_t until)
 {

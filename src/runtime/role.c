@@ -11,8 +11,8 @@ struct reading {
     role_getenv get;
     void *ctx;
     struct role *role;
-    char missing[512],
-        wrong[512]; // names of missing and of wrong variables, for the error
+    // The names of missing and of wrong variables, for the error.
+    char missing[512], wrong[512];
 };
 
 static void role_add(char *list, size_t cap, const char *fmt, const char *name,

@@ -51,7 +51,8 @@ struct save_manifest {
     enum save_mode mode;
     uint32_t number; // number of the save in DIR
     uint64_t step;   // the global step
-    uint32_t parent; // of a delta: number of the parent, and the checksum of its manifest
+    uint32_t
+        parent; // for a delta: number of the parent, and the checksum of its manifest
     uint64_t parent_checksum;
     // The save that had published its tables when it was made (store_published_by), and
     // the one that had published the tables of its parent.

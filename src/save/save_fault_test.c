@@ -81,7 +81,7 @@ struct scene {
     struct store *s; // the store with the pushes
     struct rows_image now;
     struct rows_image old, saved; // the rows that a load gives before a save that
-                                  // succeeds, and after it
+                                  // succeeds, and those after it
     enum save_mode mode;          // mode of the save that is interrupted
     uint32_t keep;
 };

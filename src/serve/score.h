@@ -33,8 +33,8 @@ int score_rows(struct served *s, const struct score_rows *rows, bool raw, float 
 int score_text(struct served *s, const char *text, size_t bytes, bool raw, float *ret,
                size_t room, size_t *ret_n, uint32_t *ret_number, struct err *e);
 
-// As score_text, for columns in memory, with names and types, read as evaluation reads
-// them. TUG_EDATA if a row is wrong; the sentence names it.
+// Does what score_text does, for columns in memory with names and types, which are read
+// as evaluation reads them. TUG_EDATA if a row is wrong; the sentence names it.
 struct rows;
 int score_columns(struct served *s, const struct rows *rows, bool raw, float *ret,
                   size_t room, size_t *ret_n, uint32_t *ret_number, struct err *e);

@@ -62,15 +62,16 @@ struct served {
     _Atomic(const struct served_copy *) current;
     struct served_copy copies[2];
     struct served_reader readers[SERVED_READERS];
-    // A bit for each column whose values are unknown: the warning was given.
+    // A bit for each column: the warning about its unknown values was given.
     atomic_uint_least64_t told[SERVED_TOLD];
 
     // Only the thread that loads saves uses the members below, one thread at a time.
     struct team *team;
     // The newest manifest found, whether its save was loaded or refused.
     struct served_file seen;
-    uint32_t wait,
-        waited; // looks until a save that was refused is tried again; and since
+    // A refused save is tried again after `wait` looks; `waited` counts the looks since the
+    // last try.
+    uint32_t wait, waited;
     uint32_t poll_ms;
 
     pthread_mutex_t lock; // guards the members below

@@ -299,8 +299,8 @@ static void test_batches(void **state)
     room_close(&r);
 }
 
-// A push that waits for earlier batches was counted when it began to wait, and needs no
-// room of others once more.
+// A push that waits for earlier batches was counted when it began to wait; it needs no
+// further room when it goes on.
 static void test_waiting_push_keeps_room(void **state)
 {
     (void)state;

@@ -399,7 +399,7 @@ static void test_without_memory(void **state)
     struct naive_batch *b = mem_alloc(sizeof(*b));
     for (size_t i = 0; i < sizeof(of) / sizeof(*of); i++) {
         struct table_config c = naive_config(&naive_settings[of[i]]);
-        // entry policies count failed pushes, too
+        // no entry policy, because these also count pushes that failed
         snprintf(c.entry.policy, sizeof(c.entry.policy), "none");
         if (c.accessor.life.embedx_threshold > 0)
             // many rows earn an extra row, and few are removed

@@ -33,7 +33,7 @@ enum initial_kind {
 struct initial {
     enum initial_kind kind;
     double a, b;      // the constant, or low and high, or mean and standard deviation
-    double low, high; // of truncated: bounds in standard deviations from the mean
+    double low, high; // for truncated: bounds in standard deviations from the mean
     uint64_t seed;
 };
 

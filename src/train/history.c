@@ -212,7 +212,7 @@ static int read_lines(struct history *h, const struct buf *b, const char *path,
     return 0;
 }
 
-// The record in the directory of a save.
+// ------------------------------------------------- the record in the directory of a save
 
 int history_write(const struct history *h, const char *dir, struct err *e)
 {

@@ -1,7 +1,7 @@
 // See look.h. Each line of the file of --dump is a JSON object. {"pass", "batch",
-// "layers": [...]} has the parameters after so many batches of the run. {"pass", "batch",
-// "line", "label", "score", "prediction", ...} has an example of the next batch, before
-// the run trains on it.
+// "layers": [...]} has the parameters after this many batches of the run. {"pass",
+// "batch", "line", "label", "score", "prediction", ...} has an example of the next batch,
+// before the run trains on it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train/look.h"

@@ -32,7 +32,7 @@ struct record_of_pass {
 };
 int record_pass(struct run *r, const struct record_of_pass *pass, struct err *e);
 
-// Returns the error of a file that lacks something; 0 if none does.
+// Returns an error if passes are missing in --history, or events in --tfevents; else 0.
 int record_error(const struct run *r, const struct train_result *result, struct err *e);
 
 #endif

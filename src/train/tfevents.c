@@ -33,7 +33,7 @@ struct tfevents {
     char path[FILE_PATH_MAX];
     uint64_t finished;  // examples of the finished passes
     uint64_t resumed;   // examples of the pass before the run was resumed in it
-    uint64_t last_step; // of the last event; steps never decrease
+    uint64_t last_step; // step of the last event; steps never decrease
     uint64_t begin_ns, last_ns, next_ns;
     uint64_t last_examples; // the `examples` of the last event
     // The sums of the pass at the last event, one per label, and behind them those since
@@ -305,8 +305,8 @@ const struct err *tfevents_failed(const struct tfevents *t)
     return t->failed.text[0] != '\0' ? &t->failed : NULL;
 }
 
-// A new run needs an --out without other files, also if it begins again after it was
-// killed before its first save.
+// Refuses a directory inside --out. A new run needs an --out without other files, also if
+// it begins again after it was killed before its first save.
 static int check_outside(const char *dir, const char *out, struct err *e)
 {
     char of_out[FILE_PATH_MAX], of_dir[FILE_PATH_MAX];

@@ -289,7 +289,7 @@ static void fill_result(struct run *r, struct train_result *result)
     result->labels = name_labels(r, result->label);
     result->held_out = run_held_out(r, result->examples);
     result->best_epoch = r->best_epoch;
-    // those of an unfinished pass
+    // adds the examples of an unfinished pass
     result->trained_examples += r->course->streams(r)->examples;
     r->rows->fill_result(r, result);
     result->streamed = r->course->reads_data ? r->streaming

@@ -63,10 +63,10 @@ struct driver {
     // The worker of a peer (peer.c), which has a client of its own; NULL: not a peer.
     struct remote_worker *worker;
     uint32_t first_epoch; // the pass with which a peer's run began
-    // Of a peer: sessions of the peers that share the pass's batches.
+    // For a peer: sessions of the peers that share the pass's batches.
     uint64_t sharing[SYNC_MICROS];
-    struct run *run;        // of a peer: the run
-    struct waiting waiting; // of a peer: the wait for shares of other peers
+    struct run *run;        // for a peer: the run
+    struct waiting waiting; // for a peer: the wait for shares of other peers
     struct remote_data *data;
     bool opened;
     uint32_t workers, servers;

@@ -50,8 +50,8 @@ struct handshake {
     struct handshake_link link;
     bool token; // whether this link proves the token
     enum wire_role role;
-    uint8_t key[MAC_BYTES], dialler[MAC_BYTES],
-        listener[MAC_BYTES];                              // the token's key; both nonces
+    // The token's key, and the nonces of both ends.
+    uint8_t key[MAC_BYTES], dialler[MAC_BYTES], listener[MAC_BYTES];
     char address[VAN_ADDRESS_MAX], name[VAN_ADDRESS_MAX]; // addresses as in KNOCK
     // The reason why the node has no token; code 0: it has one or needs none.
     struct err lacks;

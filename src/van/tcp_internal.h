@@ -193,7 +193,8 @@ struct tcp_van {
     char *scratch; // small pieces joined to one TLS record
 };
 
-// tcp_check.c. tcp_may_follow is the table of the states that may follow each other.
+// Defined in tcp_check.c:
+// Returns whether a link may change from one state to the other.
 bool tcp_may_follow(enum tcp_state from, enum tcp_state to);
 #ifndef NDEBUG
 void tcp_check(const struct tcp_van *v);
@@ -270,8 +271,9 @@ void tcp_limits_queue(struct tcp_link *l, uint64_t n);
 void tcp_limits_sent(struct tcp_van *v, uint64_t n);
 void tcp_limits_relieve(struct tcp_van *v); // frees memory when the budget is exhausted
 
-// tcp_out.c Sends a message of the van itself, before the link is open. If it is lost,
-// the peer that waits for it times out.
+// Defined in tcp_out.c:
+// Sends a message of the van itself, before the link is open. If it is lost, the peer that
+// waits for it times out.
 void tcp_link_say(struct tcp_link *l, uint16_t type, const void *msg);
 int tcp_send(struct van *base, van_link link, uint16_t type, uint64_t request,
              const void *msg, const struct van_release *release);

@@ -154,7 +154,7 @@ static void close_for(struct tcp_link *l, const struct err *why)
     tcp_link_fail(l, why);
 }
 
-// Choosing the link that is closed when a new peer needs room.
+// --------------------------------------------- choosing the link to close for a new peer
 
 // Returns a link's rank. Links of higher rank are closed later; from WIRE_FROM_SERVE on,
 // never.
@@ -330,7 +330,6 @@ void tcp_limits_relieve(struct tcp_van *v)
 
 // Returns whether a link moves too slowly for the bytes that it holds, while others are
 // refused for lack of room.
-
 static bool crawls(const struct tcp_van *v, const struct tcp_pace *p, uint64_t holds)
 {
     uint64_t ns = v->now - p->since;

@@ -20,13 +20,13 @@ struct list {
     struct s3_page *page;
     int (*entry)(void *arg, const struct s3_entry *s, struct err *e);
     void *arg;
-    enum place place[DEPTH_MAX + 1]; // of the element at each depth
+    enum place place[DEPTH_MAX + 1]; // the place of the element at each depth
     unsigned depth;
-    struct buf text; // of the element that began last
+    struct buf text; // the text of the element that began last
     char *key, *etag;
     uint64_t bytes;
     bool has_bytes, has_truncated;
-    int rc; // of the first failure
+    int rc; // the code of the first failure
     struct err *e;
 };
 
@@ -99,7 +99,7 @@ static int end_of_list(struct list *l, const char *name, const char *text, struc
     return 0;
 }
 
-// Called by expat, which may call `end` once more after XML_StopParser.
+// Expat calls these functions, and may call s3_list_end once more after XML_StopParser.
 
 static void s3_list_begin(void *arg, const XML_Char *name, const XML_Char **attributes)
 {

@@ -38,7 +38,7 @@ struct parts {
     struct wire_span *spans[WIRE_SPANS_MAX];
 };
 
-// Reading: a cursor that never passes the end.
+// Bytes are read by a cursor that never passes their end.
 
 struct in {
     const char *at;
@@ -166,7 +166,8 @@ static inline int put_span(struct out *o, const struct wire_span *v)
     return buf_add(o->b, &v->n, sizeof(v->n));
 }
 
-// Records and messages: functions that write and read their fields one after the other.
+// Records and messages have functions that write and read their fields one after the
+// other.
 
 #define MESSAGE(NAME, name, id, ...)                                                     \
     __attribute__((unused)) static int put_msg_##name(struct out *o,                     \
@@ -370,7 +371,8 @@ static int put_message(struct out *o, uint16_t type, const void *msg)
     }
 }
 
-// Parts of a message outside its struct: texts in the head, spans in the body.
+// Some parts of a message are outside its struct: texts in the head, and spans in the
+// body.
 
 #define MESSAGE(NAME, name, id, ...)                                                     \
     static inline void parts_of_##name(struct parts *p, struct msg_##name *m)            \

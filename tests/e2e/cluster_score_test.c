@@ -159,8 +159,9 @@ static double of_label(const json_t *o, const char *label, const char *name)
     return json_number_value(json_object_get(of, name));
 }
 
-// Matrix products round a score differently with its row in the batch: the metrics by the
-// driver and by workers are nearly the same, and each label counts the same examples.
+// How a matrix product is rounded depends on the place of an example in its batch. So the
+// metrics of the driver and of workers are only nearly the same, but each label counts
+// the same examples.
 static void several_labels(void **state)
 {
     (void)state;
@@ -182,7 +183,7 @@ static void several_labels(void **state)
     for (int l = 0; l < 2; l++) {
         assert_true(of_label(by[0], labels[l], "examples") ==
                     of_label(by[1], labels[l], "examples"));
-        // Only the first label has gauc, the last of the names.
+        // gauc is the last of the names, and only the first label has it.
         for (size_t i = 0; i < NAMES - (size_t)l; i++) {
             double a = of_label(by[0], labels[l], names[i]),
                    b = of_label(by[1], labels[l], names[i]);

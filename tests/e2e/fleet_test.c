@@ -37,7 +37,7 @@ static const struct tug_fleet_table tables[] = {
      .n_variables = 2},
 };
 
-// A process's role, from the environment or from the program.
+// ---------------------------------------------------------------- roles
 
 struct part {
     int role;

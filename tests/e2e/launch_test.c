@@ -296,8 +296,8 @@ static void bad_input(void **state)
     e2e_says("--mode sync");
 }
 
-// One sentence names the path and the reason, whatever of the run meets the full disk; the
-// older save stays, and nothing is beside it.
+// Whichever write of the run meets the full disk, one sentence names the path and the
+// reason. The older save stays, and no other files are left.
 static void full_disks(void **state)
 {
     (void)state;

@@ -119,7 +119,8 @@ static void two_hosts(void **state)
     cluster_same_parts("alone", "hosts");
 }
 
-// All processes end, each with the reason, whichever of them has the other number.
+// All processes end and give the reason, whichever of them was given the number that
+// differs.
 static void all_say(const char *text)
 {
     static const char *const names[] = {"trainer0", "trainer1", "server"};

@@ -179,7 +179,7 @@ void image_check_equal(const struct image *a, const struct image *b)
         }
 }
 
-// Chains: the rows that a base and its deltas contain for each key.
+// ---------------------------------------------------------------- chains of saves
 
 struct chain *chain_make(const struct store *s, uint64_t universe)
 {

@@ -37,8 +37,8 @@ struct buf files_buf(const char *path); // reads a file that must exist
 bool files_exists(const char *path);
 void files_remove(const char *path); // removes a file or a whole directory, if it exists
 void files_copy_dir(const char *from, const char *to); // copies the whole directory
-size_t files_list(const char *dir, char names[][64],
-                  size_t max); // sorted, without hidden files
+// Lists the files of a directory, sorted, without hidden files.
+size_t files_list(const char *dir, char names[][64], size_t max);
 // Whether both files exist and have the same bytes.
 bool files_same(const char *a, const char *b);
 

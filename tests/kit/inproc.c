@@ -275,7 +275,7 @@ static uint64_t inproc_heard(const struct van *van, van_link link)
     return l != NULL ? l->heard : 0;
 }
 
-// Handlers of items. Each takes over its item.
+// These functions handle items. Each takes over its item.
 
 static void on_dial(struct inproc_van *v, struct item *i)
 {

@@ -363,7 +363,7 @@ void naive_clear(struct naive *m)
     }
 }
 
-// Comparing the naive store with the real one.
+// ------------------------------------------- comparing the naive store with the real one
 
 void naive_assert_near(uint64_t key, const char *what, double x, double y)
 {

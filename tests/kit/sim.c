@@ -308,7 +308,8 @@ void sim_unlisten(struct sim *s, const struct sim_van *v)
     }
 }
 
-// Events. Each returns the van whose handler was called, or NULL.
+// These functions let an event happen. Each returns the van whose handler was called, or
+// NULL.
 
 static struct sim_van *call_closed(struct sim *s, struct sim_end *end,
                                    const struct err *why)
@@ -525,8 +526,8 @@ void sim_mute(struct sim *s, struct van *v, van_link link)
         fall_silent(s, end, false);
 }
 
-// The messages that were held back between the two vans arrive now, in order and before
-// later ones.
+// Lets the messages that were held back between the two vans arrive now, in order and
+// before later ones.
 static void let_through(struct sim *s, const struct sim_van *a, const struct sim_van *b)
 {
     struct sim_queue *q = &s->queue;

@@ -445,7 +445,7 @@ static void let_work(struct worker *k)
         let_push(k, t);
 }
 
-// Gives the rows of each table of a server room for so many bytes.
+// Gives the rows of each table of a server room for this many bytes.
 static void give_room(struct world *w, uint32_t server)
 {
     struct shard *s = w->stage.servers[server].shard;

@@ -106,7 +106,7 @@ class Fleet(Named, Others):
             return getattr(module, name)
         return super().__getattr__(name)
 
-    # Roles.
+    # ---------------------------------------------------------------- roles
 
     def init(self, role_maker: Optional[RoleMaker] = None, is_collective: bool = False,
              strategy: Any = None, log_level: Any = "INFO") -> None:
@@ -224,7 +224,7 @@ class Fleet(Named, Others):
         """The default startup program, as default_startup_program() returns it."""
         return _program.default_startup_program()
 
-    # Servers.
+    # ---------------------------------------------------------------- servers
 
     def _only(self, role: str, what: str) -> None:
         if self.roles.place.role != role:
@@ -270,7 +270,7 @@ class Fleet(Named, Others):
         else:
             load(begins.directory, alone=True).close()
 
-    # Workers.
+    # ---------------------------------------------------------------- workers
 
     def init_worker(self, scopes: Any = None) -> None:
         """Joins the run, and waits until server 0 has opened it."""

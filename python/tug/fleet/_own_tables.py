@@ -84,7 +84,7 @@ class OwnTables:
     def _forget_tables(self) -> None:
         self._changes = self._readers = None
 
-    # Dense variables.
+    # ---------------------------------------------------------------- dense variables
 
     def dense_variables(self, table_id: int, var_names: Optional[Sequence[str]], scope: Mapping[str, Any]) -> Variables:
         """Returns the variables of a dense table. If a prototxt text describes the table, the variables are the arrays
@@ -172,7 +172,7 @@ class OwnTables:
         """Pushes gradients of dense variables, {name: array}; the table's rule applies them."""
         self.table(table_id).push(*self.blocks(table_id, gradients, var_names))
 
-    # Rows.
+    # ---------------------------------------------------------------- rows
 
     def pull_sparse(self, table_id: int, keys: ArrayLike, out: Optional[Floats] = None) -> Floats:
         """Returns the rows of the keys (Table.pull). out: the array to write them to."""
@@ -227,7 +227,7 @@ class OwnTables:
                              "next call returns later changes, and pull_sparse the rows that this worker knows")
         return ChangedRows(changed.keys, table.pull(changed.keys))
 
-    # Paddle's other names for methods of FleetWrapper.
+    # --------------------------------------------- Paddle's other names for methods of FleetWrapper
 
     def push_dense_param(self, scope: Mapping[str, Any], table_id: int,
                          var_names: Optional[Sequence[str]] = None) -> None:

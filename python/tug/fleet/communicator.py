@@ -319,7 +319,7 @@ class Communicator(Named):
         self._pull_dense()
         return self._scope
 
-    # Further functions of Paddle's Communicator.
+    # --------------------------------------------------- further functions of Paddle's Communicator
 
     def init_params(self, context: Mapping[int, Sequence[str]]) -> None:
         """Sets the dense variables {table: names} on the servers to the arrays of the scope. Only one worker calls

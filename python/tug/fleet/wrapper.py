@@ -152,7 +152,7 @@ class FleetWrapper(Named, OwnTables, Handle):
         self._ready()
         self._run(function, *args)
 
-    # Servers.
+    # ---------------------------------------------------------------- servers
 
     def init_server(self, server_desc: Any, hosts: Sequence[Any] = (), role_id: Optional[int] = None,
                     trainers: int = 0, server_sub_program: Sequence[Any] = (), *,
@@ -181,7 +181,7 @@ class FleetWrapper(Named, OwnTables, Handle):
         own = ffi.NULL if ip is None else ffi.new("char[]", word(ip, "ip"))
         self._ask(lib.tug_fleet_run_server, own, whole(port, "port", 0, 65535))
 
-    # Workers.
+    # ---------------------------------------------------------------- workers
 
     def init_worker(self, proto_txt: Any, hosts: Optional[Sequence[Any]] = None,
                     role_id: Optional[int] = None, *, role_maker: Optional[RoleMaker] = None) -> None:
@@ -265,7 +265,7 @@ class FleetWrapper(Named, OwnTables, Handle):
             received = self._messages.exchange(self._gathered)
         self._messages.deliver(self.worker_index(), received)
 
-    # Rows.
+    # ---------------------------------------------------------------- rows
 
     def load_model(self, path: Path, mode: int = 0) -> None:
         """Clears all tables, and loads the rows of a save into them. Only one worker calls it."""
@@ -324,7 +324,7 @@ class FleetWrapper(Named, OwnTables, Handle):
         for table in self._tables.values():
             table.clear()
 
-    # The run.
+    # ---------------------------------------------------------------- the run
 
     def push_global_step(self, steps: int = 1) -> int:
         """Adds to this worker's number of steps, and returns the steps of all workers together (Client.step)."""

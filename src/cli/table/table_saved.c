@@ -139,7 +139,7 @@ static void print_table(const struct save_table *t, const struct store *store,
 {
     struct store_stats x = store_stats(store);
     cli_printf("table %s: %" PRIu64 " row%s", t->config.name, x.rows, PLURAL_S(x.rows));
-    if (store_accessor(store)->extra_width > 0) // otherwise embedx lies in the row itself
+    if (store_accessor(store)->extra_width > 0) // else the row itself contains embedx
         cli_printf(", %" PRIu64 " with embedx", x.extra_rows);
     cli_printf(", day %u, step %" PRIu64 "; %" PRIu64
                " bytes in %zu file%s of the newest save\n",

@@ -147,13 +147,13 @@ static inline bool leases_scores(const struct leases *l)
     return l->pass.kind >= WIRE_PASS_VALID;
 }
 
-// Data: leases_data.c.
+// Defined in leases_data.c:
 uint64_t leases_data_id(const struct leases *l); // 0: not described yet
 // Checks that the data is the same as when the resumed pass was opened.
 int leases_check_data(const struct leases *l, const struct msg_pass *m, struct err *e);
 void leases_free_files(struct file *files, uint32_t n);
 
-// Pieces: leases_pieces.c.
+// Defined in leases_pieces.c:
 int leases_prepare(struct leases *l); // makes the pieces of a new pass; returns 0 or
                                       // TUG_ENOMEM
 void leases_ask_piece(struct leases *l, struct leases_worker *w, struct msg_leased *ret);
@@ -177,7 +177,7 @@ int leases_keep_done(struct leases *l, const struct msg_pass *m, struct err *e);
 // Returns the finished pieces of a file as bytes with one bit for each piece.
 struct wire_text leases_done_of(const struct leases *l, uint32_t file);
 
-// Shares: leases_shares.c.
+// Defined in leases_shares.c:
 void leases_divide(struct leases *l); // called for each new pass of shares
 void leases_ask_share(struct leases *l, struct leases_worker *w,
                       const struct msg_lease *m, struct msg_leased *ret);

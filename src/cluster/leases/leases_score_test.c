@@ -66,8 +66,8 @@ static struct msg_leased ask(uint32_t worker)
     return got;
 }
 
-static uint32_t in_truth(uint32_t file) // the buckets, if there are any, take one place
-                                        // before the files to score
+// Returns the file's index in the test's data, which does not count the buckets.
+static uint32_t in_truth(uint32_t file)
 {
     return file < 2 ? file : file - (buckets != 0);
 }

@@ -194,7 +194,7 @@ uint64_t scheduler_unix_ns(const struct scheduler *s);
                                   const struct msg_##name *m);
 #include "wire/messages.def"
 
-// The nodes: scheduler_nodes.c.
+// Defined in scheduler_nodes.c:
 void scheduler_forget_link(struct scheduler *s, struct link *l); // l has closed
 // Keeps the link of a node from being closed to make room for others. Links of guests are
 // not kept: any number of tools may join as guests.
@@ -202,8 +202,8 @@ void scheduler_keep_link(struct scheduler *s, van_link link, enum wire_role role
 void scheduler_close_link(struct scheduler *s, struct node *n);
 uint32_t scheduler_alive(const struct scheduler *s, enum wire_role role);
 
-// Life and death of processes: scheduler_signs.c. scheduler_gone records that n is no
-// longer alive.
+// Defined in scheduler_signs.c:
+// Records that n is no longer alive.
 void scheduler_gone(struct scheduler *s, struct node *n, bool left);
 uint64_t scheduler_find_dead(struct scheduler *s); // returns the time of the next call
 // Forgets guests some time after they have gone. Returns when to call it again.
@@ -212,14 +212,14 @@ uint64_t scheduler_forget_guests(struct scheduler *s);
 // that they do not count for the next process in this entry.
 void scheduler_free_process(struct scheduler *s, uint32_t process);
 
-// The roster and the placement: scheduler_roster.c.
+// Defined in scheduler_roster.c:
 int scheduler_list(struct scheduler *s); // makes the node table; 0 or TUG_ENOMEM
 void scheduler_send_roster(struct scheduler *s, struct node *n, van_link link,
                            uint64_t request);
 void scheduler_drop_roster(void *encoded); // drops one use; NULL is fine
 uint64_t scheduler_spread_roster(struct scheduler *s);
 
-// Barriers and collective calls: scheduler_barrier.c.
+// Defined in scheduler_barrier.c:
 void scheduler_barriers_again(struct scheduler *s); // called when a node has gone
 // Returns the names of the nodes that the group waits for; empty if there are none.
 const char *scheduler_missing(const struct scheduler *s, uint8_t group, char *to,
@@ -228,10 +228,10 @@ const char *scheduler_missing(const struct scheduler *s, uint8_t group, char *to
 void scheduler_given_drop(struct scheduler *s, uint32_t process);
 void scheduler_collected_free(struct scheduler *s);
 
-// Data and passes: scheduler_work.c.
+// Defined in scheduler_work.c:
 uint64_t scheduler_work_tick(struct scheduler *s);
 
-// The end: scheduler_end.c.
+// Defined in scheduler_end.c:
 void scheduler_lost(struct scheduler *s, struct node *n); // n has just died
 void scheduler_end(struct scheduler *s, int code, const char *why);
 void scheduler_stop_node(struct scheduler *s, struct node *n);

@@ -157,7 +157,7 @@ int reader_columns(const struct reader *r, const struct reader_layout *layout,
                    const char *line, size_t len, const size_t *columns, size_t n,
                    struct buf *to);
 
-// Names of features for users: the name of a column, and a word in it.
+// ---------------------------------------------------------------- names of features
 
 // Appends the name of a slot's column to *ret; nothing if the format has no names. May
 // return TUG_ENOMEM.
@@ -260,7 +260,7 @@ int reader_row(const struct reader *r, const struct reader_layout *layout,
 unsigned reader_begin_labels(struct reader *r, unsigned seen);
 
 // If the first line of a file looks like a header, which the format does not have,
-// extends the line's error by that.
+// appends that to the line's error.
 void reader_explain_first(const struct reader *r, const char *line, size_t len,
                           struct err *e);
 

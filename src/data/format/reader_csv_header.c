@@ -48,8 +48,8 @@ int reader_header_names(const char *line, size_t len, char separator, bool quote
 }
 // The differences between a header and the schema.
 struct misfit {
-    struct csv_named unknown,
-        missing;                      // new columns; missing features
+    // The columns that the schema does not have, and the features that the header lacks.
+    struct csv_named unknown, missing;
     const char *no_label, *no_weight; // the names of these columns if they are missing
 };
 

@@ -121,8 +121,8 @@ bool reader_is_json(const char *line, size_t len);
 
 // Returns whether a text is a word that other programs write for a missing value.
 bool reader_means_missing(const char *text, size_t len);
-// If the text is such a word, appends to the reason in *e the way to write a missing value
-// (`how`). Returns TUG_EDATA.
+// If other programs write the text for a missing value, appends to the reason in *e how
+// tug expects a missing value (`how`). Returns TUG_EDATA.
 int reader_explain_missing(const char *text, size_t len, const char *how, struct err *e);
 
 // Reports a text that is not a finite number, with the status from number_parse; `what`

@@ -21,16 +21,16 @@
 enum column_kind {
     COLUMN_NULL,
     COLUMN_BOOL,
-    COLUMN_WHOLE, // integers of `bytes`, signed or not
-    COLUMN_REAL,  // floats of `bytes`
-    COLUMN_TEXT,  // text; offsets have `bytes`
+    COLUMN_WHOLE, // integers of `bytes` bytes, signed or not
+    COLUMN_REAL,  // floats of `bytes` bytes
+    COLUMN_TEXT,  // text, with offsets of `bytes` bytes
     COLUMN_VIEW,  // text, stored as views
-    COLUMN_LIST,  // offsets have `bytes`; 0: each list has `each` items
+    COLUMN_LIST,  // lists, with offsets of `bytes` bytes; 0: each list has `each` items
     COLUMN_DICTIONARY,
     COLUMN_DATE,    // days (4 bytes) or milliseconds (8 bytes) since 1970
-    COLUMN_CLOCK,   // time of day in `bytes`, in units of 10^-digits seconds
-    COLUMN_TIME,    // time since 1970 in the same units
-    COLUMN_DECIMAL, // a number of `bytes` with `digits` digits behind the point
+    COLUMN_CLOCK,   // time of day of `bytes` bytes, in units of 10^-digits seconds
+    COLUMN_TIME,    // time since 1970, with size and units as COLUMN_CLOCK
+    COLUMN_DECIMAL, // a number of `bytes` bytes with `digits` digits behind the point
     COLUMN_OTHER,
 };
 
@@ -49,7 +49,7 @@ struct column_type {
     uint8_t bytes;
     bool is_signed;
     uint8_t digits;
-    bool has_zone; // of COLUMN_TIME: `zone` is added to the time
+    bool has_zone; // for COLUMN_TIME: `zone` is added to the time
     int32_t zone;  // seconds
     enum cell_style style;
     char stated[COLUMN_STATED]; // the type of texts that the metadata (tug.type) states;
@@ -124,7 +124,7 @@ struct cell {
     size_t len;
     double number; // the nearest double
     enum cell_style style;
-    bool is_bool; // of CELL_TEXT: whether it is a bool
+    bool is_bool; // for CELL_TEXT: whether the text is a bool
     bool single;  // `number` comes from a 32-bit float
     bool is_real; // the column has floats
     bool is_whole, negative;

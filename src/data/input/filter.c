@@ -22,8 +22,8 @@
 
 enum { FEED_BYTES = 64 << 10, LOOK_MS = 100 };
 
-// Limits on the time from the end of its output to its end, and on silence before it is
-// reported.
+// How long a command may run after the end of its output, and how long it may be silent
+// before this is reported.
 static const double end_seconds = 10, quiet_seconds = 60;
 
 struct filter {

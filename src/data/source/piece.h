@@ -75,7 +75,7 @@ struct piece {
     uint64_t line;   // number of the first line, from 1; 0: unknown (plain files), see
                      // pieces_line
     bool at_end;     // no later piece has a line
-    // Of rows in memory: the rows, which are read from row `offset` on instead of text.
+    // For rows in memory: the rows, which are read from row `offset` on instead of text.
     // NULL: the piece is text.
     const struct rows *rows;
     uint64_t n_rows;

@@ -45,8 +45,8 @@ struct source {
     struct box *head, **tail;
     struct box *free;
     size_t queued, out;
-    size_t queued_bytes,
-        wanted_bytes; // bytes in the queue; bytes that are wanted whatever its length
+    // The bytes in the queue, and the bytes that are wanted whatever its length.
+    size_t queued_bytes, wanted_bytes;
     bool stop, ended, taken;
     struct source_place end; // the place at which the thread has ended
     struct err failure;      // code 0: none

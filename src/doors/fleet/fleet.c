@@ -153,7 +153,7 @@ void tug_fleet_close(struct tug_fleet *f)
     mem_free(f);
 }
 
-// The role and the place of this process.
+// ------------------------------------------------ the role and the place of this process
 
 static enum wire_role role_of(const struct tug_fleet *f)
 {

@@ -85,7 +85,7 @@ int kv_barriers_open(struct tug_node *n, struct err *e)
     return 0;
 }
 
-// The thread that has the van calls the rest.
+// The thread that has the van calls the following functions.
 
 static bool read_reach(const struct received *q, struct reach *ret)
 {

@@ -212,7 +212,6 @@ static void kv_cut(const struct tug_node *n, struct kv_request *r)
 }
 
 // Checks one slice that a program's slicer has made.
-
 static int check_slice(const struct tug_kv_request *q, struct tug_kv_data *s,
                        struct err *e)
 {

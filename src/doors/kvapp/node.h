@@ -400,7 +400,8 @@ void kv_requests_give_up(struct tug_app *a);
 struct kv_request *kv_request_find(struct tug_app *a, uint32_t timestamp);
 void kv_requests_free(struct tug_node *n);
 
-// kv.c Returns the bytes of a value from value_bytes of a request, which is 0 for floats.
+// Defined in kv.c:
+// Returns the bytes of a value from value_bytes of a request, which is 0 for floats.
 static inline size_t kv_value_bytes(size_t said)
 {
     return said != 0 ? said : sizeof(float);

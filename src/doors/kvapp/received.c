@@ -14,7 +14,6 @@ enum { SLOT_BITS = 24, SLOTS_MAX = 1 << SLOT_BITS, FIRST_SLOTS = 64 };
 #define HOLD_NS (10 * SECOND)
 
 // Doubles the table of requests. A ticket is count << SLOT_BITS | slot in this table.
-
 static int more_slots(struct tug_node *n)
 {
     uint32_t cap = n->cap_received == 0 ? FIRST_SLOTS : n->cap_received * 2;
@@ -138,7 +137,7 @@ void kv_received_let_go(struct received *q)
     }
 }
 
-// Answers. The internal functions are called by the thread that has the van.
+// These functions send answers. The thread that has the van calls the internal ones.
 
 static void send_error(struct tug_node *n, van_link link, uint64_t request, int code,
                        const char *why)
@@ -283,7 +282,7 @@ int tug_app_answer(struct tug_app *a, uint64_t ticket, const void *body,
     return rc;
 }
 
-// Delivery to customers. These functions are called by the thread that has the van.
+// These functions deliver messages to customers. The thread that has the van calls them.
 
 static struct tug_app *customer_of(struct tug_node *n, const struct msg_app *m)
 {

@@ -17,7 +17,7 @@ enum { KVS_TEXT_MAX = KVS_NAME_MAX + 16 };
 // A key with a copy of its name.
 struct kvs_key {
     uint64_t id;    // id of the array or slice, below 2^48
-    uint64_t whole; // of a slice: id of the key's array; else equal to `id`
+    uint64_t whole; // for a slice: id of the key's array; else equal to `id`
     uint32_t slice; // number of the slice in the key, from 0
     bool named;
     int64_t number;
@@ -38,8 +38,8 @@ struct kvs_by_key {
     size_t n, cap;
 };
 
-size_t kvs_by_key_place(const struct kvs_by_key *l,
-                        uint64_t id); // the index of the id, or where to insert it
+// Returns the index of the id, or the index at which to insert it.
+size_t kvs_by_key_place(const struct kvs_by_key *l, uint64_t id);
 void *kvs_by_key_find(const struct kvs_by_key *l, uint64_t id); // NULL if not found
 int kvs_by_key_reserve(struct kvs_by_key *l, struct err *e);    // room for one more
 // Adds x. There must be room (kvs_by_key_reserve), and the list must not have the key.

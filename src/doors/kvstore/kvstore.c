@@ -215,7 +215,7 @@ static int items_open(struct tug_kvstore *s, struct kvs_items *t,
     return rc;
 }
 
-// Sums of the arrays that one process pushes to a key.
+// -------------------------------------------- sums of the arrays that one process pushes
 
 float *kvs_left(struct kvs_entry *x, size_t i)
 {
@@ -292,7 +292,6 @@ int kvs_sum(struct tug_kvstore *s, const struct kvs_items *t, struct kvs_entry *
 }
 
 // Copies the rows of `a` that are not all zero into the caller's sparse array.
-
 static void give_rows(const struct tug_array *a, struct tug_array *to)
 {
     to->n_ids = 0;

@@ -140,8 +140,8 @@ int kvs_words(struct tug_kvstore *s, size_t n, struct err *e);
 int kvs_type_read(struct tug_kvstore *s, const struct tug_kvstore_options *o,
                   struct err *e);
 
-// dist.c Gets the role of this process from its options and its environment, before it
-// joins.
+// Defined in dist.c:
+// Gets the role of this process from its options and its environment, before it joins.
 int kvs_role(const struct tug_node_options *o, int *ret, struct err *e);
 int kvs_dist_open(struct tug_kvstore *s, const struct tug_node_options *o);
 int kvs_dist_close(struct tug_kvstore *s);
@@ -163,8 +163,9 @@ int kvs_dist_tell(struct tug_kvstore *s, enum kvs_ask what, int server, const vo
 int kvs_dist_meta(struct tug_kvstore *s, const struct kvs_entry *x,
                   const struct kvs_piece *p, struct kvs_meta *ret);
 
-// who.c Waits for a request as tug_app_wait does, and names the missing workers in a
-// warning after a part of the time, and in the error.
+// Defined in who.c:
+// Waits for a request as tug_app_wait does, and names the missing workers in a warning
+// after a part of the time, and in the error.
 int kvs_who_wait(struct tug_kvstore *s, uint32_t timestamp, const struct kvs_awaited *w);
 
 // Defined in parts.c:

@@ -118,8 +118,8 @@ struct update {
     struct kvs_state *s;
     struct tug_array *w;
     uint64_t elements;
-    char *before,
-        *at; // old values of the elements that the update has changed, and the end of these values
+    // The old values of the elements that the update has changed, and their end.
+    char *before, *at;
 };
 
 // Returns the bytes per element that an update changes: weight, states and master weight.

@@ -109,7 +109,6 @@ static double naive_new(const char *name, struct naive *n, int i, double g, doub
 }
 
 // Makes a step of lamb, which needs norms over all weights first.
-
 static void naive_lamb(struct naive *n, const double *g)
 {
     double d[N], b1 = 1 - pow(0.9, n->t), b2 = 1 - pow(0.999, n->t);

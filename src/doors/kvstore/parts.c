@@ -160,7 +160,7 @@ static int settle(struct tug_kvstore *s, struct kvs_entry *x)
         x->rounds += n == x->n_pieces;
         return 0;
     }
-    if (s->failed.code != 0 && !s->async) // then the other workers were waited for
+    if (s->failed.code != 0 && !s->async) // the wait for the other workers has failed
         (void)err_wrap(&first, "a push of each of the %u workers to the key", s->workers);
     (void)err_wrap(&first, "%s", x->key.text);
     return last_error_is(&first);
@@ -526,7 +526,6 @@ int kvs_parts_pull(struct tug_kvstore *s, const struct kvs_items *t, int priorit
 }
 
 // Pulls the rows of a piece: those with the n ids from index `from` on.
-
 static int pull_piece_rows(struct tug_kvstore *s, struct kvs_entry *x,
                            struct kvs_piece *p, struct tug_array *to, uint64_t from,
                            uint64_t n, int priority)

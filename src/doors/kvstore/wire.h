@@ -33,14 +33,14 @@ enum kvs_cmd {
 
 struct kvs_head {
     uint32_t dtype;
-    uint32_t coding;      // of KVS_PUSH_CODED: the coding
+    uint32_t coding;      // for KVS_PUSH_CODED: the coding
     uint64_t rows, width; // the shape of the part
     uint64_t n;
-    int64_t number; // of KVS_INIT: the key, if it is a number
+    int64_t number; // for KVS_INIT: the key, if it is a number
     uint32_t sparse, named;
     float threshold;
-    uint32_t round; // of a push: low 32 bits of the number of the rank's earlier pushes
-    uint32_t slice; // of KVS_INIT: number of the slice in the key, from 0
+    uint32_t round; // for a push: low 32 bits of the number of the rank's earlier pushes
+    uint32_t slice; // for KVS_INIT: number of the slice in the key, from 0
     uint32_t unused;
 };
 

@@ -44,7 +44,7 @@ struct training {
     // order: reports of ended passes, and with log-every all reports.
     struct report {
         struct tug_progress progress;
-        struct tug_pass pass; // of an ended pass
+        struct tug_pass pass; // the figures of an ended pass
     } * reports;
     size_t n_reports, cap_reports;
     char warning[WARNINGS_TEXT]; // about the options and the result, for tug_last_warning
@@ -126,8 +126,8 @@ static enum train_resume resumes_as(const struct training *t)
     return said ? TRAIN_RESUME_AUTO : TRAIN_RESUME;
 }
 
-// Checks the options without data. Without the option format the data will be in memory:
-// columns, if options name columns. The checks of single values are included.
+// Checks the options, including the value of each, without data. If the option format is
+// not given, the data will be in memory: columns if options name columns, else rows.
 static int train_check(struct training *t, struct err *e)
 {
     TRY(train_parse(t, NULL, e));
@@ -174,7 +174,7 @@ int model_train_check(struct tug_model *m, const struct tug_model_options *o,
     return rc;
 }
 
-// Progress: recorded by the thread that trains, reported by the thread that waits.
+// ---------------------------------------------------------------- progress
 
 // Keeps a report that later ones must not replace. If memory is out, the report is lost,
 // but tug_model_pass still returns the pass.

@@ -134,8 +134,8 @@ static const struct key_run *next_run(const struct merge *m, uint32_t i)
     return &part(m, i)->runs[m->run[i]];
 }
 
-// Returns the smallest partition among the next runs; UINT32_MAX at the end, which is the
-// partition of the last run.
+// Returns the smallest partition among the next runs; UINT32_MAX at the end, because each
+// list ends with a run of that partition.
 static uint32_t next_partition(const struct merge *m)
 {
     uint32_t least = UINT32_MAX;

@@ -14,8 +14,8 @@ struct calibration_bin {
     uint64_t examples;
     double weight;   // the sum of the examples' weights
     double from, to; // the smallest and the greatest prediction of the bin
-    double predicted,
-        observed; // the weighted mean prediction, and the weighted share of positives
+    // The weighted mean prediction, and the weighted share of positives.
+    double predicted, observed;
     // The 95 % interval of `observed` for that many examples (Wilson 1927).
     double low, high;
 };

@@ -117,7 +117,7 @@ static void close_rows(struct run *r)
     r->local.living = NULL;
 }
 
-// Giving ids to keys, and linking ids to rows.
+// -------------------------------------------------------- ids of keys, and links to rows
 
 // Removes the links to rows that the store has removed.
 static void unlink(void *ctx, const uint64_t *keys, size_t n)
@@ -210,7 +210,8 @@ static int end_data(struct run *r, struct err *e)
     return rc;
 }
 
-// Evaluation. The cache gets the rows of the keys in the text as they are asked for.
+// These functions serve evaluations. The cache gets the rows of the keys in the text as
+// they are asked for.
 
 static int begin_cache(struct living_rows *l, struct err *e)
 {

@@ -99,7 +99,7 @@ void living_steps_close(struct worker *w)
     w->steps = NULL;
 }
 
-// Bringing the keys of a batch to their partitions.
+// ----------------------------------------------------- bringing keys to their partitions
 
 // Makes room for more keys. Both lists lie in one allocation.
 static int living_steps_reserve(struct living_steps *s, size_t more)
@@ -323,7 +323,7 @@ void living_steps_batch(struct worker *w, size_t size, uint64_t number)
     w->rc = w->rc != 0 ? w->rc : rc;
 }
 
-// Filling the view with the rows of examples.
+// -------------------------------------------- filling the view with the rows of examples
 
 static int reserve_latent(struct living_steps *s, size_t n, size_t features)
 {

@@ -46,7 +46,7 @@ void run_options_fill(const struct train_config *c, const struct model_options *
     copy(ret->dims, sizeof(ret->dims), c->dims);
 }
 
-// Options that all processes of a cluster share.
+// ----------------------------------------- options that all processes of a cluster share
 
 enum { MODE_TEXT_MAX = SAVED_WORD_MAX };
 

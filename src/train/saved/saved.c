@@ -65,7 +65,7 @@ bool saved_none(const char *out, const char *beside)
     return none;
 }
 
-// Files, which all members of the team write.
+// The job of writing a save's files, which all members of the team do together.
 
 struct file_job {
     const struct saved_rows *from;

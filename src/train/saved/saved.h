@@ -68,7 +68,8 @@ bool saved_none(const char *out, const char *beside);
 // Returns TUG_EDATA if it does not come from a training run, TUG_EUSAGE if it was
 // published (--publish).
 int saved_open(struct save_chain *ret, const char *dir, struct err *e);
-int saved_check_whole(const char *dir, struct err *e); // makes the same checks only
+// Only makes the checks of saved_open.
+int saved_check_whole(const char *dir, struct err *e);
 
 // Reads the description of the run that wrote the save in `dir`. The caller frees *ret.
 int saved_read(struct saved_run *ret, const char *dir, struct err *e);

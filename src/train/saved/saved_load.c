@@ -143,7 +143,7 @@ static int copy_block(void *ctx, const struct rows_block *b, struct err *e)
     return 0;
 }
 
-// Files, which all members of the team load.
+// The job of loading a save's files, which all members of the team do together.
 struct loading {
     const struct save_chain *chain;
     rows_block_fn take;

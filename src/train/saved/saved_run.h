@@ -87,8 +87,8 @@ void saved_run_free(struct saved_run *x); // a zeroed struct is fine
 // Prints the description as JSON, which the caller frees. May return TUG_ENOMEM.
 int saved_run_print(const struct saved_run *x, char **ret, struct err *e);
 
-// Reads and checks such a text. Returns TUG_EDATA, naming `path`, the manifest with the
-// text, if a field is not as saved_run_print writes it.
+// Reads and checks a text that saved_run_print has written. Returns TUG_EDATA, naming
+// `path`, the manifest with the text, if a field is not as saved_run_print writes it.
 int saved_run_parse(struct saved_run *ret, const char *text, const char *path,
                     struct err *e);
 
@@ -96,7 +96,7 @@ int saved_run_parse(struct saved_run *ret, const char *text, const char *path,
 // Needs json_begin. Returns NULL if there is not enough memory.
 json_t *saved_options_to_json(const struct saved_options *s);
 
-// Reads them. `tasks` of ret->model must be set before.
+// Reads the options from JSON. `tasks` of ret->model must be set before.
 void saved_options_from_json(struct saved_options *ret, json_t *o, struct json_fields *f);
 
 // Returns the plan as JSON; NULL if there is not enough memory.

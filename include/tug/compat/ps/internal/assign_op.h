@@ -18,8 +18,8 @@ enum AssignOp {
     TIMES,  // a *= b
     DIVIDE, // a /= b
     AND,    // a &= b, for integers only
-    OR,     // a |= b, likewise
-    XOR     // a ^= b, likewise
+    OR,     // a |= b, for integers only
+    XOR     // a ^= b, for integers only
 };
 
 template <typename T> inline void AssignFuncInt(const T &right, AssignOp op, T *left)
