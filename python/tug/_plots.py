@@ -19,7 +19,7 @@ _NAMES = {"loss": "loss", "auc": "AUC"}  # the metrics of a pass, as axes name t
 
 
 class _Frame(NamedTuple):
-    """What all plots take: where to draw, and what stands around it."""
+    """The arguments that all plots have: the axes to draw on, their title, labels and limits, and the size."""
 
     ax: Any
     title: Optional[str]

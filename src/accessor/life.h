@@ -84,7 +84,7 @@ struct life {
     float cold_after_days;   // 1     days; rows unseen for longer go to the cold tier
     bool show_scale;         // true  gradients are divided by the shows of the push
     bool embedx_late; // false the push that earns embedx is not applied to it (Paddle)
-    // 0: a shrink removes rows that got no push for this many steps; 0: never.
+    // By default 0. A shrink removes rows that got no push for this many steps; 0: never.
     uint64_t ttl_steps;
 };
 

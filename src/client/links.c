@@ -136,8 +136,8 @@ static uint64_t tick_slices(struct peer *p, uint64_t now)
     for (struct slice *s = p->first, *behind; s != NULL; s = behind) {
         if (s->due <= now)
             slice_send(s, now);
-        // Sending may end the request or break the link: the rest is done in the next
-        // round then.
+        // Sending may end the request or break the link; in that case the next round does
+        // the rest.
         if (p->s.state != SESSION_OPEN || s->id == 0)
             return now;
         behind = s->behind;

@@ -8,8 +8,7 @@
 #include "base/alloc.h"
 #include "client/private.h"
 
-// Makes room for one more pointer in an array of pointers. Returns false if memory is
-// out.
+// Returns a new id for the request in this slot; the id contains the slot's number.
 static uint64_t new_id(struct client *c, size_t slot)
 {
     return ++c->count << SLOT_BITS | slot;

@@ -176,7 +176,7 @@ int member_barrier_result(const struct member *m, uint8_t group, const char *wha
 
 size_t member_collect_piece(size_t n, enum wire_collect op, uint32_t workers)
 {
-    // All workers take part in a gather that needs pieces.
+    // If a gather needs pieces, all workers take part in it, so they share the room.
     size_t room = op == WIRE_GATHER ? WIRE_COLLECT_MAX : WIRE_REDUCE_MAX / 2;
     size_t most = room / (workers > 0 ? workers : 1) / 8 * 8;
     most = most < WIRE_COLLECT_MAX ? most : WIRE_COLLECT_MAX;

@@ -71,8 +71,8 @@ static void role_of(const struct run *r, uint32_t member, enum launch_role *ret_
 // ---------------------------------------------------------------- last words
 
 // When a run fails, each process gives the reason, and most give the same one: the
-// launcher prints it once, at the end. Lines that begin with one of these are held until
-// then.
+// launcher prints it once, at the end. Lines that begin with one of these words are held
+// until the end.
 static const char *const last_words[] = {
     "tug scheduler: ", "tug server: ", "tug worker: ", "the cluster ends: "};
 

@@ -243,8 +243,8 @@ static int add_command(struct argv *w, const struct plan *p, enum launch_role ro
 
 // ---------------------------------------------------------------- environments
 
-// Returns whether the variable describes a cluster to this process; it is not passed on
-// then.
+// Returns whether the variable describes a cluster to this process. Such variables are
+// not passed on to the started processes.
 static int is_of_a_cluster(const char *name_value)
 {
     static const char *const beginnings[] = {

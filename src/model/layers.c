@@ -182,8 +182,9 @@ size_t tower_summaries(const struct tower *t)
     return t->batch_norm ? summaries_before(t, t->n) : 0;
 }
 
-// The kinds of values that are kept for an example, each for all units. Statistics belong
-// to the part of the batch, and are in the rows of the first examples.
+// The kinds of values that are kept for each example. A kind has a value for each unit.
+// The statistics are those of the whole part of the batch; the first examples have the
+// room for them.
 enum { OUTPUT, DELTA, NORMALISED, STATISTICS };
 
 size_t tower_kept(const struct tower *t)

@@ -46,7 +46,7 @@ static void check_peers(const struct shard *s, struct counts *c)
     assert(c->draining == s->n_draining);
 }
 
-// Waiting requests are counted by their links, and in bytes as --memory limits them. No
+// Checks that the counts of waiting requests and of their bytes are right, and that no
 // deadline lies before the time of the next check.
 static void check_held(const struct shard *s, const struct counts *c)
 {

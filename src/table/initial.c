@@ -70,10 +70,11 @@ static int read_numbers(const char *at, const struct form *f, double *ret)
 static int initial_check(const struct initial *x, const char *text, struct err *e)
 {
     if (x->kind == INITIAL_UNIFORM && !(x->a <= x->b))
-        return err_set(e, TUG_EUSAGE, "first values '%.200s': the range is empty", text);
+        return err_set(e, TUG_EUSAGE, "initial values '%.200s': the range is empty",
+                       text);
     if (x->kind >= INITIAL_GAUSSIAN && !(x->b >= 0))
         return err_set(e, TUG_EUSAGE,
-                       "first values '%.200s': a standard deviation is not negative",
+                       "initial values '%.200s': a standard deviation is not negative",
                        text);
     // Outside these bounds, TRIES random numbers would probably not include a value in
     // the range.
@@ -81,7 +82,7 @@ static int initial_check(const struct initial *x, const char *text, struct err *
         !(x->low < x->high && x->low < 3 && x->high > -3 && x->high - x->low >= 0.01))
         return err_set(
             e, TUG_EUSAGE,
-            "first values '%.200s': %g to %g standard deviations is not a range "
+            "initial values '%.200s': %g to %g standard deviations is not a range "
             "to draw from",
             text, x->low, x->high);
     return 0;
@@ -90,10 +91,10 @@ static int initial_check(const struct initial *x, const char *text, struct err *
 static int initial_refuse(const char *text, const struct form *f, struct err *e)
 {
     if (f != NULL)
-        return err_set(e, TUG_EUSAGE, "first values '%.200s' should look like %s", text,
+        return err_set(e, TUG_EUSAGE, "initial values '%.200s' should look like %s", text,
                        f->looks);
     return err_set(e, TUG_EUSAGE,
-                   "first values '%.200s' are not known; there are constant, uniform, "
+                   "initial values '%.200s' are not known; there are constant, uniform, "
                    "gaussian, truncated-gaussian and xavier",
                    text);
 }

@@ -21,10 +21,10 @@ static int check_init(const struct table_options *o, const struct table_init *x,
 {
     if (x->begin > o->width || x->count > o->width - x->begin)
         return err_set(e, TUG_EUSAGE,
-                       "first values of columns %u to %u do not fit a row of %u",
+                       "initial values of columns %u to %u do not fit a row of %u",
                        x->begin, x->begin + x->count, o->width);
     if (!isfinite(x->low) || !isfinite(x->high - x->low) || x->low > x->high)
-        return err_set(e, TUG_EUSAGE, "first values from %g to %g are not a range",
+        return err_set(e, TUG_EUSAGE, "initial values from %g to %g are not a range",
                        (double)x->low, (double)x->high);
     return 0;
 }
@@ -43,8 +43,9 @@ static int check_options(const struct table_options *o, struct err *e)
         return err_set(e, TUG_EUSAGE, "%u bits of partitions are too many; use 0..16",
                        o->partition_bits);
     if (o->n_inits > TABLE_MAX_INITS)
-        return err_set(e, TUG_EUSAGE, "%u ranges of first values are too many; use 0..%d",
-                       o->n_inits, TABLE_MAX_INITS);
+        return err_set(e, TUG_EUSAGE,
+                       "%u ranges of initial values are too many; use 0..%d", o->n_inits,
+                       TABLE_MAX_INITS);
     for (uint32_t i = 0; i < o->n_inits; i++)
         TRY(check_init(o, &o->inits[i], e));
     return 0;

@@ -334,7 +334,8 @@ static int check_paths(const struct run *r, struct err *e)
 }
 
 // Reads words in a pass of their own, so that a run resumed in any pass has all of them.
-// On a cluster the driver reads them, so that no faster worker decides which come first.
+// On a cluster the driver reads them, so that their order does not depend on the speed of
+// workers.
 static int keep_names(struct run *r, struct err *e)
 {
     struct names_options o = {.reader = r->reader,

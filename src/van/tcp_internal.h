@@ -95,7 +95,7 @@ struct tcp_dial {
     struct tcp_lookup *lookup; // looks up the host's name; NULL: not running
 };
 
-// Measures how fast bytes move while some wait.
+// Measures how fast the bytes of a link move while some of them wait.
 struct tcp_pace {
     uint64_t since; // time since when bytes wait; 0: none wait
     uint64_t bytes; // bytes that moved since then

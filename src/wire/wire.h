@@ -200,8 +200,8 @@ enum wire_from {
     WIRE_FROM_ANSWER, // an answer, which no role may send as a request
 };
 
-// Returns the rights of a role in a certificate or token. A driver is a role in the
-// cluster and not one of these: it has none.
+// Returns the rights of a role in a certificate or token. The role of a driver exists
+// only in the cluster, not in certificates and tokens, so it has no rights.
 enum wire_from wire_right(enum wire_role role);
 bool wire_may(uint16_t type, enum wire_role role);
 // Sets *e for a message that the role may not send, naming the least role that may.

@@ -564,7 +564,8 @@ static int work_many(const char *scheduler)
     w[0][LONG / 2] = 1e30f; // two updates with this value exceed a float
     for (int k = 0; k < LONGS; k++)
         expect(tug_kvstore_push(s, &items[k], 1, k) == 0);
-    refused(tug_kvstore_pull(s, items, 1, 0), "key 0: by this push optimizer sgd");
+    refused(tug_kvstore_pull(s, items, 1, 0),
+            "key 0: this push would give optimizer sgd");
     expect(tug_kvstore_pull(s, items, LONGS, 0) == 0);
     expect(tug_kvstore_wait(s) == 0 && w[LONGS - 1][LONG - 1] == 0);
     expect(tug_kvstore_close(s) == 0);

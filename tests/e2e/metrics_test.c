@@ -210,7 +210,8 @@ static void table(void **state)
     json_decref(o);
 }
 
-// The table as text: empty cells, quotes, several columns, and its end.
+// Checks the text of the table of --by: empty cells, several columns, --top, and wrong
+// options.
 static void table_as_text(void **state)
 {
     (void)state;

@@ -251,7 +251,7 @@ bool stage_dies(struct stage_client *c)
 
 // Checks that the scheduler has not declared a living process dead. Clients are not
 // checked after its restart, since it then knows no node; nor is anything checked when
-// the last client has ended, since the cluster ends then.
+// the last client has ended, since that ends the cluster.
 void stage_check_living(struct stage *s)
 {
     bool anybody = false, ends = false;

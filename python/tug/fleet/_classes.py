@@ -127,7 +127,7 @@ class PSServer(_Side):
 
 
 class PSClient(_Side):
-    """Makes a FleetWrapper. A client calls its method init_worker and those for rows and variables."""
+    """Makes a FleetWrapper. A client calls its methods for workers: init_worker, and those for rows and variables."""
 
 
 class Service(Named):

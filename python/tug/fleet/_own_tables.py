@@ -222,9 +222,9 @@ class OwnTables:
             readers[table_id] = self.changes().reader(table_id, True)
         changed = readers[table_id].read()
         if not changed.complete:
-            raise UsageError(f"table {table_id}: more rows were pushed since this worker's last pull_geo_param than "
-                             "the servers record, some 100,000 to 1,000,000 of each worker: call it more often; the "
-                             "next call returns later changes, and pull_sparse the rows that this worker knows")
+            raise UsageError(f"table {table_id}: the servers record 100,000 to 1,000,000 changed rows of each worker, "
+                             "and more were pushed since this worker's last pull_geo_param: call it more often; the "
+                             "next call returns the changes from now on; pull_sparse returns rows as they are now")
         return ChangedRows(changed.keys, table.pull(changed.keys))
 
     # --------------------------------------------- Paddle's other names for methods of FleetWrapper

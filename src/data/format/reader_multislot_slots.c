@@ -9,7 +9,8 @@
 #include "data/format/reader_multislot.h"
 #include "os/file.h"
 
-// Seeds that keep ids and numbers of one name apart.
+// Seeds of the hashes of slots' names. They differ, so that a slot of ids and a slot of
+// numbers with the same name have different keys.
 enum { ID_SEED = 2, NUMBER_SEED = 3 };
 
 enum { DENSE_MAX = 1 << 20, RANGE_MAX = READER_MAX_SLOT + 1 };

@@ -137,7 +137,7 @@ void kv_received_let_go(struct received *q)
     }
 }
 
-// These functions send answers. The thread that has the van calls the internal ones.
+// These functions send answers. The thread that has the van calls the static ones.
 
 static void send_error(struct tug_node *n, van_link link, uint64_t request, int code,
                        const char *why)

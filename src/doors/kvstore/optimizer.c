@@ -266,8 +266,8 @@ static int update_all(struct update *u, const struct tug_array *g, const char *k
         return 0;
     put_back(u, g);
     return err_set(e, TUG_EUSAGE,
-                   "%s: by this push optimizer %s makes weights or states that are not "
-                   "finite: nothing of it is taken",
+                   "%s: this push would give optimizer %s weights or states that are not "
+                   "finite, so none of it is applied",
                    key, kvs_optimizer_name(scaled.kind));
 }
 

@@ -519,7 +519,7 @@ static void overflow_is_undone(void **state)
         w[i] = 3e18f, g[i] = 1;
     check(init(s, "w", &a));
     check(tug_kvstore_set_optimizer(s, "lamb:learning_rate=1e30"));
-    refused(push(s, "w", &b), "not finite: nothing of it is taken");
+    refused(push(s, "w", &b), "not finite, so none of it is applied");
     check(tug_kvstore_set_optimizer(s, "lamb:learning_rate=0"));
     check(push(s, "w", &b));
     check(pull(s, "w", &to));

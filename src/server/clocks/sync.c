@@ -205,8 +205,8 @@ static void apply_next(struct shard *s, struct shard_table *t)
     saves_look(s);
 }
 
-// Returns whether a save or an order must come before the next batch. They wait for a
-// batch of which a part is applied, so they do not stop it.
+// Returns whether a save or an admin operation must come before the next batch. Both wait
+// for a batch of which a part is applied, so they do not stop such a batch.
 static bool must_stop(const struct shard *s, const struct shard_table *t)
 {
     return t->n_applied == 0 && (saves_stop_batch(s, t) || pending_order(s, t));
@@ -300,7 +300,7 @@ enum outcome sync_push(struct shard *s, struct request *q, struct shard_table *t
     sync_apply(s, t);
     if (s->o.max_bytes != 0)
         tables_measure(s, t);
-    shard_ok(s, q, push_left_out(t)); // the value concerns earlier batches, which were
-                                      // complete
+    shard_ok(s, q, push_left_out(t)); // this value counts updates that were left out
+                                      // of earlier batches
     return ANSWERED;
 }

@@ -31,9 +31,9 @@ struct shard_table {
     bool full;            // memory has no room for the rows of the next batch or for
                           // one of its parts, so that a retry alone does not help
     uint32_t n_applied;   // the next batch was applied in the partitions below this one
-    bool begun;           // the next batch was tried, so `before` has rows as they
-                          // were before that batch, and no longer those before the
-                          // last one
+    bool begun;           // the next batch was tried, so `before` has the rows from
+                          // before that batch; until then it has those from before the
+                          // last applied batch
     bool again;           // background_tick is to try the waiting batches again
     uint64_t version;     // the number of applied pushes and admin operations
     uint64_t *changed_at; // for each partition: the version at which it last changed

@@ -261,7 +261,8 @@ static void test_deadlines(void **state)
     saving_send(w, &x, true, 0);
     lone_expect_refusal(w, TUG_EIO, "has ended");
     saving_forget(&x);
-    // Without a save for a long time, a mark of a save that does not come times out.
+    // Also when there was no save for a long time, a mark times out if its save does not
+    // come.
     for (int i = 0; i < 3; i++)
         lone_pass_time(w, 61 * SECOND_NS);
     assert_int_equal(w->shard->saves.marks_due, VAN_NEVER);
