@@ -33,10 +33,10 @@ static const char style[] =
     ".grid{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,370px),1fr)"
     ");"
     "gap:16px;align-items:start}\n"
-    ".grid>figure{max-width:640px}\n"
+    ".grid>figure{max-width:760px}\n"
     "figcaption{font-weight:600;margin-bottom:6px}"
     "figure>p{font-size:13px;margin:6px 0 0;color:var(--soft)}\n"
-    "svg{display:block;width:100%;height:auto;font:12px system-ui,sans-serif;"
+    "svg{display:block;width:100%;height:auto;font:12.5px system-ui,sans-serif;"
     "fill:var(--soft)}\n"
     "svg .axis{stroke:var(--line);fill:none}svg .line{fill:none;stroke-width:2}"
     "svg .thin{stroke-width:1.2;opacity:.75}"
@@ -50,7 +50,7 @@ static const char style[] =
     "margin-bottom:4px}.legend i{display:inline-block;width:14px;height:4px;"
     "background:var(--k);margin-right:5px;vertical-align:middle;border-radius:2px}\n"
     ".scroll{overflow-x:auto}table{border-collapse:collapse;font-size:14px;"
-    "font-variant-numeric:tabular-nums}\n"
+    "font-variant-numeric:tabular-nums}data{white-space:nowrap}\n"
     "th,td{padding:3px 12px 3px 0;text-align:right;vertical-align:top;"
     "border-bottom:1px solid var(--line)}th{color:var(--soft);font-weight:500}\n"
     "th:first-child,td:first-child,.text{text-align:left}th{white-space:nowrap}\n"
@@ -111,7 +111,9 @@ void html_text(struct page *p, const char *text)
 void html_begin(struct page *p, const char *title)
 {
     p->b = BUF_INIT(PAGE_MAX);
-    p->rc = 0;
+    p->points = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
+    p->callers = p->points != (locale_t)0 ? uselocale(p->points) : (locale_t)0;
+    p->rc = p->points != (locale_t)0 ? 0 : TUG_ENOMEM;
     html_add(p, REPORT_BEGIN "<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
                              "<meta name=\"viewport\" content=\"width=device-width\">\n"
                              "<meta http-equiv=\"Content-Security-Policy\" "
@@ -125,6 +127,10 @@ void html_begin(struct page *p, const char *title)
 void html_end(struct page *p)
 {
     html_add(p, "</body>\n</html>\n");
+    if (p->points == (locale_t)0)
+        return;
+    uselocale(p->callers);
+    freelocale(p->points);
 }
 
 // Groups the digits of a whole number by threes.

@@ -5,6 +5,8 @@
 #ifndef TUG_REPORT_HTML_H
 #define TUG_REPORT_HTML_H
 
+#include <locale.h>
+
 #include "base/buf.h"
 #include "os/json.h"
 
@@ -13,13 +15,16 @@ enum { PAGE_MAX = 256 << 20 };
 struct page {
     struct buf b;
     int rc; // the first error
+    // The caller's locale, and the one with decimal points for numbers; 0: not open.
+    locale_t callers, points;
 };
 
 // Appends HTML as it is, by a format for which html_text is not needed.
 void html_add(struct page *p, const char *fmt, ...) PRINTF_LIKE(2, 3);
 // Appends a text, of which every character is shown as it is; NULL: nothing.
 void html_text(struct page *p, const char *text);
-// Begins a page with its style, and ends it.
+// Begins a page with its style, and ends it. Between these calls, the numbers of this
+// thread have decimal points, also where the program's locale has commas.
 void html_begin(struct page *p, const char *title);
 void html_end(struct page *p);
 

@@ -13,7 +13,7 @@ enum {
     LEFT = 56,
     RIGHT = 12,
     TOP = 12,
-    BOTTOM = 42,
+    BOTTOM = 46,
     TICKS = 6
 };
 
@@ -130,7 +130,7 @@ static void axes(const struct drawing *d, const struct svg_chart *c)
         html_add(d->p,
                  "<path class=\"axis\" d=\"M%.1f %.0fv4\"/><text x=\"%.1f\" y=\"%.0f\" "
                  "text-anchor=\"%s\">%s</text>\n",
-                 x, bottom, x, bottom + 17, x > right - 10 ? "end" : "middle",
+                 x, bottom, x, bottom + 20, x > right - 10 ? "end" : "middle",
                  tick_label(&d->x, v, label));
     }
     html_add(d->p, "<text x=\"%.0f\" y=\"%d\" text-anchor=\"middle\">",
