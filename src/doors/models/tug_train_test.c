@@ -626,6 +626,41 @@ static void test_options_are_listed(void **state)
     assert_false(tug_model_option("trian", 0, &o));
 }
 
+static bool page_has(const char *path, const char *text)
+{
+    size_t n;
+    char *page = files_read(path, &n);
+    assert_true(page != NULL && n > 0);
+    page[n - 1] = '\0';
+    bool has = strstr(page, text) != NULL;
+    mem_free(page);
+    return has;
+}
+
+static void test_reports(void **state)
+{
+    (void)state;
+    struct tug_model *m = OPEN("format=libsvm", "epochs=2");
+    says(tug_model_report(m, "r.html"), TUG_EUSAGE, "has learnt nothing yet");
+    check(tug_model_train(m, FILES("train.txt"), NULL));
+    says(tug_model_report(m, "train.txt"), TUG_EUSAGE, "is not a report");
+    says(tug_model_report(m, "nowhere/r.html"), TUG_EIO, "nowhere");
+    check(tug_model_report(m, "r.html"));
+    assert_true(page_has("r.html", "data-of=\"/history/1/loss\""));
+    assert_false(page_has("r.html", "data-of=\"/auc\""));
+    const char *into[] = {"report=r.html"}, *onto[] = {"report=test.txt"};
+    says(tug_model_evaluate(m, FILES("test.txt"), onto, 1), TUG_EUSAGE, "this run reads");
+    check(tug_model_evaluate(m, FILES("test.txt"), into, 1));
+    assert_true(page_has("r.html", "data-of=\"/auc\""));
+    assert_true(page_has("r.html", "data-of=\"/roc/"));
+    struct csr *c = read_csr("test.txt", false);
+    check(tug_model_evaluate(m, &(struct tug_data){.rows = &c->rows}, into, 1));
+    assert_true(page_has("r.html", "(in memory)"));
+    mem_free(c);
+    tug_model_close(m);
+    REFUSED("call tug_model_report", "report=r.html");
+}
+
 // Models leave no files in the directory of temporary files.
 static void test_nothing_is_left(void **state)
 {
@@ -658,6 +693,7 @@ int main(void)
         cmocka_unit_test(test_errors),
         cmocka_unit_test(test_progress_and_interrupt),
         cmocka_unit_test(test_options_are_listed),
+        cmocka_unit_test(test_reports),
         cmocka_unit_test(test_nothing_is_left),
     };
     log_set_level(LOG_ERROR);
