@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/random.h"
 #include "kit/files.h"
 #include "kit/test.h"
 #include "report/svg.h"
@@ -106,6 +107,42 @@ static void test_pages_are_read_again(void **state)
     }
 }
 
+// Damages a page at random places: it is refused, or what is read gives a page.
+static void test_damaged_pages(void **state)
+{
+    (void)state;
+    static const char damage[] = "<>&;{}[]\"\\0-e:,x";
+    char text[4096];
+    struct err e;
+    size_t n;
+    (void)page_of("{\"command\":\"train\",\"model\":\"a<b\",\"curves_of\":\"test\"," ROC
+                  "," HISTORY ",\"data\":[{\"use\":\"test\",\"files\":[\"f\"]}],"
+                  "\"lift\":[{\"lift\":2}],\"run\":{\"warnings\":[\"w\"],"
+                  "\"options\":[{\"name\":\"lr\",\"value\":\"1\"}]}}");
+    char *page = files_read(files_in("r.html"), &n);
+    char *result = memmem(page, n, "<pre id=\"result\">", 17);
+    size_t len = n - (size_t)(result - page), good = 0;
+    assert_true(len < sizeof(text) - 64);
+    for (uint64_t seed = 0; seed < 2000; seed++) {
+        json_t *found = NULL;
+        int to = snprintf(text, sizeof(text), "<!DOCTYPE html>\n<!-- tug report -->\n");
+        memcpy(text + to, result, len);
+        for (uint64_t k = 0; k < 1 + seed % 3; k++)
+            text[to + 17 + random_below(seed, 1, k, len - 17)] =
+                damage[random_below(seed, 2, k, sizeof(damage) - 1)];
+        files_write_bytes(files_in("damaged"), text, (size_t)to + len);
+        if (report_read(files_in("damaged"), &found, &e) != 0)
+            continue;
+        good++;
+        struct report_run runs[] = {{"a", found}, {"b", found}};
+        assert_int_equal(report_write_run(found, files_in("f.html"), &e), 0);
+        assert_int_equal(report_write_runs(runs, 2, files_in("f.html"), &e), 0);
+        json_decref(found);
+    }
+    assert_in_range(good, 100, 1900); // both happen
+    mem_free(page);
+}
+
 static void test_memory(void **state)
 {
     (void)state;
@@ -167,9 +204,10 @@ int main(void)
         cmocka_unit_test(test_texts_are_escaped),
         cmocka_unit_test(test_odd_results),
         cmocka_unit_test(test_pages_are_read_again),
+        cmocka_unit_test(test_damaged_pages),
         cmocka_unit_test(test_memory),
         cmocka_unit_test(test_numbers),
         cmocka_unit_test(test_ticks),
     };
-    return cmocka_run_group_tests(tests, files_begin, files_end);
+    return cmocka_run_group_tests(tests, files_begin_in_memory, files_end);
 }
