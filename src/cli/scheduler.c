@@ -75,6 +75,7 @@ const struct option_table cli_scheduler_options = {
 
 struct process {
     struct opened_node node;
+    struct usage *usage;
     struct scheduler *scheduler;
     struct van *van;
     char address[VAN_ADDRESS_MAX];
@@ -125,6 +126,7 @@ static int open_scheduler(struct process *p, const struct scheduler_values *v,
         .pid = (uint32_t)getpid(),
         .host = p->node.node.host,
         .ends_in_order = drives,
+        .usage = p->usage,
         .log = say,
     };
     TRY(node_make_token(&p->node.node, e));
@@ -276,6 +278,12 @@ void scheduler_values_fill(struct scheduler_values *v, const struct options *o,
         v->workers = r->workers;
 }
 
+static int open_usage(struct process *p, const struct training *t, struct err *e)
+{
+    const struct usage_disk out = {"saves", t != NULL ? t->values->out : NULL};
+    return usage_open(&p->usage, &out, 1, e);
+}
+
 int role_scheduler(const struct scheduler_values *values, const struct training *t,
                    struct err *e)
 {
@@ -287,10 +295,13 @@ int role_scheduler(const struct scheduler_values *values, const struct training 
         return err_nomem(e, "the scheduler");
     int rc = node_values_open(&p->node, &v.node, WIRE_SCHEDULER, e);
     if (rc == 0)
+        rc = open_usage(p, t, e);
+    if (rc == 0)
         rc = run_process(p, &v, t, e);
     node_take_token(&p->node.node);
     van_free(p->van);
     scheduler_close(p->scheduler);
+    usage_close(p->usage);
     train_setup_close(&p->setup);
     opened_node_close(&p->node);
     mem_free(p);

@@ -73,6 +73,19 @@ static json_t *ask_loop(struct node *n, const json_t *node, uint64_t until)
     return answer;
 }
 
+// Adds up the members of a part of a table, such as "removed", into a copy of its own.
+static void add_part(json_t *sum, const json_t *table, const char *part)
+{
+    const char *name;
+    json_t *value, *to = json_deep_copy(json_object_get(sum, part));
+    const json_t *from = json_object_get(table, part);
+    if (to == NULL)
+        return;
+    json_object_foreach(to, name, value)
+        json_integer_set(value, tool_count(to, name) + tool_count(from, name));
+    json_object_set_new(sum, part, to);
+}
+
 static void add_to(json_t *sum, const json_t *table, const char *name)
 {
     json_object_set_new(sum, name,
@@ -84,7 +97,7 @@ static void add_table(json_t *tables, json_t *by_id[SPEC_MAX_TABLES], const json
 {
     static const char *const added[] = {"rows",  "bytes",       "pushes",      "repeats",
                                         "pulls", "pushed_keys", "pulled_keys", "examples",
-                                        "held",  "refused",     "left_out"};
+                                        "held",  "refused",     "left_out",    "made"};
     int64_t id = tool_count(table, "id");
     if (id < 0 || id >= SPEC_MAX_TABLES)
         return; // a server cannot have such a number
@@ -96,6 +109,8 @@ static void add_table(json_t *tables, json_t *by_id[SPEC_MAX_TABLES], const json
     }
     for (size_t i = 0; i < sizeof(added) / sizeof(*added); i++)
         add_to(sum, table, added[i]);
+    add_part(sum, table, "removed");
+    add_part(sum, table, "cold");
     int64_t clock = tool_count(table, "clock"), least = tool_count(sum, "clock"),
             most = tool_count(sum, "clock_max");
     json_object_set_new(sum, "clock", json_integer(clock < least ? clock : least));

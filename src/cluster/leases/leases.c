@@ -168,8 +168,11 @@ bool leases_done(struct leases *l, uint32_t id, const struct msg_piece_done *m)
         return false; // the worker keeps the piece and reports again
     bool news = by_piece(l) ? leases_piece_done(l, w, m) : leases_share_done(l, w, m);
     if (news) {
+        uint64_t examples = m->examples < UINT32_MAX ? m->examples : UINT32_MAX;
+        w->pieces += by_piece(l);
+        w->examples += by_piece(l) ? examples : 0;
         if (by_piece(l))
-            l->examples += m->examples < UINT32_MAX ? m->examples : UINT32_MAX;
+            l->examples += examples;
         else if (m->examples > l->examples)
             l->examples = m->examples; // not added up, because every worker reports the
                                        // count of the whole batch
@@ -221,6 +224,25 @@ void leases_state(struct leases *l, uint64_t pass, struct msg_pass_state *ret,
     if (reports != NULL && !move_reports(l, reports, &ret->reports))
         ret->done = 0; // the pass counts as done only when the driver has fetched all
                        // reports
+}
+
+void leases_work(const struct leases *l, uint32_t worker, uint32_t *hint,
+                 struct leases_work *ret)
+{
+    *ret = (struct leases_work){0};
+    for (uint32_t i = 0; i < l->n_workers; i++) {
+        uint32_t at = (*hint + i) % l->n_workers;
+        const struct leases_worker *w = &l->workers[at];
+        if (w->id != worker)
+            continue;
+        *hint = at + 1;
+        ret->examples = w->examples;
+        ret->pieces = w->pieces;
+        if (w->alive)
+            ret->holds = by_piece(l) ? w->holds
+                                     : by_share(l) && w->taking_part && !w->finished;
+        return;
+    }
 }
 
 void leases_over(struct leases *l)

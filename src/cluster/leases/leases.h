@@ -97,6 +97,16 @@ bool leases_views_again(struct leases *l);
 void leases_state(struct leases *l, uint64_t pass, struct msg_pass_state *ret,
                   struct buf *reports);
 
+// The work of a worker so far.
+struct leases_work {
+    uint64_t examples, pieces; // of passes of pieces: in the pieces that it has done
+    uint32_t holds; // 1 while it has a piece, or has not finished its share of the pass
+};
+// Gets the work of a worker; zeros if it is not known. *hint is 0 before the first of
+// several calls, which are fast if they ask for the workers in the order of joining.
+void leases_work(const struct leases *l, uint32_t worker, uint32_t *hint,
+                 struct leases_work *ret);
+
 // A function for tests: afterwards a worker that joins when the pieces of a save are
 // known does not have to mark the save.
 void leases_forget_late_marks(struct leases *l);

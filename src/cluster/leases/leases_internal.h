@@ -76,8 +76,9 @@ struct leases_worker {
     // Used in passes of shares.
     bool taking_part, finished, view_due;
     uint32_t slot;
-    uint64_t next_report; // the smallest index of a report that has not arrived yet
-    uint64_t marked;      // number of the save that the worker marked last
+    uint64_t next_report;      // the smallest index of a report that has not arrived yet
+    uint64_t marked;           // number of the save that the worker marked last
+    uint64_t examples, pieces; // see struct leases_work
 };
 
 struct leases {

@@ -235,12 +235,20 @@ void scheduler_status_serve(struct scheduler *s, struct link *l, uint64_t reques
     buf_free(&json);
 }
 
-// Logs one line for each order: what was ordered, by whom and from where.
+// Logs and notes each order: what was ordered, by whom and from where.
 static void note_order(struct scheduler *s, const char *who, enum wire_role role,
                        const char *from, const char *what)
 {
-    scheduler_say(s, "order: %s, by %s (%s) at %s", what, who,
-                  wire_role_name(role) != NULL ? wire_role_name(role) : "?", from);
+    char by[ERR_TEXT_MAX];
+    snprintf(by, sizeof(by), "%s (%s) at %s", who,
+             wire_role_name(role) != NULL ? wire_role_name(role) : "?", from);
+    scheduler_say(s, "order: %s, by %s", what, by);
+    scheduler_note(s,
+                   strncmp(what, "save to ", 8) == 0    ? "save"
+                   : strstr(what, " profiling") != NULL ? "profile"
+                   : strcmp(what, "stop") == 0          ? "stop"
+                                                        : "order",
+                   by, what);
 }
 
 void scheduler_ordered_serve(struct scheduler *s, struct node *n, uint64_t request,

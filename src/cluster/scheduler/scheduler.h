@@ -26,6 +26,7 @@
 
 #include "base/err.h"
 #include "cluster/roster.h"
+#include "os/usage.h"
 #include "van/van.h"
 
 struct scheduler_options {
@@ -50,6 +51,12 @@ struct scheduler_options {
     // Tests: the time during which the scheduler was stopped counts as silence of all
     // peers.
     bool without_forgiving;
+    // For the status; both may be NULL. `usage` is what the process uses. run_facts writes
+    // the member `name` into an open object: what a driver in this process knows of its
+    // run.
+    struct usage *usage;
+    void (*run_facts)(void *ctx, const char *name, struct json_out *to);
+    void *run_facts_ctx;
     // called with lines about joins, deaths and the end; may be NULL
     void (*log)(void *ctx, const char *line);
     void *log_ctx;

@@ -28,6 +28,7 @@ void scheduler_end(struct scheduler *s, int code, const char *why)
     s->end.code = code;
     snprintf(s->end.text, sizeof(s->end.text), "%s", why);
     leases_over(s->leases);
+    scheduler_note(s, "stop", "scheduler", why[0] != '\0' ? why : "the run is over");
     if (code == 0) // the process of the scheduler tells an error when all have left
         scheduler_say(s, "the cluster ends%s%s", why[0] != 0 ? ": " : "", why);
     for (uint32_t i = 0; i < s->n_nodes; i++)
@@ -168,8 +169,11 @@ static bool may_leave(struct scheduler *s, uint32_t process)
     if (p->role == WIRE_WORKER && others_work(s, process))
         return true;
     s->asked = true;
-    scheduler_say(s, "%s %u was asked to end: the run ends in order",
-                  p->role == WIRE_SERVER ? "server" : "worker", p->rank);
+    char who[32];
+    snprintf(who, sizeof(who), "%s %u", p->role == WIRE_SERVER ? "server" : "worker",
+             p->rank);
+    scheduler_say(s, "%s was asked to end: the run ends in order", who);
+    scheduler_note(s, "stop", who, "it was asked to end: the run ends in order");
     return false;
 }
 

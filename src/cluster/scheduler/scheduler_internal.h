@@ -13,7 +13,7 @@
 #include "cluster/scheduler/scheduler.h"
 #include "os/clock.h"
 
-enum { SCHEDULER_GROUPS = 8 };
+enum { SCHEDULER_GROUPS = 8, SCHEDULER_OPERATIONS = 64, OPERATION_TEXT = 240 };
 // Interval at which rosters, views and STOP are repeated.
 #define SCHEDULER_RESEND_NS ((uint64_t)500000000)
 #define SCHEDULER_NOBODY UINT32_MAX // "No entry", as an index of a node or a process
@@ -61,6 +61,8 @@ struct node {
     uint32_t process; // index of the node's process
     van_link link;    // 0: not connected
     uint64_t closed_at, gone_at;
+    // Of a worker: when it last asked for work or reported it; at first, when it joined.
+    uint64_t progress_at;
     // Time at which it was asked for a sign of life, because its process seemed silent.
     uint64_t pinged_at;
     // The node has sent LEAVE; a node that has not left and is not alive is dead.
@@ -107,6 +109,14 @@ struct encoded_roster {
     struct msg_roster msg;
 };
 
+// Something that happened, for tug status.
+struct operation {
+    uint64_t unix_ns;
+    const char *what;          // "join", "death", ...
+    char who[ROSTER_NAME_MAX]; // the node or peer that did it or that it happened to
+    char text[OPERATION_TEXT];
+};
+
 enum scheduler_phase {
     SCHEDULER_GATHERING,
     SCHEDULER_RUNNING,
@@ -135,6 +145,8 @@ struct scheduler {
     uint32_t more_servers, more_workers, n_guests;
     uint64_t session;
     struct refusals refusals;
+    struct operation operations[SCHEDULER_OPERATIONS]; // the last ones, in a ring
+    uint64_t n_operations;                             // all so far
 
     struct roster roster;
     struct encoded_roster *encoded; // NULL if not made yet
@@ -183,6 +195,14 @@ void scheduler_refuse(struct scheduler *s, van_link link, uint64_t request, int 
 void scheduler_say(struct scheduler *s, const char *fmt, ...) PRINTF_LIKE(2, 3);
 const char *scheduler_name(const struct node *n, char to[ROSTER_NAME_MAX]);
 uint64_t scheduler_unix_ns(const struct scheduler *s);
+
+// The last operations: scheduler_operations.c. `what` is not copied; longer texts are cut.
+void scheduler_note(struct scheduler *s, const char *what, const char *who,
+                    const char *text);
+void scheduler_operations_print(const struct scheduler *s, struct json_out *o);
+// Returns whether this node is a guest: a tool or a program that only looks. The driver
+// of a run is in the scheduler's own process.
+bool scheduler_is_guest(const struct scheduler *s, const struct node *n);
 
 // Functions that serve one type of message each: of any peer (TO_DOOR), or of a node that
 // has joined (TO_SCHEDULER).

@@ -271,9 +271,7 @@ static bool is_full(const struct scheduler *s, enum wire_role role)
     return guests >= MAX_GUESTS || s->used_nodes >= ROSTER_MAX_NODES - 1;
 }
 
-// Returns whether this node is a guest: a tool or a program that only looks. The driver
-// of a run is in the scheduler's own process.
-static bool is_guest(const struct scheduler *s, const struct node *n)
+bool scheduler_is_guest(const struct scheduler *s, const struct node *n)
 {
     return n->n.role == WIRE_DRIVER &&
            (n->n.pid != s->o.pid ||
@@ -317,8 +315,11 @@ static struct node *new_node(struct scheduler *s, const struct msg_join *m,
     s->processes[process].here++;
     s->changed = true;
     char name[ROSTER_NAME_MAX];
-    if (!is_guest(s, n))
+    n->progress_at = s->now;
+    if (!scheduler_is_guest(s, n)) {
         scheduler_say(s, "%s joined as node %u", scheduler_name(n, name), n->n.id);
+        scheduler_note(s, "join", name, n->n.address);
+    }
     return n;
 }
 

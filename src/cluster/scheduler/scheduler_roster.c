@@ -164,8 +164,11 @@ static void begin_when_all_are_here(struct scheduler *s)
     s->phase = SCHEDULER_RUNNING;
     s->phase_at = s->now;
     uint32_t workers = scheduler_roster_complete(s, WIRE_WORKER);
-    scheduler_say(s, "all are here: %u server%s, %u worker%s", s->o.servers,
-                  PLURAL_S(s->o.servers), workers, PLURAL_S(workers));
+    char text[OPERATION_TEXT];
+    snprintf(text, sizeof(text), "all are here: %u server%s, %u worker%s", s->o.servers,
+             PLURAL_S(s->o.servers), workers, PLURAL_S(workers));
+    scheduler_say(s, "%s", text);
+    scheduler_note(s, "phase", "scheduler", text);
 }
 
 // Returns whether a roster may be sent. One without a server would be refused, since that

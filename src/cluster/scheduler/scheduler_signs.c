@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "cluster/scheduler/scheduler_internal.h"
 
@@ -91,9 +92,11 @@ void scheduler_gone(struct scheduler *s, struct node *n, bool left)
     if (n->n.role == WIRE_WORKER)
         leases_worker_dead(s->leases, n->n.id);
     if (!left) {
-        scheduler_say(s, "%s is gone: it gave no sign of life for %" PRIu64 " s",
-                      scheduler_name(n, name),
-                      (s->now - s->processes[n->process].sign_at) / SECOND_NS);
+        char text[OPERATION_TEXT];
+        snprintf(text, sizeof(text), "it gave no sign of life for %" PRIu64 " s",
+                 (s->now - s->processes[n->process].sign_at) / SECOND_NS);
+        scheduler_say(s, "%s is gone: %s", scheduler_name(n, name), text);
+        scheduler_note(s, "death", name, text);
         if (n->link != 0) {
             scheduler_refuse(s, n->link, 0, TUG_EIO,
                              "this node counts as dead: the scheduler had no sign of "
@@ -101,6 +104,8 @@ void scheduler_gone(struct scheduler *s, struct node *n, bool left)
             scheduler_close_link(s, n);
         }
     }
+    if (left && !scheduler_is_guest(s, n))
+        scheduler_note(s, "leave", scheduler_name(n, name), "");
     scheduler_barriers_again(s);
 }
 

@@ -1,10 +1,11 @@
-// The scheduler's answer to `tug status`, as JSON.
+// The scheduler's answer to `tug status`, as JSON: docs/cluster.md describes its fields.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "base/json_out.h"
 #include "cluster/scheduler/scheduler_internal.h"
 
 static const char *const role_names[] = {"nobody", "scheduler", "server",
@@ -18,40 +19,74 @@ static double seconds(uint64_t ns)
     return (double)ns * 1e-9;
 }
 
-static int put_node(const struct scheduler *s, const struct node *n, struct buf *to)
+// Writes the work of a worker. `hint` is where the leases find it at once.
+static void put_work(const struct scheduler *s, const struct node *n, uint32_t *hint,
+                     struct json_out *o)
+{
+    struct leases_work w = {0};
+    if (n->n.role != WIRE_WORKER)
+        return;
+    leases_work(s->leases, n->n.id, hint, &w);
+    json_out_u64(o, "examples", w.examples);
+    json_out_u64(o, "pieces_done", w.pieces);
+    json_out_u64(o, "pieces_held", w.holds);
+    json_out_real(o, "seconds_since_progress", 12, seconds(s->now - n->progress_at));
+}
+
+static void put_node(const struct scheduler *s, const struct node *n, uint32_t *hint,
+                     struct json_out *o)
 {
     const struct process *p = &s->processes[n->process];
-    TRY(buf_printf(to,
-                   "{\"id\":%u,\"role\":\"%s\",\"rank\":%u,\"loop\":%u,\"pid\":%u,"
-                   "\"tables\":\"%s\",\"alive\":%s,\"left\":%s,\"linked\":%s,"
-                   "\"seconds_since_sign\":%.3f,\"clock_skew_seconds\":%.3f,\"host\":",
-                   n->n.id, role_names[n->n.role], n->n.rank, n->n.loop, n->n.pid,
-                   table_names[n->n.tables], n->n.alive ? "true" : "false",
-                   n->left ? "true" : "false", n->link != 0 ? "true" : "false",
-                   seconds(s->now - p->sign_at), (double)p->skew_ns * 1e-9));
-    TRY(buf_json(to, n->n.host));
-    TRY(buf_printf(to, ",\"address\":"));
-    TRY(buf_json(to, n->n.address));
-    return buf_printf(to, "}");
+    json_out_open(o, NULL, '{');
+    json_out_u64(o, "id", n->n.id);
+    json_out_text(o, "role", role_names[n->n.role]);
+    json_out_u64(o, "rank", n->n.rank);
+    json_out_u64(o, "loop", n->n.loop);
+    json_out_u64(o, "pid", n->n.pid);
+    json_out_text(o, "tables", table_names[n->n.tables]);
+    json_out_flag(o, "alive", n->n.alive);
+    json_out_flag(o, "left", n->left);
+    json_out_flag(o, "linked", n->link != 0);
+    json_out_real(o, "seconds_since_sign", 9, seconds(s->now - p->sign_at));
+    json_out_real(o, "clock_skew_seconds", 9, (double)p->skew_ns * 1e-9);
+    put_work(s, n, hint, o);
+    json_out_text(o, "host", n->n.host);
+    json_out_text(o, "address", n->n.address);
+    json_out_close(o, '}');
 }
 
-static int put_nodes(const struct scheduler *s, struct buf *to)
+static void put_nodes(const struct scheduler *s, struct json_out *o)
 {
-    TRY(buf_printf(to, ",\"nodes\":["));
-    bool first = true;
-    for (uint32_t i = 0; i < s->n_nodes; i++) {
-        if (!s->nodes[i].used)
-            continue;
-        if (!first)
-            TRY(buf_printf(to, ","));
-        TRY(put_node(s, &s->nodes[i], to));
-        first = false;
-    }
-    return buf_printf(to, "]");
+    uint32_t hint = 0;
+    json_out_open(o, "nodes", '[');
+    for (uint32_t i = 0; i < s->n_nodes; i++)
+        if (s->nodes[i].used)
+            put_node(s, &s->nodes[i], &hint, o);
+    json_out_close(o, ']');
 }
 
-static int put_space(const struct scheduler *s, int space, uint32_t *count,
-                     struct buf *to)
+// Writes the owners as runs [first partition, partitions, node], which are few: a ring
+// places partitions by ranges.
+static void put_owners(const struct scheduler *s, int space, struct json_out *o)
+{
+    const struct roster *r = &s->roster;
+    const uint32_t *owner = r->owners[space];
+    uint32_t partitions = (uint32_t)1 << r->partition_bits;
+    json_out_open(o, "owners", '[');
+    for (uint32_t p = 0, n; p < partitions; p += n) {
+        for (n = 1; p + n < partitions && owner[p + n] == owner[p]; n++)
+            continue;
+        json_out_open(o, NULL, '[');
+        json_out_u64(o, NULL, p);
+        json_out_u64(o, NULL, n);
+        json_out_u64(o, NULL, owner[p]);
+        json_out_close(o, ']');
+    }
+    json_out_close(o, ']');
+}
+
+static void put_space(const struct scheduler *s, int space, uint32_t *count,
+                      struct json_out *o)
 {
     const struct roster *r = &s->roster;
     uint32_t partitions = (uint32_t)1 << r->partition_bits, most = 0, loops = 0;
@@ -62,86 +97,103 @@ static int put_space(const struct scheduler *s, int space, uint32_t *count,
         if (n != NULL)
             count[n - r->nodes]++;
     }
-    TRY(buf_printf(to, "%s\"%s\":{\"partitions\":%u,\"loops\":{", space > 0 ? "," : "",
-                   space_names[space], partitions));
+    json_out_open(o, space_names[space], '{');
+    json_out_u64(o, "partitions", partitions);
+    json_out_open(o, "loops", '{');
     for (uint32_t i = 0; i < r->n_nodes; i++) {
+        char id[16];
         if (count[i] == 0)
             continue;
-        TRY(buf_printf(to, "%s\"%u\":%u", loops > 0 ? "," : "", r->nodes[i].id,
-                       count[i]));
+        snprintf(id, sizeof(id), "%u", r->nodes[i].id);
+        json_out_u64(o, id, count[i]);
         loops++;
         most = count[i] > most ? count[i] : most;
     }
-    double balance = loops > 0 ? (double)most * loops / partitions : 0;
-    return buf_printf(to, "},\"max_over_mean\":%.4f}", balance);
+    json_out_close(o, '}');
+    json_out_real(o, "max_over_mean", 5,
+                  loops > 0 ? (double)most * loops / partitions : 0);
+    put_owners(s, space, o);
+    json_out_close(o, '}');
 }
 
-static int put_placement(const struct scheduler *s, struct buf *to)
+static int put_placement(const struct scheduler *s, struct json_out *o)
 {
     if (s->roster.epoch == 0)
         return 0;
     uint32_t *count = mem_array(s->roster.n_nodes, sizeof(*count));
     if (count == NULL)
         return TUG_ENOMEM;
-    int rc = buf_printf(to, ",\"placement\":{");
-    for (int space = 0; space < WIRE_SPACES && rc == 0; space++)
-        rc = put_space(s, space, count, to);
+    json_out_open(o, "placement", '{');
+    for (int space = 0; space < WIRE_SPACES; space++)
+        put_space(s, space, count, o);
+    json_out_close(o, '}');
     mem_free(count);
-    return rc != 0 ? rc : buf_printf(to, "}");
+    return 0;
 }
 
-static int put_barriers(const struct scheduler *s, struct buf *to)
+static void put_barriers(const struct scheduler *s, struct json_out *o)
 {
-    bool first = true;
-    TRY(buf_printf(to, ",\"barriers\":["));
+    json_out_open(o, "barriers", '[');
     for (uint8_t group = 1; group < SCHEDULER_GROUPS; group++) {
         uint32_t waiting = 0;
+        char missing[ERR_TEXT_MAX];
         for (uint32_t i = 0; i < s->n_processes; i++)
             waiting += s->processes[i].here > 0 &&
                        s->processes[i].reached[group] > s->groups[group].completed;
         if (waiting == 0)
             continue;
-        char missing[ERR_TEXT_MAX];
-        TRY(buf_printf(
-            to, "%s{\"group\":%u,\"generation\":%" PRIu64 ",\"waiting\":%u,\"missing\":",
-            first ? "" : ",", group, s->groups[group].completed + 1, waiting));
-        TRY(buf_json(to, scheduler_missing(s, group, missing, sizeof(missing))));
-        TRY(buf_printf(to, "}"));
-        first = false;
+        json_out_open(o, NULL, '{');
+        json_out_u64(o, "group", group);
+        json_out_u64(o, "generation", s->groups[group].completed + 1);
+        json_out_u64(o, "waiting", waiting);
+        json_out_text(o, "missing",
+                      scheduler_missing(s, group, missing, sizeof(missing)));
+        json_out_close(o, '}');
     }
-    return buf_printf(to, "]");
+    json_out_close(o, ']');
 }
 
-static int put_pass(const struct scheduler *s, struct buf *to)
+static void put_pass(const struct scheduler *s, struct json_out *o)
 {
     struct msg_pass_state state;
     leases_state(s->leases, 0, &state, NULL);
     if (state.pass == 0)
-        return 0;
-    return buf_printf(to,
-                      ",\"pass\":{\"number\":%" PRIu64
-                      ",\"done\":%s,\"pieces_done\":%" PRIu64 ",\"pieces\":%" PRIu64
-                      ",\"examples\":%" PRIu64 ",\"dealing\":%s}",
-                      state.pass, state.done ? "true" : "false", state.pieces_done,
-                      state.pieces, state.examples, state.dealing ? "true" : "false");
+        return;
+    json_out_open(o, "pass", '{');
+    json_out_u64(o, "number", state.pass);
+    json_out_flag(o, "done", state.done);
+    json_out_u64(o, "pieces_done", state.pieces_done);
+    json_out_u64(o, "pieces", state.pieces);
+    json_out_u64(o, "examples", state.examples);
+    json_out_flag(o, "dealing", state.dealing);
+    json_out_close(o, '}');
 }
 
 int scheduler_json(const struct scheduler *s, struct buf *ret)
 {
-    TRY(buf_printf(ret,
-                   "{\"role\":\"scheduler\",\"cluster\":\"%016" PRIx64
-                   "\",\"version\":\"%s\",\"address\":",
-                   s->o.cluster, tug_version()));
-    TRY(buf_json(ret, s->address));
-    TRY(buf_printf(ret,
-                   ",\"phase\":\"%s\",\"uptime_seconds\":%.3f,\"epoch\":%" PRIu64
-                   ",\"roster_version\":%" PRIu64
-                   ",\"servers_wanted\":%u,\"workers_wanted\":%u",
-                   phase_names[s->phase], seconds(s->now - s->served_at), s->roster.epoch,
-                   s->roster.version, s->o.servers, s->o.workers));
-    TRY(put_nodes(s, ret));
-    TRY(put_placement(s, ret));
-    TRY(put_pass(s, ret));
-    TRY(put_barriers(s, ret));
-    return buf_printf(ret, "}");
+    struct json_out o = JSON_OUT(ret);
+    char cluster[24];
+    snprintf(cluster, sizeof(cluster), "%016" PRIx64, s->o.cluster);
+    json_out_open(&o, NULL, '{');
+    json_out_text(&o, "role", "scheduler");
+    usage_print(s->o.usage, &o);
+    if (s->o.usage == NULL)
+        json_out_real(&o, "uptime_seconds", 12, seconds(s->now - s->served_at));
+    json_out_text(&o, "cluster", cluster);
+    json_out_text(&o, "address", s->address);
+    json_out_text(&o, "phase", phase_names[s->phase]);
+    json_out_u64(&o, "epoch", s->roster.epoch);
+    json_out_u64(&o, "roster_version", s->roster.version);
+    json_out_u64(&o, "servers_wanted", s->o.servers);
+    json_out_u64(&o, "workers_wanted", s->o.workers);
+    put_nodes(s, &o);
+    if (o.rc == 0)
+        o.rc = put_placement(s, &o);
+    put_pass(s, &o);
+    put_barriers(s, &o);
+    scheduler_operations_print(s, &o);
+    if (s->o.run_facts != NULL)
+        s->o.run_facts(s->o.run_facts_ctx, "run", &o);
+    json_out_close(&o, '}');
+    return o.rc;
 }

@@ -682,6 +682,66 @@ static void test_tool(void **state)
     check_end(TUG_EINTERRUPTED, "tool");
 }
 
+// The owners of a space are runs without a gap, and add up to what each loop owns.
+static void check_owners(const json_t *space)
+{
+    json_t *run;
+    size_t i;
+    json_int_t next = 0, of[16] = {0};
+    json_array_foreach(json_object_get(space, "owners"), i, run)
+    {
+        json_int_t n = json_integer_value(json_array_get(run, 1)),
+                   node = json_integer_value(json_array_get(run, 2));
+        assert_int_equal(json_integer_value(json_array_get(run, 0)), next);
+        assert_in_range(node, 1, 15);
+        next += n;
+        of[node] += n;
+    }
+    json_t *loops = json_object_get(space, "loops");
+    assert_int_equal(next, json_integer_value(json_object_get(space, "partitions")));
+    assert_int_equal(of[8], json_integer_value(json_object_get(loops, "8")));
+    assert_int_equal(of[10], json_integer_value(json_object_get(loops, "10")));
+}
+
+static void check_operation(const json_t *status, size_t i, const char *what,
+                            const char *who, const char *text)
+{
+    const json_t *o = json_array_get(json_object_get(status, "operations"), i);
+    assert_string_equal(json_string_value(json_object_get(o, "what")), what);
+    assert_non_null(strstr(json_string_value(json_object_get(o, "who")), who));
+    assert_non_null(strstr(json_string_value(json_object_get(o, "text")), text));
+    assert_true(json_number_value(json_object_get(o, "unix_seconds")) > 0);
+}
+
+// Only the last operations are kept, all are counted.
+static void test_operations(void **state)
+{
+    (void)state;
+    guest_open_world(1, 1);
+    guest_add_all(1, 1, false);
+    guest_open();
+    guest_say_hello(CLUSTER);
+    for (int i = 0; i < 100; i++) {
+        char text[16];
+        snprintf(text, sizeof(text), "number %d", i);
+        scheduler_note(w.s, "order", "a tool", text);
+    }
+    guest_say(MSG_STATUS, &(struct msg_status){});
+    json_t *j = json_loads(guest.text, 0, NULL);
+    assert_int_equal(json_array_size(json_object_get(j, "operations")), 64);
+    assert_int_equal(json_integer_value(json_object_get(j, "operations_seen")), 103);
+    check_operation(j, 0, "order", "a tool", "number 36");
+    check_operation(j, 63, "order", "a tool", "number 99");
+    json_decref(j);
+    world_crash(&w.actors[1]);
+    world_run(&w, 600 * SECONDS);
+    assert_int_equal(w.s->n_operations, 106); // without workers the cluster ends
+    assert_string_equal(w.s->operations[103 % 64].what, "death");
+    assert_string_equal(w.s->operations[104 % 64].what, "stop");
+    assert_string_equal(w.s->operations[105 % 64].what, "leave");
+    guest_close();
+}
+
 static void test_status(void **state)
 {
     (void)state;
@@ -709,6 +769,14 @@ static void test_status(void **state)
     assert_int_equal(json_integer_value(json_object_get(loops, "8")) +
                          json_integer_value(json_object_get(loops, "10")),
                      64);
+    check_owners(sparse);
+    check_owners(json_object_get(json_object_get(j, "placement"), "dense"));
+    check_operation(j, 0, "join", "server 0", "");
+    check_operation(j, 3, "phase", "scheduler", "all are here: 2 servers, 1 worker");
+    assert_int_equal(json_integer_value(json_object_get(third, "pieces_held")), 0);
+    assert_true(json_is_number(json_object_get(third, "seconds_since_progress")));
+    assert_null(
+        json_object_get(json_array_get(json_object_get(j, "nodes"), 0), "pieces_held"));
     json_decref(j);
     guest_close();
 }
@@ -826,6 +894,7 @@ int main(void)
         cmocka_unit_test(test_no_hello),
         cmocka_unit_test(test_tool),
         cmocka_unit_test(test_status),
+        cmocka_unit_test(test_operations),
         cmocka_unit_test(test_heartbeats),
         cmocka_unit_test(test_options),
         cmocka_unit_test(test_no_memory),

@@ -67,6 +67,7 @@ void scheduler_lease_serve(struct scheduler *s, struct node *n, uint64_t request
     struct msg_leased leased = {.what = WIRE_LEASE_WAIT};
     if (refused_for_part(s, n, request, MSG_LEASE, WIRE_WORKER))
         return;
+    n->progress_at = s->now;
     if (s->phase != SCHEDULER_GATHERING)
         leases_ask(s->leases, n->n.id, m, &leased);
     scheduler_send(s, n->link, MSG_LEASED, request, &leased);
@@ -88,7 +89,9 @@ void scheduler_piece_done_serve(struct scheduler *s, struct node *n, uint64_t re
     f->msg.pass = m->pass;
     f->msg.piece = (uint64_t)m->file << 40 | m->index;
     f->version = s->roster.version + s->changed;
-    if (!leases_done(s->leases, n->n.id, m))
+    if (leases_done(s->leases, n->n.id, m))
+        n->progress_at = s->now;
+    else
         s->n_forgets--;
     answer(s, n, request, 0, NULL);
 }
