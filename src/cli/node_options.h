@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cli/role_http.h"
 #include "cluster/node.h"
 #include "options/options.h"
 #include "os/file.h"
@@ -25,7 +26,7 @@ struct node_values {
     uint64_t memory; // memory of a server in bytes; 0: not given
     double rank;     // -1: any
     int log_level, log_format;
-    const char *log_file;
+    const char *log_file, *http;
 };
 
 #define NODE_LOG_LEVELS "error warn info debug"
@@ -108,6 +109,12 @@ enum { NODE_TRANSPORT_TCP, NODE_TRANSPORT_UNIX };
 
 #define NODE_LOG_FORMAT_OPTION                                                           \
     "log-format", CHOICE_AT(node.log_format, LOG_FORMATS, "text"), LOG_FORMAT_HELP
+
+// A row, with its braces.
+#define NODE_HTTP_OPTION                                                                 \
+    {                                                                                    \
+        HTTP_OPTION(node.http)                                                           \
+    }
 
 // Of processes of a cluster. Two rows, with their braces.
 #define NODE_LOG_OPTIONS                                                                 \

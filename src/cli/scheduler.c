@@ -53,6 +53,7 @@ static const struct option options[] = {
     {NODE_SPIN_OPTION},
     {NODE_LOG_LEVEL_OPTION},
     NODE_LOG_OPTIONS,
+    NODE_HTTP_OPTION,
 };
 
 const struct option_table cli_scheduler_options = {
@@ -76,6 +77,7 @@ const struct option_table cli_scheduler_options = {
 struct process {
     struct opened_node node;
     struct usage *usage;
+    struct role_http *http;
     struct scheduler *scheduler;
     struct van *van;
     char address[VAN_ADDRESS_MAX];
@@ -253,6 +255,7 @@ static int run_process(struct process *p, const struct scheduler_values *v,
 {
     struct err why = {0};
     TRY(open_scheduler(p, v, t != NULL, e));
+    TRY(role_http_scheduler(&p->http, v->node.http, &p->node.node, e));
     TRY(begin_driver(p, t, e));
     int rc = v->announce ? announce(p, e) : 0;
     if (rc == 0)
@@ -298,6 +301,7 @@ int role_scheduler(const struct scheduler_values *values, const struct training 
         rc = open_usage(p, t, e);
     if (rc == 0)
         rc = run_process(p, &v, t, e);
+    role_http_close(p->http);
     node_take_token(&p->node.node);
     van_free(p->van);
     scheduler_close(p->scheduler);

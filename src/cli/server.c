@@ -23,6 +23,7 @@ static const struct option options[] = {
     {NODE_SPIN_OPTION},
     {NODE_LOG_LEVEL_OPTION},
     NODE_LOG_OPTIONS,
+    NODE_HTTP_OPTION,
     {"loops", U64_AT(loops, "N", "1", 1, 256),
      "number of event loops, each with its own part of the tables; use one for each "
      "core that the server may use"},
@@ -68,6 +69,7 @@ int role_server(const struct server_values *v, const atomic_bool *at_once, struc
     struct opened_node n;
     struct roots *roots = NULL;
     struct usage *usage = NULL;
+    struct role_http *http = NULL;
     const struct usage_disk disks[] = {{"saves", v->save_root}, {"cold", v->cold_root}};
     struct roots_options ro = {.save = v->save_root,
                                .cold = v->cold_root,
@@ -79,11 +81,15 @@ int role_server(const struct server_values *v, const atomic_bool *at_once, struc
     int rc = node_values_open(&n, &values, WIRE_SERVER, e);
     if (rc == 0)
         rc = usage_open(&usage, disks, sizeof(disks) / sizeof(*disks), e);
+    if (rc == 0)
+        rc = role_http_server(&http, v->node.http, &n.node, e);
     struct server_options o = {
         .node = &n.node,
         .loops = (uint32_t)v->loops,
         .sparse_loops = (uint32_t)v->sparse_loops,
         .usage = usage,
+        .listens = http != NULL ? role_http_add_loop : NULL,
+        .listens_ctx = http,
         .roots = roots,
         .interrupted = at_once,
         .asked = &node_interrupted,
@@ -92,6 +98,7 @@ int role_server(const struct server_values *v, const atomic_bool *at_once, struc
     (void)budget_of(v->memory, &o.max_bytes);
     if (rc == 0)
         rc = server_run(&o, e);
+    role_http_close(http);
     opened_node_close(&n);
     usage_close(usage);
     roots_close(roots);

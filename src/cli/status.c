@@ -46,31 +46,42 @@ enum { LOOP_SECONDS = 5, LOOPS_SECONDS = 30 }; // limits for one loop, and for a
 
 // ---------------------------------------------------------------- asking
 
-// Returns the answer of a loop, or an object with the reason why there is none.
-static json_t *ask_loop(struct node *n, const json_t *node, uint64_t until)
+struct status_limits status_usual(double seconds)
 {
-    struct tool t = {.interrupted = &node_interrupted};
+    return (struct status_limits){seconds, LOOP_SECONDS, &node_interrupted};
+}
+
+json_t *status_ask_loop(struct node *n, const json_t *node, const struct status_limits *l)
+{
+    static const char *const names[][2] = {
+        {"node", "id"}, {"rank", "rank"}, {"loop", "loop"}};
+    struct tool t = {.interrupted = l->stop};
     struct err e = {0};
     json_t *answer = NULL;
-    int rc = clock_ns() < until
-                 ? 0
-                 : err_set(
-                       &e, TUG_EIO,
-                       "it was not asked, because other loops had not answered for %d s",
-                       LOOPS_SECONDS);
+    int rc = tool_open(&t, n, tool_text(node, "address"), l->loop_seconds, &e);
     if (rc == 0)
-        rc = tool_open(&t, n, tool_text(node, "address"), LOOP_SECONDS, &e);
-    if (rc == 0)
-        rc = tool_status(&t, LOOP_SECONDS, &answer, &e);
+        rc = tool_status(&t, l->loop_seconds, &answer, &e);
     tool_close(&t);
     if (rc != 0)
         answer = json_pack("{s:s}", "error", e.text);
-    if (answer != NULL) {
-        json_object_set(answer, "node", json_object_get(node, "id"));
-        json_object_set(answer, "rank", json_object_get(node, "rank"));
-        json_object_set(answer, "loop", json_object_get(node, "loop"));
-    }
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names) && answer != NULL; i++)
+        if (json_object_get(node, names[i][1]) != NULL)
+            json_object_set(answer, names[i][0], json_object_get(node, names[i][1]));
     return answer;
+}
+
+static json_t *ask_next_loop(struct node *n, const json_t *node,
+                             const struct status_limits *l, uint64_t until)
+{
+    if (clock_ns() < until)
+        return status_ask_loop(n, node, l);
+    char why[128];
+    snprintf(why, sizeof(why),
+             "it was not asked, because other loops had not answered for %d s",
+             LOOPS_SECONDS);
+    return json_pack("{s:s, s:O, s:O, s:O}", "error", why, "node",
+                     json_object_get(node, "id"), "rank", json_object_get(node, "rank"),
+                     "loop", json_object_get(node, "loop"));
 }
 
 // Adds up the members of a part of a table, such as "removed", into a copy of its own.
@@ -92,7 +103,6 @@ static void add_to(json_t *sum, const json_t *table, const char *name)
                         json_integer(tool_count(sum, name) + tool_count(table, name)));
 }
 
-// Adds up the parts of a table: users see one table, however many loops hold it.
 static void add_table(json_t *tables, json_t *by_id[SPEC_MAX_TABLES], const json_t *table)
 {
     static const char *const added[] = {"rows",  "bytes",       "pushes",      "repeats",
@@ -117,7 +127,7 @@ static void add_table(json_t *tables, json_t *by_id[SPEC_MAX_TABLES], const json
     json_object_set_new(sum, "clock_max", json_integer(clock > most ? clock : most));
 }
 
-static json_t *add_tables(const json_t *servers)
+json_t *status_sum_tables(const json_t *servers)
 {
     json_t *tables = json_array(), *by_id[SPEC_MAX_TABLES] = {NULL}, *server, *table;
     size_t i, k;
@@ -127,14 +137,14 @@ static json_t *add_tables(const json_t *servers)
     return tables;
 }
 
-int status_ask(struct opened_node *n, double seconds, json_t **ret, struct err *e)
+int status_ask(struct node *n, const struct status_limits *l, json_t **ret, struct err *e)
 {
-    struct tool t = {.interrupted = &node_interrupted};
+    struct tool t = {.interrupted = l->stop};
     json_t *status = NULL, *node;
     size_t i;
-    int rc = tool_open(&t, &n->node, n->node.scheduler, seconds, e);
+    int rc = tool_open(&t, n, n->scheduler, l->seconds, e);
     if (rc == 0)
-        rc = tool_status(&t, seconds, &status, e);
+        rc = tool_status(&t, l->seconds, &status, e);
     tool_close(&t);
     TRY(rc);
     json_t *servers = json_array();
@@ -142,9 +152,9 @@ int status_ask(struct opened_node *n, double seconds, json_t **ret, struct err *
     json_array_foreach(json_object_get(status, "nodes"), i,
                        node) if (strcmp(tool_text(node, "role"), "server") == 0 &&
                                  tool_true(node, "alive"))
-        json_array_append_new(servers, ask_loop(&n->node, node, until));
+        json_array_append_new(servers, ask_next_loop(n, node, l, until));
     json_object_set_new(status, "servers", servers);
-    json_object_set_new(status, "tables", add_tables(servers));
+    json_object_set_new(status, "tables", status_sum_tables(servers));
     json_object_set_new(status, "sampled_ns", json_integer((json_int_t)clock_ns()));
     *ret = status;
     return 0;
@@ -302,15 +312,16 @@ static int status_command(const void *values, const struct options *o, struct er
     const struct status_values *v = values;
     struct opened_node n;
     json_t *before = NULL, *status = NULL;
+    const struct status_limits limits = status_usual(v->node.connect_timeout);
     node_catch_signals();
     int rc = node_values_open(&n, &v->node, WIRE_TOOL, e);
     if (rc == 0)
-        rc = status_ask(&n, v->node.connect_timeout, &status, e);
+        rc = status_ask(&n.node, &limits, &status, e);
     if (rc == 0 && v->rates) {
         before = status;
         status = NULL;
         poll(NULL, 0, 1000); // rates are measured over a second
-        rc = status_ask(&n, v->node.connect_timeout, &status, e);
+        rc = status_ask(&n.node, &limits, &status, e);
     }
     if (rc == 0 && before != NULL)
         set_rates(before, status);

@@ -5,12 +5,30 @@
 #define TUG_CLI_STATUS_H
 
 #include <jansson.h>
+#include <stdatomic.h>
 
 #include "cli/node_options.h"
 
+struct status_limits {
+    double seconds;          // for the scheduler to be reached and to answer
+    double loop_seconds;     // for each loop
+    const atomic_bool *stop; // ends the waits when true
+};
+
 // Gets the scheduler's answer to STATUS, with the loops' answers as "servers" and their
-// sums as "tables". `seconds` limits the time to reach the scheduler. The caller releases
-// *ret.
-int status_ask(struct opened_node *n, double seconds, json_t **ret, struct err *e);
+// sums as "tables". The caller releases *ret.
+int status_ask(struct node *n, const struct status_limits *l, json_t **ret,
+               struct err *e);
+
+// Returns the answer of a loop, or an object with the reason why there is none; `node` is
+// what the scheduler says of the loop.
+json_t *status_ask_loop(struct node *n, const json_t *node,
+                        const struct status_limits *l);
+// Adds up the tables of the loops' answers: users see one table, however many loops hold
+// it.
+json_t *status_sum_tables(const json_t *servers);
+
+// The limits of a command.
+struct status_limits status_usual(double seconds);
 
 #endif

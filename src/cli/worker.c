@@ -26,6 +26,7 @@ static const struct option options[] = {
     {NODE_SPIN_OPTION},
     {NODE_LOG_LEVEL_OPTION},
     NODE_LOG_OPTIONS,
+    NODE_HTTP_OPTION,
     {"threads", U64_AT(threads, "N", "0", 0, 1024),
      "number of threads, if `train` has no --threads; 0: one for each core"},
 };

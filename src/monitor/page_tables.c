@@ -243,48 +243,79 @@ void page_add_loops(struct page *p)
 
 // ---------------------------------------------------------------- staleness
 
-static void add_clocks(struct page *p, const json_t *loop, const json_t *t)
+// Keeps, by a worker's rank, how far it is behind on the loop where that is most.
+static void keep_behind(json_t *by_worker, const json_t *t)
 {
     const json_t *w;
-    char text[TEXT_MAX];
+    char rank[TEXT_MAX];
     size_t i;
     json_array_foreach(json_object_get(t, "workers"), i, w)
     {
-        bool at_bound = fact_number(w, "behind") >= fact_number(t, "staleness") &&
-                        fact_number(w, "behind") > 0;
-        markup_add(&p->h, "<tr%s>", at_bound ? " class=\"ill\"" : "");
+        double behind = fact_number(w, "behind");
+        snprintf(rank, sizeof(rank), "%.0f", fact_number(w, "rank"));
+        if (!(behind <= fact_number(by_worker, rank)))
+            (void)json_object_set_new(by_worker, rank, json_real(behind));
+    }
+}
+
+static void add_behind(struct page *p, const json_t *t, json_t *by_worker)
+{
+    json_t *behind;
+    const char *rank;
+    char text[TEXT_MAX];
+    double bound = fact_number(t, "staleness");
+    json_object_foreach(by_worker, rank, behind)
+    {
+        double n = json_number_value(behind);
+        markup_add(&p->h, "<tr%s>", n > 0 && n > bound ? " class=\"ill\"" : "");
         page_cell(p, fact_text(t, "name"));
-        page_number(p, text_count(fact_number(loop, "rank"), text));
-        page_number(p, text_count(fact_number(loop, "loop"), text));
-        page_number(p, text_count(fact_number(w, "rank"), text));
-        page_number(p, text_count(fact_number(w, "clock"), text));
-        page_number(p, text_count(fact_number(w, "behind"), text));
-        page_number(p, text_count(fact_number(t, "staleness"), text));
+        page_number(p, rank);
+        page_number(p, text_count(n, text));
+        page_number(p, text_count(bound, text));
         markup_add(&p->h, "</tr>\n");
     }
 }
 
+// Shows each worker of a table once, as the loop sees it where it is furthest behind.
+static void add_clocks(struct page *p, const json_t *t, bool *begun)
+{
+    static const char *const names[] = {"table", "#worker", "#clocks behind the fastest",
+                                        "#bound", NULL};
+    json_t *by_worker = json_object();
+    const json_t *loop;
+    size_t i;
+    json_array_foreach(json_object_get(p->now, "servers"), i, loop)
+        keep_behind(by_worker, same(json_object_get(loop, "tables"), t, "id", "name"));
+    if (json_object_size(by_worker) > 0 && !*begun) {
+        *begun = true;
+        page_section(p, "Staleness");
+        page_table(p, names);
+    }
+    add_behind(p, t, by_worker);
+    json_decref(by_worker);
+}
+
 void page_add_staleness(struct page *p)
 {
-    static const char *const names[] = {"table",   "#server", "#loop",
-                                        "#worker", "#clock",  "#behind the fastest",
-                                        "#bound",  NULL};
-    const json_t *loop, *t;
-    size_t i, k, n = 0;
-    json_array_foreach(json_object_get(p->now, "servers"), i, loop)
-        json_array_foreach(json_object_get(loop, "tables"), k, t)
-            n += json_array_size(fact_at(t, "workers"));
-    if (n == 0)
+    const json_t *t;
+    bool begun = false;
+    size_t i;
+    json_array_foreach(json_object_get(p->now, "tables"), i, t) add_clocks(p, t, &begun);
+    if (!begun)
         return;
-    page_section(p, "Staleness");
-    page_table(p, names);
-    json_array_foreach(json_object_get(p->now, "servers"), i, loop)
-        json_array_foreach(json_object_get(loop, "tables"), k, t) add_clocks(p, loop, t);
     page_table_end(p);
     page_section_end(p);
 }
 
 // ---------------------------------------------------------------- saves and disks
+
+// Returns whether there is anything to say of the saves: one was made, is made or failed.
+static bool has_saved(const json_t *of)
+{
+    const json_t *saves = fact_at(of, "saves");
+    return json_is_object(fact_at(saves, "last")) ||
+           json_is_object(fact_at(saves, "now")) || fact_number(saves, "failed") > 0;
+}
 
 static void add_save(struct page *p, const char *who, const json_t *of, double now)
 {
@@ -292,7 +323,7 @@ static void add_save(struct page *p, const char *who, const json_t *of, double n
     char text[TEXT_MAX];
     double finished = fact_number(last, "finished_unix_seconds");
     bool failed = strcmp(fact_text(last, "state"), "failed") == 0;
-    if (saves == NULL)
+    if (!has_saved(of))
         return;
     markup_add(&p->h, "<tr%s><td>%s</td>", failed ? " class=\"ill\"" : "", who);
     page_number(p, text_count(fact_number(saves, "made"), text));
@@ -314,10 +345,10 @@ void page_add_saves(struct page *p)
     const json_t *loops = fact_at(p->now, "servers"), *loop,
                  *run = fact_at(p->now, "run");
     double now = fact_number(p->now, "unix_seconds");
-    bool any = fact_at(run, "saves") != NULL;
+    bool any = has_saved(run);
     char who[64];
     size_t i;
-    json_array_foreach(loops, i, loop) any = any || fact_at(loop, "saves") != NULL;
+    json_array_foreach(loops, i, loop) any = any || has_saved(loop);
     if (!any)
         return;
     page_section(p, "Saves");
@@ -355,7 +386,9 @@ void page_add_disks(struct page *p)
 {
     static const char *const names[] = {"disk of", "for",   "directory", "#free",
                                         "#size",   "#used", NULL};
-    const json_t *loops = fact_at(p->now, "servers"), *loop;
+    // The facts of a server's process have the disks of its loops.
+    bool is_server = strcmp(fact_text(p->now, "role"), "server") == 0;
+    const json_t *loops = is_server ? NULL : fact_at(p->now, "servers"), *loop;
     size_t i, n = json_array_size(fact_at(p->now, "disks"));
     char who[64];
     json_array_foreach(loops, i, loop) n += json_array_size(fact_at(loop, "disks"));

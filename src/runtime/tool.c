@@ -18,6 +18,8 @@ enum { TEXT_MAX = 256 << 20 };
 // A tool waits for a state of its session, or for ANSWER.
 enum { ANSWER = SESSION_OPEN + 1 };
 
+enum { LOOK_NS = 100000000 }; // time between two looks whether the wait is to end
+
 static void tool_on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
 {
     struct tool *t = ctx;
@@ -94,7 +96,8 @@ static int wait_for(struct tool *t, int what, double seconds, struct err *e)
     uint64_t tell_at = van_now(v) + SECOND_NS;
     while (!t->answered && t->s.link != 0 && (int)t->s.state < what &&
            van_now(v) < until) {
-        TRY(van_poll(v, t->told ? until : clock_earlier(until, tell_at), e));
+        uint64_t next = clock_earlier(until, van_now(v) + LOOK_NS);
+        TRY(van_poll(v, t->told ? next : clock_earlier(next, tell_at), e));
         if (tell_at < until && van_now(v) >= tell_at)
             tell_wait(t, seconds);
         if (t->interrupted != NULL && atomic_load(t->interrupted))

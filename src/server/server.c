@@ -51,6 +51,8 @@ static int open_loop(struct loop *l, struct err *e)
     TRY(node_listen(o->node, l->van, l->number, address, e));
     TRY(member_set_address(shard_member(l->shard), address, e));
     shard_serve(l->shard, l->van, van_now(l->van));
+    if (o->listens != NULL)
+        o->listens(o->listens_ctx, l->number, address);
     return 0;
 }
 

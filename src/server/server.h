@@ -22,6 +22,9 @@ struct server_options {
     void (*log)(void *ctx, const char *line);
     void *log_ctx;
     struct usage *usage;       // what the process uses (shard_options); NULL: not told
+    // Called with the address of each loop when it listens; NULL: not called.
+    void (*listens)(void *ctx, uint32_t loop, const char *address);
+    void *listens_ctx;
     const struct roots *roots; // directories for files (server/saves/roots.h); NULL: none
     void (*app)(void *ctx, van_link link, uint32_t node, struct van_message *m);
     void *app_ctx; // the first argument of the application's functions (shard_options)

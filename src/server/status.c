@@ -224,6 +224,8 @@ static void text_begin(struct shard *s)
     json_out_text(&x->out, "role", "server");
     usage_print(s->o.usage, &x->out);
     json_out_u64(&x->out, "node", member_id(s->member));
+    if (member_ready(s->member))
+        json_out_u64(&x->out, "rank", member_rank(s->member));
     json_out_u64(&x->out, "epoch", member_roster(s->member)->epoch);
     json_out_u64(&x->out, "waiting", s->n_pending);
     put_requests(s, &x->out);

@@ -105,6 +105,10 @@ class Browser:
                 "dark": self.run("return getComputedStyle(document.body).backgroundColor.match(/\\d+/g).every(x => x < 90)"),
                 "overlap": self.run(OVERLAPS)}
 
+    def said(self):
+        """Returns the lines that the console has got since the last look."""
+        return [line["message"] for line in self._log("browser")]
+
     def picture(self, path):
         """Writes a picture of the whole page."""
         taken = self._debug("Page.captureScreenshot", captureBeyondViewport=True)

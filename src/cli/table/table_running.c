@@ -34,7 +34,8 @@ static int table_running_failed(int rc, struct err *e)
 
 static int ask_status(struct running *r, json_t **ret, struct err *e)
 {
-    return status_ask(&r->node, r->v->node.connect_timeout, ret, e);
+    const struct status_limits limits = status_usual(r->v->node.connect_timeout);
+    return status_ask(&r->node.node, &limits, ret, e);
 }
 
 // Reports that there is no table of that name, with the names that exist.

@@ -1,0 +1,187 @@
+// Monitors of the roles; see role_http.h.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/role_http.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "cli/status.h"
+#include "monitor/monitor.h"
+#include "os/json.h"
+#include "os/log.h"
+#include "server/server.h"
+
+// How long the scheduler, and each loop, may take to answer.
+static const double ask_seconds = 2, loop_seconds = 1;
+
+struct role_http {
+    struct monitor *monitor;
+    struct node *node;
+    atomic_bool closing;
+
+    pthread_mutex_t lock;           // guards `loops`
+    char (*loops)[VAN_ADDRESS_MAX]; // "": not known yet
+    uint32_t n_loops;
+
+    const char *role;
+    struct usage *usage;
+    void (*more)(void *of, json_t *facts);
+    void *of;
+};
+
+static int begin(struct role_http **ret, const char *address,
+                 int (*facts)(void *of, json_t **ret, struct err *e),
+                 struct role_http *as, struct err *e)
+{
+    *ret = NULL;
+    struct role_http *h = mem_zalloc(sizeof(*h));
+    if (h == NULL)
+        return err_nomem(e, "the monitor");
+    h->node = as->node;
+    h->role = as->role;
+    h->usage = as->usage;
+    h->more = as->more;
+    h->of = as->of;
+    pthread_mutex_init(&h->lock, NULL);
+    const struct monitor_source source = {
+        .facts = facts, .of = h, .closing = &h->closing};
+    int rc = monitor_open(&h->monitor, address, &source, NULL, e);
+    if (rc != 0) {
+        role_http_close(h);
+        return rc;
+    }
+    *ret = h;
+    log_info("http: the page of this process is at %s", monitor_url(h->monitor));
+    return 0;
+}
+
+void role_http_close(struct role_http *h)
+{
+    if (h == NULL)
+        return;
+    monitor_close(h->monitor);
+    pthread_mutex_destroy(&h->lock);
+    mem_free(h->loops);
+    mem_free(h);
+}
+
+// ---------------------------------------------------------------- the scheduler
+
+static int tell_scheduler(void *of, json_t **ret, struct err *e)
+{
+    struct role_http *h = of;
+    const struct status_limits limits = {ask_seconds, loop_seconds, &h->closing};
+    TRY(status_ask(h->node, &limits, ret, e));
+    (void)json_object_del(*ret, "sampled_ns");
+    return 0;
+}
+
+int role_http_scheduler(struct role_http **ret, const char *address, struct node *n,
+                        struct err *e)
+{
+    struct role_http as = {.node = n};
+    *ret = NULL;
+    return address != NULL ? begin(ret, address, tell_scheduler, &as, e) : 0;
+}
+
+// ---------------------------------------------------------------- a server
+
+// Gets the address of a loop. Returns false if it does not listen yet.
+static bool loop_address(struct role_http *h, uint32_t i, char to[VAN_ADDRESS_MAX])
+{
+    pthread_mutex_lock(&h->lock);
+    bool known = i < h->n_loops && h->loops[i][0] != '\0';
+    if (known)
+        memcpy(to, h->loops[i], VAN_ADDRESS_MAX);
+    pthread_mutex_unlock(&h->lock);
+    return known;
+}
+
+void role_http_add_loop(void *http, uint32_t loop, const char *address)
+{
+    struct role_http *h = http;
+    pthread_mutex_lock(&h->lock);
+    if (h->loops == NULL)
+        h->loops = mem_zalloc(SERVER_MAX_LOOPS * sizeof(*h->loops));
+    if (h->loops != NULL && loop < SERVER_MAX_LOOPS) {
+        snprintf(h->loops[loop], VAN_ADDRESS_MAX, "%s", address);
+        if (loop >= h->n_loops)
+            h->n_loops = loop + 1;
+    }
+    pthread_mutex_unlock(&h->lock);
+}
+
+// Copies what the loops of a process tell alike into the facts of the process.
+static void add_process(json_t *facts, const json_t *loop)
+{
+    static const char *const names[] = {
+        "rank",         "epoch",          "version",     "pid",
+        "unix_seconds", "uptime_seconds", "cpu_seconds", "resident_bytes",
+        "open_files",   "open_files_max", "disks",       "memory"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+        if (json_object_get(loop, names[i]) != NULL)
+            (void)json_object_set(facts, names[i], json_object_get(loop, names[i]));
+}
+
+static int tell_server(void *of, json_t **ret, struct err *e)
+{
+    struct role_http *h = of;
+    char address[VAN_ADDRESS_MAX];
+    json_t *loops = json_array();
+    for (uint32_t i = 0; loop_address(h, i, address); i++) {
+        json_t *node = json_pack("{s:s, s:i}", "address", address, "loop", (int)i);
+        const struct status_limits limits = {ask_seconds, loop_seconds, &h->closing};
+        (void)json_array_append_new(loops, status_ask_loop(h->node, node, &limits));
+        json_decref(node);
+    }
+    json_t *facts = json_pack("{s:s, s:o, s:o}", "role", "server", "servers", loops,
+                              "tables", status_sum_tables(loops));
+    if (facts == NULL || json_memory_failed()) {
+        json_decref(facts);
+        return err_nomem(e, "the state of the server");
+    }
+    add_process(facts, json_array_get(loops, 0));
+    *ret = facts;
+    return 0;
+}
+
+int role_http_server(struct role_http **ret, const char *address, struct node *n,
+                     struct err *e)
+{
+    struct role_http as = {.node = n};
+    *ret = NULL;
+    return address != NULL ? begin(ret, address, tell_server, &as, e) : 0;
+}
+
+// ---------------------------------------------------------------- other processes
+
+static int tell_process(void *of, json_t **ret, struct err *e)
+{
+    struct role_http *h = of;
+    struct buf text = BUF_INIT(1 << 20);
+    struct json_out o = JSON_OUT(&text);
+    json_out_open(&o, NULL, '{');
+    json_out_text(&o, "role", h->role);
+    usage_print(h->usage, &o);
+    json_out_close(&o, '}');
+    json_t *facts = json_loadb(text.data != NULL ? text.data : "", text.len, 0, NULL);
+    buf_free(&text);
+    if (facts == NULL)
+        return err_nomem(e, "the state of the process");
+    if (h->more != NULL)
+        h->more(h->of, facts);
+    *ret = facts;
+    return 0;
+}
+
+int role_http_process(struct role_http **ret, const char *address, const char *role,
+                      struct usage *u, void (*more)(void *of, json_t *facts), void *of,
+                      struct err *e)
+{
+    struct role_http as = {.role = role, .usage = u, .more = more, .of = of};
+    *ret = NULL;
+    return address != NULL ? begin(ret, address, tell_process, &as, e) : 0;
+}

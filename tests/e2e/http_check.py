@@ -1,0 +1,186 @@
+"""Asks a real cluster over HTTP: what it tells equals `tug status --json`, the page has these numbers without scripts,
+promtool finds nothing to say about the metrics, and a server is ready only in a complete cluster. A headless Chromium
+then opens the page in three widths, light and dark. http_test.sh runs this file.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import contextlib
+import html.parser
+import http.client
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.parse
+
+from browser import Browser, missing
+
+TUG = os.environ["TUG_BINARY"]
+PATIENCE = 60
+TABLE = "name=users;accessor=ctr;dim=4;rule=sgd:lr=0.5;embedx-rule=adagrad-shared:lr=0.1;seed=7"
+# Facts that differ from one moment to the next.
+MOVING = {"unix_seconds", "uptime_seconds", "cpu_seconds", "resident_bytes", "open_files", "free_bytes", "requests",
+          "memory", "seconds_since_sign", "clock_skew_seconds", "operations", "operations_seen", "nodes"}
+
+
+def expect(fact, what):
+    if not fact:
+        sys.exit(f"http: {what}")
+
+
+class UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path):
+        super().__init__("localhost", timeout=PATIENCE)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.connect(self.path)
+
+
+def get(url, path):
+    if url.startswith("unix:"):
+        link = UnixConnection(url[5:])
+    else:
+        link = http.client.HTTPConnection(urllib.parse.urlsplit(url).netloc, timeout=PATIENCE)
+    link.request("GET", path)
+    answer = link.getresponse()
+    text = answer.read().decode()
+    link.close()
+    return answer.status, text
+
+
+def await_line(path, pattern):
+    """Returns the group of the pattern once a line of the file matches it."""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        with open(path, encoding="utf-8") as file:
+            found = re.search(pattern, file.read())
+        if found:
+            return found.group(1)
+        time.sleep(0.02)
+    sys.exit(f"http: {path} has no line like {pattern}")
+
+
+def await_status(url, path, status):
+    end = time.monotonic() + PATIENCE
+    while (last := get(url, path))[0] != status:
+        expect(time.monotonic() < end, f"{path} is never {status}, but {last}")
+        time.sleep(0.05)
+    return last[1]
+
+
+@contextlib.contextmanager
+def started(name, *words):
+    with open(f"{name}.err", "w", encoding="utf-8") as to:
+        process = subprocess.Popen([TUG, *words], stdout=to, stderr=to)
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def tug(*words):
+    run = subprocess.run([TUG, *words], capture_output=True, text=True)
+    expect(run.returncode == 0, f"tug {words} ended with {run.returncode}: {run.stderr}")
+    return run.stdout
+
+
+def settled(facts):
+    """The facts without those that move."""
+    if isinstance(facts, dict):
+        return {k: settled(v) for k, v in facts.items() if k not in MOVING}
+    return [settled(x) for x in facts] if isinstance(facts, list) else facts
+
+
+class Cells(html.parser.HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.texts, self._open = [], False
+
+    def handle_starttag(self, tag, attrs):
+        if tag == "td":
+            self.texts.append("")
+            self._open = True
+
+    def handle_endtag(self, tag):
+        self._open = self._open and tag != "td"
+
+    def handle_data(self, data):
+        if self._open:
+            self.texts[-1] += data
+
+
+def check_numbers(url, scheduler):
+    told = json.loads(get(url, "/status.json")[1])
+    said = json.loads(tug("status", "--json", "--scheduler", scheduler))
+    expect(settled(told) == settled(said), f"status.json differs from tug status: {told} {said}")
+    expect([n["pid"] for n in told["nodes"]] == [n["pid"] for n in said["nodes"]], "the nodes differ")
+    cells = Cells()
+    cells.feed(get(url, "/")[1])
+    for table in said["tables"]:
+        expect(table["name"] in cells.texts and f"{table['rows']:,}" in cells.texts, f"the page lacks {table}")
+    for node in said["nodes"]:
+        expect(node["address"] in cells.texts and str(node["pid"]) in cells.texts, f"the page lacks {node}")
+
+
+def check_metrics(*urls):
+    for url in urls:
+        status, text = get(url, "/metrics")
+        expect(status == 200 and "tug_info{" in text, f"{url} has no metrics")
+        if shutil.which("promtool"):
+            run = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True)
+            expect(run.returncode == 0 and not run.stderr, f"promtool: {run.stdout}{run.stderr}")
+        else:
+            print("skipped: promtool is not there: prometheus")
+
+
+def check_in_browser(url):
+    with Browser(os.getcwd()) as browser:
+        for width in (400, 1280, 1920):
+            for dark in (False, True):
+                seen = browser.open(url, width, dark)
+                where = f"{width} px, {'dark' if dark else 'light'}"
+                end = time.monotonic() + PATIENCE
+                while not browser.run("return document.getElementById('fresh').textContent.startsWith('at ')"):
+                    expect(time.monotonic() < end, f"{where}: no event has come")
+                    time.sleep(0.05)
+                expect(seen["wide"] <= width, f"{where}: the page is {seen['wide']} px wide")
+                expect(not seen["said"] and not browser.said(), f"{where}: the console says {seen['said']}")
+                expect(seen["dark"] == dark, f"{where}: the colours are those of the other scheme")
+                expect(browser.run("return document.getElementById('verdict').className") == "well", f"{where}: is ill")
+
+
+def main():
+    with started("scheduler", "scheduler", "--servers", "1", "--workers", "0", "--http", "127.0.0.1:0"):
+        scheduler = await_line("scheduler.err", r" at tcp://(127.0.0.1:\d+), waiting")
+        url = await_line("scheduler.err", r"http: the page of this process is at (\S+)")
+        expect(get(url, "/readyz")[0] == 503 and "0 of 1 server" in get(url, "/readyz")[1], "ready without a server")
+        with started("server", "server", "--scheduler", scheduler, "--loops", "2", "--save-root", ".", "--http",
+                     "unix:server.sock"):
+            socket_url = await_line("server.err", r"http: the page of this process is at (\S+)")
+            await_status(url, "/readyz", 200)
+            await_status(socket_url, "/readyz", 200)
+            tug("table", "create", "--scheduler", scheduler, "--settings", TABLE)
+            time_of_old_facts = time.monotonic() + 1.1
+            while time.monotonic() < time_of_old_facts:
+                get(url, "/healthz")
+            check_numbers(url, scheduler)
+            check_metrics(url, socket_url)
+            if missing():
+                print(f"skipped: chromium is not there: {missing()}")
+            else:
+                check_in_browser(url)
+            tug("stop", "--scheduler", scheduler)
+    expect(not os.path.exists("server.sock"), "the socket is left")
+    if missing() or not shutil.which("promtool"):
+        sys.exit(77)
+
+
+main()
