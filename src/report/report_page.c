@@ -69,6 +69,37 @@ static void data_sentence(struct page *p, const json_t *result)
     html_add(p, "</p>\n");
 }
 
+// Shows the metrics of the other labels. `place` is that of their member "labels".
+static void labels(struct page *p, const json_t *m, const char *place)
+{
+    const char *name;
+    const json_t *all = json_object_get(m, "labels");
+    for (void *at = json_object_iter((json_t *)(uintptr_t)all); at != NULL;
+         at = json_object_iter_next((json_t *)(uintptr_t)all, at)) {
+        char base[256];
+        name = json_object_iter_key(at);
+        snprintf(base, sizeof(base), "%s/%s", place, name);
+        html_add(p, "<p class=\"soft\">Label <b>");
+        html_text(p, name);
+        html_add(p, "</b></p>\n");
+        tiles(p, json_object_iter_value(at), base);
+    }
+}
+
+// Shows the means of a cross-validation.
+static void folds(struct page *p, const json_t *cv)
+{
+    html_add(p, "<p>Means over ");
+    html_value(p, json_object_get(cv, "folds"), "/cv/folds");
+    html_add(p, " parts; the loss is smallest after pass ");
+    html_value(p, json_object_get(cv, "best"), "/cv/best");
+    html_add(p, ".</p>\n");
+    html_table(p, json_object_get(cv, "passes"), "/cv/passes",
+               &(struct html_table){"Passes",
+                                    "pass loss loss_deviation auc auc_deviation",
+                                    "pass|loss|deviation|AUC|deviation", true});
+}
+
 static void head(struct page *p, const json_t *result)
 {
     const char *command = member_text(result, "command"), *of = "the data";
@@ -84,14 +115,19 @@ static void head(struct page *p, const json_t *result)
     if (tested) {
         html_add(p, "<h2>On %s</h2>\n", of);
         tiles(p, result, "");
+        labels(p, result, "/labels");
     }
     if (json_is_object(valid)) {
         html_add(p, "<h2>On validation data, after pass ");
         html_value(p, json_object_get(valid, "epoch"), "/valid/epoch");
         html_add(p, ", which is kept</h2>\n");
         tiles(p, valid, "/valid");
+        labels(p, valid, "/valid/labels");
     }
-    if (!tested && valid == NULL)
+    const json_t *cv = json_object_get(result, "cv");
+    if (cv != NULL)
+        folds(p, cv);
+    else if (!tested && valid == NULL)
         html_add(p, "<p>The run had neither test nor validation data (--test, --valid), "
                     "so there is no metric of data that the model has not learnt from."
                     "</p>\n");
@@ -167,6 +203,26 @@ static void scores(struct page *p, const struct report_run *run)
     html_table(
         p, json_object_get(r, "precision_recall"), "/precision_recall",
         &(struct html_table){"Precision and recall", "0 1", "recall|precision", false});
+}
+
+// Shows the table of --by.
+static void groups(struct page *p, const json_t *result)
+{
+    const json_t *by = json_object_get(result, "by");
+    if (by == NULL)
+        return;
+    html_add(p, "<h2>By ");
+    html_text(p, member_text(by, "columns"));
+    html_add(p, "</h2>\n");
+    html_add(p, "<p class=\"soft\">There are ");
+    html_value(p, json_object_get(by, "values"), "/by/values");
+    html_add(p, " values.</p>\n");
+    html_table(p, json_object_get(by, "table"), "/by/table",
+               &(struct html_table){"Values with most examples",
+                                    "value examples positives auc logloss copc",
+                                    "value|examples|positives|AUC|logloss|predicted / "
+                                    "observed",
+                                    true});
 }
 
 static double importance_of(const json_t *line)
@@ -293,6 +349,7 @@ int report_write_run(const json_t *result, const char *path, struct err *e)
     warnings(&p, json_object_get(result, "run"));
     training(&p, &run);
     scores(&p, &run);
+    groups(&p, result);
     columns(&p, result);
     about(&p, result);
     document(&p, result);

@@ -27,10 +27,8 @@ return found"""
 
 
 def missing():
-    """Returns the packages that are missing, or None."""
-    found = [package for program, package in (("chromium", "chromium"), ("chromedriver", "chromium-driver"))
-             if shutil.which(program) is None]
-    return ", ".join(found) if found else None
+    """Returns whether the browser or its driver is missing."""
+    return shutil.which("chromium") is None or shutil.which("chromedriver") is None
 
 
 class Browser:

@@ -97,7 +97,7 @@ def check_page(path, found, members):
         for place in leaves(found[member], f"/{member}"):
             expect(place in page.numbers or place.split("/")[-1] in ("logloss", "auc", "ne", "copc") and member == "importance",
                    f"{path} lacks {place}")
-    expect("script" not in page.tags and "img" not in page.tags and "i" in page.tags, f"{path}: a name is not escaped")
+    expect("script" not in page.tags and "<i>" not in page.text, f"{path}: a name is not escaped")
     expect(all(link == "data:," for link in page.links), f"{path} has links: {page.links}")
     expect("svg" in page.tags and page.text.count("<svg") == page.text.count("<title>") - 1, f"{path}: a chart has no title")
     return page
@@ -133,6 +133,8 @@ def check_eval(trained):
     check_page("e.html", found, ["data", "calibration", "roc", "precision_recall", "scores", "lift", "importance"])
     for name in ("auc", "roc", "calibration", "lift", "scores", "importance"):
         expect(found[name] == trained[name], f"eval and train disagree about {name}")
+    found = result("eval", "--from", "model", "--data", FILE, "--by", "user", "--report", "e.html")
+    check_page("e.html", found, ["by", "roc"])
     printed = tug("eval", "--from", "model", "--data", FILE, "--report", "e.html")
     expect("auc drop" not in printed, "--report prints tables")
 
@@ -140,7 +142,19 @@ def check_eval(trained):
 def check_others():
     found = result(*TRAIN, "--valid", "0.2", "--epochs", "2", "--report", "v.html")
     check_page("v.html", found, ["roc", "calibration", "lift"])
+    cv = result(*TRAIN, "--cv", "3", "--epochs", "2")
+    with open("cv.json", "w", encoding="utf-8") as file:
+        json.dump(cv, file)
+    tug("report", "cv.json", "--out", "cv.html")
+    expect({"/cv/best", "/cv/passes/1/auc_deviation"} <= set(Page("cv.html").numbers), "a page of --cv")
     expect(found["curves_of"] == "valid" and "importance" not in found, "curves of validation are wrong")
+    with open("two.csv", "w", encoding="utf-8") as to, open("train.csv", encoding="utf-8") as lines:
+        to.writelines(("y,<i>z" if i == 0 else f"{line[0]},{i % 2}") + line[1:] for i, line in enumerate(lines))
+    found = result("train", "--data", "two.csv", "--format", "csv", "--label", "y,<i>z", "--model", "mlp", "--hidden", "4",
+                   "--epochs", "1", "--test", "two.csv", "--valid", "0.2", "--report", "l.html")
+    check_page("l.html", found, ["roc"])
+    numbers = Page("l.html").numbers
+    expect({"/labels/<i>z/auc", "/valid/labels/<i>z/logloss", "/labels/y/auc"} <= set(numbers), "metrics of labels are missing")
     found = result(*TRAIN, "--loss", "squared", "--test", FILE, "--epochs", "1", "--report", "s.html")
     expect("roc" not in found and "importance" in found, "a squared loss has no ROC")
     found = result(*TRAIN, "--epochs", "1", "--report", "n.html")
@@ -199,7 +213,7 @@ def check_cluster():
 def look(pages):
     """Opens the pages in a browser, and checks their shape; with TUG_SCREENSHOTS, keeps pictures in that folder."""
     if missing():
-        print(f"skipped: chromium is not there: {missing()}")
+        print("skipped: chromium is not there: chromium, chromium-driver")
         return 77
     with Browser(os.getcwd()) as browser:
         for page in pages:
