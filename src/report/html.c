@@ -62,7 +62,8 @@ static const char style[] =
     "border:1px solid var(--line);border-radius:8px;padding:10px;font-size:13px}\n"
     ".warn{background:var(--warn);border-radius:8px;padding:8px 14px;margin:12px 0}"
     ".warn p{margin:0;max-width:none;overflow-wrap:anywhere}\n"
-    "@media print{body{background:none;padding:0}figure,.tile,.card{break-inside:avoid}"
+    "@media print{*{print-color-adjust:exact}body{background:none;padding:0}"
+    "figure,.tile,tr{break-inside:avoid}"
     ".grid{grid-template-columns:1fr 1fr}}\n";
 
 void html_add(struct page *p, const char *fmt, ...)

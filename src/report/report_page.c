@@ -275,7 +275,8 @@ static void members(struct page *p, const json_t *o, const char *place, const ch
         size_t n = strcspn(names, " "), h = strcspn(headings, "|");
         snprintf(name, sizeof(name), "%.*s", (int)n, names);
         const json_t *v = json_object_get(o, name);
-        if (v != NULL && !json_is_null(v)) {
+        const char *words = json_string_value(v);
+        if (v != NULL && !json_is_null(v) && (words == NULL || words[0] != '\0')) {
             html_add(p, "<tr><td>%.*s</td><td>", (int)h, headings);
             html_value(p, v, "%s/%s", place, name);
             html_add(p, "</td></tr>\n");
