@@ -428,11 +428,31 @@ bool file_exists(const char *path)
     return lstat(path, &st) == 0;
 }
 
+// Describes the directory of a path, and returns the name in it.
+static const char *stat_dir_of(const char *path, struct stat *ret, bool *ret_found)
+{
+    char dir[FILE_PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    size_t n = slash == NULL ? 0 : (size_t)(slash - path) + 1;
+    snprintf(dir, sizeof(dir), "%.*s", (int)n, path);
+    *ret_found = n < sizeof(dir) && stat(n > 0 ? dir : ".", ret) == 0;
+    return path + n;
+}
+
 bool file_is_same(const char *a, const char *b)
 {
     struct stat x, y;
-    return strcmp(a, b) == 0 || (stat(a, &x) == 0 && stat(b, &y) == 0 &&
-                                 x.st_dev == y.st_dev && x.st_ino == y.st_ino);
+    bool found[2];
+    if (strcmp(a, b) == 0)
+        return true;
+    if (stat(a, &x) != 0 && stat(b, &y) != 0) { // names of new files
+        const char *name = stat_dir_of(a, &x, &found[0]);
+        if (strcmp(name, stat_dir_of(b, &y, &found[1])) != 0 || !found[0] || !found[1])
+            return false;
+    } else if (stat(a, &x) != 0 || stat(b, &y) != 0) {
+        return false;
+    }
+    return x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
 static DIR *open_real_dir_at(int at, const char *path)

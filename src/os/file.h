@@ -72,8 +72,8 @@ int file_lock_dir(const char *path, int *ret_lock, struct err *e);
 void file_unlock_dir(int lock); // -1 is fine
 
 bool file_exists(const char *path);
-// Returns whether both paths are one file. A file that does not exist is compared by its
-// path.
+// Returns whether both paths are one file. Files that do not exist are compared by their
+// directories and names.
 bool file_is_same(const char *a, const char *b);
 bool file_dir_is_empty(const char *path); // true also if `path` does not exist
 

@@ -401,6 +401,21 @@ static void test_logs(void **state)
     assert_int_equal(file_open_log(files_in("none/a.log"), true, &fd, &e), TUG_EIO);
 }
 
+static void test_same_files(void **state)
+{
+    (void)state;
+    files_write(files_in("there"), "x");
+    assert_int_equal(link(files_in("there"), files_in("linked")), 0);
+    assert_true(file_is_same(files_in("there"), files_in("./there")));
+    assert_true(file_is_same(files_in("there"), files_in("linked")));
+    assert_false(file_is_same(files_in("there"), files_in("new")));
+    assert_true(file_is_same(files_in("new"), files_in("./new")));
+    assert_true(file_is_same("new", "./new"));
+    assert_false(file_is_same("new", "newer"));
+    assert_false(file_is_same(files_in("new"), "new"));
+    assert_false(file_is_same(files_in("none/new"), files_in("absent/new")));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -421,6 +436,7 @@ int main(void)
         cmocka_unit_test(test_lock_file),
         cmocka_unit_test(test_join),
         cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_same_files),
     };
     return cmocka_run_group_tests(tests, files_begin, files_end);
 }

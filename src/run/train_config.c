@@ -166,6 +166,23 @@ static int check_merge(const struct train_options *t, const struct node *node,
     return 0;
 }
 
+// Refuses two outputs in one file: the later one would replace the other.
+static int check_outputs(const struct train_config *c, struct err *e)
+{
+    const struct {
+        const char *option, *path;
+    } out[] = {
+        {"dump", c->dump}, {"history", c->history_file}, {"report", c->report_file}};
+    for (size_t i = 0; i < 3; i++)
+        for (size_t k = i + 1; k < 3; k++)
+            if (out[i].path != NULL && out[k].path != NULL &&
+                file_is_same(out[i].path, out[k].path))
+                return err_set(e, TUG_EUSAGE,
+                               "--%s and --%s name the same file, '%s': give two files",
+                               out[i].option, out[k].option, out[i].path);
+    return 0;
+}
+
 // Checks --fetch and --dump, which read rows of this process between two batches; on a
 // cluster the driver reads rows of the servers.
 static int check_looks(const struct train_config *c, const struct options *o,
@@ -181,11 +198,6 @@ static int check_looks(const struct train_config *c, const struct options *o,
     }
     if (c->dump_fields != NULL && c->dump == NULL)
         return err_set(e, TUG_EUSAGE, "--dump-fields needs --dump");
-    if (c->dump != NULL && c->history_file != NULL &&
-        file_is_same(c->dump, c->history_file))
-        return err_set(e, TUG_EUSAGE,
-                       "--dump and --history name the same file, '%s': give two files",
-                       c->dump);
     if (c->table != NULL || c->publish != NULL)
         return err_set(e, TUG_EUSAGE,
                        "--%s cannot be used with --table or --publish: 'tug table get' "
@@ -306,6 +318,7 @@ static int configure(struct train_setup *setup, const struct train_options *t,
     TRY(train_set_mode(setup, t, o, &s, e));
     if (t->table != NULL)
         TRY(set_table(setup, t, o, e));
+    TRY(check_outputs(c, e));
     TRY(check_looks(c, o, e));
     setup->refit = t->refit;
     setup->folds = (uint32_t)t->cv;

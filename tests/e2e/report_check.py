@@ -171,6 +171,9 @@ def check_refusals():
         said = tug(*TRAIN, "--epochs", "1", "--out", "never", "--report", path, code=2 if path != "absent/r.html" else 4)
         expect("--report" in said and words in said, f"--report {path}: {said}")
         expect(not os.path.exists("never"), f"--report {path} is refused after the run has begun")
+    for other in ("--history", "--dump"):
+        said = tug(*TRAIN, "--epochs", "1", "--out", "never", "--report", "new", other, "./new", code=2)
+        expect("the same file" in said and not os.path.exists("never"), said)
     said = tug("eval", "--from", "model", "--data", FILE, "--report", FILE, code=2)
     expect("this run reads" in said, said)
 
