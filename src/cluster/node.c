@@ -197,7 +197,7 @@ int node_open(struct node *n, const struct node_options *o, struct err *e)
 
 void node_close(struct node *n)
 {
-    heartbeat_stop(n->heartbeat);
+    node_heartbeat_end(n);
     tls_close(n->tls);
     node_take_token(n);
     explicit_bzero(&n->token, sizeof(n->token));
@@ -362,4 +362,10 @@ struct member_options node_member(const struct node *n, enum wire_role role,
 int node_heartbeat(struct node *n, atomic_bool *lost, struct err *e)
 {
     return heartbeat_start(&n->heartbeat, n, lost, e);
+}
+
+void node_heartbeat_end(struct node *n)
+{
+    heartbeat_stop(n->heartbeat);
+    n->heartbeat = NULL;
 }

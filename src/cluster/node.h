@@ -121,6 +121,8 @@ struct member_options node_member(const struct node *n, enum wire_role role,
 // Starts heartbeats to the scheduler; node_close ends them. *lost (may be NULL) is set
 // when the scheduler has declared this process dead.
 int node_heartbeat(struct node *n, atomic_bool *lost, struct err *e);
+// Ends the heartbeats, for a caller whose *lost or *leave ends before the node does.
+void node_heartbeat_end(struct node *n);
 
 // Returns the hash of a cluster's name that HELLO carries.
 uint64_t node_cluster(const char *name);
