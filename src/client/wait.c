@@ -4,6 +4,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "client/private.h"
+#include "os/log.h"
 
 #define LOOK_AGAIN (50 * MS) // time between checks for an interrupt
 
@@ -60,9 +61,24 @@ static int ended(struct client *c, const char *what, struct err *e)
     return err_copy(e, &why);
 }
 
+// Says once, after a second, what a worker waits for. The heartbeats of its process say
+// whether it finds the scheduler, and the first of its loops says the rest.
+static void tell_wait(const struct client *c, uint64_t tell_at, bool *told)
+{
+    const struct member_options *o = &c->o.member;
+    if (*told || o->role != WIRE_WORKER || o->loop != 0 || member_id(c->member) == 0 ||
+        van_now(c->van) < tell_at)
+        return;
+    *told = true;
+    log_info("joined, and waiting: the scheduler at %s %s", o->scheduler,
+             member_waits_for(c->member));
+}
+
 int client_wait_ready(struct client *c, uint64_t timeout_ns, struct err *e)
 {
+    uint64_t tell_at = van_now(c->van) + SECOND_NS;
     uint64_t until = van_now(c->van) + timeout_ns;
+    bool told = false;
     while (!member_ready(c->member) || c->epoch == 0) {
         TRY(ended(c, "joining the cluster", e));
         if (van_now(c->van) >= until)
@@ -72,6 +88,7 @@ int client_wait_ready(struct client *c, uint64_t timeout_ns, struct err *e)
                            (double)timeout_ns * 1e-9, c->o.member.scheduler,
                            member_waits_for(c->member));
         TRY(poll_until(c, until, e));
+        tell_wait(c, tell_at, &told);
     }
     return 0;
 }

@@ -94,6 +94,26 @@ static void waiting_is_told(void **state)
     }
 }
 
+// A worker that has found the scheduler says that the cluster is not complete.
+static void others_are_awaited(void **state)
+{
+    (void)state;
+    unsigned port = cluster_free_port();
+    cluster_start("scheduler", "scheduler --port %u --servers 1 --workers 1 -- %s", port,
+                  words(""));
+    cluster_start("worker", "worker --scheduler 127.0.0.1:%u -- %s --threads 3", port,
+                  words(""));
+    const char *says = "still waits for servers or workers";
+    cluster_await("worker", says);
+    cluster_start("server", "server --scheduler 127.0.0.1:%u", port);
+    cluster_ends("worker", 0, CLUSTER_PATIENCE);
+    const char *first = strstr(e2e_err, says);
+    assert_non_null(first);
+    assert_null(strstr(first + 1, says));
+    cluster_ends("server", 0, CLUSTER_PATIENCE);
+    cluster_ends("scheduler", 0, CLUSTER_PATIENCE);
+}
+
 static void scheduler_never(void **state)
 {
     (void)state;
@@ -336,13 +356,13 @@ static int begin(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cluster_test(waiting_is_told),   cluster_test(scheduler_last),
-        cluster_test(scheduler_never),   cluster_test(scheduler_unknown),
-        cluster_test(scheduler_silent),  cluster_test(port_taken),
-        cluster_test(too_few),           cluster_test(other_cluster),
-        cluster_test(bad_words),         cluster_test(workers_that_differ),
-        cluster_test(slots_that_differ), cluster_test(driver_that_differs),
-        cluster_test(bad_data),
+        cluster_test(waiting_is_told),     cluster_test(others_are_awaited),
+        cluster_test(scheduler_last),      cluster_test(scheduler_never),
+        cluster_test(scheduler_unknown),   cluster_test(scheduler_silent),
+        cluster_test(port_taken),          cluster_test(too_few),
+        cluster_test(other_cluster),       cluster_test(bad_words),
+        cluster_test(workers_that_differ), cluster_test(slots_that_differ),
+        cluster_test(driver_that_differs), cluster_test(bad_data),
     };
     return cmocka_run_group_tests(tests, begin, cluster_end);
 }
