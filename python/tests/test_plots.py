@@ -126,6 +126,8 @@ def test_wrong_arguments(model):
             (lambda: tug.plot_history(3), TypeError, "^model: must be a tug.Model or its history"),
             (lambda: tug.plot_history([]), ValueError, "^model: was not trained"),
             (lambda: model.plot_history("ndcg"), ValueError, "^metric: must be 'loss' or 'auc', not 'ndcg'"),
+            (lambda: model.plot_history(["auc"]), TypeError, "^metric: must be 'loss' or 'auc', not list"),
+            (lambda: tug.plot_metric, AttributeError, r"tug has no 'plot_metric': use tug.plot_history\(model"),
             (lambda: model.plot_history(ax=3), TypeError, "^ax: must be axes of matplotlib, not int"),
             (lambda: model.plot_history(xlim=3), TypeError, "^xlim: must be a tuple of two numbers"),
             (lambda: tug.plot_calibration(model), ValueError, "^data: give data with labels"),

@@ -48,6 +48,8 @@ if not TYPE_CHECKING:  # with it, checkers of types would accept all names
     _ELSEWHERE = {f"create_{name}": _MODELS.format(model, model)
                   for name, model in (("ffm", "ffm"), ("fm", "fm"), ("linear", "lr"))}
     _ELSEWHERE["DMatrix"] = "give the data to tug.train or Model.train itself: a path, a frame, or a matrix and a label"
+    _ELSEWHERE["plot_metric"] = "use tug.plot_history(model, 'loss') or 'auc'"
+    _ELSEWHERE["plot_roc"] = "use model.report(path, data, label), a page with ROC, calibration and importance"
     _MODULES = ("fleet", "kvserver", "kvstore", "lr_scheduler", "optimizer", "sklearn", "torch")
     _ELSEWHERE.update((name, f"write import tug.{name}") for name in _MODULES)
 

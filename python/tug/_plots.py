@@ -101,6 +101,8 @@ def plot_history(model: Any, metric: str = "loss", *, ax: Any = None, title: Opt
     axes to draw on; None: new ones, of the size `figsize` in inches and the resolution `dpi`. "@metric@" in `title` and
     `ylabel` becomes the metric's name. Training examples are scored before the pass trains on them, validation examples
     at the end of the pass."""
+    if not isinstance(metric, str):
+        raise ArgumentTypeError(f"metric: must be 'loss' or 'auc', not {type(metric).__name__}")
     if metric not in _NAMES:
         raise UsageError(f"metric: must be 'loss' or 'auc', not {metric!r}")
     passes = _passes_of(model)

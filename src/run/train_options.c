@@ -296,11 +296,11 @@ static const struct option options[] = {
      "example scored before it was trained on), valid, seconds, best. A resumed run "
      "continues the record of its save; with --refit the file has the second run"},
     {"tfevents", .own = true, STRING_AT(tfevents, "DIR"),
-     "write a file of events for TensorBoard in DIR while training goes on: loss and AUC "
-     "of the examples since the last event, examples a second and the learning rate "
-     "every second (later more rarely; with --log-every every N batches), and loss and "
-     "AUC of training and validation at the end of each pass; the steps are examples. A "
-     "resumed run adds a file"},
+     "write a file of events for TensorBoard in DIR while training goes on; its steps "
+     "are examples. It has loss and AUC of the examples since the last event, examples a "
+     "second and the learning rate, every second (later more rarely; with --log-every "
+     "every N batches), and loss and AUC of training and validation at the end of each "
+     "pass. A resumed run adds a file"},
     {"report", .own = true, STRING_AT(report, "FILE.html"),
      "write a page about the run: metrics, curves of training, ROC, calibration, what "
      "columns are worth, options and data; with --test about the test data, else about "

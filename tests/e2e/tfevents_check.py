@@ -9,6 +9,7 @@ import json
 import os
 import random
 import re
+import shutil
 import struct
 import subprocess
 import sys
@@ -199,6 +200,18 @@ def test_a_resumed_run():
     resumed = events_of(second)
     assert resumed[1].get("starts") and resumed[1]["step"] == sum(p["examples"] for p in history[:3])
     passes_agree(events_of(first)[1:] + resumed[2:], history)
+
+
+def test_resumed_within_a_pass():
+    """Steps go on from the place in the pass that the save has."""
+    words = TRAIN.replace("--valid 0.25 --patience 0", "") + f"--epochs 1 --log-every {EVERY} --out halved "
+    tug(words + "--save-every 15batches --keep 9")
+    saves = sorted(os.listdir("halved"))
+    for name in saves[1:]:  # the first one has 15 batches
+        shutil.rmtree(os.path.join("halved", name))
+    tug(words + "--resume --tfevents rest")
+    events = events_of(files_of("rest")[0])[1:]
+    assert events[0]["starts"] and [e["step"] for e in events] == [15 * BATCH, 20 * BATCH, 30 * BATCH, ROWS, ROWS], events
 
 
 def test_by_the_clock_and_schedule():
