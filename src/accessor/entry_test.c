@@ -234,8 +234,8 @@ static void sketch(void **state)
     assert_int_equal(early("sketch:3:shows:error=1e-6", 0, &sum), 0);
 }
 
-// A single key is admitted at the exact push, for all thresholds, counted in parts of a
-// show.
+// A single key is admitted at the first push with which its count reaches the threshold,
+// for thresholds in quarters of a push.
 static void thresholds(void **state)
 {
     (void)state;

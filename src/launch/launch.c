@@ -31,9 +31,10 @@ enum {
     GENTLE_SECONDS = LAUNCH_GENTLE_SECONDS + 2,
     SAVE_SECONDS = 3600
 };
-#define CAUSE_SECONDS .5 // for the end of the process that made another one fail
+// How long to wait for the end of the process that made another one fail.
+#define CAUSE_SECONDS .5
 
-enum { INTERRUPTED = 130 }; // exit code
+enum { INTERRUPTED = 130 }; // exit code of an interrupted run
 
 enum stage { STAGE_RUN, STAGE_WAIT, STAGE_GENTLE, STAGE_KILL };
 

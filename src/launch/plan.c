@@ -16,7 +16,7 @@
 
 enum { REMOTE_PORT = 36000, SPIN_US = 30 };
 
-// ---------------------------------------------------------------- what holds for all
+// ---------------------------------------------------------------- the whole run
 
 // Returns whether processes may poll: that pays only if each has a core of its own.
 static bool may_spin(const struct launch_options *o)

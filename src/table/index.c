@@ -215,8 +215,8 @@ void index_reserve(struct index *ix, uint64_t entries)
     index_change_end(ix);
 }
 
-// The old entries (those under n) that a visit finds in a line, for the bucket at the
-// frontier.
+// The old entries (those under n) of the bucket at the frontier that a visit finds in a
+// line.
 struct found {
     uint32_t n;      // number of entries in the bucket
     uint32_t before; // number of old entries whose home is before the bucket

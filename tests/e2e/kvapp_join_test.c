@@ -100,8 +100,8 @@ static void one_is_missing(void **state)
         assert_int_equal(0, status[i]);
 }
 
-// A third worker is refused, and the other two are not disturbed. It was started without
-// counts, and would have taken the counts of the cluster.
+// A third worker, which was started without the numbers of servers and workers, is
+// refused in a cluster of two workers. The other two are not disturbed.
 
 static int serve_two(const char *scheduler)
 {

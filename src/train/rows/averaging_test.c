@@ -249,7 +249,8 @@ static void swapping(void **state)
     team_close(team);
 }
 
-// Takes steps so large that parameters wander around the best ones; also with hogwild.
+// Checks that the mean is better than the last parameters if steps are so large that the
+// parameters wander around the best ones; also with hogwild.
 static void better_than_the_last(void **state)
 {
     (void)state;

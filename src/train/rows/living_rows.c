@@ -361,8 +361,8 @@ static void fill_result(struct run *r, struct train_result *result)
                                             &result->fixed_bytes);
 }
 
-// A pass is finished before its rows are saved. So a cluster can resume the run, although
-// its positions in the data are of another kind.
+// Rows are saved only between passes (whole_passes). So a cluster can resume the run,
+// although it describes positions within a pass differently.
 static const struct local_rows local = {
     .begin = living_rows_begin,
     .begin_data = begin_data,
