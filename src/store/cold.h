@@ -41,12 +41,13 @@ enum {
     COLD_RECORDS = 1 << 16, // number of the tier's partition that has the records
 };
 
-// Values of `uses`: 0 to COLD_USED count uses, and
+// The values of `uses`: 0 to COLD_USED count uses, and the others are marks.
 enum {
     COLD_USED = 6,
-    COLD_GOING = 253, // chosen to be demoted; a row may be in a partition's list twice
-    COLD_CAME = 254,  // just promoted: its next two uses, which are the pull and push it
-                      // was promoted for, make it 0
+    COLD_GOING =
+        253, // chosen to be demoted, and not chosen again, although a partition's list may have the row twice
+    COLD_CAME = 254, // just promoted: its next two uses, which are the pull and push it
+                     // was promoted for, make it 0
 };
 
 struct cold_part {

@@ -95,7 +95,7 @@ void store_set_limit(struct store *s, uint64_t max_bytes);
 // schedules and time to live.
 void store_set_step(struct store *s, uint64_t step);
 uint64_t store_step_of(const struct store *s);
-// Ends a day: from now on rows are unseen for one day more.
+// Ends a day, so that rows without a push have been unseen for one day more.
 void store_day(struct store *s);
 // Returns how many days have ended: the most of all partitions, which differ only after a
 // load or a move.

@@ -91,7 +91,8 @@ static void test_weights(void **state)
     overflow("accessor=plain; dim=1; rule=sum; init=1", -FLT_MAX / 1.5f);
 }
 
-// A row that such a push would have made does not exist afterwards.
+// A row that would have been made by a push with an infinite result does not exist
+// afterwards.
 static void test_new_rows(void **state)
 {
     (void)state;

@@ -76,8 +76,7 @@ static void test_golden(void **state)
     synth_close(other);
 }
 
-// ---------------------------------------------------------------- the same
-// examples in all formats
+// ------------------------------------------------------- the same examples in all formats
 
 struct line {
     char text[SYNTH_LINE_MAX];

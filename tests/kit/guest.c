@@ -37,7 +37,7 @@ void guest_add_all(uint32_t servers, uint32_t workers, bool driver)
         assert_true(member_ready(w.actors[i].m));
 }
 
-// A peer that sends what the test chooses.
+// These functions are a peer that sends what the test chooses.
 
 static void guest_message(void *ctx, van_link link, struct van_message *m, uint64_t now)
 {

@@ -40,7 +40,8 @@ int table_saved(const struct table_values *v, const char *path, struct err *e);
 int table_running(const struct table_values *v, struct err *e);
 int table_import(const struct table_values *v, struct err *e);
 
-// Functions that these share. table_print_settings prints `tug table settings`.
+// These functions are shared by the functions above. table_print_settings prints `tug
+// table settings`.
 int table_print_settings(struct err *e);
 // Reads and checks --settings, with the name from --table. Returns the text, which the
 // caller frees, and its values.

@@ -24,9 +24,9 @@ static bool reads_back(double x, bool single, const char *text)
     return single ? (double)strtof(text, NULL) == x : strtod(text, NULL) == x;
 }
 
-// Finds the digits of a finite number that is not negative. Any text of up to 15 digits
-// (6 for floats) is read back as itself, so it starts there; subnormal numbers have
-// fewer.
+// Finds the fewest digits that read back as the number, which is finite and not negative.
+// All texts of up to 15 digits (6 for floats) read back as themselves, so fewer digits
+// need not be tried, except for subnormal numbers.
 static void find_digits(double x, bool single, struct decimal *ret)
 {
     char text[CELL_OWN];
