@@ -74,7 +74,7 @@ void request_send_slices(struct request *r, uint64_t now)
     }
 }
 
-// Answers.
+// ---------------------------------------------------------------- answers
 
 static void fail(struct slice *s, const struct err *why)
 {

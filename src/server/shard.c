@@ -360,7 +360,7 @@ static void serve_message(struct shard *s, struct peer *p, struct van_message *m
     }
 }
 
-// The calls of the van.
+// ---------------------------------------------------------------- the calls of the van
 
 static void shard_on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
 {

@@ -142,7 +142,7 @@ float *shard_floats(struct shard *s, size_t n);
     enum outcome name##_serve(struct shard *s, struct request *q);
 #include "wire/messages.def"
 
-// shard_check.c; it does nothing in builds without assertions.
+// Defined in shard_check.c; does nothing in builds without assertions:
 
 #ifndef NDEBUG
 void shard_check(const struct shard *s);

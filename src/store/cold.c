@@ -38,7 +38,7 @@ int cold_write_waiting(struct cold *c, struct err *e)
     return 0;
 }
 
-// Opening and closing.
+// ---------------------------------------------------------------- opening and closing
 
 // Returns RocksDB's cache size: a sixteenth of the memory limit (its buffers get as
 // much); 0 without a limit, for RocksDB's default.
@@ -148,7 +148,7 @@ uint64_t cold_bytes(const struct store *s, uint64_t rows)
            tier_memory(c->tier, rows);
 }
 
-// Promoting rows into memory.
+// ------------------------------------------------------------ promoting rows into memory
 
 static void fill_row(struct store *s, uint32_t handle, const char *bytes, uint32_t size)
 {
@@ -298,7 +298,7 @@ void cold_used(struct store *s, const uint32_t *handles, size_t n)
             c->uses[handles[i]]++;
 }
 
-// Demoting rows to disk.
+// ---------------------------------------------------------------- demoting rows to disk
 
 // Copies a row, in the format of the disk, to c->image.
 static uint32_t make_image(const struct store *s, const float *row, const void **ret)

@@ -44,8 +44,8 @@ enum {
 // The values of `uses`: 0 to COLD_USED count uses, and the others are marks.
 enum {
     COLD_USED = 6,
-    COLD_GOING =
-        253, // chosen to be demoted, and not chosen again, although a partition's list may have the row twice
+    // Chosen to be demoted, and not chosen again, although a list may have the row twice.
+    COLD_GOING = 253,
     COLD_CAME = 254, // just promoted: its next two uses, which are the pull and push it
                      // was promoted for, make it 0
 };

@@ -69,8 +69,8 @@ static const struct table_setting settings[] = {
      "arrays",
      .kind = &setting_place, AT(place)},
     {"mode", "async|ssp:S|sync", "async",
-     "pushes that a pull sees: those applied so far; all that are more than S clocks "
-     "old; all of earlier clocks",
+     "pushes that a pull sees; async: those applied so far; ssp: at least all that are "
+     "more than S clocks old; sync: all of earlier clocks",
      .kind = &setting_mode, AT(mode)},
     {"reduce", "sum|mean", "sum",
      "whether workers' gradients of a clock (sync) are added or averaged",
@@ -124,14 +124,16 @@ static const struct table_setting settings[] = {
      "rows that the whole table may have; those of least score are removed; 0: no limit",
      .kind = &setting_whole, AT(budget_rows), .of = SETTING_OF_LIFE},
     {"budget-floor", "X", "0.9",
-     "share of the budget that stays: less means to remove less often and more at a time",
+     "share of the budget that stays after rows were removed; with a smaller share rows "
+     "are "
+     "removed less often and more at a time",
      .kind = &setting_number, AT(budget_floor), .of = SETTING_OF_LIFE},
     {"hot-rows", "N", "0",
      "rows that stay in memory, the others go to disk (cold); 0: cold-after-days decides",
      .kind = &setting_whole, AT(hot_rows)},
     {"cold", "DIR", "",
      "directory of the cold tier, for tables larger than memory, below the servers' "
-     "--cold-root; none",
+     "--cold-root; by default there is no cold tier",
      .kind = &setting_path, AT(cold)},
     {"cold-durable", "yes|no", "no",
      "use the cold tier again after a restart; no: it is a scratch copy",

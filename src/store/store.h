@@ -108,7 +108,7 @@ uint32_t store_day_of(const struct store *s);
 uint64_t store_published_by(const struct store *s, bool *ret_mixed);
 void store_set_published_by(struct store *s, uint64_t checksum);
 
-// Admin operations.
+// The admin operations.
 enum store_admin {
     STORE_SHRINK,    // decays rows and removes those below the threshold
     STORE_CLEAR,     // removes all rows, cold ones too, and sketches

@@ -23,7 +23,7 @@
 #include "table/slabs.h"
 #include "table/table.h"
 
-// Lists that grow.
+// The lists of handles and of keys grow as needed.
 struct handle_list {
     uint32_t *at;
     uint32_t n, cap;
@@ -39,7 +39,7 @@ struct handle_bits {
     size_t n_words;
 };
 
-// Whose rows a partition's are. They stay with their owner until store_move.
+// Says which store has the rows of a partition. They stay there until store_move.
 enum part_role {
     PART_OWNED,
     PART_FOREIGN, // another store has its rows; this one has none
@@ -197,7 +197,7 @@ static inline bool handle_bit(const struct handle_bits *b, uint32_t h)
     return h / 64 < b->n_words && (b->words[h / 64] >> (h % 64) & 1) != 0;
 }
 
-// store.c
+// Defined in store.c:
 
 int handle_list_reserve(struct handle_list *l, size_t more);
 int handle_list_add(struct handle_list *l, uint32_t handle);
@@ -215,7 +215,7 @@ static inline void handle_bit_clear(struct handle_bits *b, uint32_t h)
         b->words[h / 64] &= ~((uint64_t)1 << (h % 64));
 }
 
-// store_rows.c
+// Defined in store_rows.c:
 
 // Adds rows for n keys of partition p that were just looked up and have none in memory.
 // The rows are put into the partition's list, and the cut is told. They have no extra row
@@ -278,7 +278,7 @@ static inline bool store_comes_again(const struct store *s, const struct store_p
     return p->again && !s->config.count_all;
 }
 
-// store_batch.c
+// Defined in store_batch.c:
 
 // Keys of whole partitions that are processed together, with the arrays in s->batch. It
 // is zeroed at first.
@@ -312,7 +312,7 @@ int store_batch_runs(struct store *s, struct store_batch *b, struct err *e);
 // Ends the batch before its run r.
 void store_batch_cut(struct store_batch *b, const struct store_scratch *x, uint32_t r);
 
-// store_undo.c
+// Defined in store_undo.c:
 
 // store_undo_keep copies a batch's rows before a push changes them, and store_undo_check
 // tests whether the results are finite. If not, it returns TUG_EUSAGE with the key, the
@@ -333,15 +333,17 @@ bool store_grows_slowly(struct store *s, const struct store_push *p,
 void store_watch_rows(struct store *s, size_t i, size_t n);
 void store_look_at_rows(struct store *s, const struct store_batch *b);
 
-// store_load.c
+// Defined in store_load.c:
 
 // Gets the content of ROWS_PARTITION at the time `t`; store_put_partition reads it. Equal
 // histories give equal bytes.
 int store_get_partition(const struct store *s, uint32_t p, struct life_time t,
                         struct buf *ret);
 
-// store_life.c. Does the partition's turn of the current admin operation, if it is not
-// done yet, and evicts rows beyond the partition's budget.
+// Defined in store_life.c:
+
+// Does the partition's turn of the current admin operation, if it is not done yet, and
+// evicts rows beyond the partition's budget.
 int store_turn(struct store *s, uint32_t p, struct err *e);
 // Returns whether single rows may have their turn before their partition, so that no
 // request waits for all rows of a partition.
@@ -364,9 +366,9 @@ int store_keep_budget(struct store *s, uint32_t p, struct err *e);
 // Returns how many rows a partition with `live` rows must remove to keep its budget.
 uint32_t store_over_budget(const struct store *s, uint32_t live);
 
-// cut.c. Called by store*.c and cold.c when s->cut != NULL.
-//
-// cut_before_change copies rows of p before they change or are removed.
+// Defined in cut.c, and called by store*.c and cold.c when s->cut != NULL:
+
+// Copies rows of p before they change or are removed.
 int cut_before_change(struct store *s, uint32_t p, const uint32_t *handles, size_t n,
                       struct err *e);
 // Call it before p's entry policy counts a push, once for each such push to p.
@@ -383,7 +385,8 @@ bool cut_publishing(const struct store *s);
 bool cut_keeps(const struct store *s, uint32_t p, uint32_t handle);
 void cut_close(struct store *s);
 
-// cold.c. Called by store*.c and others when s->cold != NULL.
+// Defined in cold.c, and called by store*.c and others when s->cold != NULL:
+
 int cold_open(struct store *s, struct err *e);
 void cold_close(struct store *s);
 // Promotes the rows of a batch's keys that are on disk (their handles are TABLE_NONE),
@@ -408,7 +411,8 @@ void cold_counts(const struct store *s, struct store_stats *x);
 // Returns the bytes of a tier with this number of rows, without those rows.
 uint64_t cold_bytes(const struct store *s, uint64_t rows);
 
-// cold_delta.c. For cuts of bases and deltas, in tables with config.deltas.
+// Defined in cold_delta.c, for cuts of bases and deltas in tables with config.deltas:
+
 void cold_cut_begin(struct store *s);
 void cold_cut_open(struct store *s, uint32_t p); // call it before p is read out
 // Walks, for a delta, over the rows on disk that had changed when the cut began.

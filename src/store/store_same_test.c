@@ -12,7 +12,7 @@
 #include "kit/naive_store.h"
 #include "kit/test.h"
 
-// Images: the whole content of a partition.
+// ---------------------------------------------- images: the whole content of a partition
 
 static int image_row(void *ctx, uint64_t key, const float *row, const float *extra,
                      struct err *e)

@@ -114,7 +114,7 @@ static int arrive(struct keeper *k, struct store_stepper *t, struct store_arriva
     return rc;
 }
 
-// One thread, compared with pushes without gradients.
+// ------------------------------------ one thread, compared with pushes without gradients
 
 static void push(struct store *s, const struct store_arrival *a, size_t n, bool again,
                  uint64_t step)
@@ -228,7 +228,7 @@ static void test_one_thread_equals_pushes(void **state)
         as_pushes_do(all[i]);
 }
 
-// Several threads.
+// ---------------------------------------------------------------- several threads
 
 static void step_on(struct keeper *k, const struct store_arrival *a)
 {

@@ -13,8 +13,7 @@
 #include "kit/lines.h"
 #include "kit/test.h"
 
-// ---------------------------------------------------------------- text and its plain
-// parse
+// ------------------------------------------------------------ text and its plain parse
 
 struct kind {
     const char *format;
