@@ -17,7 +17,9 @@
 #include "os/clock.h"
 #include "os/log.h"
 #include "os/route.h"
+#include "os/usage.h"
 #include "run/train_resumed.h"
+#include "train/facts.h"
 #include "train/saved/saved.h"
 
 static const uint64_t poll_ns = 200000000; // time between two checks for signals
@@ -78,6 +80,7 @@ struct process {
     struct opened_node node;
     struct usage *usage;
     struct role_http *http;
+    struct train_facts *facts; // of the training that this process drives, or NULL
     struct scheduler *scheduler;
     struct van *van;
     char address[VAN_ADDRESS_MAX];
@@ -129,6 +132,8 @@ static int open_scheduler(struct process *p, const struct scheduler_values *v,
         .host = p->node.node.host,
         .ends_in_order = drives,
         .usage = p->usage,
+        .run_facts = p->facts != NULL ? train_facts_put : NULL,
+        .run_facts_ctx = p->facts,
         .log = say,
     };
     TRY(node_make_token(&p->node.node, e));
@@ -176,6 +181,7 @@ static int begin_driver(struct process *p, const struct training *t, struct err 
     p->setup.interrupted = &node_interrupted;
     TRY(train_configure(&p->setup, t->values, t->options, &p->node.node, e));
     TRY(train_open_log(t->values, t->options, &p->node.node, e));
+    p->setup.config.facts = p->facts;
     if (t->values->log_dir != NULL)
         log_warn("--log-dir of the training has no effect on a cluster: say tug launch "
                  "--log-dir DIR, which keeps a log of each process");
@@ -281,10 +287,14 @@ void scheduler_values_fill(struct scheduler_values *v, const struct options *o,
         v->workers = r->workers;
 }
 
-static int open_usage(struct process *p, const struct training *t, struct err *e)
+static int open_facts(struct process *p, const struct scheduler_values *v,
+                      const struct training *t, struct err *e)
 {
-    const struct usage_disk out = {"saves", t != NULL ? t->values->out : NULL};
-    return usage_open(&p->usage, &out, 1, e);
+    const struct usage_disk disks[] = {{"saves", t != NULL ? t->values->out : NULL},
+                                       {"log", v->node.log_file}};
+    if (t != NULL)
+        TRY(train_facts_open(&p->facts, e));
+    return usage_open(&p->usage, disks, sizeof(disks) / sizeof(*disks), e);
 }
 
 int role_scheduler(const struct scheduler_values *values, const struct training *t,
@@ -298,15 +308,16 @@ int role_scheduler(const struct scheduler_values *values, const struct training 
         return err_nomem(e, "the scheduler");
     int rc = node_values_open(&p->node, &v.node, WIRE_SCHEDULER, e);
     if (rc == 0)
-        rc = open_usage(p, t, e);
+        rc = open_facts(p, &v, t, e);
     if (rc == 0)
         rc = run_process(p, &v, t, e);
     role_http_close(p->http);
     node_take_token(&p->node.node);
     van_free(p->van);
     scheduler_close(p->scheduler);
-    usage_close(p->usage);
     train_setup_close(&p->setup);
+    train_facts_close(p->facts);
+    usage_close(p->usage);
     opened_node_close(&p->node);
     mem_free(p);
     return rc;

@@ -255,6 +255,32 @@ void file_abort(struct file_writer *w)
     writer_free(w);
 }
 
+static uint64_t bytes_below(int parent, const char *name, int depth)
+{
+    int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+    uint64_t bytes = 0;
+    struct stat st;
+    if (d == NULL && fd >= 0)
+        close(fd);
+    for (const struct dirent *x = d != NULL ? readdir(d) : NULL; x != NULL;
+         x = readdir(d))
+        if (x->d_name[0] == '.' || fstatat(fd, x->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0)
+            continue;
+        else if (S_ISREG(st.st_mode))
+            bytes += (uint64_t)st.st_size;
+        else if (S_ISDIR(st.st_mode) && depth > 0)
+            bytes += bytes_below(fd, x->d_name, depth - 1);
+    if (d != NULL)
+        closedir(d);
+    return bytes;
+}
+
+uint64_t file_dir_bytes(const char *path)
+{
+    return bytes_below(AT_FDCWD, path, 4);
+}
+
 int file_open_log(const char *path, bool fresh, int *ret_fd, struct err *e)
 {
     // O_NONBLOCK refuses a pipe without a reader at once.

@@ -45,6 +45,10 @@ uint64_t file_written(const struct file_writer *w);    // bytes written so far
 int file_commit(struct file_writer *w, struct err *e); // frees w, also on failure
 void file_abort(struct file_writer *w);                // frees w; `w` may be NULL
 
+// Returns the bytes of the regular files in a directory and in its directories; 0 if it
+// cannot be read. Follows no link.
+uint64_t file_dir_bytes(const char *path);
+
 // Opens a log for appending, or (`fresh`) empties it first; creates it if missing.
 // Refuses a link, a pipe, or a file of another account.
 int file_open_log(const char *path, bool fresh, int *ret_fd, struct err *e);

@@ -12,6 +12,7 @@
 #include "data/source/origins.h"
 #include "os/clock.h"
 #include "os/log.h"
+#include "train/facts.h"
 #include "train/fields.h"
 #include "train/history.h"
 #include "train/progress.h"
@@ -127,9 +128,18 @@ static int run_save(struct run *r, bool finished, struct train_result *result,
 int checkpoint_save(struct run *r, bool finished, struct train_result *result,
                     struct err *e)
 {
+    struct train_facts *facts = r->config->facts;
     double start = clock_seconds();
+    enum train_state before = train_facts_state(facts, TRAIN_SAVING);
     int rc = run_save(r, finished, result, e);
-    result->save_seconds += clock_seconds() - start;
+    double seconds = clock_seconds() - start;
+    result->save_seconds += seconds;
+    // Not failed: one whose moment came too late, which is tried again.
+    bool late = rc != 0 && (rc == TUG_EINTERRUPTED ||
+                            (e != NULL && e->reason == REASON_SAVE_PASSED));
+    if (!late)
+        train_facts_saved(facts, rc == 0 ? result->saved : NULL, seconds, r->at.epoch);
+    (void)train_facts_state(facts, before);
     return rc;
 }
 

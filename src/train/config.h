@@ -21,6 +21,7 @@ struct course;
 struct history;
 struct history_pass;
 struct pictures;
+struct train_facts;
 struct train_peer;
 
 struct path_list {
@@ -172,6 +173,7 @@ struct train_config {
     // The file of --report, which the caller writes and the run only checks; NULL: none.
     const char *report_file;
     struct pictures *pictures; // receives what a report shows; NULL: not wanted
+    struct train_facts *facts; // gets the state of the run, for others; NULL: nobody asks
     // Receives the records of all passes when the run ends, including those before it was
     // resumed; the caller frees it. NULL: not wanted.
     struct history *history;

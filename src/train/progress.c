@@ -11,6 +11,7 @@
 #include "os/clock.h"
 #include "os/log.h"
 #include "os/terminal.h"
+#include "train/facts.h"
 #include "train/tfevents.h"
 
 enum { LABEL_TEXT = 32, PART_BYTES = LABELS_MAX * 128 };
@@ -19,11 +20,12 @@ struct progress {
     uint32_t epochs;
     bool by_batches;
     uint64_t log_batches, dot_batches;
-    bool begun;               // progress_at knows at which batch the run begins
-    bool line_due, event_due; // as the last progress_at has found
-    struct tfevents *events;  // NULL: none
-    uint64_t lines, dots;     // lines and dots that were due so far
-    bool terminal;            // draws each line over the last one
+    bool begun;                // progress_at knows at which batch the run begins
+    bool line_due, event_due;  // as the last progress_at has found
+    struct tfevents *events;   // NULL: none
+    struct train_facts *facts; // NULL: none
+    uint64_t lines, dots;      // lines and dots that were due so far
+    bool terminal;             // draws each line over the last one
     const struct train_listener *listener;
     uint64_t start_ns, next_ns;
     // Time and examples at the previous line, for the rate.
@@ -101,8 +103,10 @@ bool progress_wants_a_stop(struct progress *p, const atomic_bool *interrupted)
 {
     if (interrupted != NULL && atomic_load_explicit(interrupted, memory_order_relaxed))
         return true;
-    if (p->by_batches || p->calls++ % 8 != 0)
+    if ((p->by_batches && p->facts == NULL) || p->calls++ % 8 != 0)
         return false;
+    if (train_facts_due(p->facts) || p->by_batches)
+        return train_facts_due(p->facts);
     uint64_t now = clock_ns();
     return now >= p->next_ns || (p->events != NULL && now >= tfevents_next_ns(p->events));
 }
@@ -110,6 +114,11 @@ bool progress_wants_a_stop(struct progress *p, const atomic_bool *interrupted)
 void progress_set_events(struct progress *p, struct tfevents *events)
 {
     p->events = events;
+}
+
+void progress_set_facts(struct progress *p, struct train_facts *facts)
+{
+    p->facts = facts;
 }
 
 bool progress_at(struct progress *p, uint64_t batches)
@@ -129,7 +138,7 @@ bool progress_at(struct progress *p, uint64_t batches)
     p->begun = true;
     p->dots = dots;
     p->lines = lines;
-    return p->line_due || p->event_due;
+    return p->line_due || p->event_due || train_facts_due(p->facts);
 }
 
 void progress_event(struct progress *p, uint64_t examples,
@@ -185,7 +194,7 @@ bool progress_window(struct progress *p, uint32_t epoch,
                      const struct metrics_stream *stream, enum loss loss,
                      struct metrics *ret)
 {
-    if (p->before == NULL)
+    if (p->before == NULL || !p->line_due)
         return false;
     if (epoch != p->before_epoch || stream->examples < p->before->examples)
         metrics_streams_clear(p->before, p->labels);
@@ -268,6 +277,8 @@ static size_t number_fields(const struct progress *p, uint32_t epoch,
 void progress_line(struct progress *p, uint32_t epoch, double share, uint64_t batches,
                    const struct metrics *m, const struct metrics *window)
 {
+    const struct train_now current = {epoch + 1, share, batches, m};
+    train_facts_progress(p->facts, &current);
     if (!p->line_due)
         return;
     if (p->listener != NULL) {

@@ -20,6 +20,7 @@
 #include "train/course.h"
 #include "train/evaluate/groups.h"
 #include "train/evaluate/guard.h"
+#include "train/facts.h"
 #include "train/fields.h"
 #include "train/heads.h"
 #include "train/history.h"
@@ -181,9 +182,12 @@ static int finish_pass(struct run *r, double began, struct train_result *result,
     for (uint32_t k = 0; k < r->model->options.tasks; k++)
         seen[k] = metrics_stream_result(&all[k], r->config->reader.loss);
     pictures_note(r->config->pictures, r->at.epoch + 1, &all[0], r->config->reader.loss);
-    if (valid !=
-        NULL) // a pass interrupted here is not finished: --resume validates again
+    if (valid != NULL) {
+        (void)train_facts_state(r->config->facts, TRAIN_VALIDATING);
+        // a pass interrupted here is not finished: --resume validates again
         TRY(scoring_validate(r, result->examples, valids, e));
+        (void)train_facts_state(r->config->facts, TRAIN_TRAINING);
+    }
     result->trained_examples += seen[0].examples;
     r->last_pass = seen[0];
     uint32_t pass = r->at.epoch++;
@@ -198,6 +202,7 @@ static int finish_pass(struct run *r, double began, struct train_result *result,
     TRY(record_pass(r, &done, e));
     progress_pass(r->progress, pass, seen, valid, course->streams(r),
                   &r->history->pass[r->history->n - 1]);
+    train_facts_pass(r->config->facts, r->history, r->best_epoch);
     course->clear_streams(r);
     if (r->config->out != NULL && run_due(r->at.epoch, r->config->save_passes) &&
         r->at.epoch < r->config->epochs)
@@ -213,6 +218,7 @@ static bool should_stop_early(const struct run *r)
 
 static int passes(struct run *r, struct train_result *result, struct err *e)
 {
+    (void)train_facts_state(r->config->facts, TRAIN_TRAINING);
     while (r->at.epoch < r->config->epochs && !should_stop_early(r)) {
         double began = clock_seconds() - result->save_seconds;
         TRY(r->course->pass(r, result, e));
@@ -367,6 +373,8 @@ static int open_run(struct run *r, struct train_result *result, struct err *e)
     TRY(team_open(&r->team, c->threads, e));
     TRY(progress_open(&r->progress, c->epochs, c->log_batches, c->dot_batches,
                       c->listener, e));
+    progress_set_facts(r->progress, c->facts);
+    train_facts_begin(c->facts, c->model.ops->name, c->epochs);
     struct model_options model = c->model;
     double start = clock_seconds();
     TRY(checkpoint_also_differs(r, open_data(r, e), e));
@@ -477,6 +485,7 @@ int train_run(const struct train_config *c, struct train_result *ret, struct err
             rc = trainer_finish(&r, ret, e);
         fill_result(&r, ret);
     }
+    train_facts_end(c->facts, rc, rc != 0 && e != NULL ? e->text : "");
     if (r.course->over != NULL)
         r.course->over(&r, rc, rc != 0 && e != NULL ? e->text : "");
     close_run(&r);

@@ -1,0 +1,247 @@
+// The facts of a run; see facts.h.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "train/facts.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "os/clock.h"
+#include "os/file.h"
+#include "os/json.h"
+#include "train/history.h"
+
+enum { PASSES_KEPT = 1000, PROGRESS_NS = 1000000000 };
+
+struct train_facts {
+    pthread_mutex_t lock;
+    enum train_state state;
+    char model[32], error[ERR_TEXT_MAX];
+    bool diverged;
+    uint32_t pass, passes, best_pass;
+    double share, loss, auc, valid_loss, valid_auc, rate;
+    uint64_t examples, batches;
+    _Atomic uint64_t told_ns; // time of the last progress
+    char **history;           // lines of JSON, the oldest first
+    size_t n_history;
+    uint64_t saves, failed_saves, save_bytes;
+    double save_seconds, saved_unix;
+    uint32_t save_pass;
+    char saved[FILE_PATH_MAX];
+};
+
+int train_facts_open(struct train_facts **ret, struct err *e)
+{
+    struct train_facts *f = mem_zalloc(sizeof(*f));
+    if (f != NULL)
+        f->history = mem_array(PASSES_KEPT, sizeof(*f->history));
+    if (f == NULL || f->history == NULL) {
+        mem_free(f);
+        return err_nomem(e, "the state of the run");
+    }
+    pthread_mutex_init(&f->lock, NULL);
+    f->share = f->loss = f->auc = f->valid_loss = f->valid_auc = f->rate = (double)NAN;
+    atomic_store(&f->told_ns, clock_ns());
+    *ret = f;
+    return 0;
+}
+
+void train_facts_close(struct train_facts *f)
+{
+    if (f == NULL)
+        return;
+    for (size_t i = 0; i < f->n_history; i++)
+        mem_free(f->history[i]);
+    mem_free(f->history);
+    pthread_mutex_destroy(&f->lock);
+    mem_free(f);
+}
+
+void train_facts_begin(struct train_facts *f, const char *model, uint32_t passes)
+{
+    if (f == NULL)
+        return;
+    pthread_mutex_lock(&f->lock);
+    snprintf(f->model, sizeof(f->model), "%s", model);
+    f->passes = passes;
+    pthread_mutex_unlock(&f->lock);
+}
+
+enum train_state train_facts_state(struct train_facts *f, enum train_state state)
+{
+    if (f == NULL)
+        return state;
+    pthread_mutex_lock(&f->lock);
+    enum train_state before = f->state;
+    f->state = state;
+    pthread_mutex_unlock(&f->lock);
+    return before;
+}
+
+bool train_facts_due(const struct train_facts *f)
+{
+    return f != NULL && clock_ns() >= atomic_load(&f->told_ns) + PROGRESS_NS;
+}
+
+// Notes the examples of the pass so far, for the rate and the time of the last progress.
+// The caller holds the lock.
+static void note_examples(struct train_facts *f, uint32_t pass, uint64_t examples)
+{
+    uint64_t time = clock_ns();
+    bool same = pass == f->pass && examples >= f->examples;
+    uint64_t more = examples - (same ? f->examples : 0);
+    double seconds = (double)(time - atomic_load(&f->told_ns)) * 1e-9;
+    f->pass = pass;
+    f->examples = examples;
+    if (more == 0 || seconds <= 0)
+        return;
+    f->rate = (double)more / seconds;
+    atomic_store(&f->told_ns, time);
+}
+
+void train_facts_progress(struct train_facts *f, const struct train_now *now)
+{
+    if (f == NULL)
+        return;
+    pthread_mutex_lock(&f->lock);
+    note_examples(f, now->pass, now->m->examples);
+    f->share = now->share >= 0 ? now->share : (double)NAN;
+    f->batches = now->batches;
+    f->loss = now->m->logloss;
+    f->auc = now->m->auc;
+    pthread_mutex_unlock(&f->lock);
+}
+
+void train_facts_pass(struct train_facts *f, const struct history *h, uint32_t best)
+{
+    if (f == NULL || h->n == 0)
+        return;
+    const struct history_pass *p = &h->pass[h->n - 1];
+    json_begin();
+    json_t *o = history_pass_to_json(h, p);
+    char *line = o != NULL ? json_dumps(o, JSON_COMPACT) : NULL;
+    json_decref(o);
+    pthread_mutex_lock(&f->lock);
+    if (line != NULL && f->n_history == PASSES_KEPT) {
+        mem_free(f->history[0]);
+        f->n_history--;
+        memmove(f->history, f->history + 1, f->n_history * sizeof(*f->history));
+    }
+    if (line != NULL)
+        f->history[f->n_history++] = line;
+    note_examples(f, p->pass, p->examples);
+    f->share = 1;
+    f->loss = p->seen[0].loss;
+    f->auc = p->seen[0].auc;
+    f->valid_loss = p->validated ? p->valid[0].loss : (double)NAN;
+    f->valid_auc = p->validated ? p->valid[0].auc : (double)NAN;
+    f->best_pass = best;
+    pthread_mutex_unlock(&f->lock);
+}
+
+void train_facts_saved(struct train_facts *f, const char *path, double seconds,
+                       uint32_t pass)
+{
+    if (f == NULL)
+        return;
+    uint64_t bytes = path != NULL ? file_dir_bytes(path) : 0;
+    pthread_mutex_lock(&f->lock);
+    f->failed_saves += path == NULL;
+    f->saves += path != NULL;
+    if (path != NULL) {
+        snprintf(f->saved, sizeof(f->saved), "%s", path);
+        f->save_bytes = bytes;
+        f->save_seconds = seconds;
+        f->saved_unix = (double)clock_unix_ns() * 1e-9;
+        f->save_pass = pass;
+    }
+    pthread_mutex_unlock(&f->lock);
+}
+
+void train_facts_end(struct train_facts *f, int rc, const char *error)
+{
+    if (f == NULL)
+        return;
+    pthread_mutex_lock(&f->lock);
+    f->state = rc == 0                  ? TRAIN_DONE
+               : rc == TUG_EINTERRUPTED ? TRAIN_INTERRUPTED
+                                        : TRAIN_FAILED;
+    if (rc != 0)
+        snprintf(f->error, sizeof(f->error), "%s", error);
+    f->diverged = f->state == TRAIN_FAILED && strstr(error, "training diverged") != NULL;
+    pthread_mutex_unlock(&f->lock);
+}
+
+// ---------------------------------------------------------------- printing
+
+static void put_count(struct json_out *to, const char *name, uint64_t x, bool known)
+{
+    if (known)
+        json_out_u64(to, name, x);
+    else
+        json_out_null(to, name);
+}
+
+static void put_saves(const struct train_facts *f, struct json_out *to)
+{
+    json_out_open(to, "saves", '{');
+    json_out_u64(to, "made", f->saves);
+    json_out_u64(to, "failed", f->failed_saves);
+    if (f->saves == 0) {
+        json_out_null(to, "last");
+    } else {
+        json_out_open(to, "last", '{');
+        json_out_text(to, "path", f->saved);
+        put_count(to, "bytes", f->save_bytes, f->save_bytes > 0);
+        json_out_real(to, "seconds", 9, f->save_seconds);
+        json_out_real(to, "finished_unix_seconds", 16, f->saved_unix);
+        json_out_u64(to, "pass", f->save_pass);
+        json_out_close(to, '}');
+    }
+    json_out_close(to, '}');
+}
+
+static void put_numbers(const struct train_facts *f, struct json_out *to)
+{
+    double idle = (double)(clock_ns() - atomic_load(&f->told_ns)) * 1e-9;
+    json_out_u64(to, "pass", f->pass);
+    json_out_u64(to, "passes", f->passes);
+    json_out_real(to, "share", 6, f->share);
+    json_out_u64(to, "examples", f->examples);
+    json_out_u64(to, "batches", f->batches);
+    json_out_real(to, "examples_per_second", 6, f->rate);
+    json_out_real(to, "seconds_since_progress", 9, idle);
+    json_out_real(to, "loss", 12, f->loss);
+    json_out_real(to, "auc", 12, f->auc);
+    json_out_real(to, "valid_loss", 12, f->valid_loss);
+    json_out_real(to, "valid_auc", 12, f->valid_auc);
+}
+
+void train_facts_put(void *facts, const char *name, struct json_out *to)
+{
+    static const char *const states[] = {"loading", "training",    "validating", "saving",
+                                         "done",    "interrupted", "failed"};
+    struct train_facts *f = facts;
+    if (f == NULL)
+        return;
+    pthread_mutex_lock(&f->lock);
+    json_out_open(to, name, '{');
+    json_out_text(to, "model", f->model);
+    json_out_text(to, "state", states[f->state]);
+    json_out_text(to, "error", f->error[0] != '\0' ? f->error : NULL);
+    json_out_flag(to, "diverged", f->diverged);
+    put_numbers(f, to);
+    json_out_open(to, "history", '[');
+    for (size_t i = 0; i < f->n_history; i++)
+        json_out_raw(to, NULL, f->history[i], strlen(f->history[i]));
+    json_out_close(to, ']');
+    put_count(to, "best_pass", f->best_pass, f->best_pass > 0);
+    put_saves(f, to);
+    json_out_close(to, '}');
+    pthread_mutex_unlock(&f->lock);
+}

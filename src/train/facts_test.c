@@ -1,0 +1,132 @@
+// The facts of a run, as another thread prints them.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "train/facts.h"
+
+#include <math.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "kit/files.h"
+#include "kit/test.h"
+#include "train/history.h"
+
+static json_t *printed(struct train_facts *f)
+{
+    struct buf b = BUF_INIT(1 << 20);
+    struct json_out o = JSON_OUT(&b);
+    json_out_open(&o, NULL, '{');
+    train_facts_put(f, "run", &o);
+    json_out_close(&o, '}');
+    assert_int_equal(o.rc, 0);
+    json_t *all = json_loadb(b.data, b.len, 0, NULL);
+    assert_non_null(all);
+    buf_free(&b);
+    json_t *run = json_incref(json_object_get(all, "run"));
+    json_decref(all);
+    return run;
+}
+
+static void text_is(const json_t *o, const char *name, const char *want)
+{
+    const char *text = json_string_value(json_object_get(o, name));
+    assert_true(want == NULL ? text == NULL : text != NULL && strcmp(text, want) == 0);
+}
+
+static void number_is(const json_t *o, const char *name, double want)
+{
+    const json_t *v = json_object_get(o, name);
+    if (isnan(want))
+        assert_true(json_is_null(v));
+    else
+        assert_true(json_is_number(v) && fabs(json_number_value(v) - want) < 1e-9);
+}
+
+static void nobody_asks(void **state)
+{
+    (void)state;
+    train_facts_begin(NULL, "lr", 1);
+    assert_int_equal(train_facts_state(NULL, TRAIN_SAVING), TRAIN_SAVING);
+    assert_false(train_facts_due(NULL));
+    train_facts_saved(NULL, "x", 1, 1);
+    train_facts_end(NULL, TUG_EIO, "x");
+    train_facts_close(NULL);
+}
+
+static void a_run(void **state)
+{
+    (void)state;
+    struct train_facts *f = NULL;
+    struct err e;
+    assert_int_equal(train_facts_open(&f, &e), 0);
+    train_facts_begin(f, "fm", 3);
+    json_t *run = printed(f);
+    text_is(run, "state", "loading");
+    number_is(run, "loss", (double)NAN);
+    assert_true(json_is_null(json_object_get(json_object_get(run, "saves"), "last")));
+    json_decref(run);
+
+    struct metrics m = {.examples = 100, .logloss = .5, .auc = (double)NAN};
+    train_facts_progress(f, &(struct train_now){1, .25, 7, &m});
+    assert_int_equal(train_facts_state(f, TRAIN_SAVING), TRAIN_LOADING);
+    struct history_pass p = {.pass = 1, .examples = 400, .validated = true};
+    p.seen[0] = (struct history_score){400, .4, .8};
+    p.valid[0] = (struct history_score){100, .6, .7};
+    struct history h = {.labels = 1, .pass = &p, .n = 1};
+    run = printed(f);
+    number_is(run, "share", .25);
+    number_is(run, "examples", 100);
+    number_is(run, "batches", 7);
+    number_is(run, "auc", (double)NAN);
+    json_decref(run);
+
+    train_facts_pass(f, &h, 1);
+    files_write(files_in("save"), "12345");
+    train_facts_saved(f, files_dir, .5, 1);
+    train_facts_saved(f, NULL, .5, 1);
+    train_facts_end(f, TUG_EDATA, "training diverged: \"x\"");
+    run = printed(f);
+    text_is(run, "state", "failed");
+    text_is(run, "error", "training diverged: \"x\"");
+    assert_true(json_is_true(json_object_get(run, "diverged")));
+    number_is(run, "loss", .4);
+    number_is(run, "valid_auc", .7);
+    number_is(run, "best_pass", 1);
+    assert_int_equal(json_array_size(json_object_get(run, "history")), 1);
+    const json_t *saves = json_object_get(run, "saves");
+    number_is(saves, "made", 1);
+    number_is(saves, "failed", 1);
+    number_is(json_object_get(saves, "last"), "bytes", 5);
+    json_decref(run);
+    train_facts_close(f);
+}
+
+// Only the last 1,000 passes are kept.
+static void many_passes(void **state)
+{
+    (void)state;
+    struct train_facts *f = NULL;
+    assert_int_equal(train_facts_open(&f, NULL), 0);
+    struct history_pass p = {.examples = 4};
+    struct history h = {.labels = 1, .pass = &p, .n = 1};
+    for (p.pass = 1; p.pass <= 1003; p.pass++)
+        train_facts_pass(f, &h, 0);
+    json_t *run = printed(f);
+    const json_t *all = json_object_get(run, "history");
+    assert_int_equal(json_array_size(all), 1000);
+    number_is(json_array_get(all, 0), "pass", 4);
+    number_is(json_array_get(all, 999), "pass", 1003);
+    json_decref(run);
+    train_facts_close(f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nobody_asks),
+        cmocka_unit_test(a_run),
+        cmocka_unit_test(many_passes),
+    };
+    return cmocka_run_group_tests(tests, files_begin, files_end);
+}
