@@ -135,7 +135,7 @@ static int measure(struct van_bench *x, struct err *e)
     return 0;
 }
 
-// Makes the keys and certificates of a cluster for this run.
+// These functions make the keys and certificates of a cluster for this run.
 
 static int make_keys(struct tls **ret, struct err *e)
 {

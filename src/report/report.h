@@ -15,8 +15,8 @@
 // that the directory is writable, and that the file is missing, empty, or a report.
 int report_check_file(const char *option, const char *path, struct err *e);
 
-// Writes the page of a result; an existing file is replaced at once. NULL as result:
-// TUG_ENOMEM.
+// Writes the page of a result; an existing file is replaced at once. Returns TUG_ENOMEM
+// if `result` is NULL.
 int report_write_run(const json_t *result, const char *path, struct err *e);
 
 enum { REPORT_RUNS = 6 }; // the greatest number of runs on a page

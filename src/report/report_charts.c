@@ -162,7 +162,7 @@ static void training_chart(struct page *page, const struct report_run *runs, siz
     if (p.n > 0)
         c.x_from = 0;
     c.note = n == 1 ? "Training examples are scored before the model learns from them."
-                    : "On validation data; of a run without, on its training data.";
+                    : "On validation data, or, for a run without it, on training data.";
     plot_show(page, &p, &c);
 }
 

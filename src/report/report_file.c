@@ -8,7 +8,8 @@
 #include "os/file.h"
 #include "report/report_internal.h"
 
-// Returns whether the file may be overwritten: it is empty or a report, or not a file.
+// Returns whether the file may be overwritten, because it is empty, a report, or not a
+// regular file.
 static bool is_report(const char *path, const struct stat *s)
 {
     char begin[sizeof(REPORT_BEGIN) - 1];

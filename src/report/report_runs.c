@@ -112,8 +112,8 @@ static bool is_of_save(const json_t *result)
     return json_is_true(find(result, "/run/of_save"));
 }
 
-// Returns whether runs have other values. An option that only one of two runs names has
-// its default in the other, unless that is a save's.
+// Returns whether the runs differ in an option. If only one of two runs names the option,
+// the other run has its default, unless that run was read from a save.
 static bool differs(const struct runs *r, const char *name)
 {
     const json_t *first = r->run[0].result;
@@ -171,7 +171,7 @@ static void options(struct runs *r)
     if (rows > 0)
         tail(r);
     else
-        html_add(&r->p, "<p>None that the results name.</p>\n");
+        html_add(&r->p, "<p>The results show no difference.</p>\n");
 }
 
 static const json_t *data_of(const json_t *result, const char *use)
@@ -186,7 +186,7 @@ static const json_t *data_of(const json_t *result, const char *use)
     return NULL;
 }
 
-// Appends a row about the data of one use, if the runs have other files or examples.
+// Appends a row about the data of one use, if the runs differ in its files or examples.
 static void data_row(struct runs *r, const char *use, size_t *rows)
 {
     bool same = true;
@@ -234,7 +234,7 @@ int report_write_runs(const struct report_run *runs, size_t n, const char *path,
     if (rows > 0)
         tail(&r);
     else
-        html_add(&r.p, "<p>None that the results name.</p>\n");
+        html_add(&r.p, "<p>The results show no difference.</p>\n");
     html_add(&r.p, "<h2>Curves</h2>\n<div class=\"grid\">\n");
     report_training_charts(&r.p, r.run, r.n);
     report_score_charts(&r.p, r.run, r.n);

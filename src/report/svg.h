@@ -20,7 +20,7 @@ enum { SVG_COLORS = 6 };
 
 // A y that is not finite leaves a gap.
 struct svg_series {
-    const char *name; // in the legend; NULL: not there
+    const char *name; // the name in the legend; NULL: the legend does not have it
     enum svg_mark mark;
     unsigned color;
     size_t n;

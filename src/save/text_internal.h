@@ -8,7 +8,7 @@
 #include "save/text.h"
 #include "store/store.h"
 
-// A day is written as the number of days since that day.
+// A column of the text. The text has the number of days since a stored day, not the day.
 struct text_column {
     enum accessor_number form;
     uint32_t at; // column of the row or the extra row

@@ -59,7 +59,8 @@ static void pull(struct rng *d, struct store *s, const struct naive *m,
     }
 }
 
-// Compares the whole store, once no operation is in progress.
+// These functions compare the whole store with the naive one, once no operation is in
+// progress.
 
 static bool is_gone(const struct store *s, uint64_t key)
 {

@@ -39,7 +39,7 @@ struct pictures {
 void pictures_free(struct pictures *p);
 
 // Begins a run: forgets an earlier one, and collects this thread's warnings until
-// pictures_end. `p` may be NULL in all functions below: nothing is wanted.
+// pictures_end. If `p` is NULL, this function and those below do nothing.
 void pictures_begin(struct pictures *p);
 void pictures_end(struct pictures *p);
 
@@ -51,11 +51,12 @@ uint64_t pictures_every(const struct pictures *p, uint32_t passes, uint64_t batc
 // fewer points.
 void pictures_note(struct pictures *p, uint32_t pass, const struct metrics_stream *seen,
                    enum loss loss);
-// As pictures_note, if the pass has come at least a step further since the last point.
+// Does what pictures_note does, if the pass has come at least a step further since the
+// last point.
 void pictures_note_share(struct pictures *p, uint32_t pass, double share,
                          const struct metrics_stream *seen, enum loss loss);
 
-// The latest validation was the best so far.
+// Says that the latest validation was the best so far.
 void pictures_keep(struct pictures *p);
 
 // Checks the file of --report before the work: that it can be written, and that this

@@ -36,8 +36,8 @@ struct tfevents {
     uint64_t last_step; // step of the last event; steps never decrease
     uint64_t begin_ns, last_ns, next_ns;
     uint64_t last_examples; // the `examples` of the last event
-    // The sums of the pass at the last event, one per label, and behind them those since
-    // then, of one label.
+    // For each label, the sums of the pass at the last event; the last element has the sums
+    // since that event, for one label at a time.
     struct metrics_stream *before;
     struct buf event, values, record;
     struct err failed;

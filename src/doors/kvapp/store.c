@@ -276,7 +276,8 @@ static int push(struct tug_kv_default *s, const struct tug_kv_data *d, struct er
     return 0;
 }
 
-// Pulls. The answer is one block of memory with the values and then the lengths.
+// These functions answer pulls. An answer is one block of memory with the values and then
+// the lengths.
 
 static int kv_default_pull_rows(struct tug_kv_default *s, const struct tug_kv_data *d,
                                 struct tug_kv_data *ret)

@@ -128,7 +128,7 @@ static void coding(void **state)
     }
 }
 
-// Compares a local store with sums in a plain array.
+// These functions compare a local store with sums in a plain array.
 
 static int add(void *ctx, const struct tug_kvstore_key *key,
                const struct tug_array *merged, struct tug_array *stored)

@@ -51,7 +51,7 @@ static void draw_bars(struct curves *c, const struct scored *s, size_t n)
     for (size_t i = 0; i < n; i++) {
         double p = maths_sigmoid((double)s[i].score);
         double at = width > 0 ? (p - low) / width * c->bars : 0;
-        // false for a NaN, too
+        // If `at` is NaN, the comparison is false and the last bar is taken.
         struct score_bar *b = &c->bar[at < c->bars - 1 ? (uint32_t)at : c->bars - 1];
         if (s[i].weight > 0)
             b->positives += (double)s[i].weight;
