@@ -21,7 +21,7 @@ struct server_options {
     // see shard_options; it is called by the thread of each loop
     void (*log)(void *ctx, const char *line);
     void *log_ctx;
-    struct usage *usage;       // what the process uses (shard_options); NULL: not told
+    struct usage *usage; // what the process uses (shard_options); NULL: not told
     // Called with the address of each loop when it listens; NULL: not called.
     void (*listens)(void *ctx, uint32_t loop, const char *address);
     void *listens_ctx;
