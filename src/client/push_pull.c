@@ -173,7 +173,8 @@ static int send_push(struct slice *s)
         .op = (uint8_t)p->op,
         .flags = (uint8_t)((bf16 ? WIRE_BF16 : 0) |
                            (p->pulled != NULL ? WIRE_ALSO_PULL : 0) |
-                           (p->again ? WIRE_AGAIN : 0)),
+                           (p->again ? WIRE_AGAIN : 0) |
+                           (r->whole && !r->all_loops ? WIRE_KEYS_ONLY : 0)),
         .n = s->n,
         .rate = p->rate,
         .pass = p->pass,

@@ -367,8 +367,19 @@ bool slice_replace(struct slice *s)
 static void cut_again(struct request *r)
 {
     struct err e;
-    drop_all(r);
-    if (r->kind->begin(r) == 0)
+    struct slice *old = r->slices, **end = &r->slices;
+    r->slices = NULL;
+    int rc = r->kind->begin(r);
+    while (*end != NULL)
+        end = &(*end)->next;
+    *end = old;
+    // Only now, because a peer without slices counts as heard: frequent moves would hide
+    // a silent link.
+    for (struct slice *next; old != NULL; old = next) {
+        next = old->next;
+        slice_drop(old);
+    }
+    if (rc == 0)
         return;
     err_nomem(&e, "a request's slices");
     request_end(r, e.code, &e);

@@ -107,13 +107,13 @@ static enum outcome order_store(struct shard *s, struct shard_table *t,
                 t->spec.config.name);
         return ANSWERED;
     }
-    if (m->clock != 0 && m->clock < t->sync.next) {
+    if (m->clock != 0 && m->clock < sync_most(t)) {
         err_set(e, TUG_EUSAGE, "batch %llu of table '%s' has been applied: it is at %llu",
                 (unsigned long long)m->clock, t->spec.config.name,
-                (unsigned long long)t->sync.next);
+                (unsigned long long)sync_most(t));
         return ANSWERED;
     }
-    if (m->clock > t->sync.next)
+    if (m->clock > sync_least(t))
         return WANTS_BATCH;
     // A batch that is partly applied must be finished first.
     if (!background_free(t) || (t->n_applied != 0 && m->what != WIRE_CLEAR))

@@ -146,9 +146,11 @@ static void roster_changed(void *ctx, const struct roster *r, uint64_t now)
     if (r->epoch == 0 || (!s->ready && get_ready(s, r->partition_bits) != 0))
         return;
     end_sessions(s, r);
+    tables_own(s);
     tables_living(s);
     saves_look(s); // a save does not wait for dead workers
     pending_wake(s, WANTS_ROSTER);
+    pending_wake(s, WANTS_BATCH); // parts of batches of older placements
 }
 
 static void piece_forgotten(void *ctx, const struct msg_forget *m)

@@ -131,7 +131,8 @@ static void check_tables(const struct shard *s)
         assert(t->n_applied <= (uint32_t)1 << s->bits);
         assert(t->spec.mode == WIRE_SYNC || t->n_applied == 0);
         if (t->spec.mode == WIRE_SYNC)
-            check_batches(&t->sync);
+            for (const struct sync_group *g = &t->sync; g != NULL; g = g->next)
+                check_batches(&g->clock);
         if (t->spec.mode == WIRE_SSP)
             check_delay(&t->ssp);
         check_turn(s, t);

@@ -313,10 +313,11 @@ static void test_waiting_push_keeps_room(void **state)
     assert_null(r.w->sent);
     uint64_t taken = budget_most(&r.budget, BUDGET_PENDING) / 2;
     assert_true(budget_take(&r.budget, BUDGET_PENDING, taken));
+    r.w->epoch++; // the shard looks at the waiting push again, which is of an older epoch
+    lone_send_roster(r.w);
+    parcel_unpin(lone_expect(r.w, MSG_ROSTER));
     m = lone_push_of(r.w, 1, T, NULL, 0, NULL, WIDTH);
     m.micros = SHARD_MICROS;
-    r.w->epoch++; // the shard looks at the waiting push again
-    lone_send_roster(r.w);
     lone_send_push(r.w, 1, &m);
     lone_expect_ok(r.w);
     assert_null(r.w->sent);

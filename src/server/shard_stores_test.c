@@ -133,7 +133,7 @@ static void run_sync(struct lone *w, uint32_t workers)
         // The workers push in a different order each time.
         for (uint32_t i = 0; i < workers; i++)
             contribute(w, clock, (i + (uint32_t)clock) % workers, workers);
-        assert_int_equal(loop_table(w)->sync.next, clock + 1);
+        assert_int_equal(loop_table(w)->sync.clock.next, clock + 1);
         if (clock == 3)
             loop_admin(w, WIRE_SHRINK, NAN, 0);
     }

@@ -242,7 +242,7 @@ static void test_bad_pushes(void **state)
         lone_expect_refusal(w, TUG_EUSAGE, bad[i].says);
     }
     // Flags that the message does not have.
-    const uint8_t odd[] = {WIRE_ROWS_WHOLE, WIRE_FOUND, 64, 128, 255};
+    const uint8_t odd[] = {WIRE_ROWS_WHOLE, WIRE_FOUND, 128, 192, 255};
     for (size_t i = 0; i < sizeof(odd); i++) {
         struct msg_push m = lone_push_of(w, 1, T, keys, n, values, WIDTH);
         struct msg_app app = {.flags = odd[i]};

@@ -264,6 +264,18 @@ void store_set_published_by(struct store *s, uint64_t checksum)
         s->parts[p].published_by = checksum;
 }
 
+bool store_owns(const struct store *s, uint32_t partition)
+{
+    assert(partition < s->n_parts);
+    return s->parts[partition].role == PART_OWNED;
+}
+
+void store_set_owned(struct store *s, uint32_t partition, bool owned)
+{
+    assert(partition < s->n_parts);
+    s->parts[partition].role = owned ? PART_OWNED : PART_FOREIGN;
+}
+
 void store_loaded(struct store *s)
 {
     assert(s->cut == NULL); // a cut has taken over lists of changes, which it gives back

@@ -88,6 +88,11 @@ int store_pull(struct store *s, const uint64_t *keys, size_t n, float *values,
 int store_pull_rows(struct store *s, const uint64_t *keys, size_t n, float *rows,
                     uint8_t *found, struct err *e);
 
+// Return and set whether the partition's rows are to be in this store, as they are at
+// first. store_move sets it for both stores.
+bool store_owns(const struct store *s, uint32_t partition);
+void store_set_owned(struct store *s, uint32_t partition, bool owned);
+
 // Replaces max_bytes, when the memory of other tables has changed.
 void store_set_limit(struct store *s, uint64_t max_bytes);
 

@@ -325,7 +325,8 @@ int wire_check_flags(uint16_t type, const union wire_any *m, struct err *e)
     switch (type) {
     case MSG_PUSH:
         flags = m->push.flags;
-        known = WIRE_BF16 | WIRE_KEYS_PACKED | WIRE_ALSO_PULL | WIRE_AGAIN;
+        known = WIRE_BF16 | WIRE_KEYS_PACKED | WIRE_ALSO_PULL | WIRE_AGAIN |
+                WIRE_KEYS_ONLY;
         break;
     case MSG_PULL:
         flags = m->pull.flags;

@@ -76,6 +76,8 @@ enum wire_flags {
         4,              // a pull of all columns, which also returns which keys have a row
     WIRE_ALSO_PULL = 8, // a push whose answer is MSG_PULLED with the rows after the push
     WIRE_FOUND = 16,    // a pull that also returns which keys have a row
+    // sync: all pushes of the table have the same keys, and loops without keys get none
+    WIRE_KEYS_ONLY = 64,
     WIRE_AGAIN = 32, // a push of examples that were pushed in an earlier pass of the run
 };
 enum wire_order {

@@ -17,7 +17,7 @@
 
 #include "base/err.h"
 
-enum { SEEDS_COUNTS = 12, SEEDS_BUGS = 13 };
+enum { SEEDS_COUNTS = 12, SEEDS_BUGS = 16 };
 
 struct seeds_run {
     uint64_t seed;

@@ -496,7 +496,7 @@ static void check_rows(struct world *w)
 {
     for (uint32_t t = 0; t < LINES; t++) {
         for (uint32_t i = 0; i < w->stage.n_servers; i++)
-            if (table_of(w, i, TABLE + t)->sync.next != w->n_batches)
+            if (table_of(w, i, TABLE + t)->sync.clock.next != w->n_batches)
                 failed(w, "table %u of server %u is not at its last batch", TABLE + t, i);
         for (uint32_t i = 0; i < KEYS; i++)
             if (stage_sum(&w->stage, TABLE + t, w->keys[i]) !=

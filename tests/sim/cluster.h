@@ -17,7 +17,8 @@ enum {
     TABLE = 3,
     MAX_WORKERS = 4,
     MAX_OPS = 24,
-    IN_FLIGHT = 4,  // requests of a worker that are under way
+    IN_FLIGHT = 4, // requests of a worker that are under way
+    MAX_SYNC_MOVES = 16,
     MAX_LOOSE = 20, // most pushes of dead workers that touch one partition
 };
 
@@ -88,6 +89,7 @@ struct world {
         uint32_t partition, from, to;
     } move;
     uint64_t next_move;
+    uint32_t n_moves;
     uint64_t heard; // number of messages that programs of servers have received
 };
 

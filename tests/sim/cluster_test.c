@@ -57,6 +57,9 @@ enum {
                        // others
     WITHOUT_ANSWERS, // every message of the scheduler counts as a sign of life, not only
                      // answers
+    WITHOUT_PARTITION_COVERAGE, // sync: a part of a batch that has arrived in the other
+    // partitions of a loop counts for one that has moved there
+    WITHOUT_EXACT_EPOCHS, // sync: parts of batches are taken under older placements
 };
 enum {
     PUSHES,
@@ -131,6 +134,7 @@ static void begin_move(struct world *w)
     w->move.done = false;
     w->stage.scheduler->changed = true;
     w->stage.o->counts[MOVES]++;
+    w->n_moves++;
     van_wake(w->stage.scheduler_van);
 }
 
@@ -223,6 +227,8 @@ static int open_server(struct world *w, struct err *e)
         .without_epoch_check = w->stage.o->bug == WITHOUT_EPOCH_CHECK,
         .acknowledge_before_apply = w->stage.o->bug == ACKNOWLEDGE_BEFORE_APPLY,
         .without_late_workers = w->stage.o->bug == WITHOUT_LATE_WORKERS,
+        .without_partition_coverage = w->stage.o->bug == WITHOUT_PARTITION_COVERAGE,
+        .without_exact_epochs = w->stage.o->bug == WITHOUT_EXACT_EPOCHS,
         .app = world_hears,
         .app_ctx = &w->servers[w->stage.n_servers],
     };
@@ -263,7 +269,6 @@ static int world_open(void *ctx, struct err *e)
         // workers leave.
         w->n_workers = 1u << draw(w, 3);
         w->identities = false;
-        w->next_move = VAN_NEVER;
     }
     TRY(open_scheduler(w, e));
     for (uint32_t i = 0; i < w->n_servers; i++)
@@ -665,6 +670,9 @@ static void act(void *ctx)
     if (now >= w->next_move) {
         begin_move(w);
         w->next_move = now + draw(w, 100 * MS);
+        // While a link is silent a batch waits, and moves would go on for minutes.
+        if (w->mode == WIRE_SYNC && w->n_moves >= MAX_SYNC_MOVES)
+            w->next_move = VAN_NEVER;
     }
 }
 
@@ -826,7 +834,8 @@ int main(int argc, char **argv)
         .bugs = {"none", "without-repeat-check", "without-epoch-check",
                  "acknowledge-before-apply", "without-late-workers", "without-identity",
                  "without-signs", "without-redial", "without-silence-watch",
-                 "without-session-check", "without-forgiving", "without-answers"},
+                 "without-session-check", "without-forgiving", "without-answers",
+                 "without-partition-coverage", "without-exact-epochs"},
         .counted = {"pushes", "pulls", "moves", "deaths", "pushes repeated for the dead",
                     "messages sent again", "refused", "late workers",
                     "schedulers started again", "frames of strangers", "events",

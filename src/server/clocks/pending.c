@@ -207,8 +207,7 @@ static bool still_ahead(const struct shard *s, const struct pending *h)
         m->epoch != member_roster(s->member)->epoch)
         return false;
     const struct shard_table *t = tables_find(s, m->table, &e);
-    return t != NULL && t->spec.mode == WIRE_SYNC &&
-           sync_clock_is_ahead(&t->sync, m->clock);
+    return t != NULL && t->spec.mode == WIRE_SYNC && sync_is_ahead(t, m->clock);
 }
 
 // Returns whether to try this request again. This is called often while requests wait for
@@ -320,11 +319,11 @@ bool pending_wants(const struct shard *s, enum outcome wants)
     return h != NULL;
 }
 
-bool pending_order(const struct shard *s, const struct shard_table *t)
+bool pending_order(const struct shard *s, const struct shard_table *t, uint64_t clock)
 {
     for (const struct pending *h = s->held; h != NULL; h = h->next)
         if (h->type == MSG_TABLE_DO && h->m.table_do.table == t->spec.id &&
-            h->m.table_do.clock != 0 && h->m.table_do.clock == t->sync.next &&
+            h->m.table_do.clock != 0 && h->m.table_do.clock == clock &&
             admin_look(&s->admin, h->peer->session, h->m.table_do.number) == ADMIN_NEW)
             return true;
     return false;
@@ -345,12 +344,15 @@ static void name_slow(const struct shard *s, const struct shard_table *t, uint64
 
 static void name_micros(const struct shard_table *t, struct buf *to)
 {
-    uint32_t missing = sync_clock_missing(&t->sync);
+    const struct sync_group *g = sync_first(t);
+    while (g->next != NULL && g->clock.next != sync_least(t)) // one that is behind
+        g = g->next;
+    uint32_t missing = sync_clock_missing(&g->clock);
     buf_printf(to, "micro-batches");
     for (uint32_t i = 0; i < SHARD_MICROS; i++)
         if (missing >> i & 1)
             buf_printf(to, " %u", i);
-    buf_printf(to, " of batch %llu", (unsigned long long)t->sync.next);
+    buf_printf(to, " of batch %llu", (unsigned long long)g->clock.next);
 }
 
 // Returns the error of the batch for which the request waits; NULL if it has none.
@@ -368,7 +370,7 @@ static const struct err *name_missing(const struct shard *s, const struct shard_
         name_micros(t, to);
     else {
         buf_printf(to, "batch %llu, which can't be applied: %s",
-                   (unsigned long long)t->sync.next, t->stuck.text);
+                   (unsigned long long)t->sync.clock.next, t->stuck.text);
         return &t->stuck;
     }
     return NULL;

@@ -48,6 +48,6 @@ enum outcome pending_before(const struct shard *s, const struct request *q,
 bool pending_wants(const struct shard *s,
                    enum outcome wants); // some request waits for it
 // Returns whether a waiting admin operation must be done before the table's next batch.
-bool pending_order(const struct shard *s, const struct shard_table *t);
+bool pending_order(const struct shard *s, const struct shard_table *t, uint64_t clock);
 
 #endif

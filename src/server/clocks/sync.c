@@ -31,23 +31,45 @@ static void contribution_free(struct shard *s, struct contribution *c)
     mem_free(c);
 }
 
-void sync_drop(struct shard *s, struct shard_table *t)
+void contribution_drop(struct shard *s, struct contribution *c)
 {
-    for (uint32_t i = 0; i < SHARD_MAX_CLOCKS; i++) {
-        struct sync_batch *b = &t->sync.open[i];
-        for (uint32_t p = 0; p < b->n; p++)
-            contribution_free(s, b->parts[p].what);
-        *b = (struct sync_batch){0};
+    assert(c->refs > 0);
+    if (--c->refs == 0)
+        contribution_free(s, c);
+}
+
+// Drops all open batches.
+static void sync_drop(struct shard *s, struct shard_table *t)
+{
+    for (struct sync_group *g = &t->sync; g != NULL; g = g->next) {
+        for (uint32_t i = 0; i < SHARD_MAX_CLOCKS; i++) {
+            struct sync_batch *b = &g->clock.open[i];
+            for (uint32_t p = 0; p < b->n; p++)
+                contribution_drop(s, b->parts[p].what);
+            *b = (struct sync_batch){0};
+        }
+        g->begun = g->told = false;
+        previous_begin(&g->before);
     }
     t->stuck.code = 0;
-    t->full = t->begun = false;
+    t->full = false;
     t->n_applied = 0;
+}
+
+void sync_close(struct shard *s, struct shard_table *t)
+{
+    sync_drop(s, t);
+    for (struct sync_group *g = t->sync.next, *next; g != NULL; g = next) {
+        next = g->next;
+        sync_group_free(s, g);
+    }
+    previous_free(&t->sync.before);
+    mem_free(t->groups);
 }
 
 void sync_restart(struct shard *s, struct shard_table *t)
 {
     sync_drop(s, t);
-    previous_begin(&t->before);
     pending_drop_pushes(s, t);
 }
 
@@ -97,10 +119,10 @@ static uint64_t contribution_bytes(const struct keys *k, const struct push_value
 
 // Returns the bytes of those parts of the push's batch that the push replaces
 // (`replaced` true), or does not replace (false).
-static uint64_t parts_bytes(const struct shard_table *t, const struct msg_push *m,
+static uint64_t parts_bytes(const struct sync_group *g, const struct msg_push *m,
                             bool replaced)
 {
-    const struct sync_batch *b = &t->sync.open[m->clock % SHARD_MAX_CLOCKS];
+    const struct sync_batch *b = &g->clock.open[m->clock % SHARD_MAX_CLOCKS];
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < b->n; i++)
         if (sync_part_within(&b->parts[i], m->micro, m->micros) == replaced)
@@ -114,10 +136,11 @@ static uint64_t parts_bytes(const struct shard_table *t, const struct msg_push *
 // for the batch get the same error, which stays in t->stuck until the batch is complete or
 // dropped.
 static int check_batch_fits(struct shard *s, struct shard_table *t,
-                            const struct msg_push *m, uint64_t own, struct err *e)
+                            const struct sync_group *g, const struct msg_push *m,
+                            uint64_t own, struct err *e)
 {
     uint64_t most = budget_most(s->o.budget, BUDGET_PENDING);
-    uint64_t bytes = own + parts_bytes(t, m, false);
+    uint64_t bytes = own + parts_bytes(g, m, false);
     if (bytes <= most)
         return 0;
     err_set(
@@ -148,7 +171,7 @@ static int contribution_count(struct shard *s, struct contribution *c, uint64_t 
 }
 
 // Moves the counted bytes of a replaced part to the contribution, which has `bytes`, as far
-// as it needs them, and frees the part.
+// as it needs them, and gives up the part.
 static void contribution_inherit(struct shard *s, struct contribution *c, uint64_t bytes,
                                  struct contribution *replaced)
 {
@@ -157,11 +180,11 @@ static void contribution_inherit(struct shard *s, struct contribution *c, uint64
     assert(c->counted <= bytes);
     c->counted += moves;
     replaced->counted -= moves;
-    contribution_free(s, replaced);
+    contribution_drop(s, replaced);
 }
 
 static int contribution_make(struct shard *s, struct request *q,
-                             const struct shard_table *t, const struct keys *k,
+                             const struct sync_group *g, const struct keys *k,
                              const struct push_values *v, struct contribution **ret,
                              struct err *e)
 {
@@ -177,8 +200,8 @@ static int contribution_make(struct shard *s, struct request *q,
                                .rate = m->rate,
                                .pass = m->pass,
                                .again = v->again};
-    TRY(contribution_count(s, c, contribution_bytes(k, v), parts_bytes(t, m, true),
-                           m->clock > t->sync.next, e));
+    TRY(contribution_count(s, c, contribution_bytes(k, v), parts_bytes(g, m, true),
+                           m->clock > g->clock.next, e));
     size_t runs = (size_t)k->n_runs + 1;
     c->runs = mem_array(runs, sizeof(*c->runs));
     if (c->runs == NULL)
@@ -190,26 +213,94 @@ static int contribution_make(struct shard *s, struct request *q,
     return 0;
 }
 
-static void apply_next(struct shard *s, struct shard_table *t)
+uint32_t contribution_run(const struct contribution *c, uint32_t partition)
 {
-    struct sync_batch *b = sync_clock_next(&t->sync);
+    uint32_t low = 0, high = c->n_runs;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (c->runs[middle].partition < partition)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < c->n_runs && c->runs[low].partition == partition ? low : c->n_runs;
+}
+
+// Fills in the keys and values of a copy that has one run of `from`, or none.
+static int copy_run(struct contribution *c, const struct contribution *from, uint32_t run,
+                    size_t width)
+{
+    bool has = run < from->n_runs;
+    uint32_t begin = has ? from->runs[run].begin : 0;
+    c->runs = mem_array(2, sizeof(*c->runs));
+    if (has) {
+        c->keys = mem_array(c->n, sizeof(*c->keys));
+        c->converted = mem_array(c->n * width, sizeof(float));
+    }
+    if (c->runs == NULL || (has && (c->keys == NULL || c->converted == NULL)))
+        return TUG_ENOMEM;
+    c->values = c->converted;
+    c->runs[c->n_runs] = (struct key_run){UINT32_MAX, c->n};
+    if (!has)
+        return 0;
+    c->runs[0] = (struct key_run){from->runs[run].partition, 0};
+    memcpy(c->keys, from->keys + begin, c->n * sizeof(*c->keys));
+    memcpy(c->converted, from->values + begin * width, c->n * width * sizeof(float));
+    return 0;
+}
+
+int contribution_copy(struct shard *s, const struct contribution *from,
+                      uint32_t partition, size_t width, struct contribution **ret,
+                      struct err *e)
+{
+    uint32_t run = contribution_run(from, partition);
+    bool has = run < from->n_runs;
+    struct contribution *c = mem_zalloc(sizeof(*c));
+    if (c == NULL)
+        return err_nomem(e, "a part of a batch");
+    c->n = c->longest = has ? from->runs[run + 1].begin - from->runs[run].begin : 0;
+    c->n_runs = has;
+    c->examples = from->examples;
+    c->rate = from->rate;
+    c->pass = from->pass;
+    c->again = from->again;
+    c->refs = 1;
+    uint64_t bytes = sizeof(*c) + 2 * sizeof(struct key_run) +
+                     (uint64_t)c->n * (width * sizeof(float) + sizeof(uint64_t));
+    int rc = contribution_count(s, c, bytes, 0, false, e);
+    if (rc == 0 && copy_run(c, from, run, width) != 0)
+        rc = err_nomem(e, "a part of a batch");
+    if (rc != 0)
+        contribution_free(s, c);
+    else
+        *ret = c;
+    return rc;
+}
+
+static void apply_next(struct shard *s, struct shard_table *t, struct sync_group *g)
+{
+    struct sync_batch *b = sync_clock_next(&g->clock);
     assert(t->spec.mode == WIRE_SYNC);
-    if (sync_apply_batch(s, t) != 0)
+    if (sync_apply_batch(s, t, g) != 0)
         return;
-    assert(t->n_applied == 0); // a save may only begin between two batches
-    t->figures.examples += sync_examples(b);
+    // a save may only begin between two batches
+    assert(t->n_applied == 0 || g != &t->sync);
+    if (g == sync_first(t))
+        t->figures.examples += sync_examples(b);
     for (uint32_t i = 0; i < b->n; i++)
-        contribution_free(s, b->parts[i].what);
-    sync_clock_advance(&t->sync);
+        contribution_drop(s, b->parts[i].what);
+    sync_clock_advance(&g->clock);
     pending_batch_applied(s, t);
     saves_look(s);
 }
 
-// Returns whether a save or an admin operation must come before the next batch. Both wait
-// for a batch of which a part is applied, so they do not stop such a batch.
-static bool must_stop(const struct shard *s, const struct shard_table *t)
+// Returns whether a save or an admin operation must come before the group's next batch. Both
+// wait for a batch of which a part is applied, so they do not stop such a batch.
+static bool must_stop(const struct shard *s, const struct shard_table *t,
+                      const struct sync_group *g)
 {
-    return t->n_applied == 0 && (saves_stop_batch(s, t) || pending_order(s, t));
+    return (t->n_applied == 0 || g != &t->sync) &&
+           (saves_stop_batch(s, t, g->clock.next) || pending_order(s, t, g->clock.next));
 }
 
 bool sync_in_vain(const struct shard_table *t)
@@ -217,14 +308,25 @@ bool sync_in_vain(const struct shard_table *t)
     return t->stuck.code == TUG_EUSAGE || t->full;
 }
 
+static bool some_complete(const struct shard_table *t)
+{
+    for (const struct sync_group *g = sync_first(t); g != NULL; g = g->next)
+        if (sync_clock_complete(&g->clock))
+            return true;
+    return false;
+}
+
 void sync_apply(struct shard *s, struct shard_table *t)
 {
-    if (!sync_clock_complete(&t->sync))
+    if (!some_complete(t))
         return;
     t->stuck.code = 0;
     t->full = false;
-    while (t->stuck.code == 0 && sync_clock_complete(&t->sync) && !must_stop(s, t))
-        apply_next(s, t);
+    for (struct sync_group *g = sync_first(t); g != NULL; g = g->next)
+        while (t->stuck.code == 0 && sync_clock_complete(&g->clock) &&
+               !must_stop(s, t, g))
+            apply_next(s, t, g);
+    sync_join(s, t);
     if (t->stuck.code == 0)
         return;
     t->again = true;
@@ -234,12 +336,72 @@ void sync_apply(struct shard *s, struct shard_table *t)
     background_wake(s);
 }
 
-static bool all_applied(const struct retries_push *known, const struct keys *k)
+// Counts the group's runs of a push, and those in which the push was applied before.
+static void count_runs(const struct shard_table *t, const struct sync_group *g,
+                       const struct keys *k, const struct retries_push *known,
+                       uint32_t *ret_runs, uint32_t *ret_applied)
 {
-    for (uint32_t r = 0; r < k->n_runs; r++)
-        if (!retries_applied(known, k->runs[r].partition))
-            return false;
-    return k->n_runs > 0;
+    *ret_runs = *ret_applied = 0;
+    for (uint32_t r = 0; r < k->n_runs; r++) {
+        uint32_t p = k->runs[r].partition;
+        if (sync_group_of(t, p) != g)
+            continue;
+        *ret_runs += 1;
+        *ret_applied += retries_applied(known, p);
+    }
+}
+
+// Returns whether the push is new to the group's partitions, also to those without its
+// keys.
+static bool lacks(const struct shard_table *t, const struct sync_group *g,
+                  const struct msg_push *m, const struct keys *k,
+                  const struct retries_push *known)
+{
+    uint32_t runs, applied;
+    if (g->away || sync_clock_has(&g->clock, m->clock, m->micro, m->micros))
+        return false;
+    count_runs(t, g, k, known, &runs, &applied);
+    return runs > 0 ? applied < runs : !sync_is_idle(t, g);
+}
+
+// Checks that each group that lacks the push can take it, and returns their number and
+// the first of them.
+static int look_for_groups(struct shard *s, struct shard_table *t,
+                           const struct msg_push *m, const struct keys *k,
+                           const struct retries_push *known, uint64_t bytes,
+                           struct sync_group **ret_first, struct err *e)
+{
+    *ret_first = NULL;
+    for (struct sync_group *g = sync_first(t); g != NULL; g = g->next) {
+        if (!lacks(t, g, m, k, known))
+            continue;
+        if (m->clock == g->clock.next)
+            TRY(check_batch_fits(s, t, g, m, bytes, e));
+        if (sync_reserve(s, t, g, m, k) != 0)
+            return err_nomem(e, "a batch");
+        *ret_first = *ret_first == NULL ? g : *ret_first;
+    }
+    return 0;
+}
+
+static void give_to_group(struct shard *s, struct sync_group *g, const struct msg_push *m,
+                          struct contribution *c, uint64_t bytes)
+{
+    void *replaced[SHARD_MICROS];
+    uint32_t n = sync_clock_add(&g->clock, m->clock, m->micro, m->micros, c, replaced);
+    g->told = true;
+    c->refs++;
+    for (uint32_t i = 0; i < n; i++)
+        contribution_inherit(s, c, bytes, replaced[i]);
+    assert(sync_clock_has(&g->clock, m->clock, m->micro, m->micros));
+}
+
+// Whether the push is a repeat for a shard that has one clock for a whole table (tests).
+static bool repeats_here(const struct shard *s, const struct shard_table *t,
+                         const struct msg_push *m)
+{
+    return s->o.without_partition_coverage &&
+           sync_clock_has(&t->sync.clock, m->clock, m->micro, m->micros);
 }
 
 static int sync_take(struct shard *s, struct request *q, struct shard_table *t,
@@ -248,30 +410,26 @@ static int sync_take(struct shard *s, struct request *q, struct shard_table *t,
     const struct msg_push *m = &q->m->push;
     struct retries_id id = {m->id_pass, m->id_piece, t->spec.id, m->id_group, m->id_low};
     struct retries_push known = {0};
-    void *replaced[SHARD_MICROS];
+    struct sync_group *first = NULL;
     struct contribution *c;
     uint64_t bytes = contribution_bytes(k, v);
     if (!s->o.without_repeat_check)
         TRY(retries_begin(t->applied, m->session, m->number, m->low, t->spec.space, &id,
                           &known, e));
-    if (sync_clock_has(&t->sync, m->clock, m->micro, m->micros) ||
-        all_applied(&known, k)) {
+    if (!known.below && !repeats_here(s, t, m))
+        TRY(look_for_groups(s, t, m, k, &known, bytes, &first, e));
+    if (first == NULL) {
         t->figures.repeats++;
         return 0;
     }
-    if (m->clock == t->sync.next)
-        TRY(check_batch_fits(s, t, m, bytes, e));
-    if (sync_reserve(s, t, m, k) != 0)
-        return err_nomem(e, "a batch");
-    int rc = contribution_make(s, q, t, k, v, &c, e);
+    int rc = contribution_make(s, q, first, k, v, &c, e);
     if (rc != 0) {
         contribution_free(s, c);
         return rc;
     }
-    uint32_t n = sync_clock_add(&t->sync, m->clock, m->micro, m->micros, c, replaced);
-    for (uint32_t i = 0; i < n; i++)
-        contribution_inherit(s, c, bytes, replaced[i]);
-    assert(sync_clock_has(&t->sync, m->clock, m->micro, m->micros));
+    for (struct sync_group *g = first; g != NULL; g = g->next)
+        if (lacks(t, g, m, k, &known))
+            give_to_group(s, g, m, c, bytes);
     for (uint32_t r = 0; r < k->n_runs; r++)
         retries_note(&known, k->runs[r].partition);
     t->figures.pushes++;
@@ -285,13 +443,16 @@ enum outcome sync_push(struct shard *s, struct request *q, struct shard_table *t
     const struct msg_push *m = &q->m->push;
     struct err e = {0};
     int rc = sync_clock_check(m->clock, m->micro, m->micros, &e);
+    t->fixed_keys |= (m->flags & WIRE_KEYS_ONLY) != 0;
     if (rc == 0 && (m->flags & WIRE_ALSO_PULL))
         rc = err_set(&e, TUG_EUSAGE,
                      "a push of a batch cannot pull rows, which change when the "
                      "batch is complete: pull them afterwards");
     if (rc == 0)
         rc = push_check(s, t, k, v, &e);
-    if (rc == 0 && sync_clock_is_ahead(&t->sync, m->clock))
+    if (rc == 0 && t->sync_split && sync_own(s, t) != 0)
+        rc = err_nomem(&e, "the batches of a partition");
+    if (rc == 0 && sync_is_ahead(t, m->clock))
         return WANTS_BATCH;
     if (rc == 0)
         rc = sync_take(s, q, t, k, v, &e);

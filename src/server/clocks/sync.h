@@ -21,8 +21,17 @@ struct contribution {
     uint64_t counted; // bytes that the contribution takes from the budget
     uint64_t examples;
     float rate, pass;
-    bool again; // the flag WIRE_AGAIN
+    bool again;    // the flag WIRE_AGAIN
+    uint32_t refs; // groups of partitions that have it
 };
+
+void contribution_drop(struct shard *s, struct contribution *c); // gives up a reference
+// Returns the index of the partition's run; n_runs if the contribution has no keys there.
+uint32_t contribution_run(const struct contribution *c, uint32_t partition);
+// Copies what a contribution has for one partition, with one reference.
+int contribution_copy(struct shard *s, const struct contribution *from,
+                      uint32_t partition, size_t width, struct contribution **ret,
+                      struct err *e);
 
 // Applies the batches that are complete, unless a save must come first.
 void sync_apply(struct shard *s, struct shard_table *t);
@@ -31,7 +40,7 @@ void sync_apply(struct shard *s, struct shard_table *t);
 bool sync_in_vain(const struct shard_table *t);
 enum outcome sync_push(struct shard *s, struct request *q, struct shard_table *t,
                        const struct keys *k, const struct push_values *v);
-void sync_drop(struct shard *s, struct shard_table *t); // drops all open batches
+void sync_close(struct shard *s, struct shard_table *t);
 // Drops all that was computed from rows that are gone: the open batches, the pushes that
 // wait for them, and the copies of rows.
 void sync_restart(struct shard *s, struct shard_table *t);

@@ -57,7 +57,7 @@ static struct world open_stuck(void)
     push_batch(x.w, 0, x.keys + x.n - 1, 1);
     x.w->shard->o.max_bytes = LIMIT;
     push_batch(x.w, 1, x.keys, x.n);
-    assert_int_equal(x.t->sync.next, 1);
+    assert_int_equal(x.t->sync.clock.next, 1);
     assert_int_equal(x.t->stuck.code, TUG_ENOMEM);
     assert_true(x.t->n_applied > 0);
     return x;
@@ -68,7 +68,7 @@ static void make_room(struct world *x)
 {
     x->w->shard->o.max_bytes = enough;
     push_batch(x->w, 1, NULL, 0);
-    assert_int_equal(x->t->sync.next, 2);
+    assert_int_equal(x->t->sync.clock.next, 2);
     assert_int_equal(x->t->n_applied, 0);
 }
 
@@ -77,13 +77,13 @@ static void test_retries_copy_rows_once(void **state)
     (void)state;
     struct world x = open_stuck();
     for (int i = 0; i < 10; i++) {
-        size_t was = x.t->before.n;
+        size_t was = x.t->sync.before.n;
         assert_true(was < x.n);
         lone_pass_time(x.w, SECOND_NS);
-        assert_int_equal(x.t->before.n, was);
+        assert_int_equal(x.t->sync.before.n, was);
     }
     make_room(&x);
-    assert_int_equal(x.t->before.n, x.n);
+    assert_int_equal(x.t->sync.before.n, x.n);
     lone_close(x.w);
 }
 

@@ -93,10 +93,10 @@ static struct sync_scratch *sync_sum_make(size_t keys, size_t width)
     return x;
 }
 
-int sync_reserve(struct shard *s, const struct shard_table *t, const struct msg_push *m,
-                 const struct keys *k)
+int sync_reserve(struct shard *s, const struct shard_table *t, const struct sync_group *g,
+                 const struct msg_push *m, const struct keys *k)
 {
-    const struct sync_batch *b = &t->sync.open[m->clock % SHARD_MAX_CLOCKS];
+    const struct sync_batch *b = &g->clock.open[m->clock % SHARD_MAX_CLOCKS];
     struct sync_scratch *old = s->sync;
     size_t keys = k->longest, width = t->spec.accessor.push_width;
     for (uint32_t i = 0; i < b->n; i++)
@@ -118,6 +118,7 @@ int sync_reserve(struct shard *s, const struct shard_table *t, const struct msg_
 struct merge {
     struct shard *s;
     struct shard_table *t;
+    struct sync_group *group;
     const struct sync_batch *batch;
     uint32_t run[SHARD_MICROS]; // index of the next run of each contribution
     float scale;  // factor of gradients, if gradients are averaged over examples
@@ -134,15 +135,42 @@ static const struct key_run *next_run(const struct merge *m, uint32_t i)
     return &part(m, i)->runs[m->run[i]];
 }
 
-// Returns the smallest partition among the next runs; UINT32_MAX at the end, because each
-// list ends with a run of that partition.
-static uint32_t next_partition(const struct merge *m)
+static uint32_t least_partition(const struct merge *m)
 {
     uint32_t least = UINT32_MAX;
     for (uint32_t i = 0; i < m->batch->n; i++)
         if (next_run(m, i)->partition < least)
             least = next_run(m, i)->partition;
     return least;
+}
+
+static void skip_partition(struct merge *m, uint32_t partition)
+{
+    for (uint32_t i = 0; i < m->batch->n; i++)
+        m->run[i] += next_run(m, i)->partition == partition;
+}
+
+// Returns the smallest partition of the group among the next runs, skipping runs of other
+// partitions; UINT32_MAX at the end, which is the partition of the last run.
+static uint32_t next_partition(struct merge *m)
+{
+    uint32_t least;
+    while ((least = least_partition(m)) != UINT32_MAX &&
+           (sync_group_of(m->t, least) != m->group || !store_owns(m->t->store, least)))
+        skip_partition(m, least);
+    return least;
+}
+
+// Goes to the first run that is not applied yet; in a group of one partition to its run.
+static void seek(struct merge *m)
+{
+    bool common = m->group == &m->t->sync;
+    for (uint32_t i = 0; i < m->batch->n; i++) {
+        if (!common)
+            m->run[i] = contribution_run(part(m, i), m->group->partition);
+        while (common && next_run(m, i)->partition < m->t->n_applied)
+            m->run[i]++;
+    }
 }
 
 static size_t keys_of(const struct merge *m, uint32_t partition)
@@ -276,7 +304,8 @@ static void add_partition(struct merge *m, uint32_t partition)
     size_t width = m->t->spec.accessor.push_width;
     uint32_t n = sync_sum_collect(m, partition);
     assert(n > 0 && x->n + n <= most(x));
-    assert(partition >= m->t->n_applied); // otherwise gradients would be applied twice
+    assert(m->group != &m->t->sync ||
+           partition >= m->t->n_applied); // otherwise gradients would be applied twice
     table_sort_by_key(x->entries, n);
     for (uint32_t i = 0; i < n; i++, x->n++) {
         uint32_t k = x->entries[i].handle; // the number of the key
@@ -287,12 +316,13 @@ static void add_partition(struct merge *m, uint32_t partition)
     x->partitions[x->n_partitions++] = partition;
 }
 
-static void remember(struct shard_table *t, const struct sync_scratch *x)
+static void remember(struct shard_table *t, struct sync_group *g,
+                     const struct sync_scratch *x)
 {
     uint32_t width = t->spec.accessor.pull_width;
-    float *values = previous_take(&t->before, width, x->key, x->n);
+    float *values = previous_take(&g->before, width, x->key, x->n);
     if (values != NULL && store_pull(t->store, x->key, x->n, values, NULL, NULL) != 0)
-        t->before.lost = true;
+        g->before.lost = true;
 }
 
 static int sync_sum_flush(struct merge *m)
@@ -305,8 +335,9 @@ static int sync_sum_flush(struct merge *m)
     if (cut_going(t->store) && !cut_has_room(t->store, x->key, x->n))
         return err_set(&t->stuck, TUG_ENOMEM, "a save has no room for copies of rows");
     assert(x->n_partitions > 0 && x->n_partitions <= x->n);
-    size_t copied = t->before.n;
-    remember(t, x);
+    struct sync_group *g = m->group;
+    size_t copied = g->before.n;
+    remember(t, g, x);
     tables_limit(m->s, t);
     struct store_push p = {.op = STORE_GRADIENT,
                            .keys = x->key,
@@ -317,38 +348,40 @@ static int sync_sum_flush(struct merge *m)
                            .scale = m->by_rows ? m->scale : 1,
                            .again = comes_again(m)};
     int rc = store_push(t->store, &p, &done, &t->stuck);
-    previous_shorten(&t->before, copied + done); // a retry copies the other rows again
+    previous_shorten(&g->before, copied + done); // a retry copies the other rows again
     t->full = rc == TUG_ENOMEM && m->s->o.max_bytes != 0 && !t->work;
-    if (done > 0)
-        t->n_applied = store_partition(t->store, x->key[done - 1]) + 1;
-    for (size_t i = 0; i < x->n_partitions && x->partitions[i] < t->n_applied; i++)
+    uint32_t end = done > 0 ? store_partition(t->store, x->key[done - 1]) + 1 : 0;
+    if (done > 0 && g == &t->sync)
+        t->n_applied = end;
+    for (size_t i = 0; i < x->n_partitions && x->partitions[i] < end; i++)
         t->changed_at[x->partitions[i]] = t->version;
     x->n = x->n_partitions = 0;
     return rc;
 }
 
-int sync_apply_batch(struct shard *s, struct shard_table *t)
+int sync_apply_batch(struct shard *s, struct shard_table *t, struct sync_group *g)
 {
     struct sync_scratch *x = s->sync;
-    struct merge m = {.s = s, .t = t, .batch = sync_clock_next(&t->sync)};
-    assert(sync_clock_complete(&t->sync) && x != NULL);
+    struct merge m = {.s = s, .t = t, .group = g, .batch = sync_clock_next(&g->clock)};
+    assert(sync_clock_complete(&g->clock) && x != NULL);
     m.scale = scale_of(t, m.batch);
     m.by_rows = scaled_by_rows(t);
     t->version++;
-    if (t->n_applied == 0)
-        previous_begin(&t->before);
-    t->begun = true;
-    for (uint32_t i = 0; i < m.batch->n; i++)
-        while (next_run(&m, i)->partition < t->n_applied)
-            m.run[i]++;
+    if (t->n_applied == 0 || g != &t->sync)
+        previous_begin(&g->before);
+    g->begun = true;
+    seek(&m);
     x->n = x->n_partitions = 0;
     for (uint32_t p; (p = next_partition(&m)) != UINT32_MAX;) {
         add_partition(&m, p);
         if (x->n >= PUSH_KEYS)
             TRY(sync_sum_flush(&m));
+        if (g != &t->sync)
+            break;
     }
     TRY(sync_sum_flush(&m));
-    t->n_applied = 0;
-    t->begun = false;
+    if (g == &t->sync)
+        t->n_applied = 0;
+    g->begun = false;
     return 0;
 }

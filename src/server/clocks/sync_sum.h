@@ -10,14 +10,15 @@ struct shard;
 struct shard_table;
 struct msg_push;
 struct sync_batch;
+struct sync_group;
 struct sync_scratch;
 
-// Applies the next batch, which must be complete, to the store. On failure t->stuck has
+// Applies the group's next batch, which must be complete, to the store. On failure t->stuck has
 // the reason, and the next call continues.
-int sync_apply_batch(struct shard *s, struct shard_table *t);
+int sync_apply_batch(struct shard *s, struct shard_table *t, struct sync_group *g);
 // Reserves memory to add up the push's batch with its keys k.
-int sync_reserve(struct shard *s, const struct shard_table *t, const struct msg_push *m,
-                 const struct keys *k);
+int sync_reserve(struct shard *s, const struct shard_table *t, const struct sync_group *g,
+                 const struct msg_push *m, const struct keys *k);
 uint64_t sync_examples(const struct sync_batch *b);
 void sync_scratch_free(struct sync_scratch *x); // NULL is fine
 

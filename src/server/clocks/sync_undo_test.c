@@ -118,8 +118,8 @@ static void run(const char *config, uint64_t seed)
     struct bad bad = draw_bad(w, seed);
     run_clock(w, seed, clock, PARTITIONS, &bad);
     run_clock(before, seed, clock, bad.partition, &bad);
-    assert_int_equal(loop_table(w)->sync.next, clock);
-    assert_int_equal(loop_table(before)->sync.next, clock + 1);
+    assert_int_equal(loop_table(w)->sync.clock.next, clock);
+    assert_int_equal(loop_table(before)->sync.clock.next, clock + 1);
     loops_check_same(w, before);
     expect_key(w, clock, &bad);
     for (int i = 0; i < 20; i++) // the batch is tried again, and no partition is applied

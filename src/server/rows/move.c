@@ -4,6 +4,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/background.h"
+#include "server/clocks/pending.h"
 #include "server/rows/tables.h"
 #include "server/shard_internal.h"
 
@@ -19,11 +20,6 @@ static int check_table(const struct shard *to, const struct shard_table *t, stru
         return err_set(e, TUG_EUSAGE,
                        "table '%s' can't be moved while it is being saved or cleared",
                        t->spec.config.name);
-    for (uint32_t i = 0; i < SHARD_MAX_CLOCKS; i++)
-        if (t->sync.open[i].n > 0)
-            return err_set(e, TUG_EUSAGE,
-                           "table '%s' can't be moved while a batch is open",
-                           t->spec.config.name);
     return 0;
 }
 
@@ -33,7 +29,23 @@ static int move_table(struct shard *from, struct shard_table *t, struct shard *t
     struct shard_table *x = to->tables[t->spec.id];
     assert(background_free(t) &&
            background_free(x)); // check_table has checked all tables before
-    TRY(store_move(x->store, t->store, partition, e));
+    struct sync_group *g = NULL;
+    if (t->spec.mode == WIRE_SYNC) {
+        TRY(sync_group_reserve(to, x, e));
+        TRY(sync_group_copy(t, partition, to, &g, e));
+    }
+    int rc = store_move(x->store, t->store, partition, e);
+    if (rc != 0) {
+        sync_group_free(to, g);
+        return rc;
+    }
+    x->fixed_keys |= t->fixed_keys;
+    if (g != NULL) {
+        sync_leave(from, t, partition);
+        sync_arrive(to, x, g);
+        background_again(to, x->spec.id); // its batches may be complete
+        pending_wake(from, WANTS_BATCH);  // requests for its batches
+    }
     t->changed_at[partition] = ++t->version;
     x->changed_at[partition] = ++x->version;
     tables_measure(from, t);

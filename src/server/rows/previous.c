@@ -66,6 +66,19 @@ void previous_shorten(struct previous *b, size_t n)
     b->n = n < b->n ? n : b->n;
 }
 
+bool previous_append(struct previous *b, uint32_t width, const struct previous *other)
+{
+    if (b->lost || other->n == 0)
+        return true;
+    if (!previous_reserve(b, width, b->n + other->n))
+        return false;
+    memcpy(b->keys + b->n, other->keys, other->n * sizeof(*b->keys));
+    memcpy(b->values + b->n * width, other->values, other->n * width * sizeof(float));
+    b->n += other->n;
+    b->indexed = false;
+    return true;
+}
+
 bool previous_index(struct previous *b)
 {
     if (b->indexed || b->lost)

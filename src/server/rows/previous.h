@@ -34,6 +34,10 @@ float *previous_take(struct previous *b, uint32_t width, const uint64_t *keys, s
 // Drops the copies that were taken after the first n, of rows that were not changed.
 void previous_shorten(struct previous *b, size_t n);
 
+// Adds all copies of `more`, which has rows of other partitions. Returns false, with
+// nothing changed, if memory is out.
+bool previous_append(struct previous *b, uint32_t width, const struct previous *more);
+
 // Makes the index. Returns false if the copies are lost.
 bool previous_index(struct previous *b);
 

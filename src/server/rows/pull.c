@@ -16,7 +16,8 @@
 // An answer that is being written.
 struct answer {
     const struct shard_table *t;
-    bool before; // use the rows as they were before the last batch
+    uint64_t before; // use the rows as they were before the batch before this one, where
+                     // this one is the next; 0: the current rows
     bool whole, bf16;
     uint32_t width; // floats per key
     char *values;   // the place for the next key's values
@@ -24,6 +25,17 @@ struct answer {
     float *strip; // values that are converted to bf16
     size_t max_strip;
 };
+
+// Returns the pulled columns of a row before the batch; NULL if the row did not change in
+// it.
+static const float *row_before(const struct answer *a, uint64_t key)
+{
+    const struct shard_table *t = a->t;
+    const struct sync_group *g = &t->sync;
+    if (t->groups != NULL)
+        g = sync_group_of(t, store_partition(t->store, key));
+    return a->before == g->clock.next ? previous_find(&g->before, a->width, key) : NULL;
+}
 
 // Writes the values of at most BATCH keys.
 static int write_batch(struct answer *a, const uint64_t *keys, size_t n, uint8_t *found,
@@ -37,8 +49,8 @@ static int write_batch(struct answer *a, const uint64_t *keys, size_t n, uint8_t
         float *to = a->bf16 ? a->strip : (float *)(void *)a->values;
         TRY((a->whole ? store_pull_rows : store_pull)(a->t->store, keys + at, len, to,
                                                       is != NULL ? is + at : NULL, e));
-        for (size_t i = 0; i < len && a->before; i++) {
-            const float *was = previous_find(&a->t->before, a->width, keys[at + i]);
+        for (size_t i = 0; i < len && a->before != 0; i++) {
+            const float *was = row_before(a, keys[at + i]);
             if (was != NULL)
                 memcpy(to + i * a->width, was, a->width * sizeof(float));
         }
@@ -117,7 +129,7 @@ void pull_answer(struct shard *s, struct request *q, struct shard_table *t,
     struct err e = {0};
     struct van_release release;
     char *memory = NULL;
-    assert(!before || (version == 0 && !whole && t->before.indexed));
+    assert(!before || (version == 0 && !whole));
     if (whole && !store_has_whole_rows(t->store))
         err_set(&e, TUG_EUSAGE,
                 "its rows have a lifecycle, so they cannot be pulled whole");
@@ -135,7 +147,7 @@ void pull_answer(struct shard *s, struct request *q, struct shard_table *t,
     uint64_t *bits = (uint64_t *)(void *)(memory + ((values + 7) & ~(uint64_t)7));
     memset(bits, 0, found + changed);
     struct answer a = {.t = t,
-                       .before = before,
+                       .before = before ? q->m->pull.clock + 1 : 0,
                        .whole = whole,
                        .bf16 = bf16,
                        .width = width,
@@ -166,13 +178,33 @@ void pull_answer(struct shard *s, struct request *q, struct shard_table *t,
     van_send(s->van, q->peer->link, MSG_PULLED, q->id, &m, &release);
 }
 
-// Returns whether the rows of this clock are not there: its batch, or the one before, has
-// not been applied, or a part of the next batch has.
+// Returns whether the rows of this clock are not there in some partition: its batch, or
+// the one before, has not been applied, or a part of the next batch has.
 static bool wants_batch(const struct shard_table *t, uint64_t clock)
 {
-    bool last = clock + 1 == t->sync.next; // answered with copies of the rows
-    return clock > t->sync.next ||
-           (clock != 0 && (t->n_applied != 0 || (last && t->begun)));
+    for (const struct sync_group *g = sync_first(t); g != NULL; g = g->next) {
+        bool last = clock + 1 == g->clock.next; // answered with copies of the rows
+        if (sync_is_idle(t, g))
+            continue;
+        if (clock > g->clock.next ||
+            (clock != 0 && ((g == &t->sync && t->n_applied != 0) || (last && g->begun))))
+            return true;
+    }
+    return false;
+}
+
+// Indexes the copies of rows before batch `clock`, where it is the last one. Sets
+// *ret_before if there are such copies. Returns false if they are lost.
+static bool index_before(struct shard_table *t, uint64_t clock, bool *ret_before)
+{
+    for (struct sync_group *g = sync_first(t); g != NULL; g = g->next) {
+        if (clock == 0 || clock + 1 != g->clock.next)
+            continue;
+        *ret_before = true;
+        if (!previous_index(&g->before))
+            return false;
+    }
+    return true;
 }
 
 static enum outcome must_wait(const struct shard_table *t, uint64_t clock)
@@ -211,9 +243,9 @@ enum outcome pull_serve(struct shard *s, struct request *q)
         return shard_refuse_keys(s, q, "pull", t, &e);
     if (outcome != ANSWERED)
         return outcome;
-    bool before = t->spec.mode == WIRE_SYNC && m->clock != 0 &&
-                  m->clock + 1 == t->sync.next && !(m->flags & WIRE_ROWS_WHOLE);
-    if (before && !previous_index(&t->before)) {
+    bool before = false,
+         copies = t->spec.mode == WIRE_SYNC && !(m->flags & WIRE_ROWS_WHOLE);
+    if (copies && !index_before(t, m->clock, &before)) {
         err_nomem(&e, "the rows before the last batch");
         return shard_refuse_keys(s, q, "pull", t, &e);
     }

@@ -29,8 +29,7 @@ static void table_free(struct shard *s, struct shard_table *t)
     if (t == NULL)
         return;
     assert(s->bytes >= t->bytes);
-    sync_drop(s, t);
-    previous_free(&t->before);
+    sync_close(s, t);
     s->bytes -= t->bytes;
     store_close(t->store);
     ssp_clock_fini(&t->ssp);
@@ -126,6 +125,27 @@ static int cold_dir(const struct shard *s, const struct shard_table *t,
     return roots_make_cold(s->o.roots, below, ret, e);
 }
 
+static void own(const struct shard *s, const struct table_spec *spec, struct store *store,
+                bool loses)
+{
+    const uint32_t *owners = member_roster(s->member)->owners[spec->space];
+    for (uint32_t p = 0; p < (uint32_t)1 << s->bits; p++) {
+        bool mine = owners != NULL && owners[p] == member_id(s->member);
+        if (mine || loses)
+            store_set_owned(store, p, mine);
+    }
+}
+
+// A partition is lost only by a move, which may come later than the roster.
+void tables_own(struct shard *s)
+{
+    for (uint32_t i = 0; i < s->n_tables; i++)
+        if (s->tables[i] != NULL) {
+            own(s, &s->tables[i]->spec, s->tables[i]->store, false);
+            (void)sync_own(s, s->tables[i]); // sync_push tries again
+        }
+}
+
 static int open_store(const struct shard *s, const struct shard_table *t,
                       struct store **ret, struct err *e)
 {
@@ -139,6 +159,7 @@ static int open_store(const struct shard *s, const struct shard_table *t,
         o.cold_dir = cold;
     }
     TRY(store_open(ret, &o, e));
+    own(s, &t->spec, *ret, true);
     store_set_step(*ret, step_clock_sum(&s->steps));
     return 0;
 }
@@ -318,7 +339,8 @@ int tables_obey(struct shard *s, const struct msg_table_do *m, struct err *e)
     case WIRE_CLOCK: // sets the number of the next batch
         TRY(sync_clock_check_number(m->clock, e));
         sync_restart(s, t);
-        t->sync.next = m->clock;
+        for (struct sync_group *g = &t->sync; g != NULL; g = g->next)
+            g->clock.next = m->clock;
         return 0;
     case WIRE_DROP:
         assert(background_free(
@@ -360,7 +382,7 @@ static struct msg_table_is count(const struct shard *s, const struct shard_table
     count_store(x, &m);
     m.held = s->held_of[t->spec.id];
     if (t->spec.mode == WIRE_SYNC)
-        m.clock = t->sync.next;
+        m.clock = sync_least(t);
     else if (t->spec.mode == WIRE_SSP)
         m.clock = t->ssp.slowest;
     return m;

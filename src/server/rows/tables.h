@@ -6,8 +6,7 @@
 
 #include "protocol/spec.h"
 #include "server/clocks/ssp_clock.h"
-#include "server/clocks/sync_clock.h"
-#include "server/rows/previous.h"
+#include "server/clocks/sync_group.h"
 #include "store/store.h"
 
 struct retries;
@@ -30,23 +29,44 @@ struct shard_table {
     struct err stuck;     // why the next batch could not be applied; code 0: no error
     bool full;            // memory has no room for the rows of the next batch or for
                           // one of its parts, so that a retry alone does not help
-    uint32_t n_applied;   // the next batch was applied in the partitions below this one
-    bool begun;           // the next batch was tried, so `before` has the rows from
-                          // before that batch; until then it has those from before the
-                          // last applied batch
+    uint32_t n_applied;   // the common group's next batch was applied in its partitions
+                          // below this one
     bool again;           // background_tick is to try the waiting batches again
     uint64_t version;     // the number of applied pushes and admin operations
     uint64_t *changed_at; // for each partition: the version at which it last changed
     uint64_t bytes;       // bytes of rows and index, when last measured
     uint64_t measured, measured_at; // the version at that time, and the time
     struct ssp_clock ssp;           // used in mode WIRE_SSP
-    struct sync_clock sync;         // used in mode WIRE_SYNC
+    // Used in mode WIRE_SYNC: the common group of partitions, followed by those of single
+    // partitions. groups[p] is the group of a single partition; NULL: there is none.
+    struct sync_group sync, **groups;
+    bool sync_empty;         // no partition belongs to the common group
+    bool sync_split;         // memory was out for a group: see sync_own
+    bool fixed_keys;         // pushes have the flag WIRE_KEYS_ONLY
     struct retries *applied; // used in mode WIRE_SYNC: records of the table's gradients,
                              // which have numbers of their own
-    struct previous before;  // used in mode WIRE_SYNC: rows before the last batch
     struct msg_table_is figures; // the figures that are counted, not computed
 };
 
+static inline struct sync_group *sync_group_of(const struct shard_table *t,
+                                               uint32_t partition)
+{
+    struct sync_group *g = t->groups != NULL ? t->groups[partition] : NULL;
+    return g != NULL ? g : (struct sync_group *)&t->sync;
+}
+// Returns whether the partition is here and in the common group.
+static inline bool sync_is_common(const struct shard_table *t, uint32_t partition)
+{
+    return sync_group_of(t, partition) == &t->sync && store_owns(t->store, partition);
+}
+// Returns the first group; its member `next` is the next one.
+static inline struct sync_group *sync_first(const struct shard_table *t)
+{
+    return t->sync_empty ? t->sync.next : (struct sync_group *)&t->sync;
+}
+
+// The roster has changed: this shard may have got partitions.
+void tables_own(struct shard *s);
 int tables_obey(struct shard *s, const struct msg_table_do *m, struct err *e);
 // Returns the table with this number, or NULL with an error.
 struct shard_table *tables_find(const struct shard *s, uint32_t id, struct err *e);

@@ -195,7 +195,7 @@ static struct shard_table *table_not_ready(const struct shard *s,
         if (t == NULL || !takes_part(r, t))
             continue;
         if (!background_free(t) || t->n_applied != 0 ||
-            (t->spec.mode == WIRE_SYNC && t->sync.next < r->clock))
+            (t->spec.mode == WIRE_SYNC && sync_least(t) < r->clock))
             return t;
     }
     return NULL;
@@ -207,13 +207,13 @@ static int check_clock(const struct shard *s, const struct save_run *r, struct e
 {
     for (uint32_t i = 0; i < s->n_tables && r->clock != 0; i++) {
         const struct shard_table *t = s->tables[i];
-        if (t != NULL && t->spec.mode == WIRE_SYNC && t->sync.next > r->clock &&
+        if (t != NULL && t->spec.mode == WIRE_SYNC && sync_most(t) > r->clock &&
             takes_part(r, t))
-            return err_because(e, TUG_EUSAGE, REASON_SAVE_PASSED, t->sync.next,
+            return err_because(e, TUG_EUSAGE, REASON_SAVE_PASSED, sync_most(t),
                                "the save's batch has passed: batch %llu of table '%s' is "
                                "applied: it is at %llu",
                                (unsigned long long)r->clock, t->spec.config.name,
-                               (unsigned long long)t->sync.next);
+                               (unsigned long long)sync_most(t));
     }
     return 0;
 }
@@ -324,11 +324,11 @@ bool saves_hold(const struct shard *s, const struct shard_table *t, uint64_t ses
     return false;
 }
 
-bool saves_stop_batch(const struct shard *s, const struct shard_table *t)
+bool saves_stop_batch(const struct shard *s, const struct shard_table *t, uint64_t clock)
 {
     const struct save_run *r = s->saves.run;
-    return r != NULL && r->state == SAVE_WAITS && r->clock != 0 &&
-           r->clock == t->sync.next && takes_part(r, t);
+    return r != NULL && r->state == SAVE_WAITS && r->clock != 0 && r->clock == clock &&
+           takes_part(r, t);
 }
 
 bool saves_work(const struct shard *s)
@@ -440,7 +440,7 @@ static void say_what_is_missing(const struct shard *s, const struct save_run *r,
     else
         err_set(e, TUG_EIO, "save %llu has waited %llu s for table '%s' (batch %llu)",
                 (unsigned long long)r->id, seconds, t != NULL ? t->spec.config.name : "",
-                (unsigned long long)(t != NULL ? t->sync.next : 0));
+                (unsigned long long)(t != NULL ? sync_most(t) : 0));
     buf_free(&names);
 }
 

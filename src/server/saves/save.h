@@ -114,7 +114,7 @@ void saves_look(struct shard *s); // called when the save may have what it waits
 // wait until the save's cuts have begun.
 bool saves_hold(const struct shard *s, const struct shard_table *t, uint64_t session);
 // Returns whether the table's next batch must wait, because the save comes before it.
-bool saves_stop_batch(const struct shard *s, const struct shard_table *t);
+bool saves_stop_batch(const struct shard *s, const struct shard_table *t, uint64_t clock);
 bool saves_work(const struct shard *s);         // whether there are rows to read out
 void saves_slice(struct shard *s, uint64_t ns); // reads out for about `ns`
 uint64_t saves_expire(struct shard *s);         // returns the time of the next call

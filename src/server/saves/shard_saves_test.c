@@ -384,7 +384,7 @@ static void test_clock(void **state)
             lone_expect_ok(w);
         }
     saving_finish(w, &x);
-    assert_int_equal(loop_table(w)->sync.next, 4);
+    assert_int_equal(loop_table(w)->sync.clock.next, 4);
     assert_true(*row_of(w, 7) == 404);
     saving_commit(&x);
     saving_end(w, x.id, true);

@@ -1,0 +1,284 @@
+// Groups of partitions with the same parts of batches: how they move, part and join.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "server/clocks/sync_group.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "server/clocks/pending.h"
+#include "server/clocks/sync.h"
+#include "server/rows/tables.h"
+#include "server/shard_internal.h"
+
+bool sync_is_idle(const struct shard_table *t, const struct sync_group *g)
+{
+    return g->away || (t->fixed_keys && !g->told);
+}
+
+uint64_t sync_least(const struct shard_table *t)
+{
+    uint64_t least = UINT64_MAX;
+    for (const struct sync_group *g = sync_first(t); g != NULL; g = g->next)
+        if (!sync_is_idle(t, g) && g->clock.next < least)
+            least = g->clock.next;
+    return least != UINT64_MAX ? least : t->sync.clock.next;
+}
+
+uint64_t sync_most(const struct shard_table *t)
+{
+    uint64_t most = 0;
+    for (const struct sync_group *g = sync_first(t); g != NULL; g = g->next)
+        if (g->clock.next > most)
+            most = g->clock.next;
+    return most;
+}
+
+bool sync_is_ahead(const struct shard_table *t, uint64_t clock)
+{
+    for (const struct sync_group *g = sync_first(t); g != NULL; g = g->next)
+        if (!sync_is_idle(t, g) && sync_clock_is_ahead(&g->clock, clock))
+            return true;
+    return false;
+}
+
+static void drop_parts(struct shard *s, struct sync_group *g)
+{
+    for (uint32_t i = 0; i < SHARD_MAX_CLOCKS; i++) {
+        struct sync_batch *b = &g->clock.open[i];
+        for (uint32_t p = 0; p < b->n; p++)
+            contribution_drop(s, b->parts[p].what);
+        *b = (struct sync_batch){0};
+    }
+}
+
+void sync_group_free(struct shard *s, struct sync_group *g)
+{
+    if (g == NULL)
+        return;
+    drop_parts(s, g);
+    previous_free(&g->before);
+    mem_free(g);
+}
+
+static int copy_batch(const struct shard_table *t, uint32_t partition, struct shard *to,
+                      const struct sync_batch *from, struct sync_batch *ret,
+                      struct err *e)
+{
+    size_t width = t->spec.accessor.push_width;
+    for (uint32_t i = 0; i < from->n; i++) {
+        struct contribution *c;
+        TRY(contribution_copy(to, from->parts[i].what, partition, width, &c, e));
+        ret->parts[ret->n++] = (struct sync_part){from->parts[i].micro,
+                                                  from->parts[i].micros, c};
+    }
+    ret->covered = from->covered;
+    return 0;
+}
+
+static int copy_before(const struct shard_table *t, const struct sync_group *from,
+                       uint32_t partition, struct sync_group *to)
+{
+    uint32_t width = t->spec.accessor.pull_width;
+    const struct previous *b = &from->before;
+    to->before.lost = b->lost;
+    for (size_t i = 0; i < b->n && !b->lost; i++) {
+        if (store_partition(t->store, b->keys[i]) != partition)
+            continue;
+        float *values = previous_take(&to->before, width, b->keys + i, 1);
+        if (values == NULL)
+            return TUG_ENOMEM;
+        memcpy(values, b->values + i * width, width * sizeof(float));
+    }
+    return 0;
+}
+
+int sync_group_copy(const struct shard_table *t, uint32_t partition, struct shard *to,
+                    struct sync_group **ret, struct err *e)
+{
+    const struct sync_group *from = sync_group_of(t, partition);
+    struct sync_group *g = mem_zalloc(sizeof(*g));
+    // A batch that is stuck may be applied in this partition already.
+    bool applied = from == &t->sync && partition < t->n_applied;
+    int rc = g != NULL ? 0 : err_nomem(e, "the batches of a partition");
+    *ret = NULL;
+    if (rc != 0)
+        return rc;
+    g->partition = partition;
+    g->clock.next = from->clock.next + applied;
+    g->begun = from->begun && !applied;
+    g->told = from->told;
+    for (uint64_t c = g->clock.next; c < from->clock.next + SHARD_MAX_CLOCKS && rc == 0;
+         c++)
+        rc = copy_batch(t, partition, to, &from->clock.open[c % SHARD_MAX_CLOCKS],
+                        &g->clock.open[c % SHARD_MAX_CLOCKS], e);
+    if (rc == 0 && copy_before(t, from, partition, g) != 0)
+        rc = err_nomem(e, "the batches of a partition");
+    if (rc != 0) {
+        sync_group_free(to, g);
+        return rc;
+    }
+    *ret = g;
+    return 0;
+}
+
+int sync_group_reserve(struct shard *s, struct shard_table *t, struct err *e)
+{
+    if (t->groups == NULL)
+        t->groups = mem_zalloc(((size_t)1 << s->bits) * sizeof(struct sync_group *));
+    return t->groups != NULL ? 0 : err_nomem(e, "the batches of a partition");
+}
+
+// Returns whether no partition here belongs to the common group.
+static bool is_empty(const struct shard *s, const struct shard_table *t)
+{
+    for (uint32_t p = 0; p < (uint32_t)1 << s->bits; p++)
+        if (sync_is_common(t, p))
+            return false;
+    return true;
+}
+
+static void unlink_group(struct shard_table *t, struct sync_group *g)
+{
+    struct sync_group **at = &t->sync.next;
+    while (*at != g)
+        at = &(*at)->next;
+    *at = g->next;
+    t->groups[g->partition] = NULL;
+}
+
+// The common group is empty: it becomes what this one is.
+static void adopt(struct shard_table *t, struct sync_group *g)
+{
+    struct sync_group *next;
+    unlink_group(t, g);
+    next = t->sync.next;
+    previous_free(&t->sync.before);
+    t->sync = *g;
+    t->sync.next = next;
+    t->sync_empty = false;
+    mem_free(g);
+}
+
+static bool is_mine(const struct shard *s, const struct shard_table *t,
+                    uint32_t partition)
+{
+    const uint32_t *owners = member_roster(s->member)->owners[t->spec.space];
+    return owners != NULL && owners[partition] == member_id(s->member);
+}
+
+static void look_for_common(struct shard *s, struct shard_table *t)
+{
+    t->sync_empty = is_empty(s, t);
+    if (!t->sync_empty)
+        return;
+    drop_parts(s, &t->sync);
+    t->n_applied = 0;
+    t->sync.begun = t->sync.told = false;
+    previous_begin(&t->sync.before);
+    for (struct sync_group *g = t->sync.next; g != NULL; g = g->next)
+        if (!g->away) {
+            adopt(t, g);
+            return;
+        }
+}
+
+void sync_leave(struct shard *s, struct shard_table *t, uint32_t partition)
+{
+    struct sync_group *g = sync_group_of(t, partition);
+    if (g != &t->sync) {
+        unlink_group(t, g);
+        sync_group_free(s, g);
+    }
+    look_for_common(s, t);
+}
+
+void sync_arrive(struct shard *s, struct shard_table *t, struct sync_group *g)
+{
+    assert(t->groups != NULL && t->groups[g->partition] == NULL);
+    t->groups[g->partition] = g;
+    g->away = !is_mine(s, t, g->partition);
+    g->next = t->sync.next;
+    t->sync.next = g;
+    look_for_common(s, t);
+    sync_join(s, t);
+}
+
+// Takes a partition out of the common group. It shares the contributions.
+static int split(struct shard *s, struct shard_table *t, uint32_t partition)
+{
+    TRY(sync_group_reserve(s, t, NULL));
+    struct sync_group *g = mem_zalloc(sizeof(*g));
+    if (g == NULL)
+        return TUG_ENOMEM;
+    if (copy_before(t, &t->sync, partition, g) != 0) {
+        sync_group_free(s, g);
+        return TUG_ENOMEM;
+    }
+    bool applied = partition < t->n_applied;
+    g->partition = partition;
+    g->clock = t->sync.clock;
+    if (applied) // a batch that is stuck was applied in this partition
+        g->clock.open[g->clock.next++ % SHARD_MAX_CLOCKS] = (struct sync_batch){0};
+    g->begun = t->sync.begun && !applied;
+    g->told = t->sync.told;
+    g->away = true;
+    for (uint32_t i = 0; i < SHARD_MAX_CLOCKS; i++)
+        for (uint32_t k = 0; k < g->clock.open[i].n; k++)
+            ((struct contribution *)g->clock.open[i].parts[k].what)->refs++;
+    t->groups[partition] = g;
+    g->next = t->sync.next;
+    t->sync.next = g;
+    return 0;
+}
+
+int sync_own(struct shard *s, struct shard_table *t)
+{
+    if (t->spec.mode != WIRE_SYNC)
+        return 0;
+    t->sync_split = true;
+    for (struct sync_group *g = t->sync.next; g != NULL; g = g->next)
+        g->away = !is_mine(s, t, g->partition);
+    for (uint32_t p = 0; p < (uint32_t)1 << s->bits; p++)
+        if (sync_is_common(t, p) && !is_mine(s, t, p))
+            TRY(split(s, t, p));
+    t->sync_split = false;
+    if (t->sync.next == NULL)
+        return 0;
+    look_for_common(s, t);
+    sync_join(s, t);
+    return 0;
+}
+
+static bool same_parts(const struct sync_clock *a, const struct sync_clock *b)
+{
+    bool same = a->next == b->next;
+    for (uint32_t i = 0; i < SHARD_MAX_CLOCKS && same; i++) {
+        const struct sync_batch *x = &a->open[i], *y = &b->open[i];
+        same = x->n == y->n;
+        for (uint32_t k = 0; k < x->n && same; k++)
+            same = x->parts[k].micro == y->parts[k].micro &&
+                   x->parts[k].micros == y->parts[k].micros &&
+                   x->parts[k].what == y->parts[k].what;
+    }
+    return same;
+}
+
+static bool may_join(const struct shard_table *t, const struct sync_group *g)
+{
+    return !g->away && !t->sync_empty && t->n_applied == 0 && !t->sync.begun &&
+           !g->begun && t->sync.told == g->told &&
+           t->sync.before.lost == g->before.lost && same_parts(&t->sync.clock, &g->clock);
+}
+
+void sync_join(struct shard *s, struct shard_table *t)
+{
+    for (struct sync_group *g = t->sync.next, *next; g != NULL; g = next) {
+        next = g->next;
+        if (!may_join(t, g) ||
+            !previous_append(&t->sync.before, t->spec.accessor.pull_width, &g->before))
+            continue;
+        unlink_group(t, g);
+        sync_group_free(s, g);
+    }
+}

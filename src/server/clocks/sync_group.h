@@ -1,0 +1,61 @@
+// Which parts of batches have arrived in a partition of a sync table.
+//
+// Coverage belongs to the partition: a batch is applied in a partition when all its
+// micro-batches have arrived there, and it moves with the partition. Partitions of a loop
+// that have received the same parts are one group with one clock, so a push marks all of
+// them at once, also those without its keys. A partition that has moved here makes a group
+// of its own until its parts are the same as those of the others, which is after the
+// batches that were open when it came.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_SERVER_CLOCKS_SYNC_GROUP_H
+#define TUG_SERVER_CLOCKS_SYNC_GROUP_H
+
+#include "server/clocks/sync_clock.h"
+#include "server/rows/previous.h"
+
+struct shard;
+struct shard_table;
+
+struct sync_group {
+    struct sync_clock clock;
+    struct previous before; // rows as they were before a batch
+    uint32_t partition;     // of a group of one partition
+    bool begun; // the next batch was tried, so `before` has the rows from before that
+                // batch; until then it has those from before the last applied batch
+    bool told;  // some part of a batch has arrived
+    // Its partition is here, but another shard's under this shard's roster, because it has
+    // just come or is about to go: parts of batches that name this epoch do not stand for
+    // it.
+    bool away;
+    struct sync_group *next;
+};
+
+// Returns whether the group has no part in batches now: it is away, or the table's
+// pushes always have the same keys (WIRE_KEYS_ONLY), none of them here.
+bool sync_is_idle(const struct shard_table *t, const struct sync_group *g);
+// Return the number of the next batch in the partitions that are the furthest behind, and
+// ahead.
+uint64_t sync_least(const struct shard_table *t);
+uint64_t sync_most(const struct shard_table *t);
+bool sync_is_ahead(const struct shard_table *t, uint64_t clock);
+
+// Makes a group of one partition for another shard's table, with copies of all that the
+// partition has here. Returns 0, TUG_ENOMEM or TUG_EIO (no room).
+int sync_group_copy(const struct shard_table *t, uint32_t partition, struct shard *to,
+                    struct sync_group **ret, struct err *e);
+void sync_group_free(struct shard *s, struct sync_group *g); // NULL is fine
+// Reserves memory for a partition to arrive in.
+int sync_group_reserve(struct shard *s, struct shard_table *t, struct err *e);
+// The partition has left the table, or has arrived with this group, which the table then
+// owns. Call them after the store's partition has moved.
+void sync_leave(struct shard *s, struct shard_table *t, uint32_t partition);
+void sync_arrive(struct shard *s, struct shard_table *t, struct sync_group *g);
+// The roster has changed: partitions that have come may be this shard's by now, and others
+// are not any more, which then make groups of their own. On TUG_ENOMEM t->sync_split stays
+// set, and no part of a batch may be taken before the next call has succeeded.
+int sync_own(struct shard *s, struct shard_table *t);
+// Lets partitions join the others whose parts are the same by now.
+void sync_join(struct shard *s, struct shard_table *t);
+
+#endif
