@@ -12,6 +12,7 @@
 #include "cli/roles.h"
 #include "launch/argv.h"
 #include "launch/launch.h"
+#include "monitor/monitor.h"
 #include "os/file.h"
 #include "os/log.h"
 #include "run/train_config.h"
@@ -26,7 +27,7 @@ struct launch_values {
     struct option_list load_roots;
     bool force;
     struct option_list wraps, env;
-    const char *log_dir;
+    const char *log_dir, *http_targets;
     uint64_t child_of;
     bool supervise;
     const char *lock;
@@ -85,6 +86,14 @@ static const struct option options[] = {
      "logrotate"},
     {NODE_LOG_LEVEL_OPTION},
     {NODE_LOG_FORMAT_OPTION},
+    {"http", STRING_AT(node.http, "HOST:PORT|unix:PATH"),
+     "serve a page about the cluster, and /metrics for Prometheus: at an address of "
+     "loopback for all accounts of this machine, or at a Unix socket for this one; "
+     "servers and workers of this machine get "
+     "free ports of the same host, or PATH.server-0, ..."},
+    {"http-targets", STRING_AT(http_targets, "FILE"),
+     "with --http: keep a list of these addresses there, for Prometheus's "
+     "file_sd_configs"},
     {"child-of", .group = "For processes that launch starts itself",
      U64_AT(child_of, "PID", "0", 0, 1e9),
      "become the program after --, and be killed when process PID ends"},
@@ -137,6 +146,13 @@ static int launch_check(const struct launch_values *v, int argc, char *const *ar
         return err_set(e, TUG_EUSAGE,
                        "--sparse-loops %llu of --loops %llu leave none for dense tables",
                        (unsigned long long)v->sparse_loops, (unsigned long long)v->loops);
+    if (v->node.http != NULL)
+        TRY(monitor_check(v->node.http, e));
+    if (v->http_targets != NULL &&
+        (v->node.http == NULL || strncmp(v->node.http, "unix:", 5) == 0))
+        return err_set(e, TUG_EUSAGE,
+                       "--http-targets needs --http HOST:PORT: Prometheus asks no Unix "
+                       "sockets");
     if (v->hosts == NULL && (v->sync != NULL || v->force))
         return err_set(e, TUG_EUSAGE, "--%s works only together with --hosts",
                        v->sync != NULL ? "sync" : "force");
@@ -286,7 +302,7 @@ static int environment_of(const struct launch_values *v, const struct options *g
                           bool program, struct argv *ret, struct err *e)
 {
     static const char *const of_train[] = {"loops", "sparse-loops", "connect-timeout",
-                                           "advertise"};
+                                           "advertise", "http"};
     for (size_t i = 0; i < sizeof(of_train) / sizeof(*of_train) && program; i++)
         if (options_given(given, of_train[i]))
             return err_set(
@@ -349,6 +365,8 @@ static int run_launch(const struct launch_values *v, const struct options *given
         .wraps = {v->wraps.items, v->wraps.n},
         .env = {env.at, env.n},
         .log_dir = v->log_dir,
+        .http = v->node.http,
+        .http_targets = v->http_targets,
         .advertise = v->node.advertise,
         .sockets = v->node.transport == NODE_TRANSPORT_UNIX,
     };

@@ -13,8 +13,8 @@
 // A row of option tables, without its braces, for a field `http`.
 #define HTTP_OPTION(field)                                                               \
     "http", STRING_AT(field, "HOST:PORT|unix:PATH"),                                     \
-        "serve a page about this process, and /metrics for Prometheus, to this user: "   \
-        "at an address of loopback, or at a Unix socket"
+        "serve a page about this process, and /metrics for Prometheus: at an address "   \
+        "of loopback for all accounts of this machine, or at a Unix socket for this one"
 
 struct role_http;
 

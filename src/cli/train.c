@@ -37,12 +37,21 @@ static int train_here(const struct train_options *values, const struct options *
                       struct err *e)
 {
     struct train_setup s = {.interrupted = &node_interrupted};
+    struct usage *usage = NULL;
+    struct role_http *http = NULL;
+    const struct usage_disk disks[] = {{"saves", values->out}, {"log", values->log_dir}};
     int rc = train_configure(&s, values, o, NULL, e);
     node_catch_signals(); // before there is a log file that could be rotated
     if (rc == 0)
         rc = train_open_log(values, o, NULL, e);
+    if (rc == 0 && values->http != NULL)
+        rc = usage_open(&usage, disks, sizeof(disks) / sizeof(*disks), e);
+    if (rc == 0)
+        rc = role_http_process(&http, values->http, "train", usage, NULL, NULL, e);
     if (rc == 0)
         rc = s.folds > 0 ? run_cv(&s, e) : run_alone(&s, e);
+    role_http_close(http);
+    usage_close(usage);
     train_setup_close(&s);
     return rc;
 }

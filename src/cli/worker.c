@@ -43,12 +43,21 @@ const struct option_table cli_worker_options = {
     CLI_OPTIONS(options),
 };
 
+static void tell(void *of, json_t *facts)
+{
+    const struct worker_values *v = of;
+    if (v->node.rank >= 0) // the rank that it asked for
+        (void)json_object_set_new(facts, "rank", json_integer((json_int_t)v->node.rank));
+}
+
 int role_worker(const struct worker_values *v, const struct training *t, struct err *e)
 {
     atomic_bool leave = false; // set when a signal asks for an end and the run can go on
                                // without this worker
     struct train_setup s = {.interrupted = &leave};
     struct opened_node n;
+    struct usage *usage = NULL;
+    struct role_http *http = NULL;
     if (t == NULL)
         return err_set(e, TUG_EUSAGE,
                        "there is nothing to train: add -- and a train command, as in "
@@ -62,8 +71,15 @@ int role_worker(const struct worker_values *v, const struct training *t, struct 
         s.config.threads = model_threads(v->threads);
     n.node.asked = &node_interrupted;
     n.node.leave = &leave;
+    if (rc == 0 && v->node.http != NULL)
+        rc = usage_open(&usage, NULL, 0, e);
+    if (rc == 0)
+        rc = role_http_process(&http, v->node.http, "worker", usage, tell,
+                               (void *)(uintptr_t)v, e);
     if (rc == 0)
         rc = train_tell_taken(&s, remote_worker_run(&s.config, e), e);
+    role_http_close(http);
+    usage_close(usage);
     train_setup_close(&s);
     opened_node_close(&n);
     return rc;

@@ -49,6 +49,7 @@ struct run {
     struct buf told; // lines that say why processes ended without ending the run
     struct buf held; // such lines about processes that ended within TOLD_SECONDS
     char address_file[FILE_PATH_MAX]; // "": not written
+    bool *runs;                       // of each process; for --http-targets
 };
 
 // Returns the index of a process: first the scheduler, then the servers, then the
@@ -188,6 +189,15 @@ static void on_interrupted(void *ctx, bool at_once)
     go_to(r, STAGE_WAIT, SAVE_SECONDS);
 }
 
+// Tells Prometheus which processes there are.
+static void tell_targets(struct run *r, uint32_t member, bool runs)
+{
+    struct err e = {0};
+    r->runs[member] = runs;
+    if (plan_write_targets(&r->plan, r->runs, &e) != 0)
+        log_warn("--http-targets: %s", e.text);
+}
+
 static void on_ended(void *ctx, uint32_t member, int pid, int code, int number,
                      const char *said)
 {
@@ -195,6 +205,7 @@ static void on_ended(void *ctx, uint32_t member, int pid, int code, int number,
     struct launch_exit x = {
         .code = code, .signal = number, .said = said, .asked = r->stage >= STAGE_GENTLE};
     role_of(r, member, &x.role, &x.rank);
+    tell_targets(r, member, false);
     bool supervised = r->o->program || plan_host(&r->plan, x.role, x.rank) != NULL;
     x.pid = supervised ? 0 : pid;
     if (supervised && code > 128 && code < 128 + NSIG && code != INTERRUPTED) {
@@ -283,6 +294,8 @@ static int start_role(struct run *r, enum launch_role role, uint32_t rank, struc
         .holds = r->o->program ? NULL : is_last_word,
     };
     int rc = processes_start(r->processes, &p, e);
+    if (rc == 0)
+        tell_targets(r, member_of(r, role, rank), true);
     argv_free(&argv);
     argv_free(&env);
     if (input.data != NULL)
@@ -395,6 +408,11 @@ int launch_run(const struct launch_options *o, struct err *e)
     struct run *r = mem_zalloc(sizeof(*r));
     if (r == NULL)
         return err_nomem(e, "the launcher");
+    r->runs = mem_zalloc((1 + o->servers + o->workers) * sizeof(*r->runs));
+    if (r->runs == NULL) {
+        mem_free(r);
+        return err_nomem(e, "the launcher");
+    }
     r->o = o;
     r->told = BUF_INIT(1 << 20);
     r->held = BUF_INIT(1 << 20);
@@ -419,6 +437,7 @@ int launch_run(const struct launch_options *o, struct err *e)
     }
     buf_free(&r->told);
     buf_free(&r->held);
+    mem_free(r->runs);
     mem_free(r);
     return rc;
 }

@@ -44,6 +44,10 @@ struct launch_options {
     struct launch_list wraps; // "ROLE:RANK=COMMAND"
     struct launch_list env;   // "NAME=VALUE"
     const char *log_dir;
+    // Where the scheduler serves its page, "HOST:PORT" or "unix:PATH", NULL: nowhere; the
+    // other processes of this machine get ports of the same host, or paths beside it. The
+    // file lists them for Prometheus; NULL: none.
+    const char *http, *http_targets;
 };
 
 // Runs the processes until all have ended. Returns 0, or an error that names the role.

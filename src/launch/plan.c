@@ -41,28 +41,31 @@ static int find_host(struct plan *p, struct err *e)
 
 // Chooses a port and holds it until the run has ended. Otherwise another process that
 // asks for any port could take it before a role listens there.
-static int hold_port(struct plan *p, uint16_t *ret, struct err *e)
+static int hold_port(struct plan *p, const char *host, uint16_t *ret, struct err *e)
 {
-    TRY(route_hold_port(p->host, ret, &p->held[p->n_held], e));
+    TRY(route_hold_port(host, ret, &p->held[p->n_held], e));
     p->n_held++;
     return 0;
 }
 
 static int choose_ports(struct plan *p, struct err *e)
 {
+    uint32_t n = 1 + p->o->servers + p->o->workers;
     p->port = p->o->port;
+    p->held = mem_zalloc(n * sizeof(*p->held));
+    if (p->held == NULL)
+        return err_nomem(e, "the ports");
     if (!p->o->program)
-        return 0;
+        return plan_http_choose(p, e);
     p->server_ports = mem_zalloc((p->o->servers + 1) * sizeof(*p->server_ports));
-    p->held = mem_zalloc((p->o->servers + 1) * sizeof(*p->held));
-    if (p->server_ports == NULL || p->held == NULL)
+    if (p->server_ports == NULL)
         return err_nomem(e, "the ports");
     if (p->port == 0)
-        TRY(hold_port(p, &p->port, e));
+        TRY(hold_port(p, p->host, &p->port, e));
     for (uint32_t i = 0; i < p->o->servers; i++) {
         p->server_ports[i] = (uint16_t)(REMOTE_PORT + i);
         if (p->hosts.n == 0)
-            TRY(hold_port(p, &p->server_ports[i], e));
+            TRY(hold_port(p, p->host, &p->server_ports[i], e));
     }
     return 0;
 }
@@ -117,6 +120,7 @@ void plan_close(struct plan *p)
     hosts_free(&p->hosts);
     secrets_close(&p->secrets);
     mem_free(p->server_ports);
+    mem_free(p->http_ports);
     for (uint32_t i = 0; i < p->n_held; i++)
         close(p->held[i]);
     mem_free(p->held);
@@ -234,6 +238,7 @@ static int add_command(struct argv *w, const struct plan *p, enum launch_role ro
     if (p->o->program)
         return argv_add_all(w, words->items, words->n);
     TRY(add_common(w, p, role));
+    TRY(plan_http_add(w, p, role, rank));
     TRY(role == LAUNCH_SCHEDULER ? add_scheduler(w, p) : add_member(w, p, role, rank));
     if (role == LAUNCH_SERVER)
         return 0;
@@ -252,6 +257,7 @@ static int is_of_a_cluster(const char *name_value)
         "POD_IP=",   "TRAINING_ROLE=",   "TUG_SCHEDULER=", "TUG_HOST=",
         "TUG_PORT=", "TUG_INTERFACE=",   "TUG_CA=",        "TUG_CERT=",
         "TUG_KEY=",  "TUG_SERVERS=",     "TUG_WORKERS=",   "TUG_LAUNCHED=",
+        "TUG_HTTP=",
     };
     for (size_t i = 0; i < sizeof(beginnings) / sizeof(*beginnings); i++)
         if (strncmp(name_value, beginnings[i], strlen(beginnings[i])) == 0)

@@ -22,6 +22,8 @@ struct plan {
     uint16_t *server_ports;      // for programs: the ports in Paddle's list of servers
     int *held;                   // sockets that keep these ports from other processes
     uint32_t n_held;
+    char http_host[PLAN_ADDRESS_MAX]; // of --http; "": none, or a Unix socket
+    uint16_t *http_ports; // of the scheduler, then the servers, then the workers
     bool spin;
     struct hosts hosts; // n == 0: all run on this machine
     struct secrets secrets;
@@ -38,6 +40,15 @@ const char *plan_wrap(const struct plan *p, enum launch_role role, uint32_t rank
 // line of ssh.
 const struct host *plan_host(const struct plan *p, enum launch_role role, uint32_t rank);
 int plan_ssh(struct argv *argv, const struct host *h);
+
+// plan_http_choose chooses the addresses of --http; plan_http_add adds the option to a
+// role's command line.
+int plan_http_choose(struct plan *p, struct err *e);
+int plan_http_add(struct argv *w, const struct plan *p, enum launch_role role,
+                  uint32_t rank);
+// Writes the file of --http-targets, with those processes for which runs[i] is true, in
+// the order of http_ports. Does nothing without.
+int plan_write_targets(const struct plan *p, const bool *runs, struct err *e);
 
 // Makes the command line, environment and standard input of a role. Except for the
 // scheduler's own, p->scheduler must be known.

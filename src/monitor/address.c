@@ -70,10 +70,20 @@ int address_read(struct address *ret, const char *text, struct err *e)
     return 0;
 }
 
+int address_refuse(const struct address *a, struct err *e)
+{
+    return err_set(
+        e, TUG_EUSAGE,
+        "--http: '%.200s' is not an address of loopback: strangers could look, "
+        "too. Listen at 127.0.0.1 or unix:PATH, and reach it by ssh -L",
+        a->host);
+}
+
 int monitor_check(const char *address, struct err *e)
 {
     struct address a;
-    return address_read(&a, address, e);
+    TRY(address_read(&a, address, e));
+    return a.loopback ? 0 : address_refuse(&a, e);
 }
 
 // ---------------------------------------------------------------- listening

@@ -22,6 +22,9 @@ struct address {
 // Reads "HOST:PORT" or "unix:PATH".
 int address_read(struct address *ret, const char *text, struct err *e);
 
+// The error about an address that strangers reach.
+int address_refuse(const struct address *a, struct err *e);
+
 // Opens the listening socket. A Unix socket gets mode 0600; one that a dead process left
 // is replaced. Sets a->port if it was 0, and a->url.
 int address_listen(struct address *a, bool tls, int *ret_fd, struct err *e);

@@ -223,18 +223,6 @@ static int begin_daemon(struct monitor *m, const struct monitor_options *o, int 
                          tls ? ": is the certificate, with its key, valid?" : "");
 }
 
-static int check_trust(const struct monitor *m, const struct monitor_options *o,
-                       struct err *e)
-{
-    if (m->address.loopback || (o->cert != NULL && o->key != NULL && o->token != NULL))
-        return 0;
-    return err_set(e, TUG_EUSAGE,
-                   "--http: %s is not an address of loopback, and there are no "
-                   "certificate and token that keep strangers out: listen at 127.0.0.1 "
-                   "or unix:PATH, and reach it by ssh -L",
-                   m->address.host);
-}
-
 static int begin(struct monitor *m, const char *address,
                  const struct monitor_source *source, const struct monitor_options *o,
                  struct err *e)
@@ -245,7 +233,8 @@ static int begin(struct monitor *m, const char *address,
     m->answers.address = &m->address;
     TRY(render_page_open(&m->answers.page, (const char *)page_html, e));
     TRY(address_read(&m->address, address, e));
-    TRY(check_trust(m, o, e));
+    if (!m->address.loopback && (o->cert == NULL || o->key == NULL || o->token == NULL))
+        return address_refuse(&m->address, e);
     if (o->token != NULL && (m->answers.token = mem_strdup(o->token)) == NULL)
         return err_nomem(e, "the monitor");
     m->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

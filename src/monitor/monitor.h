@@ -5,9 +5,9 @@
 // looks, at most once a second, by a thread of the monitor, and all requests share them.
 // So any number of requests costs the asked nodes the same.
 //
-// Others than this user may not look: the monitor listens on loopback or on a Unix socket
-// of mode 0600, and refuses requests under a foreign name (DNS rebinding). At other
-// addresses it needs TLS, and each request needs a token.
+// Strangers may not look: the monitor listens on loopback, or on a Unix socket of mode
+// 0600 for this user only, and refuses requests under a foreign name (DNS rebinding). At
+// other addresses it needs TLS, and each request needs a token.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_MONITOR_MONITOR_H
@@ -36,7 +36,8 @@ struct monitor_options {
     const char *cert, *key, *token;
 };
 
-// Checks an address, "HOST:PORT" or "unix:PATH", before a command begins its work.
+// Checks an address of loopback, "HOST:PORT" or "unix:PATH", before a command begins its
+// work.
 int monitor_check(const char *address, struct err *e);
 
 // Listens at the address and serves until monitor_close. TUG_EUSAGE if libmicrohttpd is

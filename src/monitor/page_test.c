@@ -163,6 +163,10 @@ static void knows_who_is_ready(void **state)
              "loop 0 has no partitions yet");
     ready_is("{'role': 'worker', 'joined': false}", false, "has not joined yet");
     ready_is("{'role': 'worker', 'joined': true}", true, "ready");
+    ready_is("{'role': 'worker'}", false, "does not tell");
+    ready_is("{'role': 'train'}", false, "does not tell");
+    ready_is("{'role': 'launch', 'processes': [{'name': 'worker 1', 'state': 'ended'}]}",
+             false, "worker 1: ended");
     ready_is("{'role': 'train', 'run': {'state': 'loading'}}", false, "data");
     ready_is("{'role': 'train', 'run': {'state': 'training'}}", true, "ready");
 }

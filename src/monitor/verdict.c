@@ -272,6 +272,8 @@ bool render_verdict(const struct facts_told *t, char ret[RENDER_TEXT_MAX])
     judge_processes(&v);
     if (v.problems == 0)
         say_state(&v);
+    if (ret[0] == '\0')
+        add(ret, "running");
     return v.problems == 0;
 }
 
@@ -309,6 +311,38 @@ static bool server_is_ready(const json_t *facts, char ret[RENDER_TEXT_MAX])
     return ready;
 }
 
+static bool worker_is_ready(const json_t *facts, char ret[RENDER_TEXT_MAX])
+{
+    const json_t *joined = fact_at(facts, "joined");
+    add(ret, "%s",
+        json_is_true(joined)    ? "ready: the worker has joined"
+        : json_is_false(joined) ? "the worker has not joined yet"
+                                : "the worker does not tell whether it has joined");
+    return json_is_true(joined);
+}
+
+static bool run_is_ready(const json_t *run, char ret[RENDER_TEXT_MAX])
+{
+    bool loading = strcmp(fact_text(run, "state"), "loading") == 0;
+    add(ret, "%s",
+        run == NULL ? "the run does not tell its state"
+        : loading   ? "the data is being read"
+                    : "ready");
+    return run != NULL && !loading;
+}
+
+static bool processes_are_ready(const json_t *all, char ret[RENDER_TEXT_MAX])
+{
+    const json_t *p;
+    size_t i;
+    json_array_foreach(all, i, p) if (strcmp(fact_text(p, "state"), "running") != 0)
+        add(ret, "%.60s: %.60s", fact_text(p, "name"), fact_text(p, "state"));
+    bool ready = ret[0] == '\0';
+    if (ready)
+        add(ret, "ready: all processes run");
+    return ready;
+}
+
 bool render_ready(const struct facts_told *t, char ret[RENDER_TEXT_MAX])
 {
     ret[0] = '\0';
@@ -318,13 +352,9 @@ bool render_ready(const struct facts_told *t, char ret[RENDER_TEXT_MAX])
         return scheduler_is_ready(t->now, ret);
     if (is_role(t->now, "server"))
         return server_is_ready(t->now, ret);
-    bool ready = is_role(t->now, "worker")
-                     ? fact_true(t->now, "joined")
-                     : strcmp(fact_text(fact_at(t->now, "run"), "state"), "loading") != 0;
-    add(ret, "%s",
-        is_role(t->now, "worker")
-            ? ready ? "ready: the worker has joined" : "the worker has not joined yet"
-        : ready ? "ready"
-                : "the data is being read");
-    return ready;
+    if (fact_at(t->now, "processes") != NULL)
+        return processes_are_ready(fact_at(t->now, "processes"), ret);
+    if (is_role(t->now, "worker"))
+        return worker_is_ready(t->now, ret);
+    return run_is_ready(fact_at(t->now, "run"), ret);
 }

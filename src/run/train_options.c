@@ -308,6 +308,11 @@ static const struct option options[] = {
      "writes it. See docs/reports.md"},
     {"log-dir", .own = true, STRING_AT(log_dir, "DIR"),
      "also write messages to DIR/train.log; SIGHUP opens it again, for logrotate"},
+    {"http", .own = true, STRING_AT(http, "HOST:PORT|unix:PATH"),
+     "serve a page about this process, and /metrics for Prometheus: at an address of "
+     "loopback for all accounts of this machine, or at a Unix socket for this one. On a "
+     "cluster give it to the roles, or to "
+     "tug launch"},
     {"log-level", .own = true, CHOICE_AT(log_level, TRAIN_LOG_LEVELS, "info"),
      "print messages of this level and of more urgent ones"},
     {"log-format", .own = true, CHOICE_AT(log_format, LOG_FORMATS, "text"),

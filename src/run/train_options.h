@@ -98,7 +98,7 @@ struct train_options {
     // Messages:
     uint64_t log_every, dot_every, fetch_every;
     const char *fetch, *dump, *dump_fields;
-    const char *log_dir, *history, *tfevents, *report;
+    const char *log_dir, *history, *tfevents, *report, *http;
     int log_level, log_format;
     bool quiet;
     bool json;

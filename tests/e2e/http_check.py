@@ -157,7 +157,36 @@ def check_in_browser(url):
                 expect(browser.run("return document.getElementById('verdict').className") == "well", f"{where}: is ill")
 
 
+def targets():
+    try:
+        with open("targets.json", encoding="utf-8") as file:
+            return json.load(file)
+    except FileNotFoundError:
+        return None
+
+
+def check_launch():
+    """Each process of a launched run has an address of its own, which the file of targets has while it runs."""
+    tug("synth", "--rows", "2000", "--out", "day.txt")
+    with started("launch", "launch", "--cluster", "http-test", "--servers", "1", "--workers", "2", "--http", "127.0.0.1:0",
+                 "--http-targets", "targets.json", "--", "train", "--data", "day.txt", "--format", "criteo", "--epochs",
+                 "100000") as process:
+        end = time.monotonic() + PATIENCE
+        while len(targets() or []) < 4:
+            expect(time.monotonic() < end and process.poll() is None, f"the targets are {targets()}")
+            time.sleep(0.02)
+        names = {target["labels"]["process"]: f"http://{target['targets'][0]}/" for target in targets()}
+        expect(set(names) == {"scheduler", "server-0", "worker-0", "worker-1"}, f"the targets are {names}")
+        await_status(names["scheduler"], "/readyz", 200)
+        for url in names.values():
+            await_line("launch.err", f"http: the page of this process is at ({re.escape(url)})")
+            expect(get(url, "/healthz")[0] == 200, f"{url} does not answer")
+        check_metrics(*names.values())
+    expect(targets() == [], "the targets are still there")
+
+
 def main():
+    check_launch()
     with started("scheduler", "scheduler", "--servers", "1", "--workers", "0", "--http", "127.0.0.1:0"):
         scheduler = await_line("scheduler.err", r" at tcp://(127.0.0.1:\d+), waiting")
         url = await_line("scheduler.err", r"http: the page of this process is at (\S+)")

@@ -16,7 +16,7 @@
 #include "runtime/last_error.h"
 #include "train/saved/run_options.h"
 
-static const char not_here[] = "data json log-dir log-format cv dot-every report";
+static const char not_here[] = "data json log-dir log-format cv dot-every report http";
 
 struct training {
     struct tug_model *m;
