@@ -357,7 +357,9 @@ static int begin_file(struct tfevents *t, const char *dir, bool resumes, struct 
     if (file_make_dir(dir, e) != 0 || open_file(t, dir, e) != 0)
         return err_wrap(e, "--tfevents");
     if (write_event(t, build_version(t)) == 0 && resumes)
-        (void)write_event(t, build_start(t, t->finished + t->resumed));
+        // Readers forget events from this step on, and the last event that they keep is
+        // the one at the place of the save.
+        (void)write_event(t, build_start(t, t->finished + t->resumed + 1));
     if (tfevents_failed(t) != NULL)
         *e = t->failed;
     return tfevents_failed(t) != NULL ? e->code : 0;
