@@ -93,7 +93,7 @@ static int listen_unix(struct address *a, int *ret_fd, struct err *e)
     struct sockaddr_un s = {.sun_family = AF_UNIX};
     memcpy(s.sun_path, a->path, sizeof(a->path));
     if (runtime_socket_is_dead(a->path))
-        (void)disk_remove(a->path); // of a process that was killed
+        (void)disk_remove(a->path); // the socket was left by a process that was killed
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     // The path gets the mode of the socket, so nobody else can connect before a chmod.
     bool good = fd >= 0 && fchmod(fd, S_IRUSR | S_IWUSR) == 0 &&

@@ -14,7 +14,7 @@
 struct address {
     char host[NI_MAXHOST]; // as the user typed it; "" for a Unix socket
     uint16_t port;
-    char path[108];            // of a Unix socket; ""
+    char path[108];            // path of a Unix socket; "" for TCP
     bool loopback;             // also true for a Unix socket
     char url[NI_MAXHOST + 32]; // set by address_listen
 };

@@ -16,7 +16,7 @@ enum answer_kind {
     ANSWER_STATUS,
     ANSWER_METRICS, // in the older format of Prometheus
     ANSWER_OPEN_METRICS,
-    ANSWER_KEPT, // the number of those above: they are kept until the facts change
+    ANSWER_KEPT, // number of the kinds above, whose answers are kept until the facts change
     ANSWER_READY = ANSWER_KEPT,
     ANSWER_EVENTS,
     ANSWER_HEALTH,
@@ -30,7 +30,7 @@ struct answers {
     struct render_page page;
     struct facts_told told;
     struct MHD_Response *kept[ANSWER_KEPT]; // NULL: not made yet
-    struct event *event;                    // of told.now; NULL: not made yet
+    struct event *event;                    // the event of told.now; NULL: not made yet
     bool closing;
 };
 

@@ -16,9 +16,9 @@ enum {
     // From this number on, a new connection closes the one that has waited longest
     // without a complete request.
     CONNECTIONS_CROWD = 96,
-    CONNECTIONS_EVENTS_MAX = 16, // of them get events
-    // Limits on the time for a request to come, or for an idle connection; for an
-    // answer, until it was read; for an event.
+    CONNECTIONS_EVENTS_MAX = 16, // most connections that get events
+    // Time limits: until an idle connection has sent a whole request; until the peer has
+    // read an answer; until it has read an event.
     CONNECTIONS_IDLE_SECONDS = 30,
     CONNECTIONS_ANSWER_SECONDS = 30,
     CONNECTIONS_EVENT_SECONDS = 10,
@@ -41,10 +41,10 @@ struct connection {
     int fd;
     uint64_t since_ns; // when the state, or the sending of the event, began
     bool suspended;
-    bool refused; // closes before it says anything
+    bool refused; // the connection is closed before it sends anything
     struct event *event;
-    size_t sent;      // bytes of `event`
-    uint64_t version; // of the facts in the last event
+    size_t sent;      // number of bytes of `event` that were sent
+    uint64_t version; // version of the facts in the last event
 };
 
 struct connections {
@@ -61,7 +61,8 @@ void connection_begin(struct connections *c, struct connection *one,
                       enum connection_state state);
 
 void connection_suspend(struct connections *c, struct connection *one);
-// Resumes the connections in a state that began before the time; CONNECTION_FREE: in any.
+// Resumes the connections whose state is `state` and began before the time;
+// CONNECTION_FREE: those in any state.
 void connections_resume(struct connections *c, enum connection_state state,
                         uint64_t before_ns);
 // Returns what connections_add returned for this connection.

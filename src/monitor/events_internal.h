@@ -12,7 +12,7 @@
 
 struct event {
     size_t users;
-    uint64_t version; // of the facts
+    uint64_t version; // version of the facts
     struct buf text;
 };
 

@@ -17,11 +17,11 @@ struct facts {
     pthread_mutex_t lock; // guards what follows
     pthread_cond_t changed;
     bool wanted, stop;
-    uint64_t version; // of `fresh`
+    uint64_t version; // version of `fresh`
     json_t *fresh;    // told but not taken yet; NULL: none
     struct err why;
     uint64_t asked_ns; // when the source was asked last; 0: never
-    uint64_t fresh_ns; // when it was asked for `fresh`
+    uint64_t fresh_ns; // when the source was asked for `fresh`
 };
 
 // Waits until the source is to be asked; returns false at the end.
@@ -59,7 +59,7 @@ static void keep(struct facts *f, json_t *told, const struct err *why)
     f->version++;
     pthread_mutex_unlock(&f->lock);
     if (write(f->wake, &one, sizeof(one)) < 0)
-        return; // the descriptor is full of wishes to wake: the thread is about to
+        return; // the descriptor is full of wishes, so the thread is about to wake
 }
 
 static void *run_facts(void *arg)

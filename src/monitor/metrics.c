@@ -14,8 +14,10 @@ struct writer {
     const json_t *facts;
     bool open; // OpenMetrics
     struct buf *to;
-    struct buf labels; // of the object that is being visited, without braces
-    const json_t *of[METRIC_STEPS + 1]; // the objects on the way to it; the first: facts
+    struct buf labels; // labels of the object that is being visited, without braces
+    const json_t
+        *of[METRIC_STEPS +
+            1]; // the objects on the way to that object; the first one is all facts
     size_t depth;
 };
 
@@ -104,7 +106,7 @@ static int add_histogram(struct writer *w, const json_t *o)
     }
     TRY(add_sample(w, "_sum", "", json_number_value(json_object_get(o, "seconds"))));
     return add_sample(w, "_count", "",
-                      sum); // that of the last bucket, as both formats ask
+                      sum); // the sum of the last bucket, as both formats ask
 }
 
 static int add_value(struct writer *w, const json_t *o)
@@ -220,7 +222,7 @@ static int add_row(struct writer *w, bool first)
     TRY(add_label(&w->labels, "rank", json_object_get(w->facts, "rank")));
     TRY(visit(w, w->facts));
     if (w->to->len == head && first)
-        w->to->len = before; // nothing is known of it: not even the head is written
+        w->to->len = before; // no object has a value, so the head is not written, either
     return 0;
 }
 

@@ -9,7 +9,7 @@
 enum metric_type {
     METRIC_GAUGE,
     METRIC_COUNTER,   // the name ends in _total
-    METRIC_HISTOGRAM, // of an object with `count`, `seconds` and `buckets`
+    METRIC_HISTOGRAM, // its value is an object with `count`, `seconds` and `buckets`
     METRIC_TEXT,      // a gauge of 1 with the text as a label
 };
 
@@ -33,14 +33,16 @@ enum metric_place {
 enum { METRIC_STEPS = 3, METRIC_LABELS = 3 };
 
 struct metric_step {
-    const char *name; // of a member: an array of objects, or an object; NULL: no step
+    // The name of a member, which is an array of objects or an object; NULL: no step.
+    const char *name;
     const char *labels[METRIC_LABELS][2]; // label, and the member with its value
     const char *key_label; // the member's members are visited, and give this label
     const char *only;      // only objects with this `role`
 };
 
 struct metric_scope {
-    const char *role; // roles whose facts have it, in one text; NULL: all
+    // The roles whose facts have this metric, in one text; NULL: all roles.
+    const char *role;
     struct metric_step steps[METRIC_STEPS];
 };
 extern const struct metric_scope metric_scopes[];
@@ -48,7 +50,7 @@ extern const struct metric_scope metric_scopes[];
 struct metric {
     const char *name;
     enum metric_place scope;
-    const char *field; // of the object: names with dots in between
+    const char *field; // path of the value in the object: names with dots in between
     enum metric_type type;
     const char *label; // a label and its value, or "" ; METRIC_TEXT: the label's name
     const char *help;

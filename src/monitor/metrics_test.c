@@ -100,7 +100,7 @@ static void tells_of_its_own_process_only(void **state)
     has(all,
         "\ntug_placement_max_over_mean_ratio{role=\"scheduler\",space=\"sparse\"} 1\n");
     assert_null(strstr(all, "tug_run_auc"));    // null
-    assert_null(strstr(all, "tug_table_rows")); // the servers tell these
+    assert_null(strstr(all, "tug_table_rows")); // only servers tell these rows
 }
 
 static bool ends_with(const char *name, const char *end)

@@ -18,7 +18,7 @@
 #include "os/thread.h"
 
 enum {
-    REQUEST_BYTES = 16 << 10, // for the lines of a request
+    REQUEST_BYTES = 16 << 10, // memory for the lines of a request
     EVENT_BLOCK = 4 << 10,
     TICK_MS = 500,
     FACTS_SECONDS = 3, // how long a request waits for facts
@@ -191,7 +191,7 @@ static void *run_monitor(void *arg)
         take_facts(m);
         (void)m->lib->MHD_run(m->daemon);
     }
-    // A suspended connection must not be there when the daemon stops.
+    // No connection may be suspended when the daemon stops.
     m->answers.closing = true;
     connections_resume(&m->connections, CONNECTION_FREE, UINT64_MAX);
     (void)m->lib->MHD_run(m->daemon);

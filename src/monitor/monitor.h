@@ -45,7 +45,7 @@ int monitor_check(const char *address, struct err *e);
 int monitor_open(struct monitor **ret, const char *address,
                  const struct monitor_source *source, const struct monitor_options *o,
                  struct err *e);
-// Where it is: "http://127.0.0.1:9100/", or "unix:PATH".
+// Returns the address of the monitor: "http://127.0.0.1:9100/", or "unix:PATH".
 const char *monitor_url(const struct monitor *m);
 void monitor_close(struct monitor *m); // NULL is fine
 

@@ -272,7 +272,7 @@ static void sends_events(void **state)
     for (int i = 1; i < READERS; i++)
         close(fds[i]);
     buf_clear(&seen);
-    await_text(fds[0], &seen, "event: facts"); // the next second's
+    await_text(fds[0], &seen, "event: facts"); // the event of the next second
     close_it(NULL);                            // while a reader is suspended
     close(fds[0]);
     buf_free(&seen);

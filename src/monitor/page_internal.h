@@ -10,7 +10,7 @@
 struct page {
     struct markup h;
     const json_t *now, *before; // `before`: NULL: no rates are known
-    double seconds;             // between them
+    double seconds;             // seconds between the two facts
 };
 
 void page_section(struct page *p, const char *title);

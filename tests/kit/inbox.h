@@ -14,10 +14,11 @@ enum item_kind { ITEM_DIAL, ITEM_ACCEPTED, ITEM_REFUSED, ITEM_MESSAGE, ITEM_CLOS
 struct item {
     struct item *next;
     enum item_kind kind;
-    van_link to;        // number of the receiver's end of the link; 0 for ITEM_DIAL
-    van_link from_link; // for ITEM_DIAL and ITEM_ACCEPTED: number of the sender's end of
-                        // the link,
-    struct inbox *from; // and the sender's inbox, with a reference
+    van_link to; // number of the receiver's end of the link; 0 for ITEM_DIAL
+    // For ITEM_DIAL and ITEM_ACCEPTED: the number of the sender's end of the link, and the
+    // sender's inbox, with a reference.
+    van_link from_link;
+    struct inbox *from;
     struct parcel *parcel; // for ITEM_MESSAGE
     char address[];        // for ITEM_DIAL: the sender's address
 };
@@ -25,8 +26,9 @@ struct item {
 struct item *item_new(enum item_kind kind, const char *address);
 void item_free(struct item *i); // NULL is fine
 
-// Returns an item to its sender, as `kind`, from `self` (NULL: from no inbox) and its
-// link. Returns false if the sender is gone; the item is then freed.
+// Sends an item of kind `kind` back to the sender of `i`, in the same memory; its new
+// sender is the end `link` of the inbox `self` (NULL: no inbox). Returns false if the
+// sender is gone; the item is then freed.
 bool item_answer(struct item *i, enum item_kind kind, struct inbox *self, van_link link);
 
 struct inbox *inbox_open(void); // NULL if memory is out
