@@ -316,10 +316,11 @@ static int environment_of(const struct launch_values *v, const struct options *g
     return rc == 0 ? 0 : err_nomem(e, "the environment of a run");
 }
 
+static const char *const levels[] = {"error", "warn", "info", "debug"};
+
 static int run_launch(const struct launch_values *v, const struct options *given,
                       const char *tug, int argc, char *const *argv, struct err *e)
 {
-    static const char *const levels[] = {"error", "warn", "info", "debug"};
     bool program = cli_find(argv[0]) == NULL;
     struct launch_roots roots = {0};
     struct argv env = {0};

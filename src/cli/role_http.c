@@ -15,7 +15,7 @@
 #include "server/server.h"
 
 // How long the scheduler, and each loop, may take to answer.
-static const double ask_seconds = 2, loop_seconds = 1;
+static const double ask_seconds = 1, loop_seconds = 1;
 
 struct role_http {
     struct monitor *monitor;
