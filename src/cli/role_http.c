@@ -28,7 +28,7 @@ struct role_http {
 
     const char *role;
     struct usage *usage;
-    void (*more)(void *of, json_t *facts);
+    void (*more)(void *of, struct json_out *o);
     void *of;
 };
 
@@ -166,20 +166,20 @@ static int tell_process(void *of, json_t **ret, struct err *e)
     json_out_open(&o, NULL, '{');
     json_out_text(&o, "role", h->role);
     usage_print(h->usage, &o);
+    if (h->more != NULL)
+        h->more(h->of, &o);
     json_out_close(&o, '}');
     json_t *facts = json_loadb(text.data != NULL ? text.data : "", text.len, 0, NULL);
     buf_free(&text);
     if (facts == NULL)
         return err_nomem(e, "the state of the process");
-    if (h->more != NULL)
-        h->more(h->of, facts);
     *ret = facts;
     return 0;
 }
 
 int role_http_process(struct role_http **ret, const char *address, const char *role,
-                      struct usage *u, void (*more)(void *of, json_t *facts), void *of,
-                      struct err *e)
+                      struct usage *u, void (*more)(void *of, struct json_out *o),
+                      void *of, struct err *e)
 {
     struct role_http as = {.role = role, .usage = u, .more = more, .of = of};
     *ret = NULL;

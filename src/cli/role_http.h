@@ -28,10 +28,10 @@ int role_http_server(struct role_http **ret, const char *address, struct node *n
                      struct err *e);
 void role_http_add_loop(void *http, uint32_t loop, const char *loop_address);
 // A process that listens to nobody: `role`, what it uses of the machine, and the members
-// that `more` adds, which may be NULL.
+// that `more` writes, which may be NULL.
 int role_http_process(struct role_http **ret, const char *address, const char *role,
-                      struct usage *u, void (*more)(void *of, json_t *facts), void *of,
-                      struct err *e);
+                      struct usage *u, void (*more)(void *of, struct json_out *o),
+                      void *of, struct err *e);
 void role_http_close(struct role_http *h); // NULL is fine
 
 #endif

@@ -10,6 +10,7 @@
 #include "cli/train_output.h"
 #include "cli/v0.h"
 #include "os/log.h"
+#include "train/facts.h"
 
 static int run_alone(struct train_setup *s, struct err *e)
 {
@@ -33,12 +34,18 @@ static int run_cv(struct train_setup *s, struct err *e)
     return rc;
 }
 
+static void tell(void *of, struct json_out *o)
+{
+    train_facts_put(of, "run", o);
+}
+
 static int train_here(const struct train_options *values, const struct options *o,
                       struct err *e)
 {
     struct train_setup s = {.interrupted = &node_interrupted};
     struct usage *usage = NULL;
     struct role_http *http = NULL;
+    struct train_facts *facts = NULL;
     const struct usage_disk disks[] = {{"saves", values->out}, {"log", values->log_dir}};
     int rc = train_configure(&s, values, o, NULL, e);
     node_catch_signals(); // before there is a log file that could be rotated
@@ -46,11 +53,15 @@ static int train_here(const struct train_options *values, const struct options *
         rc = train_open_log(values, o, NULL, e);
     if (rc == 0 && values->http != NULL)
         rc = usage_open(&usage, disks, sizeof(disks) / sizeof(*disks), e);
+    if (rc == 0 && values->http != NULL)
+        rc = train_facts_open(&facts, e);
     if (rc == 0)
-        rc = role_http_process(&http, values->http, "train", usage, NULL, NULL, e);
+        rc = role_http_process(&http, values->http, "train", usage, tell, facts, e);
+    s.config.facts = facts;
     if (rc == 0)
         rc = s.folds > 0 ? run_cv(&s, e) : run_alone(&s, e);
     role_http_close(http);
+    train_facts_close(facts);
     usage_close(usage);
     train_setup_close(&s);
     return rc;

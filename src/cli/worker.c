@@ -43,11 +43,11 @@ const struct option_table cli_worker_options = {
     CLI_OPTIONS(options),
 };
 
-static void tell(void *of, json_t *facts)
+static void tell(void *of, struct json_out *o)
 {
     const struct worker_values *v = of;
     if (v->node.rank >= 0) // the rank that it asked for
-        (void)json_object_set_new(facts, "rank", json_integer((json_int_t)v->node.rank));
+        json_out_u64(o, "rank", (uint64_t)v->node.rank);
 }
 
 int role_worker(const struct worker_values *v, const struct training *t, struct err *e)
