@@ -90,8 +90,10 @@ static void add_part(json_t *sum, const json_t *table, const char *part)
     const char *name;
     json_t *value, *to = json_deep_copy(json_object_get(sum, part));
     const json_t *from = json_object_get(table, part);
-    if (to == NULL)
+    if (!json_is_object(to)) {
+        json_decref(to);
         return;
+    }
     json_object_foreach(to, name, value)
         json_integer_set(value, tool_count(to, name) + tool_count(from, name));
     json_object_set_new(sum, part, to);
@@ -298,6 +300,7 @@ static void print_all(const json_t *s)
         cli_printf("tables\n");
     json_array_foreach(json_object_get(s, "tables"), i, one) print_table(one);
     print_work(s);
+    status_print_facts(s);
 }
 
 static int print_json(json_t *s, struct err *e)

@@ -28,6 +28,9 @@ json_t *status_ask_loop(struct node *n, const json_t *node,
 // it.
 json_t *status_sum_tables(const json_t *servers);
 
+// Prints requests, the run, saves and the last operations, at most 12 lines.
+void status_print_facts(const json_t *status);
+
 // The limits of a command.
 struct status_limits status_usual(double seconds);
 

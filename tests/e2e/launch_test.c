@@ -428,6 +428,28 @@ static void all_are_asked_to_end(void **state)
 
 // ---------------------------------------------------------------- tools that watch a run
 
+// The facts agree with each other: each push that a table counts was a request.
+static void facts_agree(const json_t *s)
+{
+    json_t *one;
+    size_t i;
+    json_int_t pushes = 0, requests = 0, examples = 0;
+    json_array_foreach(json_object_get(s, "tables"), i, one)
+        pushes += json_integer_value(json_object_get(one, "pushes"));
+    json_array_foreach(json_object_get(s, "servers"), i, one)
+        requests += json_integer_value(json_object_get(
+            json_object_get(json_object_get(one, "requests"), "push"), "count"));
+    json_array_foreach(json_object_get(s, "nodes"), i, one)
+        examples += json_integer_value(json_object_get(one, "examples"));
+    assert_true(pushes > 0 && requests >= pushes);
+    assert_true(examples > 0);
+    const json_t *run = json_object_get(s, "run");
+    assert_string_equal(json_string_value(json_object_get(run, "model")), "lr");
+    assert_int_equal(json_integer_value(json_object_get(run, "passes")), 100000);
+    const json_t *first = json_array_get(json_object_get(s, "operations"), 0);
+    assert_string_equal(json_string_value(json_object_get(first, "what")), "join");
+}
+
 static void tools_watch_a_run(void **state)
 {
     (void)state;
@@ -441,9 +463,13 @@ static void tools_watch_a_run(void **state)
     assert_int_equal(json_array_size(json_object_get(s, "servers")), 2);
     json_t *table = json_array_get(json_object_get(s, "tables"), 0);
     assert_true(json_number_value(json_object_get(table, "rows")) > 0);
+    facts_agree(s);
     json_decref(s);
     tug_ends(0, "status --cluster st");
     assert_non_null(strstr(e2e_out, "running (2 servers, 2 workers)"));
+    assert_non_null(strstr(e2e_out, "requests took: push p50 "));
+    assert_non_null(strstr(e2e_out, "run: lr, "));
+    assert_non_null(strstr(e2e_out, "last operations\n"));
     tug_ends(0, "doctor --cluster st");
     assert_non_null(strstr(e2e_out, "no problem found"));
     tug_ends(0, "stop --cluster st --timeout 15");
