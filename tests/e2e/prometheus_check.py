@@ -1,0 +1,191 @@
+"""Faults of a real cluster, as Prometheus and its Alertmanager see them: see prometheus_test.sh.
+
+    prometheus_check.py TUG ROOT
+
+The folder `disk` is the cluster's disk. It is filled up if it is a mount of its own; else this part is skipped.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import prometheus_kit
+from prometheus_kit import Prometheus, free_port, wait
+
+TUG, ROOT = sys.argv[1:3]
+CLUSTER = f"seen{os.getpid()}"
+
+# The shipped rules are for hours; here they are for seconds. (What stands, what takes its place, how often it stands)
+QUICK = [
+    ("for: 1m", "for: 0s", 2), ("for: 2m", "for: 0s", 2), ("for: 5m", "for: 0s", 1),
+    ("idle_seconds > 300", "idle_seconds > 3", 1),
+    ("idle_seconds > 600", "idle_seconds > 3", 1), ("21600", "4", 2), ("[15m]", "[5s]", 2), ("[5m]", "[5s]", 2),
+    ("> 0.9", "> 0.0001", 2),
+]
+
+
+def quick(rules):
+    for old, new, times in QUICK:
+        if rules.count(old) != times:
+            sys.exit(f"'{old}' is {rules.count(old)} times in the rules, not {times} times")
+        rules = rules.replace(old, new)
+    return rules
+
+
+class Run:
+    """A run of `tug launch` that ends with the test."""
+
+    def __init__(self, name, *words):
+        self.name, self.out = name, f"{name}.err"
+        with open(self.out, "w", encoding="utf-8") as log:
+            self.process = subprocess.Popen([TUG, "launch", "--cluster", name, *words], stderr=log,
+                                            stdout=subprocess.DEVNULL)
+
+    def said(self):
+        with open(self.out, encoding="utf-8") as log:
+            return log.read()
+
+    def node(self, name):
+        """The process id of a node, from 'worker 1 (host:PID) joined'."""
+        def found():
+            if self.process.poll() is not None:
+                sys.exit(f"tug launch ended: {self.said()}")
+            return re.search(rf"{name} \([^)]*:(\d+)\) joined", self.said())
+        return int(wait(f"{name} joins", found)[1])
+
+    def at_begin_of_pass(self):
+        """Waits until a pass has begun, so that all workers have pieces left for a while."""
+        def begun():
+            answer = subprocess.run([TUG, "status", "--cluster", self.name, "--json"], capture_output=True, check=True)
+            state = json.loads(answer.stdout).get("pass")
+            return state and not state["done"] and state["pieces_done"] == 0
+        wait("a pass begins", begun)
+
+    def end(self):
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(prometheus_kit.PATIENCE)
+
+
+def firing(p, alert, **labels):
+    marks = ", ".join(f'{k}="{v}"' for k, v in {"alertname": alert, "alertstate": "firing", **labels}.items())
+    return p.query(f"ALERTS{{{marks}}}")
+
+
+def await_firing(p, *alerts, **labels):
+    """Waits until Prometheus has the alerts and the Alertmanager has told of them."""
+    for alert in alerts:
+        wait(f"{alert} fires {labels or ''}", lambda name=alert: firing(p, name, **labels))
+        p.await_told(alert, "firing", **labels)
+        print(f"{alert} fires")
+
+
+def await_resolved(p, *alerts, since, **labels):
+    for alert in alerts:
+        p.await_told(alert, "resolved", since, **labels)
+        print(f"{alert} is resolved")
+
+
+def none_fires(p, *alerts):
+    for alert in alerts:
+        if firing(p, alert):
+            sys.exit(f"{alert} fires without its fault: {firing(p, alert)}")
+
+
+def all_queries_answer(p):
+    """Each query of the page and of the board has a result in a run with everything that they are about."""
+    queries = prometheus_kit.queries_of_page(f"{ROOT}/docs/operations.md")
+    queries += prometheus_kit.queries_of_board(f"{ROOT}/monitoring/tug.dashboard.json")
+    for query in queries:
+        p.await_query(query)
+    print(f"{len(queries)} queries have results")
+
+
+def stopped_worker(p, run):
+    stalled = ("TugWorkerNoProgress", "TugRunNoProgress", "TugSavesTooOld", "TugProcessDown")
+    none_fires(p, *stalled)
+    worker = run.node("worker 1")
+    run.at_begin_of_pass()
+    os.kill(worker, signal.SIGSTOP)
+    await_firing(p, *stalled)
+    await_firing(p, "TugStaleness", worker="1")
+    since = len(p.got)
+    os.kill(worker, signal.SIGCONT)
+    await_resolved(p, *stalled, since=since)
+    await_resolved(p, "TugStaleness", since=since, worker="1")
+
+
+def full_disk(p):
+    none_fires(p, "TugDiskNearlyFull", "TugSaveFailed")
+    try:
+        with open("disk/fill", "wb", buffering=0) as file:
+            while True:
+                file.write(bytes(1 << 20))
+    except OSError:
+        pass
+    await_firing(p, "TugDiskNearlyFull", "TugSaveFailed")
+    since = len(p.got)
+    os.remove("disk/fill")
+    await_resolved(p, "TugDiskNearlyFull", "TugSaveFailed", since=since)
+
+
+def lost_node(p, run):
+    none_fires(p, "TugNodeLost")
+    os.kill(run.node("worker 1"), signal.SIGKILL)
+    await_firing(p, "TugNodeLost", node_role="worker", node_rank="1")
+    since = len(p.got)
+    if run.end() != 130:
+        sys.exit(f"the run ended otherwise: {run.said()}")
+    await_resolved(p, "TugNodeLost", "TugMemoryNearLimit", since=since)
+    wait("no alert is left when the run has ended", lambda: not p.query('ALERTS{alertstate="firing"}'))
+
+
+def diverging(p):
+    """A learning rate that is much too large."""
+    none_fires(p, "TugDiverged")
+    run = Run(f"{CLUSTER}d", "--http", "127.0.0.1:0", "--http-targets", "targets-d.json", "--",
+              "train", "--data", "day.csv", "--format", "csv", "--model", "lr", "--lr", "50", "--epochs", "1000000")
+    try:
+        await_firing(p, "TugDiverged", cluster=run.name)
+        since = len(p.got)
+        run.end()
+        await_resolved(p, "TugDiverged", since=since, cluster=run.name)
+    finally:
+        run.process.kill()
+
+
+def main():
+    prometheus_kit.skip_without_prometheus()
+    subprocess.run([TUG, "synth", "--rows", "20000", "--out", "day.csv", "--format", "csv"], check=True,
+                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    run = Run(CLUSTER, "--servers", "2", "--workers", "2", "--dead-timeout", "600", "--env", "TUG_MEMORY=128M",
+              "--http", "127.0.0.1:0", "--http-targets", "targets.json", "--",
+              "train", "--data", "day.csv", "--format", "csv", "--model", "lr", "--mode", "ssp:2", "--batch", "64",
+              "--table", "cold=cold; hot-rows=2000", "--out", "disk/model", "--save-every", "200batches", "--keep", "2",
+              "--epochs", "1000000")
+    p = None
+    try:
+        run.node("worker 1")
+        with open(f"{ROOT}/monitoring/tug.rules.yml", encoding="utf-8") as file:
+            p = Prometheus("targets*.json", quick(file.read()))
+        all_queries_answer(p)
+        await_firing(p, "TugMemoryNearLimit")
+        stopped_worker(p, run)
+        if os.path.ismount("disk"):
+            full_disk(p)
+        diverging(p)
+        lost_node(p, run)
+    finally:
+        run.process.kill()
+        if p is not None:
+            p.close()
+    if not os.path.ismount("disk"):
+        print("skipped: no right to mount a small disk, which is filled up")
+        sys.exit(prometheus_kit.SKIPPED)
+
+
+main()
