@@ -299,7 +299,7 @@ TUG_API const char *tug_model_label(struct tug_model *m, uint32_t i);
 TUG_API int tug_model_save(struct tug_model *m, const char *directory);
 
 // Writes an HTML page about the training of the model: passes, options, the pass that is
-// kept (docs/reports.md). The option "report=FILE.html" of tug_model_evaluate writes a page
+// kept (see `tug report --help`). The option "report=FILE.html" of tug_model_evaluate writes a page
 // that also shows metrics and predictions on data. `path` is a new file or an earlier
 // report, which is replaced when the page is complete. TUG_EUSAGE if the file is something
 // else, or the model is not trained; TUG_EIO if it cannot be written.
