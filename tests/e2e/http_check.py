@@ -185,8 +185,22 @@ def check_launch():
     expect(targets() == [], "the targets are still there")
 
 
+def check_train():
+    """A run of one process tells its state, with the passes so far."""
+    with started("train", "train", "--data", "day.txt", "--format", "criteo", "--epochs", "100000", "--http",
+                 "unix:train.sock") as process:
+        url = await_line("train.err", r"http: the page of this process is at (\S+)")
+        end = time.monotonic() + PATIENCE
+        while not re.search(r'^tug_run_pass\{role="train"\} [1-9]', text := get(url, "/metrics")[1], re.M):
+            expect(time.monotonic() < end and process.poll() is None, "the run does not come to a pass")
+            time.sleep(0.02)
+        expect('tug_run_passes{role="train"} 100000' in text, "the passes are wrong")
+        check_metrics(url)
+
+
 def main():
     check_launch()
+    check_train()
     with started("scheduler", "scheduler", "--servers", "1", "--workers", "0", "--http", "127.0.0.1:0"):
         scheduler = await_line("scheduler.err", r" at tcp://(127.0.0.1:\d+), waiting")
         url = await_line("scheduler.err", r"http: the page of this process is at (\S+)")
