@@ -225,7 +225,7 @@ def test_counts_that_differ(tmp_path, change, says):
         for p in started:
             p.kill()
             p.wait()
-    assert all(says in one for one in said) and all(p.returncode == 1 for p in started), said
+    assert all(says in one for one in said) and all(p.returncode == 1 for p in started), "\n".join(said)
     assert f"tug._errors.UsageError: {says}" in said[3]
 
 

@@ -211,7 +211,7 @@ def test_a_worker_that_is_slow(data, mode):
     said = [line for line in run.stderr.splitlines() if "already" in line]
     assert run.returncode == 0 and 1 <= len(said) <= 4, run.stderr
     assert all(re.search(r"worker 0.*waiting for worker 1 \(\S+:\d+\) for \d+ s", line) for line in said), said
-    assert ("lacks shares of others" in run.stderr) == (mode == "sync"), run.stderr
+    assert ("lacks shares of other workers" in run.stderr) == (mode == "sync"), run.stderr
 
 
 @pytest.mark.parametrize("mode, when", [("async", "in a pass"), ("sync", "in a pass"), ("async", "between calls")])
