@@ -110,7 +110,9 @@ static void scheduler_barrier_collect(struct scheduler *s)
         else
             at_barrier = s->processes[i].rank;
     }
-    if (all == NULL)
+    if (s->phase == SCHEDULER_ENDING && s->end.code != 0)
+        err_copy(&c->why, &s->end); // the call fails as a consequence
+    else if (all == NULL)
         err_nomem(&c->why, "a collective call");
     else if (n > 0 && collect_make(all, n, at_barrier, &c->result, &c->why) != 0)
         buf_free(&c->result);

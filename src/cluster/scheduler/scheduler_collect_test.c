@@ -123,6 +123,21 @@ static void test_different_calls(void **state)
     world_close(&w);
 }
 
+// If a worker's error ends the run, a call that waits for it fails with that error.
+static void test_error_of_another(void **state)
+{
+    (void)state;
+    open_world();
+    give(1, "gather", 0, "a");
+    run();
+    member_leave(w.actors[3].m, TUG_EUSAGE, "its numbers differ");
+    run();
+    give(2, "gather", 1, "b");
+    expect_failed(1, TUG_EUSAGE, "its numbers differ");
+    expect_failed(2, TUG_EUSAGE, "its numbers differ");
+    world_close(&w);
+}
+
 static void test_deaths(void **state)
 {
     (void)state;
@@ -321,10 +336,11 @@ static void test_no_room(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gather),  cmocka_unit_test(test_different_calls),
-        cmocka_unit_test(test_deaths),  cmocka_unit_test(test_lost_answer),
-        cmocka_unit_test(test_reduce),  cmocka_unit_test(test_too_much),
-        cmocka_unit_test(test_made_up), cmocka_unit_test(test_no_room),
+        cmocka_unit_test(test_gather),           cmocka_unit_test(test_different_calls),
+        cmocka_unit_test(test_error_of_another), cmocka_unit_test(test_deaths),
+        cmocka_unit_test(test_lost_answer),      cmocka_unit_test(test_reduce),
+        cmocka_unit_test(test_too_much),         cmocka_unit_test(test_made_up),
+        cmocka_unit_test(test_no_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

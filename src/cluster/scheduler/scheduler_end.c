@@ -269,6 +269,7 @@ void scheduler_leave_serve(struct scheduler *s, struct node *n, uint64_t request
         scheduler_end(s, TUG_EIO, "the driver has left before the run was over");
     if (n->n.role == WIRE_WORKER)
         after_worker(s);
+    scheduler_barriers_again(s);
 }
 
 void scheduler_run_over_serve(struct scheduler *s, struct node *n, uint64_t request,

@@ -240,7 +240,9 @@ void scheduler_drop_roster(void *encoded); // drops one use; NULL is fine
 uint64_t scheduler_spread_roster(struct scheduler *s);
 
 // Defined in scheduler_barrier.c:
-void scheduler_barriers_again(struct scheduler *s); // called when a node has gone
+// Called when a node has gone, and after STOP if that ends the run: nodes then get the
+// reason of the end, not the error of a collective call that lacks the node.
+void scheduler_barriers_again(struct scheduler *s);
 // Returns the names of the nodes that the group waits for; empty if there are none.
 const char *scheduler_missing(const struct scheduler *s, uint8_t group, char *to,
                               size_t cap);

@@ -106,7 +106,6 @@ void scheduler_gone(struct scheduler *s, struct node *n, bool left)
     }
     if (left && !scheduler_is_guest(s, n))
         scheduler_note(s, "leave", scheduler_name(n, name), "");
-    scheduler_barriers_again(s);
 }
 
 // Returns when a node with a closed link is dead. If the heartbeats' link is closed, too,
@@ -163,6 +162,7 @@ uint64_t scheduler_find_dead(struct scheduler *s)
         if (s->now >= due) {
             scheduler_gone(s, n, false);
             scheduler_lost(s, n);
+            scheduler_barriers_again(s);
         } else {
             next = clock_earlier(next, clock_earlier(due, ask_for_sign(s, n)));
         }
