@@ -238,12 +238,37 @@ static void check_chains(struct pair *x)
     image_free(b);
 }
 
+// Removes the rows of a delta that are the same in the chain.
+static void drop_unchanged(struct image *image, const struct chain *c, uint32_t n_parts)
+{
+    size_t row = c->width * sizeof(float), bytes = sizeof(uint64_t) + row;
+    for (uint32_t p = 0; p < n_parts; p++) {
+        struct buf *of = &image->of[p][ROWS_ROW];
+        size_t n = 0;
+        for (size_t at = 0; at < of->len; at += bytes) {
+            uint64_t key;
+            memcpy(&key, of->data + at, sizeof(key));
+            if (c->has[key] &&
+                memcmp(c->rows + key * c->width, of->data + at + sizeof(key), row) == 0)
+                continue;
+            memmove(of->data + n, of->data + at, bytes);
+            n += bytes;
+        }
+        of->len = n;
+    }
+}
+
 // Compares what both stores have saved. A delta of a table with a tier need not repeat
-// the keys of rows that still are not worth publishing.
+// the keys of rows that still are not worth publishing. And it may repeat rows that were
+// promoted: they count as changed if any row was demoted after a change. Shows and clicks
+// tell that such a row need not be published again; rows without them are all published.
 static void check_saved(struct pair *x, enum save_mode mode, bool commit,
                         struct image *const *images)
 {
     bool publishes = mode == SAVE_BASE || mode == SAVE_DELTA;
+    bool all = !accessor_has_clicks(store_accessor(x->s[0]));
+    for (int i = 0; i < 2 && mode == SAVE_DELTA && all; i++)
+        drop_unchanged(images[i], x->chains[i], x->s[i]->n_parts);
     if (publishes && commit)
         for (int i = 0; i < 2; i++)
             add_to_chain(x, i, mode, images[i]);
