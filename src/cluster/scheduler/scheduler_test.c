@@ -722,7 +722,7 @@ static void test_operations(void **state)
     guest_open();
     guest_say_hello(CLUSTER);
     for (int i = 0; i < 100; i++) {
-        char text[16];
+        char text[32];
         snprintf(text, sizeof(text), "number %d", i);
         scheduler_note(w.s, "order", "a tool", text);
     }
