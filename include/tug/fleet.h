@@ -129,10 +129,10 @@ struct tug_fleet_options {
     double wait_seconds; // the time limit of each wait; 0: TUG_WAIT_SECONDS, or 600
     // The number of server threads of a worker that runs alone; 0: 1.
     uint32_t local_loops;
-    // A client of this worker that has already joined the run, after the servers have
-    // loaded the tables that tug_fleet_init_server names. tug_fleet_init_worker uses it,
-    // and the caller owns it again after tug_fleet_stop_worker. NULL: the fleet opens a
-    // client of its own.
+    // A client of this worker, which tug_fleet_init_worker uses. The client must have
+    // joined the run, and the servers must have loaded the tables that
+    // tug_fleet_init_server names. The caller owns it again after tug_fleet_stop_worker.
+    // NULL: the fleet opens a client of its own.
     struct tug_client *client;
 };
 

@@ -276,7 +276,8 @@ TUG_API int tug_app_open(struct tug_app **ret, struct tug_node *n, uint32_t app,
 TUG_API int tug_app_close(struct tug_app *a);
 TUG_API struct tug_node *tug_app_node(const struct tug_app *a);
 // Returns the customer of this process with these ids (ps::Postoffice::GetCustomer).
-// Waits up to `seconds` for it to be opened, except in a callback; then returns NULL.
+// Waits up to `seconds` for it to be opened, but not in a callback. Returns NULL if it is
+// not open at the end of the wait.
 TUG_API struct tug_app *tug_app_find(struct tug_node *n, uint32_t app, uint32_t customer,
                                      double seconds);
 

@@ -261,9 +261,9 @@ TUG_API int tug_model_explain(struct tug_model *m, const struct tug_data *data,
 //                    epochs (of all calls), keys, skipped_lines, read_seconds, train_seconds,
 //                    valid_seconds, save_seconds, test_seconds, other_seconds,
 //                    total_seconds (of all these); train.auc, train.logloss of the last
-//                    pass, with each example scored before it was trained on; with
-//                    validation best_epoch and valid.auc, ... of the kept pass; with the
-//                    option test test.auc, ...
+//                    pass, with each example scored before it was trained on
+//   also             with validation: best_epoch, and valid.auc, valid.logloss, ... of the
+//                    pass that is kept; with the option `test`: test.auc, ...
 //
 // With several labels these are the results of the first label; results of the other
 // labels are named "LABEL:auc", "test.LABEL:auc".

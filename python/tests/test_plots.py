@@ -74,7 +74,7 @@ def test_without_validation_and_without_auc():
         with pytest.raises(tug.UsageError, match="^metric: the history has no AUC: .*loss='squared'"):
             squared.plot_history("auc")
         bars = squared.plot_importance(matrix, matrix[:, 0])
-        assert bars.get_xlabel() == "Rise of the logloss without it" and len(bars.patches) == 3
+        assert bars.get_xlabel() == "Rise of the logloss without the column" and len(bars.patches) == 3
         with pytest.raises(tug.UsageError, match="^importance_type: the model has no AUC"):
             squared.plot_importance(matrix, matrix[:, 0], importance_type="auc_drop")
 

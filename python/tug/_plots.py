@@ -199,7 +199,7 @@ def plot_importance(model: Any, data: Any = None, label: Any = None, *, weight: 
     shown = sorted(((x, str(row["column"])) for x, row in zip(values, rows)
                     if not math.isnan(x) and not (ignore_zero and x == 0)), key=lambda one: -one[0])[:max_num_features]
     if xlabel is None:
-        xlabel = "AUC lost without the column" if importance_type == "auc_drop" else "Rise of the logloss without it"
+        xlabel = ("AUC lost" if importance_type == "auc_drop" else "Rise of the logloss") + " without the column"
     frame = _Frame(ax, title, xlabel, ylabel, xlim, ylim, figsize, dpi, grid)
     ax = frame.open("plot_importance")
     places = list(range(len(shown)))

@@ -157,7 +157,8 @@ static void judge_processes(struct verdict *v)
 
 struct counts {
     unsigned servers, workers;
-    double slowest, least; // the worker with the fewest examples
+    double slowest; // rank of the worker with the fewest examples
+    double least;   // the number of these examples
     unsigned compared;
 };
 

@@ -101,7 +101,8 @@ static void set_stat(const struct accessor *a, struct text_row *r, uint32_t stat
         c.form = NUMBER_DOUBLE;
         c.at = a->stats + LIFE_SHOW + 2 * (stat - LIFE_SHOW);
     }
-    // The row was last seen on day 0, which is longer ago than any setting refers to.
+    // More days ago than the table has had: the row counts as last seen on day 0, which is
+    // longer ago than any setting refers to.
     if (c.form == NUMBER_DAY && x >= (double)r->day)
         x = (double)r->day;
     text_set(r->row, c, x, r->day);

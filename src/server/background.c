@@ -108,7 +108,9 @@ static enum outcome order_store(struct shard *s, struct shard_table *t,
         return ANSWERED;
     }
     if (m->clock != 0 && m->clock < sync_most(t)) {
-        err_set(e, TUG_EUSAGE, "batch %llu of table '%s' has been applied: it is at %llu",
+        err_set(e, TUG_EUSAGE,
+                "batch %llu of table '%s' has been applied already: the table's next "
+                "batch is %llu",
                 (unsigned long long)m->clock, t->spec.config.name,
                 (unsigned long long)sync_most(t));
         return ANSWERED;

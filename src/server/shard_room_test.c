@@ -415,9 +415,9 @@ static void test_part_replaces_others(void **state)
     room_close(&r);
 }
 
-// Records of sessions are counted, and freed with the sessions. A worker that is one
-// batch ahead cannot use up the room of the part for which all other workers wait, even
-// while a save keeps that batch from being applied.
+// Records of sessions are counted, and freed with the sessions. A worker that pushes
+// the next batch early cannot use up the room that the current batch needs for its last
+// part, even while a save keeps the current batch from being applied.
 static void test_batches_before_their_turn(void **state)
 {
     (void)state;

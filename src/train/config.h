@@ -104,8 +104,8 @@ struct run_settings {
 };
 
 struct train_config {
-    // NULL: this process trains alone. A cluster without a node: this process trains,
-    // perhaps with a server loop inside it (train_cluster/within.h).
+    // NULL: one process trains, on rows of its own. A cluster that has no node: one process
+    // trains, but its rows may be at a server loop inside it (train_cluster/within.h).
     const struct train_cluster *cluster;
     // Settings of a table with a feature lifecycle (train/rows/lifecycle.h). NULL: the rows
     // are the model's own and are never removed.
@@ -135,9 +135,9 @@ struct train_config {
     uint64_t max_bad_lines;
     const char *out; // directory of the saves; NULL: the run saves nothing
     enum train_resume resume;
-    // The options that the user gave, if the others could not all be taken from the save
-    // because the user chose another model or optimizer. Errors about options that differ
-    // name only these options; if this is NULL, they name all options.
+    // Errors about options that differ from the save name only these options; NULL: they
+    // name all. Set to the options that the user gave if the user chose another model or
+    // optimizer, since the save then lacks some of the others.
     const struct options *typed;
     const char *init_from;   // directory of the model to begin with; NULL: none.
                              // TRAIN_RESUME_AUTO ignores it when it resumes

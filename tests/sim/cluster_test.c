@@ -57,8 +57,9 @@ enum {
                        // others
     WITHOUT_ANSWERS, // every message of the scheduler counts as a sign of life, not only
                      // answers
-    WITHOUT_PARTITION_COVERAGE, // sync: a part of a batch that has arrived in the other
-    // partitions of a loop counts for one that has moved there
+    // sync: if a loop has a part of a batch for its own partitions, it takes the part as
+    // present for a partition that has just moved to it, too.
+    WITHOUT_PARTITION_COVERAGE,
     WITHOUT_EXACT_EPOCHS, // sync: parts of batches are taken under older placements
 };
 enum {

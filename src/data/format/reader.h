@@ -232,8 +232,8 @@ enum { READER_PADDING = 32 };
 int reader_line(const struct reader *r, const struct reader_layout *layout,
                 const char *line, size_t len, struct examples *x, struct err *e);
 
-// Puts the origin of a header in front of its error: the first line of a file, or rows in
-// memory. Returns TUG_EDATA.
+// Puts the place of a header in front of its error: NAME:1 of a file, or NAME alone of rows
+// in memory. Returns TUG_EDATA.
 int reader_wrap_header(const struct reader *r, const char *name, struct err *e);
 
 // Returns whether the line is empty and may be ignored. In multislot none may: there an

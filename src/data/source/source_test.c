@@ -686,8 +686,8 @@ static size_t lines_within(const struct buf *b, size_t lines, size_t most)
     return seen < lines && most > b->len ? b->len : end;
 }
 
-// Looks at the first lines of many more chunks than may wait; all of them are then
-// returned as data. A file gives the same lines.
+// Looks at the first lines of a pipe, in many more chunks than the reader may hold; all
+// of these lines are then returned as data. A file has the same first lines as the pipe.
 static void test_first_lines(void **state)
 {
     (void)state;

@@ -435,7 +435,7 @@ static int take_in_place(struct kv_part *p, const struct van_message *m, struct 
     size_t each = pulled_per_key(r), bytes = kv_value_bytes(p->d.value_bytes);
     if (v->n != p->d.n_keys * each * bytes)
         return err_set(e, TUG_EUSAGE,
-                       "it has %zu values of %zu keys, but there is room for %zu",
+                       "it has %zu values of %zu keys, but there is room for %zu values",
                        (size_t)v->n / bytes, p->d.n_keys, p->d.n_keys * each);
     if (!m->placed && v->n > 0)
         memcpy(kv_place_of(r, p), v->data, v->n);

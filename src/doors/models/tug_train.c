@@ -119,7 +119,7 @@ static struct training *open_training(struct tug_model *m)
 }
 
 // Returns how the run resumes: with TRAIN_RESUME, missing options about reading data come
-// from the save. --init-from counts only in the first call.
+// from the save. `init_from` counts only in the first call of tug_model_train.
 static enum train_resume resumes_as(const struct training *t)
 {
     bool said = options_given(t->options, "format") || t->values.init_from != NULL;

@@ -311,7 +311,7 @@ static int living_rows_save(void *ctx, const char *dir, struct save_manifest *m,
     (void)run;
     store_set_step(l->sparse, l->steps_before + r->at.batches);
     TRY(save_add_stores(m, dir, both, 2, 0, e));
-    return store_finish(l->sparse, e); // removes the rows that a save lets go
+    return store_finish(l->sparse, e); // ends what the save has begun: STORE_PUBLISHED
 }
 
 static struct saved_rows living_rows_saved(struct run *r, bool best)
