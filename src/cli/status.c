@@ -42,6 +42,9 @@ const struct option_table cli_status_options = {
     CLI_OPTIONS(options),
 };
 
+// The most bytes of a loop's answer, four times that of a loop with 4,096 tables: a server
+// cannot fill the memory of a scheduler whose page is open.
+enum { LOOP_TEXT_MAX = 16 << 20 };
 enum { LOOP_SECONDS = 5, LOOPS_SECONDS = 30 }; // limits for one loop, and for all
 
 // ---------------------------------------------------------------- asking
@@ -55,7 +58,7 @@ json_t *status_ask_loop(struct node *n, const json_t *node, const struct status_
 {
     static const char *const names[][2] = {
         {"node", "id"}, {"rank", "rank"}, {"loop", "loop"}};
-    struct tool t = {.interrupted = l->stop};
+    struct tool t = {.interrupted = l->stop, .max_text = LOOP_TEXT_MAX};
     struct err e = {0};
     json_t *answer = NULL;
     int rc = tool_open(&t, n, tool_text(node, "address"), l->loop_seconds, &e);

@@ -99,6 +99,10 @@ static int listen_unix(struct address *a, int *ret_fd, struct err *e)
     bool good = fd >= 0 && fchmod(fd, S_IRUSR | S_IWUSR) == 0 &&
                 bind(fd, (const struct sockaddr *)&s, sizeof(s)) == 0;
     if (good && listen(fd, BACKLOG) == 0) {
+        struct stat made = {0};
+        (void)lstat(a->path, &made);
+        a->device = made.st_dev;
+        a->file = made.st_ino;
         snprintf(a->url, sizeof(a->url), "unix:%s", a->path);
         *ret_fd = fd;
         return 0;
@@ -148,9 +152,11 @@ int address_listen(struct address *a, bool tls, int *ret_fd, struct err *e)
     if (a->path[0] != '\0')
         return listen_unix(a, ret_fd, e);
     TRY(find(a, &found, e));
-    a->loopback = is_loopback(found->ai_addr);
-    int rc = listen_at(found, ret_fd);
+    bool refused = a->loopback && !is_loopback(found->ai_addr); // unlike the last time
+    int rc = refused ? -1 : listen_at(found, ret_fd);
     freeaddrinfo(found);
+    if (refused)
+        return address_refuse(a, e);
     if (rc != 0)
         return err_sys(e, TUG_EIO, "--http: cannot listen at %s:%u", a->host, a->port);
     if (getsockname(*ret_fd, (struct sockaddr *)&s, &n) == 0)
@@ -163,7 +169,9 @@ int address_listen(struct address *a, bool tls, int *ret_fd, struct err *e)
 
 void address_leave(const struct address *a)
 {
-    if (a->path[0] != '\0')
+    struct stat now;
+    if (a->path[0] != '\0' && lstat(a->path, &now) == 0 && S_ISSOCK(now.st_mode) &&
+        now.st_dev == a->device && now.st_ino == a->file)
         (void)disk_remove(a->path);
 }
 

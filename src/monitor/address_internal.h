@@ -15,6 +15,7 @@ struct address {
     char host[NI_MAXHOST]; // as the user typed it; "" for a Unix socket
     uint16_t port;
     char path[108];            // path of a Unix socket; "" for TCP
+    uint64_t device, file;     // the socket that address_listen made at the path
     bool loopback;             // also true for a Unix socket
     char url[NI_MAXHOST + 32]; // set by address_listen
 };
@@ -28,7 +29,7 @@ int address_refuse(const struct address *a, struct err *e);
 // Opens the listening socket. A Unix socket gets mode 0600; one that a dead process left
 // is replaced. Sets a->port if it was 0, and a->url.
 int address_listen(struct address *a, bool tls, int *ret_fd, struct err *e);
-// Removes the path of a Unix socket.
+// Removes the path of a Unix socket, unless something else lies there by now.
 void address_leave(const struct address *a);
 
 // Returns whether the process at the other end of a Unix socket is this user's, or

@@ -215,6 +215,12 @@ static void serves_a_unix_socket(void **state)
     monitor = first;
     close_it(NULL);
     assert_false(files_exists(files_in("page.sock")));
+    // what somebody else has put at the path stays
+    (void)open_at(address);
+    assert_int_equal(unlink(files_in("page.sock")), 0);
+    files_write(files_in("page.sock"), "precious");
+    close_it(NULL);
+    assert_true(files_exists(files_in("page.sock")));
 }
 
 static void refused_as(const char *address, const char *says)

@@ -9,6 +9,8 @@
 
 #include "base/printable.h"
 
+enum { SHOWN_MAX = 1000 }; // bytes of a text from outside that a page shows
+
 static const char none[] = "–";
 
 const char *text_count(double x, char ret[TEXT_MAX])
@@ -99,9 +101,11 @@ void markup_add(struct markup *h, const char *fmt, ...)
 
 void markup_text(struct markup *h, const char *text)
 {
+    size_t n = strnlen(text, SHOWN_MAX);
     struct buf shown = BUF_INIT(64 << 10);
-    const char *bytes = printable_add(&shown, text, strlen(text)) == 0 ? buf_str(&shown)
-                                                                       : NULL;
+    bool good = printable_add(&shown, text, n) == 0 &&
+                (text[n] == '\0' || buf_printf(&shown, "...") == 0);
+    const char *bytes = good ? buf_str(&shown) : NULL;
     if (bytes == NULL && h->rc == 0)
         h->rc = TUG_ENOMEM;
     for (; bytes != NULL && *bytes != '\0' && h->rc == 0; bytes++) {

@@ -182,9 +182,10 @@ static void test_numbers(void **state)
 static void test_ticks(void **state)
 {
     (void)state;
-    static const double odd[][3] = {{0, 0, 0},         {5, 5, 5},     {1e-9, 2e-9, 3e-9},
-                                    {-1e12, 0, 1e12},  {NAN, 1, NAN}, {NAN, NAN, NAN},
-                                    {1e308, -1e308, 0}};
+    static const double odd[][3] = {
+        {0, 0, 0},          {5, 5, 5},        {1e-9, 2e-9, 3e-9},
+        {-1e12, 0, 1e12},   {NAN, 1, NAN},    {NAN, NAN, NAN},
+        {1e308, -1e308, 0}, {1, 1.79e308, 0}, {2, 3, 1e299}};
     for (size_t i = 0; i < sizeof(odd) / sizeof(*odd); i++) {
         struct page p = {.b = BUF_INIT(1 << 20)};
         struct svg_series s = {

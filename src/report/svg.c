@@ -27,10 +27,11 @@ struct drawing {
     struct axis x, y;
 };
 
-// Widens an axis to cover a value.
+// Widens an axis to cover a value. Leaves out values near the greatest double: the steps
+// between them would not be finite.
 static void cover(struct axis *a, double v)
 {
-    if (!isfinite(v))
+    if (!(fabs(v) < 1e300))
         return;
     a->from = isnan(a->from) || v < a->from ? v : a->from;
     a->to = isnan(a->to) || v > a->to ? v : a->to;
@@ -112,12 +113,15 @@ static const char *tick_label(const struct axis *a, double v, char ret[32])
     return ret;
 }
 
+enum { TICKS_MAX = 50 }; // more only if a step is lost in the digits of a double
+
 static void axes(const struct drawing *d, const struct svg_chart *c)
 {
     char label[32];
     const double bottom = HEIGHT - BOTTOM, right = WIDTH - RIGHT;
     double first = ceil(d->y.from / d->y.step - 1e-9) * d->y.step;
-    for (int i = 0; first + i * d->y.step <= d->y.to + d->y.step * 1e-6; i++) {
+    for (int i = 0; i < TICKS_MAX && first + i * d->y.step <= d->y.to + d->y.step * 1e-6;
+         i++) {
         double v = first + i * d->y.step, y = at_y(d, v);
         html_add(d->p,
                  "<path class=\"axis\" d=\"M%d %.1fH%.0f\"/><text x=\"%d\" y=\"%.1f\" "
@@ -125,7 +129,8 @@ static void axes(const struct drawing *d, const struct svg_chart *c)
                  LEFT, y, right, LEFT - 6, y + 4, tick_label(&d->y, v, label));
     }
     first = ceil(d->x.from / d->x.step - 1e-9) * d->x.step;
-    for (int i = 0; first + i * d->x.step <= d->x.to + d->x.step * 1e-6; i++) {
+    for (int i = 0; i < TICKS_MAX && first + i * d->x.step <= d->x.to + d->x.step * 1e-6;
+         i++) {
         double v = first + i * d->x.step, x = at_x(d, v);
         html_add(d->p,
                  "<path class=\"axis\" d=\"M%.1f %.0fv4\"/><text x=\"%.1f\" y=\"%.0f\" "

@@ -122,7 +122,8 @@ int tool_open(struct tool *t, struct node *n, const char *address, double second
     };
     *t = (struct tool){
         .interrupted = t->interrupted,
-        .text = BUF_INIT(TEXT_MAX),
+        .max_text = t->max_text,
+        .text = BUF_INIT(t->max_text != 0 ? t->max_text : TEXT_MAX),
         .who = {.cluster = n->cluster,
                 .role = WIRE_TOOL}, // a tool does not join the cluster
         .side = {.who = &t->who},
@@ -196,9 +197,9 @@ int tool_status(struct tool *t, double seconds, json_t **ret, struct err *e)
     if (t->too_long)
         return err_set(
             e, TUG_EDATA,
-            "%s: its answer to status has more than %d MiB, or more than there "
+            "%s: its answer to status has more than %zu MiB, or more than there "
             "is memory for",
-            t->address, TEXT_MAX >> 20);
+            t->address, t->text.max >> 20);
     return err_set(e, TUG_EDATA, "%s: its answer to status cannot be read", t->address);
 }
 

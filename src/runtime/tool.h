@@ -18,8 +18,10 @@
 #include "wire/wire.h"
 
 struct tool {
-    // Ends waits when true; set before tool_open; may be NULL.
+    // Set before tool_open. `interrupted` ends waits when true; may be NULL. `max_text` is
+    // the most bytes of an answer's text; 0: enough for the largest cluster.
     const atomic_bool *interrupted;
+    size_t max_text;
     struct session_who who;
     struct session_side side;
     struct session s;
@@ -38,7 +40,7 @@ struct tool {
 };
 
 // Opens a link to the node at `address`, which must prove its identity. Errors name the
-// address. The caller sets only `interrupted` of *t before.
+// address. The caller sets only `interrupted` and `max_text` of *t before.
 int tool_open(struct tool *t, struct node *n, const char *address, double seconds,
               struct err *e);
 void tool_close(struct tool *t); // a zeroed one is fine
