@@ -325,6 +325,23 @@ static void test_waiting_push_keeps_room(void **state)
     room_close(&r);
 }
 
+// The first push of a table is bound by its clock, too, if it has the flag of tables with
+// fixed keys.
+static void test_first_push_is_ahead(void **state)
+{
+    (void)state;
+    struct room r;
+    room_open(&r, WIRE_SYNC);
+    struct msg_push m = lone_push_of(r.w, 0, T, NULL, 0, NULL, WIDTH);
+    m.clock = SHARD_MAX_CLOCKS + 1;
+    m.micros = SHARD_MICROS;
+    m.flags |= WIRE_KEYS_ONLY;
+    lone_send_push(r.w, 0, &m);
+    assert_null(r.w->sent);
+    assert_int_equal(lone_figures(r.w, T).clock, 0);
+    room_close(&r);
+}
+
 // A batch whose parts have no room together can never be complete: sending the part again
 // does not help.
 static void test_too_large_batch(void **state)
@@ -541,6 +558,7 @@ int main(void)
         cmocka_unit_test(test_pulls_leave_room),
         cmocka_unit_test(test_part_replaces_others),
         cmocka_unit_test(test_waiting_push_keeps_room),
+        cmocka_unit_test(test_first_push_is_ahead),
         cmocka_unit_test(test_batches_before_their_turn),
         cmocka_unit_test(test_sessions),
         cmocka_unit_test(test_tables),

@@ -13,7 +13,8 @@
 
 bool sync_is_idle(const struct shard_table *t, const struct sync_group *g)
 {
-    return g->away || (t->fixed_keys && !g->told);
+    // Only a move can leave a group that no push will ever name.
+    return g->away || (t->groups != NULL && t->fixed_keys && !g->told);
 }
 
 uint64_t sync_least(const struct shard_table *t)
