@@ -95,7 +95,7 @@ def test_importance(model):
     rows = model.importance(frame())
     for ax in (model.plot_importance(frame()), tug.plot_importance(rows)):
         assert [bar.get_width() for bar in ax.patches] == [row["auc_drop"] for row in rows]
-        ax.figure.canvas.draw()  # a name with dollar signs is no formula
+        ax.figure.canvas.draw()  # a name with dollar signs is not a formula
         names = [text.get_text().replace("\\$", "$") for text in ax.get_yticklabels()]
         assert names == [row["column"] for row in rows] and MARKUP in names
         assert ax.yaxis_inverted()  # the first one is at the top
@@ -212,7 +212,7 @@ def test_a_notebook_shows_the_model(model):
 
 
 def test_a_notebook_shows_any_model():
-    """What has no passes, no labels, no time or no lock is shown, too."""
+    """A model without passes, labels, times or a lock is shown, too."""
     untrained = tug.Model(model="lr", drop="<b>")
     page = Page(untrained._repr_html_())
     assert "svg" not in page.tags and "b" not in page.tags and "0 passes" in page.texts

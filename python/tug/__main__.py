@@ -54,7 +54,7 @@ _OF_THE_COMMAND = ("advertise", "ca", "cert", "child-of", "cluster", "cold-root"
                    "wrap")
 _OTHER_MACHINES = "'tug launch --hosts FILE' starts processes on several machines, and this launcher on this one"
 _NO_DEVICES = "give the numbers of processes: --servers and --workers"
-# Options of paddle.distributed.launch that have no counterpart here, and what to do instead.
+# Options of paddle.distributed.launch without a counterpart here, each with its replacement.
 _OF_PADDLE = {**dict.fromkeys(("coordinator-num", "coordinators", "heter-devices", "heter-worker-num", "heter-workers",
                                "with-gloo", "backend", "run-mode", "rank"),
                               "tug has servers and workers only, and needs no such setting: leave it out"),

@@ -116,7 +116,7 @@ enum { NODE_TRANSPORT_TCP, NODE_TRANSPORT_UNIX };
         HTTP_OPTION(node.http)                                                           \
     }
 
-// Of processes of a cluster. Two rows, with their braces.
+// Options of the processes of a cluster. Two rows, with their braces.
 #define NODE_LOG_OPTIONS                                                                 \
     {NODE_LOG_FORMAT_OPTION},                                                            \
     {                                                                                    \

@@ -1,4 +1,4 @@
-// What tug status prints for people of requests, the run, saves and operations. The
+// Prints requests, the run, saves and operations for tug status. The
 // numbers come from other processes, so none of them is trusted to be there.
 //
 // SPDX-License-Identifier: Apache-2.0

@@ -29,7 +29,7 @@ struct launch_exit {
     int code, signal; // exit code and signal, as wait returns them
     const char *said; // the last line of the process's standard error, or ""
     int pid;          // 0: the process has a supervisor, whose id says nothing
-    bool asked;       // it was asked to end, so its end is no sign of a failure
+    bool asked;       // it was asked to end, so its end is not a sign of a failure
 };
 
 enum exit_policy_next {

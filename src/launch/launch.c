@@ -31,7 +31,7 @@ enum {
     GENTLE_SECONDS = LAUNCH_GENTLE_SECONDS + 2,
     SAVE_SECONDS = 3600
 };
-// How long to wait for the end of the process that made another one fail.
+// Time limit for the end of the process that made another one fail.
 #define CAUSE_SECONDS .5
 
 enum { INTERRUPTED = 130 }; // exit code of an interrupted run

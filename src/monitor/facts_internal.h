@@ -12,7 +12,7 @@
 
 struct facts;
 
-// What the source told last. One thread has it: values of jansson are not shared.
+// The last answer of the source. One thread has it: values of jansson are not shared.
 struct facts_told {
     json_t *now, *before;         // the last facts and those before; NULL: none yet
     uint64_t asked_ns, before_ns; // when they were asked for

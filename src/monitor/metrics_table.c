@@ -139,7 +139,7 @@ const struct metric metrics[] = {
     ROW("tug_table_cold_writes_total", TABLE, "cold.writes", COUNTER,
         "Rows moved to disk."),
     ROW("tug_table_staleness_limit", TABLE, "staleness", GAUGE,
-        "How many clocks a worker may be ahead of the slowest one (ssp)."),
+        "Clocks by which a worker may be ahead of the slowest one (ssp)."),
     ROW("tug_table_worker_clock", CLOCK, "clock", GAUGE, "A worker's clock."),
     ROW("tug_table_worker_behind", CLOCK, "behind", GAUGE,
         "Clocks by which a worker is behind the fastest one."),
@@ -225,6 +225,6 @@ const struct metric metrics[] = {
     ROW("tug_process_exit_code", PROCESS, "code", GAUGE,
         "Its exit code, if it has ended."),
     ROW("tug_process_restarts_total", PROCESS, "restarts", COUNTER,
-        "How often the process was started again."),
+        "Number of times that the process was started again."),
 };
 const size_t metrics_n = sizeof(metrics) / sizeof(*metrics);

@@ -71,7 +71,7 @@ static void answers(void **state)
     browse_says(url, "/", 200, "</html>");
     browse_says(url, "/metrics", 200, "tug_node_up{");
     browse_says(url, "/healthz", 200, "alive");
-    browse_says(url, "/readyz", 200, "ready: everybody is there");
+    browse_says(url, "/readyz", 200, "ready: all processes have joined");
     browse_says(url, "/nothing", 404, "/status.json");
     browse_says(url, "/../etc/passwd", 404, "/status.json");
     struct browse b = browse_get(url, "/status.json");
@@ -215,7 +215,7 @@ static void serves_a_unix_socket(void **state)
     monitor = first;
     close_it(NULL);
     assert_false(files_exists(files_in("page.sock")));
-    // what somebody else has put at the path stays
+    // a file that another process has put at the path stays
     (void)open_at(address);
     assert_int_equal(unlink(files_in("page.sock")), 0);
     files_write(files_in("page.sock"), "precious");

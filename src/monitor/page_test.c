@@ -152,7 +152,7 @@ static void knows_who_is_ready(void **state)
 {
     (void)state;
     ready_is(NULL, false, "nothing is known yet");
-    ready_is(SAMPLE_CLUSTER, true, "ready: everybody is there");
+    ready_is(SAMPLE_CLUSTER, true, "ready: all processes have joined");
     ready_is("{'role': 'scheduler', 'phase': 'gathering', 'servers_wanted': 1}", false,
              "gathering");
     ready_is("{'role': 'scheduler', 'phase': 'running', 'nodes': [" NODE_OF(

@@ -1,4 +1,4 @@
-// What a monitor writes from the facts: the page, metrics, health. No sockets and no
+// Renders the facts as the page, as metrics and as health. No sockets and no
 // threads here, so that tests pass any facts.
 //
 // SPDX-License-Identifier: Apache-2.0

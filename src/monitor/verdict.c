@@ -10,7 +10,7 @@
 #include "monitor/text_internal.h"
 #include "os/clock.h"
 
-// From here on somebody should look.
+// Beyond these limits an operator should look.
 static const double idle_seconds = 60, disk_share = .05, memory_share = .9;
 
 const char *fact_text(const json_t *o, const char *name)
@@ -35,7 +35,7 @@ const json_t *fact_at(const json_t *o, const char *name)
     return json_object_get(o, name);
 }
 
-// The problems found so far, and what is said if there are none.
+// The problems found so far, and the sentence for the case that there are none.
 struct verdict {
     const json_t *facts;
     char *text;
@@ -289,7 +289,7 @@ static bool scheduler_is_ready(const json_t *facts, char ret[RENDER_TEXT_MAX])
     }
     judge_nodes(&v);
     if (v.problems == 0)
-        add(ret, "ready: everybody is there");
+        add(ret, "ready: all processes have joined");
     return v.problems == 0;
 }
 

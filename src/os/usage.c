@@ -1,4 +1,4 @@
-// What this process uses of the machine.
+// The use of the machine by this process.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "os/usage.h"

@@ -1,4 +1,4 @@
-// What this process uses of the machine: CPU, memory, descriptors, disks. A thread of its
+// The use of the machine by this process: CPU, memory, descriptors, disks. A thread of its
 // own looks once a second, so that a reader never waits for a disk that does not answer,
 // and that a thousand readers cost no more than one.
 //

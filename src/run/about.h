@@ -1,4 +1,4 @@
-// What a report says of a run besides its numbers: the command that repeats it, options
+// Text of a report about a run, besides its numbers: the command that repeats it, options
 // that differ from their defaults, data, machine, version, warnings; and the curves.
 //
 // SPDX-License-Identifier: Apache-2.0

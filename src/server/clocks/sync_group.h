@@ -1,4 +1,4 @@
-// Which parts of batches have arrived in a partition of a sync table.
+// Records the parts of batches that have arrived in a partition of a sync table.
 //
 // Coverage belongs to the partition: a batch is applied in a partition when all its
 // micro-batches have arrived there, and it moves with the partition. Partitions of a loop
