@@ -239,10 +239,8 @@ static int find_parent(const char *dir, const struct numbers *l, struct save_man
 
 int save_check_parent(const struct store *s, const struct save_manifest *m, struct err *e)
 {
-    bool mixed;
-    uint64_t by = store_published_by(s, &mixed);
     if (m->mode != SAVE_DELTA ||
-        (!mixed && (by == m->parent_checksum || by == m->parent_published)))
+        store_follows(s, m->parent_checksum, m->parent_published))
         return 0;
     return err_set(e, TUG_EUSAGE,
                    "table '%s' was not published by the newest save in that directory: a "

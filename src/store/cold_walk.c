@@ -214,6 +214,24 @@ int cold_admin(struct store *s, uint32_t p, struct err *e)
     return 0;
 }
 
+int cold_forget_partition(struct store *s, uint32_t p, struct err *e)
+{
+    struct cold *c = s->cold;
+    TRY(cold_write_waiting(c, e));
+    if (s->config.cold_durable && c->parts[p].recorded)
+        TRY(tier_delete(c->tier, COLD_RECORDS, p, e));
+    int rc = tier_clear(c->tier, p, e);
+    if (rc != 0) {
+        tier_drop(c->tier);
+        return rc;
+    }
+    s->parts[p].cold = 0;
+    c->parts[p].recorded = false;
+    c->parts[p].out.n = c->parts[p].published.n = 0;
+    c->parts[p].hand = c->parts[p].shrunk = 0;
+    return 0;
+}
+
 // Promotes rows and removes them from memory, so that the cut and the next delta note
 // their removal.
 static int remove_some(struct store *s, uint32_t p, const uint64_t *keys, uint32_t n,

@@ -258,6 +258,17 @@ uint64_t store_published_by(const struct store *s, bool *ret_mixed)
     return mixed ? 0 : by;
 }
 
+bool store_follows(const struct store *s, uint64_t save, uint64_t other)
+{
+    for (uint32_t p = 0; p < s->n_parts; p++) {
+        const struct store_part *part = &s->parts[p];
+        if (part->role == PART_OWNED && part->published_by != save &&
+            part->published_by != other)
+            return false;
+    }
+    return true;
+}
+
 void store_set_published_by(struct store *s, uint64_t checksum)
 {
     for (uint32_t p = 0; p < s->n_parts; p++)

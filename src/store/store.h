@@ -107,10 +107,12 @@ void store_day(struct store *s);
 uint32_t store_day_of(const struct store *s);
 
 // Return and set the checksum of the manifest of the base or delta that published the
-// table last, or of the save that it was loaded from; 0: none. A delta can only follow
-// that save (save/save.h). It moves with a partition, so partitions may differ: then
-// store_published_by returns 0 and sets *ret_mixed (may be NULL), and no delta can follow.
+// table last, or of the save that it was loaded from; 0: none. It moves with a partition,
+// so partitions may differ: then store_published_by returns 0 and sets *ret_mixed (may be
+// NULL). A delta can only follow that save (save/save.h): store_follows returns whether
+// each partition that is here was published by `save` or by `other`.
 uint64_t store_published_by(const struct store *s, bool *ret_mixed);
+bool store_follows(const struct store *s, uint64_t save, uint64_t other);
 void store_set_published_by(struct store *s, uint64_t checksum);
 
 // The admin operations.
@@ -204,10 +206,11 @@ int store_put_rows(struct store *s, const uint64_t *keys, size_t n, const float 
                                    // ignored
 int store_put_extras(struct store *s, const uint64_t *keys, size_t n, const float *extras,
                      struct err *e); // each of the keys must have a row
-// store_copy copies all rows of a store into an empty one with the same settings.
-// store_move moves a partition, with its rows, counters, sketches and notes for deltas, to
-// a store in which it is empty. Neither store may have an operation or a cut under way. On
-// failure copied rows stay, and a partition to be moved stays where it was.
+// store_copy copies all rows of a store into an empty one with the same settings; on
+// failure copied rows stay. store_move moves a partition, with its rows, counters,
+// sketches and notes for deltas, to a store in which it is empty (store/parcel.h). No cut
+// may be under way. On failure the partition stays where it was, except that after
+// TUG_ENOMEM both stores may have it: then call store_drop.
 int store_copy(struct store *to, struct store *from, struct err *e);
 int store_move(struct store *to, struct store *from, uint32_t partition, struct err *e);
 // Moves the weights of each row in `to` towards those in `from`, a table with the same

@@ -5,7 +5,9 @@
 //   store_batch.c  finds and makes the rows of keys, in batches
 //   store_push.c   pushes and pulls
 //   store_steps.c  threads that update rows in place
-//   store_load.c   puts saved rows and partitions, moves them
+//   store_load.c   puts saved rows and partitions, copies them
+//   gather.c       gathers rows to copy them together
+//   parcel.c       moves a partition, as bytes
 //   store_life.c   admin operations, budgets, days
 //   store_stats.c  statistics
 //   store_check.c  invariants, for builds with assertions
@@ -39,7 +41,8 @@ struct handle_bits {
     size_t n_words;
 };
 
-// Says which store has the rows of a partition. They stay there until store_move.
+// Says which store has the rows of a partition. They stay there until
+// the partition moves (parcel.h).
 enum part_role {
     PART_OWNED,
     PART_FOREIGN, // another store has its rows; this one has none
@@ -407,6 +410,9 @@ int cold_admin(struct store *s, uint32_t p,
 int cold_each(struct store *s, uint32_t p, store_row_fn fn, void *ctx, struct err *e);
 int cold_remove(struct store *s, uint32_t p, const uint64_t *keys, size_t n,
                 struct err *e);
+// Removes all rows of a partition from the disk, without notes for deltas. The partition
+// has no row in memory.
+int cold_forget_partition(struct store *s, uint32_t p, struct err *e);
 void cold_counts(const struct store *s, struct store_stats *x);
 // Returns the bytes of a tier with this number of rows, without those rows.
 uint64_t cold_bytes(const struct store *s, uint64_t rows);

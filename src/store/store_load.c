@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "store/gather.h"
 #include "store/store_internal.h"
 
 enum { PARTITION_VERSION = 1 };
@@ -285,76 +286,46 @@ int store_each(struct store *s, uint32_t partition, store_row_fn fn, void *ctx,
     return store_each_from(s, partition, 0, fn, ctx, e);
 }
 
-enum { COPY_ROWS = 1024 };
-
-struct copy {
-    struct store *to;
-    uint64_t keys[COPY_ROWS], extra_keys[COPY_ROWS];
-    size_t n, n_extras;
-    float *rows, *extras;
-};
-
-static int copy_flush(struct copy *c, struct err *e)
+static int take_copied(struct gather *g, struct err *e)
 {
-    size_t n = c->n, n_extras = c->n_extras;
-    c->n = c->n_extras = 0;
-    TRY(store_put_rows(c->to, c->keys, n, c->rows, e));
-    return n_extras > 0 ? store_put_extras(c->to, c->extra_keys, n_extras, c->extras, e)
-                        : 0;
+    struct store *to = g->ctx;
+    TRY(store_put_rows(to, g->keys, g->n, g->rows, e));
+    return g->n_extras > 0
+               ? store_put_extras(to, g->extra_keys, g->n_extras, g->extras, e)
+               : 0;
 }
 
-static int copy_row(void *ctx, uint64_t key, const float *row, const float *extra,
-                    struct err *e)
-{
-    struct copy *c = ctx;
-    const struct accessor *a = &c->to->accessor;
-    assert(c->n < COPY_ROWS && c->n_extras <= c->n);
-    memcpy(c->rows + c->n * a->width, row, a->width * sizeof(*row));
-    c->keys[c->n++] = key;
-    if (extra != NULL) {
-        memcpy(c->extras + c->n_extras * a->extra_width, extra,
-               a->extra_width * sizeof(*extra));
-        c->extra_keys[c->n_extras++] = key;
-    }
-    return c->n == COPY_ROWS ? copy_flush(c, e) : 0;
-}
-
-static int copy_partition(struct copy *c, struct store *from, uint32_t p, struct err *e)
+static int copy_partition(struct gather *g, struct store *to, struct store *from,
+                          uint32_t p, struct err *e)
 {
     struct buf head = BUF_INIT(SIZE_MAX);
-    TRY(store_each(from, p, copy_row, c, e));
-    TRY(copy_flush(c, e));
+    TRY(store_each(from, p, gather_row, g, e));
+    TRY(gather_flush(g, e));
     int rc = store_get_partition(from, p, store_time(from, p), &head) == 0
-                 ? store_put_partition(c->to, p, head.data, head.len, e)
+                 ? store_put_partition(to, p, head.data, head.len, e)
                  : err_nomem(e, "a partition");
     buf_free(&head);
     return rc;
 }
 
-static int copy_partitions(struct store *to, struct store *from, uint32_t first,
-                           uint32_t n, struct err *e)
+int store_copy(struct store *to, struct store *from, struct err *e)
 {
     const struct accessor *a = &to->accessor;
-    assert(to != from && to->n_parts == from->n_parts && first + n <= from->n_parts);
+    struct gather *g;
+    assert(to != from && to->n_parts == from->n_parts);
     assert(a->width == from->accessor.width &&
            a->extra_width == from->accessor.extra_width);
-    struct copy *c = mem_zalloc(sizeof(*c));
-    if (c == NULL)
-        return err_nomem(e, "a copy of rows");
-    c->to = to;
-    c->rows = mem_array(COPY_ROWS, a->width * sizeof(float) + 1);
-    c->extras = mem_array(COPY_ROWS, a->extra_width * sizeof(float) + 1);
-    int rc = c->rows != NULL && c->extras != NULL ? 0 : err_nomem(e, "a copy of rows");
-    for (uint32_t p = first; p < first + n && rc == 0; p++)
-        rc = copy_partition(c, from, p, e);
-    mem_free(c->rows);
-    mem_free(c->extras);
-    mem_free(c);
+    TRY(gather_open(&g, a, take_copied, to, e));
+    int rc = 0;
+    for (uint32_t p = 0; p < from->n_parts && rc == 0; p++)
+        rc = copy_partition(g, to, from, p, e);
+    gather_close(g);
     return rc;
 }
 
 struct mean {
-    struct copy copy; // the rows that `to` gets
+    struct store *to;
+    struct gather *gather; // the rows that `to` gets
     float share;
 };
 
@@ -362,9 +333,9 @@ static int mean_row(void *ctx, uint64_t key, const float *row, const float *extr
                     struct err *e)
 {
     struct mean *m = ctx;
-    const struct accessor *a = &m->copy.to->accessor;
-    const float *ignored, *mean = store_row(m->copy.to, key, &ignored);
-    float *to = m->copy.rows + m->copy.n * a->width;
+    const struct accessor *a = &m->to->accessor;
+    const float *ignored, *mean = store_row(m->to, key, &ignored);
+    float *to = m->to->first;
     memcpy(to, row, a->width * sizeof(*row));
     for (uint32_t g = 0; g < a->n_groups && mean != NULL; g++)
         for (uint32_t i = 0; i < a->groups[g].n; i++) {
@@ -372,8 +343,7 @@ static int mean_row(void *ctx, uint64_t key, const float *row, const float *extr
             to[at] = mean[at] + m->share * (row[at] - mean[at]);
         }
     (void)extra; // rows without a lifecycle have no extra rows
-    m->copy.keys[m->copy.n++] = key;
-    return m->copy.n == COPY_ROWS ? copy_flush(&m->copy, e) : 0;
+    return gather_row(m->gather, key, to, NULL, e);
 }
 
 int store_mean(struct store *to, struct store *from, float share, struct err *e)
@@ -385,105 +355,14 @@ int store_mean(struct store *to, struct store *from, float share, struct err *e)
         return err_set(e, TUG_EUSAGE,
                        "rows of table %s have a lifecycle, so they have no mean",
                        from->config.name);
-    struct mean *m = mem_zalloc(sizeof(*m));
-    if (m == NULL)
-        return err_nomem(e, "the mean of rows");
-    m->share = share;
-    m->copy.to = to;
-    m->copy.rows = mem_array(COPY_ROWS, a->width * sizeof(float) + 1);
-    int rc = m->copy.rows != NULL ? 0 : err_nomem(e, "the mean of rows");
-    for (uint32_t p = 0; p < from->n_parts && rc == 0; p++) {
-        rc = store_each(from, p, mean_row, m, e);
-        if (rc == 0)
-            rc = copy_flush(&m->copy, e);
-    }
-    mem_free(m->copy.rows);
-    mem_free(m);
-    return rc;
-}
-
-int store_copy(struct store *to, struct store *from, struct err *e)
-{
-    return copy_partitions(to, from, 0, from->n_parts, e);
-}
-
-// Removes everything in the partition, without notes for deltas.
-static int forget_partition(struct store *s, uint32_t p, struct err *e)
-{
-    struct store_part *part = &s->parts[p];
-    struct merge m = {.s = s};
+    struct mean m = {.to = to, .share = share};
+    TRY(gather_open(&m.gather, a, take_copied, to, e));
     int rc = 0;
-    if (list_rows(&m, p) != 0)
-        return err_nomem(e, "the rows of a partition");
-    for (uint32_t i = 0; i < m.n && rc == 0; i++)
-        rc = store_remove_rows(s, p, &m.rows[i].handle, 1, e);
-    mem_free(m.rows);
-    if (part->entry != NULL)
-        s->entry_bytes -= entry_bytes(part->entry);
-    entry_close(part->entry);
-    part->entry = NULL;
-    part->rows.n = rc == 0 ? 0 : part->rows.n;
-    part->changed.n = part->gone.n = 0;
-    part->gone_lost = false;
-    assert(rc != 0 || part->live == 0);
-    return rc;
-}
-
-// Gives the copied rows of a partition the order in which the rows were made, and notes
-// only those for a delta that had changed.
-static int carry_order(struct store *to, struct store *from, uint32_t p,
-                       const struct handle_list *live)
-{
-    struct handle_list *rows = &to->parts[p].rows;
-    uint64_t *keys = mem_array(live->n + 1, sizeof(*keys));
-    assert(rows->cap >= live->n && to->parts[p].live == live->n);
-    if (keys == NULL)
-        return TUG_ENOMEM;
-    for (uint32_t i = 0; i < live->n; i++)
-        keys[i] = store_key_at(from, live->at[i]);
-    rows->n = live->n;
-    table_find(to->rows, keys, live->n, rows->at);
-    for (uint32_t i = 0; i < live->n; i++)
-        if (!handle_bit(&from->changed, live->at[i]))
-            handle_bit_clear(&to->changed, rows->at[i]);
-    mem_free(keys);
-    return 0;
-}
-
-// Carries what the rows themselves do not show: their order, and the notes for deltas.
-static int carry_notes(struct store *to, struct store *from, uint32_t p, struct err *e)
-{
-    const struct store_part *x = &from->parts[p];
-    struct store_part *y = &to->parts[p];
-    struct handle_list live = {0};
-    int rc = key_list_reserve(&y->gone, x->gone.n);
-    if (rc == 0)
-        rc = store_live_rows(from, p, &live);
-    if (rc == 0)
-        rc = carry_order(to, from, p, &live);
-    mem_free(live.at);
-    if (rc != 0)
-        return err_nomem(e, "the notes for deltas");
-    if (x->gone.n > 0)
-        memcpy(y->gone.at, x->gone.at, x->gone.n * sizeof(*x->gone.at));
-    y->gone.n = x->gone.n;
-    y->gone_lost = x->gone_lost;
-    y->published_by = x->published_by;
-    return 0;
-}
-
-int store_move(struct store *to, struct store *from, uint32_t partition, struct err *e)
-{
-    if (from->cold != NULL || to->cold != NULL)
-        return err_set(e, TUG_EUSAGE, "table %s has rows on disk, so it cannot be moved",
-                       from->config.name);
-    int rc = copy_partitions(to, from, partition, 1, e);
-    if (rc == 0)
-        rc = carry_notes(to, from, partition, e);
-    if (rc == 0) {
-        to->parts[partition].role = PART_OWNED;
-        from->parts[partition].role = PART_FOREIGN;
+    for (uint32_t p = 0; p < from->n_parts && rc == 0; p++) {
+        rc = store_each(from, p, mean_row, &m, e);
+        if (rc == 0)
+            rc = gather_flush(m.gather, e);
     }
-    int forgotten = forget_partition(rc == 0 ? from : to, partition, rc == 0 ? e : NULL);
-    return rc != 0 ? rc : forgotten;
+    gather_close(m.gather);
+    return rc;
 }

@@ -104,6 +104,15 @@ static void test_parents(void **state)
     store_set_published_by(b, PARENT);
     assert_int_equal(store_published_by(b, &mixed), PARENT);
     assert_false(mixed);
+    // A delta may follow any save as far as a store without partitions is concerned.
+    assert_true(store_follows(a, PARENT, 5) && store_follows(a, 5, PARENT));
+    assert_false(store_follows(a, 5, 5));
+    for (uint32_t p = 0; p < 1u << BITS; p++)
+        if (store_owns(a, p)) {
+            store_set_owned(b, p, false);
+            OK(store_move(b, a, p, &ok_e));
+        }
+    assert_true(store_follows(a, 5, 5));
     store_close(a);
     store_close(b);
 }
@@ -165,6 +174,26 @@ static void test_step(void **state)
     store_close(b);
 }
 
+// A new row begins at the partition's step, as it would have at the former owner.
+static void test_first_rows(void **state)
+{
+    static const char ttl[] = "accessor=ctr; dim=2; ttl-steps=40";
+    (void)state;
+    struct store *a = stores_open(ttl, BITS), *b = stores_open(ttl, BITS);
+    float first[ROW_MAX] = {0}, moved[ROW_MAX] = {0};
+    uint64_t key = 0;
+    while (store_partition(a, key) != 4)
+        key++;
+    store_set_step(a, 50);
+    OK(store_move(b, a, 4, &ok_e));
+    store_set_step(b, 20);
+    store_first_row(a, key, 0, first, NULL);
+    store_first_row(b, key, 0, moved, NULL);
+    assert_memory_equal(first, moved, sizeof(first));
+    store_close(a);
+    store_close(b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -173,6 +202,7 @@ int main(void)
         cmocka_unit_test(test_lost_lists),
         cmocka_unit_test(test_order),
         cmocka_unit_test(test_step),
+        cmocka_unit_test(test_first_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

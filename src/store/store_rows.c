@@ -197,7 +197,8 @@ void store_first_row(const struct store *s, uint64_t key, uint32_t day, float *r
                      float *ret_extra)
 {
     const struct table_config *c = &s->config;
-    struct life_time t = {.day = day, .step = s->step};
+    struct life_time t = store_time(s, store_partition_of(s, key));
+    t.day = day;
     table_first_values(s->rows, key, ret_row);
     if (s->life->begin != NULL)
         s->life->begin(&s->accessor, ret_row, t);

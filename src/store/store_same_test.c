@@ -53,12 +53,32 @@ static void check_same_partition(struct store *a, struct store *b, uint32_t p)
     buf_free(&y);
 }
 
-// The first store has all partitions. The other stores share them: with `all` stores,
-// partition p is in store 1 + p % (all - 1).
+// The first store has all partitions. The other stores share them: partition p is in
+// store owner[p].
 struct stores {
     struct store *of[4];
     uint32_t n;
+    uint32_t owner[PARTS_MAX];
 };
+
+static void share_partitions(struct stores *x)
+{
+    for (uint32_t p = 0; p < x->of[0]->n_parts; p++) {
+        x->owner[p] = 1 + p % (x->n - 1);
+        for (uint32_t i = 1; i < x->n; i++)
+            store_set_owned(x->of[i], p, x->owner[p] == i);
+    }
+}
+
+// Moves a partition, also while its stores are doing an admin operation.
+static void move_one(struct stores *x, struct rng *d)
+{
+    uint32_t p = rng_below_u32(d, x->of[0]->n_parts);
+    uint32_t to = 1 + (x->owner[p] + rng_below_u32(d, x->n - 2)) % (x->n - 1);
+    assert_int_not_equal(to, x->owner[p]);
+    OK(store_move(x->of[to], x->of[x->owner[p]], p, &ok_e));
+    x->owner[p] = to;
+}
 
 static void push_to_owners(struct stores *x, const struct store_push *p)
 {
@@ -72,12 +92,13 @@ static void push_to_owners(struct stores *x, const struct store_push *p)
         part.values = values;
         part.n = 0;
         for (size_t k = 0; k < p->n; k++) {
-            if (store_partition(x->of[0], p->keys[k]) % (x->n - 1) != i - 1)
+            if (x->owner[store_partition(x->of[0], p->keys[k])] != i)
                 continue;
             keys[part.n] = p->keys[k];
             memcpy(values + part.n++ * width, p->values + k * width, width * 4);
         }
-        OK(store_push(x->of[i], &part, NULL, &ok_e));
+        if (part.n > 0)
+            OK(store_push(x->of[i], &part, NULL, &ok_e));
     }
     mem_free(keys);
     mem_free(values);
@@ -111,6 +132,8 @@ static void do_to_all(struct stores *x, struct rng *d, struct naive_batch *b)
         naive_draw_keys(d, x->of[0], b, 10);
         remove_from_all(x, b);
     }
+    if (kind == 3 && x->n > 2)
+        move_one(x, d);
     for (uint32_t i = 0; i < x->n && kind < 6; i++)
         for (uint32_t k = rng_below_u32(d, 4); k > 0; k--)
             store_work(x->of[i], 0);
@@ -128,7 +151,7 @@ static void check_stores(struct stores *x)
     for (uint32_t i = 0; i < x->n; i++)
         OK(store_finish(x->of[i], &ok_e));
     for (uint32_t p = 0; p < x->of[0]->n_parts; p++)
-        check_same_partition(x->of[0], x->of[1 + p % (x->n - 1)], p);
+        check_same_partition(x->of[0], x->of[x->owner[p]], p);
     for (uint32_t i = 1; i < x->n; i++) {
         struct store_stats one = store_stats(x->of[i]);
         sum.rows += one.rows;
@@ -159,6 +182,7 @@ static void test_one_and_three(void **state)
         struct rng d = {.seed = 100 + i};
         for (uint32_t k = 0; k < x.n; k++)
             x.of[k] = stores_open_with(&c, naive_settings[i].bits, 0);
+        share_partitions(&x);
         for (uint32_t k = 0; k < (SANITIZED ? 200 : 1000); k++) {
             do_to_all(&x, &d, b);
             if (k % 50 == 0)
@@ -231,6 +255,7 @@ static void test_loads(void **state)
         store_loaded(x.of[0]);
         two.of[0] = x.of[0];
         two.of[1] = copy;
+        share_partitions(&two);
         for (uint32_t k = 0; k < 200; k++) {
             for (uint32_t q = 0; q < copy->n_parts && k % 50 == 0; q++)
                 check_same_partition(two.of[0], two.of[1], q);

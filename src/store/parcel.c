@@ -1,0 +1,480 @@
+// The format: a head, blocks of rows and keys, and an end with a hash of all before it.
+// Numbers are as in memory, little-endian. Each item starts at a multiple of 8 bytes; a
+// block is its kind, its number of elements (u32 each) and its payload.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "store/parcel.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "store/cold.h"
+#include "store/gather.h"
+
+enum { PARCEL_VERSION = 1, ALIGN = 8 };
+
+enum parcel_kind {
+    PARCEL_STATE = 1, // the bytes of store_get_partition
+    PARCEL_ROWS,      // n keys, n rows
+    PARCEL_EXTRAS,    // n keys of rows before, n extra rows
+    PARCEL_CHANGED,   // n keys of rows that have changed since the last delta
+    PARCEL_GONE,      // n keys of rows that were removed since then
+    PARCEL_END,       // the hash
+};
+
+struct parcel_head {
+    uint32_t version, partition, bits, width, extra_width, gone_lost;
+    uint64_t rows, published_by;
+};
+
+struct parcel_block {
+    uint32_t kind, n;
+};
+
+static size_t padded(size_t n)
+{
+    return (n + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+// ---------------------------------------------------------------- writing
+
+// Appends bytes and zeros up to the next multiple of 8.
+static int add_padded(struct buf *to, const void *bytes, size_t n, struct err *e)
+{
+    static const char zeros[ALIGN];
+    assert(to->len % ALIGN == 0);
+    if (buf_reserve(to, padded(n)) != 0)
+        return buf_error(to, "the bytes of a partition", e);
+    if (n > 0)
+        (void)buf_add(to, bytes, n); // reserved
+    (void)buf_add(to, zeros, padded(n) - n);
+    return 0;
+}
+
+static int add_block(struct buf *to, enum parcel_kind kind, size_t n, struct err *e)
+{
+    struct parcel_block b = {(uint32_t)kind, (uint32_t)n};
+    if (n > UINT32_MAX)
+        return err_set(e, TUG_EUSAGE, "a partition has more than %u keys to move",
+                       UINT32_MAX);
+    return add_padded(to, &b, sizeof(b), e);
+}
+
+static int add_keys(struct buf *to, enum parcel_kind kind, const uint64_t *keys, size_t n,
+                    struct err *e)
+{
+    TRY(add_block(to, kind, n, e));
+    return add_padded(to, keys, n * sizeof(*keys), e);
+}
+
+struct writer {
+    struct store *s;
+    uint32_t p;
+    struct buf *to;
+    uint64_t rows;
+    struct key_list changed;
+};
+
+// Takes gathered rows. A handle of an extra row has no meaning outside this store.
+static int write_rows(struct gather *g, struct err *e)
+{
+    struct writer *w = g->ctx;
+    const struct accessor *a = g->accessor;
+    w->rows += g->n;
+    for (size_t i = 0; i < g->n && a->extra_width > 0; i++)
+        accessor_set_extra(a, g->rows + i * a->width, TABLE_NONE);
+    if (g->n > 0) {
+        TRY(add_keys(w->to, PARCEL_ROWS, g->keys, g->n, e));
+        TRY(add_padded(w->to, g->rows, g->n * a->width * sizeof(float), e));
+    }
+    if (g->n_extras == 0)
+        return 0;
+    TRY(add_keys(w->to, PARCEL_EXTRAS, g->extra_keys, g->n_extras, e));
+    return add_padded(w->to, g->extras, g->n_extras * a->extra_width * sizeof(float), e);
+}
+
+static int write_state(struct writer *w, struct err *e)
+{
+    struct store *s = w->s;
+    struct buf state = BUF_INIT(UINT32_MAX);
+    int rc = store_get_partition(s, w->p, store_time(s, w->p), &state) != 0
+                 ? err_nomem(e, "the state of a partition")
+                 : add_block(w->to, PARCEL_STATE, state.len, e);
+    if (rc == 0)
+        rc = add_padded(w->to, state.data, state.len, e);
+    buf_free(&state);
+    return rc;
+}
+
+// Notes the changed rows among those in memory, and those that were demoted.
+static int list_changed(struct writer *w, const struct handle_list *live, struct err *e)
+{
+    const struct store *s = w->s;
+    const struct key_list *out = s->cold != NULL ? &s->cold->parts[w->p].out : NULL;
+    int rc = key_list_reserve(&w->changed, live->n + (out != NULL ? out->n : 0));
+    if (rc != 0)
+        return err_nomem(e, "the notes for deltas");
+    for (uint32_t i = 0; i < live->n; i++)
+        if (handle_bit(&s->changed, live->at[i]))
+            w->changed.at[w->changed.n++] = store_key_at(s, live->at[i]);
+    for (uint32_t i = 0; out != NULL && i < out->n; i++)
+        w->changed.at[w->changed.n++] = out->at[i];
+    return 0;
+}
+
+static int write_all_rows(struct writer *w, struct err *e)
+{
+    struct store *s = w->s;
+    struct handle_list live = {0};
+    struct gather *g;
+    TRY(gather_open(&g, &s->accessor, write_rows, w, e));
+    int rc = store_live_rows(s, w->p, &live) == 0
+                 ? 0
+                 : err_nomem(e, "the rows of a partition");
+    for (uint32_t i = 0; i < live.n && rc == 0; i++) {
+        const float *row = store_row_at(s, live.at[i]);
+        rc = gather_row(g, table_row_key(row), row, store_extra_of(s, row), e);
+    }
+    if (rc == 0 && s->cold != NULL)
+        rc = cold_each(s, w->p, gather_row, g, e);
+    if (rc == 0)
+        rc = gather_flush(g, e);
+    if (rc == 0)
+        rc = list_changed(w, &live, e);
+    mem_free(live.at);
+    gather_close(g);
+    return rc;
+}
+
+static int write_parcel(struct writer *w, struct err *e)
+{
+    const struct store_part *part = &w->s->parts[w->p];
+    const struct accessor *a = &w->s->accessor;
+    struct parcel_head head = {
+        PARCEL_VERSION,  w->p, w->s->o.partition_bits, a->width, a->extra_width,
+        part->gone_lost, 0,    part->published_by};
+    size_t begin = w->to->len;
+    TRY(add_padded(w->to, &head, sizeof(head), e));
+    TRY(write_state(w, e));
+    TRY(write_all_rows(w, e));
+    TRY(add_keys(w->to, PARCEL_CHANGED, w->changed.at, w->changed.n, e));
+    TRY(add_keys(w->to, PARCEL_GONE, part->gone.at, part->gone.n, e));
+    head.rows = w->rows;
+    memcpy(w->to->data + begin, &head, sizeof(head));
+    uint64_t hash = hash_bytes(w->to->data + begin, w->to->len - begin, 0);
+    TRY(add_block(w->to, PARCEL_END, 1, e));
+    return add_padded(w->to, &hash, sizeof(hash), e);
+}
+
+static int check_idle(const struct store *s, struct err *e)
+{
+    if (s->cut == NULL)
+        return 0;
+    return err_set(e, TUG_EUSAGE, "table %s can't be moved while it is being saved",
+                   s->config.name);
+}
+
+int parcel_get(struct store *s, uint32_t partition, struct buf *to, struct err *e)
+{
+    struct writer w = {.s = s, .p = partition, .to = to};
+    size_t len = to->len;
+    assert(partition < s->n_parts && len % ALIGN == 0);
+    TRY(check_idle(s, e));
+    TRY(store_turn(s, partition, e));
+    int rc = write_parcel(&w, e);
+    if (rc != 0)
+        to->len = len;
+    mem_free(w.changed.at);
+    return rc;
+}
+
+// ---------------------------------------------------------------- reading
+
+struct reader {
+    struct store *s;
+    uint32_t p;
+    const char *bytes;
+    size_t n, at;
+    struct parcel_head head;
+};
+
+static int is_damaged(const struct reader *r, struct err *e)
+{
+    return err_set(e, TUG_EDATA,
+                   "the bytes of partition %u of table %s that arrived from another "
+                   "server are damaged, or of another version of tug",
+                   r->p, r->s->config.name);
+}
+
+// Returns the next n bytes and skips them; NULL if fewer are left.
+static const void *take(struct reader *r, size_t n)
+{
+    const char *bytes = r->bytes + r->at;
+    if (n > r->n - r->at || padded(n) > r->n - r->at)
+        return NULL;
+    r->at += padded(n);
+    return bytes;
+}
+
+// Returns the arrays of a block of n keys, and of rows of `width` floats each.
+static bool take_keys(struct reader *r, uint32_t n, uint32_t width,
+                      const uint64_t **ret_keys, const float **ret_rows)
+{
+    *ret_keys = take(r, (size_t)n * sizeof(**ret_keys));
+    *ret_rows = *ret_keys != NULL ? take(r, (size_t)n * width * sizeof(float)) : NULL;
+    return *ret_rows != NULL;
+}
+
+// Tells whether a block of this kind may follow one of kind `before`.
+static bool may_follow(uint32_t kind, uint32_t before)
+{
+    switch (kind) {
+    case PARCEL_STATE:
+        return before == 0;
+    case PARCEL_ROWS:
+        return before >= PARCEL_STATE && before <= PARCEL_EXTRAS;
+    case PARCEL_EXTRAS:
+        return before == PARCEL_ROWS;
+    case PARCEL_CHANGED:
+        return before >= PARCEL_STATE && before <= PARCEL_EXTRAS;
+    default:
+        return kind == before + 1 && kind <= PARCEL_END;
+    }
+}
+
+static int check_keys(const struct reader *r, const uint64_t *keys, uint32_t n,
+                      struct err *e)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (store_partition(r->s, keys[i]) != r->p)
+            return is_damaged(r, e);
+    return 0;
+}
+
+static int check_head(struct reader *r, struct err *e)
+{
+    const struct store *s = r->s;
+    const struct parcel_head *head = take(r, sizeof(*head));
+    if (head == NULL || (uintptr_t)r->bytes % ALIGN != 0)
+        return is_damaged(r, e);
+    r->head = *head;
+    if (head->version != PARCEL_VERSION || head->partition != r->p ||
+        head->bits != s->o.partition_bits || head->width != s->accessor.width ||
+        head->extra_width != s->accessor.extra_width || head->gone_lost > 1 ||
+        head->rows > UINT32_MAX)
+        return is_damaged(r, e);
+    return 0;
+}
+
+// Checks the next block, and skips it. PARCEL_STATE is checked by store_put_partition.
+static int check_block(struct reader *r, uint32_t *kind, uint64_t *rows, struct err *e)
+{
+    const struct accessor *a = &r->s->accessor;
+    const struct parcel_block *b = take(r, sizeof(*b));
+    const uint64_t *keys = NULL;
+    const float *ignored;
+    bool whole = b != NULL && may_follow(b->kind, *kind);
+    if (!whole)
+        return is_damaged(r, e);
+    *kind = b->kind;
+    if (b->kind == PARCEL_STATE)
+        whole = take(r, b->n) != NULL;
+    else if (b->kind == PARCEL_END)
+        whole = b->n == 1 && take(r, sizeof(uint64_t)) != NULL;
+    else
+        whole = take_keys(r, b->n,
+                          b->kind == PARCEL_ROWS     ? a->width
+                          : b->kind == PARCEL_EXTRAS ? a->extra_width
+                                                     : 0,
+                          &keys, &ignored);
+    if (!whole || (b->kind == PARCEL_EXTRAS && a->extra_width == 0))
+        return is_damaged(r, e);
+    if (b->kind == PARCEL_ROWS)
+        *rows += b->n;
+    return keys != NULL ? check_keys(r, keys, b->n, e) : 0;
+}
+
+// Checks all that can be checked before the store changes.
+static int check_parcel(struct reader *r, struct err *e)
+{
+    uint32_t kind = 0;
+    uint64_t rows = 0, hash;
+    TRY(check_head(r, e));
+    while (kind != PARCEL_END)
+        TRY(check_block(r, &kind, &rows, e));
+    if (r->at != r->n || rows != r->head.rows)
+        return is_damaged(r, e);
+    size_t hashed = r->n - sizeof(hash) - sizeof(struct parcel_block);
+    memcpy(&hash, r->bytes + r->n - sizeof(hash), sizeof(hash));
+    return hash == hash_bytes(r->bytes, hashed, 0) ? 0 : is_damaged(r, e);
+}
+
+// Returns TUG_ENOMEM if the rows that stay in memory have no room.
+static int check_rows_fit(const struct reader *r, struct err *e)
+{
+    const struct store *s = r->s;
+    uint64_t rows = r->head.rows;
+    if (s->cold != NULL && rows > s->cold->parts[r->p].limit)
+        rows = s->cold->parts[r->p].limit;
+    return store_check_room(s, rows, e);
+}
+
+// Replaces the notes of changed rows, among which all rows that were just put are.
+static int put_changed(struct store *s, uint32_t p, const uint64_t *keys, uint32_t n,
+                       struct err *e)
+{
+    struct handle_list live = {0};
+    if (store_live_rows(s, p, &live) != 0)
+        return err_nomem(e, "the notes for deltas");
+    for (uint32_t i = 0; i < live.n; i++)
+        handle_bit_clear(&s->changed, live.at[i]);
+    mem_free(live.at);
+    s->parts[p].changed.n = 0;
+    if (s->cold != NULL) {
+        s->cold->parts[p].out.n = 0;
+        if (s->config.deltas && cold_reserve_out(s, p, n) != 0)
+            return err_nomem(e, "the notes for deltas");
+    }
+    for (uint32_t i = 0; i < n && s->config.deltas; i++) {
+        uint32_t h;
+        table_find(s->rows, &keys[i], 1, &h);
+        if (h != TABLE_NONE)
+            TRY(store_note(s, p, &h, 1, e));
+        else if (s->cold != NULL)
+            cold_note_out(s, p, keys[i]);
+    }
+    return 0;
+}
+
+static int put_gone(struct store *s, uint32_t p, const uint64_t *keys, uint32_t n,
+                    struct err *e)
+{
+    struct key_list *gone = &s->parts[p].gone;
+    gone->n = 0;
+    if (n == 0)
+        return 0;
+    if (key_list_reserve(gone, n) != 0)
+        return err_nomem(e, "the notes for deltas");
+    memcpy(gone->at, keys, n * sizeof(*keys));
+    gone->n = n;
+    return 0;
+}
+
+static int put_block(struct reader *r, const struct parcel_block *b, struct err *e)
+{
+    struct store *s = r->s;
+    const struct accessor *a = &s->accessor;
+    const uint64_t *keys;
+    const float *rows;
+    int rc;
+    switch (b->kind) {
+    case PARCEL_STATE:
+        return store_put_partition(s, r->p, take(r, b->n), b->n, e);
+    case PARCEL_ROWS:
+        (void)take_keys(r, b->n, a->width, &keys, &rows);
+        rc = store_put_rows(s, keys, b->n, rows, e);
+        return rc == TUG_EUSAGE ? is_damaged(r, e) : rc; // a key came twice
+    case PARCEL_EXTRAS:
+        (void)take_keys(r, b->n, a->extra_width, &keys, &rows);
+        return store_put_extras(s, keys, b->n, rows, e);
+    case PARCEL_CHANGED:
+        (void)take_keys(r, b->n, 0, &keys, &rows);
+        return put_changed(s, r->p, keys, b->n, e);
+    default:
+        (void)take_keys(r, b->n, 0, &keys, &rows);
+        return put_gone(s, r->p, keys, b->n, e);
+    }
+}
+
+static int put_parcel(struct reader *r, struct err *e)
+{
+    struct store_part *part = &r->s->parts[r->p];
+    r->at = padded(sizeof(r->head));
+    for (;;) {
+        const struct parcel_block *b = take(r, sizeof(*b));
+        if (b->kind == PARCEL_END)
+            break;
+        TRY(put_block(r, b, e));
+    }
+    if (r->s->cold != NULL)
+        TRY(cold_demote(r->s, r->p, e));
+    if ((uint64_t)part->live + part->cold != r->head.rows)
+        return is_damaged(r, e); // a key came twice
+    part->gone_lost = r->head.gone_lost;
+    part->published_by = r->head.published_by;
+    return 0;
+}
+
+static int remove_live_rows(struct store *s, uint32_t p, struct err *e)
+{
+    struct handle_list live = {0};
+    if (store_live_rows(s, p, &live) != 0)
+        return err_nomem(e, "the rows of a partition");
+    if (s->cold != NULL)
+        cold_forget(s, p, live.at, live.n);
+    store_drop_rows(s, p, live.at, live.n);
+    mem_free(live.at);
+    return 0;
+}
+
+// Removes everything in the partition, without notes for deltas.
+static int forget_partition(struct store *s, uint32_t p, struct err *e)
+{
+    struct store_part *part = &s->parts[p];
+    TRY(remove_live_rows(s, p, e));
+    if (s->cold != NULL)
+        TRY(cold_forget_partition(s, p, e));
+    if (part->entry != NULL)
+        s->entry_bytes -= entry_bytes(part->entry);
+    entry_close(part->entry);
+    part->entry = NULL;
+    part->rows.n = part->changed.n = part->gone.n = part->published.n = 0;
+    part->gone_lost = false;
+    assert(part->live == 0 && part->cold == 0);
+    return 0;
+}
+
+int parcel_put(struct store *s, uint32_t partition, const void *bytes, size_t n,
+               struct err *e)
+{
+    struct reader r = {.s = s, .p = partition, .bytes = bytes, .n = n};
+    assert(partition < s->n_parts);
+    assert(s->parts[partition].live == 0 && s->parts[partition].cold == 0);
+    TRY(check_idle(s, e));
+    TRY(store_turn(s, partition, e));
+    TRY(check_parcel(&r, e));
+    TRY(check_rows_fit(&r, e));
+    uint64_t made = s->stats.made, step = s->step;
+    int rc = put_parcel(&r, e);
+    s->stats.made = made; // the rows were counted where they were made
+    if (rc == 0)
+        s->parts[partition].role = PART_OWNED;
+    if (rc != 0) {
+        s->step = step;
+        (void)forget_partition(s, partition, NULL);
+    }
+    return rc;
+}
+
+int store_drop(struct store *s, uint32_t partition, struct err *e)
+{
+    assert(partition < s->n_parts);
+    TRY(check_idle(s, e));
+    TRY(forget_partition(s, partition, e));
+    s->parts[partition].role = PART_FOREIGN;
+    return 0;
+}
+
+int store_move(struct store *to, struct store *from, uint32_t partition, struct err *e)
+{
+    struct buf parcel = BUF_INIT(SIZE_MAX);
+    assert(to != from && to->n_parts == from->n_parts);
+    int rc = check_idle(to, e);
+    if (rc == 0)
+        rc = parcel_get(from, partition, &parcel, e);
+    if (rc == 0)
+        rc = parcel_put(to, partition, parcel.data, parcel.len, e);
+    buf_free(&parcel);
+    return rc == 0 ? store_drop(from, partition, e) : rc;
+}
