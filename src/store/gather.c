@@ -1,3 +1,5 @@
+// Rows that are gathered before they are handed on: see gather.h.
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "store/gather.h"
 
