@@ -57,7 +57,15 @@ client_ts client_table(struct client *c, uint32_t id, const struct table_config 
         return 0;
     }
     r->own = w;
-    return request_begin(r, &w->message);
+    r->whole = true;
+    return request_begin(r, NULL);
+}
+
+static int send_table(struct slice *s)
+{
+    struct table_wanted *w = s->request->own;
+    w->message.epoch = s->peer->client->epoch;
+    return request_send(s, &w->message);
 }
 
 static int made(struct request *r)
@@ -68,8 +76,8 @@ static int made(struct request *r)
     return 0;
 }
 
-REQUEST_KIND(table, "making", MSG_TABLE, MSG_OK, slice_cut_all, .answered = made,
-             .free = table_free);
+REQUEST_KIND(table, "making", MSG_TABLE, MSG_OK, slice_cut_all, .send = send_table,
+             .answered = made, .free = table_free);
 
 client_ts client_info(struct client *c, const char *name, uint32_t table,
                       uint32_t *ret_number, struct err *e)
@@ -127,7 +135,14 @@ REQUEST_KIND(info, "a question", MSG_TABLE_INFO, MSG_TABLE_INFO_IS, slice_cut_ev
 
 // -------------------------------------------------- clocks, admin operations, statistics
 
-REQUEST_KIND(tick, "a tick of", MSG_TICK, MSG_OK, slice_cut_all);
+static int send_tick(struct slice *s)
+{
+    struct msg_tick *m = &s->request->u.m.tick;
+    m->epoch = s->peer->client->epoch;
+    return request_send(s, m);
+}
+
+REQUEST_KIND(tick, "a tick of", MSG_TICK, MSG_OK, slice_cut_all, .send = send_tick);
 
 client_ts client_tick(struct client *c, uint32_t table, uint64_t clock, struct err *e)
 {
@@ -136,7 +151,8 @@ client_ts client_tick(struct client *c, uint32_t table, uint64_t clock, struct e
         return 0;
     r->u.m.tick = (struct msg_tick){
         .table = table, .session = member_session(c->member), .clock = clock};
-    return request_begin(r, &r->u.m.tick);
+    r->whole = true;
+    return request_begin(r, NULL);
 }
 
 static client_ts admin(struct client *c, const struct msg_table_do *m, uint64_t *ret_sum,
@@ -218,7 +234,15 @@ client_ts client_step(struct client *c, uint64_t steps, uint64_t *ret_global,
         .global = ret_global};
     if (ret_global != NULL)
         *ret_global = 0;
-    return request_begin(r, &r->u.step.message);
+    r->whole = true;
+    return request_begin(r, NULL);
+}
+
+static int send_step(struct slice *s)
+{
+    struct msg_step *m = &s->request->u.step.message;
+    m->epoch = s->peer->client->epoch;
+    return request_send(s, m);
 }
 
 // Takes the greatest of the loops' global steps, because loops get the steps of workers
@@ -231,7 +255,8 @@ static bool take_step(struct slice *s, const struct van_message *m)
     return true;
 }
 
-REQUEST_KIND(step, "steps", MSG_STEP, MSG_OK, slice_cut_everywhere, .take = take_step);
+REQUEST_KIND(step, "steps", MSG_STEP, MSG_OK, slice_cut_everywhere, .send = send_step,
+             .take = take_step);
 
 client_ts client_stat(struct client *c, uint32_t table, struct msg_table_is *ret,
                       struct err *e)

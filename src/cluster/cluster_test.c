@@ -149,6 +149,8 @@ static void say_anything(struct van *v, van_link link, uint64_t i)
                                    text,
                                    text,
                                    (uint32_t)some(k + 8),
+                                   (uint8_t)some(k + 11),
+                                   (uint8_t)some(k + 12),
                                    (uint32_t)some(k + 9),
                                    some(k + 10)};
     else if (type == MSG_DATA)

@@ -22,6 +22,7 @@ void roster_free(struct roster *r)
     mem_free(r->nodes);
     for (int space = 0; space < WIRE_SPACES; space++)
         mem_free(r->owners[space]);
+    mem_free(r->moves);
     *r = (struct roster){0};
 }
 
@@ -29,10 +30,14 @@ void roster_free(struct roster *r)
 static int roster_make_room(struct roster *ret)
 {
     ret->nodes = NULL;
+    ret->moves = NULL;
     memset(ret->owners, 0, sizeof(ret->owners));
     if (ret->n_nodes > 0)
         ret->nodes = mem_array(ret->n_nodes, sizeof(*ret->nodes));
-    bool missing = ret->n_nodes > 0 && ret->nodes == NULL;
+    if (ret->n_moves > 0)
+        ret->moves = mem_array(ret->n_moves, sizeof(*ret->moves));
+    bool missing = (ret->n_nodes > 0 && ret->nodes == NULL) ||
+                   (ret->n_moves > 0 && ret->moves == NULL);
     for (int space = 0; space < WIRE_SPACES && ret->epoch != 0; space++) {
         ret->owners[space] = mem_array(partitions_of(ret), sizeof(uint32_t));
         missing |= ret->owners[space] == NULL;
@@ -66,6 +71,15 @@ int roster_encode(const struct roster *r, struct buf *nodes, struct buf *owners,
         };
         TRY(wire_put_node(nodes, &line));
     }
+    size_t nodes_end = nodes->len; // the moves are put behind the nodes
+    for (uint32_t i = 0; i < r->n_moves; i++) {
+        const struct roster_move *x = &r->moves[i];
+        struct wire_move line = {.move = x->id,
+                                 .space = (uint8_t)x->space,
+                                 .partition = x->partition,
+                                 .to = x->to};
+        TRY(wire_put_move(nodes, &line));
+    }
     for (int space = 0; space < WIRE_SPACES && r->epoch != 0; space++)
         TRY(buf_add(owners, r->owners[space], partitions_of(r) * sizeof(uint32_t)));
     *ret = (struct msg_roster){
@@ -75,8 +89,9 @@ int roster_encode(const struct roster *r, struct buf *nodes, struct buf *owners,
         .partition_bits = (uint8_t)r->partition_bits,
         .servers = r->servers,
         .workers = r->workers,
-        .nodes = {nodes->data, nodes->len},
+        .nodes = {nodes->data, nodes_end},
         .owners = {owners->data, owners->len},
+        .moves = {nodes->data + nodes_end, (uint32_t)(nodes->len - nodes_end)},
     };
     return 0;
 }
@@ -160,6 +175,55 @@ static int read_owners(struct roster *r, struct wire_span owners, struct err *e)
     return 0;
 }
 
+static int count_moves(struct wire_text list, uint32_t *ret)
+{
+    struct wire_move line;
+    int more;
+    for (*ret = 0; (more = wire_next_move(&list, &line)) == 1;)
+        ++*ret;
+    return more;
+}
+
+static bool move_fits(const struct roster *r, const struct wire_move *line)
+{
+    const struct roster_node *to = roster_find(r, line->to);
+    return r->epoch != 0 && line->move != 0 && line->space < WIRE_SPACES &&
+           line->partition < partitions_of(r) && to != NULL && to->role == WIRE_SERVER &&
+           to->alive && r->owners[line->space][line->partition] != line->to;
+}
+
+static int compare_moves(enum wire_space a_space, uint32_t a, enum wire_space b_space,
+                         uint32_t b)
+{
+    return a_space != b_space ? (a_space > b_space) - (a_space < b_space)
+                              : (a > b) - (a < b);
+}
+
+static int read_moves(struct roster *r, struct wire_text list, struct err *e)
+{
+    for (uint32_t i = 0; i < r->n_moves; i++) {
+        struct roster_move *x = &r->moves[i];
+        struct wire_move line;
+        if (wire_next_move(&list, &line) != 1 || !move_fits(r, &line))
+            return err_set(e, TUG_EDATA, "move %u of the roster is inconsistent", i);
+        *x = (struct roster_move){line.move, line.space, line.partition, line.to};
+        if (i > 0 &&
+            compare_moves(x[-1].space, x[-1].partition, x->space, x->partition) >= 0)
+            return err_set(e, TUG_EDATA, "the roster's moves are not in order");
+    }
+    return 0;
+}
+
+const struct roster_move *roster_move_of(const struct roster *r, enum wire_space space,
+                                         uint32_t partition)
+{
+    uint64_t at = search_first(
+        0, r->n_moves, i,
+        compare_moves(r->moves[i].space, r->moves[i].partition, space, partition) >= 0);
+    const struct roster_move *x = &r->moves[at];
+    return at < r->n_moves && x->space == space && x->partition == partition ? x : NULL;
+}
+
 int roster_decode(struct roster *ret, const struct msg_roster *m, struct err *e)
 {
     struct roster r = {
@@ -181,11 +245,15 @@ int roster_decode(struct roster *ret, const struct msg_roster *m, struct err *e)
     if (m->nodes.n > UINT32_MAX || count_nodes(lines, &r.n_nodes) != 0)
         return err_set(e, TUG_EDATA,
                        "the roster's list of nodes is cut short or too long");
+    if (count_moves(m->moves, &r.n_moves) != 0)
+        return err_set(e, TUG_EDATA, "the roster's list of moves is cut short");
     if (roster_make_room(&r) != 0)
         return err_nomem(e, "the roster");
     int rc = read_nodes(&r, lines, e);
     if (rc == 0)
         rc = read_owners(&r, m->owners, e);
+    if (rc == 0)
+        rc = read_moves(&r, m->moves, e);
     if (rc == 0)
         *ret = r;
     else

@@ -37,6 +37,15 @@ struct roster_node {
     char address[VAN_ADDRESS_MAX];
 };
 
+// A partition that is on its way from its owner to another loop. The move ends with a new
+// owner and a new epoch, or it is given up and disappears from the roster.
+struct roster_move {
+    uint64_t id;
+    enum wire_space space;
+    uint32_t partition;
+    uint32_t to; // node id of the loop that is to be the owner
+};
+
 struct roster {
     // The version of the placement; 0 until all servers and workers for which the cluster
     // was made have joined.
@@ -50,12 +59,14 @@ struct roster {
     struct roster_node *nodes;     // sorted by id
     uint32_t *owners[WIRE_SPACES]; // node id of each partition's owner; NULL while epoch
                                    // is 0
+    struct roster_move *moves;     // sorted by space and partition
+    uint32_t n_moves;
 };
 
 void roster_free(struct roster *r);
 
 // Encode and decode a roster. The decoder checks everything: ids must ascend, and owners
-// must be living servers.
+// and targets of moves must be living servers.
 struct buf;
 int roster_encode(const struct roster *r, struct buf *nodes, struct buf *owners,
                   struct msg_roster *ret); // *ret points into the two buffers
@@ -67,6 +78,10 @@ int roster_check_next(const struct roster *before, const struct roster *r, struc
 
 // Returns the node with this id; NULL if there is none.
 const struct roster_node *roster_find(const struct roster *r, uint32_t id);
+
+// Returns the move of a partition; NULL if it stays where it is.
+const struct roster_move *roster_move_of(const struct roster *r, enum wire_space space,
+                                         uint32_t partition);
 
 // Returns whether the session is over. A session that is newer than the roster is not,
 // since it may have begun.

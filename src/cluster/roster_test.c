@@ -20,6 +20,12 @@ static struct roster_node lines[] = {
     {.id = 10, .role = WIRE_SERVER, .alive = true, .rank = 1, .loop = 2, .process = 99},
 };
 static uint32_t owners[WIRE_SPACES][PARTITIONS];
+static struct roster_move moves[] = {
+    {.id = 4, .space = WIRE_SPACE_SPARSE, .partition = 2, .to = 8},
+    {.id = 3, .space = WIRE_SPACE_DENSE, .partition = 1, .to = 8},
+    {.id = 5, .space = WIRE_SPACE_DENSE, .partition = 2, .to = 10},
+};
+enum { MOVES = sizeof(moves) / sizeof(moves[0]) };
 
 static struct roster example(uint64_t epoch)
 {
@@ -31,6 +37,8 @@ static struct roster example(uint64_t epoch)
         .partition_bits = BITS,
         .n_nodes = sizeof(lines) / sizeof(lines[0]),
         .nodes = lines,
+        .moves = moves,
+        .n_moves = epoch == 0 ? 0 : MOVES,
     };
     for (int space = 0; space < WIRE_SPACES; space++) {
         for (uint32_t p = 0; p < PARTITIONS; p++)
@@ -61,6 +69,13 @@ static void check_equal(const struct roster *a, const struct roster *b)
         assert_int_equal(x->pid, y->pid);
         assert_string_equal(x->host, y->host);
         assert_string_equal(x->address, y->address);
+    }
+    assert_int_equal(a->n_moves, b->n_moves);
+    for (uint32_t i = 0; i < a->n_moves; i++) {
+        assert_int_equal(a->moves[i].id, b->moves[i].id);
+        assert_int_equal(a->moves[i].space, b->moves[i].space);
+        assert_int_equal(a->moves[i].partition, b->moves[i].partition);
+        assert_int_equal(a->moves[i].to, b->moves[i].to);
     }
     for (int space = 0; space < WIRE_SPACES; space++) {
         if (b->epoch == 0)
@@ -184,6 +199,54 @@ static void test_lines_refused(void **state)
     check_line_refused(line);
 }
 
+static void check_move_refused(struct roster_move move)
+{
+    struct roster_move was = moves[1];
+    struct roster r = example(1);
+    moves[1] = move;
+    struct msg_roster m = encode(&r);
+    check_refused(&m);
+    free_bytes();
+    moves[1] = was;
+}
+
+static void test_moves(void **state)
+{
+    (void)state;
+    struct roster r = example(1);
+    assert_ptr_equal(roster_move_of(&r, WIRE_SPACE_SPARSE, 2), &moves[0]);
+    assert_ptr_equal(roster_move_of(&r, WIRE_SPACE_DENSE, 2), &moves[2]);
+    assert_null(roster_move_of(&r, WIRE_SPACE_SPARSE, 1));
+    assert_null(roster_move_of(&r, WIRE_SPACE_RANGE, 2));
+    struct roster_move move = moves[1];
+    move.to = 10; // the owner itself
+    check_move_refused(move);
+    move.to = 9; // a worker
+    check_move_refused(move);
+    move.to = 7; // a node that the roster does not have
+    check_move_refused(move);
+    move = moves[1];
+    move.id = 0;
+    check_move_refused(move);
+    move = moves[1];
+    move.partition = PARTITIONS;
+    check_move_refused(move);
+    move = moves[1];
+    move.space = WIRE_SPACES;
+    check_move_refused(move);
+    move.space = WIRE_SPACE_SPARSE; // not in order
+    check_move_refused(move);
+    check_move_refused(moves[0]); // twice
+    struct msg_roster m = encode(&r), cut = m;
+    cut.moves.n--;
+    check_refused(&cut);
+    cut = m;
+    cut.epoch = 0;
+    cut.owners.n = 0; // without a placement nothing can move
+    check_refused(&cut);
+    free_bytes();
+}
+
 static void test_bytes_at_random(void **state)
 {
     (void)state;
@@ -197,6 +260,8 @@ static void test_bytes_at_random(void **state)
         int rc = roster_decode(&back, &m, NULL);
         if (rc == 0) { // accepted: every field that is used as an index or as text must
                        // be valid
+            for (uint32_t k = 0; k < back.n_moves; k++)
+                assert_non_null(roster_find(&back, back.moves[k].to));
             for (uint32_t k = 0; k < back.n_nodes; k++) {
                 char name[ROSTER_NAME_MAX];
                 assert_true(strlen(roster_name(&back.nodes[k], name)) > 0);
@@ -235,7 +300,7 @@ static void test_no_memory(void **state)
     (void)state;
     struct roster r = example(1), back;
     struct msg_roster m = encode(&r);
-    for (long k = 0; k < 4; k++) {
+    for (long k = 0; k < 5; k++) {
         size_t live = mem_live();
         mem_fault_after(k);
         assert_int_equal(roster_decode(&back, &m, NULL), TUG_ENOMEM);
@@ -249,9 +314,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_encode_and_decode), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_lines_refused),     cmocka_unit_test(test_bytes_at_random),
-        cmocka_unit_test(test_find_and_name),     cmocka_unit_test(test_partition),
-        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_lines_refused),     cmocka_unit_test(test_moves),
+        cmocka_unit_test(test_bytes_at_random),   cmocka_unit_test(test_find_and_name),
+        cmocka_unit_test(test_partition),         cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

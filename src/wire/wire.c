@@ -256,6 +256,10 @@ uint16_t wire_answer(uint16_t type)
     case MSG_SCHEMA:
     case MSG_PIECE_DONE:
     case MSG_RUN_OVER:
+    case MSG_MOVE_SAYS:
+    case MSG_HOLD:
+    case MSG_DRAIN:
+    case MSG_REBALANCE:
         return MSG_OK;
     default:
         return 0;
@@ -410,7 +414,7 @@ static void parts_of(uint16_t type, union wire_any *m, struct parts *ret)
 
 size_t wire_texts(uint16_t type, union wire_any *m, char *to)
 {
-    struct parts p;
+    struct parts p = {0};
     size_t bytes = 0;
     parts_of(type, m, &p);
     for (uint32_t i = 0; i < p.n_texts; i++) {

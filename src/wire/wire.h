@@ -17,7 +17,7 @@
 #include "base/err.h"
 
 enum {
-    WIRE_VERSION = 3,
+    WIRE_VERSION = 4,
     WIRE_FRAME_BYTES = 48, // size of the header
     WIRE_TEXT_MAX = 4096,
     WIRE_BYTES_MAX = 1 << 20,
@@ -90,6 +90,15 @@ enum wire_order {
     // Moves the mean in another table by the share `threshold` towards the rows.
     WIRE_MEAN,
 };
+// How a move of a partition goes, as its target tells it.
+enum wire_move_state {
+    WIRE_MOVE_COPYING,
+    WIRE_MOVE_COPIED,  // all but the last operations are there: may they be handed over?
+    WIRE_MOVE_ARRIVED, // the partition is complete and can be served
+    WIRE_MOVE_FAILED,
+};
+// The scheduler's answers to that.
+enum wire_moved { WIRE_MOVE_GO_ON, WIRE_MOVE_WAIT, WIRE_MOVE_OVER };
 enum wire_root { WIRE_ROOT_SAVE, WIRE_ROOT_LOAD, WIRE_ROOT_COLD };
 enum wire_profile {
     WIRE_PROFILE_START,
