@@ -200,6 +200,7 @@ static uint64_t client_on_tick(void *ctx, uint64_t now)
     if (c->stale)
         on_roster(c, member_roster(c->member), now);
     uint64_t late = request_check_deadlines(c, now);
+    uint64_t hold = hold_tick(c, now);
     request_advance(c, now);
     if (c->next_due <= now && !c->over)
         look_at_peers(c, now);
@@ -209,6 +210,7 @@ static uint64_t client_on_tick(void *ctx, uint64_t now)
         next = min_u64(next, now + 100 * MS);
     if (c->over) // no timed work is left
         return min_u64(next, late);
+    next = min_u64(next, hold);
     return min_u64(min_u64(next, late), c->next_due);
 }
 

@@ -117,6 +117,8 @@ static bool has_room(const struct client *c, const struct request *r)
         return pushes_are_over(c, r);
     if (r->kind->numbers == NUMBERS_PUSHES && waits_for_mark(c, r))
         return false;
+    if (r->kind->holds && !hold_is_on(c))
+        return false;
     return x == NULL || x->next - x->low < x->window;
 }
 

@@ -7,6 +7,7 @@
 //   saves.c    calls that save and load tables
 //   request.c  requests of any kind, from their call to their end
 //   lanes.c    the order in which requests start
+//   hold.c     has the scheduler keep the placement during admin operations and saves
 //   slice.c    placing keys; slices after a new placement
 //   links.c    a link to each loop, opened when needed, and again when it breaks
 //   send.c     sending slices, again until they are answered
@@ -99,6 +100,7 @@ struct request_kind {
     // Called when all slices are answered; may cut new ones. Not 0: the request
     // fails with its `why`.
     int (*answered)(struct request *r);
+    void (*ended)(struct request *r); // called when the request has ended, for any reason
     void (*free)(void *own);
     // The sequence from which requests of this kind take their numbers.
     enum { NUMBERS_NONE, NUMBERS_PUSHES, NUMBERS_ADMINS } numbers;
@@ -110,6 +112,7 @@ struct request_kind {
     // A loop's refusal does not end the request, because another loop may know the answer.
     bool anyone_knows;
     bool of_partition; // the request is about a partition, not keys (slice_cut_partition)
+    bool holds;        // no partition may change its owner while the request is open
 };
 
 // The arguments before the dots are required for each kind.
@@ -270,6 +273,15 @@ struct lane {
     struct numbers pushes;
 };
 
+// See hold.c.
+struct hold {
+    uint32_t users; // requests that hold, and 1 for `save`
+    uint64_t save;  // save whose end the client has not told yet; 0: none
+    uint64_t epoch; // epoch of the placement that the scheduler keeps; 0: it keeps none
+    bool asking;    // a question to the scheduler is under way
+    uint64_t due;   // time of the next question
+};
+
 #define NUMBERS_OF_PUSHES ((struct numbers){.next = 1, .low = 1, .window = SHARD_WINDOW})
 
 struct client {
@@ -302,6 +314,7 @@ struct client {
     uint64_t steps;                     // steps of this session
     struct request *marking;            // the mark in flight; NULL: none
     size_t n_marks;                     // marks that have not ended
+    struct hold hold;
     uint64_t next_due; // earliest time at which a slice or peer has timed work
     struct request **requests, *free_requests;
     size_t n_requests, max_requests, in_flight;
@@ -380,6 +393,17 @@ void lanes_free(struct client *c);
 struct numbers *request_numbers(const struct request *r); // NULL: the kind has no numbers
 void numbers_close(struct numbers *x, uint64_t number);
 void request_advance(struct client *c, uint64_t now); // starts queued requests
+
+// ---------------------------------------------------------------- hold.c
+
+void hold_take(struct client *c); // one more request holds
+void hold_give(struct client *c);
+// Holds until the end of this save, in place of an earlier one; 0: until now.
+void hold_save(struct client *c, uint64_t id);
+// Returns whether the scheduler keeps the placement that the client has.
+bool hold_is_on(const struct client *c);
+// Asks the scheduler what is to be asked. Returns when to call it again.
+uint64_t hold_tick(struct client *c, uint64_t now);
 
 // ---------------------------------------------------------------- slice.c
 

@@ -58,6 +58,8 @@ struct request *request_new_in(struct lane *lane, struct client *c,
     c->last = r;
     lane_put(lane, r);
     c->n_marks += kind->stands_alone;
+    if (kind->holds)
+        hold_take(c);
     c->in_flight++;
     return r;
 }
@@ -178,6 +180,10 @@ void request_end(struct request *r, int rc, const struct err *why)
         numbers_close(request_numbers(r), r->number);
     if (c->marking == r)
         c->marking = NULL;
+    if (r->kind->ended != NULL)
+        r->kind->ended(r);
+    if (r->kind->holds)
+        hold_give(c);
     r->state = REQUEST_ENDING;
     if (r->pins == 0)
         ended(r);
@@ -304,6 +310,7 @@ client_ts request_begin(struct request *r, const void *message)
     client_ts ts = r->ts;
     assert(r->state == REQUEST_QUEUED && (message != NULL || r->kind->send != NULL));
     r->message = message;
+    (void)hold_tick(c, van_now(c->van));
     request_advance(c, van_now(c->van));
     if (c->o.resend_ns != 0)
         van_wake(c->van); // timed work has changed, and no message may ever arrive

@@ -111,7 +111,14 @@ client_ts client_save(struct client *c, const struct client_save *s,
     return save_begins(c, w, e);
 }
 
-REQUEST_KIND(save_end, "the end of a save", MSG_SAVE_END, MSG_OK, slice_cut_everywhere);
+static void save_end_ended(struct request *r)
+{
+    if (r->client->hold.save == r->u.m.save_end.save)
+        hold_save(r->client, 0);
+}
+
+REQUEST_KIND(save_end, "the end of a save", MSG_SAVE_END, MSG_OK, slice_cut_everywhere,
+             .ended = save_end_ended);
 
 client_ts client_save_end(struct client *c, uint64_t id, bool committed,
                           uint64_t checksum, struct err *e)
@@ -131,7 +138,15 @@ static int begin_mark(struct request *r)
     return 0;
 }
 
-REQUEST_KIND(mark, "a mark", MSG_MARK, MSG_OK, begin_mark, .stands_alone = true);
+static int send_mark(struct slice *s)
+{
+    struct msg_mark *m = &s->request->u.m.mark;
+    m->epoch = s->peer->client->epoch;
+    return request_send(s, m);
+}
+
+REQUEST_KIND(mark, "a mark", MSG_MARK, MSG_OK, begin_mark, .send = send_mark,
+             .stands_alone = true);
 
 client_ts client_mark(struct client *c, uint64_t id, struct err *e)
 {
@@ -139,7 +154,8 @@ client_ts client_mark(struct client *c, uint64_t id, struct err *e)
     if (r == NULL)
         return 0;
     r->u.m.mark = (struct msg_mark){.save = id, .session = member_session(c->member)};
-    return request_begin(r, &r->u.m.mark);
+    r->whole = true;
+    return request_begin(r, NULL);
 }
 
 client_ts client_load(struct client *c, uint32_t table, const char *path,
@@ -183,7 +199,7 @@ static int send_load(struct slice *s)
 
 REQUEST_KIND(load, "a load of", MSG_LOAD, MSG_OK, slice_cut_all, .send = send_load,
              .take = request_add, .free = mem_free, .numbers = NUMBERS_ADMINS,
-             .takes_long = true, .blocks = true);
+             .takes_long = true, .blocks = true, .holds = true);
 
 client_ts client_below(struct client *c, enum wire_root kind, const char *path,
                        char ret[FILE_PATH_MAX], struct err *e)
@@ -282,8 +298,17 @@ static bool take_saved(struct slice *s, const struct van_message *is)
     return more == 0;
 }
 
+// The placement stays until the end of the save, of which the client has to tell the
+// servers.
+static void save_ended(struct request *r)
+{
+    const struct save_wanted *w = r->own;
+    hold_save(r->client, r->rc == 0 ? w->message.save : 0);
+}
+
 REQUEST_KIND(save, "a save", MSG_SAVE_TURN, MSG_OK, begin_save, .take = take_saved,
-             .answered = save_answered, .free = save_free, .takes_long = true);
+             .answered = save_answered, .ended = save_ended, .free = save_free,
+             .takes_long = true, .holds = true);
 
 // ---------------------------------------------------------------- paths below roots
 

@@ -179,7 +179,7 @@ static int send_admin(struct slice *s)
 
 REQUEST_KIND(admin, "an order to", MSG_TABLE_DO, MSG_OK, slice_cut_all,
              .send = send_admin, .take = request_add, .numbers = NUMBERS_ADMINS,
-             .takes_long = true);
+             .takes_long = true, .holds = true);
 
 client_ts client_admin(struct client *c, uint32_t table, enum wire_order what,
                        uint32_t other, struct err *e)

@@ -445,6 +445,11 @@ static void test_errors_of_loops(void **state)
     fake_close(c);
 }
 
+static bool is_held(struct cluster *c)
+{
+    return c->held;
+}
+
 // An admin operation may take an hour, but fails soon if a server has died.
 static void test_order_to_a_loop_that_is_silent(void **state)
 {
@@ -454,8 +459,9 @@ static void test_order_to_a_loop_that_is_silent(void **state)
     struct cluster *c = fake_open(1, 9, &o);
     struct err e = {0};
     c->servers[0].mute = true;
-    sim_set_faults(c->sim, 0, 0, 0, 1);
     client_ts ts = client_shrink(c->client, TABLE, NAN, NULL, &e);
+    assert_true(fake_run_until(c, is_held, 1000 * MS));
+    sim_set_faults(c->sim, 0, 0, 0, 1);
     fake_step(c, 100 * MS); // the client notices the broken link
     sim_set_faults(c->sim, 0, 0, 0, 0);
     uint64_t begun = sim_now(c->sim);

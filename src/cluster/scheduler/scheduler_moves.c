@@ -16,7 +16,7 @@ void scheduler_hold_serve(struct scheduler *s, struct node *n, uint64_t request,
                           const struct msg_hold *m)
 {
     (void)m;
-    scheduler_send(s, n->link, MSG_OK, request, &(struct msg_ok){1});
+    scheduler_send(s, n->link, MSG_OK, request, &(struct msg_ok){s->roster.epoch});
 }
 
 void scheduler_drain_serve(struct scheduler *s, struct link *l, uint64_t request,
