@@ -124,12 +124,17 @@ static void end_sessions(struct shard *s, const struct roster *r)
             p->ended = p->session != 0 && roster_session_over(r, p->session);
 }
 
-static int get_ready(struct shard *s, uint32_t bits)
+static int get_ready(struct shard *s, const struct roster *r)
 {
+    uint32_t bits = r->partition_bits;
     assert(s->n_tables == 0); // the number of partitions is fixed once there are tables
     TRY(keys_scratch_init(&s->keys, bits));
     int rc = retries_open(&s->applied, bits, s->o.budget, NULL);
+    if (rc == 0)
+        rc = roles_open(&s->roles, r, member_id(s->member));
     if (rc != 0) {
+        retries_close(s->applied);
+        s->applied = NULL;
         keys_scratch_fini(&s->keys);
         return rc;
     }
@@ -143,13 +148,15 @@ static void roster_changed(void *ctx, const struct roster *r, uint64_t now)
     struct shard *s = ctx;
     s->now = now;
     // If memory is out, requests wait for the next roster, or for their deadlines.
-    if (r->epoch == 0 || (!s->ready && get_ready(s, r->partition_bits) != 0))
+    if (r->epoch == 0 || (!s->ready && get_ready(s, r) != 0))
         return;
     end_sessions(s, r);
+    roles_count(&s->roles, r, member_id(s->member));
     tables_own(s);
     tables_living(s);
     saves_look(s); // a save does not wait for dead workers
     pending_wake(s, WANTS_ROSTER);
+    pending_wake(s, WANTS_MOVE);
     pending_wake(s, WANTS_BATCH); // parts of batches of older placements
 }
 
@@ -522,6 +529,7 @@ void shard_close(struct shard *s)
     profile_free(&s->profile);
     buf_free(&s->status.json);
     retries_close(s->applied);
+    roles_close(&s->roles);
     keys_scratch_fini(&s->keys);
     pool_close(s->pool);
     member_close(s->member);

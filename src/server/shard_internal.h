@@ -15,6 +15,7 @@
 //   loads.c          rows from saves
 //   rows.c           walks over the rows of a partition
 //   move.c           moves a partition to another shard
+//   moves/roles.c    which partitions are here
 //   told.c           reports admin operations to the scheduler's log
 //   status.c         the answer to tug status
 //   profiling.c      records of requests, while profiling is on
@@ -34,6 +35,7 @@
 #include "protocol/spec.h"
 #include "server/admin.h"
 #include "server/clocks/step_clock.h"
+#include "server/moves/roles.h"
 #include "server/pool.h"
 #include "server/profile/profile.h"
 #include "server/request.h"
@@ -84,6 +86,7 @@ struct shard {
     uint32_t held_of[SPEC_MAX_TABLES]; // waiting pulls and pushes of each table
     uint64_t bytes;                    // bytes of all tables' rows
 
+    struct roles roles;
     struct retries *applied;
     struct admin admin;
     struct step_clock steps;

@@ -28,8 +28,8 @@ static uint64_t timeout_of(const struct shard *s, uint16_t type, enum outcome wa
         return LATER_NS;
     if (wants == WANTS_ROSTER) // as long as a member tries to reach the scheduler
         return s->o.member.scheduler_timeout_ns;
-    if (wants == WANTS_SAVED && type != MSG_SAVE_TURN)
-        return SAVE_TIMEOUT_NS; // a save has deadlines of its own
+    if ((wants == WANTS_SAVED && type != MSG_SAVE_TURN) || wants == WANTS_MOVE)
+        return SAVE_TIMEOUT_NS; // saves and moves have deadlines of their own
     if (wants == WANTS_DRAIN)
         return DRAIN_TIMEOUT_NS;
     return s->o.hold_timeout_ns != 0 ? s->o.hold_timeout_ns : HOLD_TIMEOUT_NS;
@@ -345,8 +345,11 @@ static void name_slow(const struct shard *s, const struct shard_table *t, uint64
 static void name_micros(const struct shard_table *t, struct buf *to)
 {
     const struct sync_group *g = sync_first(t);
-    while (g->next != NULL && g->clock.next != sync_least(t)) // one that is behind
+    uint64_t least = sync_least(t);
+    while (g != NULL && g->clock.next != least) // one that is behind
         g = g->next;
+    if (g == NULL)
+        return;
     uint32_t missing = sync_clock_missing(&g->clock);
     buf_printf(to, "micro-batches");
     for (uint32_t i = 0; i < SHARD_MICROS; i++)
@@ -364,6 +367,8 @@ static const struct err *name_missing(const struct shard *s, const struct shard_
         buf_printf(to, "the end of an admin operation or a save");
     else if (is_of_stores(h->wants) && h->wants != WANTS_TURN)
         buf_printf(to, "a save");
+    else if (h->wants == WANTS_MOVE)
+        buf_printf(to, "the end of a move of a partition");
     else if (h->wants == WANTS_TICK)
         name_slow(s, t, clock, to);
     else if (t->stuck.code == 0)

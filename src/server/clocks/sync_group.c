@@ -23,7 +23,12 @@ uint64_t sync_least(const struct shard_table *t)
     for (const struct sync_group *g = sync_first(t); g != NULL; g = g->next)
         if (!sync_is_idle(t, g) && g->clock.next < least)
             least = g->clock.next;
-    return least != UINT64_MAX ? least : t->sync.clock.next;
+    if (least != UINT64_MAX)
+        return least;
+    for (const struct sync_group *g = sync_first(t); g != NULL; g = g->next)
+        if (!g->away && g->clock.next < least)
+            least = g->clock.next;
+    return least;
 }
 
 uint64_t sync_most(const struct shard_table *t)
@@ -244,8 +249,6 @@ int sync_own(struct shard *s, struct shard_table *t)
         if (sync_is_common(t, p) && !is_mine(s, t, p))
             TRY(split(s, t, p));
     t->sync_split = false;
-    if (t->sync.next == NULL)
-        return 0;
     look_for_common(s, t);
     sync_join(s, t);
     return 0;

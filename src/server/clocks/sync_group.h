@@ -26,7 +26,8 @@ struct sync_group {
     bool told;  // some part of a batch has arrived
     // Its partition is here, but another shard's under this shard's roster, because it has
     // just come or is about to go: parts of batches that name this epoch do not stand for
-    // it.
+    // it. While a partition is this shard's under its roster and not here, parts of batches
+    // wait (moves/roles.h).
     bool away;
     struct sync_group *next;
 };
@@ -35,7 +36,8 @@ struct sync_group {
 // pushes always have the same keys (WIRE_KEYS_ONLY), none of them here.
 bool sync_is_idle(const struct shard_table *t, const struct sync_group *g);
 // Return the number of the next batch in the partitions that are the furthest behind, and
-// ahead.
+// ahead. A shard without partitions has no batches: nothing waits for it, and sync_least
+// returns UINT64_MAX.
 uint64_t sync_least(const struct shard_table *t);
 uint64_t sync_most(const struct shard_table *t);
 bool sync_is_ahead(const struct shard_table *t, uint64_t clock);

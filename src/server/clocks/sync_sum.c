@@ -93,15 +93,11 @@ static struct sync_scratch *sync_sum_make(size_t keys, size_t width)
     return x;
 }
 
-int sync_reserve(struct shard *s, const struct shard_table *t, const struct sync_group *g,
-                 const struct msg_push *m, const struct keys *k)
+// Reserves memory for this many keys of a partition in all contributions together.
+static int reserve(struct shard *s, const struct shard_table *t, size_t keys)
 {
-    const struct sync_batch *b = &g->clock.open[m->clock % SHARD_MAX_CLOCKS];
     struct sync_scratch *old = s->sync;
-    size_t keys = k->longest, width = t->spec.accessor.push_width;
-    for (uint32_t i = 0; i < b->n; i++)
-        if (!sync_part_within(&b->parts[i], m->micro, m->micros))
-            keys += ((const struct contribution *)b->parts[i].what)->longest;
+    size_t width = t->spec.accessor.push_width;
     if (old != NULL && keys <= old->keys && width <= old->width)
         return 0;
     keys = old != NULL && old->keys > keys ? old->keys : keys;
@@ -112,6 +108,31 @@ int sync_reserve(struct shard *s, const struct shard_table *t, const struct sync
     sync_scratch_free(old);
     s->sync = x;
     return 0;
+}
+
+int sync_reserve(struct shard *s, const struct shard_table *t, const struct sync_group *g,
+                 const struct msg_push *m, const struct keys *k)
+{
+    const struct sync_batch *b = &g->clock.open[m->clock % SHARD_MAX_CLOCKS];
+    size_t keys = k->longest;
+    for (uint32_t i = 0; i < b->n; i++)
+        if (!sync_part_within(&b->parts[i], m->micro, m->micros))
+            keys += ((const struct contribution *)b->parts[i].what)->longest;
+    return reserve(s, t, keys);
+}
+
+int sync_reserve_group(struct shard *s, const struct shard_table *t,
+                       const struct sync_group *g)
+{
+    size_t most_keys = 0;
+    for (uint32_t i = 0; i < SHARD_MAX_CLOCKS; i++) {
+        const struct sync_batch *b = &g->clock.open[i];
+        size_t keys = 0;
+        for (uint32_t p = 0; p < b->n; p++)
+            keys += ((const struct contribution *)b->parts[p].what)->longest;
+        most_keys = keys > most_keys ? keys : most_keys;
+    }
+    return reserve(s, t, most_keys);
 }
 
 // A batch that is being added up.

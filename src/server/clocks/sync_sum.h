@@ -19,6 +19,9 @@ int sync_apply_batch(struct shard *s, struct shard_table *t, struct sync_group *
 // Reserves memory to add up the push's batch with its keys k.
 int sync_reserve(struct shard *s, const struct shard_table *t, const struct sync_group *g,
                  const struct msg_push *m, const struct keys *k);
+// Reserves memory to add up the open batches of a group that arrives with a partition.
+int sync_reserve_group(struct shard *s, const struct shard_table *t,
+                       const struct sync_group *g);
 uint64_t sync_examples(const struct sync_batch *b);
 void sync_scratch_free(struct sync_scratch *x); // NULL is fine
 

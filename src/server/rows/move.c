@@ -5,6 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/background.h"
 #include "server/clocks/pending.h"
+#include "server/clocks/sync_sum.h"
 #include "server/rows/tables.h"
 #include "server/shard_internal.h"
 
@@ -34,7 +35,9 @@ static int move_table(struct shard *from, struct shard_table *t, struct shard *t
         TRY(sync_group_reserve(to, x, e));
         TRY(sync_group_copy(t, partition, to, &g, e));
     }
-    int rc = store_move(x->store, t->store, partition, e);
+    int rc = g == NULL || sync_reserve_group(to, x, g) == 0 ? 0 : err_nomem(e, "a batch");
+    if (rc == 0)
+        rc = store_move(x->store, t->store, partition, e);
     if (rc != 0) {
         sync_group_free(to, g);
         return rc;
@@ -51,6 +54,15 @@ static int move_table(struct shard *from, struct shard_table *t, struct shard *t
     tables_measure(from, t);
     tables_measure(to, x);
     return 0;
+}
+
+static void set_role(struct shard *s, enum wire_space space, uint32_t partition,
+                     enum role role)
+{
+    roles_set(&s->roles, space, partition, role);
+    roles_count(&s->roles, member_roster(s->member), member_id(s->member));
+    pending_wake(s, WANTS_MOVE);
+    background_wake(s); // calls pending_settle soon
 }
 
 int shard_move(struct shard *from, struct shard *to, uint32_t partition,
@@ -72,5 +84,7 @@ int shard_move(struct shard *from, struct shard *to, uint32_t partition,
     for (uint32_t i = 0; i < from->n_tables; i++)
         if (from->tables[i] != NULL && from->tables[i]->spec.space == space)
             TRY(move_table(from, from->tables[i], to, partition, e));
+    set_role(from, space, partition, ROLE_AWAY);
+    set_role(to, space, partition, ROLE_HERE);
     return 0;
 }

@@ -53,6 +53,8 @@ enum outcome place_check(struct shard *s, const struct request *q, uint64_t epoc
     }
     uint32_t foreign = first_foreign(s, r, t->spec.space, k);
     if (foreign == k->n_runs) {
+        if (s->roles.n_unsettled > 0 && roles_stop(&s->roles, t->spec.space, k, whole))
+            return WANTS_MOVE;
         *ret_mine = true;
     } else if (epoch < r->epoch) {
         send_roster(s, q, r);

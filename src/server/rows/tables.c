@@ -125,25 +125,20 @@ static int cold_dir(const struct shard *s, const struct shard_table *t,
     return roots_make_cold(s->o.roots, below, ret, e);
 }
 
-static void own(const struct shard *s, const struct table_spec *spec, struct store *store,
-                bool loses)
+// A new table has no rows, so it owns the partitions whose rows would be here.
+static void own(const struct shard *s, const struct table_spec *spec, struct store *store)
 {
-    const uint32_t *owners = member_roster(s->member)->owners[spec->space];
-    for (uint32_t p = 0; p < (uint32_t)1 << s->bits; p++) {
-        bool mine = owners != NULL && owners[p] == member_id(s->member);
-        if (mine || loses)
-            store_set_owned(store, p, mine);
-    }
+    for (uint32_t p = 0; p < (uint32_t)1 << s->bits; p++)
+        store_set_owned(store, p, roles_of(&s->roles, spec->space, p) != ROLE_AWAY);
 }
 
-// A partition is lost only by a move, which may come later than the roster.
+// The store gains and loses partitions only with their rows, which may come and go before
+// or after the roster.
 void tables_own(struct shard *s)
 {
     for (uint32_t i = 0; i < s->n_tables; i++)
-        if (s->tables[i] != NULL) {
-            own(s, &s->tables[i]->spec, s->tables[i]->store, false);
+        if (s->tables[i] != NULL)
             (void)sync_own(s, s->tables[i]); // sync_push tries again
-        }
 }
 
 static int open_store(const struct shard *s, const struct shard_table *t,
@@ -159,7 +154,7 @@ static int open_store(const struct shard *s, const struct shard_table *t,
         o.cold_dir = cold;
     }
     TRY(store_open(ret, &o, e));
-    own(s, &t->spec, *ret, true);
+    own(s, &t->spec, *ret);
     store_set_step(*ret, step_clock_sum(&s->steps));
     return 0;
 }
@@ -185,6 +180,8 @@ static int table_make(struct shard *s, const struct table_spec *spec,
         TRY(retries_open(&t->applied, s->bits, s->o.budget, e));
     if (spec->mode == WIRE_SSP && set_living(s, t) != 0)
         return err_nomem(e, "the workers of a table");
+    if (spec->mode == WIRE_SYNC && sync_own(s, t) != 0)
+        return err_nomem(e, "the batches of a partition");
     return 0;
 }
 

@@ -1,0 +1,259 @@
+// Partitions of a sync table that move between two shards: each has its own parts of
+// batches, and no part is lost or counted twice.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "kit/lone_shard.h"
+#include "kit/test.h"
+#include "store/parcel.h"
+
+enum { BITS = 3, PARTITIONS = 1 << BITS, KEYS = 4000, WIDTH = 2, T = 2, P = 2 };
+
+static const struct shard_options plain;
+static uint64_t all_keys[KEYS], keys[KEYS]; // keys of all partitions, and of partition P
+static float values[KEYS * WIDTH];
+static uint32_t n_keys;
+
+static struct lone *open_sync(const struct shard_options *o)
+{
+    struct lone *w = lone_open(BITS, o);
+    struct table_spec s = lone_plain_spec(T, WIRE_SYNC, WIDTH);
+    lone_make_table(w, &s);
+    uint32_t n = lone_draw_keys(w, WIRE_SPACE_SPARSE, KEYS / 2, 1, all_keys);
+    n_keys = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (roster_partition(BITS, WIRE_SPACE_SPARSE, all_keys[i]) == P)
+            keys[n_keys++] = all_keys[i];
+    assert_true(n_keys > 2);
+    return w;
+}
+
+static struct shard_table *table_of(struct lone *w)
+{
+    return w->shard->tables[T];
+}
+
+// Sends a part of a batch with these keys, each with gradients of 1.
+static void send_part(struct lone *w, uint32_t worker, uint64_t clock, uint8_t micro,
+                      uint8_t micros, const uint64_t *k, uint32_t n, uint8_t flags)
+{
+    for (uint32_t i = 0; i < n * WIDTH; i++)
+        values[i] = 1;
+    struct msg_push m = lone_push_of(w, worker, T, k, n, values, WIDTH);
+    m.clock = clock;
+    m.micro = micro;
+    m.micros = micros;
+    m.flags = (uint8_t)(m.flags | flags);
+    lone_send_push(w, worker, &m);
+}
+
+static void part(struct lone *w, uint64_t clock, uint8_t micro, uint8_t micros,
+                 uint32_t n)
+{
+    send_part(w, 0, clock, micro, micros, keys, n, 0);
+    lone_expect_ok(w);
+}
+
+static void give(struct lone *w, uint32_t partition, bool mine)
+{
+    w->mine[partition] = mine;
+    w->epoch++;
+    lone_send_roster(w);
+}
+
+static void move(struct lone *from, struct lone *to, uint32_t partition)
+{
+    struct err e;
+    assert_int_equal(shard_move(from->shard, to->shard, partition, WIRE_SPACE_SPARSE, &e),
+                     0);
+}
+
+// Opens two shards; b does not have partition P.
+static void open_two(struct lone **a, struct lone **b)
+{
+    *a = open_sync(&plain);
+    *b = lone_open(BITS, &plain);
+    give(*b, P, false);
+    roles_set(&(*b)->shard->roles, WIRE_SPACE_SPARSE, P, ROLE_AWAY);
+    lone_forget(*b);
+    struct table_spec s = lone_plain_spec(T, WIRE_SYNC, WIDTH);
+    lone_make_table(*b, &s);
+}
+
+static void close_two(struct lone *a, struct lone *b)
+{
+    lone_forget(a);
+    lone_forget(b);
+    b->live = SIZE_MAX; // lone_close(a) checks the memory of both shards
+    lone_close(b);
+    lone_close(a);
+}
+
+// Memory to add up a batch is reserved by the pushes to a shard, and this batch has come
+// with its partition.
+static void test_reserves_for_what_arrives(void **state)
+{
+    (void)state;
+    struct lone *a, *b;
+    open_two(&a, &b);
+    part(a, 0, 0, SHARD_MICROS / 2, 1);
+    part(a, 1, 0, SHARD_MICROS, n_keys);
+    move(a, b, P);
+    give(b, P, true);
+    part(b, 0, SHARD_MICROS / 2, SHARD_MICROS / 2, 0);
+    assert_int_equal(sync_group_of(table_of(b), P)->clock.next, 2);
+    for (uint32_t i = 0; i < n_keys; i++)
+        assert_non_null(shards_row(b->shard, T, keys[i]));
+    close_two(a, b);
+}
+
+// A shard that has lost all its partitions has no batches for which anything could wait.
+static void test_nothing_left(void **state)
+{
+    (void)state;
+    struct lone *a, *b;
+    open_two(&a, &b);
+    struct msg_table_do day = {
+        .what = WIRE_DAY, .table = T, .number = 1, .low = 1, .clock = 3};
+    lone_deliver(a, WORKER_LINK, MSG_TABLE_DO, 98, &day);
+    assert_null(a->sent);
+    for (uint32_t p = 0; p < PARTITIONS; p++) {
+        a->mine[p] = false;
+        if (store_owns(table_of(a)->store, p) && p != P)
+            store_drop(table_of(b)->store, p, NULL);
+    }
+    a->epoch++;
+    lone_send_roster(a);
+    for (uint32_t p = 0; p < PARTITIONS; p++)
+        if (store_owns(table_of(a)->store, p))
+            move(a, b, p);
+    lone_expect_ok(a); // what waited for the batch
+    assert_int_equal(lone_figures(a, T).clock, UINT64_MAX);
+    day.number = 2;
+    day.clock = 5;
+    lone_deliver(a, WORKER_LINK, MSG_TABLE_DO, 99, &day);
+    lone_expect_ok(a);
+    send_part(a, 0, 7, 0, 1, NULL, 0, 0);
+    lone_expect_ok(a);
+    struct msg_pull pull = lone_pull_of(a, 1, T, NULL, 0);
+    pull.clock = 7;
+    lone_send_pull(a, 1, &pull);
+    parcel_unpin(lone_expect(a, MSG_PULLED));
+    lone_pass_time(a, 700 * SECOND_NS);
+    close_two(a, b);
+}
+
+// The roster may come before the rows: parts of batches then wait for the rows, which
+// bring the parts that had arrived at the other shard.
+static void test_roster_comes_first(void **state)
+{
+    (void)state;
+    struct lone *a, *b;
+    open_two(&a, &b);
+    part(a, 0, 0, SHARD_MICROS / 2, n_keys);
+    send_part(b, 0, 0, 0, SHARD_MICROS / 2, NULL, 0, 0);
+    lone_expect_ok(b);
+    give(b, P, true);
+    send_part(b, 1, 0, SHARD_MICROS / 2, SHARD_MICROS / 2, keys, n_keys, 0);
+    assert_null(b->sent);
+    struct msg_pull pull = lone_pull_of(b, 2, T, keys, n_keys);
+    lone_send_pull(b, 2, &pull);
+    assert_null(b->sent);
+    move(a, b, P);
+    lone_pass_time(b, 1);
+    lone_expect_ok(b);
+    parcel_unpin(lone_expect(b, MSG_PULLED));
+    assert_int_equal(sync_group_of(table_of(b), P)->clock.next, 1);
+    assert_int_equal(table_of(b)->sync.clock.next, 1);
+    assert_null(table_of(b)->sync.next); // the partition has joined the others
+    close_two(a, b);
+}
+
+// The roster takes a partition away before it moves: it parts from the common group with
+// all parts that have come, and gets no more.
+static void test_parts(void **state)
+{
+    (void)state;
+    struct lone *a, *b;
+    open_two(&a, &b);
+    part(a, 0, 0, SHARD_MICROS / 2, n_keys);
+    give(a, P, false);
+    struct sync_group *g = sync_group_of(table_of(a), P);
+    assert_ptr_not_equal(g, &table_of(a)->sync);
+    assert_true(g->away);
+    send_part(a, 0, 0, SHARD_MICROS / 2, SHARD_MICROS / 2, NULL, 0, 0);
+    lone_expect_ok(a);
+    assert_int_equal(table_of(a)->sync.clock.next, 1);
+    assert_int_equal(g->clock.next, 0);
+    // Back again, without having moved: it is behind the others.
+    give(a, P, true);
+    assert_false(g->away);
+    part(a, 0, SHARD_MICROS / 2, SHARD_MICROS / 2, n_keys);
+    assert_null(table_of(a)->sync.next);
+    assert_non_null(shards_row(a->shard, T, keys[0]));
+    close_two(a, b);
+}
+
+// The only partition of a shard becomes its common group.
+static void test_becomes_the_common_group(void **state)
+{
+    (void)state;
+    struct lone *a, *b;
+    open_two(&a, &b);
+    part(a, 0, 0, SHARD_MICROS, n_keys);
+    part(a, 1, 0, 4, n_keys);
+    for (uint32_t p = 0; p < PARTITIONS; p++) {
+        b->mine[p] = false;
+        if (store_owns(table_of(b)->store, p)) {
+            assert_int_equal(store_drop(table_of(b)->store, p, NULL), 0);
+            sync_leave(b->shard, table_of(b), p);
+            roles_set(&b->shard->roles, WIRE_SPACE_SPARSE, p, ROLE_AWAY);
+        }
+    }
+    give(b, P, true);
+    assert_true(table_of(b)->sync_empty);
+    move(a, b, P);
+    lone_pass_time(b, 1);
+    assert_false(table_of(b)->sync_empty);
+    assert_null(table_of(b)->sync.next);
+    assert_int_equal(table_of(b)->sync.clock.next, 1);
+    assert_int_equal(table_of(b)->sync.clock.open[1].covered, 0xf);
+    close_two(a, b);
+}
+
+// A table whose pushes always have the same keys: a partition without them does not hold
+// others up.
+static void test_same_keys(void **state)
+{
+    (void)state;
+    struct lone *a, *b;
+    uint64_t one = 0;
+    open_two(&a, &b);
+    uint32_t n = lone_draw_keys(b, WIRE_SPACE_SPARSE, 100, 1, all_keys);
+    assert_true(n > 0);
+    one = all_keys[0];
+    send_part(b, 0, 0, 0, SHARD_MICROS, &one, 1, WIRE_KEYS_ONLY);
+    lone_expect_ok(b);
+    move(a, b, P); // no push has named it
+    give(b, P, true);
+    lone_forget(b);
+    assert_true(sync_is_idle(table_of(b), sync_group_of(table_of(b), P)));
+    for (uint64_t clock = 1; clock < 3 * SHARD_MAX_CLOCKS; clock++) {
+        send_part(b, 0, clock, 0, SHARD_MICROS, &one, 1, WIRE_KEYS_ONLY);
+        lone_expect_ok(b);
+    }
+    assert_int_equal(lone_figures(b, T).clock, 3 * SHARD_MAX_CLOCKS);
+    close_two(a, b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_reserves_for_what_arrives),
+        cmocka_unit_test(test_nothing_left),
+        cmocka_unit_test(test_roster_comes_first),
+        cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_becomes_the_common_group),
+        cmocka_unit_test(test_same_keys),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,47 @@
+// Which partitions are here, which may differ from the roster while one moves: its rows
+// come before the roster names this shard as the owner, and requests stop before it goes.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_SERVER_MOVES_ROLES_H
+#define TUG_SERVER_MOVES_ROLES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cluster/roster.h"
+
+struct keys;
+
+enum role {
+    ROLE_AWAY,    // its rows are not here
+    ROLE_HERE,    // its rows are here
+    ROLE_HANDING, // its rows are here and go to another shard: they may not change
+};
+
+struct roles {
+    uint8_t *of[WIRE_SPACES]; // enum role of each partition; NULL until roles_open
+    // The number of partitions of each space, and of all, that this shard owns but whose
+    // requests must wait: their rows are not here yet, or go.
+    uint32_t unsettled[WIRE_SPACES], n_unsettled;
+};
+
+// At first the partitions that node `me` owns are here. Returns 0 or TUG_ENOMEM.
+int roles_open(struct roles *x, const struct roster *r, uint32_t me);
+void roles_close(struct roles *x); // a zeroed one is fine
+
+static inline enum role roles_of(const struct roles *x, enum wire_space space,
+                                 uint32_t partition)
+{
+    return (enum role)x->of[space][partition];
+}
+
+void roles_set(struct roles *x, enum wire_space space, uint32_t partition,
+               enum role role);
+// Counts the unsettled partitions. Call it when the roster or a role has changed.
+void roles_count(struct roles *x, const struct roster *r, uint32_t me);
+// Returns whether a request for these keys must wait; a whole request needs all partitions
+// of the space that the shard owns.
+bool roles_stop(const struct roles *x, enum wire_space space, const struct keys *k,
+                bool whole);
+
+#endif
