@@ -93,6 +93,11 @@ static void add_head(struct page *p, const struct facts_told *t)
     bool well = render_verdict(t, verdict);
     markup_add(&p->h, "<header><p id=\"verdict\" class=\"%s\">", well ? "well" : "ill");
     markup_text(&p->h, verdict);
+    if (!well && t->now != NULL) {
+        render_state(t, verdict);
+        markup_add(&p->h, "</p><p class=\"state\">");
+        markup_text(&p->h, verdict);
+    }
     markup_add(&p->h, "</p><p class=\"who\">");
     if (t->now != NULL) {
         markup_text(&p->h, fact_text(t->now, "role"));

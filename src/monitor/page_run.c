@@ -108,6 +108,22 @@ static void add_passes(struct page *p, const json_t *history)
     page_table_end(p);
 }
 
+// Tells the share of all passes that is done, and the time that the rest takes at the
+// present speed. Nothing is known of the length of a pass before its first examples.
+static void add_whole_run(struct page *p, const json_t *run)
+{
+    double pass = fmax(fact_number(run, "pass"), 1), passes = fact_number(run, "passes"),
+           share = fact_number(run, "share"), examples = fact_number(run, "examples"),
+           rate = fact_number(run, "examples_per_second");
+    double left = passes - pass + 1 - share;
+    char text[TEXT_MAX];
+    add_fact(p, "done of the run", text_percent((pass - 1 + share) / passes, text));
+    if (strcmp(fact_text(run, "state"), "training") == 0)
+        add_fact(p, "time left, without validation",
+                 text_seconds(
+                     share > 0 && rate > 0 ? left * examples / share / rate : NAN, text));
+}
+
 void page_add_run(struct page *p)
 {
     const json_t *run = fact_at(p->now, "run"), *history = fact_at(run, "history");
@@ -131,6 +147,10 @@ void page_add_run(struct page *p)
     add_fact(p, "AUC", text_number(fact_number(run, "auc"), text));
     add_fact(p, "last progress",
              text_seconds(fact_number(run, "seconds_since_progress"), text));
+    add_whole_run(p, run);
+    if (!isnan(fact_number(run, "best_pass")))
+        add_fact(p, "validation best at pass",
+                 text_count(fact_number(run, "best_pass"), text));
     markup_add(&p->h, "</dl>\n<div class=\"curves\">");
     add_curve(p, history, "loss", "Loss");
     add_curve(p, history, "auc", "AUC");

@@ -258,49 +258,70 @@ static void keep_behind(json_t *by_worker, const json_t *t)
     }
 }
 
-static void add_behind(struct page *p, const json_t *t, json_t *by_worker)
+// Returns, by rank, how far each worker is behind in a table. The caller releases it.
+static json_t *behind_by_worker(const json_t *facts, const json_t *t)
 {
-    json_t *behind;
+    json_t *by_worker = json_object();
+    const json_t *loop;
+    size_t i;
+    json_array_foreach(json_object_get(facts, "servers"), i, loop)
+        keep_behind(by_worker, same(json_object_get(loop, "tables"), t, "id", "name"));
+    return by_worker;
+}
+
+// Shows each worker of a table once, as the loop sees it where it is furthest behind. One
+// that was behind by most of the bound a second ago, too, is marked.
+static void add_clocks(struct page *p, const json_t *t)
+{
+    json_t *now = behind_by_worker(p->now, t), *before = behind_by_worker(p->before, t),
+           *behind;
     const char *rank;
     char text[TEXT_MAX];
     double bound = fact_number(t, "staleness");
-    json_object_foreach(by_worker, rank, behind)
+    json_object_foreach(now, rank, behind)
     {
         double n = json_number_value(behind);
-        markup_add(&p->h, "<tr%s>", n > 0 && n > bound ? " class=\"ill\"" : "");
+        bool slow = fact_holds_up(n, bound) &&
+                    fact_holds_up(fact_number(before, rank), bound);
+        markup_add(&p->h, "<tr%s>", slow ? " class=\"slow\"" : "");
         page_cell(p, fact_text(t, "name"));
         page_number(p, rank);
         page_number(p, text_count(n, text));
         page_number(p, text_count(bound, text));
+        page_cell(p, slow ? "holds up the others" : "");
         markup_add(&p->h, "</tr>\n");
     }
-}
-
-// Shows each worker of a table once, as the loop sees it where it is furthest behind.
-static void add_clocks(struct page *p, const json_t *t, bool *begun)
-{
-    static const char *const names[] = {"table", "#worker", "#clocks behind the fastest",
-                                        "#bound", NULL};
-    json_t *by_worker = json_object();
-    const json_t *loop;
-    size_t i;
-    json_array_foreach(json_object_get(p->now, "servers"), i, loop)
-        keep_behind(by_worker, same(json_object_get(loop, "tables"), t, "id", "name"));
-    if (json_object_size(by_worker) > 0 && !*begun) {
-        *begun = true;
-        page_section(p, "Staleness");
-        page_table(p, names);
+    if (json_object_size(now) == 0) {
+        markup_add(&p->h, "<tr>");
+        page_cell(p, fact_text(t, "name"));
+        page_number(p, text_count(NAN, text));
+        page_number(p, text_count(NAN, text));
+        page_number(p, text_count(bound, text));
+        page_cell(p, "no worker uses the table now");
+        markup_add(&p->h, "</tr>\n");
     }
-    add_behind(p, t, by_worker);
-    json_decref(by_worker);
+    json_decref(now);
+    json_decref(before);
 }
 
 void page_add_staleness(struct page *p)
 {
+    static const char *const names[] = {"table",  "#worker", "#clocks behind the fastest",
+                                        "#bound", "",        NULL};
     const json_t *t;
     bool begun = false;
     size_t i;
-    json_array_foreach(json_object_get(p->now, "tables"), i, t) add_clocks(p, t, &begun);
+    json_array_foreach(json_object_get(p->now, "tables"), i, t)
+    {
+        if (strcmp(fact_text(t, "mode"), "ssp") != 0)
+            continue;
+        if (!begun) {
+            page_section(p, "Staleness");
+            page_table(p, names);
+            begun = true;
+        }
+        add_clocks(p, t);
+    }
     if (!begun)
         return;
     page_table_end(p);
@@ -372,7 +393,8 @@ static void add_disks(struct page *p, const char *who, const json_t *of)
     json_array_foreach(json_object_get(of, "disks"), i, disk)
     {
         double left = fact_number(disk, "free_bytes") / fact_number(disk, "size_bytes");
-        markup_add(&p->h, "<tr%s><td>%s</td>", left < .05 ? " class=\"ill\"" : "", who);
+        markup_add(&p->h, "<tr%s><td>%s</td>",
+                   fact_disk_is_low(disk) ? " class=\"ill\"" : "", who);
         page_cell(p, fact_text(disk, "what"));
         page_cell(p, fact_text(disk, "path"));
         page_number(p, text_bytes(fact_number(disk, "free_bytes"), text));

@@ -37,7 +37,8 @@ static void shows_a_cluster(void **state)
     (void)state;
     const char *all = main_of(SAMPLE_CLUSTER, NULL);
     has(all, "<p id=\"verdict\" class=\"well\">1 server and 2 workers alive; slowest "
-             "worker 1; training, pass 3 of 5, 12,346 examples a second; last save 3 min "
+             "worker 1 (67 % of the fastest one&#39;s examples); training, pass 3 of 5, "
+             "12,346 examples a second; last save 3 min "
              "ago</p>");
     has(all, "<dt>loss</dt><dd>0.4321</dd>");
     has(all, "<dt>AUC</dt><dd>–</dd>");
@@ -122,6 +123,9 @@ static void says_what_is_wrong(void **state)
     verdict_is("{'role': 'train', 'disks': [{'what': 'saves', 'free_bytes': 2000000, "
                "'size_bytes': 100000000}]}",
                false, "the disk of its saves is nearly full, 2.0 MB are free");
+    verdict_is("{'role': 'train', 'disks': [{'what': 'saves', 'free_bytes': 9000000, "
+               "'size_bytes': 100000000}]}", // as the alert TugDiskNearlyFull
+               false, "the disk of its saves is nearly full, 9.0 MB are free");
     verdict_is("{'role': 'train', 'run': {'state': 'failed', 'diverged': true}}", false,
                "the training has diverged; the training failed");
     verdict_is("{'role': 'server', 'servers': [{'rank': 0, 'loop': 0, 'saves': {'last': "
@@ -136,6 +140,96 @@ static void says_what_is_wrong(void **state)
     verdict_is("{'role': 'scheduler', 'phase': 'gathering', 'servers_wanted': 2, "
                "'workers_wanted': 1}",
                true, "gathering: 0 of 2 servers and 0 of 1 worker are there");
+}
+
+#define RUN_OF(more)                                                                     \
+    "{'role': 'train', 'run': {'state': 'training', 'pass': 6, 'passes': 9, "            \
+    "'examples': "                                                                       \
+    "20000" more "}}"
+#define PASS_OF(pass, auc, loss, valid_auc)                                              \
+    "{'pass': " pass ", 'loss': 0.4, 'auc': " auc ", 'valid': {'loss': " loss            \
+    ", 'auc': " valid_auc "}}"
+
+// Each of these looked well: the loss is worse than a guess, the loss has risen from its
+// least, validation gets worse while training gets better.
+static void sees_that_training_goes_wrong(void **state)
+{
+    (void)state;
+    verdict_is(RUN_OF(", 'loss': 5.01, 'auc': 0.5"), false,
+               "the training diverges: the loss 5.01 is worse than a guess (0.69)");
+    verdict_is(RUN_OF(", 'loss': 5.01, 'auc': null"), true, "training, pass 6 of 9");
+    verdict_is(RUN_OF(", 'loss': 0.9, 'auc': null, 'history': [{'pass': 1, 'loss': 0.5}, "
+                      "{'pass': 2, 'loss': 0.6}]"),
+               false, "the training diverges: the loss 0.9 was 0.5 in pass 1");
+    verdict_is(
+        RUN_OF(
+            ", 'loss': 0.4, 'history': [" PASS_OF("3", "0.8", "0.5", "0.7") ", " PASS_OF(
+                "4", "0.8", "0.49", "0.7") ", " PASS_OF("5", "0.8", "0.552", "0.7") "]"),
+        true, "training");
+    verdict_is(
+        RUN_OF(", 'loss': 0.4, 'history': [" PASS_OF(
+            "4", "0.8", "0.491",
+            "0.7") ", " PASS_OF("5", "0.8", "0.53",
+                                "0.7") ", " PASS_OF("6", "0.8", "0.552", "0.7") "]"),
+        false, "validation has worsened since pass 4: the loss was 0.491 and is 0.552");
+    verdict_is(RUN_OF(", 'history': [" PASS_OF("1", "0.96", "0.7", "0.5") "]"), false,
+               "the validation AUC is 0.5, the training AUC 0.96");
+}
+
+#define BEHIND(n)                                                                        \
+    "{'role': 'scheduler', 'phase': 'running', 'servers': [{'rank': 0, 'loop': 0, "      \
+    "'tables': [{'id': 0, 'name': 't', 'mode': 'ssp', 'staleness': 4, 'workers': "       \
+    "[{'rank': 0, 'behind': 0}, {'rank': 1, 'behind': " n                                \
+    "}]}]}], 'tables': [{'id': 0, "                                                      \
+    "'name': 't', 'mode': 'ssp', 'staleness': 4}]}"
+
+static void names_the_worker_that_holds_up_others(void **state)
+{
+    (void)state;
+    const char *all = main_of(BEHIND("3"), BEHIND("4"));
+    has(all, "worker 1 is behind by 3 of 4 clocks");
+    has(all, "<tr class=\"slow\"><td>t</td><td class=\"n\">1</td>");
+    all = main_of(BEHIND("3"), BEHIND("0")); // for a moment
+    assert_null(strstr(all, "behind by"));
+    assert_null(strstr(all, "class=\"slow\""));
+    all = main_of(
+        "{'role': 'scheduler', 'tables': [{'id': 0, 'name': 't', 'mode': 'ssp', "
+        "'staleness': 4}]}",
+        NULL);
+    has(all, "<td>no worker uses the table now</td>");
+    all = main_of(
+        "{'role': 'scheduler', 'nodes': [" NODE_OF(
+            "worker", "0", "true",
+            ", 'pieces_held': 0, 'examples': 9") ", " NODE_OF("worker", "1", "true",
+                                                              ", 'pieces_held': 1, "
+                                                              "'examples': 9, "
+                                                              "'seconds_since_progress': "
+                                                              "5") "]}",
+        NULL);
+    has(all, "all others wait for worker 1");
+    assert_null(strstr(all, "slowest"));
+}
+
+// A problem hides neither the pass nor the speed nor the last save.
+static void tells_how_it_is_beside_what_is_wrong(void **state)
+{
+    (void)state;
+    const char *all = main_of(
+        "{'role': 'scheduler', 'phase': 'running', 'unix_seconds': 2000, 'nodes': "
+        "[" NODE_OF("server", "0", "true", "") ", " NODE_OF(
+            "worker", "2", "false",
+            "") "], 'run': {"
+                "'state': 'training', 'pass': 3, 'passes': 5, 'share': 0.5, 'examples': "
+                "500, "
+                "'examples_per_second': 100, 'best_pass': 2, 'saves': {'last': "
+                "{'finished_unix_seconds': 1820}}}}",
+        NULL);
+    has(all, "class=\"ill\">worker 2 is dead (its work goes to the others)</p><p "
+             "class=\"state\">1 server and 0 workers alive; training, pass 3 of 5, 100 "
+             "examples a second; last save 3 min ago</p>");
+    has(all, "<dt>done of the run</dt><dd>50.0 %</dd>");
+    has(all, "<dt>time left, without validation</dt><dd>25 s</dd>");
+    has(all, "<dt>validation best at pass</dt><dd>2</dd>");
 }
 
 static void ready_is(const char *sample, bool ready, const char *says)
@@ -232,6 +326,9 @@ int main(void)
         cmocka_unit_test(escapes_names),
         cmocka_unit_test(computes_rates),
         cmocka_unit_test(says_what_is_wrong),
+        cmocka_unit_test(sees_that_training_goes_wrong),
+        cmocka_unit_test(names_the_worker_that_holds_up_others),
+        cmocka_unit_test(tells_how_it_is_beside_what_is_wrong),
         cmocka_unit_test(knows_who_is_ready),
         cmocka_unit_test(survives_facts_of_other_types),
         cmocka_unit_test(numbers_are_readable),

@@ -31,8 +31,11 @@ int render_main(const struct facts_told *t, struct buf *to);
 // Prometheus, in which the names of counters differ.
 int render_metrics(const json_t *facts, bool open_metrics, struct buf *to);
 
-// Says in one line how the process or the cluster is. Returns whether all is well.
+// Says in one line what is wrong, or how the process or the cluster is if nothing is.
+// Returns whether all is well.
 bool render_verdict(const struct facts_told *t, char ret[RENDER_TEXT_MAX]);
+// Says how it is, also if something is wrong.
+void render_state(const struct facts_told *t, char ret[RENDER_TEXT_MAX]);
 
 // Returns whether the process is ready for its work, by its role, with the reason.
 bool render_ready(const struct facts_told *t, char ret[RENDER_TEXT_MAX]);
@@ -45,5 +48,9 @@ const char *fact_text(const json_t *o, const char *name);
 double fact_number(const json_t *o, const char *name); // NaN
 bool fact_true(const json_t *o, const char *name);
 const json_t *fact_at(const json_t *o, const char *name); // NULL
+// Whether a disk has less free space than an operator should leave it with.
+bool fact_disk_is_low(const json_t *disk);
+// Whether a worker that is behind by so many clocks holds up the others.
+bool fact_holds_up(double behind, double bound);
 
 #endif

@@ -80,7 +80,7 @@ const char *text_number(double x, char ret[TEXT_MAX])
 
 const char *text_percent(double x, char ret[TEXT_MAX])
 {
-    if (isnan(x))
+    if (!isfinite(x))
         snprintf(ret, TEXT_MAX, "%s", none);
     else
         snprintf(ret, TEXT_MAX, "%.*f %%", x < .9995 && x > 0, x * 100);

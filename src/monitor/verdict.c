@@ -11,7 +11,12 @@
 #include "os/clock.h"
 
 // Beyond these limits an operator should look.
-static const double idle_seconds = 60, disk_share = .05, memory_share = .9;
+static const double idle_seconds = 60, disk_share = .1, memory_share = .9,
+                    slow_share = .8, behind_share = .7, waiting_seconds = 2;
+enum { LOOKS_MAX = 16 }; // so that many tables do not take long
+// Limits of the training; monitoring/tug.rules.yml has the same for divergence.
+static const double guess_loss = 1, few_examples = 1000, enough_examples = 10000,
+                    rise_factor = 1.3, rise_least = .1, valid_factor = 1.05, auc_gap = .2;
 
 const char *fact_text(const json_t *o, const char *name)
 {
@@ -35,11 +40,17 @@ const json_t *fact_at(const json_t *o, const char *name)
     return json_object_get(o, name);
 }
 
-// The problems found so far, and the sentence for the case that there are none.
+bool fact_disk_is_low(const json_t *disk)
+{
+    return fact_number(disk, "free_bytes") < disk_share * fact_number(disk, "size_bytes");
+}
+
+// The problems found so far, or the sentence that says how it is.
 struct verdict {
     const json_t *facts;
     char *text;
     unsigned problems;
+    unsigned looks; // for workers in the facts before
 };
 
 static void add(char text[RENDER_TEXT_MAX], const char *fmt, ...) PRINTF_LIKE(2, 3);
@@ -74,7 +85,8 @@ static void judge_nodes(struct verdict *v)
             continue;
         double idle = fact_number(n, "seconds_since_progress");
         if (!fact_true(n, "alive"))
-            PROBLEM(v, "%s %.0f is dead", fact_text(n, "role"), fact_number(n, "rank"));
+            PROBLEM(v, "%s %.0f is dead%s", fact_text(n, "role"), fact_number(n, "rank"),
+                    is_role(n, "worker") ? " (its work goes to the others)" : "");
         else if (!fact_true(n, "linked"))
             PROBLEM(v, "%s %.0f has lost its link", fact_text(n, "role"),
                     fact_number(n, "rank"));
@@ -91,10 +103,10 @@ static void judge_disks(struct verdict *v, const json_t *of, const char *who)
     size_t i;
     json_array_foreach(json_object_get(of, "disks"), i, disk)
     {
-        double free_bytes = fact_number(disk, "free_bytes");
-        if (free_bytes < disk_share * fact_number(disk, "size_bytes"))
+        if (fact_disk_is_low(disk))
             PROBLEM(v, "%sthe disk of its %s is nearly full, %s are free", who,
-                    fact_text(disk, "what"), text_bytes(free_bytes, text));
+                    fact_text(disk, "what"),
+                    text_bytes(fact_number(disk, "free_bytes"), text));
     }
 }
 
@@ -129,13 +141,73 @@ static void judge_servers(struct verdict *v)
     }
 }
 
+// A pass of the history with the least loss, and the last one.
+struct passes {
+    double least, least_pass; // NaN: no pass has a loss
+    double last, last_pass;
+};
+
+static struct passes compare_passes(const json_t *run, bool valid)
+{
+    struct passes ret = {NAN, NAN, NAN, NAN};
+    const json_t *pass;
+    size_t i;
+    json_array_foreach(json_object_get(run, "history"), i, pass)
+    {
+        double loss = fact_number(valid ? fact_at(pass, "valid") : pass, "loss");
+        if (isnan(loss))
+            continue;
+        ret.last = loss;
+        ret.last_pass = fact_number(pass, "pass");
+        if (!(loss >= ret.least)) {
+            ret.least = loss;
+            ret.least_pass = ret.last_pass;
+        }
+    }
+    return ret;
+}
+
+static void judge_loss(struct verdict *v, const json_t *run)
+{
+    struct passes p = compare_passes(run, false);
+    double loss = fact_number(run, "loss"), examples = fact_number(run, "examples");
+    char now[TEXT_MAX], best[TEXT_MAX];
+    if (fact_true(run, "diverged"))
+        PROBLEM(v, "the training has diverged");
+    else if (loss > guess_loss && !isnan(fact_number(run, "auc")) &&
+             examples >= few_examples)
+        PROBLEM(v, "the training diverges: the loss %s is worse than a guess (0.69)",
+                text_number(loss, now));
+    else if (loss > rise_factor * p.least && loss - p.least > rise_least &&
+             examples >= enough_examples)
+        PROBLEM(v, "the training diverges: the loss %s was %s in pass %.0f",
+                text_number(loss, now), text_number(p.least, best), p.least_pass);
+}
+
+// Two passes are little to judge by, so a rise since the pass before is none.
+static void judge_validation(struct verdict *v, const json_t *run)
+{
+    struct passes p = compare_passes(run, true);
+    const json_t *history = fact_at(run, "history"),
+                 *last = json_array_get(history, json_array_size(history) - 1);
+    double auc = fact_number(last, "auc"),
+           valid_auc = fact_number(fact_at(last, "valid"), "auc");
+    char now[TEXT_MAX], best[TEXT_MAX];
+    if (p.last > valid_factor * p.least && p.last_pass - p.least_pass >= 2)
+        PROBLEM(v, "validation has worsened since pass %.0f: the loss was %s and is %s",
+                p.least_pass, text_number(p.least, best), text_number(p.last, now));
+    if (auc - valid_auc > auc_gap)
+        PROBLEM(v, "the validation AUC is %s, the training AUC %s",
+                text_number(valid_auc, best), text_number(auc, now));
+}
+
 static void judge_run(struct verdict *v)
 {
     const json_t *run = fact_at(v->facts, "run");
     const char *state = fact_text(run, "state"), *error = fact_text(run, "error");
     double idle = fact_number(run, "seconds_since_progress");
-    if (fact_true(run, "diverged"))
-        PROBLEM(v, "the training has diverged");
+    judge_loss(v, run);
+    judge_validation(v, run);
     if (strcmp(state, "failed") == 0)
         PROBLEM(v, "the training failed%s%.200s", *error != '\0' ? ": " : "", error);
     else if (strcmp(state, "training") == 0 && idle > idle_seconds)
@@ -157,9 +229,11 @@ static void judge_processes(struct verdict *v)
 
 struct counts {
     unsigned servers, workers;
-    double slowest; // rank of the worker with the fewest examples
-    double least;   // the number of these examples
+    double slowest;     // rank of the worker with the fewest examples
+    double least, most; // the fewest examples of a worker, and the most
     unsigned compared;
+    unsigned holding;          // workers that have pieces of the data
+    double holder, held_since; // the last one of them: rank, and time without progress
 };
 
 static struct counts count_nodes(const json_t *facts)
@@ -176,12 +250,74 @@ static struct counts count_nodes(const json_t *facts)
         c.workers++;
         double examples = fact_number(n, "examples");
         c.compared += !isnan(examples);
+        c.most = fmax(c.most, examples);
         if (examples < c.least) {
             c.least = examples;
             c.slowest = fact_number(n, "rank");
         }
+        if (fact_number(n, "pieces_held") > 0) {
+            c.holding++;
+            c.holder = fact_number(n, "rank");
+            c.held_since = fact_number(n, "seconds_since_progress");
+        }
     }
     return c;
+}
+
+bool fact_holds_up(double behind, double bound)
+{
+    return bound > 0 && behind >= behind_share * bound;
+}
+
+// Returns whether the worker was behind by most of a bound before, too. Each batch changes
+// that for a moment, so one look would often name a worker that is not slow.
+static bool held_up_before(const json_t *before, const char *table, double worker)
+{
+    const json_t *loop, *t, *w;
+    size_t i, k, m;
+    json_array_foreach(json_object_get(before, "servers"), i, loop)
+        json_array_foreach(json_object_get(loop, "tables"), k, t)
+    {
+        if (strcmp(fact_text(t, "name"), table) != 0)
+            continue;
+        json_array_foreach(json_object_get(t, "workers"), m,
+                           w) if (fact_number(w, "rank") == worker &&
+                                  fact_holds_up(fact_number(w, "behind"),
+                                                fact_number(t, "staleness"))) return true;
+    }
+    return false;
+}
+
+// Says which worker is behind in a table of a loop by most of the bound.
+static bool say_behind(struct verdict *v, const json_t *before, const json_t *t)
+{
+    const json_t *w;
+    size_t i;
+    json_array_foreach(json_object_get(t, "workers"), i, w)
+    {
+        double rank = fact_number(w, "rank"), behind = fact_number(w, "behind"),
+               bound = fact_number(t, "staleness");
+        if (!fact_holds_up(behind, bound) || v->looks++ > LOOKS_MAX ||
+            !held_up_before(before, fact_text(t, "name"), rank))
+            continue;
+        add(v->text, "worker %.0f is behind by %.0f of %.0f clocks", rank, behind, bound);
+        return true;
+    }
+    return false;
+}
+
+// Says which worker the others wait for, if there is one.
+static void say_slowest(struct verdict *v, const json_t *before, const struct counts *c)
+{
+    const json_t *loop, *t;
+    size_t i, k;
+    json_array_foreach(json_object_get(v->facts, "servers"), i, loop) json_array_foreach(
+        json_object_get(loop, "tables"), k, t) if (say_behind(v, before, t)) return;
+    if (c->holding == 1 && c->workers > 1 && c->held_since >= waiting_seconds)
+        add(v->text, "all others wait for worker %.0f", c->holder);
+    else if (c->compared > 1 && c->least < slow_share * c->most)
+        add(v->text, "slowest worker %.0f (%.0f %% of the fastest one's examples)",
+            c->slowest, 100 * c->least / c->most);
 }
 
 static void say_save(struct verdict *v)
@@ -208,7 +344,7 @@ static void say_run(struct verdict *v)
         add(v->text, "the run: %.60s", fact_text(run, "state"));
 }
 
-static void say_cluster(struct verdict *v)
+static void say_cluster(struct verdict *v, const json_t *before)
 {
     const struct counts c = count_nodes(v->facts);
     double servers = fact_number(v->facts, "servers_wanted"),
@@ -220,19 +356,18 @@ static void say_cluster(struct verdict *v)
     else
         add(v->text, "%u server%s and %u worker%s alive", c.servers, PLURAL_S(c.servers),
             c.workers, PLURAL_S(c.workers));
-    if (c.compared > 1)
-        add(v->text, "slowest worker %.0f", c.slowest);
+    say_slowest(v, before, &c);
     say_run(v);
     say_save(v);
 }
 
-static void say_state(struct verdict *v)
+static void say_state(struct verdict *v, const json_t *before)
 {
     const json_t *processes = fact_at(v->facts, "processes"), *p;
     size_t i, running = 0;
     char count[TEXT_MAX];
     if (is_role(v->facts, "scheduler")) {
-        say_cluster(v);
+        say_cluster(v, before);
     } else if (is_role(v->facts, "server")) {
         size_t loops = json_array_size(fact_at(v->facts, "servers")),
                tables = json_array_size(fact_at(v->facts, "tables"));
@@ -254,6 +389,15 @@ static void say_state(struct verdict *v)
     }
 }
 
+void render_state(const struct facts_told *t, char ret[RENDER_TEXT_MAX])
+{
+    struct verdict v = {.facts = t->now, .text = ret};
+    ret[0] = '\0';
+    say_state(&v, t->before);
+    if (ret[0] == '\0')
+        add(ret, "running");
+}
+
 bool render_verdict(const struct facts_told *t, char ret[RENDER_TEXT_MAX])
 {
     struct verdict v = {.facts = t->now, .text = ret};
@@ -272,19 +416,17 @@ bool render_verdict(const struct facts_told *t, char ret[RENDER_TEXT_MAX])
         judge_disks(&v, t->now, "");
     judge_processes(&v);
     if (v.problems == 0)
-        say_state(&v);
-    if (ret[0] == '\0')
-        add(ret, "running");
+        render_state(t, ret);
     return v.problems == 0;
 }
 
 // ---------------------------------------------------------------- ready
 
-static bool scheduler_is_ready(const json_t *facts, char ret[RENDER_TEXT_MAX])
+static bool scheduler_is_ready(const struct facts_told *t, char ret[RENDER_TEXT_MAX])
 {
-    struct verdict v = {.facts = facts, .text = ret};
-    if (strcmp(fact_text(facts, "phase"), "gathering") == 0) {
-        say_cluster(&v);
+    struct verdict v = {.facts = t->now, .text = ret};
+    if (strcmp(fact_text(t->now, "phase"), "gathering") == 0) {
+        say_cluster(&v, t->before);
         return false;
     }
     judge_nodes(&v);
@@ -350,7 +492,7 @@ bool render_ready(const struct facts_told *t, char ret[RENDER_TEXT_MAX])
     if (t->now == NULL || t->why.code != 0)
         return render_verdict(t, ret) && false;
     if (is_role(t->now, "scheduler"))
-        return scheduler_is_ready(t->now, ret);
+        return scheduler_is_ready(t, ret);
     if (is_role(t->now, "server"))
         return server_is_ready(t->now, ret);
     if (fact_at(t->now, "processes") != NULL)
