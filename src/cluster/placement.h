@@ -1,0 +1,27 @@
+// Plans which loop shall own which partition after servers have joined, leave, or have
+// grown unequal. Rows have to move for each difference, so a plan changes as little as it
+// can: a loop without partitions gets its equal share from those with the most, and a loop
+// that leaves gives all to those with the fewest.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_CLUSTER_PLACEMENT_H
+#define TUG_CLUSTER_PLACEMENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct placement_loop {
+    uint32_t id;
+    bool full; // keeps what it has, but gets nothing more
+};
+
+// `loops` has the n > 0 loops that stay, ascending by id. `owners` has the present owner
+// of each partition. `wanted` has the plan so far, or a copy of `owners`, and gets the new
+// plan. If `even`, the loops' shares then differ by at most one partition, as far as loops
+// are not full. A partition whose owner leaves keeps that owner if all loops are full.
+// Returns 0 or TUG_ENOMEM.
+int placement_plan(const struct placement_loop *loops, size_t n, bool even,
+                   uint32_t partitions, const uint32_t *owners, uint32_t *wanted);
+
+#endif
