@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
-#include "cli/node_options.h"
+#include "cli/nodes/node_options.h"
 #include "os/clock.h"
 #include "os/json.h"
 #include "runtime/tool.h"

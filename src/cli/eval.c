@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "cli/cli.h"
-#include "cli/node_options.h"
+#include "cli/nodes/node_options.h"
 #include "cli/result.h"
 #include "os/clock.h"
 #include "os/log.h"

@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/plural.h"
 #include "cli/cli.h"
-#include "cli/node_options.h"
+#include "cli/nodes/node_options.h"
 #include "data/input/encode.h"
 #include "data/source/paths.h"
 #include "os/file.h"

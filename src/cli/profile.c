@@ -6,7 +6,7 @@
 
 #include "base/plural.h"
 #include "cli/cli.h"
-#include "cli/node_options.h"
+#include "cli/nodes/node_options.h"
 #include "data/input/encode.h"
 #include "runtime/profiler.h"
 #include "save/save.h"

@@ -7,7 +7,7 @@
 #include <jansson.h>
 #include <stdatomic.h>
 
-#include "cli/node_options.h"
+#include "cli/nodes/node_options.h"
 
 struct status_limits {
     double seconds;          // for the scheduler to be reached and to answer

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "cli/cli.h"
-#include "cli/node_options.h"
+#include "cli/nodes/node_options.h"
 #include "runtime/tool.h"
 
 struct stop_values {

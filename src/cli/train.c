@@ -5,8 +5,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/alloc.h"
 #include "cli/cli.h"
-#include "cli/node_options.h"
-#include "cli/roles.h"
+#include "cli/nodes/node_options.h"
+#include "cli/nodes/roles.h"
 #include "cli/train_output.h"
 #include "cli/v0.h"
 #include "os/log.h"

@@ -13,7 +13,7 @@
 #define TUG_CLI_TABLE_TABLE_H
 
 #include "base/buf.h"
-#include "cli/node_options.h"
+#include "cli/nodes/node_options.h"
 #include "options/options.h"
 #include "os/file.h"
 #include "store/config.h"

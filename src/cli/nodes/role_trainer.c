@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "base/plural.h"
 #include "cli/cli.h"
-#include "cli/roles.h"
+#include "cli/nodes/roles.h"
 #include "cli/train_output.h"
 #include "run/train_resumed.h"
 #include "runtime/tool.h"

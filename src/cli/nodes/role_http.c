@@ -1,7 +1,7 @@
 // Monitors of the roles; see role_http.h.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/role_http.h"
+#include "cli/nodes/role_http.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -2,13 +2,13 @@
 // rights they show.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef TUG_CLI_NODE_OPTIONS_H
-#define TUG_CLI_NODE_OPTIONS_H
+#ifndef TUG_CLI_NODES_NODE_OPTIONS_H
+#define TUG_CLI_NODES_NODE_OPTIONS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "cli/role_http.h"
+#include "cli/nodes/role_http.h"
 #include "cluster/node.h"
 #include "options/options.h"
 #include "os/file.h"

@@ -1,8 +1,8 @@
 // The option --http of the commands that run long: what each role tells its monitor.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef TUG_CLI_ROLE_HTTP_H
-#define TUG_CLI_ROLE_HTTP_H
+#ifndef TUG_CLI_NODES_ROLE_HTTP_H
+#define TUG_CLI_NODES_ROLE_HTTP_H
 
 #include <jansson.h>
 #include <stdatomic.h>

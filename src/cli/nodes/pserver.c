@@ -2,7 +2,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/cli.h"
-#include "cli/roles.h"
+#include "cli/nodes/roles.h"
 #include "cli/v0.h"
 #include "os/log.h"
 

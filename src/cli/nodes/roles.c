@@ -1,7 +1,7 @@
 // Roles of a cluster in this process; see roles.h.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/roles.h"
+#include "cli/nodes/roles.h"
 #include "cli/log_options.h"
 
 #include <pthread.h>

@@ -2,10 +2,10 @@
 // `tug worker`, and by `tug train` if the environment gives it a role.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef TUG_CLI_ROLES_H
-#define TUG_CLI_ROLES_H
+#ifndef TUG_CLI_NODES_ROLES_H
+#define TUG_CLI_NODES_ROLES_H
 
-#include "cli/node_options.h"
+#include "cli/nodes/node_options.h"
 #include "run/train_options.h"
 
 struct scheduler_values {

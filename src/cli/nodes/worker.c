@@ -3,7 +3,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/cli.h"
-#include "cli/roles.h"
+#include "cli/nodes/roles.h"
 #include "cli/train_output.h"
 #include "run/model.h"
 #include "run/train_resumed.h"

@@ -1,7 +1,7 @@
 // Options common to the processes of a cluster; see node_options.h.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/node_options.h"
+#include "cli/nodes/node_options.h"
 
 #include <signal.h>
 #include <stdio.h>

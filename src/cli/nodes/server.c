@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/server.h"
 #include "cli/cli.h"
-#include "cli/roles.h"
+#include "cli/nodes/roles.h"
 #include "os/log.h"
 
 #define OPTIONS_OF struct server_values
