@@ -3,7 +3,8 @@
 // A command is a table of options, the size of the struct that the options fill, and a
 // function. main.c parses the words, answers --help, prints the error and turns it into
 // the exit code. To add a command, define `const struct cli_command cli_<name>` in
-// src/cli/<name>.c, with its table, and add the name to CLI_COMMANDS.
+// src/cli/<name>.c (in nodes/ if its process is a node), with its table, and add the name
+// to CLI_COMMANDS.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_CLI_CLI_H
