@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "protocol/limits.h"
+#include "server/moves/stream.h"
 
 struct session {
     uint64_t low;
@@ -328,76 +329,131 @@ int retries_begin(struct retries *r, uint64_t session, uint64_t number, uint64_t
     return 0;
 }
 
-static void take_bit(uint64_t *from, uint64_t *to, uint32_t partition)
+// ---------------------------------------------------------------- moves
+
+enum { ID_WORDS = 4 }; // of an identity in bytes
+
+// Returns whether the entry must move with the partition: the mark of a piece, or a group
+// that was applied in the partition.
+static bool goes(const struct identity *x, uint32_t partition, enum wire_space space)
 {
-    uint64_t bit = (uint64_t)1 << (partition % 64);
-    assert((from[partition / 64] & bit) != 0);
-    to[partition / 64] |= from[partition / 64] & bit;
-    from[partition / 64] &= ~bit;
+    return x->id.pass != 0 && x->space == space &&
+           (x->id.group == ALL_GROUPS || retries_bit(x->set, partition));
 }
 
-static void move_session(struct retries *from, struct session *x, struct retries *to,
-                         struct session *y, uint32_t partition, enum wire_space space)
+static int get_session(const struct retries *r, const struct session_at *x,
+                       uint32_t partition, enum wire_space space, struct buf *to)
 {
-    session_raise(to, y, x->low);
-    for (uint64_t i = 0; i < SHARD_WINDOW; i++) {
-        uint64_t number = x->low + i;
-        uint64_t *set = session_set(from, x, number);
-        if (x->space[number % SHARD_WINDOW] != space || !retries_bit(set, partition))
-            continue;
-        if (number >= y->low && number - y->low < SHARD_WINDOW) {
-            y->space[number % SHARD_WINDOW] = (uint8_t)space;
-            take_bit(set, session_set(to, y, number), partition);
-        }
-    }
+    struct session *s = x->session;
+    uint64_t head[3] = {x->id, s->low, 0}, numbers[SHARD_WINDOW];
+    for (uint64_t n = s->low; n < s->low + SHARD_WINDOW; n++)
+        if (s->space[n % SHARD_WINDOW] == space &&
+            retries_bit(session_set(r, s, n), partition))
+            numbers[head[2]++] = n;
+    TRY(stream_add_u64s(to, head, 3));
+    return stream_add_u64s(to, numbers, head[2]);
 }
 
-static int move_marks(const struct retries *from, struct retries *to,
-                      enum wire_space space)
+int retries_get(const struct retries *r, uint32_t partition, enum wire_space space,
+                struct buf *to)
 {
-    uint32_t low;
-    for (size_t i = 0; i < from->max_identities; i++) {
-        const struct identity *x = entry(from->identities, from->stride, i);
-        if (x->id.pass != 0 && x->space == space && x->id.group == ALL_GROUPS)
-            TRY(piece_raise(to, &x->id, space, &low));
+    const struct session_at *x = r->sessions.first;
+    uint64_t n[2] = {r->sessions.n, 0};
+    assert(partition / 64 < r->words);
+    for (size_t i = 0; i < r->max_identities; i++)
+        n[1] += goes(entry(r->identities, r->stride, i), partition, space);
+    TRY(stream_add_u64s(to, n, 2));
+    for (size_t i = 0; i < n[0]; i++)
+        TRY(get_session(r, &x[i], partition, space, to));
+    for (size_t i = 0; i < r->max_identities; i++) {
+        const struct identity *y = entry(r->identities, r->stride, i);
+        uint64_t id[ID_WORDS] = {y->id.pass, y->id.piece,
+                                 (uint64_t)y->id.table << 32 | y->id.group, y->id.low};
+        if (goes(y, partition, space))
+            TRY(stream_add_u64s(to, id, ID_WORDS));
     }
     return 0;
 }
 
-// Returns whether the entry of a group must be copied to the new shard, because it was
-// applied in this partition and lies above the piece's mark there. The piece's own entry
-// is copied before.
-static bool moves(const struct retries *to, const struct identity *x, uint32_t partition,
-                  enum wire_space space)
+static void set_bit(uint64_t *set, uint32_t partition)
 {
-    if (x->id.pass == 0 || x->space != space || !retries_bit(x->set, partition))
-        return false;
-    struct retries_id all = all_groups(&x->id);
-    return x->id.group >=
-           identity_place(to->identities, to->stride, to->max_identities, &all)->id.low;
+    set[partition / 64] |= (uint64_t)1 << (partition % 64);
 }
 
-int retries_move(struct retries *from, struct retries *to, uint32_t partition,
-                 enum wire_space space, struct err *e)
+// A session and its numbers are facts; each of two shards may know more of them.
+static int put_session(struct retries *r, uint32_t partition, enum wire_space space,
+                       struct stream *x, struct err *e)
 {
-    assert(from->words == to->words && partition / 64 < from->words);
-    const struct session_at *x = from->sessions.first;
-    for (size_t i = 0; i < from->sessions.n; i++)
-        if (session_make(to, x[i].id) == NULL)
-            return err_nomem(e, "the pushes of a session");
-    if (move_marks(from, to, space) != 0)
-        return err_nomem(e, "the pushes of a piece of data");
-    for (size_t i = 0; i < from->max_identities; i++) {
-        struct identity *y = entry(from->identities, from->stride, i);
-        if (moves(to, y, partition, space) && identity_make(to, &y->id, space) == NULL)
-            return err_nomem(e, "the pushes of a piece of data");
+    uint64_t head[3];
+    if (!stream_u64s(x, head, 3) || head[2] > SHARD_WINDOW)
+        return stream_damaged(e);
+    const uint64_t *numbers = stream_take(x, head[2], sizeof(*numbers));
+    if (numbers == NULL || head[0] == 0 || head[1] > UINT64_MAX - SHARD_WINDOW)
+        return stream_damaged(e);
+    for (uint64_t i = 0; i < head[2]; i++)
+        if (numbers[i] < head[1] || numbers[i] - head[1] >= SHARD_WINDOW)
+            return stream_damaged(e);
+    struct session *s = session_make(r, head[0]);
+    if (s == NULL)
+        return err_nomem(e, "the pushes of a session");
+    session_raise(r, s, head[1]);
+    for (uint64_t i = 0; i < head[2]; i++) {
+        if (numbers[i] < s->low || numbers[i] - s->low >= SHARD_WINDOW)
+            continue;
+        s->space[numbers[i] % SHARD_WINDOW] = (uint8_t)space;
+        set_bit(session_set(r, s, numbers[i]), partition);
     }
-    for (size_t i = 0; i < from->sessions.n; i++)
-        move_session(from, x[i].session, to, session_find(to, x[i].id), partition, space);
-    for (size_t i = 0; i < from->max_identities; i++) {
-        struct identity *y = entry(from->identities, from->stride, i);
-        if (moves(to, y, partition, space))
-            take_bit(y->set, identity_make(to, &y->id, space)->set, partition);
-    }
+    return 0;
+}
+
+static int put_identity(struct retries *r, uint32_t partition, enum wire_space space,
+                        const struct retries_id *id)
+{
+    uint32_t low = 0;
+    if (id->group == ALL_GROUPS)
+        return piece_raise(r, id, space, &low);
+    struct retries_id all = all_groups(id);
+    if (r->max_identities > 0)
+        low = identity_place(r->identities, r->stride, r->max_identities, &all)->id.low;
+    if (id->group < low)
+        return 0;
+    struct identity *x = identity_make(r, id, space);
+    if (x == NULL)
+        return TUG_ENOMEM;
+    set_bit(x->set, partition);
+    return 0;
+}
+
+static struct retries_id id_of(const uint64_t words[ID_WORDS])
+{
+    return (struct retries_id){.pass = words[0],
+                               .piece = words[1],
+                               .table = (uint32_t)(words[2] >> 32),
+                               .group = (uint32_t)words[2],
+                               .low = (uint32_t)words[3]};
+}
+
+int retries_put(struct retries *r, uint32_t partition, enum wire_space space,
+                struct stream *x, struct err *e)
+{
+    uint64_t n[2];
+    assert(partition / 64 < r->words);
+    if (!stream_u64s(x, n, 2))
+        return stream_damaged(e);
+    for (uint64_t i = 0; i < n[0]; i++)
+        TRY(put_session(r, partition, space, x, e));
+    const uint64_t *ids = stream_take(x, n[1], ID_WORDS * sizeof(*ids));
+    if (ids == NULL)
+        return stream_damaged(e);
+    // the marks of pieces first: groups below them are not recorded
+    for (int marks = 1; marks >= 0; marks--)
+        for (uint64_t i = 0; i < n[1]; i++) {
+            struct retries_id id = id_of(ids + i * ID_WORDS);
+            if (id.pass == 0)
+                return stream_damaged(e);
+            if ((id.group == ALL_GROUPS) == (marks == 1) &&
+                put_identity(r, partition, space, &id) != 0)
+                return err_nomem(e, "the pushes of a piece of data");
+        }
     return 0;
 }

@@ -26,7 +26,9 @@
 // layers, and a cluster has at most 2^16 nodes.
 enum { RETRIES_MAX_IDENTITIES = 1 << 21 };
 
+struct buf;
 struct retries;
+struct stream;
 
 // Makes the records. `b`, which may be NULL, counts their memory.
 int retries_open(struct retries **ret, uint32_t partition_bits, struct budget *b,
@@ -87,9 +89,13 @@ void retries_forget(struct retries *r, uint64_t pass, uint64_t piece);
 // Returns the sessions that have records.
 const struct sessions *retries_sessions(const struct retries *r);
 
-// Moves the records of a partition to another shard. On TUG_ENOMEM both have the same
-// records as before, except for empty sets and marks.
-int retries_move(struct retries *from, struct retries *to, uint32_t partition,
-                 enum wire_space space, struct err *e);
+// retries_get appends the records of a partition, and retries_put adds them to those of
+// another shard. The records of a partition that has moved away may stay: they are true for
+// it for ever, and nothing looks them up unless it comes back. So a failure may leave some
+// of them. retries_put returns 0, TUG_EDATA or TUG_ENOMEM.
+int retries_get(const struct retries *r, uint32_t partition, enum wire_space space,
+                struct buf *to);
+int retries_put(struct retries *r, uint32_t partition, enum wire_space space,
+                struct stream *x, struct err *e);
 
 #endif

@@ -16,6 +16,7 @@
 //   rows.c           walks over the rows of a partition
 //   move.c           moves a partition to another shard
 //   moves/roles.c    which partitions are here
+//   moves/parcel.c   all that a shard has of a partition, as bytes
 //   told.c           reports admin operations to the scheduler's log
 //   status.c         the answer to tug status
 //   profiling.c      records of requests, while profiling is on

@@ -13,6 +13,7 @@
 #include "protocol/bf16.h"
 #include "protocol/limits.h"
 #include "server/clocks/pending.h"
+#include "server/moves/parcel.h"
 
 enum { BITS = 4, KEYS = 600, WIDTH = 3, T = 5 };
 
@@ -801,6 +802,7 @@ static void test_move(void **state)
     struct msg_push m = lone_push_of(a, 0, T, keys, n, values, WIDTH);
     lone_send_push(a, 0, &m);
     lone_expect_ok(a);
+    assert_int_equal(partition_drop(b->shard, WIRE_SPACE_SPARSE, 2, &e), 0);
     assert_int_equal(shard_move(a->shard, b->shard, 2, WIRE_SPACE_SPARSE, &e), 0);
     for (uint32_t i = 0; i < n; i++) {
         bool moved = roster_partition(BITS, WIRE_SPACE_SPARSE, keys[i]) == 2;

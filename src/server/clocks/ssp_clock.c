@@ -7,6 +7,7 @@
 #include <assert.h>
 
 #include "base/err.h"
+#include "server/moves/stream.h"
 
 void ssp_clock_fini(struct ssp_clock *c)
 {
@@ -57,5 +58,38 @@ int ssp_clock_tick(struct ssp_clock *c, uint64_t session, uint64_t request,
     if (clock > w->clock || w->clock == SSP_FINISHED)
         w->clock = clock;
     find_slowest(c);
+    return 0;
+}
+
+enum { TICK_WORDS = 3 }; // of a tick in bytes: session, request, clock
+
+int ssp_clock_get(const struct ssp_clock *c, struct buf *to)
+{
+    const struct ssp_worker *w = c->workers.first;
+    uint64_t n = 0;
+    for (size_t i = 0; i < c->workers.n; i++)
+        n += w[i].ticked;
+    TRY(stream_add_u64s(to, &n, 1));
+    for (size_t i = 0; i < c->workers.n; i++) {
+        uint64_t tick[TICK_WORDS] = {w[i].session, w[i].request, w[i].clock};
+        if (w[i].ticked)
+            TRY(stream_add_u64s(to, tick, TICK_WORDS));
+    }
+    return 0;
+}
+
+int ssp_clock_put(struct ssp_clock *c, struct stream *x, struct err *e)
+{
+    uint64_t n;
+    const uint64_t *tick = NULL;
+    if (!stream_u64s(x, &n, 1) ||
+        (tick = stream_take(x, n, TICK_WORDS * sizeof(*tick))) == NULL)
+        return stream_damaged(e);
+    for (uint64_t i = 0; i < n; i++, tick += TICK_WORDS) {
+        if (tick[0] == 0)
+            return stream_damaged(e);
+        if (ssp_clock_tick(c, tick[0], tick[1], tick[2]) != 0)
+            return err_nomem(e, "the workers of a table");
+    }
     return 0;
 }

@@ -20,6 +20,10 @@ struct ssp_worker {
     bool ticked; // whether the worker counts, because it has sent a tick
 };
 
+struct buf;
+struct err;
+struct stream;
+
 struct ssp_clock {
     struct sessions workers;
     uint64_t slowest; // the smallest clock of living workers that count; SSP_FINISHED if
@@ -40,6 +44,12 @@ int ssp_clock_living(struct ssp_clock *c, const uint64_t *sessions, size_t n);
 // is ignored.
 int ssp_clock_tick(struct ssp_clock *c, uint64_t session, uint64_t request,
                    uint64_t clock);
+
+// ssp_clock_get appends the ticks, and ssp_clock_put merges those of another shard: of
+// each session the one with the newest request counts. ssp_clock_put returns 0, TUG_EDATA
+// or TUG_ENOMEM.
+int ssp_clock_get(const struct ssp_clock *c, struct buf *to);
+int ssp_clock_put(struct ssp_clock *c, struct stream *x, struct err *e);
 
 // Returns whether other workers wait for this one.
 static inline bool ssp_clock_counts(const struct ssp_clock *c, const struct ssp_worker *w)

@@ -5,7 +5,8 @@
 
 #include <assert.h>
 
-#include "base/err.h"
+#include "cluster/roster.h"
+#include "server/moves/stream.h"
 
 struct step_session {
     uint64_t session, steps;
@@ -56,4 +57,36 @@ uint64_t step_clock_sum(const struct step_clock *c)
     // the sum never decreases or overflows
     assert(sum >= c->ended && sum <= STEP_CLOCK_MAX);
     return sum;
+}
+
+int step_clock_get(const struct step_clock *c, struct buf *to)
+{
+    const struct step_session *s = c->sessions.first;
+    uint64_t head[2] = {step_clock_sum(c), c->sessions.n};
+    TRY(stream_add_u64s(to, head, 2));
+    for (size_t i = 0; i < c->sessions.n; i++)
+        TRY(stream_add(to, &s[i], sizeof(s[i])));
+    return 0;
+}
+
+int step_clock_put(struct step_clock *c, const struct roster *r, struct stream *x,
+                   struct err *e)
+{
+    uint64_t head[2];
+    if (!stream_u64s(x, head, 2) || head[0] > STEP_CLOCK_MAX)
+        return stream_damaged(e);
+    const struct step_session *s = stream_take(x, head[1], sizeof(*s));
+    for (uint64_t i = 0; s != NULL && i < head[1]; i++) {
+        if (s[i].session == 0)
+            return stream_damaged(e);
+        if (!roster_session_over(r, s[i].session) &&
+            step_clock_set(c, s[i].session, s[i].steps) != 0)
+            return err_nomem(e, "the steps of a session");
+    }
+    if (s == NULL)
+        return stream_damaged(e);
+    uint64_t sum = step_clock_sum(c);
+    if (sum < head[0])
+        c->ended = step_clock_add(c->ended, head[0] - sum);
+    return 0;
 }

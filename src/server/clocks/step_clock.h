@@ -9,6 +9,11 @@
 // Limit of the steps of a session, and of their sum, which therefore never overflows.
 #define STEP_CLOCK_MAX ((uint64_t)INT64_MAX)
 
+struct buf;
+struct err;
+struct roster;
+struct stream;
+
 struct step_clock {
     struct sessions sessions;
     uint64_t ended; // steps of sessions that have ended, and of the save that was loaded
@@ -24,5 +29,13 @@ void step_clock_end(struct step_clock *c, uint64_t session);
 // Adds the steps of earlier training.
 void step_clock_begin(struct step_clock *c, uint64_t steps);
 uint64_t step_clock_sum(const struct step_clock *c);
+
+// step_clock_get appends the counts, and step_clock_put merges those of another shard: the
+// steps of a session, and the sum, are at least what any shard knows. Sessions that are
+// over in the roster r count only in the sum. step_clock_put returns 0, TUG_EDATA or
+// TUG_ENOMEM.
+int step_clock_get(const struct step_clock *c, struct buf *to);
+int step_clock_put(struct step_clock *c, const struct roster *r, struct stream *x,
+                   struct err *e);
 
 #endif

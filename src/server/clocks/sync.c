@@ -183,7 +183,7 @@ static void contribution_inherit(struct shard *s, struct contribution *c, uint64
     contribution_drop(s, replaced);
 }
 
-static int contribution_make(struct shard *s, struct request *q,
+static int contribution_take(struct shard *s, struct request *q,
                              const struct sync_group *g, const struct keys *k,
                              const struct push_values *v, struct contribution **ret,
                              struct err *e)
@@ -226,49 +226,45 @@ uint32_t contribution_run(const struct contribution *c, uint32_t partition)
     return low < c->n_runs && c->runs[low].partition == partition ? low : c->n_runs;
 }
 
-// Fills in the keys and values of a copy that has one run of `from`, or none.
-static int copy_run(struct contribution *c, const struct contribution *from, uint32_t run,
-                    size_t width)
+static int copy_keys(struct contribution *c, const struct contribution *from,
+                     uint32_t partition, size_t width)
 {
-    bool has = run < from->n_runs;
-    uint32_t begin = has ? from->runs[run].begin : 0;
     c->runs = mem_array(2, sizeof(*c->runs));
-    if (has) {
+    if (c->n > 0) {
         c->keys = mem_array(c->n, sizeof(*c->keys));
         c->converted = mem_array(c->n * width, sizeof(float));
     }
-    if (c->runs == NULL || (has && (c->keys == NULL || c->converted == NULL)))
+    if (c->runs == NULL || (c->n > 0 && (c->keys == NULL || c->converted == NULL)))
         return TUG_ENOMEM;
     c->values = c->converted;
+    c->runs[0] = (struct key_run){partition, 0};
     c->runs[c->n_runs] = (struct key_run){UINT32_MAX, c->n};
-    if (!has)
+    if (c->n == 0)
         return 0;
-    c->runs[0] = (struct key_run){from->runs[run].partition, 0};
-    memcpy(c->keys, from->keys + begin, c->n * sizeof(*c->keys));
-    memcpy(c->converted, from->values + begin * width, c->n * width * sizeof(float));
+    memcpy(c->keys, from->keys, c->n * sizeof(*c->keys));
+    memcpy(c->converted, from->values, c->n * width * sizeof(float));
     return 0;
 }
 
-int contribution_copy(struct shard *s, const struct contribution *from,
+int contribution_make(struct shard *s, const struct contribution *like,
                       uint32_t partition, size_t width, struct contribution **ret,
                       struct err *e)
 {
-    uint32_t run = contribution_run(from, partition);
-    bool has = run < from->n_runs;
     struct contribution *c = mem_zalloc(sizeof(*c));
+    *ret = NULL;
     if (c == NULL)
         return err_nomem(e, "a part of a batch");
-    c->n = c->longest = has ? from->runs[run + 1].begin - from->runs[run].begin : 0;
-    c->n_runs = has;
-    c->examples = from->examples;
-    c->rate = from->rate;
-    c->pass = from->pass;
-    c->again = from->again;
+    c->n = c->longest = like->n;
+    c->n_runs = like->n > 0;
+    c->examples = like->examples;
+    c->rate = like->rate;
+    c->pass = like->pass;
+    c->again = like->again;
     c->refs = 1;
     uint64_t bytes = sizeof(*c) + 2 * sizeof(struct key_run) +
                      (uint64_t)c->n * (width * sizeof(float) + sizeof(uint64_t));
     int rc = contribution_count(s, c, bytes, 0, false, e);
-    if (rc == 0 && copy_run(c, from, run, width) != 0)
+    if (rc == 0 && copy_keys(c, like, partition, width) != 0)
         rc = err_nomem(e, "a part of a batch");
     if (rc != 0)
         contribution_free(s, c);
@@ -422,7 +418,7 @@ static int sync_take(struct shard *s, struct request *q, struct shard_table *t,
         t->figures.repeats++;
         return 0;
     }
-    int rc = contribution_make(s, q, first, k, v, &c, e);
+    int rc = contribution_take(s, q, first, k, v, &c, e);
     if (rc != 0) {
         contribution_free(s, c);
         return rc;

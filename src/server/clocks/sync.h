@@ -28,8 +28,9 @@ struct contribution {
 void contribution_drop(struct shard *s, struct contribution *c); // gives up a reference
 // Returns the index of the partition's run; n_runs if the contribution has no keys there.
 uint32_t contribution_run(const struct contribution *c, uint32_t partition);
-// Copies what a contribution has for one partition, with one reference.
-int contribution_copy(struct shard *s, const struct contribution *from,
+// Makes a contribution to one partition, with one reference, from like->n keys and their
+// values, which it copies; it also takes the other facts of `like` that come in a push.
+int contribution_make(struct shard *s, const struct contribution *like,
                       uint32_t partition, size_t width, struct contribution **ret,
                       struct err *e);
 

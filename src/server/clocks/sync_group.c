@@ -67,21 +67,6 @@ void sync_group_free(struct shard *s, struct sync_group *g)
     mem_free(g);
 }
 
-static int copy_batch(const struct shard_table *t, uint32_t partition, struct shard *to,
-                      const struct sync_batch *from, struct sync_batch *ret,
-                      struct err *e)
-{
-    size_t width = t->spec.accessor.push_width;
-    for (uint32_t i = 0; i < from->n; i++) {
-        struct contribution *c;
-        TRY(contribution_copy(to, from->parts[i].what, partition, width, &c, e));
-        ret->parts[ret->n++] = (struct sync_part){from->parts[i].micro,
-                                                  from->parts[i].micros, c};
-    }
-    ret->covered = from->covered;
-    return 0;
-}
-
 static int copy_before(const struct shard_table *t, const struct sync_group *from,
                        uint32_t partition, struct sync_group *to)
 {
@@ -96,35 +81,6 @@ static int copy_before(const struct shard_table *t, const struct sync_group *fro
             return TUG_ENOMEM;
         memcpy(values, b->values + i * width, width * sizeof(float));
     }
-    return 0;
-}
-
-int sync_group_copy(const struct shard_table *t, uint32_t partition, struct shard *to,
-                    struct sync_group **ret, struct err *e)
-{
-    const struct sync_group *from = sync_group_of(t, partition);
-    struct sync_group *g = mem_zalloc(sizeof(*g));
-    // A batch that is stuck may be applied in this partition already.
-    bool applied = from == &t->sync && partition < t->n_applied;
-    int rc = g != NULL ? 0 : err_nomem(e, "the batches of a partition");
-    *ret = NULL;
-    if (rc != 0)
-        return rc;
-    g->partition = partition;
-    g->clock.next = from->clock.next + applied;
-    g->begun = from->begun && !applied;
-    g->told = from->told;
-    for (uint64_t c = g->clock.next; c < from->clock.next + SHARD_MAX_CLOCKS && rc == 0;
-         c++)
-        rc = copy_batch(t, partition, to, &from->clock.open[c % SHARD_MAX_CLOCKS],
-                        &g->clock.open[c % SHARD_MAX_CLOCKS], e);
-    if (rc == 0 && copy_before(t, from, partition, g) != 0)
-        rc = err_nomem(e, "the batches of a partition");
-    if (rc != 0) {
-        sync_group_free(to, g);
-        return rc;
-    }
-    *ret = g;
     return 0;
 }
 

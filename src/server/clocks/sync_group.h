@@ -14,8 +14,10 @@
 #include "server/clocks/sync_clock.h"
 #include "server/rows/previous.h"
 
+struct buf;
 struct shard;
 struct shard_table;
+struct stream;
 
 struct sync_group {
     struct sync_clock clock;
@@ -42,10 +44,12 @@ uint64_t sync_least(const struct shard_table *t);
 uint64_t sync_most(const struct shard_table *t);
 bool sync_is_ahead(const struct shard_table *t, uint64_t clock);
 
-// Makes a group of one partition for another shard's table, with copies of all that the
-// partition has here. Returns 0, TUG_ENOMEM or TUG_EIO (no room).
-int sync_group_copy(const struct shard_table *t, uint32_t partition, struct shard *to,
-                    struct sync_group **ret, struct err *e);
+// sync_group_get appends all that a partition has of batches, and sync_group_put makes a
+// group of it for a table of another shard. sync_group_put returns 0, TUG_EDATA, TUG_ENOMEM
+// or TUG_EIO (no room), and reserves memory to add up the batches (sync_group_move.c).
+int sync_group_get(const struct shard_table *t, uint32_t partition, struct buf *to);
+int sync_group_put(struct shard *s, struct shard_table *t, uint32_t partition,
+                   struct stream *x, struct sync_group **ret, struct err *e);
 void sync_group_free(struct shard *s, struct sync_group *g); // NULL is fine
 // Reserves memory for a partition to arrive in.
 int sync_group_reserve(struct shard *s, struct shard_table *t, struct err *e);

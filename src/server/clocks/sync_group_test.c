@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/lone_shard.h"
 #include "kit/test.h"
-#include "store/parcel.h"
+#include "server/moves/parcel.h"
 
 enum { BITS = 3, PARTITIONS = 1 << BITS, KEYS = 4000, WIDTH = 2, T = 2, P = 2 };
 
@@ -67,13 +67,19 @@ static void move(struct lone *from, struct lone *to, uint32_t partition)
                      0);
 }
 
+static void drop(struct lone *w, uint32_t partition)
+{
+    struct err e;
+    assert_int_equal(partition_drop(w->shard, WIRE_SPACE_SPARSE, partition, &e), 0);
+}
+
 // Opens two shards; b does not have partition P.
 static void open_two(struct lone **a, struct lone **b)
 {
     *a = open_sync(&plain);
     *b = lone_open(BITS, &plain);
     give(*b, P, false);
-    roles_set(&(*b)->shard->roles, WIRE_SPACE_SPARSE, P, ROLE_AWAY);
+    drop(*b, P);
     lone_forget(*b);
     struct table_spec s = lone_plain_spec(T, WIRE_SYNC, WIDTH);
     lone_make_table(*b, &s);
@@ -118,8 +124,8 @@ static void test_nothing_left(void **state)
     assert_null(a->sent);
     for (uint32_t p = 0; p < PARTITIONS; p++) {
         a->mine[p] = false;
-        if (store_owns(table_of(a)->store, p) && p != P)
-            store_drop(table_of(b)->store, p, NULL);
+        if (p != P)
+            drop(b, p);
     }
     a->epoch++;
     lone_send_roster(a);
@@ -203,11 +209,7 @@ static void test_becomes_the_common_group(void **state)
     part(a, 1, 0, 4, n_keys);
     for (uint32_t p = 0; p < PARTITIONS; p++) {
         b->mine[p] = false;
-        if (store_owns(table_of(b)->store, p)) {
-            assert_int_equal(store_drop(table_of(b)->store, p, NULL), 0);
-            sync_leave(b->shard, table_of(b), p);
-            roles_set(&b->shard->roles, WIRE_SPACE_SPARSE, p, ROLE_AWAY);
-        }
+        drop(b, p);
     }
     give(b, P, true);
     assert_true(table_of(b)->sync_empty);

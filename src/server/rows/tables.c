@@ -185,6 +185,32 @@ static int table_make(struct shard *s, const struct table_spec *spec,
     return 0;
 }
 
+int tables_add(struct shard *s, const struct table_spec *spec, struct shard_table **ret,
+               struct err *e)
+{
+    struct shard_table *t;
+    int rc = table_make(s, spec, &t, e);
+    *ret = NULL;
+    if (rc != 0) {
+        table_free(s, t);
+        return rc;
+    }
+    tables_measure(s, t);
+    s->tables[spec->id] = t;
+    if (spec->id >= s->n_tables)
+        s->n_tables = spec->id + 1;
+    *ret = t;
+    return 0;
+}
+
+void tables_remove(struct shard *s, struct shard_table *t)
+{
+    assert(background_free(t));
+    sync_restart(s, t);
+    s->tables[t->spec.id] = NULL;
+    table_free(s, t);
+}
+
 static int tables_make(struct shard *s, const struct msg_table *m, struct err *e)
 {
     struct table_spec spec;
@@ -203,16 +229,7 @@ static int tables_make(struct shard *s, const struct msg_table *m, struct err *e
                        "no room for table '%s': rows take %llu of the %llu bytes allowed",
                        spec.config.name, (unsigned long long)s->bytes,
                        (unsigned long long)s->o.max_bytes);
-    int rc = table_make(s, &spec, &t, e);
-    if (rc != 0) {
-        table_free(s, t);
-        return rc;
-    }
-    tables_measure(s, t);
-    s->tables[spec.id] = t;
-    if (spec.id >= s->n_tables)
-        s->n_tables = spec.id + 1;
-    return 0;
+    return tables_add(s, &spec, &t, e);
 }
 
 enum outcome table_serve(struct shard *s, struct request *q)
@@ -260,15 +277,7 @@ static int copy_into(struct shard *s, const struct table_spec *from, uint32_t ot
     *ret = s->tables[other];
     if (*ret != NULL)
         return check_copy(from, &(*ret)->spec, e);
-    int rc = table_make(s, &spec, ret, e);
-    if (rc != 0) {
-        table_free(s, *ret);
-        return rc;
-    }
-    s->tables[other] = *ret;
-    if (other >= s->n_tables)
-        s->n_tables = other + 1;
-    return 0;
+    return tables_add(s, &spec, ret, e);
 }
 
 static int copy(struct shard *s, struct shard_table *t, uint32_t other, struct err *e)
@@ -340,11 +349,7 @@ int tables_obey(struct shard *s, const struct msg_table_do *m, struct err *e)
             g->clock.next = m->clock;
         return 0;
     case WIRE_DROP:
-        assert(background_free(
-            t)); // table_do_serve has waited for the end of a save that uses the table
-        sync_restart(s, t);
-        s->tables[m->table] = NULL;
-        table_free(s, t);
+        tables_remove(s, t); // order() has waited for the end of a save that uses it
         return 0;
     default:
         return err_set(e, TUG_EUSAGE, "order %u for table '%s' is not known", m->what,

@@ -71,6 +71,11 @@ int tables_obey(struct shard *s, const struct msg_table_do *m, struct err *e);
 // Returns the table with this number, or NULL with an error.
 struct shard_table *tables_find(const struct shard *s, uint32_t id, struct err *e);
 void tables_close(struct shard *s);
+// Makes a table, whose number is free. On failure nothing has changed.
+int tables_add(struct shard *s, const struct table_spec *spec, struct shard_table **ret,
+               struct err *e);
+// Removes a table, for which neither a save nor an admin operation is under way.
+void tables_remove(struct shard *s, struct shard_table *t);
 void tables_living(struct shard *s); // called when workers have come or gone
 void tables_measure(struct shard *s, struct shard_table *t); // updates t->bytes
 // Lets the rows of this table have the memory that other tables leave of max_bytes.

@@ -1,0 +1,294 @@
+// A partition that moves as bytes: the other shard serves it as this one did, whatever the
+// mode, and damaged bytes change nothing.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "server/moves/parcel.h"
+
+#include "kit/lone_shard.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/hash.h"
+#include "base/random.h"
+#include "kit/test.h"
+
+enum { BITS = 3, P = 2, WIDTH = 2, KEYS = 400, ASYNC = 2, SYNC = 3, SSP = 4, DENSE = 5 };
+
+static const struct shard_options plain;
+static float values[KEYS * WIDTH];
+
+static void make_tables(struct lone *w)
+{
+    for (uint32_t id = ASYNC; id <= DENSE; id++) {
+        static const enum wire_mode modes[] = {[ASYNC] = WIRE_ASYNC,
+                                               [SYNC] = WIRE_SYNC,
+                                               [SSP] = WIRE_SSP,
+                                               [DENSE] = WIRE_ASYNC};
+        struct table_spec s = lone_plain_spec(id, modes[id], WIDTH);
+        s.config.staleness = id == SSP ? 1 : 0;
+        if (id == DENSE)
+            s.config.place = lone_place_of(WIRE_SPACE_DENSE);
+        lone_make_table(w, &s);
+    }
+}
+
+// Opens a shard with the partitions below `end`, less those whose number is 3 of 4.
+static struct lone *open_with(uint32_t end, const struct shard_options *o)
+{
+    struct lone *w = lone_open_shard(BITS, o);
+    for (uint32_t p = end; p < 1u << BITS; p++)
+        w->mine[p] = false;
+    w->epoch = 1;
+    lone_send_roster(w);
+    for (uint32_t i = 0; i < WORKERS; i++)
+        lone_open_worker(w, i);
+    lone_forget(w);
+    return w;
+}
+
+static struct lone *open_full(void)
+{
+    struct lone *w = open_with(1u << BITS, &plain);
+    make_tables(w);
+    return w;
+}
+
+static uint32_t keys_of(struct lone *w, enum wire_space space, bool all, uint64_t *ret)
+{
+    uint64_t keys[KEYS];
+    uint32_t n = lone_draw_keys(w, space, KEYS, 1, keys), found = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (all || roster_partition(BITS, space, keys[i]) == P)
+            ret[found++] = keys[i];
+    return found;
+}
+
+static struct msg_push push_of(struct lone *w, uint32_t worker, uint32_t table, bool all,
+                               uint64_t *keys, uint64_t draw)
+{
+    enum wire_space space = table == DENSE ? WIRE_SPACE_DENSE : WIRE_SPACE_SPARSE;
+    uint32_t n = keys_of(w, space, all, keys);
+    for (uint32_t i = 0; i < n * WIDTH; i++)
+        values[i] = (float)random_below(1, draw, i, 100);
+    return lone_push_of(w, worker, table, keys, n, values, WIDTH);
+}
+
+// Trains a little: pushes with and without an identity, ticks, steps, and parts of batches.
+static void train(struct lone *w)
+{
+    uint64_t keys[KEYS];
+    for (uint32_t table = ASYNC; table <= DENSE; table++)
+        for (uint32_t i = 0; i < 6; i++) {
+            struct msg_push m = push_of(w, i % WORKERS, table, true, keys, i);
+            if (table == SYNC) {
+                m.clock = i / 2;
+                m.micro = (uint8_t)(i % 2 * SHARD_MICROS / 2);
+                m.micros = i < 4 ? SHARD_MICROS / 2 : 1;
+                m.examples = 3 + i;
+            } else if (i == 3) {
+                m.id_pass = 1;
+                m.id_piece = 7;
+                m.id_group = 4;
+                m.id_low = 2;
+            }
+            lone_send_push(w, i % WORKERS, &m);
+            lone_expect_ok(w);
+        }
+    for (uint32_t i = 0; i < WORKERS; i++) {
+        struct msg_tick tick = {
+            .table = SSP, .epoch = w->epoch, .session = lone_session(i), .clock = 3 + i};
+        struct msg_step step = {
+            .epoch = w->epoch, .session = lone_session(i), .steps = 10 * i};
+        lone_deliver(w, WORKER_LINK + i, MSG_TICK, ++w->next_request, &tick);
+        lone_deliver(w, WORKER_LINK + i, MSG_STEP, ++w->next_request, &step);
+    }
+    lone_forget(w);
+}
+
+static struct buf bytes_of(struct lone *w)
+{
+    struct buf bytes = BUF_INIT(64 << 20);
+    struct err e;
+    if (partition_get(w->shard, WIRE_SPACE_SPARSE, P, &bytes, &e) != 0)
+        fail_msg("%s", e.text);
+    return bytes;
+}
+
+static int put(struct lone *w, const struct buf *bytes, struct err *e)
+{
+    return partition_put(w->shard, WIRE_SPACE_SPARSE, P, bytes->data, bytes->len, e);
+}
+
+static void check_same(const struct buf *a, const struct buf *b)
+{
+    assert_int_equal(a->len, b->len);
+    assert_memory_equal(a->data, b->data, a->len);
+}
+
+static void give(struct lone *w, bool mine)
+{
+    w->mine[P] = mine;
+    w->epoch++;
+    lone_send_roster(w);
+    lone_forget(w);
+}
+
+static void close_both(struct lone *a, struct lone *b)
+{
+    b->live = SIZE_MAX; // lone_close(a) checks the memory of both shards
+    lone_close(b);
+    lone_close(a);
+}
+
+// A shard that owns nothing of the space makes the tables that it lacks, and has no others
+// then.
+static void test_round_trip(void **state)
+{
+    (void)state;
+    struct lone *a = open_full(), *b = open_with(0, &plain);
+    struct table_spec other = lone_plain_spec(9, WIRE_ASYNC, WIDTH);
+    lone_make_table(b, &other); // was dropped at the other shard
+    train(a);
+    struct buf x = bytes_of(a);
+    struct err e;
+    if (put(b, &x, &e) != 0)
+        fail_msg("%s", e.text);
+    struct buf y = bytes_of(b);
+    check_same(&x, &y);
+    assert_null(b->shard->tables[9]);
+    assert_null(b->shard->tables[DENSE]);
+    assert_int_equal(step_clock_sum(&b->shard->steps), 30);
+    assert_int_equal(b->shard->tables[SSP]->ssp.slowest, 3);
+    assert_int_equal(partition_drop(a->shard, WIRE_SPACE_SPARSE, P, &e), 0);
+    assert_int_equal(roles_of(&a->shard->roles, WIRE_SPACE_SPARSE, P), ROLE_AWAY);
+    // And back: the first shard knows more than what comes.
+    if (put(a, &x, &e) != 0)
+        fail_msg("%s", e.text);
+    struct buf z = bytes_of(a);
+    check_same(&x, &z);
+    buf_free(&x);
+    buf_free(&y);
+    buf_free(&z);
+    close_both(a, b);
+}
+
+// Pushes that were applied before the move are not applied again after it, and the open
+// batch ends at the new owner with the sum of all its parts.
+static void test_exactly_once(void **state)
+{
+    (void)state;
+    struct lone *a = open_full(), *b = open_with(P, &plain);
+    uint64_t keys[KEYS];
+    make_tables(b);
+    train(a);
+    struct msg_push again = push_of(a, 1, ASYNC, false, keys, 77);
+    lone_send_push(a, 1, &again);
+    lone_expect_ok(a);
+    struct buf x = bytes_of(a);
+    struct err e;
+    assert_int_equal(put(b, &x, &e), 0);
+    buf_free(&x);
+    give(b, true);
+    float before[WIDTH];
+    memcpy(before, shards_row(b->shard, ASYNC, keys[0]), sizeof(before));
+    again.epoch = b->epoch;
+    lone_send_push(b, 1, &again);
+    lone_expect_ok(b);
+    assert_memory_equal(before, shards_row(b->shard, ASYNC, keys[0]), sizeof(before));
+    const struct sync_group *g = sync_group_of(b->shard->tables[SYNC], P);
+    assert_int_equal(g->clock.next, 2);
+    assert_int_equal(g->clock.open[2].covered, 0x101);
+    close_both(a, b);
+}
+
+// No allocation that fails leaves rows, tables or batches behind.
+static void test_allocations(void **state)
+{
+    (void)state;
+    struct lone *a = open_full(), *b = open_with(0, &plain);
+    train(a);
+    struct buf x = bytes_of(a);
+    for (long n = 0; n >= 0; n++) {
+        struct err e;
+        mem_fault_after(n);
+        int rc = put(b, &x, &e);
+        bool struck = mem_faulted();
+        mem_fault_after(-1);
+        assert_true(rc == 0 || struck);
+        if (rc == 0)
+            break;
+        assert_int_equal(rc, TUG_ENOMEM);
+        assert_int_equal(roles_of(&b->shard->roles, WIRE_SPACE_SPARSE, P), ROLE_AWAY);
+        for (uint32_t i = 0; i < b->shard->n_tables; i++)
+            assert_null(b->shard->tables[i]);
+        assert_int_equal(b->shard->bytes, 0);
+    }
+    buf_free(&x);
+    close_both(a, b);
+}
+
+// Corrects the hash, as a forger would do it: it is the sixth number.
+static void forge(struct buf *x)
+{
+    enum { HEAD = 6 * sizeof(uint64_t) };
+    uint64_t hash = x->len > HEAD ? hash_bytes(x->data + HEAD, x->len - HEAD, 0) : 0;
+    if (x->len >= HEAD)
+        memcpy(x->data + HEAD - sizeof(hash), &hash, sizeof(hash));
+}
+
+static void test_damaged(void **state)
+{
+    (void)state;
+    struct lone *a = open_full(), *b = open_with(P, &plain);
+    make_tables(b);
+    train(a);
+    struct buf x = bytes_of(a), y = BUF_INIT(64 << 20);
+    struct err e;
+    for (uint64_t i = 0; i < 2000; i++) {
+        buf_clear(&y);
+        assert_int_equal(buf_add(&y, x.data, x.len), 0);
+        uint64_t at = random_below(2, 1, i, x.len);
+        if (i % 10 == 0)
+            y.len = at;
+        else
+            y.data[i % 3 == 0 ? at % 1024 : at] ^= (char)(1 + random_below(2, 2, i, 255));
+        forge(&y);
+        e = (struct err){0};
+        if (put(b, &y, &e) == 0) { // a fact that cannot be checked, such as a value
+            assert_int_equal(partition_drop(b->shard, WIRE_SPACE_SPARSE, P, &e), 0);
+            continue;
+        }
+        assert_true(e.code != 0 && e.text[0] != '\0');
+        for (uint32_t t = ASYNC; t <= SSP; t++)
+            assert_false(store_owns(b->shard->tables[t]->store, P));
+    }
+    assert_int_equal(lone_figures(b, ASYNC).rows, 0);
+    buf_free(&x);
+    buf_free(&y);
+    close_both(a, b);
+}
+
+static void test_no_room(void **state)
+{
+    (void)state;
+    const struct shard_options small = {.max_bytes = 1000};
+    struct lone *a = open_full(), *b = open_with(0, &small);
+    train(a);
+    struct buf x = bytes_of(a);
+    struct err e;
+    assert_int_equal(put(b, &x, &e), TUG_ENOMEM);
+    assert_non_null(strstr(e.text, "--memory"));
+    buf_free(&x);
+    close_both(a, b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_round_trip),  cmocka_unit_test(test_exactly_once),
+        cmocka_unit_test(test_allocations), cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_no_room),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
