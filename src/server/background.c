@@ -177,6 +177,8 @@ enum outcome table_do_serve(struct shard *s, struct request *q)
     enum outcome outcome = ANSWERED;
     bool begun = false;
     struct err e = {0};
+    if (s->roles.n_unsettled > 0) // it would change rows whose copies are under way
+        return WANTS_MOVE;
     if (session == 0)
         err_set(&e, TUG_EUSAGE,
                 "only a node that has joined the cluster can give orders");

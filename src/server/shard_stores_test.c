@@ -225,7 +225,7 @@ static void test_days_without_pushes(void **state)
     w->next_request++;
     lone_deliver(w, WORKER_LINK, MSG_TABLE_DO, 1, &drop);
     lone_expect_ok(w);
-    struct msg_table m = {.table = T, .config = wire_text(config)};
+    struct msg_table m = {.table = T, .epoch = w->epoch, .config = wire_text(config)};
     lone_deliver(w, WORKER_LINK, MSG_TABLE, ++w->next_request, &m);
     struct parcel *p = lone_next(w);
     if (p->frame.type == MSG_OK) { // otherwise RocksDB is missing

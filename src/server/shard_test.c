@@ -183,9 +183,9 @@ static void test_before_placement(void **state)
     lone_forget(w);
     struct table_spec s = lone_plain_spec(T, WIRE_ASYNC, WIDTH);
     s.config.init_low = s.config.init_high = 2;
+    w->epoch = 1; // the worker has the first placement already
     lone_send_table(w, &s);
     assert_null(w->sent);
-    w->epoch = 1;
     lone_send_roster(w);
     lone_expect_ok(w);
     lone_make_table(w, &s); // a repeat
@@ -288,7 +288,7 @@ static void test_bad_pushes(void **state)
     lone_expect_ok(w);
     assert_int_equal(lone_figures(w, T).examples, 0);
     // Unknown messages, and ticks of tables of another mode, are refused.
-    struct msg_tick tick = {.table = T, .session = lone_session(0)};
+    struct msg_tick tick = {.epoch = w->epoch, .table = T, .session = lone_session(0)};
     lone_deliver(w, WORKER_LINK, MSG_TICK, 5, &tick);
     lone_expect_refusal(w, TUG_EUSAGE, "not one of mode ssp");
     lone_deliver(w, WORKER_LINK, MSG_LEASE, 6, &(struct msg_lease){0});
@@ -825,6 +825,38 @@ static void test_move(void **state)
     lone_close(a);
 }
 
+// A table is made, and a step or tick counts, on all shards of one placement.
+static void test_whole_requests(void **state)
+{
+    (void)state;
+    struct lone *w = open_with_table(&plain, WIRE_SSP);
+    w->epoch = 3;
+    lone_send_roster(w);
+    struct msg_tick tick = {.table = T, .session = lone_session(0), .clock = 2};
+    struct msg_step step = {.session = lone_session(0), .steps = 5};
+    struct table_spec other = lone_plain_spec(T + 1, WIRE_ASYNC, WIDTH);
+    for (uint64_t epoch = 2; epoch <= 4; epoch++) {
+        tick.epoch = step.epoch = epoch;
+        w->epoch = epoch;
+        lone_deliver(w, WORKER_LINK, MSG_TICK, ++w->next_request, &tick);
+        lone_deliver(w, WORKER_LINK, MSG_STEP, ++w->next_request, &step);
+        lone_send_table(w, &other);
+        for (int i = 0; i < 3; i++) {
+            if (epoch == 2)
+                parcel_unpin(lone_expect(w, MSG_ROSTER));
+            else if (epoch == 3)
+                lone_expect_ok(w);
+            else
+                assert_null(w->sent); // a newer epoch: they wait for the roster
+        }
+        assert_int_equal(w->shard->tables[T + 1] != NULL, epoch >= 3);
+    }
+    lone_send_roster(w);
+    for (int i = 0; i < 3; i++)
+        lone_expect_ok(w);
+    lone_close(w);
+}
+
 static void test_tables(void **state)
 {
     (void)state;
@@ -853,6 +885,7 @@ int main(void)
         cmocka_unit_test(test_full),
         cmocka_unit_test(test_allocations),
         cmocka_unit_test(test_move),
+        cmocka_unit_test(test_whole_requests),
         cmocka_unit_test(test_tables),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -116,7 +116,8 @@ static void test_waiting(void **state)
     struct lone *w = lone_open(BITS, &plain);
     make_table(w, T, WIRE_SSP);
     for (uint32_t i = 0; i < WORKERS; i++) {
-        struct msg_tick tick = {.session = lone_session(i), .table = T, .clock = 3 + i};
+        struct msg_tick tick = {
+            .epoch = w->epoch, .session = lone_session(i), .table = T, .clock = 3 + i};
         lone_deliver(w, WORKER_LINK + i, MSG_TICK, 50, &tick);
         (void)lone_expect_ok(w);
     }
@@ -140,7 +141,8 @@ static void test_waiting(void **state)
     }
     check_at(all, "requests.pull.count", 0);
     json_decref(all);
-    struct msg_tick tick = {.session = lone_session(0), .table = T, .clock = 4};
+    struct msg_tick tick = {
+        .epoch = w->epoch, .session = lone_session(0), .table = T, .clock = 4};
     lone_deliver(w, WORKER_LINK, MSG_TICK, 51, &tick);
     lone_forget(w);
     all = ask(w);

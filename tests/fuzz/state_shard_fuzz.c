@@ -81,7 +81,8 @@ static void make_tables(void)
     enum { TABLES = sizeof(settings) / sizeof(*settings), ALWAYS = 3 };
     uint8_t wanted = draw_byte(&w.d);
     for (uint32_t i = 0; i < TABLES; i++) {
-        struct msg_table m = {.table = i, .config = wire_text(settings[i])};
+        struct msg_table m = {
+            .table = i, .epoch = w.d.epoch, .config = wire_text(settings[i])};
         if (i < ALWAYS || (wanted >> (i - ALWAYS) & 1))
             peer_send(&w.peers[FIRST], MSG_TABLE, i + 1, &m);
     }

@@ -392,6 +392,7 @@ void lone_send_table(struct lone *w, const struct table_spec *s)
     struct buf config = BUF_INIT(1 << 16);
     struct msg_table m;
     assert_int_equal(spec_encode(s, &config, &m), 0);
+    m.epoch = w->epoch;
     lone_deliver(w, WORKER_LINK, MSG_TABLE, ++w->next_request, &m);
     buf_free(&config);
 }

@@ -20,7 +20,7 @@ struct lone *loop_open(uint32_t i, uint32_t n, const char *config)
     for (uint32_t k = 0; k < WORKERS; k++)
         lone_open_worker(w, k);
     lone_forget(w);
-    struct msg_table m = {.table = T, .config = wire_text(config)};
+    struct msg_table m = {.table = T, .epoch = w->epoch, .config = wire_text(config)};
     lone_deliver(w, WORKER_LINK, MSG_TABLE, ++w->next_request, &m);
     lone_expect_ok(w);
     w->live = SIZE_MAX; // several loops are open, so allocations of one cannot be counted
@@ -183,7 +183,8 @@ uint64_t loop_admin(struct lone *w, enum wire_order what, float threshold, uint6
 
 void loop_step(struct lone *w, uint32_t worker, uint64_t steps, uint64_t global)
 {
-    struct msg_step m = {.session = lone_session(worker), .steps = steps};
+    struct msg_step m = {
+        .epoch = w->epoch, .session = lone_session(worker), .steps = steps};
     lone_deliver(w, WORKER_LINK + worker, MSG_STEP, ++w->next_request, &m);
     assert_int_equal(lone_expect_ok(w), global);
 }

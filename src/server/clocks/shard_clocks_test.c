@@ -342,7 +342,8 @@ static void test_pulls_wait(void **state)
 
 static void send_tick(struct lone *w, uint32_t i, uint64_t clock)
 {
-    struct msg_tick m = {.table = T, .session = lone_session(i), .clock = clock};
+    struct msg_tick m = {
+        .epoch = w->epoch, .table = T, .session = lone_session(i), .clock = clock};
     lone_deliver(w, WORKER_LINK + i, MSG_TICK, ++w->next_request, &m);
 }
 
@@ -396,7 +397,8 @@ static void test_ssp(void **state)
     m.clock = 10;
     lone_send_pull(w, 0, &m);
     assert_null(w->sent);
-    struct msg_tick end = {.table = T, .session = lone_session(1), .clock = UINT64_MAX};
+    struct msg_tick end = {
+        .epoch = w->epoch, .table = T, .session = lone_session(1), .clock = UINT64_MAX};
     lone_deliver(w, WORKER_LINK + 1, MSG_TICK, late, &end);
     assert_int_equal(lone_expect_ok(w), 7);
     assert_null(w->sent);
@@ -526,7 +528,8 @@ static void test_numbers_at_the_end(void **state)
     lone_expect_refusal(w, TUG_EUSAGE, "there is no batch");
     // The steps of two sessions have a limit, and a peer without a session has no clock.
     for (uint32_t i = 0; i < 2; i++) {
-        struct msg_step step = {.session = lone_session(i), .steps = INT64_MAX};
+        struct msg_step step = {
+            .epoch = w->epoch, .session = lone_session(i), .steps = INT64_MAX};
         lone_deliver(w, WORKER_LINK + i, MSG_STEP, 3, &step);
         lone_expect_refusal(w, TUG_EUSAGE, "9223372036854775807 steps, but more than");
         step.steps = WIRE_STEPS_MAX + 1;
@@ -537,7 +540,7 @@ static void test_numbers_at_the_end(void **state)
         assert_true(lone_expect_ok(w) == (i + 1) * WIRE_STEPS_MAX);
     }
     struct msg_hello tool = {.cluster = 77, .role = WIRE_TOOL};
-    struct msg_tick tick = {.table = T, .clock = 1};
+    struct msg_tick tick = {.epoch = w->epoch, .table = T, .clock = 1};
     w->h.opened(w->h.ctx, 99, true, w->now);
     lone_deliver(w, 99, MSG_HELLO, 0, &tool);
     lone_forget(w);

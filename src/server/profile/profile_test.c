@@ -119,7 +119,8 @@ static void push_some(struct lone *w, uint32_t i, uint64_t *keys, uint32_t n)
 static void tick_all(struct lone *w, uint64_t clock)
 {
     for (uint32_t i = 0; i < WORKERS; i++) {
-        struct msg_tick tick = {.table = T, .session = lone_session(i), .clock = clock};
+        struct msg_tick tick = {
+            .epoch = w->epoch, .table = T, .session = lone_session(i), .clock = clock};
         lone_deliver(w, WORKER_LINK + i, MSG_TICK, ++w->next_request, &tick);
     }
     lone_forget(w);

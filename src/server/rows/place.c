@@ -33,6 +33,28 @@ static void send_roster(struct shard *s, const struct request *q, const struct r
     buf_free(&owners);
 }
 
+enum outcome place_check_all(struct shard *s, const struct request *q, uint64_t epoch,
+                             bool *ret_mine)
+{
+    const struct roster *r = member_roster(s->member);
+    assert(s->ready);
+    *ret_mine = s->o.without_epoch_check;
+    if (*ret_mine)
+        return ANSWERED;
+    if (epoch > r->epoch) {
+        member_want_roster(s->member, epoch);
+        return WANTS_ROSTER;
+    }
+    if (epoch < r->epoch && !s->o.without_exact_epochs) {
+        send_roster(s, q, r);
+        return ANSWERED;
+    }
+    if (s->roles.n_unsettled > 0)
+        return WANTS_MOVE;
+    *ret_mine = true;
+    return ANSWERED;
+}
+
 enum outcome place_check(struct shard *s, const struct request *q, uint64_t epoch,
                          const struct shard_table *t, const struct keys *k, bool whole,
                          bool *ret_mine, struct err *e)

@@ -17,4 +17,8 @@ enum outcome place_check(struct shard *s, const struct request *q, uint64_t epoc
                          const struct shard_table *t, const struct keys *k, bool whole,
                          bool *ret_mine, struct err *e);
 
+// The same for a whole request that concerns all tables, or is one of TABLE, TICK and STEP.
+enum outcome place_check_all(struct shard *s, const struct request *q, uint64_t epoch,
+                             bool *ret_mine);
+
 #endif

@@ -12,6 +12,7 @@
 #include "server/background.h"
 #include "server/clocks/pending.h"
 #include "server/clocks/sync.h"
+#include "server/rows/place.h"
 #include "server/shard_internal.h"
 
 struct shard_table *tables_find(const struct shard *s, uint32_t id, struct err *e)
@@ -235,6 +236,10 @@ static int tables_make(struct shard *s, const struct msg_table *m, struct err *e
 enum outcome table_serve(struct shard *s, struct request *q)
 {
     struct err e = {0};
+    bool mine;
+    enum outcome outcome = place_check_all(s, q, q->m->table.epoch, &mine);
+    if (!mine)
+        return outcome;
     if (tables_make(s, &q->m->table, &e) == 0)
         shard_ok(s, q, 0);
     else
@@ -421,6 +426,10 @@ enum outcome tick_serve(struct shard *s, struct request *q)
 {
     struct err e = {0};
     const struct msg_tick *m = &q->m->tick;
+    bool mine;
+    enum outcome outcome = place_check_all(s, q, m->epoch, &mine);
+    if (!mine)
+        return outcome;
     struct shard_table *t = tables_find(s, m->table, &e);
     if (q->peer->session == 0)
         err_set(&e, TUG_EUSAGE, "only a node that has joined the cluster has a clock");
@@ -494,6 +503,10 @@ enum outcome step_serve(struct shard *s, struct request *q)
     const struct msg_step *m = &q->m->step;
     char name[ROSTER_NAME_MAX];
     struct err e = {0};
+    bool mine;
+    enum outcome outcome = place_check_all(s, q, m->epoch, &mine);
+    if (!mine)
+        return outcome;
     if (q->peer->session == 0)
         err_set(&e, TUG_EUSAGE,
                 "only a node that has joined the cluster can report steps");
