@@ -104,6 +104,10 @@ struct accessor_class {
     // The number of pushed statistics, counted from the last, that are not added up when
     // pushes of a key are merged; the value of the last push is kept (slots).
     uint32_t kept_stats;
+    // Rules that share state among a block of weights (rule_info.per_block): the whole
+    // extra group is one block, unless `rules_give_blocks`, since a group may be several
+    // vectors. With `weights_are_block` the group of weights is one block, too.
+    bool rules_give_blocks, weights_are_block;
     struct life_class life;
 };
 const struct accessor_class *accessor_find(const char *name, struct err *e);

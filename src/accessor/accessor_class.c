@@ -29,6 +29,7 @@ const struct accessor_class class_plain = {
     .name = "plain",
     .about = "an array of floats under one rule",
     .layout = layout_plain,
+    .weights_are_block = true,
 };
 
 const struct accessor_class class_merge = {
@@ -136,9 +137,7 @@ int accessor_choose(struct accessor_options *o, const char *name, struct err *e)
     snprintf(o->name, sizeof(o->name), "%s", c->name);
     if (unscaled)
         o->life.show_scale = false;
-    if (theirs &&
-        c !=
-            &class_merge) // merge does not have a lifecycle, so Paddle's name implies nothing
+    if (theirs && accessor_has_life(c)) // without a lifecycle nothing comes late
         o->life.embedx_late = true;
     return 0;
 }
@@ -201,8 +200,6 @@ bool accessor_has_life(const struct accessor_class *c)
 }
 
 // Sets the block of a rule that shares state among a block of weights to the whole group.
-// The accessor features does not call it, as a group there may be several vectors, and
-// its rules give the block.
 static void set_block(struct rule_params *rule, uint32_t n)
 {
     if (rule_info(rule->kind)->per_block != 0 && rule->block == 1 && n > 0)
@@ -230,9 +227,9 @@ static int accessor_class_make(struct accessor *ret, struct accessor_options *o,
     if (o->dim > TABLE_MAX_WIDTH)
         return err_set(e, TUG_EUSAGE, "at most %d floats fit a row", TABLE_MAX_WIDTH);
     const struct accessor_class *c = accessor_find(o->name, e);
-    if (c != &class_features)
+    if (!c->rules_give_blocks)
         set_block(&o->extra, o->dim);
-    if (c == &class_plain)
+    if (c->weights_are_block)
         set_block(&o->rule, o->dim);
     TRY(c->layout(o, ret, e));
     if (ret->pulled_stats > 0 && c->life.stats == NULL)

@@ -45,4 +45,5 @@ const struct accessor_class class_features = {
     .name = "features",
     .about = "weights of a model's features, and the count of their updates",
     .layout = accessor_features_layout,
+    .rules_give_blocks = true,
 };

@@ -20,13 +20,3 @@ bool ready_wait(struct pump *p, struct van *van, const struct member *m,
     *ret_seconds += (double)READY_LONGER_NS / (double)SECOND_NS;
     return pump_wait(p, over, ctx, van_now(van) + READY_LONGER_NS);
 }
-
-void ready_tell_rank(const struct role *r, bool server, uint32_t rank)
-{
-    const char *role = server ? "server" : "worker";
-    if (r->scheme != ROLE_DMLC || !r->has_rank || r->rank == rank)
-        return;
-    log_warn("%s=%u: this process is %s %u, because another process has rank %u or the "
-             "cluster has no such rank",
-             server ? "DMLC_SERVER_ID" : "DMLC_WORKER_ID", r->rank, role, rank, r->rank);
-}

@@ -21,7 +21,4 @@
 bool ready_wait(struct pump *p, struct van *van, const struct member *m,
                 bool (*over)(void *ctx), void *ctx, double seconds, double *ret_seconds);
 
-// Warns if the rank of this process is not the one that its environment names.
-void ready_tell_rank(const struct role *r, bool server, uint32_t rank);
-
 #endif

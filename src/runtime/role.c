@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "os/log.h"
+
 struct reading {
     role_getenv get;
     void *ctx;
@@ -253,4 +255,14 @@ int role_needs_servers(role_getenv get, void *ctx, struct err *e)
         "only the workers of this cluster run this program, and its servers have to run "
         "it, too: add --all-roles to python3 -m tug launch (all_roles=True to "
         "tug.launch), or start it with tug launch");
+}
+
+void role_tell_rank(const struct role *r, bool server, uint32_t rank)
+{
+    const char *role = server ? "server" : "worker";
+    if (r->scheme != ROLE_DMLC || !r->has_rank || r->rank == rank)
+        return;
+    log_warn("%s=%u: this process is %s %u, because another process has rank %u or the "
+             "cluster has no such rank",
+             server ? "DMLC_SERVER_ID" : "DMLC_WORKER_ID", r->rank, role, rank, r->rank);
 }

@@ -52,4 +52,7 @@ int role_read(struct role *ret, enum wire_role known, role_getenv get, void *ctx
 // (TUG_LAUNCHED=workers). Libraries whose servers must run the program, too, call it.
 int role_needs_servers(role_getenv get, void *ctx, struct err *e);
 
+// Warns if the rank of this process is not the one that its environment names.
+void role_tell_rank(const struct role *r, bool server, uint32_t rank);
+
 #endif

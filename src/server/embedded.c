@@ -15,9 +15,8 @@
 #include "os/clock.h"
 #include "server/server.h"
 
-#define SECOND ((uint64_t)1000000000)
-#define PATIENCE_NS (10 * SECOND) // time limit for the other threads of this process
-#define POLL_NS (SECOND / 5)
+#define PATIENCE_NS (10 * SECOND_NS) // time limit for the other threads of this process
+#define POLL_NS (SECOND_NS / 5)
 
 struct embedded {
     char cluster[32], address[VAN_ADDRESS_MAX], token[TOKEN_TEXT_MAX];

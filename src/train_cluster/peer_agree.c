@@ -1,4 +1,4 @@
-// See peer_agree.h. In a collective call each worker gives its state (struct said), and
+// See peer_agree.h. In a collective call each worker gives its state (struct peer_state), and
 // compares it with the states of the others. A worker that has died or left gave nothing,
 // and one that has joined since gave nothing or the number of another call.
 //
@@ -19,13 +19,14 @@
 
 // The state that a worker gives to the others, sent as the bytes of the struct: all
 // processes of a cluster are of one build, and tug supports one byte order only.
-struct said {
+struct peer_state {
     uint32_t call;   // number of the worker's call of training; 0: it gave nothing
     uint32_t passes; // number of passes of this call that the worker has done
     uint64_t hash;   // hash of its options and files
 };
 
-static int say_of(const struct run *r, uint32_t passes, struct said *ret, struct err *e)
+static int say_of(const struct run *r, uint32_t passes, struct peer_state *ret,
+                  struct err *e)
 {
     char *text = NULL;
     struct train_config c = *r->config;
@@ -35,7 +36,7 @@ static int say_of(const struct run *r, uint32_t passes, struct said *ret, struct
     mem_free(text);
     if (!r->config->cluster->peer->own_files)
         hash = mix64(hash ^ r->data_identity->hash);
-    *ret = (struct said){r->config->cluster->peer->call, passes, hash};
+    *ret = (struct peer_state){r->config->cluster->peer->call, passes, hash};
     return 0;
 }
 
@@ -168,8 +169,8 @@ int peer_agree_gone(struct client *c, const uint32_t *ranks, size_t n, uint32_t 
     return gone(member_roster(client_member(c)), ranks, n, pass, e);
 }
 
-static int check_one(const struct roster *r, uint32_t rank, const struct said *said,
-                     const struct said *mine, bool own_files, struct err *e)
+static int check_one(const struct roster *r, uint32_t rank, const struct peer_state *said,
+                     const struct peer_state *mine, bool own_files, struct err *e)
 {
     char name[ROSTER_NAME_MAX];
     bool takes_part = said->call == mine->call;
@@ -198,10 +199,10 @@ static int check_one(const struct roster *r, uint32_t rank, const struct said *s
 }
 
 // Returns the state that the worker of this rank gave; zeros if it has no part.
-static struct said said_by(struct wire_text parts, uint32_t rank)
+static struct peer_state said_by(struct wire_text parts, uint32_t rank)
 {
     struct wire_part p;
-    struct said ret = {0};
+    struct peer_state ret = {0};
     while (wire_next_part(&parts, &p) == 1)
         if (p.index == rank && p.bytes.n == sizeof(ret))
             memcpy(&ret, p.bytes.data, sizeof(ret));
@@ -212,13 +213,13 @@ int peer_agree(struct run *r, uint32_t passes, struct err *e)
 {
     const struct roster *roster;
     struct wire_text parts;
-    struct said mine;
+    struct peer_state mine;
     TRY(say_of(r, passes, &mine, e));
     struct member_collect k = {.call = "training", .bytes = &mine, .n = sizeof(mine)};
     TRY(peer_agree_collect(r, k, &parts, e));
     roster = member_roster(client_member(r->driver->remote.client));
     for (uint32_t rank = 0; rank < ranks(roster); rank++) {
-        struct said said = said_by(parts, rank);
+        struct peer_state said = said_by(parts, rank);
         TRY(check_one(roster, rank, &said, &mine, r->config->cluster->peer->own_files,
                       e));
     }

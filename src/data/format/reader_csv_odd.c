@@ -98,18 +98,13 @@ static void tell_of_row_numbers(const struct csv *c)
                  "numbers, as pandas writes them, give --drop ''");
 }
 
+// Counts the cells with a decimal comma in a line, and warns at the last line of those
+// that are counted.
 static void look_at_commas(struct csv *c, const struct reader_layout *l, const char *line,
-                           size_t len)
+                           size_t len, bool last)
 {
     struct csv_odd *o = &c->odd;
     const char *p = line, *end = line + len;
-    unsigned number = atomic_fetch_add(&o->lines, 1);
-    if (number >= LOOK_LINES)
-        return;
-    if (number == 1)
-        tell_of_row_numbers(c);
-    if (number == 1) // not at the first line: its label may cause an error
-        tell_of_label(c);
     for (size_t i = 0; i < l->columns && p <= end; i++, p++) {
         struct field f;
         p = csv_next_field(p, end, c->separator, csv_quote(c), &f, NULL);
@@ -121,9 +116,22 @@ static void look_at_commas(struct csv *c, const struct reader_layout *l, const c
             atomic_fetch_add(&o->commas[l->column[i].slot], has_decimal_comma(&f));
             atomic_fetch_add(&o->cells[l->column[i].slot], 1);
         }
-        if (number == LOOK_LINES - 1)
+        if (last)
             tell_of_commas(c, &l->column[i], &f);
     }
+}
+
+static void look_at_first_lines(struct csv *c, const struct reader_layout *l,
+                                const char *line, size_t len)
+{
+    unsigned number = atomic_fetch_add(&c->odd.lines, 1);
+    if (number >= LOOK_LINES)
+        return;
+    if (number == 1) { // not at the first line: its label may cause an error
+        tell_of_row_numbers(c);
+        tell_of_label(c);
+    }
+    look_at_commas(c, l, line, len, number == LOOK_LINES - 1);
 }
 
 // Writes the word that earlier versions used for the value of this text in a data frame.
@@ -194,7 +202,7 @@ void csv_look_at_line(const struct csv *c, const struct reader_layout *l,
     }
     if (!c->base.given &&
         atomic_load_explicit(&o->lines, memory_order_relaxed) < LOOK_LINES)
-        look_at_commas(looking, l, line, len);
+        look_at_first_lines(looking, l, line, len);
     if (c->old_cells)
         look_at_old_words(looking, l, line, len);
 }

@@ -72,7 +72,7 @@ int tug_fleet_all_reduce_whole(struct tug_fleet *f, int64_t *values, size_t n,
 
 // -------------------------------------------------------- sharing the result of worker 0
 
-struct said {
+struct agreed {
     int32_t rc;
     uint32_t unused;
     uint64_t value;
@@ -81,15 +81,15 @@ struct said {
 
 int fleet_agree(struct tug_fleet *f, int rc, const char *what, uint64_t *value)
 {
-    struct said mine = {.rc = rc, .value = value != NULL ? *value : 0};
+    struct agreed mine = {.rc = rc, .value = value != NULL ? *value : 0};
     struct err e = *last_error();
     if (rc != 0)
         memcpy(mine.why, e.text, sizeof(mine.why));
-    struct said *all = mem_array(f->roles->role.workers, sizeof(*all));
+    struct agreed *all = mem_array(f->roles->role.workers, sizeof(*all));
     if (all == NULL)
         return err_nomem(last_error(), "what workers agree on");
     int gathered = tug_fleet_all_gather(f, &mine, sizeof(mine), all);
-    struct said first = gathered == 0 ? all[0] : mine;
+    struct agreed first = gathered == 0 ? all[0] : mine;
     mem_free(all);
     if (rc != 0)
         return last_error_is(&e);

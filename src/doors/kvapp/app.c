@@ -141,7 +141,7 @@ struct tug_app *tug_app_find(struct tug_node *n, uint32_t app, uint32_t customer
 
 // Time for the van to release the memory of requests; it stops sending queued messages of a
 // closed link sooner.
-#define LET_GO_NS (5 * SECOND)
+#define LET_GO_NS (5 * SECOND_NS)
 
 // Returns whether the customer has no open request.
 static bool none_open(void *ctx)
@@ -267,7 +267,7 @@ int tug_app_request(struct tug_app *a, int32_t head, const void *body, size_t bo
 
 // ---------------------------------------------------------------- waiting
 
-#define TELL_NS (2 * SECOND) // time between checks whether a process is lost
+#define TELL_NS (2 * SECOND_NS) // time between checks whether a process is lost
 
 struct waiting {
     struct tug_app *app;

@@ -182,7 +182,7 @@ void kv_barrier_reached(struct tug_node *n, struct received *q)
         done_with(n, q, "this is not a barrier");
         return;
     }
-    q->give_up = van_now(n->van) + (uint64_t)r.wait_ms * (SECOND / 1000);
+    q->give_up = van_now(n->van) + (uint64_t)r.wait_ms * (SECOND_NS / 1000);
     (void)kv_barriers_look(n, van_now(n->van));
 }
 
@@ -247,5 +247,5 @@ int tug_node_barrier_of(struct tug_node *n, uint32_t customer, uint32_t group)
     pump_leave(n->pump);
     return rc != 0 ? rc
                    : kv_app_wait(n->barriers, timestamp,
-                                 n->o.wait_seconds + (double)KV_LONGER / SECOND);
+                                 n->o.wait_seconds + (double)KV_LONGER / SECOND_NS);
 }

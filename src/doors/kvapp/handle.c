@@ -9,9 +9,9 @@
 // 1/8 of the budget for queued messages is left to small answers.
 enum { SMALL_SHARE = 8 };
 
-#define LOOK_NS (SECOND / 1000)
+#define LOOK_NS (SECOND_NS / 1000)
 // If recent handlers took longer than this, another thread polls the van while one runs.
-#define LONG_NS (SECOND / 10000)
+#define LONG_NS (SECOND_NS / 10000)
 
 // The request whose handler this thread runs.
 static _Thread_local struct received *handled;

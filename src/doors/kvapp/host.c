@@ -12,7 +12,7 @@
 #include "doors/kvapp/node.h"
 #include "os/clock.h"
 
-#define LEAVE_NS (30 * SECOND) // longer than the replacement of a silent link takes
+#define LEAVE_NS (30 * SECOND_NS) // longer than the replacement of a silent link takes
 
 struct host {
     struct tug_node *node;

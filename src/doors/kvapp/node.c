@@ -76,7 +76,7 @@ static int take_servers(struct tug_node *n, const struct roster *r)
     n->last_keys = last_keys;
     n->n_servers = r->servers;
     if (!n->placed && n->role != WIRE_SCHEDULER)
-        ready_tell_rank(&n->environment, n->role == WIRE_SERVER, member_rank(n->member));
+        role_tell_rank(&n->environment, n->role == WIRE_SERVER, member_rank(n->member));
     n->placed = true;
     return 0;
 }

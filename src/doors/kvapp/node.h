@@ -40,14 +40,12 @@
 #include "server/shard.h"
 #include "tug/kvapp.h"
 
-#define SECOND ((uint64_t)1000000000)
-
 // Time limit for a node that breaks off, or whose run has failed, to tell the other
 // nodes.
-#define KV_BREAK_OFF_NS (5 * SECOND)
+#define KV_BREAK_OFF_NS (5 * SECOND_NS)
 // Time by which a node waits longer for a barrier of customers than the node that answers
 // the barrier, so that the answer, which names the missing nodes, arrives in time.
-#define KV_LONGER (5 * SECOND)
+#define KV_LONGER (5 * SECOND_NS)
 
 enum { FIRST_SERVER = 8, FIRST_WORKER = 9 }; // node ids of rank 0; each next rank adds 2
 

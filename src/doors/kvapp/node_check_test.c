@@ -118,7 +118,7 @@ static const struct broken all[] = {
 
 static void wait_until_held(void)
 {
-    uint64_t until = clock_ns() + 60 * SECOND;
+    uint64_t until = clock_ns() + 60 * SECOND_NS;
     bool held = false;
     while (!held) {
         assert_true(clock_ns() < until);

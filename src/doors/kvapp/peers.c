@@ -11,12 +11,12 @@
 #include "doors/kvapp/node.h"
 #include "os/clock.h"
 
-#define TRY_NS (10 * SECOND) // time limit for connecting and for the greeting
-#define RETRY_NS (SECOND / 500)
-#define RETRY_MAX_NS SECOND
-#define RESEND_NS (2 * SECOND)
+#define TRY_NS (10 * SECOND_NS) // time limit for connecting and for the greeting
+#define RETRY_NS (SECOND_NS / 500)
+#define RETRY_MAX_NS SECOND_NS
+#define RESEND_NS (2 * SECOND_NS)
 // Longer than a node that leaves takes to send its last answers.
-#define GONE_NS (2 * SECOND)
+#define GONE_NS (2 * SECOND_NS)
 
 // A peer is given up after this many links in a row that it refused, or broke after the
 // greeting, without an answer in between: a message of ours probably makes it break them.

@@ -98,7 +98,7 @@ static void test_admitted(void **state)
         poll(NULL, 0, 1);
     assert_int_equal(pthread_create(&thread, NULL, wait_for_all, &w), 0);
     while (!atomic_load(&w.over)) {
-        kit_clock_skip(SECOND / 10);
+        kit_clock_skip(SECOND_NS / 10);
         van_wake(w.node->van);
         poll(NULL, 0, 1);
     }

@@ -11,7 +11,7 @@
 #include "doors/kvapp/node.h"
 
 enum { SLOT_BITS = 24, SLOTS_MAX = 1 << SLOT_BITS, FIRST_SLOTS = 64 };
-#define HOLD_NS (10 * SECOND)
+#define HOLD_NS (10 * SECOND_NS)
 
 // Doubles the table of requests. A ticket is count << SLOT_BITS | slot in this table.
 static int more_slots(struct tug_node *n)

@@ -20,7 +20,7 @@
 // Time limit for a node's leave to reach the scheduler, which would otherwise count it as
 // dead, so that the whole run fails. A silent link to the scheduler is replaced within
 // this time.
-#define LEAVE_NS (25 * SECOND)
+#define LEAVE_NS (25 * SECOND_NS)
 
 enum { RETRY_MS = 200 };
 

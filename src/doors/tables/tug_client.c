@@ -176,7 +176,7 @@ static int wait_ready(struct tug_client *c, struct err *e)
     c->workers = member_roster(client_member(c->client))->workers;
     c->servers = member_roster(client_member(c->client))->servers;
     if (rc == 0 && wished_rank(c) > 0)
-        ready_tell_rank(&c->environment, false, member_rank(client_member(c->client)));
+        role_tell_rank(&c->environment, false, member_rank(client_member(c->client)));
     pump_leave(c->pump);
     return rc;
 }

@@ -28,8 +28,6 @@
 #include "server/embedded.h"
 #include "tug/tug.h"
 
-#define SECOND ((uint64_t)1000000000)
-
 // A request of the program, from tug_push or tug_pull until tug_wait has returned its
 // result or its `done` has returned.
 struct call {

@@ -18,13 +18,13 @@
 // The number of bytes that are read out at a time, which takes much less time than a
 // slice.
 enum { BLOCK_BYTES = 256 << 10 };
-#define SAVE_TIMEOUT_NS (60 * SECOND_NS)
+#define MISSING_TIMEOUT_NS (60 * SECOND_NS)
 #define HOLD_TIMEOUT_NS (600 * SECOND_NS)
 #define STUCK_NS (10 * SECOND_NS)
 
 uint64_t save_timeout(const struct shard *s)
 {
-    return s->o.save_timeout_ns != 0 ? s->o.save_timeout_ns : SAVE_TIMEOUT_NS;
+    return s->o.save_timeout_ns != 0 ? s->o.save_timeout_ns : MISSING_TIMEOUT_NS;
 }
 
 struct shard_table *save_table_at(const struct shard *s, const struct save_run *r,
