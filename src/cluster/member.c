@@ -154,6 +154,8 @@ static void member_join(struct member *m, uint64_t now)
         .host = wire_text(m->host),
         .address = wire_text(m->address),
         .wish = m->o.wish,
+        .late = m->o.late,
+        .fixed = m->o.fixed,
         .node = m->o.without_identity ? 0 : m->who.id,
         .session = m->o.without_identity ? 0 : m->who.number,
     };

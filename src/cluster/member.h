@@ -32,6 +32,8 @@ struct member_options {
     uint16_t loop, loops;
     // 1 + the rank that the node asks for and gets if it is free; 0: any rank.
     uint32_t wish;
+    bool late;  // a server that joins a running cluster, and takes over some partitions
+    bool fixed; // a server whose own handlers hold state: its partitions cannot move
     uint32_t pid;
     const char *host;
     const char *address; // address at which the node listens; "" if it does not listen

@@ -42,6 +42,8 @@ struct node_options {
     const char *ca, *cert, *key; // PEM files; all NULL: no TLS
     const char *pem; // instead of the three files: CA, certificate and key in one text
     uint32_t wish;   // 1 + the rank that the node asks for; 0: any rank
+    bool late;       // a server that joins a running cluster
+    bool fixed;      // as a server it has handlers of its own, whose state cannot move
     bool insecure;   // allows links off loopback without TLS, and on loopback without a
                      // token
     uint64_t memory; // limit of memory for the whole process in bytes; 0: not given (see

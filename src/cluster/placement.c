@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/search.h"
+#include "cluster/ring.h"
 
 enum { NOWHERE = 0 }; // "No node", as an id
 
@@ -17,8 +18,9 @@ struct plan {
     size_t n;
     const uint32_t *owners;
     uint32_t partitions, *wanted;
-    uint32_t *load,
-        *goal;   // of each loop: partitions that it has in the plan, and shall have
+    // Of each loop: partitions that it has in the plan, and shall have, and those that need
+    // a loop and are its own.
+    uint32_t *load, *goal, *home;
     size_t next; // the loop that was last found to need a partition
 };
 
@@ -30,19 +32,23 @@ static size_t loop_of(const struct plan *p, uint32_t id)
 }
 
 // Takes over the plan so far, except for what it cannot keep: loops that leave, and moves
-// to full loops. What a full loop owns goes nowhere else then. Returns the number of
+// to full loops. Then partitions stay where they are if a loop is full. Returns the number of
 // partitions that need a loop.
 static uint32_t take_over(struct plan *p)
 {
     uint32_t homeless = 0;
     for (uint32_t i = 0; i < p->partitions; i++) {
         size_t at = loop_of(p, p->wanted[i]), owner = loop_of(p, p->owners[i]);
-        if (at == p->n || (p->loops[at].full && at != owner))
-            at = owner < p->n && p->loops[owner].full ? owner : p->n;
+        if (at < p->n && p->loops[at].full)
+            at = owner;
+        else if (at == p->n && owner < p->n && p->loops[owner].full)
+            at = owner;
         if (at < p->n)
             p->load[at]++;
         else
             homeless++;
+        if (at == p->n && owner < p->n)
+            p->home[owner]++;
         p->wanted[i] = at < p->n ? p->loops[at].id : NOWHERE;
     }
     return homeless;
@@ -76,6 +82,13 @@ static void set_goals(struct plan *p, uint32_t homeless, bool even)
         p->goal[i] = p->load[i];
     if (least_loaded(p) == p->n)
         return;
+    // What need not move stays, within the bound of the ring.
+    for (size_t i = 0; i < p->n; i++)
+        while (p->home[i] > 0 && p->goal[i] < ring_most(p->partitions, p->n)) {
+            p->home[i]--;
+            p->goal[i]++;
+            homeless--;
+        }
     for (uint32_t i = 0; i < homeless; i++)
         p->goal[least_loaded(p)]++;
     for (size_t i = 0; i < p->n; i++) {
@@ -141,7 +154,7 @@ int placement_plan(const struct placement_loop *loops, size_t n, bool even,
                    uint32_t partitions, const uint32_t *owners, uint32_t *wanted)
 {
     assert(n > 0 && partitions > 0);
-    uint32_t *counts = mem_zalloc(2 * n * sizeof(*counts));
+    uint32_t *counts = mem_zalloc(3 * n * sizeof(*counts));
     if (counts == NULL)
         return TUG_ENOMEM;
     struct plan p = {.loops = loops,
@@ -150,7 +163,8 @@ int placement_plan(const struct placement_loop *loops, size_t n, bool even,
                      .partitions = partitions,
                      .wanted = wanted,
                      .load = counts,
-                     .goal = counts + n};
+                     .goal = counts + n,
+                     .home = counts + 2 * n};
     set_goals(&p, take_over(&p), even);
     for (enum choice what = AT_HOME; what < CHOICES; what++)
         choose(&p, what);

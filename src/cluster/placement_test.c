@@ -111,6 +111,20 @@ static void test_drain(void **state)
         }
 }
 
+// A loop that leaves before anything has moved to it leaves no trace.
+static void test_join_and_leave(void **state)
+{
+    (void)state;
+    for (size_t n = 1; n < 16; n++) {
+        begin(n, 8);
+        join();
+        plan(false);
+        drain(n);
+        plan(false);
+        assert_int_equal(moves(), 0);
+    }
+}
+
 // Nothing moves where nothing has changed, nor when a finished plan is made again.
 static void test_nothing_to_do(void **state)
 {
@@ -197,10 +211,10 @@ static void test_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_join),          cmocka_unit_test(test_drain),
-        cmocka_unit_test(test_nothing_to_do), cmocka_unit_test(test_even),
-        cmocka_unit_test(test_full),          cmocka_unit_test(test_histories),
-        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_join),           cmocka_unit_test(test_drain),
+        cmocka_unit_test(test_nothing_to_do),  cmocka_unit_test(test_even),
+        cmocka_unit_test(test_join_and_leave), cmocka_unit_test(test_full),
+        cmocka_unit_test(test_histories),      cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -39,8 +39,7 @@ static size_t first_at(const struct point *points, size_t n, uint64_t at)
     return first < n ? first : 0;
 }
 
-// Returns the most partitions that a node may own: 1.05 times the mean, rounded up.
-static uint32_t most_of(uint32_t partitions, size_t n)
+uint32_t ring_most(uint32_t partitions, size_t n)
 {
     return (uint32_t)(((uint64_t)partitions * 105 + 100 * n - 1) / (100 * n));
 }
@@ -63,7 +62,7 @@ int ring_place(const uint32_t *nodes, size_t n, uint32_t partitions, uint32_t *r
         };
     qsort(points, n_points, sizeof(*points), by_place);
 
-    uint32_t most = most_of(partitions, n);
+    uint32_t most = ring_most(partitions, n);
     for (uint32_t p = 0; p < partitions; p++) {
         size_t at = first_at(points, n_points, random_u64(p, PARTITION_STREAM, 0));
         while (load[points[at].node] >= most)

@@ -10,6 +10,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+// Returns the most partitions that one of n nodes may own: 1.05 times the mean, rounded
+// up.
+uint32_t ring_most(uint32_t partitions, size_t n);
+
 // Places `partitions` partitions by hash. `nodes` has the ids of n > 0 loops, ascending;
 // the result depends on these ids only. Returns 0 or TUG_ENOMEM.
 int ring_place(const uint32_t *nodes, size_t n, uint32_t partitions,

@@ -257,6 +257,63 @@ static void work(struct actor *a)
     }
 }
 
+// ---------------------------------------------------------------- A server
+
+static void on_move_said(void *ctx, const struct van_message *m)
+{
+    struct actor *a = ctx;
+    a->telling = false;
+    if (m == NULL)
+        return;
+    assert_int_equal(m->type, MSG_OK);
+    if (m->m->ok.value == WIRE_MOVE_GO_ON && a->says == WIRE_MOVE_ARRIVED)
+        a->arrived = a->move; // the roster says what becomes of it
+    else if (m->m->ok.value == WIRE_MOVE_GO_ON)
+        a->says++;
+    else if (m->m->ok.value == WIRE_MOVE_OVER)
+        a->move = 0;
+}
+
+static const struct roster_move *move_of(const struct actor *a)
+{
+    const struct roster *r = member_roster(a->m);
+    const struct roster_move *first = NULL;
+    for (uint32_t i = 0; i < r->n_moves; i++) {
+        if (r->moves[i].to != member_id(a->m))
+            continue;
+        if (r->moves[i].id == a->move)
+            return &r->moves[i];
+        if (first == NULL && r->moves[i].id != a->arrived)
+            first = &r->moves[i];
+    }
+    return first;
+}
+
+// Takes the partitions that the roster gives to this server, one after the other.
+static void take_partition(struct actor *a)
+{
+    const struct roster_move *x = move_of(a);
+    if (a->telling || x == NULL || x->id == a->arrived)
+        return;
+    if (a->move != x->id) {
+        a->move = x->id;
+        a->says = WIRE_MOVE_COPYING;
+    }
+    if (a->mute != 0 && a->says == a->mute)
+        return;
+    if (a->fails_with != 0)
+        a->says = WIRE_MOVE_FAILED;
+    struct msg_move_says m = {
+        .move = a->move,
+        .state = (uint8_t)a->says,
+        .bytes = 100 * (1 + (uint64_t)a->says),
+        .total = 300,
+        .code = a->fails_with,
+        .why = wire_text(a->fails_with != 0 ? "its own reason" : "")};
+    a->telling = true;
+    assert_int_equal(member_ask(a->m, MSG_MOVE_SAYS, &m, on_move_said, a), 0);
+}
+
 // Checks a barrier of servers and workers together: an actor may leave it only when all
 // actors have entered it.
 static void check_barrier(struct actor *a)
@@ -301,6 +358,8 @@ static void act(struct actor *a)
         member_leave(a->m, a->leaves_with, "its own reason");
         return;
     }
+    if (a->role == WIRE_SERVER)
+        take_partition(a);
     if (a->role == WIRE_DRIVER && a->w->with_work)
         drive(a);
     else if (a->role != WIRE_DRIVER && meet(a) && a->role == WIRE_WORKER &&

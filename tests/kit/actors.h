@@ -34,6 +34,13 @@ struct actor {
     struct msg_leased piece;
     bool has_piece;
     bool finished; // the actor has finished its share of the pass
+    // For a server: the move whose target it is, and what it says of it next. With
+    // `fails_with`, moves fail with this code; `mute`, it says nothing more in this state.
+    uint64_t move, arrived;
+    enum wire_move_state says;
+    bool telling;
+    int fails_with;
+    enum wire_move_state mute; // 0: none
     // Number of the actor's steps so far, which chooses its random numbers.
     uint64_t steps;
 };
@@ -57,7 +64,7 @@ struct world {
     uint32_t pending_by[MAX_PASSES][2 * MAX_PIECES];
     bool items[MAX_PASSES][ITEMS]; // for passes of shares: whether each item is done
     uint64_t reported_pass;
-    char log[4096];
+    char log[1 << 15];
 };
 
 struct scheduler_options world_options(uint32_t servers, uint32_t workers);

@@ -67,6 +67,7 @@ void scheduler_close(struct scheduler *s)
         return;
     leases_close(s->leases);
     roster_free(&s->roster);
+    scheduler_moving_free(s);
     scheduler_drop_roster(s->encoded);
     buf_free(&s->reports);
     mem_free(s->links);
@@ -235,9 +236,8 @@ void scheduler_status_serve(struct scheduler *s, struct link *l, uint64_t reques
     buf_free(&json);
 }
 
-// Logs and notes each order: what was ordered, by whom and from where.
-static void note_order(struct scheduler *s, const char *who, enum wire_role role,
-                       const char *from, const char *what)
+void scheduler_note_order(struct scheduler *s, const char *who, enum wire_role role,
+                          const char *from, const char *what)
 {
     char by[ERR_TEXT_MAX];
     snprintf(by, sizeof(by), "%s (%s) at %s", who,
@@ -247,6 +247,7 @@ static void note_order(struct scheduler *s, const char *who, enum wire_role role
                    strncmp(what, "save to ", 8) == 0    ? "save"
                    : strstr(what, " profiling") != NULL ? "profile"
                    : strcmp(what, "stop") == 0          ? "stop"
+                   : strncmp(what, "drain ", 6) == 0    ? "drain"
                                                         : "order",
                    by, what);
 }
@@ -257,9 +258,9 @@ void scheduler_ordered_serve(struct scheduler *s, struct node *n, uint64_t reque
     char name[ROSTER_NAME_MAX], from[VAN_ADDRESS_MAX], what[ERR_TEXT_MAX / 2];
     const struct roster_node *who = roster_find(&s->roster, m->node);
     (void)n, (void)request;
-    note_order(s, who != NULL ? roster_name(who, name) : "a tool", m->role,
-               wire_words(m->from, from, sizeof(from)),
-               wire_words(m->what, what, sizeof(what)));
+    scheduler_note_order(s, who != NULL ? roster_name(who, name) : "a tool", m->role,
+                         wire_words(m->from, from, sizeof(from)),
+                         wire_words(m->what, what, sizeof(what)));
 }
 
 void scheduler_stop_serve(struct scheduler *s, struct link *l, uint64_t request,
@@ -269,7 +270,7 @@ void scheduler_stop_serve(struct scheduler *s, struct link *l, uint64_t request,
     wire_words(m->why, why, sizeof(why));
     // If the cluster is ending already, this order is not the reason.
     if (s->phase != SCHEDULER_ENDING)
-        note_order(s, "a tool", l->role, van_peer(s->van, l->link), "stop");
+        scheduler_note_order(s, "a tool", l->role, van_peer(s->van, l->link), "stop");
     scheduler_send(s, l->link, MSG_OK, request, &(struct msg_ok){0});
     scheduler_end(s, wire_code(m->code), why);
 }
@@ -422,6 +423,8 @@ static uint64_t scheduler_on_tick(void *ctx, uint64_t now)
     next = clock_earlier(next, scheduler_forget_guests(s));
     // may change which nodes are sent STOP
     next = clock_earlier(next, scheduler_end_tick(s));
+    next = clock_earlier(next, scheduler_plan_tick(s));
+    next = clock_earlier(next, scheduler_moves_tick(s));
     next = clock_earlier(next, scheduler_spread_roster(s));
     next = clock_earlier(next, scheduler_work_tick(s));
     // The scheduler runs often enough to notice that it was stopped: see forgive_silence.

@@ -10,8 +10,12 @@
 // LEAVE and the node has not come back with its ticket, or no heartbeat of its process
 // has arrived. The leases of a dead worker go to other workers. Its session is over:
 // servers refuse its messages, so that each of its last pushes is applied once or not at
-// all. A dead server means that the run cannot continue (there are no spares yet): all
-// nodes get STOP, which names the lost partitions.
+// all. A dead server that owned partitions means that the run cannot continue (there are no
+// spares yet): all nodes get STOP, which names the lost partitions.
+//
+// Servers may join later (`late` in JOIN), and may be drained (DRAIN, or a signal): their
+// partitions then move one by one (scheduler_plan.c, scheduler_moves.c). A server without
+// partitions comes and goes as it likes.
 //
 // The run ends with RUN_OVER (a driver's), when the last worker has left or died, or with
 // STOP from a tool. Servers are stopped when no worker is left. scheduler_finished

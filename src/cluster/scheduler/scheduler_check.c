@@ -290,6 +290,76 @@ static void partition_has_its_server(const struct scheduler *s, uint32_t partiti
     }
 }
 
+// A move leads from the owner to another server that is there, one move at most for each
+// partition; an owner hands one partition over at a time.
+static void move_is_possible(const struct scheduler *s, const struct move *x)
+{
+    const struct node *to = NULL;
+    assert(!x->over && x->id > 0 && x->id <= s->moving.last_id);
+    assert(x->from == s->roster.owners[x->space][x->partition] && x->from != x->to);
+    assert(x->heard <= s->now && x->grown <= s->now);
+    for (uint32_t i = 0; i < s->n_nodes; i++)
+        if (s->nodes[i].used && s->nodes[i].n.id == x->to)
+            to = &s->nodes[i];
+    assert(to != NULL && to->n.alive && to->n.role == WIRE_SERVER);
+    const struct move *first = s->moving.list;
+    assert(x == first || x[-1].space < x->space ||
+           (x[-1].space == x->space && x[-1].partition < x->partition));
+    for (const struct move *other = first; other < x; other++)
+        assert(!x->handing || !other->handing || other->from != x->from);
+}
+
+static uint32_t in_flight(const struct scheduler *s, uint32_t id)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s->moving.n; i++)
+        n += (s->moving.list[i].from == id) + (s->moving.list[i].to == id);
+    return n;
+}
+
+// While a hold is granted, no partition is handed over, and the epoch stays.
+static void hold_holds(const struct scheduler *s, const struct node *n)
+{
+    assert(!n->held || n->holds);
+    assert(!n->held || n->n.alive);
+    assert(!n->held || s->roster.epoch == s->moving.held_epoch);
+    for (uint32_t i = 0; i < s->moving.n && n->held; i++)
+        assert(!s->moving.list[i].handing);
+}
+
+// The roster tells of the moves that are under way, unless a change waits for the next
+// one.
+static void roster_has_the_moves(const struct scheduler *s)
+{
+    assert(s->changed || s->roster.n_moves == s->moving.n);
+    for (uint32_t i = 0; i < s->moving.n && !s->changed; i++) {
+        const struct roster_move *told = &s->roster.moves[i];
+        const struct move *x = &s->moving.list[i];
+        assert(told->id == x->id && told->space == x->space);
+        assert(told->partition == x->partition && told->to == x->to);
+    }
+}
+
+static void moves_hold(const struct scheduler *s)
+{
+    uint64_t left = 0;
+    assert(s->moving.n <= s->moving.cap);
+    for (uint32_t i = 0; i < s->moving.n; i++)
+        move_is_possible(s, &s->moving.list[i]);
+    for (uint32_t i = 0; i < s->n_nodes; i++) {
+        const struct node *n = &s->nodes[i];
+        assert(!n->used || n->in_flight == in_flight(s, n->n.id));
+        hold_holds(s, n);
+    }
+    roster_has_the_moves(s);
+    for (int space = 0;
+         space < WIRE_SPACES && s->moving.wanted[0] != NULL && !s->moving.plan_again;
+         space++)
+        for (uint32_t p = 0; p < (uint32_t)1 << s->roster.partition_bits; p++)
+            left += s->moving.wanted[space][p] != s->roster.owners[space][p];
+    assert(s->moving.plan_again || left == s->moving.left);
+}
+
 // The encoded roster was made from this roster or an earlier one, and is kept as long as
 // a link sends it.
 static void encoded_roster_holds(const struct scheduler *s)
@@ -299,7 +369,8 @@ static void encoded_roster_holds(const struct scheduler *s)
         return;
     assert(x->users > 0);
     assert(x->msg.version <= s->roster.version && x->msg.epoch <= s->roster.epoch);
-    assert(x->msg.nodes.data == x->nodes.data && x->msg.nodes.n == x->nodes.len);
+    assert(x->msg.nodes.data == x->nodes.data);
+    assert(x->msg.nodes.n + x->msg.moves.n == x->nodes.len);
     assert(x->msg.owners.data == x->owners.data && x->msg.owners.n == x->owners.len);
     size_t partitions = (size_t)1 << s->roster.partition_bits;
     assert(x->owners.len ==
@@ -354,6 +425,7 @@ static void check_all(const struct scheduler *s)
     roster_agrees(s);
     run_has_one_driver(s);
     forgets_are_in_order(s);
+    moves_hold(s);
 }
 
 // Checks one entry of each kind after an event, and the next entry after the next event.

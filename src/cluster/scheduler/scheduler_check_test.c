@@ -184,6 +184,62 @@ static void break_leases(void)
     leases_worker_dead(w.s->leases, node(WORKER)->n.id);
 }
 
+// Begins a move of partition 0 of sparse tables, between the two servers.
+static struct move *made_move(void)
+{
+    struct moving *m = &w.s->moving;
+    uint32_t from = w.s->roster.owners[WIRE_SPACE_SPARSE][0];
+    struct move *x = scheduler_grow(&m->list, &m->n, &m->cap, sizeof(*x));
+    x->id = m->last_id = 1;
+    x->from = from;
+    x->to = from == node(SERVER)->n.id ? node(OTHER_SERVER)->n.id : node(SERVER)->n.id;
+    node(SERVER)->in_flight = node(OTHER_SERVER)->in_flight = 1;
+    w.s->changed = true;
+    return x;
+}
+
+static void break_move(void)
+{
+    made_move()->to = node(WORKER)->n.id;
+}
+
+static void break_owner_of_move(void)
+{
+    struct move *x = made_move();
+    w.s->roster.owners[WIRE_SPACE_SPARSE][0] =
+        x->to; // as after a move that was not ended
+}
+
+static void break_in_flight(void)
+{
+    made_move();
+    node(SERVER)->in_flight = 0;
+}
+
+static void break_hold(void)
+{
+    node(WORKER)->holds = node(WORKER)->held = true;
+    w.s->moving.held_epoch = w.s->roster.epoch - 1;
+}
+
+static void break_hand_over(void)
+{
+    made_move()->handing = true;
+    node(WORKER)->holds = node(WORKER)->held = true;
+    w.s->moving.held_epoch = w.s->roster.epoch;
+}
+
+static void break_told_moves(void)
+{
+    made_move();
+    w.s->changed = false;
+}
+
+static void break_left_moves(void)
+{
+    w.s->moving.left = 1;
+}
+
 static const struct broken all[] = {
     {"counts_have_room", break_room},
     {"free_place_is_empty", break_free_place},
@@ -213,6 +269,13 @@ static const struct broken all[] = {
     {"run_has_one_driver", break_driver},
     {"forgets_are_in_order", break_forgets},
     {"leases_know_the_worker", break_leases},
+    {"move_is_possible", break_move},
+    {"move_is_possible", break_owner_of_move},
+    {"moves_hold", break_in_flight},
+    {"hold_holds", break_hold},
+    {"hold_holds", break_hand_over},
+    {"roster_has_the_moves", break_told_moves},
+    {"moves_hold", break_left_moves},
 };
 
 static void test_every_invariant_can_fail(void **state)

@@ -19,6 +19,15 @@ void scheduler_stop_node(struct scheduler *s, struct node *n)
     scheduler_send(s, n->link, MSG_STOP, 0, &msg);
 }
 
+void scheduler_stop_drained(struct scheduler *s, struct node *n)
+{
+    char why[64];
+    snprintf(why, sizeof(why), "server %u was drained", n->n.rank);
+    struct msg_stop msg = {.code = 0, .why = wire_text(why)};
+    n->stop_at = s->now > 0 ? s->now : 1;
+    scheduler_send(s, n->link, MSG_STOP, 0, &msg);
+}
+
 void scheduler_end(struct scheduler *s, int code, const char *why)
 {
     if (s->phase == SCHEDULER_ENDING)
@@ -135,7 +144,7 @@ void scheduler_lost(struct scheduler *s, struct node *n)
     assert(!n->n.alive);
     if (s->phase == SCHEDULER_GATHERING && n->n.role != WIRE_DRIVER)
         return; // another worker may take over the dead worker's rank
-    if (s->phase == SCHEDULER_RUNNING && n->n.role == WIRE_SERVER)
+    if (s->phase == SCHEDULER_RUNNING && scheduler_owns(s, n))
         server_lost(s, n);
     if (n->drives && s->phase < SCHEDULER_OVER)
         end_for(s, n);
@@ -228,9 +237,11 @@ static void left_failing(struct scheduler *s, const struct node *n,
 
 // Returns whether the failure of this node may end the run. The failure of a guest may
 // not, unless the guest has the right to stop the cluster: a tool's token only lets it
-// read.
+// read. A server without partitions may not either: the run does not need it.
 static bool may_end_all(const struct scheduler *s, const struct node *n)
 {
+    if (s->phase == SCHEDULER_RUNNING && n->n.role == WIRE_SERVER)
+        return scheduler_owns(s, n);
     return n->n.role != WIRE_DRIVER || n->drives ||
            wire_may(MSG_STOP, van_trust(s->van, n->link).role);
 }
@@ -251,6 +262,19 @@ static bool refused_for_code(struct scheduler *s, const struct node *n, uint64_t
     return true;
 }
 
+static void server_left(struct scheduler *s, const struct node *n,
+                        const struct msg_leave *m)
+{
+    char name[ROSTER_NAME_MAX], said[ERR_TEXT_MAX - ROSTER_NAME_MAX];
+    if (scheduler_owns(s, n)) {
+        server_lost(s, n);
+        return;
+    }
+    wire_words(m->why, said, sizeof(said));
+    scheduler_say(s, "%s has left%s%s", scheduler_name(n, name), m->code != 0 ? ": " : "",
+                  m->code != 0 ? said : "");
+}
+
 void scheduler_leave_serve(struct scheduler *s, struct node *n, uint64_t request,
                            const struct msg_leave *m)
 {
@@ -264,7 +288,7 @@ void scheduler_leave_serve(struct scheduler *s, struct node *n, uint64_t request
     if (m->code != 0 && ends)
         left_failing(s, n, m);
     else if (n->n.role == WIRE_SERVER && s->phase == SCHEDULER_RUNNING)
-        server_lost(s, n);
+        server_left(s, n, m);
     else if (n->drives && s->phase == SCHEDULER_RUNNING)
         scheduler_end(s, TUG_EIO, "the driver has left before the run was over");
     if (n->n.role == WIRE_WORKER)

@@ -45,6 +45,10 @@ struct process {
     // The process's clock minus the scheduler's clock, at the last heartbeat.
     int64_t skew_ns;
     bool asked; // whether a signal has asked the process to end
+    // Of servers: the process's own handlers hold state, so that its partitions stay.
+    bool fixed;
+    bool placed;   // the process takes part in placements: all its loops have joined
+    bool draining; // its partitions go to other servers; then it is told to leave
     // A process counts its barriers in a group from 1; its barrier 1 is generation `base`
     // of the group.
     bool known[SCHEDULER_GROUPS]; // whether the group waits for this process
@@ -52,6 +56,12 @@ struct process {
     // The bytes that the worker brought to the workers' barrier, until that barrier is
     // complete; NULL: none. Owned by this entry.
     struct given *given;
+};
+
+// When a move is tried again, after some have failed.
+struct retry {
+    uint64_t at;
+    uint32_t fails; // in sequence
 };
 
 struct node {
@@ -77,6 +87,46 @@ struct node {
                             // PASS_STATE
     // The node is the driver that has opened a pass; other nodes of its role are guests.
     bool drives;
+    bool holds; // it has asked that no partition changes its owner
+    bool held;  // and this was granted
+    // Of servers: it had no room for a partition, and gets no more until placements are
+    // planned anew.
+    bool full;
+    uint32_t in_flight; // moves from and to this node that are under way
+    struct retry moves; // of moves to this node
+};
+
+// A partition on its way. Its owner stays the owner until the target has all of it.
+struct move {
+    uint64_t id;
+    enum wire_space space;
+    uint32_t partition, from, to; // node ids
+    bool over;                    // it is done, and no roster has it any more
+    bool handing; // the owner may stop serving the partition and hand it over
+    uint64_t bytes, total;
+    uint64_t began, heard; // time of its beginning, and when its target was last heard of
+    uint64_t grown; // time at which `bytes` last grew, or at which the hand-over began
+};
+
+// Moves and the placement at which they aim.
+struct moving {
+    struct move *list; // sorted by space and partition
+    uint32_t n, cap;
+    uint64_t last_id;
+    // The owner that each partition shall have, and its failed moves; NULL before the
+    // first plan.
+    uint32_t *wanted[WIRE_SPACES];
+    struct retry *retries[WIRE_SPACES];
+    bool plan_again;                // memory was out when a plan was due
+    bool even;                      // that plan divides partitions evenly
+    char why[ROSTER_NAME_MAX + 32]; // reason of the newest plan
+    uint64_t look_at;               // time at which further moves may begin
+    uint64_t left;                  // partitions that are not where they shall be
+    uint64_t done, failed;
+    // Since the newest plan: its time, the moves that are done, and their bytes.
+    uint64_t planned_at, since_plan, bytes_since_plan;
+    uint64_t version;    // of the roster that told of the last owner that changed
+    uint64_t held_epoch; // the placement's epoch when a hold was last granted
 };
 
 struct group {
@@ -154,6 +204,8 @@ struct scheduler {
     uint64_t listed_at;
     uint64_t room_at; // no roster is sent before this time
     bool broken;      // a server has died, so that some partitions have no owner
+
+    struct moving moving;
 
     struct group groups[SCHEDULER_GROUPS];
     struct collected collected;
@@ -234,6 +286,9 @@ void scheduler_free_process(struct scheduler *s, uint32_t process);
 
 // Defined in scheduler_roster.c:
 int scheduler_list(struct scheduler *s); // makes the node table; 0 or TUG_ENOMEM
+// Returns whether this node takes tables of the space. `any`: no node was meant for this
+// space, so those for other tables count, too.
+bool scheduler_takes(const struct roster_node *n, int space, bool any);
 void scheduler_send_roster(struct scheduler *s, struct node *n, van_link link,
                            uint64_t request);
 void scheduler_drop_roster(void *encoded); // drops one use; NULL is fine
@@ -250,6 +305,37 @@ const char *scheduler_missing(const struct scheduler *s, uint8_t group, char *to
 void scheduler_given_drop(struct scheduler *s, uint32_t process);
 void scheduler_collected_free(struct scheduler *s);
 
+// Defined in scheduler_plan.c:
+// Plans the placement anew, after servers have come or gone, for the reason `why`. `even`
+// also divides partitions evenly again among servers that have some. Returns 0 or
+// TUG_ENOMEM; the next tick then plans again.
+int scheduler_plan(struct scheduler *s, bool even, const char *why);
+// Returns whether servers would be left for the partitions of this process.
+bool scheduler_can_drain(const struct scheduler *s, uint32_t process);
+// Moves the partitions of a process to others, or lets it stay after all. Returns 0 or
+// TUG_ENOMEM; the next tick then plans again.
+int scheduler_drain(struct scheduler *s, uint32_t process, bool back);
+// Returns whether handlers of the servers' program hold state, so that nothing can move.
+bool scheduler_fixed(const struct scheduler *s);
+// Plans again without more partitions for a node that has no room for them.
+void scheduler_plan_around(struct scheduler *s, struct node *full);
+uint64_t scheduler_plan_tick(struct scheduler *s); // returns the time of the next call
+
+// Defined in scheduler_moves.c:
+uint64_t scheduler_moves_tick(struct scheduler *s); // returns the time of the next call
+bool scheduler_owns(const struct scheduler *s, const struct node *n);
+struct node *scheduler_node_of(struct scheduler *s, uint32_t id);
+// Gives up the moves that the plan no longer wants.
+void scheduler_moves_sift(struct scheduler *s);
+// Gives up the moves of a server that is gone, and plans anew.
+void scheduler_moves_lost(struct scheduler *s, const struct node *n);
+void scheduler_moves_print(const struct scheduler *s, struct json_out *o);
+void scheduler_moving_free(struct scheduler *s);
+
+// Logs and notes an order: what was ordered, by whom and from where.
+void scheduler_note_order(struct scheduler *s, const char *who, enum wire_role role,
+                          const char *from, const char *what);
+
 // Defined in scheduler_work.c:
 uint64_t scheduler_work_tick(struct scheduler *s);
 
@@ -257,6 +343,8 @@ uint64_t scheduler_work_tick(struct scheduler *s);
 void scheduler_lost(struct scheduler *s, struct node *n); // n has just died
 void scheduler_end(struct scheduler *s, int code, const char *why);
 void scheduler_stop_node(struct scheduler *s, struct node *n);
+// Tells a server that was drained to leave.
+void scheduler_stop_drained(struct scheduler *s, struct node *n);
 uint64_t scheduler_end_tick(struct scheduler *s);
 
 // Asserts what must hold between two events: scheduler_check.c.

@@ -1,34 +1,429 @@
-// Moves of partitions between servers: late servers, drains, and who may hand over when.
+// Moves of partitions: which are under way, and who owns a partition. The scheduler alone
+// decides. A move is in the roster, by which both ends learn of it; the target asks the
+// owner for the partition, tells how it goes, and asks before it lets the owner hand over.
+// The end of a move is either a new owner, with a new epoch, or its disappearance from the
+// roster in the same epoch: then the owner is the one from before, and the target drops
+// what it has got.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/json_out.h"
 #include "cluster/scheduler/scheduler_internal.h"
 
-static const char cannot[] = "this scheduler does not move partitions";
+enum {
+    MOVES_MAX = 4096, // so that the roster's list of moves fits its field
+    MOVES_OF_NODE = 2,
+};
+// Time without a word of the target after which a move is given up, and time in which a
+// hand-over must get further: no request for the partition is served meanwhile.
+#define SILENT_NS (30 * SECOND_NS)
+#define HAND_OVER_NS (15 * SECOND_NS)
+// A move that has failed is tried again after this time, which doubles with each failure.
+#define RETRY_NS (5 * SECOND_NS)
+#define RETRY_MAX_NS (60 * SECOND_NS)
+
+static const char *const space_names[] = {"sparse", "dense", "range"};
+
+struct node *scheduler_node_of(struct scheduler *s, uint32_t id)
+{
+    for (uint32_t i = 0; i < s->n_nodes; i++)
+        if (s->nodes[i].used && s->nodes[i].n.id == id)
+            return &s->nodes[i];
+    return NULL;
+}
+
+bool scheduler_owns(const struct scheduler *s, const struct node *n)
+{
+    uint32_t partitions = (uint32_t)1 << s->roster.partition_bits;
+    for (int space = 0; space < WIRE_SPACES && s->roster.epoch != 0; space++)
+        for (uint32_t p = 0; p < partitions; p++)
+            if (s->roster.owners[space][p] == n->n.id)
+                return true;
+    return false;
+}
+
+static struct move *find(struct scheduler *s, uint64_t id)
+{
+    for (uint32_t i = 0; i < s->moving.n; i++)
+        if (s->moving.list[i].id == id)
+            return &s->moving.list[i];
+    return NULL;
+}
+
+static bool is_on_its_way(const struct scheduler *s, int space, uint32_t partition)
+{
+    for (uint32_t i = 0; i < s->moving.n; i++)
+        if (s->moving.list[i].space == (enum wire_space)space &&
+            s->moving.list[i].partition == partition)
+            return true;
+    return false;
+}
+
+static void count_in_flight(struct scheduler *s, const struct move *x, int more)
+{
+    struct node *from = scheduler_node_of(s, x->from);
+    struct node *to = scheduler_node_of(s, x->to);
+    if (from != NULL)
+        from->in_flight += (uint32_t)more;
+    if (to != NULL)
+        to->in_flight += (uint32_t)more;
+}
+
+static void take_out(struct scheduler *s, struct move *x)
+{
+    struct moving *m = &s->moving;
+    count_in_flight(s, x, -1);
+    memmove(x, x + 1, (size_t)(m->list + --m->n - x) * sizeof(*x));
+    m->look_at = s->now;
+    s->changed = true;
+}
+
+static void begin(struct scheduler *s, int space, uint32_t partition, uint32_t from,
+                  uint32_t to)
+{
+    struct moving *m = &s->moving;
+    struct move *x = scheduler_grow(&m->list, &m->n, &m->cap, sizeof(*x));
+    if (x == NULL) {
+        m->look_at = s->now + SCHEDULER_RESEND_NS;
+        return;
+    }
+    const struct move new_one = {.id = ++m->last_id,
+                                 .space = (enum wire_space)space,
+                                 .partition = partition,
+                                 .from = from,
+                                 .to = to,
+                                 .began = s->now,
+                                 .heard = s->now,
+                                 .grown = s->now};
+    for (; x > m->list && (x[-1].space > new_one.space ||
+                           (x[-1].space == new_one.space && x[-1].partition > partition));
+         x--)
+        *x = x[-1];
+    *x = new_one;
+    count_in_flight(s, x, 1);
+    s->changed = true;
+}
+
+static bool has_turn(const struct node *n)
+{
+    return n != NULL && n->n.alive && n->in_flight < MOVES_OF_NODE;
+}
+
+// Begins the move of a partition, unless it is tried later. Returns the time for that.
+static uint64_t begin_one(struct scheduler *s, int space, uint32_t partition)
+{
+    uint32_t from = s->roster.owners[space][partition];
+    uint32_t to = s->moving.wanted[space][partition];
+    const struct node *target = scheduler_node_of(s, to);
+    uint64_t at = s->moving.retries[space][partition].at;
+    if (is_on_its_way(s, space, partition) || !has_turn(target) ||
+        !has_turn(scheduler_node_of(s, from)))
+        return VAN_NEVER; // the end of another move makes room
+    at = at > target->moves.at ? at : target->moves.at;
+    if (s->now < at)
+        return at;
+    begin(s, space, partition, from, to);
+    return VAN_NEVER;
+}
+
+// Begins the moves that the plan wants and for which both ends have time.
+static void begin_some(struct scheduler *s)
+{
+    struct moving *m = &s->moving;
+    uint32_t partitions = (uint32_t)1 << s->roster.partition_bits;
+    uint64_t left = m->left;
+    m->look_at = VAN_NEVER;
+    for (int space = 0; space < WIRE_SPACES; space++)
+        for (uint32_t p = 0; p < partitions && left > 0 && m->n < MOVES_MAX; p++) {
+            if (s->roster.owners[space][p] == m->wanted[space][p])
+                continue;
+            left--;
+            m->look_at = clock_earlier(m->look_at, begin_one(s, space, p));
+        }
+}
+
+static const char *name_of(struct scheduler *s, uint32_t id, char to[ROSTER_NAME_MAX])
+{
+    const struct node *n = scheduler_node_of(s, id);
+    if (n != NULL)
+        return scheduler_name(n, to);
+    snprintf(to, ROSTER_NAME_MAX, "node %u", id);
+    return to;
+}
+
+// Writes "partition 17 (sparse) from server 0 (a:1) to server 3 (b:2)".
+static const char *describe(struct scheduler *s, const struct move *x,
+                            char to[ERR_TEXT_MAX])
+{
+    char a[ROSTER_NAME_MAX], b[ROSTER_NAME_MAX];
+    snprintf(to, ERR_TEXT_MAX, "partition %u (%s) from %s to %s", x->partition,
+             space_names[x->space], name_of(s, x->from, a), name_of(s, x->to, b));
+    return to;
+}
+
+// Gives a move up: its partition stays where it is, in the same epoch.
+static void give_up(struct scheduler *s, struct move *x, const char *why)
+{
+    char text[ERR_TEXT_MAX];
+    s->moving.failed++;
+    scheduler_say(s, "the move of %s was given up: %s", describe(s, x, text), why);
+    scheduler_note(s, "move", "scheduler", text);
+    take_out(s, x);
+}
+
+// Counts a failure. Returns the time for which nothing is tried.
+static uint64_t put_off(const struct scheduler *s, struct retry *r)
+{
+    uint64_t wait = r->fails < 8 ? RETRY_NS << r->fails : RETRY_MAX_NS;
+    wait = clock_earlier(wait, RETRY_MAX_NS);
+    r->fails++;
+    r->at = s->now + wait;
+    return wait;
+}
+
+// Gives a move up that has failed, and tries it again later.
+static void fail(struct scheduler *s, struct move *x, int code, const char *why)
+{
+    struct node *to = scheduler_node_of(s, x->to);
+    char text[ERR_TEXT_MAX + 64];
+    bool full = code == TUG_ENOMEM && to != NULL;
+    uint64_t wait = put_off(s, &s->moving.retries[x->space][x->partition]);
+    if (to != NULL && put_off(s, &to->moves) > wait)
+        wait = to->moves.at - s->now;
+    if (full)
+        snprintf(text, sizeof(text),
+                 "%s; it is tried again when servers come or go, or by a rebalance", why);
+    else
+        snprintf(text, sizeof(text), "%s; it is tried again in %" PRIu64 " s", why,
+                 wait / SECOND_NS);
+    give_up(s, x, text);
+    if (full)
+        scheduler_plan_around(s, to);
+}
+
+void scheduler_moves_sift(struct scheduler *s)
+{
+    struct moving *m = &s->moving;
+    for (uint32_t i = m->n; i-- > 0;) {
+        struct move *x = &m->list[i];
+        if (m->wanted[x->space][x->partition] != x->to)
+            give_up(s, x, m->why);
+    }
+}
+
+void scheduler_moves_lost(struct scheduler *s, const struct node *n)
+{
+    struct moving *m = &s->moving;
+    char why[ROSTER_NAME_MAX + 16], name[ROSTER_NAME_MAX];
+    snprintf(why, sizeof(why), "%s %s", scheduler_name(n, name),
+             n->left ? "has left" : "is gone");
+    for (uint32_t i = m->n; i-- > 0;)
+        if (m->list[i].from == n->n.id || m->list[i].to == n->n.id)
+            give_up(s, &m->list[i], why);
+    if (!s->broken)
+        (void)scheduler_plan(s, false, why);
+}
+
+static uint64_t give_up_silent(struct scheduler *s)
+{
+    struct moving *m = &s->moving;
+    uint64_t next = VAN_NEVER;
+    for (uint32_t i = m->n; i-- > 0;) {
+        struct move *x = &m->list[i];
+        uint64_t due = x->heard + SILENT_NS;
+        if (x->handing)
+            due = clock_earlier(due, x->grown + HAND_OVER_NS);
+        if (s->now >= due)
+            fail(s, x, TUG_EIO,
+                 x->handing ? "the hand-over got no further for 15 s"
+                            : "nothing was heard of it for 30 s");
+        else
+            next = clock_earlier(next, due);
+        if (i > m->n)
+            i = m->n; // a new plan has given up others, too
+    }
+    return next;
+}
+
+static void all_done(struct scheduler *s)
+{
+    const struct moving *m = &s->moving;
+    char text[OPERATION_TEXT];
+    snprintf(text, sizeof(text),
+             "%" PRIu64 " partition%s moved in %.1f s, %.1f MB, because %s",
+             m->since_plan, m->since_plan == 1 ? " has" : "s have",
+             (double)(s->now - m->planned_at) * 1e-9, (double)m->bytes_since_plan * 1e-6,
+             m->why);
+    scheduler_say(s, "placement: %s", text);
+    scheduler_note(s, "placement", "scheduler", text);
+}
+
+// Makes the target the owner. Returns false if memory is out: the target asks again.
+static bool arrive(struct scheduler *s, struct move *x)
+{
+    struct moving *m = &s->moving;
+    char text[ERR_TEXT_MAX];
+    assert(x->handing && s->roster.owners[x->space][x->partition] == x->from);
+    x->over = true;
+    if (scheduler_list(s) != 0) {
+        x->over = false;
+        return false;
+    }
+    s->roster.owners[x->space][x->partition] = x->to;
+    s->roster.epoch++;
+    m->version = s->roster.version;
+    m->retries[x->space][x->partition] = (struct retry){0};
+    scheduler_node_of(s, x->to)->moves = (struct retry){0};
+    m->done++;
+    m->since_plan++;
+    m->bytes_since_plan += x->bytes;
+    m->left--;
+    scheduler_say(s, "moved %s: %" PRIu64 " bytes in %.3f s, placement %" PRIu64,
+                  describe(s, x, text), x->bytes, (double)(s->now - x->began) * 1e-9,
+                  s->roster.epoch);
+    take_out(s, x);
+    s->changed = false; // the list that was just made lacks the move already
+    if (m->left == 0)
+        all_done(s);
+    return true;
+}
+
+static bool is_held(const struct scheduler *s)
+{
+    for (uint32_t i = 0; i < s->n_nodes; i++)
+        if (s->nodes[i].holds)
+            return true;
+    return false;
+}
+
+// Returns whether the owner of x may hand it over now, and notes that it does.
+static bool may_hand_over(struct scheduler *s, struct move *x)
+{
+    if (x->handing)
+        return true;
+    if (is_held(s))
+        return false;
+    for (uint32_t i = 0; i < s->moving.n; i++)
+        if (s->moving.list[i].handing && s->moving.list[i].from == x->from)
+            return false;
+    x->handing = true;
+    x->grown = s->now;
+    return true;
+}
+
+static void hear(struct scheduler *s, struct move *x, const struct msg_move_says *m)
+{
+    x->heard = s->now;
+    if (m->bytes > x->bytes)
+        x->grown = s->now;
+    x->bytes = m->bytes;
+    x->total = m->total;
+}
 
 void scheduler_move_says_serve(struct scheduler *s, struct node *n, uint64_t request,
                                const struct msg_move_says *m)
 {
-    (void)m;
-    scheduler_send(s, n->link, MSG_OK, request, &(struct msg_ok){WIRE_MOVE_OVER});
+    struct move *x = find(s, m->move);
+    uint64_t answer = WIRE_MOVE_GO_ON;
+    char why[ERR_TEXT_MAX];
+    if (x == NULL || x->to != n->n.id) {
+        // What became of a partition that has arrived is told by the roster alone: an
+        // answer that is repeated could be taken for the contrary.
+        answer = m->state == WIRE_MOVE_ARRIVED ? WIRE_MOVE_GO_ON : WIRE_MOVE_OVER;
+    } else if (m->state == WIRE_MOVE_FAILED || m->state > WIRE_MOVE_FAILED) {
+        fail(s, x, wire_code(m->code), wire_words(m->why, why, sizeof(why)));
+        answer = WIRE_MOVE_OVER;
+    } else if (m->state == WIRE_MOVE_ARRIVED && !x->handing) {
+        fail(s, x, TUG_EINTERNAL, "the partition arrived before it was handed over");
+    } else {
+        hear(s, x, m);
+        if (m->state == WIRE_MOVE_COPIED && !may_hand_over(s, x))
+            answer = WIRE_MOVE_WAIT;
+        if (m->state == WIRE_MOVE_ARRIVED && !arrive(s, x))
+            return;
+    }
+    scheduler_send(s, n->link, MSG_OK, request, &(struct msg_ok){answer});
 }
 
 void scheduler_hold_serve(struct scheduler *s, struct node *n, uint64_t request,
                           const struct msg_hold *m)
 {
-    (void)m;
-    scheduler_send(s, n->link, MSG_OK, request, &(struct msg_ok){s->roster.epoch});
+    bool handing = false;
+    for (uint32_t i = 0; i < s->moving.n; i++)
+        handing |= s->moving.list[i].handing;
+    n->holds = m->on != 0;
+    n->held = n->holds && !handing;
+    if (n->held)
+        s->moving.held_epoch = s->roster.epoch;
+    scheduler_send(s, n->link, MSG_OK, request,
+                   &(struct msg_ok){n->held || !n->holds ? s->roster.epoch : 0});
 }
 
-void scheduler_drain_serve(struct scheduler *s, struct link *l, uint64_t request,
-                           const struct msg_drain *m)
+uint64_t scheduler_moves_tick(struct scheduler *s)
 {
-    (void)m;
-    scheduler_refuse(s, l->link, request, TUG_EUSAGE, cannot);
+    struct moving *m = &s->moving;
+    if (s->phase != SCHEDULER_RUNNING) {
+        while (m->n > 0) // the run is over
+            take_out(s, &m->list[m->n - 1]);
+        return VAN_NEVER;
+    }
+    if (m->wanted[0] == NULL)
+        return VAN_NEVER;
+    uint64_t next = give_up_silent(s);
+    if (s->now >= m->look_at && !m->plan_again)
+        begin_some(s);
+    return m->plan_again ? next : clock_earlier(next, m->look_at);
 }
 
-void scheduler_rebalance_serve(struct scheduler *s, struct link *l, uint64_t request,
-                               const struct msg_rebalance *m)
+static void print_held_by(const struct scheduler *s, struct json_out *o)
 {
-    (void)m;
-    scheduler_refuse(s, l->link, request, TUG_EUSAGE, cannot);
+    json_out_open(o, "held_by", '[');
+    for (uint32_t i = 0; i < s->n_nodes; i++) {
+        char name[ROSTER_NAME_MAX];
+        if (s->nodes[i].holds)
+            json_out_text(o, NULL, scheduler_name(&s->nodes[i], name));
+    }
+    json_out_close(o, ']');
+}
+
+void scheduler_moves_print(const struct scheduler *s, struct json_out *o)
+{
+    const struct moving *m = &s->moving;
+    json_out_open(o, "moves", '[');
+    for (uint32_t i = 0; i < m->n; i++) {
+        const struct move *x = &m->list[i];
+        json_out_open(o, NULL, '{');
+        json_out_text(o, "space", space_names[x->space]);
+        json_out_u64(o, "partition", x->partition);
+        json_out_u64(o, "from", x->from);
+        json_out_u64(o, "to", x->to);
+        json_out_text(o, "state", x->handing ? "handing over" : "copying");
+        json_out_u64(o, "bytes", x->bytes);
+        json_out_u64(o, "bytes_total", x->total);
+        json_out_real(o, "seconds", 9, (double)(s->now - x->began) * 1e-9);
+        json_out_close(o, '}');
+    }
+    json_out_close(o, ']');
+    json_out_open(o, "moving", '{');
+    json_out_u64(o, "moves_done", m->done);
+    json_out_u64(o, "moves_failed", m->failed);
+    json_out_u64(o, "moves_left", m->left);
+    print_held_by(s, o);
+    json_out_close(o, '}');
+}
+
+void scheduler_moving_free(struct scheduler *s)
+{
+    struct moving *m = &s->moving;
+    for (int space = 0; space < WIRE_SPACES; space++) {
+        mem_free(m->wanted[space]);
+        mem_free(m->retries[space]);
+    }
+    mem_free(m->list);
+    *m = (struct moving){0};
 }

@@ -168,9 +168,18 @@ static const char *check_room(const struct scheduler *s, const struct msg_join *
         return NULL;
     if (s->phase == SCHEDULER_GATHERING && free_rank(s, WIRE_SERVER) < s->o.servers)
         return NULL;
+    if (m->late != 0 && s->phase <= SCHEDULER_RUNNING && m->fixed == 0 &&
+        !scheduler_fixed(s))
+        return NULL;
+    if (m->late != 0)
+        return s->phase > SCHEDULER_RUNNING ? "the run is over: no server can join it"
+                                            : "servers cannot be added later: handlers "
+                                              "of the servers' own program "
+                                              "hold state that does not move";
     snprintf(
         to, ERR_TEXT_MAX,
-        "this cluster was started for %u server%s, and %s; servers cannot be added later",
+        "this cluster was started for %u server%s, and %s; a server that is added later "
+        "is started with --join",
         s->o.servers, s->o.servers == 1 ? "" : "s",
         s->o.servers == 1 ? "it is there" : "they are there");
     return to;
@@ -192,6 +201,7 @@ static uint32_t new_process(struct scheduler *s, const struct msg_join *m)
     p->role = m->role;
     p->rank = rank;
     p->loops = m->loops;
+    p->fixed = m->role == WIRE_SERVER && m->fixed != 0;
     // The scheduler's own member may join just after the cluster has become ready.
     p->late = s->phase != SCHEDULER_GATHERING && m->role != WIRE_SCHEDULER;
     p->sign_at = s->now;
@@ -296,6 +306,9 @@ static struct node *new_node(struct scheduler *s, const struct msg_join *m,
     if (*ret_why == NULL && process == SCHEDULER_NOBODY)
         *ret_why = check_room(s, m, text);
     if (*ret_why != NULL)
+        return NULL;
+    // A server that is added to a cluster waits until that cluster is there.
+    if (m->role == WIRE_SERVER && m->late != 0 && s->phase == SCHEDULER_GATHERING)
         return NULL;
     bool fresh = process == SCHEDULER_NOBODY;
     if (fresh)

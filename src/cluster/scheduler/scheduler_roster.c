@@ -40,11 +40,27 @@ static struct roster_node own_line(const struct scheduler *s)
     return n;
 }
 
+// Writes the moves that are under way, in their order.
+static uint32_t list_moves(const struct scheduler *s, struct roster_move *ret)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s->moving.n; i++) {
+        const struct move *x = &s->moving.list[i];
+        if (!x->over)
+            ret[n++] = (struct roster_move){x->id, x->space, x->partition, x->to};
+    }
+    return n;
+}
+
 int scheduler_list(struct scheduler *s)
 {
     struct roster_node *list = mem_array(s->n_nodes + 1, sizeof(*list));
-    if (list == NULL)
+    struct roster_move *moves = mem_array(s->moving.n + 1, sizeof(*moves));
+    if (list == NULL || moves == NULL) {
+        mem_free(list);
+        mem_free(moves);
         return TUG_ENOMEM;
+    }
     uint32_t n = 0;
     bool have_scheduler = false;
     for (uint32_t i = 0; i < s->n_nodes; i++) {
@@ -60,6 +76,9 @@ int scheduler_list(struct scheduler *s)
     mem_free(s->roster.nodes);
     s->roster.nodes = list;
     s->roster.n_nodes = n;
+    mem_free(s->roster.moves);
+    s->roster.moves = moves;
+    s->roster.n_moves = list_moves(s, moves);
     s->roster.version++;
     s->roster.newest = s->session;
     s->listed_at = s->now;
@@ -67,9 +86,7 @@ int scheduler_list(struct scheduler *s)
     return 0;
 }
 
-// Returns whether this loop takes tables of the space. `any` is set if no loop was meant
-// for this space; then loops for other tables count, too.
-static bool takes(const struct roster_node *n, int space, bool any)
+bool scheduler_takes(const struct roster_node *n, int space, bool any)
 {
     enum wire_tables other = space == WIRE_SPACE_DENSE ? WIRE_TABLES_SPARSE
                                                        : WIRE_TABLES_DENSE;
@@ -94,7 +111,7 @@ static size_t loops_of(const struct scheduler *s, int space, uint32_t *ret,
     size_t n = 0;
     for (int any = 0; any < 2 && n == 0; any++)
         for (uint32_t i = 0; i < s->roster.n_nodes; i++)
-            if (takes(&s->roster.nodes[i], space, any))
+            if (scheduler_takes(&s->roster.nodes[i], space, any))
                 room[n++] = &s->roster.nodes[i];
     if (space == WIRE_SPACE_RANGE)
         qsort(room, n, sizeof(*room), by_rank);
@@ -128,10 +145,9 @@ static int place_space(struct scheduler *s, int space)
     return 0;
 }
 
-// Computes the placement from the current node table.
+// Computes the first placement from the current node table. Later ones differ by moves.
 static int scheduler_roster_place(struct scheduler *s)
 {
-    // a placement never changes, because rows do not move
     assert(s->phase == SCHEDULER_GATHERING);
     for (int space = 0; space < WIRE_SPACES; space++)
         TRY(place_space(s, space));
@@ -163,6 +179,8 @@ static void begin_when_all_are_here(struct scheduler *s)
         return;
     s->phase = SCHEDULER_RUNNING;
     s->phase_at = s->now;
+    for (uint32_t i = 0; i < s->n_processes; i++)
+        s->processes[i].placed = s->processes[i].role == WIRE_SERVER;
     uint32_t workers = scheduler_roster_complete(s, WIRE_WORKER);
     char text[OPERATION_TEXT];
     snprintf(text, sizeof(text), "all are here: %u server%s, %u worker%s", s->o.servers,

@@ -85,7 +85,8 @@ void scheduler_gone(struct scheduler *s, struct node *n, bool left)
     n->left = left;
     n->gone_at = s->now;
     s->changed = true;
-    s->broken |= n->n.role == WIRE_SERVER && s->phase != SCHEDULER_GATHERING;
+    n->holds = n->held = false;
+    s->broken |= n->n.role == WIRE_SERVER && scheduler_owns(s, n);
     if (s->processes[n->process].here > 0)
         s->processes[n->process].here--;
     scheduler_given_drop(s, n->process);
@@ -106,6 +107,8 @@ void scheduler_gone(struct scheduler *s, struct node *n, bool left)
     }
     if (left && !scheduler_is_guest(s, n))
         scheduler_note(s, "leave", scheduler_name(n, name), "");
+    if (n->n.role == WIRE_SERVER)
+        scheduler_moves_lost(s, n);
 }
 
 // Returns when a node with a closed link is dead. If the heartbeats' link is closed, too,

@@ -47,6 +47,8 @@ static void put_node(const struct scheduler *s, const struct node *n, uint32_t *
     json_out_flag(o, "alive", n->n.alive);
     json_out_flag(o, "left", n->left);
     json_out_flag(o, "linked", n->link != 0);
+    if (n->n.role == WIRE_SERVER)
+        json_out_flag(o, "draining", p->draining);
     json_out_real(o, "seconds_since_sign", 9, seconds(s->now - p->sign_at));
     json_out_real(o, "clock_skew_seconds", 9, (double)p->skew_ns * 1e-9);
     put_work(s, n, hint, o);
@@ -189,6 +191,7 @@ int scheduler_json(const struct scheduler *s, struct buf *ret)
     put_nodes(s, &o);
     if (o.rc == 0)
         o.rc = put_placement(s, &o);
+    scheduler_moves_print(s, &o);
     put_pass(s, &o);
     put_barriers(s, &o);
     scheduler_operations_print(s, &o);

@@ -331,8 +331,9 @@ static void test_late_joins(void **state)
     struct err why;
     assert_true(member_ended(surplus->m, &why));
     assert_int_equal(why.code, TUG_EIO);
-    assert_string_equal(why.text, "this cluster was started for 1 server, and it is "
-                                  "there; servers cannot be added later");
+    assert_string_equal(why.text,
+                        "this cluster was started for 1 server, and it is "
+                        "there; a server that is added later is started with --join");
     assert_int_equal(member_rank(guest_add(WIRE_WORKER)->m), 2);
     world_crash(&w.actors[1]);
     world_run(&w, 6 * SECONDS);

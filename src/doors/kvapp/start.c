@@ -49,6 +49,7 @@ static int open_process(struct tug_node *n, struct err *e)
         .role = n->hosts ? WIRE_OPERATOR : n->role,
         .scheduler_timeout_seconds = 60,
         .wish = n->environment.has_rank ? n->environment.rank + 1 : 0,
+        .fixed = true,
     };
     if (n->hosts) { // listens at the scheduler's address
         TRY(route_split(n->scheduler, n->root, sizeof(n->root), &o.port, e));
