@@ -7,10 +7,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/printable.h"
 #include "monitor/page_internal.h"
 #include "os/clock.h"
 
-enum { HASH_TEXT = 48 };
+enum {
+    HASH_TEXT = 48,
+    SHOWN_MAX = 1000, // bytes of a text from outside that the page shows
+};
 
 // Writes the hash of what is between two marks, as a policy names it.
 static bool hash_part(const char *text, const char *begin, const char *end,
@@ -47,79 +51,92 @@ int render_page_open(struct render_page *ret, const char *text, struct err *e)
 
 // ---------------------------------------------------------------- pieces
 
-void page_section(struct page *p, const char *title)
+void page_section(struct view *p, const char *title)
 {
-    markup_add(&p->h, "<section><h2>%s</h2>\n", title);
+    html_add(&p->h, "<section><h2>%s</h2>\n", title);
 }
 
-void page_section_end(struct page *p)
+void page_section_end(struct view *p)
 {
-    markup_add(&p->h, "</section>\n");
+    html_add(&p->h, "</section>\n");
 }
 
-void page_table(struct page *p, const char *const *names)
+void page_table(struct view *p, const char *const *names)
 {
-    markup_add(&p->h, "<div class=\"wide\"><table><thead><tr>");
+    html_add(&p->h, "<div class=\"wide\"><table><thead><tr>");
     for (; *names != NULL; names++)
         if (**names == '#')
-            markup_add(&p->h, "<th class=\"n\">%s</th>", *names + 1);
+            html_add(&p->h, "<th class=\"n\">%s</th>", *names + 1);
         else
-            markup_add(&p->h, "<th>%s</th>", *names);
-    markup_add(&p->h, "</tr></thead><tbody>\n");
+            html_add(&p->h, "<th>%s</th>", *names);
+    html_add(&p->h, "</tr></thead><tbody>\n");
 }
 
-void page_table_end(struct page *p)
+void page_table_end(struct view *p)
 {
-    markup_add(&p->h, "</tbody></table></div>\n");
+    html_add(&p->h, "</tbody></table></div>\n");
 }
 
-void page_cell(struct page *p, const char *text)
+void page_text(struct view *p, const char *text)
 {
-    markup_add(&p->h, "<td>");
-    markup_text(&p->h, text);
-    markup_add(&p->h, "</td>");
+    size_t n = strnlen(text, SHOWN_MAX);
+    struct buf shown = BUF_INIT(64 << 10);
+    bool good = printable_add(&shown, text, n) == 0 &&
+                (text[n] == '\0' || buf_printf(&shown, "...") == 0);
+    const char *line = good ? buf_str(&shown) : NULL;
+    if (line == NULL && p->h.rc == 0)
+        p->h.rc = TUG_ENOMEM;
+    html_text(&p->h, line);
+    buf_free(&shown);
 }
 
-void page_number(struct page *p, const char *text)
+void page_cell(struct view *p, const char *text)
 {
-    markup_add(&p->h, "<td class=\"n\">%s</td>", text);
+    html_add(&p->h, "<td>");
+    page_text(p, text);
+    html_add(&p->h, "</td>");
+}
+
+void page_number(struct view *p, const char *text)
+{
+    html_add(&p->h, "<td class=\"n\">%s</td>", text);
 }
 
 // ---------------------------------------------------------------- the whole
 
-static void add_head(struct page *p, const struct facts_told *t)
+static void add_head(struct view *p, const struct facts_told *t)
 {
     char verdict[RENDER_TEXT_MAX], text[TEXT_MAX];
     bool well = render_verdict(t, verdict);
-    markup_add(&p->h, "<header><p id=\"verdict\" class=\"%s\">", well ? "well" : "ill");
-    markup_text(&p->h, verdict);
+    html_add(&p->h, "<header><p id=\"verdict\" class=\"%s\">", well ? "well" : "ill");
+    page_text(p, verdict);
     if (!well && t->now != NULL) {
         render_state(t, verdict);
-        markup_add(&p->h, "</p><p class=\"state\">");
-        markup_text(&p->h, verdict);
+        html_add(&p->h, "</p><p class=\"state\">");
+        page_text(p, verdict);
     }
-    markup_add(&p->h, "</p><p class=\"who\">");
+    html_add(&p->h, "</p><p class=\"who\">");
     if (t->now != NULL) {
-        markup_text(&p->h, fact_text(t->now, "role"));
+        page_text(p, fact_text(t->now, "role"));
         if (!isnan(fact_number(t->now, "rank")))
-            markup_add(&p->h, " %s", text_count(fact_number(t->now, "rank"), text));
+            html_add(&p->h, " %s", text_count(fact_number(t->now, "rank"), text));
         if (*fact_text(t->now, "phase") != '\0') {
-            markup_add(&p->h, " · ");
-            markup_text(&p->h, fact_text(t->now, "phase"));
+            html_add(&p->h, " · ");
+            page_text(p, fact_text(t->now, "phase"));
         }
         if (*fact_text(t->now, "address") != '\0') {
-            markup_add(&p->h, " · ");
-            markup_text(&p->h, fact_text(t->now, "address"));
+            html_add(&p->h, " · ");
+            page_text(p, fact_text(t->now, "address"));
         }
-        markup_add(&p->h, " · up %s",
-                   text_seconds(fact_number(t->now, "uptime_seconds"), text));
-        markup_add(&p->h, " · tug ");
-        markup_text(&p->h, fact_text(t->now, "version"));
+        html_add(&p->h, " · up %s",
+                 text_seconds(fact_number(t->now, "uptime_seconds"), text));
+        html_add(&p->h, " · tug ");
+        page_text(p, fact_text(t->now, "version"));
     }
-    markup_add(&p->h, "</p></header>\n");
+    html_add(&p->h, "</p></header>\n");
 }
 
-static void add_sections(struct page *p)
+static void add_sections(struct view *p)
 {
     page_add_run(p);
     page_add_nodes(p);
@@ -136,15 +153,19 @@ static void add_sections(struct page *p)
 
 int render_main(const struct facts_told *t, struct buf *to)
 {
-    struct page p = {.h = {.to = to}, .now = t->now};
+    struct view p = {.now = t->now};
     if (t->before != NULL && t->asked_ns > t->before_ns) {
         p.before = t->before;
         p.seconds = (double)(t->asked_ns - t->before_ns) * 1e-9;
     }
+    html_open(&p.h, RENDER_BYTES_MAX);
     add_head(&p, t);
     if (p.now != NULL)
         add_sections(&p);
-    return p.h.rc;
+    html_close(&p.h);
+    int rc = p.h.rc == 0 ? buf_add(to, p.h.b.data, p.h.b.len) : p.h.rc;
+    buf_free(&p.h.b);
+    return rc;
 }
 
 int render_page(const struct render_page *page, const struct facts_told *t,

@@ -4,33 +4,36 @@
 #ifndef TUG_MONITOR_PAGE_INTERNAL_H
 #define TUG_MONITOR_PAGE_INTERNAL_H
 
+#include "base/html.h"
 #include "monitor/render_internal.h"
 #include "monitor/text_internal.h"
 
-struct page {
-    struct markup h;
+struct view {
+    struct page h;
     const json_t *now, *before; // `before`: NULL: no rates are known
     double seconds;             // seconds between the two facts
 };
 
-void page_section(struct page *p, const char *title);
-void page_section_end(struct page *p);
+void page_section(struct view *p, const char *title);
+void page_section_end(struct view *p);
 // Begins a table; `names` ends with NULL. A name that begins with '#' heads numbers.
-void page_table(struct page *p, const char *const *names);
-void page_table_end(struct page *p);
-void page_cell(struct page *p, const char *text);   // a name from outside
-void page_number(struct page *p, const char *text); // a text of text_internal.h
+void page_table(struct view *p, const char *const *names);
+void page_table_end(struct view *p);
+// Adds a name or a message from outside; a long one is cut.
+void page_text(struct view *p, const char *text);
+void page_cell(struct view *p, const char *text);   // a name from outside
+void page_number(struct view *p, const char *text); // a text of text_internal.h
 
-void page_add_run(struct page *p);
-void page_add_nodes(struct page *p);
-void page_add_partitions(struct page *p);
-void page_add_processes(struct page *p);
-void page_add_operations(struct page *p);
-void page_add_tables(struct page *p);
-void page_add_requests(struct page *p);
-void page_add_loops(struct page *p);
-void page_add_staleness(struct page *p);
-void page_add_saves(struct page *p);
-void page_add_disks(struct page *p);
+void page_add_run(struct view *p);
+void page_add_nodes(struct view *p);
+void page_add_partitions(struct view *p);
+void page_add_processes(struct view *p);
+void page_add_operations(struct view *p);
+void page_add_tables(struct view *p);
+void page_add_requests(struct view *p);
+void page_add_loops(struct view *p);
+void page_add_staleness(struct view *p);
+void page_add_saves(struct view *p);
+void page_add_disks(struct view *p);
 
 #endif

@@ -16,9 +16,9 @@ enum {
     OPERATIONS = 64
 };
 
-static void add_fact(struct page *p, const char *name, const char *text)
+static void add_fact(struct view *p, const char *name, const char *text)
 {
-    markup_add(&p->h, "<div><dt>%s</dt><dd>%s</dd></div>", name, text);
+    html_add(&p->h, "<div><dt>%s</dt><dd>%s</dd></div>", name, text);
 }
 
 // ---------------------------------------------------------------- curves
@@ -44,25 +44,25 @@ static void widen(const json_t *history, const char *name, bool valid, double *l
     }
 }
 
-static void add_line(struct page *p, const json_t *history, const char *name, bool valid,
+static void add_line(struct view *p, const json_t *history, const char *name, bool valid,
                      double least, double most)
 {
     const json_t *pass;
     size_t i, n = json_array_size(history);
-    markup_add(&p->h, "<polyline class=\"%s\" points=\"", valid ? "valid" : "train");
+    html_add(&p->h, "<polyline class=\"%s\" points=\"", valid ? "valid" : "train");
     json_array_foreach(history, i, pass)
     {
         double y = point_of(pass, name, valid);
         if (!isnan(y))
-            markup_add(&p->h, "%.1f,%.1f ",
-                       n > 1 ? (double)i * CURVE_WIDTH / (double)(n - 1) : 0,
-                       5 + (CURVE_HEIGHT - 10) *
-                               (most > least ? (most - y) / (most - least) : .5));
+            html_add(&p->h, "%.1f,%.1f ",
+                     n > 1 ? (double)i * CURVE_WIDTH / (double)(n - 1) : 0,
+                     5 + (CURVE_HEIGHT - 10) *
+                             (most > least ? (most - y) / (most - least) : .5));
     }
-    markup_add(&p->h, "\"/>");
+    html_add(&p->h, "\"/>");
 }
 
-static void add_curve(struct page *p, const json_t *history, const char *name,
+static void add_curve(struct view *p, const json_t *history, const char *name,
                       const char *title)
 {
     double least = INFINITY, most = -INFINITY;
@@ -71,19 +71,18 @@ static void add_curve(struct page *p, const json_t *history, const char *name,
     widen(history, name, true, &least, &most);
     if (!isfinite(least) || json_array_size(history) < 2)
         return;
-    markup_add(
-        &p->h,
-        "<figure><figcaption>%s by pass, %s to %s: <b class=\"train\">training</b> "
-        "<b class=\"valid\">validation</b></figcaption><svg viewBox=\"0 0 %d %d\" "
-        "preserveAspectRatio=\"none\" role=\"img\" aria-label=\"%s by pass\">",
-        title, text_number(least, low), text_number(most, high), CURVE_WIDTH,
-        CURVE_HEIGHT, title);
+    html_add(&p->h,
+             "<figure><figcaption>%s by pass, %s to %s: <b class=\"train\">training</b> "
+             "<b class=\"valid\">validation</b></figcaption><svg viewBox=\"0 0 %d %d\" "
+             "preserveAspectRatio=\"none\" role=\"img\" aria-label=\"%s by pass\">",
+             title, text_number(least, low), text_number(most, high), CURVE_WIDTH,
+             CURVE_HEIGHT, title);
     add_line(p, history, name, false, least, most);
     add_line(p, history, name, true, least, most);
-    markup_add(&p->h, "</svg></figure>\n");
+    html_add(&p->h, "</svg></figure>\n");
 }
 
-static void add_passes(struct page *p, const json_t *history)
+static void add_passes(struct view *p, const json_t *history)
 {
     static const char *const names[] = {
         "#pass",           "#examples", "#loss", "#AUC", "#validation loss",
@@ -95,7 +94,7 @@ static void add_passes(struct page *p, const json_t *history)
     page_table(p, names);
     for (size_t i = n; i > 0 && n - i < LAST_PASSES; i--) {
         const json_t *pass = json_array_get(history, i - 1);
-        markup_add(&p->h, "<tr>");
+        html_add(&p->h, "<tr>");
         page_number(p, text_count(fact_number(pass, "pass"), text));
         page_number(p, text_count(fact_number(pass, "examples"), text));
         page_number(p, text_number(fact_number(pass, "loss"), text));
@@ -103,14 +102,14 @@ static void add_passes(struct page *p, const json_t *history)
         page_number(p, text_number(point_of(pass, "loss", true), text));
         page_number(p, text_number(point_of(pass, "auc", true), text));
         page_number(p, text_seconds(fact_number(pass, "seconds"), text));
-        markup_add(&p->h, "</tr>\n");
+        html_add(&p->h, "</tr>\n");
     }
     page_table_end(p);
 }
 
 // Tells the share of all passes that is done, and the time that the rest takes at the
 // present speed. Nothing is known of the length of a pass before its first examples.
-static void add_whole_run(struct page *p, const json_t *run)
+static void add_whole_run(struct view *p, const json_t *run)
 {
     double pass = fmax(fact_number(run, "pass"), 1), passes = fact_number(run, "passes"),
            share = fact_number(run, "share"), examples = fact_number(run, "examples"),
@@ -124,18 +123,18 @@ static void add_whole_run(struct page *p, const json_t *run)
                      share > 0 && rate > 0 ? left * examples / share / rate : NAN, text));
 }
 
-void page_add_run(struct page *p)
+void page_add_run(struct view *p)
 {
     const json_t *run = fact_at(p->now, "run"), *history = fact_at(run, "history");
     char text[TEXT_MAX], more[2 * TEXT_MAX + 8];
     if (run == NULL)
         return;
     page_section(p, "Training");
-    markup_add(&p->h, "<dl><div><dt>model</dt><dd>");
-    markup_text(&p->h, fact_text(run, "model"));
-    markup_add(&p->h, "</dd></div><div><dt>state</dt><dd>");
-    markup_text(&p->h, fact_text(run, "state"));
-    markup_add(&p->h, "</dd></div>");
+    html_add(&p->h, "<dl><div><dt>model</dt><dd>");
+    page_text(p, fact_text(run, "model"));
+    html_add(&p->h, "</dd></div><div><dt>state</dt><dd>");
+    page_text(p, fact_text(run, "state"));
+    html_add(&p->h, "</dd></div>");
     snprintf(more, sizeof(more), "%.0f of %.0f", fmax(fact_number(run, "pass"), 0),
              fmax(fact_number(run, "passes"), 0));
     add_fact(p, "pass", more);
@@ -151,17 +150,17 @@ void page_add_run(struct page *p)
     if (!isnan(fact_number(run, "best_pass")))
         add_fact(p, "validation best at pass",
                  text_count(fact_number(run, "best_pass"), text));
-    markup_add(&p->h, "</dl>\n<div class=\"curves\">");
+    html_add(&p->h, "</dl>\n<div class=\"curves\">");
     add_curve(p, history, "loss", "Loss");
     add_curve(p, history, "auc", "AUC");
-    markup_add(&p->h, "</div>\n");
+    html_add(&p->h, "</div>\n");
     add_passes(p, history);
     page_section_end(p);
 }
 
 // ---------------------------------------------------------------- nodes
 
-static void add_node(struct page *p, const json_t *n)
+static void add_node(struct view *p, const json_t *n)
 {
     char text[TEXT_MAX];
     bool left = fact_true(n, "left"), alive = fact_true(n, "alive");
@@ -169,8 +168,8 @@ static void add_node(struct page *p, const json_t *n)
                         : !alive                  ? "dead"
                         : !fact_true(n, "linked") ? "link broken"
                                                   : "alive";
-    markup_add(&p->h, "<tr%s>",
-               !left && (!alive || !fact_true(n, "linked")) ? " class=\"ill\"" : "");
+    html_add(&p->h, "<tr%s>",
+             !left && (!alive || !fact_true(n, "linked")) ? " class=\"ill\"" : "");
     page_cell(p, fact_text(n, "role"));
     page_number(p, text_count(fact_number(n, "rank"), text));
     page_number(p, text_count(fact_number(n, "loop"), text));
@@ -182,10 +181,10 @@ static void add_node(struct page *p, const json_t *n)
     page_cell(p, fact_text(n, "host"));
     page_cell(p, fact_text(n, "address"));
     page_number(p, text_number(fact_number(n, "pid"), text));
-    markup_add(&p->h, "</tr>\n");
+    html_add(&p->h, "</tr>\n");
 }
 
-void page_add_nodes(struct page *p)
+void page_add_nodes(struct view *p)
 {
     static const char *const names[] = {
         "node",    "#rank",          "#loop", "state",   "#last sign", "#examples",
@@ -201,7 +200,7 @@ void page_add_nodes(struct page *p)
     page_section_end(p);
 }
 
-void page_add_processes(struct page *p)
+void page_add_processes(struct view *p)
 {
     static const char *const names[] = {"process",    "host",      "#pid", "state",
                                         "#exit code", "#restarts", NULL};
@@ -214,14 +213,14 @@ void page_add_processes(struct page *p)
     page_table(p, names);
     json_array_foreach(all, i, one)
     {
-        markup_add(&p->h, "<tr%s>", fact_number(one, "code") > 0 ? " class=\"ill\"" : "");
+        html_add(&p->h, "<tr%s>", fact_number(one, "code") > 0 ? " class=\"ill\"" : "");
         page_cell(p, fact_text(one, "name"));
         page_cell(p, fact_text(one, "host"));
         page_number(p, text_number(fact_number(one, "pid"), text));
         page_cell(p, fact_text(one, "state"));
         page_number(p, text_count(fact_number(one, "code"), text));
         page_number(p, text_count(fact_number(one, "restarts"), text));
-        markup_add(&p->h, "</tr>\n");
+        html_add(&p->h, "</tr>\n");
     }
     page_table_end(p);
     page_section_end(p);
@@ -230,7 +229,7 @@ void page_add_processes(struct page *p)
 // ---------------------------------------------------------------- partitions
 
 // Draws the partitions that a node owns, as one path.
-static double add_owner(struct page *p, const json_t *owners, double id)
+static double add_owner(struct view *p, const json_t *owners, double id)
 {
     const json_t *run;
     size_t i;
@@ -241,40 +240,40 @@ static double add_owner(struct page *p, const json_t *owners, double id)
                n = json_number_value(json_array_get(run, 1));
         if (json_number_value(json_array_get(run, 2)) != id)
             continue;
-        markup_add(&p->h, "M%.0f 0h%.0fv1h-%.0fz", first, n, n);
+        html_add(&p->h, "M%.0f 0h%.0fv1h-%.0fz", first, n, n);
         all += n;
     }
     return all;
 }
 
-static void add_space(struct page *p, const char *name, const json_t *space)
+static void add_space(struct view *p, const char *name, const json_t *space)
 {
     const json_t *owners = fact_at(space, "owners"), *n;
     char text[TEXT_MAX];
     size_t i, color = 0;
-    markup_add(&p->h, "<figure><figcaption>");
-    markup_text(&p->h, name);
-    markup_add(&p->h, ": %s partitions",
-               text_count(fact_number(space, "partitions"), text));
-    markup_add(&p->h, ", the fullest loop has %s times the mean</figcaption>",
-               text_number(fact_number(space, "max_over_mean"), text));
-    markup_add(&p->h,
-               "<svg class=\"strip\" viewBox=\"0 0 %.0f 1\" "
-               "preserveAspectRatio=\"none\">",
-               fmax(fact_number(space, "partitions"), 1));
+    html_add(&p->h, "<figure><figcaption>");
+    page_text(p, name);
+    html_add(&p->h, ": %s partitions",
+             text_count(fact_number(space, "partitions"), text));
+    html_add(&p->h, ", the fullest loop has %s times the mean</figcaption>",
+             text_number(fact_number(space, "max_over_mean"), text));
+    html_add(&p->h,
+             "<svg class=\"strip\" viewBox=\"0 0 %.0f 1\" "
+             "preserveAspectRatio=\"none\">",
+             fmax(fact_number(space, "partitions"), 1));
     json_array_foreach(json_object_get(p->now, "nodes"), i, n)
     {
         if (strcmp(fact_text(n, "role"), "server") != 0)
             continue;
-        markup_add(&p->h, "<path class=\"c%zu\" d=\"", color++ % COLORS);
+        html_add(&p->h, "<path class=\"c%zu\" d=\"", color++ % COLORS);
         double all = add_owner(p, owners, fact_number(n, "id"));
-        markup_add(&p->h, "\"><title>server %.0f loop %.0f: %.0f</title></path>",
-                   fact_number(n, "rank"), fact_number(n, "loop"), all);
+        html_add(&p->h, "\"><title>server %.0f loop %.0f: %.0f</title></path>",
+                 fact_number(n, "rank"), fact_number(n, "loop"), all);
     }
-    markup_add(&p->h, "</svg></figure>\n");
+    html_add(&p->h, "</svg></figure>\n");
 }
 
-void page_add_partitions(struct page *p)
+void page_add_partitions(struct view *p)
 {
     const json_t *placement = fact_at(p->now, "placement"), *n;
     json_t *space;
@@ -285,18 +284,18 @@ void page_add_partitions(struct page *p)
     page_section(p, "Partitions");
     json_object_foreach((json_t *)(uintptr_t)placement, name, space)
         add_space(p, name, space);
-    markup_add(&p->h, "<p class=\"legend\">");
+    html_add(&p->h, "<p class=\"legend\">");
     json_array_foreach(json_object_get(p->now, "nodes"), i,
                        n) if (strcmp(fact_text(n, "role"), "server") == 0)
-        markup_add(&p->h, "<span class=\"c%zu\">server %.0f loop %.0f</span> ",
-                   color++ % COLORS, fact_number(n, "rank"), fact_number(n, "loop"));
-    markup_add(&p->h, "</p>\n<p class=\"later\">Moves, replicas, decisions: none</p>\n");
+        html_add(&p->h, "<span class=\"c%zu\">server %.0f loop %.0f</span> ",
+                 color++ % COLORS, fact_number(n, "rank"), fact_number(n, "loop"));
+    html_add(&p->h, "</p>\n<p class=\"later\">Moves, replicas, decisions: none</p>\n");
     page_section_end(p);
 }
 
 // ---------------------------------------------------------------- operations
 
-static void add_operation(struct page *p, const json_t *o)
+static void add_operation(struct view *p, const json_t *o)
 {
     double unix_seconds = fact_number(o, "unix_seconds");
     time_t when = isnan(unix_seconds) ? 0 : (time_t)unix_seconds;
@@ -304,16 +303,16 @@ static void add_operation(struct page *p, const json_t *o)
     char text[32] = "";
     if (gmtime_r(&when, &at) != NULL)
         strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S", &at);
-    markup_add(&p->h, "<tr%s>",
-               strcmp(fact_text(o, "what"), "death") == 0 ? " class=\"ill\"" : "");
+    html_add(&p->h, "<tr%s>",
+             strcmp(fact_text(o, "what"), "death") == 0 ? " class=\"ill\"" : "");
     page_cell(p, text);
     page_cell(p, fact_text(o, "what"));
     page_cell(p, fact_text(o, "who"));
     page_cell(p, fact_text(o, "text"));
-    markup_add(&p->h, "</tr>\n");
+    html_add(&p->h, "</tr>\n");
 }
 
-void page_add_operations(struct page *p)
+void page_add_operations(struct view *p)
 {
     static const char *const names[] = {"time (UTC)", "what", "who asked",
                                         "what happened", NULL};

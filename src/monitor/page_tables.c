@@ -10,7 +10,7 @@
 enum { BUCKETS_MAX = 64 };
 
 // Returns how much a number has grown in a second; NaN if that is not known.
-static double rate(const struct page *p, const json_t *now, const json_t *before,
+static double rate(const struct view *p, const json_t *now, const json_t *before,
                    const char *name)
 {
     double grown = fact_number(now, name) - fact_number(before, name);
@@ -59,13 +59,13 @@ static double cold_sum(const json_t *facts, const json_t *table, const char *nam
     return sum;
 }
 
-static void add_table(struct page *p, const json_t *t)
+static void add_table(struct view *p, const json_t *t)
 {
     static const char *const lost[] = {"refused", "left_out", NULL};
     const json_t *old = same(fact_at(p->before, "tables"), t, "id", "name");
     double hits = cold_sum(p->now, t, "hits"), reads = cold_sum(p->now, t, "reads");
     char text[TEXT_MAX];
-    markup_add(&p->h, "<tr>");
+    html_add(&p->h, "<tr>");
     page_cell(p, fact_text(t, "name"));
     page_cell(p, fact_text(t, "mode"));
     page_number(p, text_count(fact_number(t, "rows"), text));
@@ -78,10 +78,10 @@ static void add_table(struct page *p, const json_t *t)
     page_number(p, text_count(rate(p, t, old, "pushed_keys"), text));
     page_number(p, text_count(fact_number(t, "held"), text));
     page_number(p, text_count(total(t, lost), text));
-    markup_add(&p->h, "</tr>\n");
+    html_add(&p->h, "</tr>\n");
 }
 
-void page_add_tables(struct page *p)
+void page_add_tables(struct view *p)
 {
     static const char *const names[] = {
         "table",          "mode",      "#rows",     "#memory",  "#rows/s",
@@ -156,7 +156,7 @@ static bool add_loops_of(struct spread *s, const json_t *facts, const char *kind
     return s->n > 0;
 }
 
-static void add_requests(struct page *p, const char *kind)
+static void add_requests(struct view *p, const char *kind)
 {
     struct spread all = {0};
     char text[TEXT_MAX];
@@ -166,16 +166,16 @@ static void add_requests(struct page *p, const char *kind)
     double ever = all.all;
     if (recent)
         add_loops_of(&all, p->before, kind, -1);
-    markup_add(&p->h, "<tr><td>%s</td>", kind);
+    html_add(&p->h, "<tr><td>%s</td>", kind);
     page_number(p, text_count(recent && all.all >= 0 ? all.all / p->seconds : NAN, text));
     page_number(p, text_seconds(quantile(&all, .5), text));
     page_number(p, text_seconds(quantile(&all, .99), text));
     page_number(p, text_seconds(all.all > 0 ? all.seconds / all.all : NAN, text));
     page_number(p, text_count(ever, text));
-    markup_add(&p->h, "</tr>\n");
+    html_add(&p->h, "</tr>\n");
 }
 
-void page_add_requests(struct page *p)
+void page_add_requests(struct view *p)
 {
     static const char *const names[] = {"requests", "#a second", "#p50", "#p99",
                                         "#mean",    "#in all",   NULL};
@@ -191,7 +191,7 @@ void page_add_requests(struct page *p)
     page_section_end(p);
 }
 
-static void add_loop(struct page *p, const json_t *loop)
+static void add_loop(struct view *p, const json_t *loop)
 {
     const json_t *memory = fact_at(loop, "memory"),
                  *old = same(fact_at(p->before, "servers"), loop, "rank", "loop");
@@ -204,8 +204,7 @@ static void add_loop(struct page *p, const json_t *loop)
         add_spread(&pushes, old, "push", -1);
         add_spread(&pulls, old, "pull", -1);
     }
-    markup_add(&p->h, "<tr%s>",
-               *fact_text(loop, "error") != '\0' ? " class=\"ill\"" : "");
+    html_add(&p->h, "<tr%s>", *fact_text(loop, "error") != '\0' ? " class=\"ill\"" : "");
     page_number(p, text_count(fact_number(loop, "rank"), text));
     page_number(p, text_count(fact_number(loop, "loop"), text));
     snprintf(more, sizeof(more), "%s", text_bytes(fact_number(memory, "rows"), text));
@@ -222,10 +221,10 @@ static void add_loop(struct page *p, const json_t *loop)
     page_number(p, text_count(fact_number(loop, "waiting"), text));
     page_number(p, text_count(fact_number(loop, "open_files"), text));
     page_cell(p, fact_text(loop, "error"));
-    markup_add(&p->h, "</tr>\n");
+    html_add(&p->h, "</tr>\n");
 }
 
-void page_add_loops(struct page *p)
+void page_add_loops(struct view *p)
 {
     static const char *const names[] = {"#server",  "#loop",  "#rows",     "#buffers",
                                         "#process", "#CPU",   "#push p99", "#pull p99",
@@ -271,7 +270,7 @@ static json_t *behind_by_worker(const json_t *facts, const json_t *t)
 
 // Shows each worker of a table once, as the loop sees it where it is furthest behind. One
 // that was behind by most of the bound a second ago, too, is marked.
-static void add_clocks(struct page *p, const json_t *t)
+static void add_clocks(struct view *p, const json_t *t)
 {
     json_t *now = behind_by_worker(p->now, t), *before = behind_by_worker(p->before, t),
            *behind;
@@ -283,28 +282,28 @@ static void add_clocks(struct page *p, const json_t *t)
         double n = json_number_value(behind);
         bool slow = fact_holds_up(n, bound) &&
                     fact_holds_up(fact_number(before, rank), bound);
-        markup_add(&p->h, "<tr%s>", slow ? " class=\"slow\"" : "");
+        html_add(&p->h, "<tr%s>", slow ? " class=\"slow\"" : "");
         page_cell(p, fact_text(t, "name"));
         page_number(p, rank);
         page_number(p, text_count(n, text));
         page_number(p, text_count(bound, text));
         page_cell(p, slow ? "holds up the others" : "");
-        markup_add(&p->h, "</tr>\n");
+        html_add(&p->h, "</tr>\n");
     }
     if (json_object_size(now) == 0) {
-        markup_add(&p->h, "<tr>");
+        html_add(&p->h, "<tr>");
         page_cell(p, fact_text(t, "name"));
         page_number(p, text_count(NAN, text));
         page_number(p, text_count(NAN, text));
         page_number(p, text_count(bound, text));
         page_cell(p, "no worker uses the table now");
-        markup_add(&p->h, "</tr>\n");
+        html_add(&p->h, "</tr>\n");
     }
     json_decref(now);
     json_decref(before);
 }
 
-void page_add_staleness(struct page *p)
+void page_add_staleness(struct view *p)
 {
     static const char *const names[] = {"table",  "#worker", "#clocks behind the fastest",
                                         "#bound", "",        NULL};
@@ -338,7 +337,7 @@ static bool has_saved(const json_t *of)
            json_is_object(fact_at(saves, "now")) || fact_number(saves, "failed") > 0;
 }
 
-static void add_save(struct page *p, const char *who, const json_t *of, double now)
+static void add_save(struct view *p, const char *who, const json_t *of, double now)
 {
     const json_t *saves = fact_at(of, "saves"), *last = fact_at(saves, "last");
     char text[TEXT_MAX];
@@ -346,7 +345,7 @@ static void add_save(struct page *p, const char *who, const json_t *of, double n
     bool failed = strcmp(fact_text(last, "state"), "failed") == 0;
     if (!has_saved(of))
         return;
-    markup_add(&p->h, "<tr%s><td>%s</td>", failed ? " class=\"ill\"" : "", who);
+    html_add(&p->h, "<tr%s><td>%s</td>", failed ? " class=\"ill\"" : "", who);
     page_number(p, text_count(fact_number(saves, "made"), text));
     page_number(p, text_count(fact_number(saves, "failed"), text));
     page_cell(p, fact_text(last, "path"));
@@ -355,10 +354,10 @@ static void add_save(struct page *p, const char *who, const json_t *of, double n
     page_number(p, text_seconds(isnan(finished) ? NAN : fmax(now - finished, 0), text));
     page_cell(p, fact_text(fact_at(saves, "now"), "state"));
     page_cell(p, fact_text(saves, "error"));
-    markup_add(&p->h, "</tr>\n");
+    html_add(&p->h, "</tr>\n");
 }
 
-void page_add_saves(struct page *p)
+void page_add_saves(struct view *p)
 {
     static const char *const names[] = {"saves of", "#made", "#failed", "the last one",
                                         "#size",    "#took", "#age",    "now",
@@ -385,7 +384,7 @@ void page_add_saves(struct page *p)
     page_section_end(p);
 }
 
-static void add_disks(struct page *p, const char *who, const json_t *of)
+static void add_disks(struct view *p, const char *who, const json_t *of)
 {
     const json_t *disk;
     char text[TEXT_MAX];
@@ -393,18 +392,18 @@ static void add_disks(struct page *p, const char *who, const json_t *of)
     json_array_foreach(json_object_get(of, "disks"), i, disk)
     {
         double left = fact_number(disk, "free_bytes") / fact_number(disk, "size_bytes");
-        markup_add(&p->h, "<tr%s><td>%s</td>",
-                   fact_disk_is_low(disk) ? " class=\"ill\"" : "", who);
+        html_add(&p->h, "<tr%s><td>%s</td>",
+                 fact_disk_is_low(disk) ? " class=\"ill\"" : "", who);
         page_cell(p, fact_text(disk, "what"));
         page_cell(p, fact_text(disk, "path"));
         page_number(p, text_bytes(fact_number(disk, "free_bytes"), text));
         page_number(p, text_bytes(fact_number(disk, "size_bytes"), text));
         page_number(p, text_percent(1 - left, text));
-        markup_add(&p->h, "</tr>\n");
+        html_add(&p->h, "</tr>\n");
     }
 }
 
-void page_add_disks(struct page *p)
+void page_add_disks(struct view *p)
 {
     static const char *const names[] = {"disk of", "for",   "directory", "#free",
                                         "#size",   "#used", NULL};

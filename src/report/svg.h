@@ -6,7 +6,7 @@
 #ifndef TUG_REPORT_SVG_H
 #define TUG_REPORT_SVG_H
 
-#include "report/html.h"
+#include "report/html_parts.h"
 
 enum svg_mark {
     SVG_LINE,

@@ -1,7 +1,7 @@
-// See html.h.
+// See html_parts.h.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "report/html.h"
+#include "report/html_parts.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -66,55 +66,9 @@ static const char style[] =
     "figure,.tile,tr{break-inside:avoid}"
     ".grid{grid-template-columns:1fr 1fr}}\n";
 
-void html_add(struct page *p, const char *fmt, ...)
-{
-    char some[512];
-    va_list args;
-    va_start(args, fmt);
-    int n = vsnprintf(some, sizeof(some), fmt, args);
-    va_end(args);
-    char *all = n >= (int)sizeof(some) ? mem_alloc((size_t)n + 1) : some;
-    if (p->rc == 0 && (n < 0 || all == NULL))
-        p->rc = TUG_ENOMEM;
-    if (all != NULL && all != some) {
-        va_start(args, fmt);
-        (void)vsnprintf(all, (size_t)n + 1, fmt, args);
-        va_end(args);
-    }
-    if (p->rc == 0)
-        p->rc = buf_add(&p->b, all, (size_t)n);
-    if (all != some)
-        mem_free(all);
-}
-
-// Control characters, which HTML does not allow, become blanks.
-void html_text(struct page *p, const char *text)
-{
-    for (const char *at = text != NULL ? text : ""; *at != '\0' && p->rc == 0;) {
-        size_t n = strcspn(at, "&<>\"'\x01\x02\x03\x04\x05\x06\x07\x08\x0b\x0c\x0e\x0f"
-                               "\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c"
-                               "\x1d\x1e\x1f\x7f");
-        p->rc = buf_add(&p->b, at, n);
-        at += n;
-        if (*at == '\0')
-            return;
-        html_add(p, "%s",
-                 *at == '&'    ? "&amp;"
-                 : *at == '<'  ? "&lt;"
-                 : *at == '>'  ? "&gt;"
-                 : *at == '"'  ? "&quot;"
-                 : *at == '\'' ? "&#39;"
-                               : " ");
-        at++;
-    }
-}
-
 void html_begin(struct page *p, const char *title)
 {
-    p->b = BUF_INIT(PAGE_MAX);
-    p->points = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
-    p->callers = p->points != (locale_t)0 ? uselocale(p->points) : (locale_t)0;
-    p->rc = p->points != (locale_t)0 ? 0 : TUG_ENOMEM;
+    html_open(p, PAGE_MAX);
     html_add(p, REPORT_BEGIN "<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
                              "<meta name=\"viewport\" content=\"width=device-width\">\n"
                              "<meta http-equiv=\"Content-Security-Policy\" "
@@ -128,33 +82,14 @@ void html_begin(struct page *p, const char *title)
 void html_end(struct page *p)
 {
     html_add(p, "</body>\n</html>\n");
-    if (p->points == (locale_t)0)
-        return;
-    uselocale(p->callers);
-    freelocale(p->points);
-}
-
-// Groups the digits of a whole number by threes.
-static const char *whole(double x, char ret[HTML_NUMBER_MAX])
-{
-    char digits[HTML_NUMBER_MAX];
-    int n = snprintf(digits, sizeof(digits), "%.0f", fabs(x)), to = 0;
-    if (x < 0)
-        ret[to++] = '-';
-    for (int i = 0; i < n; i++) {
-        if (i > 0 && (n - i) % 3 == 0)
-            ret[to++] = ',';
-        ret[to++] = digits[i];
-    }
-    ret[to] = '\0';
-    return ret;
+    html_close(p);
 }
 
 const char *html_number(double x, char ret[HTML_NUMBER_MAX])
 {
     double a = fabs(x);
     if (a < 1e15 && (x == floor(x) || a >= 10000))
-        return whole(x, ret);
+        return html_count(x, ret);
     snprintf(ret, HTML_NUMBER_MAX,
              a >= 1e15 || a < 0.0001 ? "%.3g"
              : a >= 100              ? "%.1f"
