@@ -151,6 +151,7 @@ static void roster_changed(void *ctx, const struct roster *r, uint64_t now)
     if (r->epoch == 0 || (!s->ready && get_ready(s, r) != 0))
         return;
     end_sessions(s, r);
+    moves_follow(s, r);
     roles_count(&s->roles, r, member_id(s->member));
     tables_own(s);
     tables_living(s);
@@ -375,7 +376,8 @@ static void shard_on_opened(void *ctx, van_link link, bool accepted, uint64_t no
 {
     struct shard *s = ctx;
     s->now = now;
-    if (member_opened(s->member, link, accepted, now) || !accepted)
+    if (member_opened(s->member, link, accepted, now) ||
+        (!accepted && moves_opened(s, link)) || !accepted)
         return;
     assert(peer_find(s, link) == NULL); // the van never uses a number twice
     struct peer *p = mem_zalloc(sizeof(*p));
@@ -397,7 +399,9 @@ static void shard_on_message(void *ctx, van_link link, struct van_message *m,
 {
     struct shard *s = ctx;
     s->now = now;
-    if (!member_message(s->member, link, m, now)) {
+    bool taken = member_message(s->member, link, m, now) ||
+                 (s->moves.in != NULL && moves_message(s, link, m));
+    if (!taken) {
         struct peer *p = peer_find(s, link);
         if (p != NULL)
             serve_message(s, p, m);
@@ -410,7 +414,7 @@ static void shard_on_closed(void *ctx, van_link link, const struct err *why, uin
 {
     struct shard *s = ctx;
     s->now = now;
-    if (!member_closed(s->member, link, why, now)) {
+    if (!member_closed(s->member, link, why, now) && !moves_closed(s, link, why)) {
         struct peer *p = peer_find(s, link);
         if (p != NULL)
             peer_free(s, p);
@@ -468,6 +472,8 @@ static uint64_t shard_on_tick(void *ctx, uint64_t now)
     uint64_t saves = saves_expire(s);
     uint64_t work = clock_earlier(background_tick(s), room_look(s));
     work = clock_earlier(work, status_tick(s));
+    if (s->moves.in != NULL || s->moves.out != NULL)
+        work = clock_earlier(work, moves_tick(s, now));
     pending_settle(s);
     shard_check(s);
     next = clock_earlier(clock_earlier(strangers, next), clock_earlier(held, saves));
@@ -522,6 +528,7 @@ void shard_close(struct shard *s)
         while (s->peers[i] != NULL)
             peer_free(s, s->peers[i]);
     saves_close(s);
+    moves_close(s);
     tables_close(s);
     sync_scratch_free(s->sync);
     admin_fini(&s->admin);

@@ -166,6 +166,32 @@ static void check_save(const struct shard *s, const struct save_run *r)
     assert(r->seen <= s->now && r->moved <= s->now);
 }
 
+static bool is_handed(const struct shard *s, enum wire_space space, uint32_t partition)
+{
+    for (const struct outgoing *o = s->moves.out; o != NULL; o = o->next)
+        if (o->move.space == space && o->move.partition == partition)
+            return true;
+    return false;
+}
+
+// A partition stops only while another shard fetches it, since only the end of that move
+// lets its requests go on, and all requests that must wait are counted.
+static void check_moves(const struct shard *s)
+{
+    struct roles now = s->roles;
+    roles_count(&now, member_roster(s->member), member_id(s->member));
+    assert(now.n_unsettled == s->roles.n_unsettled);
+    for (const struct outgoing *o = s->moves.out; o != NULL; o = o->next)
+        assert(o->gone ||
+               roles_of(&now, o->move.space, o->move.partition) == ROLE_HANDING);
+    for (uint32_t i = 0; i < WIRE_SPACES; i++)
+        for (uint32_t p = 0; p < (uint32_t)1 << s->bits && s->roles.n_unsettled > 0; p++)
+            assert(now.of[i][p] != ROLE_HANDING || is_handed(s, (enum wire_space)i, p));
+    for (const struct incoming *m = s->moves.in; m != NULL; m = m->next)
+        assert((m->state != INCOMING_HERE && m->state != INCOMING_DROPS) ||
+               roles_of(&now, m->move.space, m->move.partition) == ROLE_HERE);
+}
+
 void shard_check(const struct shard *s)
 {
     struct counts c = {0};
@@ -174,6 +200,8 @@ void shard_check(const struct shard *s)
         check_held(s, &c);
     }
     check_tables(s);
+    if (s->ready && (s->moves.in != NULL || s->moves.out != NULL))
+        check_moves(s);
     check_save(s, s->saves.run);
     assert(s->woken == 0); // pending_settle has tried all requests that were woken
 }

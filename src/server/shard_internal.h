@@ -15,6 +15,7 @@
 //   loads.c          rows from saves
 //   rows.c           walks over the rows of a partition
 //   move.c           moves a partition to another shard
+//   moves/moves.h    partitions on their way: source.c, target.c
 //   moves/roles.c    which partitions are here
 //   moves/parcel.c   all that a shard has of a partition, as bytes
 //   told.c           reports admin operations to the scheduler's log
@@ -36,6 +37,7 @@
 #include "protocol/spec.h"
 #include "server/admin.h"
 #include "server/clocks/step_clock.h"
+#include "server/moves/moves.h"
 #include "server/moves/roles.h"
 #include "server/pool.h"
 #include "server/profile/profile.h"
@@ -88,6 +90,7 @@ struct shard {
     uint64_t bytes;                    // bytes of all tables' rows
 
     struct roles roles;
+    struct moves moves;
     struct retries *applied;
     struct admin admin;
     struct step_clock steps;

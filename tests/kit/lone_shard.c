@@ -61,7 +61,8 @@ static int fake_send(struct van *v, van_link link, uint16_t type, uint64_t reque
                      const void *msg, const struct van_release *release)
 {
     struct lone *w = (struct lone *)(void *)v;
-    if (link == SCHEDULER_LINK && (type != MSG_ORDERED || !w->hears_orders))
+    if (link == SCHEDULER_LINK && !(type == MSG_ORDERED && w->hears_orders) &&
+        !(type == MSG_MOVE_SAYS && w->hears_moves))
         return 0; // the member's own messages, which tests do not read
     struct parcel *p = parcel_make(link, type, request, msg);
     if (p != NULL) {
@@ -75,8 +76,8 @@ static int fake_send(struct van *v, van_link link, uint16_t type, uint64_t reque
 
 static van_link fake_connect(struct van *v, const char *address, uint64_t timeout)
 {
-    (void)v, (void)address, (void)timeout;
-    return SCHEDULER_LINK;
+    (void)v, (void)timeout;
+    return strcmp(address, "sim://scheduler") == 0 ? SCHEDULER_LINK : OTHER_LINK;
 }
 
 static void fake_close(struct van *v, van_link link)
@@ -237,7 +238,7 @@ static void add_node(struct buf *nodes, uint32_t id, enum wire_role role, uint32
 
 void lone_send_roster(struct lone *w)
 {
-    struct buf nodes = BUF_INIT(16 << 20);
+    struct buf nodes = BUF_INIT(16 << 20), moves = BUF_INIT(1 << 10);
     uint32_t partitions = 1u << w->bits;
     uint32_t *owners = mem_array(WIRE_SPACES * partitions, sizeof(*owners));
     add_node(&nodes, 1, WIRE_SCHEDULER, 0, 1, true);
@@ -249,7 +250,10 @@ void lone_send_roster(struct lone *w)
         add_node(&nodes, CROWD + i, WIRE_WORKER, WORKERS + i, CROWD_SESSION + i, true);
     for (uint32_t i = 0; i < WIRE_SPACES * partitions; i++)
         owners[i] = w->mine[i % partitions] ? ME : OTHER;
+    if (w->move.move != 0)
+        assert_int_equal(wire_put_move(&moves, &w->move), 0);
     struct msg_roster m = {
+        .moves = {moves.data, (uint32_t)moves.len},
         .epoch = w->epoch,
         .version = ++w->version,
         .partition_bits = (uint8_t)w->bits,
@@ -260,6 +264,7 @@ void lone_send_roster(struct lone *w)
     };
     lone_deliver(w, SCHEDULER_LINK, MSG_ROSTER, 0, &m);
     buf_free(&nodes);
+    buf_free(&moves);
     mem_free(owners);
 }
 

@@ -19,6 +19,7 @@ enum {
     WORKERS = 3, // nodes 10, 11, 12
     WORKER = 10, // id of the first worker
     SCHEDULER_LINK = 1,
+    OTHER_LINK = 2,   // link that the shard opens to the other server
     WORKER_LINK = 10, // link of the first worker; the others follow
     CROWD = 1000,     // first number of the further workers' links, nodes and sessions
 };
@@ -64,6 +65,8 @@ struct lone {
     van_link closed;          // the last link that the shard has closed
     uint64_t unread[WORKERS]; // bytes that each worker has not read yet
     bool hears_orders;        // whether MSG_ORDERED is kept for the test
+    bool hears_moves;         // whether MSG_MOVE_SAYS is kept
+    struct wire_move move;    // the move in rosters; number 0: none
     // Role with which other peers are let in; WIRE_NOBODY: as operators.
     enum wire_role role;
 };

@@ -1,0 +1,72 @@
+// See moves.h: what both ends share.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "server/moves/moves.h"
+
+#include "base/alloc.h"
+#include "server/shard_internal.h"
+
+void moves_close(struct shard *s)
+{
+    for (struct outgoing *o = s->moves.out, *next; o != NULL; o = next) {
+        next = o->next;
+        buf_free(&o->bytes);
+        mem_free(o);
+    }
+    for (struct incoming *m = s->moves.in, *next; m != NULL; m = next) {
+        next = m->next;
+        mem_free(m->bytes);
+        mem_free(m);
+    }
+    s->moves.out = NULL;
+    s->moves.in = NULL;
+}
+
+void moves_follow(struct shard *s, const struct roster *r)
+{
+    outgoing_follow(s, r);
+    incoming_follow(s, r);
+}
+
+uint64_t moves_tick(struct shard *s, uint64_t now)
+{
+    uint64_t next = s->moves.out != NULL ? outgoing_tick(s) : VAN_NEVER;
+    for (struct incoming *m = s->moves.in, *behind; m != NULL; m = behind) {
+        behind = m->next; // dropping a partition frees its move
+        next = clock_earlier(next, incoming_tick(s, m));
+    }
+    return next > now ? next : now;
+}
+
+static struct incoming *find(struct shard *s, van_link link)
+{
+    struct incoming *m = s->moves.in;
+    while (m != NULL && m->s.link != link)
+        m = m->next;
+    return m;
+}
+
+bool moves_opened(struct shard *s, van_link link)
+{
+    struct incoming *m = find(s, link);
+    return m != NULL && session_opened(&m->s, link, s->now);
+}
+
+bool moves_closed(struct shard *s, van_link link, const struct err *why)
+{
+    struct incoming *m = find(s, link);
+    return m != NULL && session_closed(&m->s, link, why, s->now);
+}
+
+bool moves_message(struct shard *s, van_link link, const struct van_message *x)
+{
+    struct incoming *m = find(s, link);
+    if (m == NULL)
+        return false;
+    enum session_news news = session_message(&m->s, link, x, s->now);
+    if (news == SESSION_GREETED)
+        m->due = s->now;
+    else if (news == SESSION_MESSAGE)
+        incoming_take(s, m, x);
+    return news != SESSION_NOT_ITS;
+}

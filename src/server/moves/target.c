@@ -1,0 +1,301 @@
+// The new owner's side of a move: fetches the bytes of a partition, installs them, and
+// tells the scheduler how it goes.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <assert.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "server/moves/moves.h"
+#include "server/moves/parcel.h"
+#include "server/shard_internal.h"
+
+#define MS (SECOND_NS / 1000)
+#define ASK_AGAIN_NS                                                                     \
+    (2 * SECOND_NS)            // interval at which an unanswered question is sent again
+#define NOTHING_NS (10 * MS)   // pause after an answer without bytes
+#define WAIT_NS (50 * MS)      // pause after the scheduler's answer "not yet"
+#define PROGRESS_NS (500 * MS) // interval of reports about progress
+#define DIAL_NS (10 * SECOND_NS)
+#define SILENCE_NS (5 * SECOND_NS)
+
+// ---------------------------------------------------------------- the scheduler
+
+static struct incoming *find(struct shard *s, uint64_t id)
+{
+    struct incoming *m = s->moves.in;
+    while (m != NULL && m->move.id != id)
+        m = m->next;
+    return m;
+}
+
+static void free_bytes(struct incoming *m)
+{
+    mem_free(m->bytes);
+    m->bytes = NULL;
+}
+
+static void fail(struct shard *s, struct incoming *m)
+{
+    assert(m->why.code != 0);
+    session_end(&m->s);
+    free_bytes(m);
+    m->state = INCOMING_FAILED;
+    m->say_at = s->now;
+}
+
+// The scheduler has given the move up. What is installed stays until the roster says so,
+// too.
+static void give_up(struct incoming *m)
+{
+    m->say_at = VAN_NEVER;
+    if (m->state == INCOMING_HERE)
+        return;
+    session_end(&m->s);
+    free_bytes(m);
+    m->state = INCOMING_OVER;
+}
+
+static void take_word(struct shard *s, struct incoming *m, uint8_t said, uint64_t word)
+{
+    if (word == WIRE_MOVE_OVER) {
+        give_up(m);
+    } else if (said == WIRE_MOVE_COPIED && m->state == INCOMING_ASKS) {
+        if (word == WIRE_MOVE_GO_ON)
+            m->state = INCOMING_FETCHES;
+        m->due = s->now;
+        m->say_at = s->now + (word == WIRE_MOVE_GO_ON ? PROGRESS_NS : WAIT_NS);
+    } else if (said == WIRE_MOVE_ARRIVED && m->state == INCOMING_HERE) {
+        m->say_at = word == WIRE_MOVE_GO_ON ? VAN_NEVER : s->now + WAIT_NS;
+    } else if (said == WIRE_MOVE_FAILED) {
+        m->say_at = VAN_NEVER;
+    }
+}
+
+static void scheduler_answers(void *ctx, const struct van_message *x)
+{
+    struct shard *s = ctx;
+    struct incoming *m = find(s, s->moves.saying);
+    uint8_t said = s->moves.said;
+    s->moves.saying = 0;
+    if (m == NULL || x == NULL)
+        return;
+    if (x->type == MSG_OK)
+        take_word(s, m, said, x->m->ok.value);
+    else // the scheduler knows no such move
+        m->say_at = s->now + SECOND_NS;
+}
+
+static uint8_t state_of(const struct incoming *m)
+{
+    switch (m->state) {
+    case INCOMING_ASKS:
+        return WIRE_MOVE_COPIED;
+    case INCOMING_HERE:
+        return WIRE_MOVE_ARRIVED;
+    case INCOMING_FAILED:
+        return WIRE_MOVE_FAILED;
+    default:
+        return WIRE_MOVE_COPYING;
+    }
+}
+
+// Tells the scheduler how the move goes.
+static void say(struct shard *s, struct incoming *m)
+{
+    struct msg_move_says x = {.move = m->move.id,
+                              .state = state_of(m),
+                              .bytes = m->n,
+                              .total = m->total,
+                              .code = m->why.code,
+                              .why = wire_text(m->why.text)};
+    m->say_at = s->now + PROGRESS_NS;
+    s->moves.saying = m->move.id;
+    s->moves.said = x.state;
+    if (member_ask(s->member, MSG_MOVE_SAYS, &x, scheduler_answers, s) != 0)
+        s->moves.saying = 0;
+}
+
+// ---------------------------------------------------------------- the source
+
+static void ask(struct shard *s, struct incoming *m)
+{
+    struct msg_move_wanted x = {.session = member_session(s->member),
+                                .move = m->move.id,
+                                .at = m->n,
+                                .finish = 1};
+    m->due = s->now + ASK_AGAIN_NS;
+    van_send(s->van, m->s.link, MSG_MOVE_WANTED, m->n + 1, &x, NULL);
+}
+
+// Makes room for all bytes of the partition, beside those of other moves.
+static int reserve(struct shard *s, struct incoming *m, uint64_t total, struct err *e)
+{
+    uint64_t bytes = total;
+    for (const struct incoming *x = s->moves.in; x != NULL; x = x->next)
+        bytes += x->bytes != NULL && bytes < UINT64_MAX / 2 ? x->total : 0;
+    TRY(partition_fits(s, bytes, e));
+    m->bytes = total < SIZE_MAX / 2 ? mem_aligned(64, (total + 63) & ~(uint64_t)63)
+                                    : NULL;
+    m->total = total;
+    return m->bytes != NULL ? 0 : err_nomem(e, "a partition that arrives");
+}
+
+static int take_piece(struct shard *s, struct incoming *m, const struct msg_parcel *x,
+                      struct err *e)
+{
+    if (m->bytes == NULL)
+        TRY(reserve(s, m, x->total, e));
+    if (x->total != m->total || x->bytes.n > m->total - m->n ||
+        (x->last != 0) != (m->n + x->bytes.n == m->total))
+        return err_set(e, TUG_EDATA,
+                       "node %u sends other bytes of partition %u than it has announced",
+                       m->from, m->move.partition);
+    memcpy(m->bytes + m->n, x->bytes.data, x->bytes.n);
+    m->n += x->bytes.n;
+    return 0;
+}
+
+static void install(struct shard *s, struct incoming *m)
+{
+    enum wire_space space = m->move.space;
+    if (!partition_is_free(s, space) ||
+        roles_of(&s->roles, space, m->move.partition) != ROLE_AWAY) {
+        m->due = s->now + NOTHING_NS; // a save or an admin operation is under way
+        return;
+    }
+    if (partition_put(s, space, m->move.partition, m->bytes, m->total, &m->why) != 0) {
+        fail(s, m);
+        return;
+    }
+    session_end(&m->s);
+    free_bytes(m);
+    m->state = INCOMING_HERE;
+    m->say_at = s->now;
+}
+
+void incoming_take(struct shard *s, struct incoming *m, const struct van_message *x)
+{
+    const struct msg_parcel *p = &x->m->parcel;
+    if (m->state != INCOMING_FETCHES)
+        return;
+    if (x->type == MSG_ERROR) {
+        wire_refusal(&x->m->error, NULL, &m->why);
+        fail(s, m);
+        return;
+    }
+    if (x->type != MSG_PARCEL || p->move != m->move.id || p->at != m->n)
+        return; // the answer to an earlier question
+    if (p->bytes.n == 0) {
+        m->due = s->now + NOTHING_NS;
+        return;
+    }
+    if (take_piece(s, m, p, &m->why) != 0) {
+        fail(s, m);
+    } else if (m->n < m->total) {
+        ask(s, m);
+    } else {
+        m->state = INCOMING_WHOLE;
+        m->due = s->now;
+    }
+}
+
+static uint64_t fetch(struct shard *s, struct incoming *m)
+{
+    const struct roster_node *n = roster_find(member_roster(s->member), m->from);
+    if (m->s.state == SESSION_CLOSED && m->s.due <= s->now && n != NULL)
+        (void)session_dial(&m->s, n->address, DIAL_NS, s->now);
+    uint64_t next = session_tick(&m->s, s->now);
+    if (m->s.state == SESSION_CLOSED)
+        return clock_earlier(next, m->s.due > s->now ? m->s.due : s->now + NOTHING_NS);
+    if (m->s.state != SESSION_OPEN)
+        return next;
+    if (m->due <= s->now)
+        ask(s, m);
+    return clock_earlier(next, m->due);
+}
+
+// ---------------------------------------------------------------- the roster
+
+static void incoming_free(struct shard *s, struct incoming *m)
+{
+    struct incoming **at = &s->moves.in;
+    while (*at != m)
+        at = &(*at)->next;
+    *at = m->next;
+    session_end(&m->s);
+    free_bytes(m);
+    mem_free(m);
+}
+
+static uint64_t drop(struct shard *s, struct incoming *m)
+{
+    struct err e;
+    if (!partition_is_free(s, m->move.space) ||
+        partition_drop(s, m->move.space, m->move.partition, &e) != 0)
+        return s->now + NOTHING_NS;
+    incoming_free(s, m);
+    return VAN_NEVER;
+}
+
+uint64_t incoming_tick(struct shard *s, struct incoming *m)
+{
+    uint64_t next = VAN_NEVER;
+    if (m->state == INCOMING_DROPS)
+        return drop(s, m);
+    if (m->state == INCOMING_WHOLE && m->due <= s->now)
+        install(s, m);
+    if (m->state == INCOMING_FETCHES)
+        next = fetch(s, m);
+    else if (m->state == INCOMING_WHOLE)
+        next = m->due;
+    if (m->say_at <= s->now && s->moves.saying != 0)
+        return next; // it is said when the scheduler has answered about another move
+    if (m->say_at <= s->now)
+        say(s, m);
+    return clock_earlier(next, m->say_at);
+}
+
+static void begin(struct shard *s, const struct roster *r, const struct roster_move *move)
+{
+    struct incoming *m = mem_zalloc(sizeof(*m));
+    if (m == NULL)
+        return; // the next roster tries again, or the scheduler gives the move up
+    m->move = *move;
+    m->from = r->owners[move->space][move->partition];
+    m->s = (struct session){.side = &s->moves.side, .role = WIRE_SERVER};
+    m->say_at = s->now;
+    m->next = s->moves.in;
+    s->moves.in = m;
+    s->moves.side = (struct session_side){.van = s->van,
+                                          .who = member_who(s->member),
+                                          .resend_ns = ASK_AGAIN_NS,
+                                          .greet_ns = DIAL_NS,
+                                          .ping_ns = SILENCE_NS,
+                                          .silence_ns = 2 * SILENCE_NS,
+                                          .retry_ns = 10 * MS,
+                                          .retry_max_ns = SECOND_NS};
+}
+
+void incoming_follow(struct shard *s, const struct roster *r)
+{
+    uint32_t me = member_id(s->member);
+    for (struct incoming *m = s->moves.in, *next; m != NULL; m = next) {
+        next = m->next;
+        const struct roster_move *is = roster_move_of(r, m->move.space,
+                                                      m->move.partition);
+        if ((is != NULL && is->id == m->move.id) || m->state == INCOMING_DROPS)
+            continue;
+        if (m->state != INCOMING_HERE ||
+            r->owners[m->move.space][m->move.partition] == me) {
+            incoming_free(s, m);
+            continue;
+        }
+        m->state = INCOMING_DROPS;
+        m->say_at = VAN_NEVER;
+        (void)drop(s, m);
+    }
+    for (uint32_t i = 0; i < r->n_moves; i++)
+        if (r->moves[i].to == me && find(s, r->moves[i].id) == NULL)
+            begin(s, r, &r->moves[i]);
+}
