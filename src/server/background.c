@@ -100,12 +100,12 @@ static enum outcome order_store(struct shard *s, struct shard_table *t,
     if (m->what == WIRE_SHRINK && isinf(m->threshold)) {
         err_set(e, TUG_EUSAGE, "shrink of table '%s': its threshold is not finite",
                 t->spec.config.name);
-        return ANSWERED;
+        return GOES_ON;
     }
     if (m->clock != 0 && !sync) {
         err_set(e, TUG_EUSAGE, "table '%s' is not one of mode sync: it has no clock",
                 t->spec.config.name);
-        return ANSWERED;
+        return GOES_ON;
     }
     if (m->clock != 0 && m->clock < sync_most(t)) {
         err_set(e, TUG_EUSAGE,
@@ -113,7 +113,7 @@ static enum outcome order_store(struct shard *s, struct shard_table *t,
                 "batch is %llu",
                 (unsigned long long)m->clock, t->spec.config.name,
                 (unsigned long long)sync_most(t));
-        return ANSWERED;
+        return GOES_ON;
     }
     if (m->clock > sync_least(t))
         return WANTS_BATCH;
@@ -124,10 +124,10 @@ static enum outcome order_store(struct shard *s, struct shard_table *t,
         store_day(t->store);
         tables_touch_all(s, t);
         background_demote(s, t);
-        return ANSWERED;
+        return GOES_ON;
     }
     if (begin_walk(s, t, m, session, e) != 0)
-        return ANSWERED;
+        return GOES_ON;
     *ret_begun = true;
     return WANTS_TURN;
 }
@@ -157,7 +157,7 @@ static enum outcome order(struct shard *s, const struct request *q, bool *ret_be
     struct shard_table *t = m->table < SPEC_MAX_TABLES ? s->tables[m->table] : NULL;
     if (t == NULL) {
         tables_obey(s, m, e);
-        return ANSWERED;
+        return GOES_ON;
     }
     if (is_of_stores(m->what))
         return order_store(s, t, m, q->peer->session, ret_begun, e);
@@ -166,7 +166,7 @@ static enum outcome order(struct shard *s, const struct request *q, bool *ret_be
     if ((m->what == WIRE_COPY || m->what == WIRE_MEAN) && t->n_applied != 0)
         return WANTS_TURN;
     tables_obey(s, m, e);
-    return ANSWERED;
+    return GOES_ON;
 }
 
 enum outcome table_do_serve(struct shard *s, struct request *q)
@@ -174,7 +174,7 @@ enum outcome table_do_serve(struct shard *s, struct request *q)
     const struct msg_table_do *m = &q->m->table_do;
     uint64_t session = q->peer->session, value = 0;
     enum admin_state state = ADMIN_NEW;
-    enum outcome outcome = ANSWERED;
+    enum outcome outcome = GOES_ON;
     bool begun = false;
     struct err e = {0};
     if (s->roles.n_unsettled > 0) // it would change rows whose copies are under way
@@ -191,9 +191,9 @@ enum outcome table_do_serve(struct shard *s, struct request *q)
         else if (state == ADMIN_GOING)
             outcome = WANTS_TURN;
     }
-    if (begun || (outcome == ANSWERED && state == ADMIN_NEW && e.code == 0))
+    if (begun || (outcome == GOES_ON && state == ADMIN_NEW && e.code == 0))
         told_done(s, q);
-    if (outcome != ANSWERED)
+    if (outcome != GOES_ON)
         return outcome;
     background_again(s, m->table); // batches may have waited for this operation
     if (e.code != 0) {

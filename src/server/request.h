@@ -41,9 +41,10 @@ struct request {
     uint64_t room; // bytes of the answer that waits for room (WANTS_DRAIN)
 };
 
-// The result of serving a request. A request that waits has had no effect yet.
+// The result of serving a request, or of one check on the way. A request that waits has had
+// no effect yet.
 enum outcome {
-    ANSWERED,
+    ANSWERED,     // the request is done: its sender got an answer, a refusal or a roster
     WANTS_ROSTER, // waits for a newer roster
     WANTS_BATCH,  // sync: waits until a batch is complete
     WANTS_TICK,   // ssp: waits for other workers' ticks
@@ -56,6 +57,7 @@ enum outcome {
     WANTS_STATUS, // waits until the text of the status is written
     WANTS_MOVE, // waits until a roster says whose a partition is that moves, or its rows
                 // are here
+    GOES_ON,    // of a check: nothing to wait for; the caller goes on and answers
 };
 
 #endif

@@ -21,7 +21,7 @@ enum outcome room_for(struct shard *s, struct request *q, uint64_t bytes, struct
     struct budget *b = s->o.budget;
     struct peer *p = q->peer;
     if (b == NULL || q->silent)
-        return ANSWERED;
+        return GOES_ON;
     uint64_t most = budget_most(b, BUDGET_QUEUED), small = most / SMALL_SHARE;
     if (bytes > most - small) {
         err_set(
@@ -29,12 +29,12 @@ enum outcome room_for(struct shard *s, struct request *q, uint64_t bytes, struct
             "the answer has %llu bytes, more than the %llu that this server sends at "
             "once: ask for fewer rows at a time, or start the server with more --memory",
             (unsigned long long)bytes, (unsigned long long)(most - small));
-        return ANSWERED;
+        return GOES_ON;
     }
     q->room = bytes;
     bool behind = q->fresh != NULL ? p->n_draining > 0 : p->blocked == s->retries;
     if (!behind && room_now(s, p, bytes))
-        return ANSWERED;
+        return GOES_ON;
     if (q->fresh != NULL && budget_fits(b, BUDGET_QUEUED, bytes + small))
         budget_delayed(b); // the peer's own link is full, not the process
     else if (q->fresh != NULL)

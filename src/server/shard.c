@@ -240,8 +240,8 @@ static enum outcome dispatch(struct shard *s, struct request *q)
 {
     struct err none;
     enum outcome room = is_question(q->type) ? room_for(s, q, QUESTION_BYTES, &none)
-                                             : ANSWERED;
-    if (room != ANSWERED)
+                                             : GOES_ON;
+    if (room != GOES_ON)
         return room;
     // they concern the process and need no placement
     if (q->type == MSG_STATUS || q->type == MSG_PROFILE)

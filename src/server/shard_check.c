@@ -64,7 +64,7 @@ static void check_held(const struct shard *s, const struct counts *c)
                s->held_of[h->m.pull.table] > 0);
         assert(h->type != MSG_PUSH || h->m.push.table >= SPEC_MAX_TABLES ||
                s->held_of[h->m.push.table] > 0);
-        assert(h->wants != ANSWERED);
+        assert(h->wants != ANSWERED && h->wants != GOES_ON);
         assert(h->deadline >= s->pending_due);
         assert(h->peer->greeted && h->peer->n_pending > 0);
     }

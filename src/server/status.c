@@ -277,7 +277,7 @@ static enum outcome text_send(struct shard *s, struct request *q)
     struct err e = {0};
     if (x->out.rc != 0)
         err_nomem(&e, "how a server's loop is");
-    else if (room_for(s, q, x->json.len, &e) != ANSWERED)
+    else if (room_for(s, q, x->json.len, &e) != GOES_ON)
         return WANTS_DRAIN;
     if (e.code != 0)
         shard_refuse(s, q, &e);

@@ -137,7 +137,7 @@ int pending_add(struct shard *s, struct request *q, enum outcome wants, struct e
 {
     union wire_any m = *q->m;
     size_t texts = wire_texts(q->type, &m, NULL);
-    assert(wants != ANSWERED && q->peer->greeted);
+    assert(wants != ANSWERED && wants != GOES_ON && q->peer->greeted);
     uint64_t bytes = sizeof(struct pending) + texts + q->fresh->body_bytes;
     if (is_of_stores(wants) && is_held(s, q))
         return 0;
@@ -233,6 +233,7 @@ static void retry(struct shard *s, uint32_t wants)
             h->kept = q.kept; // NULL if the body was taken over
             h->room = q.room;
         }
+        assert(outcome != GOES_ON);
         if (outcome == WANTS_DRAIN)
             h->peer->blocked = s->retries;
         if (outcome == ANSWERED) {
@@ -299,7 +300,7 @@ enum outcome pending_before(const struct shard *s, const struct request *q,
                             uint32_t table)
 {
     if (q->peer->n_stopped_pushes == 0)
-        return ANSWERED;
+        return GOES_ON;
     for (const struct pending *h = s->held; h != NULL; h = h->next) {
         if (h->peer != q->peer)
             continue;
@@ -308,7 +309,7 @@ enum outcome pending_before(const struct shard *s, const struct request *q,
         if (is_stopped_push(h) && h->m.push.table == table)
             return h->wants;
     }
-    return ANSWERED;
+    return GOES_ON;
 }
 
 bool pending_wants(const struct shard *s, enum outcome wants)

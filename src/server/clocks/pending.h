@@ -42,7 +42,7 @@ void pending_settle(struct shard *s);
 void pending_drop_peer(struct shard *s, const struct peer *p);
 uint64_t pending_expire(struct shard *s); // returns the time of the next call
 // Returns what an earlier push of the same link to the same table waits for; q must then
-// wait for it, too. Returns ANSWERED if no earlier push waits.
+// wait for it, too. Returns GOES_ON if no earlier push waits.
 enum outcome pending_before(const struct shard *s, const struct request *q,
                             uint32_t table);
 bool pending_wants(const struct shard *s,

@@ -126,14 +126,14 @@ static enum outcome obey(struct shard *s, const struct msg_load *m, uint64_t *re
 {
     struct shard_table *t = tables_find(s, m->table, e);
     if (t == NULL)
-        return ANSWERED;
+        return GOES_ON;
     if (!background_free(t))
         return WANTS_TURN;
     else if (loads_load(s, t, m, e) == 0) {
         struct store_stats x = store_stats(t->store);
         *ret_rows = x.rows + x.cold_rows;
     }
-    return ANSWERED;
+    return GOES_ON;
 }
 
 enum outcome load_serve(struct shard *s, struct request *q)

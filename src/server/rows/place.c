@@ -57,14 +57,12 @@ enum outcome place_check_all(struct shard *s, const struct request *q, uint64_t 
 
 enum outcome place_check(struct shard *s, const struct request *q, uint64_t epoch,
                          const struct shard_table *t, const struct keys *k, bool whole,
-                         bool *ret_mine, struct err *e)
+                         struct err *e)
 {
     const struct roster *r = member_roster(s->member);
     assert(s->ready);
-    *ret_mine = true;
     if (s->o.without_epoch_check)
-        return ANSWERED;
-    *ret_mine = false;
+        return GOES_ON;
     if (epoch > r->epoch) {
         member_want_roster(s->member, epoch);
         return WANTS_ROSTER;
@@ -74,11 +72,12 @@ enum outcome place_check(struct shard *s, const struct request *q, uint64_t epoc
         return ANSWERED;
     }
     uint32_t foreign = first_foreign(s, r, t->spec.space, k);
-    if (foreign == k->n_runs) {
-        if (s->roles.n_unsettled > 0 && roles_stop(&s->roles, t->spec.space, k, whole))
-            return WANTS_MOVE;
-        *ret_mine = true;
-    } else if (epoch < r->epoch) {
+    if (foreign == k->n_runs && s->roles.n_unsettled > 0 &&
+        roles_stop(&s->roles, t->spec.space, k, whole))
+        return WANTS_MOVE;
+    if (foreign == k->n_runs)
+        return GOES_ON;
+    if (epoch < r->epoch) {
         send_roster(s, q, r);
     } else {
         err_set(e, TUG_EUSAGE,

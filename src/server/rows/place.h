@@ -10,12 +10,12 @@ struct shard;
 struct shard_table;
 
 // A `whole` request stands for all partitions of this shard, also those without its keys,
-// so it must name the exact epoch. Sets *ret_mine if the request is for this shard and
-// can be served. Otherwise returns ANSWERED, if the sender was told that the request is
-// not for this shard, or what the request waits for.
+// so it must name the exact epoch. Returns GOES_ON if the request is for this shard and can
+// be served. Otherwise returns ANSWERED, if the sender was told that the request is not for
+// this shard, or what the request waits for.
 enum outcome place_check(struct shard *s, const struct request *q, uint64_t epoch,
                          const struct shard_table *t, const struct keys *k, bool whole,
-                         bool *ret_mine, struct err *e);
+                         struct err *e);
 
 // The same for a whole request that concerns all tables, or is one of TABLE, TICK and STEP.
 enum outcome place_check_all(struct shard *s, const struct request *q, uint64_t epoch,

@@ -214,7 +214,7 @@ static enum outcome must_wait(const struct shard_table *t, uint64_t clock)
     if (t->spec.mode == WIRE_SSP &&
         !ssp_clock_open(&t->ssp, clock, t->spec.config.staleness))
         return WANTS_TICK;
-    return ANSWERED;
+    return GOES_ON;
 }
 
 enum outcome pull_serve(struct shard *s, struct request *q)
@@ -223,7 +223,6 @@ enum outcome pull_serve(struct shard *s, struct request *q)
     struct keys_wire wire = {m->flags, m->n, m->list, m->keys};
     struct err e = {0};
     struct keys k;
-    bool mine;
     struct shard_table *t = tables_find(s, m->table, &e);
     if (t == NULL) {
         shard_refuse(s, q, &e);
@@ -231,17 +230,17 @@ enum outcome pull_serve(struct shard *s, struct request *q)
     }
     if (keys_read(&s->keys, &q->peer->lists, &wire, t->spec.space, &k, &e) != 0)
         return shard_refuse_keys(s, q, "pull", t, &e);
-    enum outcome outcome = place_check(s, q, m->epoch, t, &k, false, &mine, &e);
-    if (!mine)
+    enum outcome outcome = place_check(s, q, m->epoch, t, &k, false, &e);
+    if (outcome != GOES_ON)
         return outcome;
-    if ((outcome = pending_before(s, q, m->table)) != ANSWERED)
+    if ((outcome = pending_before(s, q, m->table)) != GOES_ON)
         return outcome;
     outcome = must_wait(t, m->clock);
-    if (outcome == ANSWERED)
+    if (outcome == GOES_ON)
         outcome = room_for(s, q, pull_bytes(s, t, k.n, m->flags), &e);
     if (e.code != 0)
         return shard_refuse_keys(s, q, "pull", t, &e);
-    if (outcome != ANSWERED)
+    if (outcome != GOES_ON)
         return outcome;
     bool before = false,
          copies = t->spec.mode == WIRE_SYNC && !(m->flags & WIRE_ROWS_WHOLE);

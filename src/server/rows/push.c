@@ -260,7 +260,7 @@ static enum outcome apply_now(struct shard *s, struct request *q, struct shard_t
     return ANSWERED;
 }
 
-// Returns ANSWERED if the push can be served now, or what it waits for: an earlier push
+// Returns GOES_ON if the push can be served now, or what it waits for: an earlier push
 // of its link, a mark's save that must come first, or room for a save's copies of rows.
 static enum outcome must_wait(struct shard *s, const struct request *q,
                               struct shard_table *t, const struct keys *k)
@@ -268,12 +268,12 @@ static enum outcome must_wait(struct shard *s, const struct request *q,
     // A contribution to a synchronous batch is applied later, by sync_apply.
     bool now = t->spec.mode != WIRE_SYNC || q->m->push.op != WIRE_GRADIENT;
     enum outcome wants = pending_before(s, q, t->spec.id);
-    if (wants == ANSWERED && saves_hold(s, t, q->peer->session))
+    if (wants == GOES_ON && saves_hold(s, t, q->peer->session))
         wants = WANTS_CUT;
-    else if (wants == ANSWERED && now && cut_going(t->store) &&
+    else if (wants == GOES_ON && now && cut_going(t->store) &&
              !cut_has_room(t->store, k->key, k->n))
         wants = WANTS_ROOM;
-    if (wants != ANSWERED && q->fresh != NULL)
+    if (wants != GOES_ON && q->fresh != NULL)
         t->figures.waited++;
     return wants;
 }
@@ -285,7 +285,6 @@ enum outcome push_serve(struct shard *s, struct request *q)
     struct err e = {0};
     struct push_values v;
     struct keys k;
-    bool mine;
     struct shard_table *t = tables_find(s, m->table, &e);
     if (t == NULL) {
         shard_refuse(s, q, &e);
@@ -298,10 +297,10 @@ enum outcome push_serve(struct shard *s, struct request *q)
     if (e.code != 0)
         return shard_refuse_keys(s, q, "push", t, &e);
     bool batch = t->spec.mode == WIRE_SYNC && v.op == WIRE_GRADIENT;
-    enum outcome outcome = place_check(s, q, m->epoch, t, &k, batch, &mine, &e);
-    if (!mine)
+    enum outcome outcome = place_check(s, q, m->epoch, t, &k, batch, &e);
+    if (outcome != GOES_ON)
         return outcome;
-    if ((outcome = must_wait(s, q, t, &k)) != ANSWERED)
+    if ((outcome = must_wait(s, q, t, &k)) != GOES_ON)
         return outcome;
     bool pulls = (m->flags & WIRE_ALSO_PULL) != 0;
     // a push must not overtake an earlier one that waits for room
@@ -309,7 +308,7 @@ enum outcome push_serve(struct shard *s, struct request *q)
         outcome = room_for(s, q, pulls ? pull_bytes(s, t, k.n, m->flags) : 0, &e);
     if (e.code != 0)
         return shard_refuse_keys(s, q, "push", t, &e);
-    if (outcome != ANSWERED)
+    if (outcome != GOES_ON)
         return outcome;
     if (batch)
         return sync_push(s, q, t, &k, &v);

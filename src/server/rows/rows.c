@@ -77,7 +77,6 @@ enum outcome rows_serve(struct shard *s, struct request *q)
 {
     const struct msg_rows *m = &q->m->rows;
     struct err e = {0};
-    bool mine = false;
     struct shard_table *t = tables_find(s, m->table, &e);
     if (t != NULL && (m->partition >> s->bits) != 0)
         err_set(&e, TUG_EUSAGE, "there is no partition %u", m->partition);
@@ -90,11 +89,11 @@ enum outcome rows_serve(struct shard *s, struct request *q)
     }
     struct key_run run[2] = {{m->partition, 0}, {UINT32_MAX, 0}};
     struct keys k = {.runs = run, .n_runs = 1};
-    enum outcome outcome = place_check(s, q, m->epoch, t, &k, false, &mine, &e);
-    if (!mine)
+    enum outcome outcome = place_check(s, q, m->epoch, t, &k, false, &e);
+    if (outcome != GOES_ON)
         return outcome;
     outcome = room_for(s, q, SPEC_PAGE_BYTES, &e);
-    if (outcome != ANSWERED)
+    if (outcome != GOES_ON)
         return outcome;
     return send_page(s, q, t, m);
 }

@@ -107,7 +107,7 @@ static void save_requests_start(struct shard *s, const struct request *q, struct
     saves_look(s);
 }
 
-// Returns ANSWERED if the save is the current one, or if *e says why it cannot be;
+// Returns GOES_ON if the save is the current one, or if *e says why it cannot be;
 // otherwise what it waits for.
 static enum outcome turn_of(struct shard *s, const struct request *q, uint64_t save,
                             struct err *e)
@@ -127,7 +127,7 @@ static enum outcome turn_of(struct shard *s, const struct request *q, uint64_t s
         take_turn(s, q, save, e);
     if (e->code == 0 && s->saves.run->state == SAVE_FAILED)
         *e = s->saves.run->why;
-    return ANSWERED;
+    return GOES_ON;
 }
 
 enum outcome save_turn_serve(struct shard *s, struct request *q)
