@@ -33,14 +33,12 @@ static void send_roster(struct shard *s, const struct request *q, const struct r
     buf_free(&owners);
 }
 
-enum outcome place_check_all(struct shard *s, const struct request *q, uint64_t epoch,
-                             bool *ret_mine)
+enum outcome place_check_all(struct shard *s, const struct request *q, uint64_t epoch)
 {
     const struct roster *r = member_roster(s->member);
     assert(s->ready);
-    *ret_mine = s->o.without_epoch_check;
-    if (*ret_mine)
-        return ANSWERED;
+    if (s->o.without_epoch_check)
+        return GOES_ON;
     if (epoch > r->epoch) {
         member_want_roster(s->member, epoch);
         return WANTS_ROSTER;
@@ -51,8 +49,7 @@ enum outcome place_check_all(struct shard *s, const struct request *q, uint64_t 
     }
     if (s->roles.n_unsettled > 0)
         return WANTS_MOVE;
-    *ret_mine = true;
-    return ANSWERED;
+    return GOES_ON;
 }
 
 enum outcome place_check(struct shard *s, const struct request *q, uint64_t epoch,

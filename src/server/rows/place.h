@@ -18,7 +18,6 @@ enum outcome place_check(struct shard *s, const struct request *q, uint64_t epoc
                          struct err *e);
 
 // The same for a whole request that concerns all tables, or is one of TABLE, TICK and STEP.
-enum outcome place_check_all(struct shard *s, const struct request *q, uint64_t epoch,
-                             bool *ret_mine);
+enum outcome place_check_all(struct shard *s, const struct request *q, uint64_t epoch);
 
 #endif

@@ -236,9 +236,8 @@ static int tables_make(struct shard *s, const struct msg_table *m, struct err *e
 enum outcome table_serve(struct shard *s, struct request *q)
 {
     struct err e = {0};
-    bool mine;
-    enum outcome outcome = place_check_all(s, q, q->m->table.epoch, &mine);
-    if (!mine)
+    enum outcome outcome = place_check_all(s, q, q->m->table.epoch);
+    if (outcome != GOES_ON)
         return outcome;
     if (tables_make(s, &q->m->table, &e) == 0)
         shard_ok(s, q, 0);
@@ -426,9 +425,8 @@ enum outcome tick_serve(struct shard *s, struct request *q)
 {
     struct err e = {0};
     const struct msg_tick *m = &q->m->tick;
-    bool mine;
-    enum outcome outcome = place_check_all(s, q, m->epoch, &mine);
-    if (!mine)
+    enum outcome outcome = place_check_all(s, q, m->epoch);
+    if (outcome != GOES_ON)
         return outcome;
     struct shard_table *t = tables_find(s, m->table, &e);
     if (q->peer->session == 0)
@@ -503,9 +501,8 @@ enum outcome step_serve(struct shard *s, struct request *q)
     const struct msg_step *m = &q->m->step;
     char name[ROSTER_NAME_MAX];
     struct err e = {0};
-    bool mine;
-    enum outcome outcome = place_check_all(s, q, m->epoch, &mine);
-    if (!mine)
+    enum outcome outcome = place_check_all(s, q, m->epoch);
+    if (outcome != GOES_ON)
         return outcome;
     if (q->peer->session == 0)
         err_set(&e, TUG_EUSAGE,
