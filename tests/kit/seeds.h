@@ -17,7 +17,7 @@
 
 #include "base/err.h"
 
-enum { SEEDS_COUNTS = 12, SEEDS_BUGS = 16 };
+enum { SEEDS_COUNTS = 13, SEEDS_BUGS = 16 };
 
 struct seeds_run {
     uint64_t seed;

@@ -119,11 +119,12 @@ static void take_place(struct member_options *o, enum wire_role role, uint32_t i
                        const char *address)
 {
     bool without_identity = o->without_identity, without_redial = o->without_redial;
-    bool without_answers = o->without_answers;
+    bool without_answers = o->without_answers, late = o->late;
     *o = sim_member(role, i, address);
     o->without_identity = without_identity;
     o->without_redial = without_redial;
     o->without_answers = without_answers;
+    o->late = late;
 }
 
 int stage_open_server(struct stage *s, struct shard_options *o, stage_wrap wrap,
@@ -135,6 +136,7 @@ int stage_open_server(struct stage *s, struct shard_options *o, stage_wrap wrap,
     snprintf(name, sizeof(name), "server%u", i);
     snprintf(address, sizeof(address), "sim://server%u", i);
     take_place(&o->member, WIRE_SERVER, i, address);
+    x->late = o->member.late;
     TRY(shard_open(&x->shard, o, e));
     struct van_handler h = shard_handler(x->shard);
     if (wrap != NULL)
@@ -218,6 +220,11 @@ bool stage_acts(const struct stage_client *c)
     return (!c->dead || (c->ghost && !c->fades)) && !sim_is_stopped(c->van);
 }
 
+bool stage_is_there(const struct stage_server *x)
+{
+    return !x->lost && !x->gone && !x->dead;
+}
+
 // Stops a random process for less than the lease. The scheduler's stops may be longer: it
 // keeps the leases, and must not blame other processes for messages that it missed
 // itself.
@@ -228,7 +235,8 @@ static void stop_somebody(struct stage *s)
     s->next_pause = now + pause_draw(s, 4 * SECOND);
     if (i < s->n_clients && s->clients[i]->client != NULL && stage_acts(s->clients[i]))
         sim_process_stop(s->clients[i]->process, s->sim, until, lag(s));
-    else if (i >= s->n_clients && i + 1 < n && !s->servers[i - s->n_clients].lost)
+    else if (i >= s->n_clients && i + 1 < n &&
+             stage_is_there(&s->servers[i - s->n_clients]))
         sim_process_stop(s->servers[i - s->n_clients].process, s->sim, until, lag(s));
     else if (i + 1 == n)
         sim_stop(s->sim, s->scheduler_van, now + pause_draw(s, 12 * SECOND), lag(s));
@@ -266,14 +274,15 @@ void stage_check_living(struct stage *s)
     }
     for (uint32_t i = 0; i < s->n_servers && anybody; i++) {
         const struct stage_server *x = &s->servers[i];
-        if (sim_process_is_given_up(x->process, shard_member(x->shard), s->scheduler))
+        if (!x->gone && !x->dead &&
+            sim_process_is_given_up(x->process, shard_member(x->shard), s->scheduler))
             stage_failed(s, "server %u is taken for dead", i);
     }
 }
 
 static void step_strangers(struct stage *s)
 {
-    struct shard *shards[STAGE_SERVERS];
+    struct shard *shards[STAGE_PLACES];
     for (uint32_t i = 0; i < s->n_servers; i++)
         shards[i] = s->servers[i].shard;
     if (!s->restarted)

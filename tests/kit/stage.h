@@ -17,13 +17,17 @@
 #define MS ((uint64_t)1000000)
 #define SECOND (1000 * MS)
 
-enum { STAGE_SERVERS = 3, STAGE_CLIENTS = 9 };
+// STAGE_PLACES counts the servers that join late, too.
+enum { STAGE_SERVERS = 3, STAGE_PLACES = 6, STAGE_CLIENTS = 9 };
 
 struct stage_server {
     struct shard *shard;
     struct van *van;
     struct sim_process *process;
     bool lost; // the server was stopped until it was declared dead
+    bool late; // it has joined the running cluster
+    bool gone; // it was drained, and has left
+    bool dead; // it was killed while it owned nothing
 };
 
 struct stage_client {
@@ -63,7 +67,7 @@ struct stage {
                     // each other
     uint32_t lives; // how often all processes have crashed
     uint32_t n_servers, n_clients;
-    struct stage_server servers[STAGE_SERVERS];
+    struct stage_server servers[STAGE_PLACES];
     // The clients, in the order in which they started.
     struct stage_client *clients[STAGE_CLIENTS];
     struct sim_strangers *strangers;
@@ -110,6 +114,8 @@ void stage_lose_server(struct stage *s, uint32_t i);
 // Returns whether the client acts now: it is alive or a ghost, and is not stopped.
 bool stage_acts(const struct stage_client *c);
 void stage_check_living(struct stage *s);
+// Returns whether a server is alive and belongs to the cluster.
+bool stage_is_there(const struct stage_server *x);
 
 // Records a broken invariant; only the first one is kept.
 void stage_failed(struct stage *s, const char *format, ...)

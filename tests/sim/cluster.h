@@ -6,6 +6,7 @@
 #define TUG_SIM_CLUSTER_H
 
 #include "cluster/scheduler/scheduler_internal.h"
+#include "kit/changes.h"
 #include "kit/seeds.h"
 #include "kit/stage.h"
 
@@ -18,7 +19,7 @@ enum {
     MAX_WORKERS = 4,
     MAX_OPS = 24,
     IN_FLIGHT = 4, // requests of a worker that are under way
-    MAX_SYNC_MOVES = 16,
+    MAX_SYNC_CHANGES = 8,
     MAX_LOOSE = 20, // most pushes of dead workers that touch one partition
 };
 
@@ -63,14 +64,12 @@ struct worker {
 struct server {
     struct world *world;
     uint32_t number;
-    struct van_handler inner;
 };
 
 struct world {
     struct stage stage; // must be the first member
     uint32_t n_servers, n_workers;
-    // Each of these is called with a message before its server is.
-    struct server servers[STAGE_SERVERS];
+    struct server servers[STAGE_PLACES];
     struct worker workers[MAX_WORKERS];
     uint64_t keys[KEYS];
     enum wire_mode mode;
@@ -83,14 +82,9 @@ struct world {
     uint64_t restart_at; // time at which the scheduler is killed
 
     int64_t acknowledged[KEYS][WIDTH], made[KEYS][WIDTH];
-    struct {
-        bool on, done;
-        uint64_t epoch;
-        uint32_t partition, from, to;
-    } move;
-    uint64_t next_move;
-    uint32_t n_moves;
-    uint64_t heard; // number of messages that programs of servers have received
+    struct changes changes;
+    uint64_t n_moves; // of schedulers before the last one
+    uint64_t heard;   // number of messages that programs of servers have received
 };
 
 #define failed(w, ...) stage_failed(&(w)->stage, __VA_ARGS__)

@@ -60,23 +60,16 @@ static bool is_a_sum(struct rest *r, uint32_t from)
     return false;
 }
 
-// Returns the owner of a partition's rows. If the cluster ended before a move began, no
-// node has learned of the move.
-static uint32_t owner_of(const struct world *w, uint32_t partition)
-{
-    if (w->move.on && !w->move.done && w->move.partition == partition)
-        return member_id(shard_member(shard_of(w, w->move.from)));
-    return w->stage.scheduler->roster.owners[WIRE_SPACE_SPARSE][partition];
-}
-
 static void read_rows(struct world *w, struct rest *r)
 {
-    uint32_t owner = owner_of(w, r->partition);
+    uint32_t owner = w->stage.scheduler->roster.owners[WIRE_SPACE_SPARSE][r->partition];
     for (uint32_t k = 0; k < KEYS; k++) {
         if (roster_partition(BITS, WIRE_SPACE_SPARSE, w->keys[k]) != r->partition)
             continue;
         for (uint32_t i = 0; i < w->stage.n_servers; i++) {
             struct shard *s = shard_of(w, i);
+            if (w->stage.servers[i].dead)
+                continue;
             const float *row = shards_row(s, TABLE, w->keys[k]);
             bool mine = member_id(shard_member(s)) == owner;
             for (int j = 0; mine && j < WIDTH; j++)

@@ -15,7 +15,8 @@
 //     ahead of the slowest living worker than the staleness; a late worker counts
 //     from its first tick on
 //   - in tables of mode sync a pull returns the exact sum of all earlier batches
-//   - rows lie where the placement says and nowhere else
+//   - rows lie where the placement says and nowhere else; servers join late, are drained
+//     and die, and partitions move meanwhile; all moves end
 //   - when the scheduler is killed and started again, all nodes of before end with an
 //     error, and until then the statements above hold
 //   - a living process is not declared dead, although the links of its heartbeats, or its
@@ -26,10 +27,6 @@
 //   - frames of strangers and of a session that has ended change nothing, and a server's
 //     program does not hear them
 //   - no living process hangs or fails, and all leave at the end
-//
-// The world reads messages to shards for one purpose only: when the placement moves a
-// partition, the shard that loses it must hand over its rows at the moment in which it
-// learns of the move, and before the new owner learns of it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -75,6 +72,7 @@ enum {
     STRANGE, // kind of stage: with frames of strangers
     EVENTS,
     HEARD,
+    SERVERS, // joined late, were drained, died
 };
 enum { CHOICE = 4, KEY = 6 }; // numbers of random streams
 
@@ -93,97 +91,12 @@ static uint64_t now_in(const struct world *w)
     return sim_now(w->stage.sim);
 }
 
-static struct server *server_of(struct world *w, uint32_t node)
-{
-    for (uint32_t i = 0; i < w->stage.n_servers; i++)
-        if (member_id(shard_member(shard_of(w, i))) == node)
-            return &w->servers[i];
-    return NULL;
-}
-
-static bool all_know(const struct world *w, uint64_t epoch)
-{
-    for (uint32_t i = 0; i < w->stage.n_servers; i++)
-        if (member_roster(shard_member(shard_of(w, i)))->epoch != epoch)
-            return false;
-    return true;
-}
-
 static bool is_table_made(const struct world *w)
 {
     bool made = false;
     for (uint32_t i = 0; i < w->n_workers; i++)
         made |= w->workers[i].made;
     return made;
-}
-
-// Changes the placement as the scheduler does, one move at a time.
-static void begin_move(struct world *w)
-{
-    struct roster *r = &w->stage.scheduler->roster;
-    if (w->stage.n_servers < 2 || w->move.on || !is_table_made(w) || r->epoch == 0 ||
-        !all_know(w, r->epoch) || w->stage.scheduler->phase != SCHEDULER_RUNNING)
-        return;
-    w->move.partition = (uint32_t)draw(w, PARTITIONS);
-    w->move.from = server_of(w, r->owners[WIRE_SPACE_SPARSE][w->move.partition])->number;
-    w->move.to = (w->move.from + 1 + (uint32_t)draw(w, w->stage.n_servers - 1)) %
-                 w->stage.n_servers;
-    r->owners[WIRE_SPACE_SPARSE][w->move.partition] = member_id(
-        shard_member(shard_of(w, w->move.to)));
-    w->move.epoch = ++r->epoch;
-    w->move.on = true;
-    w->move.done = false;
-    w->stage.scheduler->changed = true;
-    w->stage.o->counts[MOVES]++;
-    w->n_moves++;
-    van_wake(w->stage.scheduler_van);
-}
-
-static void hand_over(struct world *w)
-{
-    struct err e = {0};
-    if (shard_move(shard_of(w, w->move.from), shard_of(w, w->move.to), w->move.partition,
-                   WIRE_SPACE_SPARSE, &e) != 0)
-        failed(w, "moving partition %u: %s", w->move.partition, e.text);
-    w->move.done = true;
-}
-
-static void server_on_message(void *ctx, van_link link, struct van_message *m,
-                              uint64_t now)
-{
-    struct server *s = ctx;
-    struct world *w = s->world;
-    bool moves = m->type == MSG_ROSTER && w->move.on && !w->move.done &&
-                 m->m->roster.epoch >= w->move.epoch;
-    if (moves && s->number == w->move.to)
-        return; // drops the message: the new owner must not learn of the move yet
-    s->inner.message(s->inner.ctx, link, m, now);
-    const struct roster *r = member_roster(shard_member(shard_of(w, s->number)));
-    if (moves && s->number == w->move.from && r->epoch >= w->move.epoch)
-        hand_over(w);
-    if (w->move.on && w->move.done && all_know(w, w->move.epoch))
-        w->move.on = false;
-}
-
-static void server_on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
-{
-    struct server *s = ctx;
-    if (s->inner.opened != NULL)
-        s->inner.opened(s->inner.ctx, link, accepted, now);
-}
-
-static void server_on_closed(void *ctx, van_link link, const struct err *why,
-                             uint64_t now)
-{
-    struct server *s = ctx;
-    if (s->inner.closed != NULL)
-        s->inner.closed(s->inner.ctx, link, why, now);
-}
-
-static uint64_t server_on_tick(void *ctx, uint64_t now)
-{
-    struct server *s = ctx;
-    return s->inner.tick(s->inner.ctx, now);
 }
 
 static int open_scheduler(struct world *w, struct err *e)
@@ -196,20 +109,6 @@ static int open_scheduler(struct world *w, struct err *e)
     return stage_open_scheduler(&w->stage, &o, e);
 }
 
-static struct van_handler see_first(void *ctx, uint32_t i, struct van_handler inner)
-{
-    struct world *w = ctx;
-    struct server *s = &w->servers[i];
-    *s = (struct server){.world = w, .number = i, .inner = inner};
-    return (struct van_handler){
-        .ctx = s,
-        .opened = server_on_opened,
-        .message = server_on_message,
-        .closed = server_on_closed,
-        .tick = server_on_tick,
-    };
-}
-
 static struct member_options wrong_member(const struct world *w)
 {
     return (struct member_options){
@@ -219,8 +118,11 @@ static struct member_options wrong_member(const struct world *w)
     };
 }
 
-static int open_server(struct world *w, struct err *e)
+static int open_server(void *ctx, bool late, struct err *e)
 {
+    struct world *w = ctx;
+    struct server *x = &w->servers[w->stage.n_servers];
+    *x = (struct server){.world = w, .number = w->stage.n_servers};
     struct shard_options o = {
         .member = wrong_member(w),
         .without_session_check = w->stage.o->bug == WITHOUT_SESSION_CHECK,
@@ -231,9 +133,10 @@ static int open_server(struct world *w, struct err *e)
         .without_partition_coverage = w->stage.o->bug == WITHOUT_PARTITION_COVERAGE,
         .without_exact_epochs = w->stage.o->bug == WITHOUT_EXACT_EPOCHS,
         .app = world_hears,
-        .app_ctx = &w->servers[w->stage.n_servers],
+        .app_ctx = x,
     };
-    return stage_open_server(&w->stage, &o, see_first, w, e);
+    o.member.late = late;
+    return stage_open_server(&w->stage, &o, NULL, NULL, e);
 }
 
 static int open_worker(struct world *w, uint32_t i, struct err *e)
@@ -264,16 +167,22 @@ static int world_open(void *ctx, struct err *e)
     w->mode = (enum wire_mode)draw(w, 3);
     w->staleness = (uint32_t)draw(w, 3);
     w->batches = 1 + (uint32_t)draw(w, 8);
-    w->next_move = draw(w, 300 * MS);
+    w->changes = (struct changes){.stage = &w->stage,
+                                  .open = open_server,
+                                  .world = w,
+                                  .next = draw(w, 300 * MS),
+                                  .pace = 100 * MS};
     if (w->mode == WIRE_SYNC) {
         // Every worker contributes to each batch; other tests divide batches anew when
         // workers leave.
         w->n_workers = 1u << draw(w, 3);
         w->identities = false;
+        // While a link is silent a batch waits, and changes would go on for minutes.
+        w->changes.most = MAX_SYNC_CHANGES;
     }
     TRY(open_scheduler(w, e));
     for (uint32_t i = 0; i < w->n_servers; i++)
-        TRY(open_server(w, e));
+        TRY(open_server(w, false, e));
     for (uint32_t i = 0; i < w->n_workers; i++)
         TRY(open_worker(w, i, e));
     if (w->mode == WIRE_SSP && w->n_workers > 1 && one_in(w, 2)) {
@@ -646,7 +555,7 @@ static void restart_scheduler(struct world *w)
     struct err e = {0};
     w->stage.restarted = true;
     w->stage.o->counts[RESTARTS]++;
-    w->next_move = VAN_NEVER;
+    w->n_moves += changes_moved(&w->changes);
     sim_crash(w->stage.sim, w->stage.scheduler_van);
     van_free(w->stage.scheduler_van);
     scheduler_close(w->stage.scheduler);
@@ -668,13 +577,8 @@ static void act(void *ctx)
     }
     if (now >= w->restart_at && !w->stage.restarted && has_somebody_joined(w))
         restart_scheduler(w);
-    if (now >= w->next_move) {
-        begin_move(w);
-        w->next_move = now + draw(w, 100 * MS);
-        // While a link is silent a batch waits, and moves would go on for minutes.
-        if (w->mode == WIRE_SYNC && w->n_moves >= MAX_SYNC_MOVES)
-            w->next_move = VAN_NEVER;
-    }
+    if (is_table_made(w))
+        changes_act(&w->changes);
 }
 
 static const char *who_has_not_finished(const struct world *w, char *to, size_t cap)
@@ -697,8 +601,11 @@ static const struct member *member_that_goes_on(const struct world *w)
         const struct worker *k = i < w->n_workers ? &w->workers[i] : NULL;
         const struct member *m = k != NULL ? client_member(k->c.client)
                                            : shard_member(shard_of(w, i - w->n_workers));
-        if ((k == NULL || !k->c.dead) && !(member_ended(m, &why) && why.code != 0))
-            return m;
+        if ((k != NULL ? k->c.dead
+                       : !stage_is_there(&w->stage.servers[i - w->n_workers])) ||
+            (member_ended(m, &why) && why.code != 0))
+            continue;
+        return m;
     }
     return NULL;
 }
@@ -770,7 +677,7 @@ static void leave(struct world *w)
             return;
         }
     for (uint32_t i = 0; i < w->stage.n_servers; i++)
-        while (!shard_finished(shard_of(w, i), &why))
+        while (!w->stage.servers[i].dead && !shard_finished(shard_of(w, i), &why))
             if (!sim_step(w->stage.sim, until)) {
                 failed(w, "server %u does not finish", i);
                 return;
@@ -785,19 +692,18 @@ static void count(void *ctx, uint64_t *counts)
     counts[RESENT] += stage_resent(&w->stage);
     counts[DEATHS] += w->stage.deaths;
     counts[EVENTS] += w->stage.events;
+    counts[MOVES] += w->n_moves + changes_moved(&w->changes);
     counts[HEARD] += w->heard;
+    counts[SERVERS] += w->changes.joined + w->changes.drained + w->changes.died;
     counts[STRANGE] += sim_strangers_frames(w->stage.strangers);
 }
 
 static void finish(struct world *w)
 {
-    uint64_t until = now_in(w) + 22 * SECOND;
-    w->next_move = VAN_NEVER;
     stage_settle(&w->stage, 2 * SECOND);
-    while (w->stage.failure.code == 0 && w->move.on && sim_step(w->stage.sim, until))
-        ;
-    if (w->move.on && w->stage.scheduler->phase != SCHEDULER_ENDING)
-        failed(w, "the move of partition %u hangs", w->move.partition);
+    if (!changes_end(&w->changes))
+        return;
+    stage_settle(&w->stage, 2 * SECOND);
     if (w->stage.failure.code == 0)
         world_check_rows(w);
     if (w->stage.failure.code == 0)
@@ -819,6 +725,7 @@ static void check_counts(const uint64_t *counts, uint64_t seeds)
     assert_true(counts[MOVES] > seeds && counts[REFUSED] > seeds / 10);
     assert_true(counts[RESENT] > seeds);
     assert_true(counts[STRANGE] > 10 * seeds && counts[HEARD] > 5 * seeds);
+    assert_true(counts[SERVERS] > seeds);
     assert_true(counts[LATE] > seeds / 20 && counts[RESTARTS] > seeds / 20);
 }
 
@@ -840,7 +747,7 @@ int main(int argc, char **argv)
         .counted = {"pushes", "pulls", "moves", "deaths", "pushes repeated for the dead",
                     "messages sent again", "refused", "late workers",
                     "schedulers started again", "frames of strangers", "events",
-                    "messages of programs"},
+                    "messages of programs", "servers that came or went"},
         .world = &world,
         .near = {[WITHOUT_LATE_WORKERS] = 290, [WITHOUT_ANSWERS] = 520},
         .seeds = 1000,

@@ -1,0 +1,177 @@
+// See changes.h.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "kit/changes.h"
+
+#include <stdio.h>
+
+#include "base/random.h"
+#include "cluster/scheduler/scheduler_internal.h"
+
+enum { CHANGES = 0x500 }; // stream of random numbers; the worlds use other ones
+
+static uint64_t draw(struct changes *c, uint64_t n)
+{
+    return random_below(c->stage->o->seed, CHANGES, c->draws++, n);
+}
+
+static struct node *node_of(const struct changes *c, uint32_t server)
+{
+    const struct member *m = shard_member(c->stage->servers[server].shard);
+    return member_id(m) != 0 ? scheduler_node_of(c->stage->scheduler, member_id(m))
+                             : NULL;
+}
+
+// Returns the entry of a server's process if the server takes part in placements.
+static struct process *placed(const struct changes *c, uint32_t server)
+{
+    const struct node *n = node_of(c, server);
+    if (n == NULL || !n->n.alive)
+        return NULL;
+    struct process *p = &c->stage->scheduler->processes[n->process];
+    return p->placed ? p : NULL;
+}
+
+static void note_those_who_left(struct changes *c)
+{
+    for (uint32_t i = 0; i < c->stage->n_servers; i++) {
+        const struct node *n = node_of(c, i);
+        c->stage->servers[i].gone |= n != NULL && n->left;
+    }
+}
+
+// Moves one partition of sparse tables to a server of the test's choice.
+static void move_one(struct changes *c)
+{
+    struct scheduler *s = c->stage->scheduler;
+    struct moving *m = &s->moving;
+    const uint32_t i = (uint32_t)draw(c, c->stage->n_servers);
+    const struct process *p = placed(c, i);
+    uint32_t partition = (uint32_t)draw(c, (uint64_t)1 << s->roster.partition_bits);
+    if (p == NULL || p->draining ||
+        (m->wanted[0] == NULL && scheduler_plan(s, false, "") != 0))
+        return;
+    uint32_t owner = s->roster.owners[WIRE_SPACE_SPARSE][partition];
+    uint32_t *wanted = &m->wanted[WIRE_SPACE_SPARSE][partition];
+    m->left -= *wanted != owner;
+    *wanted = node_of(c, i)->n.id;
+    m->left += *wanted != owner;
+    m->look_at = 0;
+    snprintf(m->why, sizeof(m->why), "the test wants it");
+    scheduler_moves_sift(s);
+}
+
+static void join(struct changes *c)
+{
+    struct err e = {0};
+    if (c->stage->n_servers == STAGE_PLACES)
+        return;
+    c->joined++;
+    if (c->open(c->world, true, &e) != 0)
+        stage_failed(c->stage, "a late server: %s", e.text);
+}
+
+static void drain(struct changes *c, bool back)
+{
+    struct scheduler *s = c->stage->scheduler;
+    const uint32_t i = (uint32_t)draw(c, c->stage->n_servers);
+    const struct process *p = placed(c, i);
+    uint32_t at = (uint32_t)(p - s->processes);
+    if (p == NULL || p->draining != back || node_of(c, i)->stop_at != 0 ||
+        (!back && !scheduler_can_drain(s, at)))
+        return;
+    c->drained += !back;
+    (void)scheduler_drain(s, at, back);
+}
+
+// Kills a late server, unless the cluster needs it: it owns a partition, or is about to.
+static void kill(struct changes *c)
+{
+    struct scheduler *s = c->stage->scheduler;
+    const uint32_t i = (uint32_t)draw(c, c->stage->n_servers);
+    struct stage_server *x = &c->stage->servers[i];
+    const struct node *n = node_of(c, i);
+    if (!x->late || x->dead || n == NULL || !n->n.alive || n->stop_at != 0 ||
+        scheduler_owns(s, n) || !sim_is_heard(s, WIRE_SERVER, i))
+        return;
+    for (uint32_t k = 0; k < s->moving.n; k++)
+        if (s->moving.list[k].to == n->n.id && s->moving.list[k].handing)
+            return;
+    x->dead = true;
+    c->died++;
+    sim_process_crash(x->process, c->stage->sim);
+}
+
+void changes_act(struct changes *c)
+{
+    struct scheduler *s = c->stage->scheduler;
+    uint64_t now = sim_now(c->stage->sim);
+    if (c->stage->restarted)
+        return;
+    note_those_who_left(c);
+    if (now < c->next || s->phase != SCHEDULER_RUNNING)
+        return;
+    switch (draw(c, 12)) {
+    case 0:
+        join(c);
+        break;
+    case 1:
+        drain(c, false);
+        break;
+    case 2:
+        drain(c, true);
+        break;
+    case 3:
+        kill(c);
+        break;
+    case 4:
+        (void)scheduler_plan(s, draw(c, 2) == 0, "the test asks for a plan");
+        break;
+    default:
+        move_one(c);
+    }
+    c->made++;
+    c->next = c->most != 0 && c->made >= c->most ? VAN_NEVER : now + draw(c, c->pace);
+    van_wake(c->stage->scheduler_van);
+}
+
+static bool is_settled(struct changes *c)
+{
+    const struct scheduler *s = c->stage->scheduler;
+    note_those_who_left(c);
+    if (s->phase != SCHEDULER_RUNNING)
+        return true;
+    if (s->moving.n > 0 || s->moving.left > 0 || s->changed)
+        return false;
+    for (uint32_t i = 0; i < c->stage->n_servers; i++) {
+        const struct stage_server *x = &c->stage->servers[i];
+        const struct process *p = placed(c, i);
+        if (!x->dead && !x->gone &&
+            (p == NULL || p->draining ||
+             member_roster(shard_member(x->shard))->epoch != s->roster.epoch))
+            return false;
+    }
+    return true;
+}
+
+bool changes_end(struct changes *c)
+{
+    struct stage *s = c->stage;
+    uint64_t until = sim_now(s->sim) + 200 * SECOND;
+    c->next = VAN_NEVER;
+    while (s->failure.code == 0 && !is_settled(c))
+        if (!sim_step(s->sim, until)) {
+            stage_failed(s,
+                         "%u moves are under way and %llu partitions are not where they "
+                         "shall be",
+                         s->scheduler->moving.n,
+                         (unsigned long long)s->scheduler->moving.left);
+            return false;
+        }
+    return s->failure.code == 0;
+}
+
+uint64_t changes_moved(const struct changes *c)
+{
+    return c->stage->scheduler != NULL ? c->stage->scheduler->moving.done : 0;
+}
