@@ -44,6 +44,8 @@ struct cli_command {
     X(status)                                                                            \
     X(doctor)                                                                            \
     X(profile)                                                                           \
+    X(drain)                                                                             \
+    X(rebalance)                                                                         \
     X(stop)                                                                              \
     X(cert)                                                                              \
     X(table)                                                                             \

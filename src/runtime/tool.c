@@ -51,6 +51,8 @@ static void tool_on_message(void *ctx, van_link link, struct van_message *m, uin
     t->answered = true;
     if (m->type == MSG_ERROR) {
         wire_refusal(&m->m->error, t->address, &t->why);
+    } else if (m->type == MSG_OK) {
+        t->value = m->m->ok.value;
     } else if (m->type == MSG_STATUS_IS) {
         const struct wire_span *json = &m->m->status_is.json;
         tool_take_text(t, (struct wire_text){json->data, (uint32_t)json->n});

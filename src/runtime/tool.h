@@ -31,8 +31,9 @@ struct tool {
     // Time and version that the answering process has told.
     uint64_t unix_ns;
     char version[32];
-    // The type of the answer.
+    // The type of the answer, and the value of an answer OK.
     uint16_t type;
+    uint64_t value;
     struct err why;         // the error of an answer of type ERROR
     struct msg_trace trace; // the header of the events in `text`
     struct buf text;        // JSON of STATUS_IS

@@ -35,6 +35,9 @@ static const struct option options[] = {
      "buffers, the rest for rows; requests that need more wait or are refused. 0: rows "
      "have no limit, and buffers get a quarter of the memory that is free at the start, "
      "at most 4G"},
+    {"join", FLAG_AT(join),
+     "join a cluster that is running already: partitions move here from the other "
+     "servers while the run goes on"},
     {"save-root", .group = "Files", STRING_AT(save_root, "DIR"),
      "directory below which this server writes and reads saves; it is created if it is "
      "missing. Without this option the server writes no saves"},
@@ -51,7 +54,10 @@ const struct option_table cli_server_options = {
     .usage = "--scheduler HOST:PORT [options]",
     .about =
         "Joins the cluster, keeps its partitions of all tables in memory, and leaves "
-        "when the last worker has finished.",
+        "when the last worker has finished. With --join it joins a running cluster and "
+        "takes over a share of the partitions; 'tug drain' gives them back to the "
+        "others. "
+        "Ctrl-C or SIGTERM drains the server where others can take its partitions.",
     .examples =
         "tug server --scheduler 10.0.0.1:9100 --loops 4 --ca ca.pem --cert s0.pem "
         "--key s0.key",
@@ -83,6 +89,7 @@ int role_server(const struct server_values *v, const atomic_bool *at_once, struc
         rc = usage_open(&usage, disks, sizeof(disks) / sizeof(*disks), e);
     if (rc == 0)
         rc = role_http_server(&http, v->node.http, &n.node, e);
+    n.node.options.late = v->join;
     struct server_options o = {
         .node = &n.node,
         .loops = (uint32_t)v->loops,
