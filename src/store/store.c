@@ -281,6 +281,12 @@ bool store_owns(const struct store *s, uint32_t partition)
     return s->parts[partition].role == PART_OWNED;
 }
 
+uint64_t store_rows_of(const struct store *s, uint32_t partition)
+{
+    assert(partition < s->n_parts);
+    return (uint64_t)s->parts[partition].live + s->parts[partition].cold;
+}
+
 void store_set_owned(struct store *s, uint32_t partition, bool owned)
 {
     assert(partition < s->n_parts);

@@ -91,6 +91,7 @@ int store_pull_rows(struct store *s, const uint64_t *keys, size_t n, float *rows
 // Return and set whether the partition's rows are to be in this store, as they are at
 // first. store_move sets it for both stores.
 bool store_owns(const struct store *s, uint32_t partition);
+uint64_t store_rows_of(const struct store *s, uint32_t partition); // on disk, too
 void store_set_owned(struct store *s, uint32_t partition, bool owned);
 
 // Replaces max_bytes, when the memory of other tables has changed.

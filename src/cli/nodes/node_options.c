@@ -176,6 +176,7 @@ int node_values_open(struct opened_node *ret, const struct node_values *v,
         .memory = v->memory,
         .spin_us = v->spin_us,
         .scheduler_timeout_seconds = v->connect_timeout,
+        .late = v->join,
         .role = role == WIRE_SCHEDULER ? WIRE_OPERATOR : role,
         .wish = role == WIRE_SCHEDULER || v->rank < 0 ? 0 : (uint32_t)v->rank + 1,
     };
@@ -196,7 +197,7 @@ int node_values_open(struct opened_node *ret, const struct node_values *v,
         TRY(secrets_read(STDIN_FILENO, &ret->pem, e));
     if (v->pem_stdin && (o.pem = buf_str(&ret->pem)) == NULL)
         return err_nomem(e, "the keys");
-    if (asks && o.scheduler == NULL) {
+    if ((asks || v->join) && o.scheduler == NULL) {
         TRY(find_scheduler(v, found, e));
         o.scheduler = found; // node_open copies it
     }

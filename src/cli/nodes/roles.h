@@ -24,7 +24,6 @@ struct server_values {
     uint64_t loops, sparse_loops, memory;
     const char *save_root, *cold_root;
     struct option_list load_roots;
-    bool join;
 };
 
 struct worker_values {

@@ -35,7 +35,7 @@ static const struct option options[] = {
      "buffers, the rest for rows; requests that need more wait or are refused. 0: rows "
      "have no limit, and buffers get a quarter of the memory that is free at the start, "
      "at most 4G"},
-    {"join", FLAG_AT(join),
+    {"join", FLAG_AT(node.join),
      "join a cluster that is running already: partitions move here from the other "
      "servers while the run goes on"},
     {"save-root", .group = "Files", STRING_AT(save_root, "DIR"),
@@ -89,7 +89,6 @@ int role_server(const struct server_values *v, const atomic_bool *at_once, struc
         rc = usage_open(&usage, disks, sizeof(disks) / sizeof(*disks), e);
     if (rc == 0)
         rc = role_http_server(&http, v->node.http, &n.node, e);
-    n.node.options.late = v->join;
     struct server_options o = {
         .node = &n.node,
         .loops = (uint32_t)v->loops,

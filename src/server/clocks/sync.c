@@ -332,6 +332,27 @@ void sync_apply(struct shard *s, struct shard_table *t)
     background_wake(s);
 }
 
+static bool has_runs(const struct shard_table *t, const struct sync_group *g,
+                     const struct keys *k)
+{
+    for (uint32_t r = 0; r < k->n_runs; r++)
+        if (sync_group_of(t, k->runs[r].partition) == g)
+            return true;
+    return false;
+}
+
+// Returns whether too many batches would be open. An idle group takes part from now on if
+// the push has keys of it.
+static bool is_ahead(const struct shard_table *t, const struct msg_push *m,
+                     const struct keys *k)
+{
+    for (const struct sync_group *g = sync_first(t); g != NULL; g = g->next)
+        if (sync_clock_is_ahead(&g->clock, m->clock) &&
+            (!sync_is_idle(t, g) || has_runs(t, g, k)))
+            return true;
+    return false;
+}
+
 // Counts the group's runs of a push, and those in which the push was applied before.
 static void count_runs(const struct shard_table *t, const struct sync_group *g,
                        const struct keys *k, const struct retries_push *known,
@@ -448,7 +469,7 @@ enum outcome sync_push(struct shard *s, struct request *q, struct shard_table *t
         rc = push_check(s, t, k, v, &e);
     if (rc == 0 && t->sync_split && sync_own(s, t) != 0)
         rc = err_nomem(&e, "the batches of a partition");
-    if (rc == 0 && sync_is_ahead(t, m->clock))
+    if (rc == 0 && is_ahead(t, m, k))
         return WANTS_BATCH;
     if (rc == 0)
         rc = sync_take(s, q, t, k, v, &e);

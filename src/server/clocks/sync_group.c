@@ -14,7 +14,25 @@
 bool sync_is_idle(const struct shard_table *t, const struct sync_group *g)
 {
     // Only a move can leave a group that no push will ever name.
-    return g->away || (t->groups != NULL && t->fixed_keys && !g->told);
+    return g->away || (t->sync_moved && t->fixed_keys && !g->told);
+}
+
+// Returns whether a part of an open batch has keys of this partition.
+static bool is_in_parts(const struct sync_group *g, uint32_t partition)
+{
+    for (uint32_t i = 0; i < SHARD_MAX_CLOCKS; i++)
+        for (uint32_t k = 0; k < g->clock.open[i].n; k++) {
+            const struct contribution *c = g->clock.open[i].parts[k].what;
+            if (contribution_run(c, partition) < c->n_runs)
+                return true;
+        }
+    return false;
+}
+
+bool sync_has_keys(const struct shard_table *t, uint32_t partition)
+{
+    return store_rows_of(t->store, partition) > 0 ||
+           is_in_parts(sync_group_of(t, partition), partition);
 }
 
 uint64_t sync_least(const struct shard_table *t)
@@ -22,11 +40,6 @@ uint64_t sync_least(const struct shard_table *t)
     uint64_t least = UINT64_MAX;
     for (const struct sync_group *g = sync_first(t); g != NULL; g = g->next)
         if (!sync_is_idle(t, g) && g->clock.next < least)
-            least = g->clock.next;
-    if (least != UINT64_MAX)
-        return least;
-    for (const struct sync_group *g = sync_first(t); g != NULL; g = g->next)
-        if (!g->away && g->clock.next < least)
             least = g->clock.next;
     return least;
 }
@@ -91,6 +104,23 @@ int sync_group_reserve(struct shard *s, struct shard_table *t, struct err *e)
     return t->groups != NULL ? 0 : err_nomem(e, "the batches of a partition");
 }
 
+static bool common_has_keys(const struct shard *s, const struct shard_table *t)
+{
+    for (uint32_t p = 0; p < (uint32_t)1 << s->bits; p++)
+        if (sync_is_common(t, p) && sync_has_keys(t, p))
+            return true;
+    return false;
+}
+
+// Drops all that the common group has of batches.
+static void empty_common(struct shard *s, struct shard_table *t)
+{
+    drop_parts(s, &t->sync);
+    t->n_applied = 0;
+    t->sync.begun = t->sync.told = false;
+    previous_begin(&t->sync.before);
+}
+
 // Returns whether no partition here belongs to the common group.
 static bool is_empty(const struct shard *s, const struct shard_table *t)
 {
@@ -131,13 +161,14 @@ static bool is_mine(const struct shard *s, const struct shard_table *t,
 
 static void look_for_common(struct shard *s, struct shard_table *t)
 {
+    t->sync_moved = true;
     t->sync_empty = is_empty(s, t);
+    // The partition with the table's fixed keys may have left.
+    if (!t->sync_empty && t->fixed_keys && t->sync.told && !common_has_keys(s, t))
+        empty_common(s, t);
     if (!t->sync_empty)
         return;
-    drop_parts(s, &t->sync);
-    t->n_applied = 0;
-    t->sync.begun = t->sync.told = false;
-    previous_begin(&t->sync.before);
+    empty_common(s, t);
     for (struct sync_group *g = t->sync.next; g != NULL; g = g->next)
         if (!g->away) {
             adopt(t, g);
@@ -183,11 +214,14 @@ static int split(struct shard *s, struct shard_table *t, uint32_t partition)
     if (applied) // a batch that is stuck was applied in this partition
         g->clock.open[g->clock.next++ % SHARD_MAX_CLOCKS] = (struct sync_batch){0};
     g->begun = t->sync.begun && !applied;
-    g->told = t->sync.told;
+    g->told = t->sync.told && (!t->fixed_keys || sync_has_keys(t, partition));
     g->away = true;
-    for (uint32_t i = 0; i < SHARD_MAX_CLOCKS; i++)
+    for (uint32_t i = 0; i < SHARD_MAX_CLOCKS; i++) {
+        if (!g->told)
+            g->clock.open[i] = (struct sync_batch){0};
         for (uint32_t k = 0; k < g->clock.open[i].n; k++)
             ((struct contribution *)g->clock.open[i].parts[k].what)->refs++;
+    }
     t->groups[partition] = g;
     g->next = t->sync.next;
     t->sync.next = g;

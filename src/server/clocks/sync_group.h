@@ -25,7 +25,9 @@ struct sync_group {
     uint32_t partition;     // of a group of one partition
     bool begun; // the next batch was tried, so `before` has the rows from before that
                 // batch; until then it has those from before the last applied batch
-    bool told;  // some part of a batch has arrived
+    // Some part of a batch has arrived; of a table with fixed_keys: its partitions have
+    // some of the keys that all pushes have.
+    bool told;
     // Its partition is here, but another shard's under this shard's roster, because it has
     // just come or is about to go: parts of batches that name this epoch do not stand for
     // it. While a partition is this shard's under its roster and not here, parts of batches
@@ -34,6 +36,8 @@ struct sync_group {
     struct sync_group *next;
 };
 
+// Returns whether pushes of a table with fixed_keys have keys of this partition.
+bool sync_has_keys(const struct shard_table *t, uint32_t partition);
 // Returns whether the group has no part in batches now: it is away, or the table's
 // pushes always have the same keys (WIRE_KEYS_ONLY), none of them here.
 bool sync_is_idle(const struct shard_table *t, const struct sync_group *g);

@@ -84,15 +84,16 @@ int sync_group_get(const struct shard_table *t, uint32_t partition, struct buf *
     const struct sync_group *g = sync_group_of(t, partition);
     // A batch that is stuck may be applied in this partition already.
     bool applied = g == &t->sync && partition < t->n_applied;
+    bool told = g->told && (!t->fixed_keys || sync_has_keys(t, partition));
     struct group_head head = {g->clock.next + applied,
                               (g->begun && !applied ? GROUP_BEGUN : 0) |
-                                  (g->told ? GROUP_TOLD : 0) |
+                                  (told ? GROUP_TOLD : 0) |
                                   (g->before.lost ? GROUP_LOST : 0),
                               count_before(t, partition, &g->before)};
     TRY(stream_add(to, &head, sizeof(head)));
     TRY(get_before(t, partition, &g->before, head.before, to));
     for (uint64_t c = head.next; c < head.next + SHARD_MAX_CLOCKS; c++) {
-        bool open = c < g->clock.next + SHARD_MAX_CLOCKS;
+        bool open = told && c < g->clock.next + SHARD_MAX_CLOCKS;
         TRY(get_batch(t, partition, open ? &g->clock.open[c % SHARD_MAX_CLOCKS] : &none,
                       to));
     }

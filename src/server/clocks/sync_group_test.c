@@ -247,6 +247,56 @@ static void test_same_keys(void **state)
     close_two(a, b);
 }
 
+// The partition with those keys moves away and back: the partitions that stay do not wait
+// for batches of which they get no part.
+static void test_same_keys_move(void **state)
+{
+    (void)state;
+    struct lone *a, *b;
+    open_two(&a, &b);
+    uint32_t n = lone_draw_keys(a, WIRE_SPACE_SPARSE, 100, 1, all_keys), at = 0;
+    while (roster_partition(BITS, WIRE_SPACE_SPARSE, all_keys[at]) == P)
+        at++;
+    assert_true(at < n);
+    uint64_t one = all_keys[at];
+    uint32_t keyed = roster_partition(BITS, WIRE_SPACE_SPARSE, one);
+    drop(b, keyed);
+    give(b, keyed, false);
+    lone_forget(b);
+    send_part(a, 0, 0, 0, SHARD_MICROS, &one, 1, WIRE_KEYS_ONLY);
+    lone_expect_ok(a);
+    send_part(a, 0, 1, 0, SHARD_MICROS / 2, &one, 1, WIRE_KEYS_ONLY);
+    lone_expect_ok(a);
+    move(a, b, P); // its group has got a part of a batch, and will get no other
+    give(a, P, false);
+    give(b, P, true);
+    assert_true(sync_is_idle(table_of(b), sync_group_of(table_of(b), P)));
+    move(a, b, keyed);
+    give(a, keyed, false);
+    give(b, keyed, true);
+    lone_forget(a);
+    lone_forget(b);
+    assert_true(sync_is_idle(table_of(a), &table_of(a)->sync));
+    // Worker 1, as b would take worker 0's first number for a repeat.
+    send_part(b, 1, 1, SHARD_MICROS / 2, SHARD_MICROS / 2, &one, 1, WIRE_KEYS_ONLY);
+    lone_expect_ok(b);
+    for (uint64_t clock = 2; clock < 9; clock++) {
+        send_part(b, 1, clock, 0, SHARD_MICROS, &one, 1, WIRE_KEYS_ONLY);
+        lone_expect_ok(b);
+    }
+    assert_int_equal(lone_figures(b, T).clock, 9);
+    move(b, a, keyed);
+    give(b, keyed, false);
+    give(a, keyed, true);
+    lone_forget(a);
+    lone_forget(b);
+    assert_int_equal(lone_figures(a, T).clock, 9);
+    send_part(a, 0, 9, 0, SHARD_MICROS, &one, 1, WIRE_KEYS_ONLY);
+    lone_expect_ok(a);
+    assert_int_equal(lone_figures(a, T).clock, 10);
+    close_two(a, b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -256,6 +306,7 @@ int main(void)
         cmocka_unit_test(test_parts),
         cmocka_unit_test(test_becomes_the_common_group),
         cmocka_unit_test(test_same_keys),
+        cmocka_unit_test(test_same_keys_move),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -41,6 +41,7 @@ struct shard_table {
     // partitions. groups[p] is the group of a single partition; NULL: there is none.
     struct sync_group sync, **groups;
     bool sync_empty;         // no partition belongs to the common group
+    bool sync_moved;         // some partition has come or gone
     bool sync_split;         // memory was out for a group: see sync_own
     bool fixed_keys;         // pushes have the flag WIRE_KEYS_ONLY
     struct retries *applied; // used in mode WIRE_SYNC: records of the table's gradients,
