@@ -182,14 +182,15 @@ static void check_moves(const struct shard *s)
     roles_count(&now, member_roster(s->member), member_id(s->member));
     assert(now.n_unsettled == s->roles.n_unsettled);
     for (const struct outgoing *o = s->moves.out; o != NULL; o = o->next)
-        assert(o->gone ||
-               roles_of(&now, o->move.space, o->move.partition) == ROLE_HANDING);
+        assert(o->gone || roles_of(&now, o->move.space, o->move.partition) ==
+                              (o->handing ? ROLE_HANDING : ROLE_HERE));
     for (uint32_t i = 0; i < WIRE_SPACES; i++)
         for (uint32_t p = 0; p < (uint32_t)1 << s->bits && s->roles.n_unsettled > 0; p++)
             assert(now.of[i][p] != ROLE_HANDING || is_handed(s, (enum wire_space)i, p));
     for (const struct incoming *m = s->moves.in; m != NULL; m = m->next)
-        assert((m->state != INCOMING_HERE && m->state != INCOMING_DROPS) ||
-               roles_of(&now, m->move.space, m->move.partition) == ROLE_HERE);
+        assert(m->state == INCOMING_DROPS ||
+               (m->state == INCOMING_HERE) ==
+                   (roles_of(&now, m->move.space, m->move.partition) == ROLE_HERE));
 }
 
 void shard_check(const struct shard *s)

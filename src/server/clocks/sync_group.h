@@ -57,6 +57,10 @@ int sync_group_put(struct shard *s, struct shard_table *t, uint32_t partition,
 void sync_group_free(struct shard *s, struct sync_group *g); // NULL is fine
 // Reserves memory for a partition to arrive in.
 int sync_group_reserve(struct shard *s, struct shard_table *t, struct err *e);
+// The rows of a partition have come, and its parts of batches have not: makes an empty
+// group, which is away until the roster names this shard.
+int sync_group_await(struct shard *s, struct shard_table *t, uint32_t partition,
+                     struct err *e);
 // The partition has left the table, or has arrived with this group, which the table then
 // owns. Call them after the store's partition has moved.
 void sync_leave(struct shard *s, struct shard_table *t, uint32_t partition);

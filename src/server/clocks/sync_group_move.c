@@ -203,6 +203,19 @@ static int put_group(struct shard *s, struct shard_table *t, struct sync_group *
     return sync_reserve_group(s, t, g) == 0 ? 0 : err_nomem(e, "a batch");
 }
 
+int sync_group_await(struct shard *s, struct shard_table *t, uint32_t partition,
+                     struct err *e)
+{
+    struct sync_group *g = mem_zalloc(sizeof(*g));
+    if (g == NULL || sync_group_reserve(s, t, e) != 0) {
+        mem_free(g);
+        return err_nomem(e, "the batches of a partition");
+    }
+    g->partition = partition;
+    sync_arrive(s, t, g);
+    return 0;
+}
+
 int sync_group_put(struct shard *s, struct shard_table *t, uint32_t partition,
                    struct stream *x, struct sync_group **ret, struct err *e)
 {

@@ -369,6 +369,8 @@ static int sync_sum_flush(struct merge *m)
                            .scale = m->by_rows ? m->scale : 1,
                            .again = comes_again(m)};
     int rc = store_push(t->store, &p, &done, &t->stuck);
+    if (m->s->moves.out != NULL)
+        moves_note(m->s, t, &p, done);
     previous_shorten(&g->before, copied + done); // a retry copies the other rows again
     t->full = rc == TUG_ENOMEM && m->s->o.max_bytes != 0 && !t->work;
     uint32_t end = done > 0 ? store_partition(t->store, x->key[done - 1]) + 1 : 0;

@@ -15,11 +15,27 @@ void moves_close(struct shard *s)
     }
     for (struct incoming *m = s->moves.in, *next; m != NULL; m = next) {
         next = m->next;
-        mem_free(m->bytes);
+        buf_free(&m->bytes);
         mem_free(m);
     }
     s->moves.out = NULL;
     s->moves.in = NULL;
+}
+
+void moves_break(struct shard *s, const char *what)
+{
+    struct err why;
+    err_set(&why, TUG_EIO, "%s while a partition moved", what);
+    for (struct outgoing *o = s->moves.out; o != NULL; o = o->next)
+        if (!o->handing && !o->gone && o->why.code == 0) {
+            o->why = why;
+            buf_free(&o->bytes);
+        }
+    for (struct incoming *m = s->moves.in; m != NULL; m = m->next)
+        if (m->state <= INCOMING_ENDS && m->n > 0) {
+            m->why = why;
+            incoming_fail(s, m);
+        }
 }
 
 void moves_follow(struct shard *s, const struct roster *r)

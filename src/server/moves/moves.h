@@ -4,14 +4,18 @@
 // decides whose it is.
 //
 //   target                                        source
-//   tells the scheduler COPIED
-//   asks for the partition, to the end        ->  serves no request for it any more, and
-//   gets its bytes, piece by piece            <-  keeps its bytes (parcel.h)
-//   installs it, and tells ARRIVED
+//   asks for the partition                    ->  writes its rows, as they are at one moment
+//   gets records, piece by piece (parcel.h)   <-  and appends each later push to it
+//   applies them, and tells COPIED when
+//   few are left
+//   asks for the end                          ->  serves no request for it any more, and
+//   applies the rest, and tells ARRIVED       <-  appends the facts
 //   serves it under the newer roster              drops it under the newer roster
 //
 // If a move is given up, the target drops what it has, and the source serves the partition
-// again. Requests that came meanwhile wait, and are then served or answered by the roster.
+// again. Requests that came after the end wait, and are then served or answered by the
+// roster. What changes rows in another way than a push, such as an admin operation or the
+// notes after a save, breaks the moves of both ends: the scheduler tries them again later.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_MOVES_MOVES_H
@@ -22,23 +26,28 @@
 #include "cluster/session.h"
 
 struct shard;
+struct shard_table;
+struct store_push;
 
 // A partition that another shard fetches here.
 struct outgoing {
     struct outgoing *next;
     struct roster_move move;
-    struct buf bytes;
-    bool gone; // the roster has given it away, and it must be dropped
+    struct buf bytes; // the records, less the first `sent` bytes, which have arrived
+    uint64_t sent;
+    bool handing;   // the records are complete, and requests wait
+    bool gone;      // the roster has given it away, and it must be dropped
+    struct err why; // it is broken
 };
 
 enum incoming_state {
-    INCOMING_ASKS,    // asks the scheduler whether it may be handed over
-    INCOMING_FETCHES, // gets bytes from the source
-    INCOMING_WHOLE,   // all bytes are here; it is about to be installed
-    INCOMING_HERE,    // it is installed
-    INCOMING_FAILED,  // `why` is to be told
-    INCOMING_OVER,    // the scheduler has given it up; the roster will say so, too
-    INCOMING_DROPS,   // the roster says so; it was installed and must be dropped
+    INCOMING_COPIES, // gets records
+    INCOMING_ASKS,   // the same, and asks the scheduler whether it may be handed over
+    INCOMING_ENDS,   // gets the last records
+    INCOMING_HERE,   // all of it is here
+    INCOMING_FAILED, // `why` is to be told
+    INCOMING_OVER,   // the scheduler has given it up; the roster will say so, too
+    INCOMING_DROPS,  // the roster says so, and what is here must be dropped
 };
 
 // A partition that this shard fetches.
@@ -48,9 +57,13 @@ struct incoming {
     uint32_t from; // node id of the source
     enum incoming_state state;
     struct session s; // with the source
-    char *bytes;      // the first `n` of `total` have arrived; NULL: none yet
+    // The first n bytes have arrived, of `total` as far as the source knows. Those that are
+    // not applied yet are in `bytes`.
     uint64_t n, total;
-    uint64_t due;    // time of the next question to the source, or attempt to install
+    struct buf bytes;
+    bool last;       // n is all
+    uint64_t due;    // time of the next question to the source
+    uint64_t try_at; // time to apply what is here
     uint64_t say_at; // time to tell the scheduler how it goes; VAN_NEVER: nothing is left
     struct err why;
 };
@@ -66,6 +79,12 @@ struct moves {
 };
 
 void moves_close(struct shard *s);
+// A push was applied to the first n of its keys: appends them to the records of partitions
+// that are being copied.
+void moves_note(struct shard *s, const struct shard_table *t, const struct store_push *p,
+                size_t n);
+// Tables or rows change in another way, as `what` says: breaks the moves that are copying.
+void moves_break(struct shard *s, const char *what);
 // A roster has come: begins and ends moves.
 void moves_follow(struct shard *s, const struct roster *r);
 // Does what is due. Returns when to call it again.
@@ -77,6 +96,8 @@ bool moves_closed(struct shard *s, van_link link, const struct err *why);
 
 // Of source.c and target.c:
 
+void outgoing_free(struct shard *s, struct outgoing **at);
+void incoming_fail(struct shard *s, struct incoming *m);
 void outgoing_follow(struct shard *s, const struct roster *r);
 uint64_t outgoing_tick(struct shard *s);
 void incoming_follow(struct shard *s, const struct roster *r);

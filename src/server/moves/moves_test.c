@@ -102,21 +102,18 @@ static void expect_nothing(struct lone *w)
     parcel_unpin(p);
 }
 
-// Gets the whole partition and returns its bytes.
-static struct buf fetch(struct lone *w)
+// Gets what there is of the partition, to the end if `finish`.
+static void fetch(struct lone *w, bool finish, struct buf *bytes)
 {
-    struct buf bytes = BUF_INIT(64 << 20);
     for (bool last = false; !last;) {
-        want(w, MOVE, bytes.len, true);
+        want(w, MOVE, bytes->len, finish);
         struct parcel *p = lone_expect(w, MSG_PARCEL);
-        assert_int_equal(p->m.parcel.at, bytes.len);
-        assert_true(p->m.parcel.bytes.n > 0);
-        assert_int_equal(buf_add(&bytes, p->m.parcel.bytes.data, p->m.parcel.bytes.n), 0);
-        last = p->m.parcel.last;
-        assert_int_equal(last, bytes.len == p->m.parcel.total);
+        assert_int_equal(p->m.parcel.at, bytes->len);
+        assert_int_equal(buf_add(bytes, p->m.parcel.bytes.data, p->m.parcel.bytes.n), 0);
+        last = bytes->len == p->m.parcel.total;
+        assert_int_equal(p->m.parcel.last, last && finish);
         parcel_unpin(p);
     }
-    return bytes;
 }
 
 // Sends requests that need the partition, or all partitions. None of them is answered.
@@ -135,19 +132,43 @@ static void send_all(struct lone *w)
     assert_null(w->sent);
 }
 
+// The records give the rows of the pushes before and after they began.
+static void check_records(const struct buf *bytes, float sum)
+{
+    struct lone *b = lone_open_shard(BITS, &plain);
+    size_t used;
+    bool settled;
+    struct err e;
+    memset(b->mine, 0, sizeof(b->mine));
+    b->epoch = 1;
+    lone_send_roster(b);
+    if (partition_put(b->shard, WIRE_SPACE_SPARSE, P, bytes->data, bytes->len, &used,
+                      &settled, &e) != 0)
+        fail_msg("%s", e.text);
+    assert_true(settled);
+    assert_int_equal(used, bytes->len);
+    assert_true(*shards_row(b->shard, T, keys[0]) == sum);
+    b->live = SIZE_MAX;
+    lone_close(b);
+}
+
 static void test_source_gives(void **state)
 {
     (void)state;
     struct lone *w = open_source();
+    struct buf bytes = BUF_INIT(64 << 20);
     push(w);
     lone_expect_ok(w);
-    want(w, MOVE, 0, false); // the scheduler has not allowed the end yet
-    expect_nothing(w);
     want(w, MOVE + 1, 0, true); // perhaps of a newer roster
     expect_nothing(w);
+    fetch(w, false, &bytes);
+    push(w); // it is served while it is copied, and follows its rows
+    lone_expect_ok(w);
+    fetch(w, false, &bytes);
     push(w);
     lone_expect_ok(w);
-    struct buf bytes = fetch(w);
+    size_t before = bytes.len;
+    fetch(w, true, &bytes);
     send_all(w);
     uint64_t others[KEYS]; // keys of other partitions are served
     uint32_t n = lone_draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, others);
@@ -155,9 +176,11 @@ static void test_source_gives(void **state)
     assert_true(n > 0);
     lone_send_pull(w, 1, &pull);
     parcel_unpin(lone_expect(w, MSG_PULLED));
-    struct buf again = fetch(w);
-    assert_int_equal(bytes.len, again.len);
-    assert_memory_equal(bytes.data, again.data, bytes.len);
+    size_t len = bytes.len; // the last bytes can be asked for again
+    bytes.len = before;
+    fetch(w, true, &bytes);
+    assert_int_equal(bytes.len, len);
+    check_records(&bytes, 3);
     end_move(w, true);
     parcel_unpin(lone_expect(w, MSG_ROSTER)); // push
     parcel_unpin(lone_expect(w, MSG_ROSTER)); // pull
@@ -169,39 +192,50 @@ static void test_source_gives(void **state)
     assert_null(shards_row(w->shard, T, keys[0]));
     assert_int_equal(roles_of(&w->shard->roles, WIRE_SPACE_SPARSE, P), ROLE_AWAY);
     buf_free(&bytes);
-    buf_free(&again);
     lone_close(w);
 }
 
 static void test_source_keeps(void **state)
 {
     (void)state;
-    struct lone *w = open_source();
-    push(w);
-    lone_expect_ok(w);
-    struct buf bytes = fetch(w);
-    send_all(w);
-    end_move(w, false);
-    lone_expect_ok(w);
-    struct parcel *p = lone_expect(w, MSG_PULLED);
-    assert_true(*(const float *)p->m.pulled.values.data == 2);
-    parcel_unpin(p);
-    for (int i = 0; i < 3; i++)
+    for (int finish = 0; finish < 2; finish++) {
+        struct lone *w = open_source();
+        struct buf bytes = BUF_INIT(64 << 20);
+        push(w);
         lone_expect_ok(w);
-    assert_null(w->shard->moves.out);
-    want(w, MOVE, 0, true);
-    expect_nothing(w);
-    buf_free(&bytes);
-    lone_close(w);
+        fetch(w, finish, &bytes);
+        if (finish) {
+            send_all(w);
+            end_move(w, false);
+            lone_expect_ok(w);
+            struct parcel *p = lone_expect(w, MSG_PULLED);
+            assert_true(*(const float *)p->m.pulled.values.data == 2);
+            parcel_unpin(p);
+            for (int i = 0; i < 3; i++)
+                lone_expect_ok(w);
+        } else {
+            end_move(w, false);
+        }
+        assert_null(w->shard->moves.out);
+        want(w, MOVE, 0, true);
+        expect_nothing(w);
+        buf_free(&bytes);
+        lone_close(w);
+    }
 }
 
 static void test_source_refuses(void **state)
 {
     (void)state;
     struct lone *w = open_source();
-    struct buf bytes = fetch(w);
-    want(w, MOVE, bytes.len, true);
-    lone_expect_refusal(w, TUG_EUSAGE, "none from byte");
+    struct buf bytes = BUF_INIT(64 << 20);
+    fetch(w, true, &bytes);
+    want(w, MOVE, bytes.len + 8, true);
+    lone_expect_refusal(w, TUG_EUSAGE, "has no bytes from byte");
+    want(w, MOVE, bytes.len, true); // all have arrived
+    parcel_unpin(lone_expect(w, MSG_PARCEL));
+    want(w, MOVE, 0, true); // of a link that broke
+    expect_nothing(w);
     w->move.to = ME; // a move from another server to this one
     w->mine[P] = false;
     w->move.move++;
@@ -214,110 +248,156 @@ static void test_source_refuses(void **state)
     lone_close(w);
 }
 
-// ---------------------------------------------------------------- the target
-
-// The scheduler is told this about the move, and answers it.
-static void expect_says(struct lone *w, enum wire_move_state state, enum wire_moved word)
+// What changes rows in another way than a push breaks the move.
+static void test_source_breaks(void **state)
 {
-    lone_pass_time(w, 1);
-    struct parcel *p = lone_expect(w, MSG_MOVE_SAYS);
-    struct msg_ok ok = {.value = word};
-    assert_int_equal(p->m.move_says.move, MOVE);
-    assert_int_equal(p->m.move_says.state, state);
-    lone_deliver(w, SCHEDULER_LINK, MSG_OK, p->frame.request, &ok);
-    parcel_unpin(p);
+    (void)state;
+    struct lone *w = open_source();
+    struct buf bytes = BUF_INIT(64 << 20);
+    fetch(w, false, &bytes);
+    struct msg_table_do day = {.what = WIRE_DAY, .table = T, .number = 1, .low = 1};
+    lone_deliver(w, WORKER_LINK, MSG_TABLE_DO, ++w->next_request, &day);
+    lone_expect_ok(w);
+    want(w, MOVE, bytes.len, true);
+    lone_expect_refusal(w, TUG_EIO, "an admin operation was done while");
+    push(w);
+    lone_expect_ok(w);
+    buf_free(&bytes);
+    lone_close(w);
 }
 
-// Lets the target link to the source, which proves that it is a server.
-static void greet(struct lone *w)
+// ---------------------------------------------------------------- the target
+
+// What the scheduler and the source do, and what they have heard.
+static struct play {
+    struct buf bytes;    // the records: rows, a push, and the facts
+    size_t rows, pushed; // where the rows end, and the push
+    size_t limit;        // the source has written so many bytes
+    uint64_t total;      // and says that there are so many; 0: as many
+    enum wire_moved word;
+    uint32_t said[4]; // how often the scheduler was told each state
+    int code;         // and the code of the last one
+    bool finish;      // the source was asked for the end
+} play;
+
+static void begin_play(void)
 {
-    lone_pass_time(w, 1);
-    w->h.opened(w->h.ctx, OTHER_LINK, false, w->now);
-    struct parcel *p = lone_expect(w, MSG_HELLO);
-    assert_int_equal(p->link, OTHER_LINK);
-    parcel_unpin(p);
+    struct lone *a = open_source();
+    play = (struct play){.bytes = BUF_INIT(64 << 20)};
+    push(a);
+    lone_expect_ok(a);
+    fetch(a, false, &play.bytes);
+    play.rows = play.bytes.len;
+    push(a);
+    lone_expect_ok(a);
+    fetch(a, false, &play.bytes);
+    play.pushed = play.bytes.len;
+    fetch(a, true, &play.bytes);
+    a->live = SIZE_MAX;
+    lone_close(a);
+}
+
+static void welcome(struct lone *w)
+{
     const struct van_trust link = {.role = WIRE_OPERATOR};
     uint8_t proof[MAC_BYTES];
     assert_true(proof_welcome(proof, member_who(w->shard->member)->secret, &link));
-    struct msg_welcome welcome = {.role = WIRE_SERVER,
-                                  .proof = {(const char *)proof, MAC_BYTES},
-                                  .version = wire_text("0")};
-    lone_deliver(w, OTHER_LINK, MSG_WELCOME, 0, &welcome);
-    lone_pass_time(w, 1);
+    struct msg_welcome m = {.role = WIRE_SERVER,
+                            .proof = {(const char *)proof, MAC_BYTES},
+                            .version = wire_text("0")};
+    lone_deliver(w, OTHER_LINK, MSG_WELCOME, 0, &m);
 }
 
-// Gives the target n bytes from `at` on of those that it is to get.
-static void give(struct lone *w, const struct buf *bytes, uint64_t at, uint64_t n)
+static void give(struct lone *w, const struct parcel *p)
 {
-    struct parcel *p = lone_expect(w, MSG_MOVE_WANTED);
-    assert_int_equal(p->m.move_wanted.at, at);
-    assert_int_equal(p->m.move_wanted.finish, 1);
+    uint64_t at = p->m.move_wanted.at;
+    assert_int_equal(p->m.move_wanted.move, MOVE);
+    assert_true(at <= play.limit);
+    play.finish = p->m.move_wanted.finish;
     struct msg_parcel m = {.move = MOVE,
                            .at = at,
-                           .total = n > 0 ? bytes->len : 0,
-                           .last = n > 0 && at + n == bytes->len,
-                           .bytes = {bytes->data + at, n}};
+                           .total = play.total != 0 ? play.total : play.limit,
+                           .last = play.limit == play.bytes.len,
+                           .bytes = {play.bytes.data + at, play.limit - at}};
     lone_deliver(w, OTHER_LINK, MSG_PARCEL, p->frame.request, &m);
-    parcel_unpin(p);
-    lone_pass_time(w, 20 * MS);
 }
 
-static struct buf bytes_of_source(void)
+static void hear(struct lone *w, const struct parcel *p)
 {
-    struct lone *a = open_source();
-    push(a);
-    lone_expect_ok(a);
-    struct buf bytes = fetch(a);
-    a->live = SIZE_MAX;
-    lone_close(a);
-    return bytes;
+    struct msg_ok ok = {.value = play.word};
+    assert_int_equal(p->m.move_says.move, MOVE);
+    assert_true(p->m.move_says.state <= WIRE_MOVE_FAILED);
+    play.said[p->m.move_says.state]++;
+    play.code = p->m.move_says.code;
+    lone_deliver(w, SCHEDULER_LINK, MSG_OK, p->frame.request, &ok);
 }
 
-static struct lone *open_target(const struct buf *bytes, const struct shard_options *o)
+// Lets time pass, and the scheduler and the source answer, until the shard is silent.
+static void go_on(struct lone *w)
+{
+    for (int i = 0; i < 40; i++) {
+        lone_pass_time(w, 20 * MS);
+        if (w->shard->moves.in != NULL && w->shard->moves.in->s.state == SESSION_DIALLING)
+            w->h.opened(w->h.ctx, OTHER_LINK, false, w->now);
+        for (struct parcel *p; (p = lone_next(w)) != NULL; parcel_unpin(p)) {
+            if (p->frame.type == MSG_HELLO)
+                welcome(w);
+            else if (p->frame.type == MSG_MOVE_WANTED)
+                give(w, p);
+            else if (p->frame.type == MSG_MOVE_SAYS)
+                hear(w, p);
+        }
+    }
+}
+
+static struct lone *open_target(const struct shard_options *o)
 {
     struct lone *w = open_one(false, o);
-    w->live = SIZE_MAX; // `bytes` were allocated before
-    (void)bytes;
-    expect_says(w, WIRE_MOVE_COPIED, WIRE_MOVE_WAIT);
-    lone_pass_time(w, 40 * MS);
-    assert_null(w->sent);
-    lone_pass_time(w, 20 * MS);
-    expect_says(w, WIRE_MOVE_COPIED, WIRE_MOVE_GO_ON);
-    greet(w);
-    give(w, bytes, 0, 0);
+    w->live = SIZE_MAX;
+    go_on(w); // there is nothing yet
+    assert_int_equal(play.said[WIRE_MOVE_COPIED], 0);
+    assert_true(play.said[WIRE_MOVE_COPYING] > 0);
     return w;
 }
 
 static void test_target_gets(void **state)
 {
     (void)state;
-    struct buf bytes = bytes_of_source();
-    struct lone *w = open_target(&bytes, &plain);
-    give(w, &bytes, 0, bytes.len / 2);
-    // The link breaks; the target dials again and asks for the rest.
     struct err why;
+    begin_play();
+    struct lone *w = open_target(&plain);
+    play.limit = play.rows / 16 * 8;
+    go_on(w);
+    // The link breaks; the target dials again and asks for the rest.
     err_set(&why, TUG_EIO, "broken");
-    lone_forget(w);
     w->h.closed(w->h.ctx, OTHER_LINK, &why, w->now);
-    lone_pass_time(w, SECOND_NS);
-    struct parcel *p = lone_expect(w, MSG_MOVE_SAYS); // progress
-    assert_int_equal(p->m.move_says.bytes, bytes.len / 2);
-    assert_int_equal(p->m.move_says.total, bytes.len);
-    lone_deliver(w, SCHEDULER_LINK, MSG_OK, p->frame.request, &(struct msg_ok){0});
-    parcel_unpin(p);
-    greet(w);
-    give(w, &bytes, bytes.len / 2, bytes.len - bytes.len / 2);
+    play.limit = play.rows;
+    play.word = WIRE_MOVE_WAIT;
+    go_on(w);
     assert_non_null(shards_row(w->shard, T, keys[0]));
-    // It is installed, but not this shard's yet.
-    expect_says(w, WIRE_MOVE_ARRIVED, WIRE_MOVE_GO_ON);
+    assert_true(play.said[WIRE_MOVE_COPIED] > 1 && !play.finish);
+    play.limit = play.pushed; // pushes go on meanwhile
+    go_on(w);
+    assert_true(*shards_row(w->shard, T, keys[0]) == 2);
+    play.word = WIRE_MOVE_GO_ON;
+    go_on(w);
+    assert_true(play.finish && play.said[WIRE_MOVE_ARRIVED] == 0);
+    play.limit = play.bytes.len;
+    go_on(w);
+    assert_int_equal(play.said[WIRE_MOVE_ARRIVED], 1);
+    // All of it is here, but it is not this shard's yet.
     push(w);
     lone_expect_refusal(w, TUG_EUSAGE, "is not node 8's");
     end_move(w, true);
     assert_null(w->shard->moves.in);
-    push(w);
+    w->number[0] = 1;
+    push(w); // number 2 was applied by the source
     lone_expect_ok(w);
     assert_true(*shards_row(w->shard, T, keys[0]) == 2);
-    buf_free(&bytes);
+    push(w);
+    lone_expect_ok(w);
+    assert_true(*shards_row(w->shard, T, keys[0]) == 3);
+    buf_free(&play.bytes);
     lone_close(w);
 }
 
@@ -325,56 +405,70 @@ static void test_target_gets(void **state)
 static void test_target_loses(void **state)
 {
     (void)state;
-    struct buf bytes = bytes_of_source();
-    for (int phase = 0; phase < 3; phase++) {
-        struct lone *w = open_target(&bytes, &plain);
-        if (phase > 0)
-            give(w, &bytes, 0, phase == 1 ? 8 : bytes.len);
-        if (phase == 2)
-            assert_non_null(shards_row(w->shard, T, keys[0]));
+    begin_play();
+    size_t limits[] = {8, play.rows, play.pushed, play.bytes.len};
+    for (int i = 0; i < 4; i++) {
+        play.limit = 0;
+        memset(play.said, 0, sizeof(play.said));
+        struct lone *w = open_target(&plain);
+        play.limit = limits[i];
+        go_on(w);
+        assert_int_equal(shards_row(w->shard, T, keys[0]) != NULL, i > 0);
+        assert_int_equal(play.said[WIRE_MOVE_ARRIVED], i == 3);
         end_move(w, false);
+        go_on(w);
         assert_null(w->shard->moves.in);
-        parcel_unpin(lone_expect(w, phase == 2 ? MSG_MOVE_SAYS : MSG_MOVE_WANTED));
-        lone_forget(w);
         assert_null(shards_row(w->shard, T, keys[0]));
+        assert_int_equal(roles_of(&w->shard->roles, WIRE_SPACE_SPARSE, P), ROLE_AWAY);
         lone_close(w);
     }
-    buf_free(&bytes);
+    buf_free(&play.bytes);
+}
+
+static void expect_failure(struct lone *w, int code)
+{
+    go_on(w);
+    assert_int_equal(play.said[WIRE_MOVE_FAILED], 1);
+    assert_int_equal(play.code, code);
+    end_move(w, false);
+    assert_null(w->shard->moves.in);
+    assert_int_equal(lone_figures(w, T).rows, 0);
+    lone_close(w);
 }
 
 static void test_target_fails(void **state)
 {
     (void)state;
     const struct shard_options small = {.max_bytes = 400000};
-    struct buf bytes = bytes_of_source();
-    struct lone *w = open_target(&bytes, &plain);
-    bytes.data[bytes.len / 2] ^= 1; // damaged on the way
-    give(w, &bytes, 0, bytes.len);
-    expect_says(w, WIRE_MOVE_FAILED, WIRE_MOVE_GO_ON);
-    assert_int_equal(lone_figures(w, T).rows, 0);
-    end_move(w, false);
-    assert_null(w->shard->moves.in);
-    lone_close(w);
-    w = open_target(&bytes, &small);
-    bytes.len = 1 << 20; // more than there is room for
-    struct parcel *p = lone_expect(w, MSG_MOVE_WANTED);
-    struct msg_parcel m = {.move = MOVE, .total = bytes.len, .bytes = {bytes.data, 8}};
-    lone_deliver(w, OTHER_LINK, MSG_PARCEL, p->frame.request, &m);
-    parcel_unpin(p);
-    lone_pass_time(w, 1);
-    p = lone_expect(w, MSG_MOVE_SAYS);
-    assert_int_equal(p->m.move_says.code, TUG_ENOMEM);
-    parcel_unpin(p);
-    lone_close(w);
-    buf_free(&bytes);
+    begin_play();
+    struct lone *w = open_target(&plain);
+    play.limit = play.bytes.len;
+    play.bytes.data[play.rows / 2] ^= 1; // damaged on the way
+    expect_failure(w, TUG_EDATA);
+    buf_free(&play.bytes);
+    begin_play();
+    w = open_target(&small);
+    play.limit = 8;
+    play.total = 1 << 20; // more than there is room for
+    expect_failure(w, TUG_ENOMEM);
+    buf_free(&play.bytes);
+    begin_play();
+    w = open_target(&plain);
+    play.limit = play.pushed;
+    go_on(w);
+    struct msg_table_do day = {.what = WIRE_DAY, .table = T, .number = 1, .low = 1};
+    lone_deliver(w, WORKER_LINK, MSG_TABLE_DO, ++w->next_request, &day);
+    expect_failure(w, TUG_EIO); // the day might be over twice in this partition
+    buf_free(&play.bytes);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_source_gives),   cmocka_unit_test(test_source_keeps),
-        cmocka_unit_test(test_source_refuses), cmocka_unit_test(test_target_gets),
-        cmocka_unit_test(test_target_loses),   cmocka_unit_test(test_target_fails),
+        cmocka_unit_test(test_source_refuses), cmocka_unit_test(test_source_breaks),
+        cmocka_unit_test(test_target_gets),    cmocka_unit_test(test_target_loses),
+        cmocka_unit_test(test_target_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,11 @@
-// See parcel.h. The bytes are a head with a hash of all that follows, then the pushes and
-// steps of the shard, then table by table. A partition is installed in two steps: each
-// table's rows are put into its store while the other facts are prepared, all of which may
-// fail and is undone; the rest cannot fail.
+// See parcel.h. Each record is a head with a hash of its payload. A record is applied as a
+// whole or not at all: what may fail is prepared first and undone after a failure, and the
+// rest cannot fail.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/moves/parcel.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -14,18 +14,30 @@
 #include "server/clocks/pending.h"
 #include "server/clocks/sync_group.h"
 #include "server/moves/stream.h"
+#include "server/rows/push.h"
 #include "server/rows/tables.h"
 #include "server/shard_internal.h"
 #include "store/parcel.h"
 
-enum { PARCEL_FORMAT = 1 };
+enum { PARCEL_FORMAT = 2 };
 
-struct parcel_head {
-    uint64_t format, space, partition, bits, tables, hash;
+enum record_kind { RECORD_ROWS = 1, RECORD_PUSH, RECORD_FACTS };
+
+struct record_head {
+    uint64_t format, kind, space, partition, bits, n, hash; // n: bytes behind the head
 };
 
-struct table_head {
-    uint64_t table, fixed_keys, config, rows; // `config`, `rows`: their bytes
+struct rows_head {
+    uint64_t table, config, rows; // `config`, `rows`: their bytes
+};
+
+struct push_head {
+    uint64_t table, op, again, n;
+    float rate, pass, scale, none;
+};
+
+struct facts_head {
+    uint64_t table, fixed_keys;
 };
 
 static bool is_of(const struct shard_table *t, enum wire_space space)
@@ -43,20 +55,43 @@ bool partition_is_free(const struct shard *s, enum wire_space space)
 
 // ---------------------------------------------------------------- writing
 
-static int add_clocks(const struct shard_table *t, uint32_t partition, struct buf *to)
+static int no_room(const struct buf *to, struct err *e)
 {
-    if (t->spec.mode == WIRE_SSP)
-        return ssp_clock_get(&t->ssp, to);
-    if (t->spec.mode != WIRE_SYNC)
-        return 0;
-    TRY(retries_get(t->applied, partition, t->spec.space, to));
-    return sync_group_get(t, partition, to);
+    return buf_error(to, "the bytes of a partition", e);
+}
+
+// Appends a head; record_end completes it.
+static int record_begin(const struct shard *s, enum record_kind kind,
+                        enum wire_space space, uint32_t partition, struct buf *to,
+                        struct err *e)
+{
+    struct record_head h = {.format = PARCEL_FORMAT,
+                            .kind = kind,
+                            .space = space,
+                            .partition = partition,
+                            .bits = s->bits};
+    return stream_add(to, &h, sizeof(h)) == 0 ? 0 : no_room(to, e);
+}
+
+// Completes the record that began at `begin`, or removes it after an error.
+static int record_end(struct buf *to, size_t begin, int rc)
+{
+    struct record_head h;
+    if (rc != 0) {
+        to->len = begin;
+        return rc;
+    }
+    memcpy(&h, to->data + begin, sizeof(h));
+    h.n = to->len - begin - sizeof(h);
+    h.hash = hash_bytes(to->data + begin + sizeof(h), h.n, 0);
+    memcpy(to->data + begin, &h, sizeof(h));
+    return 0;
 }
 
 static int get_table(struct shard_table *t, uint32_t partition, struct buf *to,
                      struct err *e)
 {
-    struct table_head head = {.table = t->spec.id, .fixed_keys = t->fixed_keys};
+    struct rows_head head = {.table = t->spec.id};
     struct buf config = BUF_INIT(WIRE_TEXT_MAX);
     size_t at = to->len;
     int rc = stream_add(to, &head, sizeof(head));
@@ -67,76 +102,122 @@ static int get_table(struct shard_table *t, uint32_t partition, struct buf *to,
     head.config = config.len;
     buf_free(&config);
     if (rc != 0)
-        return buf_error(to, "the bytes of a partition", e);
+        return no_room(to, e);
     size_t rows = to->len;
     TRY(parcel_get(t->store, partition, to, e));
     head.rows = to->len - rows;
     memcpy(to->data + at, &head, sizeof(head));
-    if (add_clocks(t, partition, to) != 0)
-        return buf_error(to, "the bytes of a partition", e);
     return 0;
 }
 
-static int get_all(struct shard *s, struct parcel_head *head, struct buf *to,
-                   struct err *e)
+int partition_get_rows(struct shard *s, enum wire_space space, uint32_t partition,
+                       struct buf *to, struct err *e)
 {
-    enum wire_space space = (enum wire_space)head->space;
-    uint32_t partition = (uint32_t)head->partition;
-    if (stream_add(to, head, sizeof(*head)) != 0 ||
-        retries_get(s->applied, partition, space, to) != 0 ||
-        step_clock_get(&s->steps, to) != 0)
-        return buf_error(to, "the bytes of a partition", e);
-    for (uint32_t i = 0; i < s->n_tables; i++) {
-        if (!is_of(s->tables[i], space))
-            continue;
-        TRY(get_table(s->tables[i], partition, to, e));
-        head->tables++;
-    }
-    return 0;
-}
-
-int partition_get(struct shard *s, enum wire_space space, uint32_t partition,
-                  struct buf *to, struct err *e)
-{
-    struct parcel_head head = {
-        .format = PARCEL_FORMAT, .space = space, .partition = partition, .bits = s->bits};
     size_t begin = to->len;
     assert(partition_is_free(s, space));
-    int rc = get_all(s, &head, to, e);
-    if (rc != 0) {
-        to->len = begin;
-        return rc;
-    }
-    size_t after = begin + sizeof(head);
-    head.hash = hash_bytes(to->data + after, to->len - after, 0);
-    memcpy(to->data + begin, &head, sizeof(head));
-    return 0;
+    int rc = record_begin(s, RECORD_ROWS, space, partition, to, e);
+    for (uint32_t i = 0; i < s->n_tables && rc == 0; i++)
+        if (is_of(s->tables[i], space))
+            rc = get_table(s->tables[i], partition, to, e);
+    return record_end(to, begin, rc);
+}
+
+static int get_facts(const struct shard_table *t, uint32_t partition, struct buf *to)
+{
+    struct facts_head h = {t->spec.id, t->fixed_keys};
+    TRY(stream_add(to, &h, sizeof(h)));
+    if (t->spec.mode == WIRE_SSP)
+        return ssp_clock_get(&t->ssp, to);
+    if (t->spec.mode != WIRE_SYNC)
+        return 0;
+    TRY(retries_get(t->applied, partition, t->spec.space, to));
+    return sync_group_get(t, partition, to);
+}
+
+int partition_get_facts(struct shard *s, enum wire_space space, uint32_t partition,
+                        struct buf *to, struct err *e)
+{
+    size_t begin = to->len;
+    TRY(record_begin(s, RECORD_FACTS, space, partition, to, e));
+    int rc = retries_get(s->applied, partition, space, to);
+    if (rc == 0)
+        rc = step_clock_get(&s->steps, to);
+    for (uint32_t i = 0; i < s->n_tables && rc == 0; i++)
+        if (is_of(s->tables[i], space))
+            rc = get_facts(s->tables[i], partition, to);
+    return record_end(to, begin, rc != 0 ? no_room(to, e) : 0);
+}
+
+static enum wire_op op_of(enum store_op op)
+{
+    static const enum wire_op ops[] = {[STORE_GRADIENT] = WIRE_GRADIENT,
+                                       [STORE_ASSIGN] = WIRE_ASSIGN,
+                                       [STORE_ROW] = WIRE_ROW,
+                                       [STORE_DELTA] = WIRE_DELTA};
+    return ops[op];
+}
+
+int partition_get_push(const struct shard *s, const struct shard_table *t,
+                       uint32_t partition, const struct store_push *p, size_t first,
+                       size_t n, struct buf *to, struct err *e)
+{
+    size_t begin = to->len, width = spec_value_width(&t->spec, op_of(p->op));
+    struct push_head h = {t->spec.id, p->op, p->again, n, p->rate, p->pass, p->scale, 0};
+    TRY(record_begin(s, RECORD_PUSH, t->spec.space, partition, to, e));
+    int rc = stream_add(to, &h, sizeof(h));
+    if (rc == 0)
+        rc = stream_add(to, p->keys + first, n * sizeof(*p->keys));
+    if (rc == 0)
+        rc = stream_add(to, p->values + first * width, n * width * sizeof(float));
+    return record_end(to, begin, rc != 0 ? no_room(to, e) : 0);
 }
 
 // ---------------------------------------------------------------- reading
 
-// A table into which a partition is put.
+// A table for which a record has rows or facts.
 struct arriving {
     struct shard_table *t;
     struct sync_group *g;
     bool made, put, fixed_keys; // the table was made; its rows are in its store
 };
 
+// A record that is being applied.
 struct arrival {
     struct shard *s;
     enum wire_space space;
     uint32_t partition;
-    struct stream x;
+    struct stream x; // the payload
     struct arriving *tables;
     uint32_t n;
 };
 
-static int find_or_make(struct arrival *a, const struct table_head *h,
+// Adds a table to those of the record, which has each table once. Returns NULL, with an
+// error, if it cannot.
+static struct arriving *more(struct arrival *a, uint64_t table, struct err *e)
+{
+    for (uint32_t i = 0; i < a->n; i++)
+        if (a->tables[i].t->spec.id == table)
+            table = SPEC_MAX_TABLES;
+    if (table >= SPEC_MAX_TABLES) {
+        (void)stream_damaged(e);
+        return NULL;
+    }
+    struct arriving *all = mem_realloc_array(a->tables, a->n + 1, sizeof(*all));
+    if (all == NULL) {
+        (void)err_nomem(e, "a partition");
+        return NULL;
+    }
+    a->tables = all;
+    all[a->n] = (struct arriving){0};
+    return &all[a->n];
+}
+
+static int find_or_make(struct arrival *a, const struct rows_head *h,
                         struct arriving *into, struct err *e)
 {
     const char *config = stream_take(&a->x, h->config, 1);
     struct table_spec spec;
-    if (config == NULL || h->config > WIRE_TEXT_MAX || h->table >= SPEC_MAX_TABLES)
+    if (config == NULL || h->config > WIRE_TEXT_MAX)
         return stream_damaged(e);
     struct msg_table m = {.table = (uint32_t)h->table,
                           .config = {config, (uint32_t)h->config}};
@@ -148,61 +229,36 @@ static int find_or_make(struct arrival *a, const struct table_head *h,
         TRY(tables_add(a->s, &spec, &into->t, e));
         into->made = true;
     }
+    a->n++; // from here on undo() removes it
     if (!spec_same(&spec, &into->t->spec))
         return err_set(e, TUG_EUSAGE, "table %u differs between two servers in its %s",
                        spec.id, spec_difference(&spec, &into->t->spec));
-    if (!background_free(into->t))
-        return err_set(e, TUG_EIO, "table '%s' is being saved or cleared",
-                       spec.config.name);
     return 0;
 }
 
-static int put_clocks(struct arrival *a, struct arriving *into, struct err *e)
+static int put_table(struct arrival *a, struct err *e)
 {
-    struct shard_table *t = into->t;
-    if (t->spec.mode == WIRE_SSP)
-        return ssp_clock_put(&t->ssp, &a->x, e);
-    if (t->spec.mode != WIRE_SYNC)
-        return 0;
-    TRY(retries_put(t->applied, a->partition, a->space, &a->x, e));
-    return sync_group_put(a->s, t, a->partition, &a->x, &into->g, e);
-}
-
-static int put_table(struct arrival *a, struct arriving *into, struct err *e)
-{
-    struct table_head h;
+    struct rows_head h;
     const void *from = stream_take(&a->x, 1, sizeof(h));
     if (from == NULL)
         return stream_damaged(e);
     memcpy(&h, from, sizeof(h));
+    struct arriving *into = more(a, h.table, e);
+    if (into == NULL)
+        return e->code;
     TRY(find_or_make(a, &h, into, e));
-    into->fixed_keys = h.fixed_keys != 0;
-    for (struct arriving *before = a->tables; before < into; before++)
-        if (before->t == into->t)
-            return stream_damaged(e); // a table comes once
+    struct shard_table *t = into->t;
     const void *rows = stream_take(&a->x, h.rows, 1);
     if (rows == NULL)
         return stream_damaged(e);
-    tables_limit(a->s, into->t);
-    TRY(parcel_put(into->t->store, a->partition, rows, h.rows, e));
+    if (store_owns(t->store, a->partition) || !background_free(t))
+        return err_set(e, TUG_EIO, "table '%s' is being saved or cleared",
+                       t->spec.config.name);
+    tables_limit(a->s, t);
+    TRY(parcel_put(t->store, a->partition, rows, h.rows, e));
     into->put = true;
-    TRY(put_clocks(a, into, e));
-    tables_measure(a->s, into->t);
-    return 0;
-}
-
-static int read_head(struct arrival *a, struct parcel_head *head, struct err *e)
-{
-    const void *from = stream_take(&a->x, 1, sizeof(*head));
-    if (from == NULL)
-        return stream_damaged(e);
-    memcpy(head, from, sizeof(*head));
-    if (head->format != PARCEL_FORMAT || head->space != a->space ||
-        head->partition != a->partition || head->bits != a->s->bits ||
-        head->tables > SPEC_MAX_TABLES ||
-        head->hash != hash_bytes(a->x.bytes + a->x.at, a->x.n - a->x.at, 0))
-        return stream_damaged(e);
-    return 0;
+    tables_measure(a->s, t);
+    return t->spec.mode != WIRE_SYNC ? 0 : sync_group_await(a->s, t, a->partition, e);
 }
 
 int partition_fits(const struct shard *s, uint64_t n, struct err *e)
@@ -217,36 +273,95 @@ int partition_fits(const struct shard *s, uint64_t n, struct err *e)
         (unsigned long long)n, (unsigned long long)s->bytes, (unsigned long long)most);
 }
 
-static int put_all(struct arrival *a, struct err *e)
+static void undo_table(struct arrival *a, struct arriving *x)
 {
-    struct parcel_head head;
-    struct shard *s = a->s;
-    TRY(partition_fits(s, a->x.n, e));
-    TRY(read_head(a, &head, e));
-    TRY(retries_put(s->applied, a->partition, a->space, &a->x, e));
-    TRY(step_clock_put(&s->steps, member_roster(s->member), &a->x, e));
-    a->tables = mem_zalloc((head.tables + 1) * sizeof(*a->tables));
-    if (a->tables == NULL)
-        return err_nomem(e, "a partition");
-    while (a->n < head.tables) {
-        a->n++;
-        TRY(put_table(a, &a->tables[a->n - 1], e));
+    if (x->made) {
+        tables_remove(a->s, x->t);
+    } else if (x->put) {
+        (void)store_drop(x->t->store, a->partition, NULL);
+        if (x->t->spec.mode == WIRE_SYNC)
+            sync_leave(a->s, x->t, a->partition);
+        tables_measure(a->s, x->t);
     }
-    return a->x.at == a->x.n ? 0 : stream_damaged(e);
 }
 
-static void undo(struct arrival *a)
+static int put_rows(struct arrival *a, struct err *e)
 {
-    for (uint32_t i = a->n; i-- > 0;) {
-        struct arriving *x = &a->tables[i];
-        sync_group_free(a->s, x->g);
-        if (x->made)
-            tables_remove(a->s, x->t);
-        else if (x->put) // reading cold rows' places cannot fail: they were just written
-            (void)store_drop(x->t->store, a->partition, NULL);
-        if (!x->made && x->put)
-            tables_measure(a->s, x->t);
-    }
+    int rc = partition_fits(a->s, a->x.n, e);
+    while (a->x.at < a->x.n && rc == 0)
+        rc = put_table(a, e);
+    for (uint32_t i = a->n; rc != 0 && i-- > 0;)
+        undo_table(a, &a->tables[i]);
+    return rc;
+}
+
+static bool are_of(const struct shard_table *t, uint32_t partition, const uint64_t *keys,
+                   uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (store_partition(t->store, keys[i]) != partition)
+            return false;
+    return true;
+}
+
+// Applies a push that the other shard has applied. It is not looked up in the bitmaps:
+// this shard's marks of sessions may be ahead, from its other partitions.
+static int put_push(struct arrival *a, struct err *e)
+{
+    struct push_head h;
+    const void *from = stream_take(&a->x, 1, sizeof(h));
+    if (from == NULL)
+        return stream_damaged(e);
+    memcpy(&h, from, sizeof(h));
+    struct shard_table *t = h.table < SPEC_MAX_TABLES ? a->s->tables[h.table] : NULL;
+    if (!is_of(t, a->space) || !store_owns(t->store, a->partition) ||
+        h.op > STORE_DELTA || h.n == 0 || h.n > KEYS_MAX)
+        return stream_damaged(e);
+    uint32_t n = (uint32_t)h.n, width = spec_value_width(&t->spec, op_of(h.op));
+    const uint64_t *keys = stream_take(&a->x, n, sizeof(*keys));
+    const float *values = stream_take(&a->x, n, width * sizeof(*values));
+    struct key_run runs[2] = {{a->partition, 0}, {UINT32_MAX, n}};
+    struct keys k = {.key = keys, .n = n, .runs = runs, .n_runs = 1, .longest = n};
+    struct push_values v = {.op = op_of(h.op), .data = values, .width = width};
+    if (keys == NULL || values == NULL || !isfinite(h.rate) || !isfinite(h.pass) ||
+        !isfinite(h.scale) || !are_of(t, a->partition, keys, n) ||
+        ((v.op == WIRE_ROW || v.op == WIRE_DELTA) && !store_has_whole_rows(t->store)))
+        return stream_damaged(e);
+    TRY(push_check(a->s, t, &k, &v, e));
+    struct store_push p = {.op = (enum store_op)h.op,
+                           .keys = keys,
+                           .n = n,
+                           .values = values,
+                           .rate = h.rate,
+                           .pass = h.pass,
+                           .scale = h.scale,
+                           .again = h.again != 0};
+    size_t done;
+    tables_limit(a->s, t);
+    return store_push(t->store, &p, &done, e);
+}
+
+static int put_table_facts(struct arrival *a, struct err *e)
+{
+    struct facts_head h;
+    const void *from = stream_take(&a->x, 1, sizeof(h));
+    if (from == NULL)
+        return stream_damaged(e);
+    memcpy(&h, from, sizeof(h));
+    struct arriving *into = more(a, h.table, e);
+    if (into == NULL)
+        return e->code;
+    struct shard_table *t = into->t = a->s->tables[h.table];
+    if (!is_of(t, a->space) || !store_owns(t->store, a->partition))
+        return stream_damaged(e);
+    a->n++;
+    into->fixed_keys = h.fixed_keys != 0;
+    if (t->spec.mode == WIRE_SSP)
+        return ssp_clock_put(&t->ssp, &a->x, e);
+    if (t->spec.mode != WIRE_SYNC)
+        return 0;
+    TRY(retries_put(t->applied, a->partition, a->space, &a->x, e));
+    return sync_group_put(a->s, t, a->partition, &a->x, &into->g, e);
 }
 
 static bool has_arrived(const struct arrival *a, const struct shard_table *t)
@@ -288,10 +403,12 @@ static void settle(struct arrival *a)
         struct shard_table *t = a->tables[i].t;
         t->fixed_keys |= a->tables[i].fixed_keys;
         if (a->tables[i].g != NULL) {
+            sync_leave(s, t, a->partition);
             sync_arrive(s, t, a->tables[i].g);
             background_again(s, t->spec.id); // its batches may be complete
         }
         t->changed_at[a->partition] = ++t->version;
+        tables_measure(s, t);
     }
     for (uint32_t i = 0; i < s->n_tables; i++)
         if (is_of(s->tables[i], a->space) && !has_arrived(a, s->tables[i]))
@@ -301,20 +418,60 @@ static void settle(struct arrival *a)
     pending_wake(s, WANTS_TICK);
 }
 
-int partition_put(struct shard *s, enum wire_space space, uint32_t partition,
-                  const void *bytes, size_t n, struct err *e)
+static int put_facts(struct arrival *a, struct err *e)
 {
-    struct arrival a = {
-        .s = s, .space = space, .partition = partition, .x = {bytes, n, 0}};
+    struct shard *s = a->s;
+    int rc = retries_put(s->applied, a->partition, a->space, &a->x, e);
+    if (rc == 0)
+        rc = step_clock_put(&s->steps, member_roster(s->member), &a->x, e);
+    while (a->x.at < a->x.n && rc == 0)
+        rc = put_table_facts(a, e);
+    if (rc == 0)
+        settle(a);
+    for (uint32_t i = 0; rc != 0 && i < a->n; i++)
+        sync_group_free(s, a->tables[i].g);
+    return rc;
+}
+
+static int put_record(struct arrival *a, uint64_t kind, struct err *e)
+{
+    int rc = kind == RECORD_ROWS    ? put_rows(a, e)
+             : kind == RECORD_PUSH  ? put_push(a, e)
+             : kind == RECORD_FACTS ? put_facts(a, e)
+                                    : stream_damaged(e);
+    mem_free(a->tables);
+    if (rc == 0 && kind != RECORD_FACTS && a->x.at != a->x.n)
+        rc = stream_damaged(e);
+    return rc;
+}
+
+int partition_put(struct shard *s, enum wire_space space, uint32_t partition,
+                  const void *bytes, size_t n, size_t *ret_used, bool *ret_settled,
+                  struct err *e)
+{
+    const char *at = bytes;
+    struct record_head h;
     assert((uintptr_t)bytes % STREAM_ALIGN == 0);
     assert(roles_of(&s->roles, space, partition) == ROLE_AWAY);
-    int rc = put_all(&a, e);
-    if (rc == 0)
-        settle(&a);
-    else
-        undo(&a);
-    mem_free(a.tables);
-    return rc;
+    *ret_used = 0;
+    *ret_settled = false;
+    while (!*ret_settled && n - *ret_used >= sizeof(h)) {
+        memcpy(&h, at + *ret_used, sizeof(h));
+        if (h.format != PARCEL_FORMAT || h.space != space || h.partition != partition ||
+            h.bits != s->bits || h.n % STREAM_ALIGN != 0)
+            return stream_damaged(e);
+        if (h.n > n - *ret_used - sizeof(h)) // the rest is to come
+            return 0;
+        const char *payload = at + *ret_used + sizeof(h);
+        struct arrival a = {
+            .s = s, .space = space, .partition = partition, .x = {payload, h.n, 0}};
+        if (h.hash != hash_bytes(payload, h.n, 0))
+            return stream_damaged(e);
+        TRY(put_record(&a, h.kind, e));
+        *ret_used += sizeof(h) + h.n;
+        *ret_settled = h.kind == RECORD_FACTS;
+    }
+    return 0;
 }
 
 // ---------------------------------------------------------------- dropping

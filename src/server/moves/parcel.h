@@ -1,7 +1,8 @@
-// All that a shard has of one partition of a space, as bytes: the settings of the space's
-// tables, and of each table its rows (store/parcel.h), ticks, and parts of batches; the
-// pushes that were applied in the partition, and the steps of sessions. With these bytes
-// another shard serves the partition as this one did.
+// All that a shard has of one partition of a space, as a stream of records: the settings
+// of the space's tables with their rows (store/parcel.h); the pushes that were applied
+// after that, in order; and at last the facts: applied pushes of sessions and pieces, ticks,
+// steps, and parts of batches. With them another shard serves the partition as this one
+// did.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_MOVES_PARCEL_H
@@ -16,29 +17,41 @@
 
 struct buf;
 struct shard;
+struct shard_table;
+struct store_push;
 
-// Returns whether no admin operation and no save is under way in a table of this space,
-// as the following functions need.
+// Returns whether no admin operation and no save is under way in a table of this space, as
+// rows need that are written, put or dropped.
 bool partition_is_free(const struct shard *s, enum wire_space space);
 
-// Appends the bytes of a partition whose rows are here. The length of *to must be a
-// multiple of 8, as it is afterwards. Returns 0, TUG_ENOMEM, TUG_EIO (cold rows) or
-// TUG_EDATA (*to would exceed its maximum).
-int partition_get(struct shard *s, enum wire_space space, uint32_t partition,
-                  struct buf *to, struct err *e);
+// Append a record, of a partition whose rows are here: its rows, keys [first, first + n) of
+// a push, all of this partition, or its facts. The length of *to must be a multiple of 8,
+// as it is afterwards. They return 0, TUG_ENOMEM, TUG_EIO (rows on disk) or TUG_EDATA (*to
+// would exceed its maximum); then *to is unchanged.
+int partition_get_rows(struct shard *s, enum wire_space space, uint32_t partition,
+                       struct buf *to, struct err *e);
+int partition_get_push(const struct shard *s, const struct shard_table *t,
+                       uint32_t partition, const struct store_push *p, size_t first,
+                       size_t n, struct buf *to, struct err *e);
+int partition_get_facts(struct shard *s, enum wire_space space, uint32_t partition,
+                        struct buf *to, struct err *e);
 
 // Checks that rows of n more bytes are within the limit of the shard (--memory). Returns 0
 // or TUG_ENOMEM.
 int partition_fits(const struct shard *s, uint64_t n, struct err *e);
 
-// Installs a partition whose rows are not here, from n bytes that start at a multiple of
-// 8. Nothing in them is believed. Tables that are missing are made; if no partition of the
-// space was here, tables that the other shard does not have are removed. On failure nothing
-// has changed but facts that are true anyway: marks of sessions, ticks, steps.
+// Applies the records at the start of n bytes, as far as they are complete. *ret_used is
+// the number of bytes of these records, which must not come again. Nothing in the bytes,
+// which start at a multiple of 8, is believed. *ret_settled is set after the facts; only
+// then the partition is here. Tables that are missing are made; if no partition of the
+// space was here, tables that the other shard does not have are removed at the end. After
+// an error call partition_drop; tables that were made, and facts that are true anyway,
+// such as marks of sessions, may stay.
 int partition_put(struct shard *s, enum wire_space space, uint32_t partition,
-                  const void *bytes, size_t n, struct err *e);
+                  const void *bytes, size_t n, size_t *ret_used, bool *ret_settled,
+                  struct err *e);
 
-// Removes all that is here of a partition.
+// Removes all that is here of a partition, whether it is complete or not.
 int partition_drop(struct shard *s, enum wire_space space, uint32_t partition,
                    struct err *e);
 

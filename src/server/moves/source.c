@@ -1,6 +1,5 @@
-// The owner's side of a move: gives the bytes of a partition to the loop that is to have
-// it. When that loop asks for the end, the partition stops, and its bytes are written once
-// and kept, so that any piece can be asked for again.
+// The owner's side of a move: gives the records of a partition to the loop that is to have
+// it. Each piece is kept until the next one is asked for, so it can be asked for again.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -9,9 +8,12 @@
 #include "server/clocks/pending.h"
 #include "server/moves/moves.h"
 #include "server/moves/parcel.h"
+#include "server/rows/tables.h"
 #include "server/shard_internal.h"
 
-enum { PIECE_BYTES = 2 << 20 };
+// Most bytes of a message, and of pushes that are kept for a target that is slower than
+// they come.
+enum { PIECE_BYTES = 2 << 20, LOG_BYTES = 256 << 20 };
 #define RETRY_NS (SECOND_NS / 100)
 
 static struct outgoing *find(const struct shard *s, uint64_t id)
@@ -42,43 +44,81 @@ static enum outcome answer_nothing(struct shard *s, const struct request *q)
 static enum outcome answer_piece(struct shard *s, const struct request *q,
                                  const struct outgoing *o)
 {
-    uint64_t at = q->m->move_wanted.at, n = o->bytes.len - at;
+    uint64_t at = q->m->move_wanted.at, skip = at - o->sent;
+    uint64_t n = o->bytes.len - skip, total = o->sent + o->bytes.len;
     struct van_release release;
     n = n < PIECE_BYTES ? n : PIECE_BYTES;
     char *piece = pool_take(s->pool, n + 1, &release);
     if (piece == NULL)
         return answer_nothing(s, q);
-    memcpy(piece, o->bytes.data + at, n);
+    memcpy(piece, o->bytes.data + skip, n);
     struct msg_parcel m = {.move = o->move.id,
                            .at = at,
-                           .total = o->bytes.len,
-                           .last = at + n == o->bytes.len,
+                           .total = total,
+                           .last = o->handing && at + n == total,
                            .bytes = {piece, n}};
     van_send(s->van, q->peer->link, MSG_PARCEL, q->id, &m, &release);
     return ANSWERED;
 }
 
-// Stops the partition and writes its bytes.
-static int hand_over(struct shard *s, const struct roster_move *move,
-                     struct outgoing **ret, struct err *e)
+// Begins the records with all rows, as they are now.
+static int copy(struct shard *s, const struct roster_move *move, struct outgoing **ret,
+                struct err *e)
 {
     struct outgoing *o = mem_zalloc(sizeof(*o));
-    *ret = NULL;
     if (o == NULL)
         return err_nomem(e, "a partition that moves");
     o->move = *move;
     o->bytes = BUF_INIT(SIZE_MAX / 2);
-    int rc = partition_get(s, move->space, move->partition, &o->bytes, e);
+    int rc = partition_get_rows(s, move->space, move->partition, &o->bytes, e);
     if (rc != 0) {
         buf_free(&o->bytes);
         mem_free(o);
         return rc;
     }
+    o->bytes.max = o->bytes.len + LOG_BYTES;
     o->next = s->moves.out;
     s->moves.out = o;
-    roles_set(&s->roles, move->space, move->partition, ROLE_HANDING);
-    roles_count(&s->roles, member_roster(s->member), member_id(s->member));
     *ret = o;
+    return 0;
+}
+
+// Ends the records, and stops the partition.
+static int hand_over(struct shard *s, struct outgoing *o, struct err *e)
+{
+    o->bytes.max = SIZE_MAX / 2;
+    TRY(partition_get_facts(s, o->move.space, o->move.partition, &o->bytes, e));
+    o->handing = true;
+    roles_set(&s->roles, o->move.space, o->move.partition, ROLE_HANDING);
+    roles_count(&s->roles, member_roster(s->member), member_id(s->member));
+    return 0;
+}
+
+// Forgets the bytes before `at`, which have arrived. Moving the others costs as much as
+// sending them, so it is done when half of the bytes have gone.
+static void forget(struct outgoing *o, uint64_t at)
+{
+    uint64_t n = at - o->sent;
+    if (n < o->bytes.len / 2 || n == 0)
+        return;
+    memmove(o->bytes.data, o->bytes.data + n, o->bytes.len - n);
+    o->bytes.len -= n;
+    o->sent = at;
+}
+
+static int prepare(struct shard *s, const struct msg_move_wanted *m, struct outgoing *o,
+                   struct err *e)
+{
+    if (o->why.code != 0) {
+        *e = o->why;
+        return e->code;
+    }
+    if (m->at - o->sent > o->bytes.len)
+        return err_set(e, TUG_EUSAGE, "partition %u has no bytes from byte %llu on",
+                       o->move.partition, (unsigned long long)m->at);
+    forget(o, m->at);
+    if (m->finish && !o->handing && partition_is_free(s, o->move.space))
+        return hand_over(s, o, e);
     return 0;
 }
 
@@ -95,22 +135,52 @@ enum outcome move_wanted_serve(struct shard *s, struct request *q)
         err_set(&e, TUG_EUSAGE, "partition %u moves to node %u, not to node %u",
                 move->partition, move->to, q->peer->node);
     else if (o == NULL &&
-             (!m->finish || !partition_is_free(s, move->space) ||
+             (!partition_is_free(s, move->space) ||
               roles_of(&s->roles, move->space, move->partition) != ROLE_HERE))
         return answer_nothing(s, q); // a save or an admin operation is under way
     else if (o == NULL)
-        hand_over(s, move, &o, &e);
-    if (e.code == 0 && m->at >= o->bytes.len)
-        err_set(&e, TUG_EUSAGE, "partition %u has %zu bytes, and none from byte %llu on",
-                move->partition, o->bytes.len, (unsigned long long)m->at);
-    if (e.code == 0)
+        copy(s, move, &o, &e);
+    if (e.code == 0 && m->at < o->sent)
+        return answer_nothing(s, q); // of a link that has broken
+    if (e.code == 0 && prepare(s, m, o, &e) == 0)
         return answer_piece(s, q, o);
     shard_refuse(s, q, &e);
     return ANSWERED;
 }
 
+// Returns the first of n keys, which ascend by partition, whose partition is not below
+// this one.
+static size_t first_of(const struct shard_table *t, const uint64_t *keys, size_t n,
+                       uint32_t partition)
+{
+    size_t low = 0, high = n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (store_partition(t->store, keys[middle]) < partition)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+void moves_note(struct shard *s, const struct shard_table *t, const struct store_push *p,
+                size_t n)
+{
+    for (struct outgoing *o = s->moves.out; o != NULL; o = o->next) {
+        uint32_t partition = o->move.partition;
+        if (o->move.space != t->spec.space || o->why.code != 0 || o->handing || o->gone)
+            continue;
+        size_t first = first_of(t, p->keys, n, partition);
+        size_t end = first + first_of(t, p->keys + first, n - first, partition + 1);
+        if (first < end && partition_get_push(s, t, partition, p, first, end - first,
+                                              &o->bytes, &o->why) != 0)
+            buf_free(&o->bytes);
+    }
+}
+
 // Frees the outgoing partition at *at. Requests for it may go on.
-static void outgoing_free(struct shard *s, struct outgoing **at)
+void outgoing_free(struct shard *s, struct outgoing **at)
 {
     struct outgoing *o = *at;
     *at = o->next;
@@ -132,6 +202,9 @@ void outgoing_follow(struct shard *s, const struct roster *r)
             continue;
         }
         if (mine && !o->gone) {
+            if (!o->handing)
+                assert(roles_of(&s->roles, o->move.space, o->move.partition) ==
+                       ROLE_HERE);
             roles_set(&s->roles, o->move.space, o->move.partition, ROLE_HERE);
             outgoing_free(s, at);
             continue;

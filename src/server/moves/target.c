@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "server/moves/moves.h"
 #include "server/moves/parcel.h"
+#include "server/moves/stream.h"
 #include "server/shard_internal.h"
 
 #define MS (SECOND_NS / 1000)
@@ -19,6 +20,9 @@
 #define DIAL_NS (10 * SECOND_NS)
 #define SILENCE_NS (5 * SECOND_NS)
 
+// The partition can be handed over when not more bytes are left: they take a few ms.
+enum { FEW_BYTES = 1 << 20 };
+
 // ---------------------------------------------------------------- the scheduler
 
 static struct incoming *find(struct shard *s, uint64_t id)
@@ -29,17 +33,11 @@ static struct incoming *find(struct shard *s, uint64_t id)
     return m;
 }
 
-static void free_bytes(struct incoming *m)
-{
-    mem_free(m->bytes);
-    m->bytes = NULL;
-}
-
-static void fail(struct shard *s, struct incoming *m)
+void incoming_fail(struct shard *s, struct incoming *m)
 {
     assert(m->why.code != 0);
     session_end(&m->s);
-    free_bytes(m);
+    buf_free(&m->bytes);
     m->state = INCOMING_FAILED;
     m->say_at = s->now;
 }
@@ -52,7 +50,7 @@ static void give_up(struct incoming *m)
     if (m->state == INCOMING_HERE)
         return;
     session_end(&m->s);
-    free_bytes(m);
+    buf_free(&m->bytes);
     m->state = INCOMING_OVER;
 }
 
@@ -61,9 +59,10 @@ static void take_word(struct shard *s, struct incoming *m, uint8_t said, uint64_
     if (word == WIRE_MOVE_OVER) {
         give_up(m);
     } else if (said == WIRE_MOVE_COPIED && m->state == INCOMING_ASKS) {
-        if (word == WIRE_MOVE_GO_ON)
-            m->state = INCOMING_FETCHES;
-        m->due = s->now;
+        if (word == WIRE_MOVE_GO_ON) {
+            m->state = INCOMING_ENDS;
+            m->due = s->now;
+        }
         m->say_at = s->now + (word == WIRE_MOVE_GO_ON ? PROGRESS_NS : WAIT_NS);
     } else if (said == WIRE_MOVE_ARRIVED && m->state == INCOMING_HERE) {
         m->say_at = word == WIRE_MOVE_GO_ON ? VAN_NEVER : s->now + WAIT_NS;
@@ -123,81 +122,99 @@ static void ask(struct shard *s, struct incoming *m)
     struct msg_move_wanted x = {.session = member_session(s->member),
                                 .move = m->move.id,
                                 .at = m->n,
-                                .finish = 1};
+                                .finish = m->state == INCOMING_ENDS};
     m->due = s->now + ASK_AGAIN_NS;
     van_send(s->van, m->s.link, MSG_MOVE_WANTED, m->n + 1, &x, NULL);
 }
 
-// Makes room for all bytes of the partition, beside those of other moves.
-static int reserve(struct shard *s, struct incoming *m, uint64_t total, struct err *e)
-{
-    uint64_t bytes = total;
-    for (const struct incoming *x = s->moves.in; x != NULL; x = x->next)
-        bytes += x->bytes != NULL && bytes < UINT64_MAX / 2 ? x->total : 0;
-    TRY(partition_fits(s, bytes, e));
-    m->bytes = total < SIZE_MAX / 2 ? mem_aligned(64, (total + 63) & ~(uint64_t)63)
-                                    : NULL;
-    m->total = total;
-    return m->bytes != NULL ? 0 : err_nomem(e, "a partition that arrives");
-}
-
+// Keeps bytes until their record is complete. Those of all moves together, and rows, are
+// within the limit.
 static int take_piece(struct shard *s, struct incoming *m, const struct msg_parcel *x,
                       struct err *e)
 {
-    if (m->bytes == NULL)
-        TRY(reserve(s, m, x->total, e));
-    if (x->total != m->total || x->bytes.n > m->total - m->n ||
-        (x->last != 0) != (m->n + x->bytes.n == m->total))
+    uint64_t others = 0;
+    for (const struct incoming *y = s->moves.in; y != NULL; y = y->next)
+        others += y->bytes.len;
+    if (x->total < m->n || x->bytes.n > x->total - m->n || x->bytes.n % STREAM_ALIGN != 0)
         return err_set(e, TUG_EDATA,
                        "node %u sends other bytes of partition %u than it has announced",
                        m->from, m->move.partition);
-    memcpy(m->bytes + m->n, x->bytes.data, x->bytes.n);
+    uint64_t rest = x->total - m->n;
+    TRY(partition_fits(s, others + (rest < UINT64_MAX / 2 ? rest : UINT64_MAX / 2), e));
+    if (buf_add(&m->bytes, x->bytes.data, x->bytes.n) != 0)
+        return err_nomem(e, "a partition that arrives");
     m->n += x->bytes.n;
+    m->total = x->total;
+    m->last = x->last != 0;
     return 0;
 }
 
-static void install(struct shard *s, struct incoming *m)
+// Applies the records that are complete.
+static void apply(struct shard *s, struct incoming *m)
 {
-    enum wire_space space = m->move.space;
-    if (!partition_is_free(s, space) ||
-        roles_of(&s->roles, space, m->move.partition) != ROLE_AWAY) {
-        m->due = s->now + NOTHING_NS; // a save or an admin operation is under way
+    const struct roster_move *move = &m->move;
+    size_t used = 0;
+    bool settled = false;
+    m->try_at = VAN_NEVER;
+    if (!partition_is_free(s, move->space) ||
+        roles_of(&s->roles, move->space, move->partition) != ROLE_AWAY) {
+        m->try_at = s->now + NOTHING_NS; // a save or an admin operation is under way
         return;
     }
-    if (partition_put(s, space, m->move.partition, m->bytes, m->total, &m->why) != 0) {
-        fail(s, m);
-        return;
+    int rc = partition_put(s, move->space, move->partition, m->bytes.data, m->bytes.len,
+                           &used, &settled, &m->why);
+    if (rc == 0 && settled && (!m->last || used != m->bytes.len))
+        rc = stream_damaged(&m->why);
+    if (rc == 0 && m->last && !settled)
+        rc = stream_damaged(&m->why);
+    if (used > 0)
+        memmove(m->bytes.data, m->bytes.data + used, m->bytes.len - used);
+    m->bytes.len -= used;
+    if (rc != 0) {
+        incoming_fail(s, m);
+    } else if (settled) {
+        session_end(&m->s);
+        buf_free(&m->bytes);
+        m->state = INCOMING_HERE;
+        m->say_at = s->now;
+    } else if (m->state == INCOMING_COPIES && m->bytes.len == 0 &&
+               m->total - m->n <= FEW_BYTES) {
+        m->state = INCOMING_ASKS;
+        m->say_at = s->now;
     }
-    session_end(&m->s);
-    free_bytes(m);
-    m->state = INCOMING_HERE;
-    m->say_at = s->now;
 }
 
 void incoming_take(struct shard *s, struct incoming *m, const struct van_message *x)
 {
     const struct msg_parcel *p = &x->m->parcel;
-    if (m->state != INCOMING_FETCHES)
+    if (m->state > INCOMING_ENDS)
         return;
     if (x->type == MSG_ERROR) {
         wire_refusal(&x->m->error, NULL, &m->why);
-        fail(s, m);
+        if (m->why.code == TUG_ENOMEM)
+            m->why.code = TUG_EIO; // memory is short at the source, not here
+        incoming_fail(s, m);
         return;
     }
-    if (x->type != MSG_PARCEL || p->move != m->move.id || p->at != m->n)
+    if (x->type != MSG_PARCEL || p->move != m->move.id || p->at != m->n || m->last)
         return; // the answer to an earlier question
-    if (p->bytes.n == 0) {
+    if (p->bytes.n == 0 && p->total <= m->n) {
         m->due = s->now + NOTHING_NS;
+        if (m->state == INCOMING_COPIES && m->n > 0)
+            m->try_at = s->now;
         return;
     }
     if (take_piece(s, m, p, &m->why) != 0) {
-        fail(s, m);
-    } else if (m->n < m->total) {
-        ask(s, m);
-    } else {
-        m->state = INCOMING_WHOLE;
-        m->due = s->now;
+        incoming_fail(s, m);
+        return;
     }
+    m->try_at = s->now;
+    if (m->last)
+        m->due = VAN_NEVER;
+    else if (m->n < m->total)
+        ask(s, m);
+    else
+        m->due = m->state == INCOMING_ENDS ? s->now : s->now + NOTHING_NS;
 }
 
 static uint64_t fetch(struct shard *s, struct incoming *m)
@@ -224,7 +241,7 @@ static void incoming_free(struct shard *s, struct incoming *m)
         at = &(*at)->next;
     *at = m->next;
     session_end(&m->s);
-    free_bytes(m);
+    buf_free(&m->bytes);
     mem_free(m);
 }
 
@@ -243,12 +260,12 @@ uint64_t incoming_tick(struct shard *s, struct incoming *m)
     uint64_t next = VAN_NEVER;
     if (m->state == INCOMING_DROPS)
         return drop(s, m);
-    if (m->state == INCOMING_WHOLE && m->due <= s->now)
-        install(s, m);
-    if (m->state == INCOMING_FETCHES)
+    if (m->state <= INCOMING_ENDS && m->try_at <= s->now)
+        apply(s, m);
+    if (m->state <= INCOMING_ENDS && !m->last)
         next = fetch(s, m);
-    else if (m->state == INCOMING_WHOLE)
-        next = m->due;
+    if (m->state <= INCOMING_ENDS)
+        next = clock_earlier(next, m->try_at);
     if (m->say_at <= s->now && s->moves.saying != 0)
         return next; // it is said when the scheduler has answered about another move
     if (m->say_at <= s->now)
@@ -264,7 +281,9 @@ static void begin(struct shard *s, const struct roster *r, const struct roster_m
     m->move = *move;
     m->from = r->owners[move->space][move->partition];
     m->s = (struct session){.side = &s->moves.side, .role = WIRE_SERVER};
-    m->say_at = s->now;
+    m->bytes = BUF_INIT(SIZE_MAX / 2);
+    m->try_at = VAN_NEVER;
+    m->say_at = s->now + PROGRESS_NS;
     m->next = s->moves.in;
     s->moves.in = m;
     s->moves.side = (struct session_side){.van = s->van,
@@ -286,11 +305,13 @@ void incoming_follow(struct shard *s, const struct roster *r)
                                                       m->move.partition);
         if ((is != NULL && is->id == m->move.id) || m->state == INCOMING_DROPS)
             continue;
-        if (m->state != INCOMING_HERE ||
+        if (m->state == INCOMING_HERE &&
             r->owners[m->move.space][m->move.partition] == me) {
             incoming_free(s, m);
             continue;
         }
+        session_end(&m->s);
+        buf_free(&m->bytes);
         m->state = INCOMING_DROPS;
         m->say_at = VAN_NEVER;
         (void)drop(s, m);

@@ -76,6 +76,7 @@ static int loads_load(struct shard *s, struct shard_table *t, const struct msg_l
 {
     char path[FILE_PATH_MAX], name[CONFIG_NAME_MAX];
     struct store_stats x = store_stats(t->store);
+    moves_break(s, "a table was loaded");
     TRY(text_of(m->path, path, sizeof(path), e));
     TRY(text_of(m->name, name, sizeof(name), e));
     if (!m->clear && x.rows + x.cold_rows > 0)
@@ -142,6 +143,8 @@ enum outcome load_serve(struct shard *s, struct request *q)
     uint64_t session = q->peer->session, rows = 0;
     enum admin_state state;
     struct err e = {0};
+    if (s->roles.n_unsettled > 0)
+        return WANTS_MOVE;
     if (session == 0)
         err_set(&e, TUG_EUSAGE, "only a node that has joined the cluster can load");
     else if (admin_begin(&s->admin, session, m->number, m->low, &state, &rows, &e) == 0 &&

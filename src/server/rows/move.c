@@ -7,8 +7,12 @@
 static int move(struct shard *from, struct shard *to, uint32_t partition,
                 enum wire_space space, struct buf *bytes, struct err *e)
 {
-    TRY(partition_get(from, space, partition, bytes, e));
-    TRY(partition_put(to, space, partition, bytes->data, bytes->len, e));
+    size_t used;
+    bool settled;
+    TRY(partition_get_rows(from, space, partition, bytes, e));
+    TRY(partition_get_facts(from, space, partition, bytes, e));
+    TRY(partition_put(to, space, partition, bytes->data, bytes->len, &used, &settled, e));
+    assert(settled && used == bytes->len);
     return partition_drop(from, space, partition, e);
 }
 

@@ -139,7 +139,10 @@ static int push_some(struct shard *s, struct shard_table *t, const struct push_v
         bf16_to_n(floats, (const uint16_t *)v->data + at, n * v->width);
         p.values = floats;
     }
-    return store_push(t->store, &p, ret_keys, e);
+    int rc = store_push(t->store, &p, ret_keys, e);
+    if (__builtin_expect(s->moves.out != NULL, false))
+        moves_note(s, t, &p, *ret_keys);
+    return rc;
 }
 
 // Returns the first refusal of a partition, if any. A partition whose rows would not stay
