@@ -223,8 +223,8 @@ static uint64_t fetch(struct shard *s, struct incoming *m)
     if (m->s.state == SESSION_CLOSED && m->s.due <= s->now && n != NULL)
         (void)session_dial(&m->s, n->address, DIAL_NS, s->now);
     uint64_t next = session_tick(&m->s, s->now);
-    if (m->s.state == SESSION_CLOSED)
-        return clock_earlier(next, m->s.due > s->now ? m->s.due : s->now + NOTHING_NS);
+    if (m->s.state == SESSION_CLOSED) // it waits, or the source has gone
+        return m->s.due > s->now ? m->s.due : s->now + NOTHING_NS;
     if (m->s.state != SESSION_OPEN)
         return next;
     if (m->due <= s->now)
