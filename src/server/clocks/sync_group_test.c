@@ -297,6 +297,51 @@ static void test_same_keys_move(void **state)
     close_two(a, b);
 }
 
+// The same table: a partition without keys moves to a shard that gets no pushes, and then
+// one with keys follows. The first one must not hold up the pushes of the second.
+static void test_same_keys_follow(void **state)
+{
+    (void)state;
+    struct lone *a, *b;
+    enum { Q = 1 };
+    open_two(&a, &b);
+    for (uint32_t p = 0; p < PARTITIONS; p++) {
+        b->mine[p] = false;
+        drop(b, p);
+    }
+    give(b, Q, true);
+    for (uint64_t clock = 0; clock < 3 * SHARD_MAX_CLOCKS; clock++) {
+        send_part(a, 0, clock, 0, SHARD_MICROS, keys, 1, WIRE_KEYS_ONLY);
+        lone_expect_ok(a);
+        if (clock == 1) {
+            move(a, b, Q);
+            give(a, Q, false);
+            lone_forget(b);
+        }
+    }
+    assert_int_equal(lone_figures(b, T).clock, UINT64_MAX); // no batch is to come
+    // A part of a batch is on the way when the partition with keys moves.
+    uint64_t clock = 3 * SHARD_MAX_CLOCKS;
+    send_part(a, 0, clock, 0, 1, keys, 1, WIRE_KEYS_ONLY);
+    lone_expect_ok(a);
+    move(a, b, P);
+    give(a, P, false);
+    give(b, P, true);
+    lone_forget(a);
+    lone_forget(b);
+    assert_false(table_of(a)->sync.told);
+    b->number[0] = a->number[0]; // it is the same worker
+    for (uint8_t micro = 1; micro < SHARD_MICROS; micro++) {
+        send_part(b, 0, clock, micro, 1, keys, 1, WIRE_KEYS_ONLY);
+        lone_expect_ok(b);
+    }
+    send_part(b, 0, clock + 1, 0, SHARD_MICROS, keys, 1, WIRE_KEYS_ONLY);
+    lone_expect_ok(b);
+    assert_true(*shards_row(b->shard, T, keys[0]) == (float)(clock + SHARD_MICROS + 1));
+    assert_int_equal(lone_figures(b, T).clock, clock + 2);
+    close_two(a, b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -307,6 +352,7 @@ int main(void)
         cmocka_unit_test(test_becomes_the_common_group),
         cmocka_unit_test(test_same_keys),
         cmocka_unit_test(test_same_keys_move),
+        cmocka_unit_test(test_same_keys_follow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
