@@ -32,11 +32,23 @@ static struct process *placed(const struct changes *c, uint32_t server)
     return p->placed ? p : NULL;
 }
 
-static void note_those_who_left(struct changes *c)
+// Lets servers leave that were told so, as their processes do.
+static void let_leave(struct changes *c)
 {
     for (uint32_t i = 0; i < c->stage->n_servers; i++) {
+        struct stage_server *x = &c->stage->servers[i];
         const struct node *n = node_of(c, i);
-        c->stage->servers[i].gone |= n != NULL && n->left;
+        struct err why;
+        if (x->dead || sim_is_stopped(x->van))
+            continue;
+        if (n != NULL && n->stop_at != 0 && !x->leaves &&
+            shard_finished(x->shard, &why)) {
+            x->leaves = true;
+            member_leave(shard_member(x->shard), why.code, why.text);
+            van_wake(x->van);
+        }
+        // If its link breaks before it can say so, it counts as dead.
+        x->gone |= n != NULL && (n->left || (x->leaves && !n->n.alive));
     }
 }
 
@@ -108,7 +120,7 @@ void changes_act(struct changes *c)
     uint64_t now = sim_now(c->stage->sim);
     if (c->stage->restarted)
         return;
-    note_those_who_left(c);
+    let_leave(c);
     if (now < c->next || s->phase != SCHEDULER_RUNNING)
         return;
     switch (draw(c, 12)) {
@@ -135,23 +147,43 @@ void changes_act(struct changes *c)
     van_wake(c->stage->scheduler_van);
 }
 
-static bool is_settled(struct changes *c)
+// Returns the first server that is not where it shall be; -1 if all are.
+static int unsettled_server(const struct changes *c)
 {
-    const struct scheduler *s = c->stage->scheduler;
-    note_those_who_left(c);
-    if (s->phase != SCHEDULER_RUNNING)
-        return true;
-    if (s->moving.n > 0 || s->moving.left > 0 || s->changed)
-        return false;
     for (uint32_t i = 0; i < c->stage->n_servers; i++) {
         const struct stage_server *x = &c->stage->servers[i];
         const struct process *p = placed(c, i);
+        uint64_t epoch = member_roster(shard_member(x->shard))->epoch;
         if (!x->dead && !x->gone &&
-            (p == NULL || p->draining ||
-             member_roster(shard_member(x->shard))->epoch != s->roster.epoch))
-            return false;
+            (p == NULL || p->draining || epoch != c->stage->scheduler->roster.epoch))
+            return (int)i;
     }
-    return true;
+    return -1;
+}
+
+static bool is_settled(struct changes *c)
+{
+    const struct scheduler *s = c->stage->scheduler;
+    let_leave(c);
+    if (s->phase != SCHEDULER_RUNNING)
+        return true;
+    return s->moving.n == 0 && s->moving.left == 0 && !s->changed &&
+           unsettled_server(c) < 0;
+}
+
+static void tell_unsettled(struct changes *c)
+{
+    const struct scheduler *s = c->stage->scheduler;
+    int i = unsettled_server(c);
+    const struct process *p = i >= 0 ? placed(c, (uint32_t)i) : NULL;
+    stage_failed(
+        c->stage,
+        "%u moves hang, %llu partitions are not where they shall be, server %d %s",
+        s->moving.n, (unsigned long long)s->moving.left, i,
+        i < 0         ? "is none that waits"
+        : p == NULL   ? "has not joined"
+        : p->draining ? "has not left"
+                      : "has an old roster");
 }
 
 bool changes_end(struct changes *c)
@@ -160,14 +192,8 @@ bool changes_end(struct changes *c)
     uint64_t until = sim_now(s->sim) + 200 * SECOND;
     c->next = VAN_NEVER;
     while (s->failure.code == 0 && !is_settled(c))
-        if (!sim_step(s->sim, until)) {
-            stage_failed(s,
-                         "%u moves are under way and %llu partitions are not where they "
-                         "shall be",
-                         s->scheduler->moving.n,
-                         (unsigned long long)s->scheduler->moving.left);
-            return false;
-        }
+        if (!sim_step(s->sim, until))
+            tell_unsettled(c);
     return s->failure.code == 0;
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/random.h"
+#include "cluster/scheduler/scheduler_internal.h"
 
 // Streams of random numbers; the worlds use other ones.
 enum { PAUSES = 0x300, GHOSTS };
@@ -257,6 +258,14 @@ bool stage_dies(struct stage_client *c)
     return true;
 }
 
+// Returns whether the scheduler has told a server to leave, because it was drained.
+static bool was_drained(const struct stage *s, const struct stage_server *x)
+{
+    uint32_t id = member_id(shard_member(x->shard));
+    const struct node *n = id != 0 ? scheduler_node_of(s->scheduler, id) : NULL;
+    return x->gone || (n != NULL && n->stop_at != 0);
+}
+
 // Checks that the scheduler has not declared a living process dead. Clients are not
 // checked after its restart, since it then knows no node; nor is anything checked when
 // the last client has ended, since that ends the cluster.
@@ -274,7 +283,7 @@ void stage_check_living(struct stage *s)
     }
     for (uint32_t i = 0; i < s->n_servers && anybody; i++) {
         const struct stage_server *x = &s->servers[i];
-        if (!x->gone && !x->dead &&
+        if (!x->dead && !was_drained(s, x) &&
             sim_process_is_given_up(x->process, shard_member(x->shard), s->scheduler))
             stage_failed(s, "server %u is taken for dead", i);
     }

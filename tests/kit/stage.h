@@ -24,10 +24,10 @@ struct stage_server {
     struct shard *shard;
     struct van *van;
     struct sim_process *process;
-    bool lost; // the server was stopped until it was declared dead
-    bool late; // it has joined the running cluster
-    bool gone; // it was drained, and has left
-    bool dead; // it was killed while it owned nothing
+    bool lost;         // the server was stopped until it was declared dead
+    bool late;         // it has joined the running cluster
+    bool leaves, gone; // it was drained and leaves, and has left
+    bool dead;         // it was killed while it owned nothing
 };
 
 struct stage_client {

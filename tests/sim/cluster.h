@@ -19,6 +19,7 @@ enum {
     MAX_WORKERS = 4,
     MAX_OPS = 24,
     IN_FLIGHT = 4, // requests of a worker that are under way
+    MAX_CHANGES = 30,
     MAX_SYNC_CHANGES = 8,
     MAX_LOOSE = 20, // most pushes of dead workers that touch one partition
 };

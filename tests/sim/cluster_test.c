@@ -171,7 +171,8 @@ static int world_open(void *ctx, struct err *e)
                                   .open = open_server,
                                   .world = w,
                                   .next = draw(w, 300 * MS),
-                                  .pace = 100 * MS};
+                                  .pace = 100 * MS,
+                                  .most = MAX_CHANGES};
     if (w->mode == WIRE_SYNC) {
         // Every worker contributes to each batch; other tests divide batches anew when
         // workers leave.
@@ -749,7 +750,6 @@ int main(int argc, char **argv)
                     "schedulers started again", "frames of strangers", "events",
                     "messages of programs", "servers that came or went"},
         .world = &world,
-        .near = {[WITHOUT_LATE_WORKERS] = 290, [WITHOUT_ANSWERS] = 520},
         .seeds = 1000,
         .bug_seeds = 1000,
         .check = check_counts,

@@ -8,8 +8,8 @@
 
 #include "cluster/scheduler/scheduler_internal.h"
 
-// The time in which a node may connect again if its link closes after STOP was sent. It
-// is short, because the node has most likely ended.
+// The time in which a node may connect again if its link closes after STOP was sent, at
+// the end of the cluster. It is short, because the node has most likely ended.
 static const uint64_t stopped_grace_ns = 1000000000;
 // The time in which a node may connect again after the link of its heartbeats has closed.
 // Heartbeats come every second.
@@ -124,7 +124,7 @@ static uint64_t closed_too_long(const struct scheduler *s, const struct node *n)
     } else if (p->beats) {
         grace += beating_grace_ns;
     }
-    if (n->stop_at != 0)
+    if (n->stop_at != 0 && s->phase == SCHEDULER_ENDING)
         return n->closed_at + clock_earlier(grace, stopped_grace_ns);
     return since + grace;
 }
