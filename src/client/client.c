@@ -44,7 +44,7 @@ int client_open(struct client **ret, const struct client_options *o, struct err 
     c->side = (struct session_side){
         .resend_ns = c->o.resend_ns,
         .greet_ns = c->o.connect_timeout_ns,
-        .ping_ns = o->without_silence_watch ? 0 : SILENCE_NS,
+        .ping_ns = bug_in(o->member.bugs, WITHOUT_SILENCE_WATCH) ? 0 : SILENCE_NS,
         .retry_ns = 10 * MS,
         .retry_max_ns = 1000 * MS,
     };

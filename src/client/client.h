@@ -49,8 +49,6 @@ struct client_options {
     bool bf16;          // values are sent as bf16
     bool pack_keys;     // keys are sent packed if that takes fewer bytes
     bool cache_keys;    // a key list is sent once, then its signature
-    bool without_turns; // for tests: saves do not wait for a turn
-    bool without_silence_watch; // for tests: silent links to servers are not replaced
 };
 
 int client_open(struct client **ret, const struct client_options *o, struct err *e);

@@ -258,8 +258,9 @@ static int begin_writing(struct request *r)
 static int begin_save(struct request *r)
 {
     const struct save_wanted *w = r->own;
-    return r->client->o.without_turns && !w->only_turn ? begin_writing(r)
-                                                       : slice_cut_first(r);
+    return bug_in(r->client->o.member.bugs, WITHOUT_TURNS) && !w->only_turn
+               ? begin_writing(r)
+               : slice_cut_first(r);
 }
 
 static int save_answered(struct request *r)

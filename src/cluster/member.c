@@ -41,12 +41,12 @@ int member_open(struct member **ret, const struct member_options *o, struct err 
     m->side = (struct session_side){
         .who = &m->who,
         .resend_ns = m->o.resend_ns,
-        .greet_ns = o->without_redial ? 0 : MEMBER_SILENCE_NS,
+        .greet_ns = bug_in(o->bugs, WITHOUT_REDIAL) ? 0 : MEMBER_SILENCE_NS,
         .ping_ns = MEMBER_SILENCE_NS / 2,
-        .silence_ns = o->without_redial ? 0 : MEMBER_SILENCE_NS,
+        .silence_ns = bug_in(o->bugs, WITHOUT_REDIAL) ? 0 : MEMBER_SILENCE_NS,
         .retry_ns = m->o.resend_ns / 4,
         .retry_max_ns = m->o.resend_ns / 4,
-        .any_sign = o->without_answers,
+        .any_sign = bug_in(o->bugs, WITHOUT_ANSWERS),
     };
     m->s = (struct session){.side = &m->side, .role = WIRE_SCHEDULER};
     int rc = keep_text(m->scheduler, sizeof(m->scheduler), "the scheduler's address",
@@ -156,8 +156,8 @@ static void member_join(struct member *m, uint64_t now)
         .wish = m->o.wish,
         .late = m->o.late,
         .fixed = m->o.fixed,
-        .node = m->o.without_identity ? 0 : m->who.id,
-        .session = m->o.without_identity ? 0 : m->who.number,
+        .node = bug_in(m->o.bugs, WITHOUT_IDENTITY) ? 0 : m->who.id,
+        .session = bug_in(m->o.bugs, WITHOUT_IDENTITY) ? 0 : m->who.number,
     };
     m->s.asked_at = now; // JOIN counts as a question, so no PING is sent until it is
                          // answered or overdue
@@ -194,7 +194,7 @@ bool member_closed(struct member *m, van_link link, const struct err *why, uint6
 // before. With another id it would own other partitions than those whose rows it holds.
 static bool is_somebody_else(const struct member *m, const struct msg_joined *msg)
 {
-    return m->who.id != 0 && !m->o.without_identity &&
+    return m->who.id != 0 && !bug_in(m->o.bugs, WITHOUT_IDENTITY) &&
            (msg->node != m->who.id || msg->session != m->who.number ||
             msg->rank != m->rank);
 }

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "cluster/bugs.h"
 #include "cluster/roster.h"
 #include "van/van.h"
 
@@ -39,12 +40,9 @@ struct member_options {
     const char *address; // address at which the node listens; "" if it does not listen
     // Time limit for reaching the scheduler, at the start and after the link broke.
     uint64_t scheduler_timeout_ns;
-    bool without_identity; // tests: accept any id and session when joining again
-    bool without_redial;   // tests: keep a silent link to the scheduler
-    bool without_answers;  // tests: any message on that link shows that the scheduler is
-                           // alive
-    uint64_t resend_ns;    // interval at which an unanswered request to the scheduler is
-                           // sent again; 0: 2 s
+    uint64_t resend_ns; // interval at which an unanswered request to the scheduler is
+                        // sent again; 0: 2 s
+    uint64_t bugs;      // tests: injected bugs (cluster/bugs.h) of the node
     // Is called when a new roster has arrived (its epoch may be the same). May be NULL.
     void (*changed)(void *ctx, const struct roster *r, uint64_t now);
     // forget is called on servers: no more pushes of this piece will come. view is called

@@ -185,7 +185,8 @@ enum outcome table_do_serve(struct shard *s, struct request *q)
                 "only a node that has joined the cluster can give orders");
     else if (admin_begin(&s->admin, session, m->number, m->low, &state, &value, &e) ==
              0) {
-        if (s->o.without_order_check && q->fresh != NULL && state == ADMIN_DONE)
+        if (bug_in(s->o.member.bugs, WITHOUT_ORDER_CHECK) && q->fresh != NULL &&
+            state == ADMIN_DONE)
             state = ADMIN_NEW;
         if (state == ADMIN_NEW)
             outcome = order(s, q, &begun, &e);

@@ -36,7 +36,7 @@ struct request {
     struct van_message *fresh; // NULL if the request has waited, so that only its body is
                                // kept
     void *kept;                // the body, if the request has waited
-    // The request was answered before (acknowledge_before_apply), so it gets no answer.
+    // The request was answered before (ACKNOWLEDGE_BEFORE_APPLY), so it gets no answer.
     bool silent;
     uint64_t room; // bytes of the answer that waits for room (WANTS_DRAIN)
 };
@@ -48,7 +48,7 @@ enum outcome {
     WANTS_ROSTER, // waits for a newer roster
     WANTS_BATCH,  // sync: waits until a batch is complete
     WANTS_TICK,   // ssp: waits for other workers' ticks
-    WANTS_LATER,  // acknowledge_before_apply: waits a moment
+    WANTS_LATER,  // ACKNOWLEDGE_BEFORE_APPLY: waits a moment
     WANTS_TURN,   // waits for the end of an admin operation or save of the table
     WANTS_CUT,    // waits until the marked save has begun its cuts
     WANTS_ROOM,   // waits for room for a save's copies of rows

@@ -183,7 +183,7 @@ static bool refused_for_session(struct shard *s, const struct request *q)
     const struct peer *p = q->peer;
     struct err e;
     char name[ROSTER_NAME_MAX];
-    if (s->o.without_session_check ||
+    if (bug_in(s->o.member.bugs, WITHOUT_SESSION_CHECK) ||
         (p->session != 0 && !p->ended && session_of(q) == p->session))
         return false;
     if (p->session == 0)

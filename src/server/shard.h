@@ -74,16 +74,7 @@ struct shard_options {
     // NULL.
     void (*app)(void *ctx, van_link link, uint32_t node, struct van_message *m);
     void *app_ctx;
-    // The following options are for tests. With without_threads, the loop itself writes
-    // files. Each of the others leaves out a safeguard, so that the simulator can show
-    // that it finds the defect.
-    bool without_threads;
-    bool without_repeat_check, without_epoch_check, acknowledge_before_apply;
-    bool without_session_check; // serves requests without a session, or of a session that
-                                // has ended
-    bool without_order_check, without_marks, without_late_workers;
-    bool without_roster_of_saves;
-    bool without_exact_epochs, without_partition_coverage;
+    bool without_threads; // tests: the loop itself writes files
 };
 
 struct shard;

@@ -331,7 +331,7 @@ struct lone *lone_open_shard(uint32_t bits, const struct shard_options *so)
         .scheduler_timeout_ns = 1000 * SECOND_NS,
         // The scheduler of this test says nothing while time passes, so a member would
         // dial it again; but this van cannot open a second link to it.
-        .without_redial = true};
+        .bugs = 1u << WITHOUT_REDIAL};
     assert_int_equal(shard_open(&w->shard, &o, &e), 0);
     w->h = shard_handler(w->shard);
     shard_serve(w->shard, &w->v, w->now);

@@ -57,8 +57,8 @@ int sim_saver_open(struct sim_saver **ret, struct sim *s,
         .connect_timeout_ns = 2 * SIM_SECOND,
         .request_timeout_ns = 300 * SIM_SECOND,
         .resend_ns = 50 * MS,
-        .without_turns = o->without_turns,
     };
+    c.member.bugs = o->bugs;
     TRY(file_join(k->dir, o->dir, BELOW, e));
     // An earlier saver, which crashed, may have made the directory.
     if (mkdir(k->dir, 0700) != 0 && errno != EEXIST)

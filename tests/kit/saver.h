@@ -14,7 +14,7 @@ struct sim_saver_options {
     const char *dir;    // the servers' save root; the saver uses a directory below it
     const char *config; // settings of the table
     uint32_t table, partition_bits;
-    bool without_turns; // the option of the same name in client_options
+    uint64_t bugs; // of the saver: cluster/bugs.h
     // Checks the contents of a save that was committed.
     void (*check)(void *ctx, struct store *s);
     void *ctx;

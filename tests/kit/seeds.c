@@ -28,6 +28,16 @@ static uint64_t run(struct seeds_run *r, uint64_t from, uint64_t seeds, struct e
     return 0;
 }
 
+static const char *name_of(const struct seeds_bug *b)
+{
+    static const char *const names[N_BUGS] = {
+#define NAME(bug, name) [bug] = name,
+        CLUSTER_BUGS(NAME)
+#undef NAME
+    };
+    return b->name != NULL ? b->name : names[b->bug];
+}
+
 static void test_all_holds(void **state)
 {
     uint64_t counts[SEEDS_COUNTS] = {0}, failed;
@@ -43,18 +53,18 @@ static void test_all_holds(void **state)
 static void test_bugs_are_found(void **state)
 {
     (void)state;
-    for (int bug = 1; all->bugs[bug] != NULL; bug++) {
+    for (const struct seeds_bug *b = all->bugs; b->bug != NO_BUG; b++) {
         uint64_t counts[SEEDS_COUNTS] = {0};
-        struct seeds_run r = {.bug = bug, .counts = counts};
+        struct seeds_run r = {.bug = b->bug, .counts = counts};
         struct err e = {0};
-        uint64_t near = all->near[bug], found = 0;
-        if (near != 0)
-            found = run(&r, near, NEAR_SEEDS, &e);
+        uint64_t found = 0;
+        if (b->near != 0)
+            found = run(&r, b->near, NEAR_SEEDS, &e);
         if (found == 0)
             found = run(&r, 1, all->bug_seeds, &e);
         if (found == 0)
-            fail_msg("%s was not found", all->bugs[bug]);
-        print_message("%s: seed %llu: %s\n", all->bugs[bug], (unsigned long long)found,
+            fail_msg("%s was not found", name_of(b));
+        print_message("%s: seed %llu: %s\n", name_of(b), (unsigned long long)found,
                       e.text);
     }
 }
@@ -83,12 +93,12 @@ static bool number(const char *text, uint64_t *ret)
     return errno == 0 && end != text && *end == '\0';
 }
 
-static bool bug_named(const char *text, int *ret)
+static const struct seeds_bug *bug_named(const char *text)
 {
-    for (*ret = 0; all->bugs[*ret] != NULL; ++*ret)
-        if (strcmp(text, all->bugs[*ret]) == 0)
-            return true;
-    return false;
+    for (const struct seeds_bug *b = all->bugs; b->bug != NO_BUG; b++)
+        if (strcmp(text, name_of(b)) == 0)
+            return b;
+    return NULL;
 }
 
 static int usage(const char *argv0)
@@ -99,10 +109,12 @@ static int usage(const char *argv0)
     return 2;
 }
 
-static int run_by_hand(struct seeds_run *r, uint64_t from, uint64_t seeds)
+static int run_by_hand(struct seeds_run *r, const struct seeds_bug *bug, uint64_t from,
+                       uint64_t seeds)
 {
     struct err e = {0};
     double began = clock_seconds();
+    r->bug = bug != NULL ? bug->bug : NO_BUG;
     uint64_t failed = run(r, from, seeds, &e);
     uint64_t n = failed != 0 ? failed - from + 1 : seeds;
     double took = clock_seconds() - began;
@@ -114,8 +126,8 @@ static int run_by_hand(struct seeds_run *r, uint64_t from, uint64_t seeds)
     printf("\n");
     if (failed != 0)
         printf("%s\nagain, with every event: %s --trace%s%s --seed %llu\n", e.text,
-               all->program, r->bug != 0 ? " --bug " : "",
-               r->bug != 0 ? all->bugs[r->bug] : "", (unsigned long long)failed);
+               all->program, bug != NULL ? " --bug " : "",
+               bug != NULL ? name_of(bug) : "", (unsigned long long)failed);
     return failed != 0;
 }
 
@@ -123,6 +135,7 @@ static int by_hand(int argc, char **argv)
 {
     uint64_t counts[SEEDS_COUNTS] = {0}, seeds = 1000, from = 1;
     struct seeds_run r = {.counts = counts};
+    const struct seeds_bug *bug = NULL;
     for (int i = 1; i < argc; i++) {
         const char *value = i + 1 < argc ? argv[i + 1] : "";
         bool good = true;
@@ -135,7 +148,7 @@ static int by_hand(int argc, char **argv)
         else if (strcmp(argv[i], "--seed") == 0)
             good = number(value, &from) && (seeds = 1) && ++i > 0;
         else if (strcmp(argv[i], "--bug") == 0)
-            good = bug_named(value, &r.bug) && ++i > 0;
+            good = (bug = bug_named(value)) != NULL && ++i > 0;
         else
             good = false;
         if (!good)
@@ -143,7 +156,7 @@ static int by_hand(int argc, char **argv)
     }
     if (prepare(NULL) != 0)
         return 2;
-    int rc = run_by_hand(&r, from, seeds);
+    int rc = run_by_hand(&r, bug, from, seeds);
     clean(NULL);
     return rc;
 }

@@ -16,12 +16,13 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "cluster/bugs.h"
 
 enum { SEEDS_COUNTS = 13, SEEDS_BUGS = 16 };
 
 struct seeds_run {
     uint64_t seed;
-    int bug; // the bug to simulate by switching a safeguard off; 0: none
+    int bug; // the bug to simulate, as in struct seeds_bug
     bool trace;
     const char *dir; // directory for saves; it is empty before and after
     // Sums of how often each kind of event happened: a world without such events would
@@ -29,15 +30,18 @@ struct seeds_run {
     uint64_t *counts;
 };
 
+struct seeds_bug {
+    int bug; // enum bug (cluster/bugs.h), or N_BUGS and up for bugs of the world's own code
+    const char *name; // of the world's own; NULL: the name in cluster/bugs.h
+    uint64_t near; // the seed from which the test searches first, as few seeds bring the
+                   // bug out; otherwise 0
+};
+
 struct seeds {
     const char *program;
-    // Names of the defects that can be switched on; [0]: "none".
-    const char *bugs[SEEDS_BUGS];
+    struct seeds_bug bugs[SEEDS_BUGS]; // those that the test must find; ends with NO_BUG
     const char *counted[SEEDS_COUNTS]; // names of the counts
     const struct stage_world *world;   // kit/stage.h
-    // For a bug that few seeds bring out, the seed from which the test searches first;
-    // otherwise 0.
-    uint64_t near[SEEDS_BUGS];
     // Number of seeds that the test runs; number of seeds within which each bug is found.
     uint64_t seeds, bug_seeds;
     // Checks that the worlds had enough events of each kind.

@@ -102,11 +102,18 @@ static const char *role_of(const struct stage_client *c)
 
 // ------------------------------------------------------------ the processes of the world
 
-int stage_open_scheduler(struct stage *s, const struct scheduler_options *o,
+uint64_t stage_bugs(const struct stage *s)
+{
+    return (uint64_t)1 << s->o->bug;
+}
+
+int stage_open_scheduler(struct stage *s, const struct scheduler_options *options,
                          struct err *e)
 {
     char address[VAN_ADDRESS_MAX];
-    TRY(scheduler_open(&s->scheduler, o, e));
+    struct scheduler_options o = *options;
+    o.bugs = stage_bugs(s);
+    TRY(scheduler_open(&s->scheduler, &o, e));
     struct van_handler h = scheduler_handler(s->scheduler);
     TRY(sim_van_open(&s->scheduler_van, s->sim, "scheduler", &h, e));
     TRY(van_listen(s->scheduler_van, "sim://scheduler", address, e));
@@ -114,17 +121,13 @@ int stage_open_scheduler(struct stage *s, const struct scheduler_options *o,
     return 0;
 }
 
-// Sets the options of a member for its place in the cluster; keeps the defects that the
-// world has switched on.
-static void take_place(struct member_options *o, enum wire_role role, uint32_t i,
-                       const char *address)
+// Sets the options of a member for its place in the cluster.
+static void take_place(struct stage *s, struct member_options *o, enum wire_role role,
+                       uint32_t i, const char *address)
 {
-    bool without_identity = o->without_identity, without_redial = o->without_redial;
-    bool without_answers = o->without_answers, late = o->late;
+    bool late = o->late;
     *o = sim_member(role, i, address);
-    o->without_identity = without_identity;
-    o->without_redial = without_redial;
-    o->without_answers = without_answers;
+    o->bugs = stage_bugs(s);
     o->late = late;
 }
 
@@ -136,7 +139,7 @@ int stage_open_server(struct stage *s, struct shard_options *o, stage_wrap wrap,
     char name[32], address[VAN_ADDRESS_MAX];
     snprintf(name, sizeof(name), "server%u", i);
     snprintf(address, sizeof(address), "sim://server%u", i);
-    take_place(&o->member, WIRE_SERVER, i, address);
+    take_place(s, &o->member, WIRE_SERVER, i, address);
     x->late = o->member.late;
     TRY(shard_open(&x->shard, o, e));
     struct van_handler h = shard_handler(x->shard);
@@ -156,7 +159,7 @@ int stage_open_client(struct stage *s, struct stage_client *c, enum wire_role ro
     c->role = role;
     c->number = i;
     snprintf(name, sizeof(name), "%s%u", role_of(c), i);
-    take_place(&o->member, role, i, "");
+    take_place(s, &o->member, role, i, "");
     o->connect_timeout_ns = 2 * SECOND;
     o->request_timeout_ns = 300 * SECOND;
     s->clients[s->n_clients++] = c;

@@ -55,7 +55,7 @@ int sums_open_other(struct sums *s, struct err *e)
         .config = SUMS_CONFIG,
         .table = SUMS_TABLE,
         .partition_bits = SUMS_BITS,
-        .without_turns = s->without_turns,
+        .bugs = stage_bugs(s->stage),
         .check = check_other,
         .ctx = s,
     };
@@ -108,7 +108,7 @@ client_ts sums_begin_save(struct sums *s, struct stage_client *c, uint64_t id,
         stage_failed(s->stage, "a save: %s", e->text);
         return 0;
     }
-    return s->without_turns
+    return bug_in(stage_bugs(s->stage), WITHOUT_TURNS)
                ? 0
                : stage_begun(c, client_save_turn(c->client, id, e), "the turn of a save");
 }

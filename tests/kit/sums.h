@@ -18,7 +18,6 @@ enum { SUMS_TABLE = 3, SUMS_BITS = 3, SUMS_KEYS_MAX = 24 };
 struct sums {
     struct stage *stage;
     const char *dir; // directory of saves
-    bool without_turns;
     uint32_t n_keys;
     uint64_t keys[SUMS_KEYS_MAX];
     struct roots *roots;
@@ -34,7 +33,7 @@ struct sums {
     char path[FILE_PATH_MAX];
 };
 
-// The caller sets these members of `s` before: stage, dir, without_turns, n_keys, most,
+// The caller sets these members of `s` before: stage, dir, n_keys, most,
 // ctx.
 int sums_open(struct sums *s, struct err *e);
 // Returns the options of a server that this table needs; the world sets the other

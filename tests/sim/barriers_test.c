@@ -192,7 +192,6 @@ int main(int argc, char **argv)
                                              .count = count};
     static const struct seeds barriers = {
         .program = "test_sim_barriers",
-        .bugs = {"none"},
         .counted = {"barriers passed", "deaths", "servers lost", "events"},
         .world = &world,
         .seeds = 300,

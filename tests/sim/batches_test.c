@@ -40,7 +40,6 @@ enum {
 #define PATIENCE (3000 * SECOND) // many links may fall silent, for ten seconds each
 #define ROW 22                   // bytes of a row
 
-enum { WITHOUT_ORDER_CHECK = 1 };
 enum { PUSHES, PULLS, HALVES, REFUSED, NO_ROOM, COPIES, MEANS, RESENT, EVENTS };
 
 // The order in which a worker pushes to the two tables.
@@ -145,12 +144,8 @@ static int open_server(struct world *w, struct err *e)
     // Room for the parts of a batch or two, and for the records of all workers.
     uint64_t parts = w->n_workers * 2048;
     budget_open(b, one_in(w, 2) ? ENOUGH : (4096 + parts) * 8 / 3 + draw(w, 2 * parts));
-    struct shard_options o = {.budget = b,
-                              .max_bytes = ENOUGH,
-                              .hold_timeout_ns = PATIENCE,
-                              .slice_ns = 1,
-                              .without_order_check = w->stage.o->bug ==
-                                                     WITHOUT_ORDER_CHECK};
+    struct shard_options o = {
+        .budget = b, .max_bytes = ENOUGH, .hold_timeout_ns = PATIENCE, .slice_ns = 1};
     return stage_open_server(&w->stage, &o, NULL, NULL, e);
 }
 
@@ -562,7 +557,7 @@ int main(int argc, char **argv)
                                              .count = count};
     static const struct seeds batches = {
         .program = "test_sim_batches",
-        .bugs = {"none", "without-order-check"},
+        .bugs = {{WITHOUT_ORDER_CHECK}},
         .counted = {"pushes", "pulls", "looks at half a batch", "refused", "without room",
                     "copies", "means", "messages sent again", "events"},
         .world = &world,

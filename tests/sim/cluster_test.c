@@ -37,28 +37,6 @@
 #include "rule/rule.h"
 #include "sim/cluster.h"
 
-// Safeguards that can be switched off in parts of the cluster.
-enum {
-    WITHOUT_REPEAT_CHECK = 1,
-    WITHOUT_EPOCH_CHECK,
-    ACKNOWLEDGE_BEFORE_APPLY,
-    WITHOUT_LATE_WORKERS,
-    WITHOUT_IDENTITY,
-    WITHOUT_SIGNS,  // a process without heartbeats is declared dead without being asked
-                    // for a sign of life
-    WITHOUT_REDIAL, // members keep a silent link to the scheduler
-    WITHOUT_SILENCE_WATCH, // clients keep silent links to servers
-    WITHOUT_SESSION_CHECK, // servers serve requests without a session, or of one that has
-                           // ended
-    WITHOUT_FORGIVING, // a scheduler that was stopped counts that time as silence of the
-                       // others
-    WITHOUT_ANSWERS, // every message of the scheduler counts as a sign of life, not only
-                     // answers
-    // sync: if a loop has a part of a batch for its own partitions, it takes the part as
-    // present for a partition that has just moved to it, too.
-    WITHOUT_PARTITION_COVERAGE,
-    WITHOUT_EXACT_EPOCHS, // sync: parts of batches are taken under older placements
-};
 enum {
     PUSHES,
     PULLS,
@@ -102,20 +80,9 @@ static bool is_table_made(const struct world *w)
 static int open_scheduler(struct world *w, struct err *e)
 {
     struct scheduler_options o = sim_scheduler(w->n_servers, w->n_workers, BITS);
-    o.without_signs = w->stage.o->bug == WITHOUT_SIGNS;
-    o.without_forgiving = w->stage.o->bug == WITHOUT_FORGIVING;
     if (w->stage.restarted && one_in(w, 2)) // otherwise the clock was set back
         o.session_base += SECOND;
     return stage_open_scheduler(&w->stage, &o, e);
-}
-
-static struct member_options wrong_member(const struct world *w)
-{
-    return (struct member_options){
-        .without_identity = w->stage.o->bug == WITHOUT_IDENTITY,
-        .without_redial = w->stage.o->bug == WITHOUT_REDIAL,
-        .without_answers = w->stage.o->bug == WITHOUT_ANSWERS,
-    };
 }
 
 static int open_server(void *ctx, bool late, struct err *e)
@@ -124,14 +91,6 @@ static int open_server(void *ctx, bool late, struct err *e)
     struct server *x = &w->servers[w->stage.n_servers];
     *x = (struct server){.world = w, .number = w->stage.n_servers};
     struct shard_options o = {
-        .member = wrong_member(w),
-        .without_session_check = w->stage.o->bug == WITHOUT_SESSION_CHECK,
-        .without_repeat_check = w->stage.o->bug == WITHOUT_REPEAT_CHECK,
-        .without_epoch_check = w->stage.o->bug == WITHOUT_EPOCH_CHECK,
-        .acknowledge_before_apply = w->stage.o->bug == ACKNOWLEDGE_BEFORE_APPLY,
-        .without_late_workers = w->stage.o->bug == WITHOUT_LATE_WORKERS,
-        .without_partition_coverage = w->stage.o->bug == WITHOUT_PARTITION_COVERAGE,
-        .without_exact_epochs = w->stage.o->bug == WITHOUT_EXACT_EPOCHS,
         .app = world_hears,
         .app_ctx = x,
     };
@@ -148,10 +107,8 @@ static int open_worker(struct world *w, uint32_t i, struct err *e)
     k->c.dies_at = VAN_NEVER;
     k->dies_after = w->mode != WIRE_SYNC && one_in(w, 2) ? draw(w, 300 * MS) : VAN_NEVER;
     struct client_options o = {
-        .member = wrong_member(w),
         .resend_ns = 20 * MS + draw(w, 80 * MS),
         .cache_keys = one_in(w, 2),
-        .without_silence_watch = w->stage.o->bug == WITHOUT_SILENCE_WATCH,
     };
     return stage_open_client(&w->stage, &k->c, WIRE_WORKER, i, &o, e);
 }
@@ -740,11 +697,19 @@ int main(int argc, char **argv)
                                              .count = count};
     static const struct seeds cluster = {
         .program = "test_sim_cluster",
-        .bugs = {"none", "without-repeat-check", "without-epoch-check",
-                 "acknowledge-before-apply", "without-late-workers", "without-identity",
-                 "without-signs", "without-redial", "without-silence-watch",
-                 "without-session-check", "without-forgiving", "without-answers",
-                 "without-partition-coverage", "without-exact-epochs"},
+        .bugs = {{WITHOUT_REPEAT_CHECK},
+                 {WITHOUT_EPOCH_CHECK},
+                 {ACKNOWLEDGE_BEFORE_APPLY},
+                 {WITHOUT_LATE_WORKERS, .near = 290},
+                 {WITHOUT_IDENTITY},
+                 {WITHOUT_SIGNS},
+                 {WITHOUT_REDIAL},
+                 {WITHOUT_SILENCE_WATCH},
+                 {WITHOUT_SESSION_CHECK},
+                 {WITHOUT_FORGIVING},
+                 {WITHOUT_ANSWERS, .near = 520},
+                 {WITHOUT_PARTITION_COVERAGE},
+                 {WITHOUT_EXACT_EPOCHS}},
         .counted = {"pushes", "pulls", "moves", "deaths", "pushes repeated for the dead",
                     "messages sent again", "refused", "late workers",
                     "schedulers started again", "frames of strangers", "events",

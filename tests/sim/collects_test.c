@@ -262,7 +262,6 @@ int main(int argc, char **argv)
                                              .count = count};
     static const struct seeds collects = {
         .program = "test_sim_collects",
-        .bugs = {"none"},
         .counted = {"results", "failed calls", "deaths", "events"},
         .world = &world,
         .seeds = 300,

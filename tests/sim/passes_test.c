@@ -33,12 +33,9 @@ enum {
 };
 enum { CHOICE = 2, CONTENT, STEPS }; // numbers of random streams
 
-// Safeguards that can be switched off in the scheduler, servers and clients.
+// Bugs of the workers of this world.
 enum {
-    WITHOUT_LATE_MARKS = 1,  // a worker that joins during a save need not mark it
-    WITHOUT_ROSTER_OF_SAVES, // a save begins with whatever roster a server has
-    WITHOUT_TURNS,           // two saves may begin on different servers at the same time
-    WITHOUT_PARTS,           // all parts of a batch have the same identity
+    WITHOUT_PARTS = N_BUGS, // all parts of a batch have the same identity
     WITHOUT_WAITING, // a worker reports batches as acknowledged that are still under way
 };
 enum { PIECES, SAVES, TORN, OTHERS, JOINS, DEATHS, RESENT, EVENTS, RESUMED, AGAIN };
@@ -173,8 +170,7 @@ static int open_client(struct world *w, struct worker *k, enum wire_role role, u
     k->c.dies_at = role == WIRE_WORKER && i > 0 && one_in(w, 4)
                        ? now_in(w) + 50 * MS + draw(w, 500 * MS)
                        : VAN_NEVER;
-    struct client_options o = {.resend_ns = 20 * MS + draw(w, 80 * MS),
-                               .without_turns = w->stage.o->bug == WITHOUT_TURNS};
+    struct client_options o = {.resend_ns = 20 * MS + draw(w, 80 * MS)};
     return stage_open_client(&w->stage, &k->c, role, i, &o, e);
 }
 
@@ -186,11 +182,9 @@ static int64_t most_of(void *ctx, uint32_t key)
 static int open_cluster(struct world *w, uint32_t n_servers, struct err *e)
 {
     struct scheduler_options o = sim_scheduler(n_servers, w->n_first, SUMS_BITS);
-    o.without_late_marks = w->stage.o->bug == WITHOUT_LATE_MARKS;
     TRY(stage_open_scheduler(&w->stage, &o, e));
     for (uint32_t i = 0; i < n_servers; i++) {
         struct shard_options so = sums_server(&w->sums);
-        so.without_roster_of_saves = w->stage.o->bug == WITHOUT_ROSTER_OF_SAVES;
         TRY(stage_open_server(&w->stage, &so, NULL, NULL, e));
     }
     for (uint32_t i = 0; i < w->n_first; i++)
@@ -219,7 +213,6 @@ static int world_open(void *ctx, struct err *e)
     struct world *w = ctx;
     w->sums = (struct sums){.stage = &w->stage,
                             .dir = w->stage.o->dir,
-                            .without_turns = w->stage.o->bug == WITHOUT_TURNS,
                             .n_keys = KEYS,
                             .most = most_of,
                             .ctx = w};
@@ -762,13 +755,14 @@ int main(int argc, char **argv)
                                              .close = world_close};
     static const struct seeds passes = {
         .program = "test_sim_passes",
-        .bugs = {"none", "without-late-marks", "without-roster-of-saves", "without-turns",
-                 "without-parts", "without-waiting"},
+        .bugs = {{WITHOUT_LATE_MARKS, .near = 100}, // only one world in hundreds shows it
+                 {WITHOUT_ROSTER_OF_SAVES},
+                 {WITHOUT_TURNS},
+                 {WITHOUT_PARTS, "without-parts"},
+                 {WITHOUT_WAITING, "without-waiting"}},
         .counted = {"pieces", "saves", "torn", "saves by another", "joins", "deaths",
                     "messages sent again", "events", "resumed", "resumed again"},
         .world = &world,
-        // Only one world in hundreds shows this defect.
-        .near = {[WITHOUT_LATE_MARKS] = 100},
         .seeds = 200,
         .bug_seeds = 1000,
         .check = check_counts,

@@ -36,13 +36,6 @@ enum {
     CHOICE = 2,      // number of the random stream
 };
 
-// Safeguards that can be switched off in shards and clients.
-enum {
-    WITHOUT_REPEAT_CHECK = 1,
-    WITHOUT_ORDER_CHECK,
-    WITHOUT_MARKS,
-    WITHOUT_TURNS, // two saves may begin on different servers at the same time
-};
 enum { PUSHES, SAVES, TAKEN_BACK, OTHERS, OPERATIONS, DEATHS, RESENT, EVENTS };
 
 struct push {
@@ -113,9 +106,6 @@ static bool one_in(struct world *w, uint64_t n)
 static int open_server(struct world *w, struct err *e)
 {
     struct shard_options o = sums_server(&w->sums);
-    o.without_repeat_check = w->stage.o->bug == WITHOUT_REPEAT_CHECK;
-    o.without_order_check = w->stage.o->bug == WITHOUT_ORDER_CHECK;
-    o.without_marks = w->stage.o->bug == WITHOUT_MARKS;
     return stage_open_server(&w->stage, &o, NULL, NULL, e);
 }
 
@@ -127,8 +117,7 @@ static int open_worker(struct world *w, uint32_t i, struct err *e)
     k->n_pushes = 4 + (uint32_t)draw(w, MAX_PUSHES - 4);
     k->c.dies_at = i > 0 && one_in(w, 4) ? 100 * MS + draw(w, 500 * MS) : VAN_NEVER;
     struct client_options o = {.resend_ns = 20 * MS + draw(w, 80 * MS),
-                               .cache_keys = one_in(w, 2),
-                               .without_turns = w->stage.o->bug == WITHOUT_TURNS};
+                               .cache_keys = one_in(w, 2)};
     return stage_open_client(&w->stage, &k->c, WIRE_WORKER, i, &o, e);
 }
 
@@ -146,7 +135,6 @@ static int world_open(void *ctx, struct err *e)
     struct world *w = ctx;
     w->sums = (struct sums){.stage = &w->stage,
                             .dir = w->stage.o->dir,
-                            .without_turns = w->stage.o->bug == WITHOUT_TURNS,
                             .n_keys = KEYS,
                             .most = most_of,
                             .ctx = w};
@@ -508,8 +496,10 @@ int main(int argc, char **argv)
                                              .close = world_close};
     static const struct seeds tables = {
         .program = "test_sim_tables",
-        .bugs = {"none", "without-repeat-check", "without-order-check", "without-marks",
-                 "without-turns"},
+        .bugs = {{WITHOUT_REPEAT_CHECK},
+                 {WITHOUT_ORDER_CHECK},
+                 {WITHOUT_MARKS},
+                 {WITHOUT_TURNS}},
         .counted = {"pushes", "saves", "taken back", "saves by another",
                     "admin operations", "deaths", "messages sent again", "events"},
         .world = &world,

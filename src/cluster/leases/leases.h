@@ -107,9 +107,7 @@ struct leases_work {
 void leases_work(const struct leases *l, uint32_t worker, uint32_t *hint,
                  struct leases_work *ret);
 
-// A function for tests: afterwards a worker that joins when the pieces of a save are
-// known does not have to mark the save.
-void leases_forget_late_marks(struct leases *l);
+void leases_set_bugs(struct leases *l, uint64_t bugs); // cluster/bugs.h
 
 void leases_over(struct leases *l); // ends the run: from now on every worker that asks
                                     // for work is told so

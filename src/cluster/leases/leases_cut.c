@@ -49,7 +49,7 @@ static void leases_cut_begin(struct leases *l, uint64_t save)
 
 bool leases_must_mark(const struct leases *l, const struct leases_worker *w)
 {
-    if (l->without_late_marks && l->save_known)
+    if (bug_in(l->bugs, WITHOUT_LATE_MARKS) && l->save_known)
         return false;
     return l->save != 0 && !w->holds && w->marked != l->save;
 }
@@ -69,7 +69,7 @@ void leases_marked(struct leases *l, struct leases_worker *w, uint64_t save)
 
 static bool all_marked(const struct leases *l)
 {
-    uint32_t n = l->without_late_marks ? l->n_workers : l->save_workers;
+    uint32_t n = bug_in(l->bugs, WITHOUT_LATE_MARKS) ? l->n_workers : l->save_workers;
     for (uint32_t i = 0; i < n; i++)
         if (l->workers[i].alive && l->workers[i].marked != l->save)
             return false;
@@ -105,9 +105,9 @@ static int put_file(const struct file *f, struct buf *scratch, struct buf *to,
     return wire_put_file_done(to, &done);
 }
 
-void leases_forget_late_marks(struct leases *l)
+void leases_set_bugs(struct leases *l, uint64_t bugs)
 {
-    l->without_late_marks = true;
+    l->bugs = bugs;
 }
 
 int leases_cut(struct leases *l, uint64_t save, struct msg_cut_state *ret, struct buf *to,

@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 #include "base/buf.h"
+#include "cluster/bugs.h"
 #include "cluster/leases/leases.h"
 
 #define LEASES_UNKNOWN UINT64_MAX // a number of pieces that is not known yet
@@ -123,7 +124,7 @@ struct leases {
                      // opened
     uint64_t save; // number of the save for which the driver asks for the pieces; 0: none
     uint32_t save_workers; // the number of workers that were known when the save began
-    bool without_late_marks;
+    uint64_t bugs;         // cluster/bugs.h
     bool save_known, save_torn;
 
     uint64_t events; // the number of events so far, which leases_check counts

@@ -49,8 +49,8 @@ int scheduler_open(struct scheduler **ret, const struct scheduler_options *o,
     s->roster.workers = o->workers;
     s->roster.partition_bits = o->partition_bits;
     int rc = leases_open(&s->leases, e);
-    if (rc == 0 && o->without_late_marks)
-        leases_forget_late_marks(s->leases);
+    if (rc == 0)
+        leases_set_bugs(s->leases, o->bugs);
     if (rc == 0 && scheduler_list(s) != 0)
         rc = err_nomem(e, "the roster");
     if (rc != 0) {
@@ -403,7 +403,7 @@ static uint64_t close_idle(struct scheduler *s)
 // all peers anew: it could not hear them meanwhile.
 static void forgive_silence(struct scheduler *s)
 {
-    if (s->o.without_forgiving || s->due >= s->now ||
+    if (bug_in(s->o.bugs, WITHOUT_FORGIVING) || s->due >= s->now ||
         s->now - s->due < s->o.dead_timeout_ns / 4)
         return;
     for (uint32_t i = 0; i < s->n_processes; i++)

@@ -29,6 +29,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "cluster/bugs.h"
 #include "cluster/roster.h"
 #include "os/usage.h"
 #include "van/van.h"
@@ -49,12 +50,7 @@ struct scheduler_options {
     // true, ends the run in order, with a save. Processes that got a signal to end then
     // wait for that.
     bool ends_in_order;
-    bool without_late_marks; // tests: see leases_forget_late_marks
-    bool without_signs; // tests: a node without heartbeats is declared dead without being
-                        // asked for a sign of life
-    // Tests: the time during which the scheduler was stopped counts as silence of all
-    // peers.
-    bool without_forgiving;
+    uint64_t bugs; // tests: injected bugs (cluster/bugs.h)
     // For the status; both may be NULL. `usage` is what the process uses. run_facts writes
     // the member `name` into an open object: what a driver in this process knows of its
     // run.

@@ -142,7 +142,7 @@ static uint64_t death_of(const struct scheduler *s, const struct node *n)
 static uint64_t ask_for_sign(struct scheduler *s, struct node *n)
 {
     const struct process *p = &s->processes[n->process];
-    if (n->link == 0 || !p->beats || s->o.without_signs)
+    if (n->link == 0 || !p->beats || bug_in(s->o.bugs, WITHOUT_SIGNS))
         return VAN_NEVER;
     uint64_t due = p->sign_at + s->o.dead_timeout_ns / 2;
     if (due < n->pinged_at + SECOND_NS)

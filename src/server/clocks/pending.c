@@ -435,7 +435,7 @@ static void refuse_late(struct shard *s, const struct pending *h)
     shard_refuse(s, &q, &e);
 }
 
-// Applies a push that was acknowledged before (tests only: acknowledge_before_apply).
+// Applies a push that was acknowledged before (tests only: ACKNOWLEDGE_BEFORE_APPLY).
 static void serve_later(struct shard *s, const struct pending *h)
 {
     struct request q = {h->peer, h->type, h->id, &h->m, NULL, h->kept, true, 0};

@@ -417,7 +417,7 @@ static void give_to_group(struct shard *s, struct sync_group *g, const struct ms
 static bool repeats_here(const struct shard *s, const struct shard_table *t,
                          const struct msg_push *m)
 {
-    return s->o.without_partition_coverage &&
+    return bug_in(s->o.member.bugs, WITHOUT_PARTITION_COVERAGE) &&
            sync_clock_has(&t->sync.clock, m->clock, m->micro, m->micros);
 }
 
@@ -430,7 +430,7 @@ static int sync_take(struct shard *s, struct request *q, struct shard_table *t,
     struct sync_group *first = NULL;
     struct contribution *c;
     uint64_t bytes = contribution_bytes(k, v);
-    if (!s->o.without_repeat_check)
+    if (!bug_in(s->o.member.bugs, WITHOUT_REPEAT_CHECK))
         TRY(retries_begin(t->applied, m->session, m->number, m->low, t->spec.space, &id,
                           &known, e));
     if (!known.below && !repeats_here(s, t, m))

@@ -37,13 +37,13 @@ enum outcome place_check_all(struct shard *s, const struct request *q, uint64_t 
 {
     const struct roster *r = member_roster(s->member);
     assert(s->ready);
-    if (s->o.without_epoch_check)
+    if (bug_in(s->o.member.bugs, WITHOUT_EPOCH_CHECK))
         return GOES_ON;
     if (epoch > r->epoch) {
         member_want_roster(s->member, epoch);
         return WANTS_ROSTER;
     }
-    if (epoch < r->epoch && !s->o.without_exact_epochs) {
+    if (epoch < r->epoch && !bug_in(s->o.member.bugs, WITHOUT_EXACT_EPOCHS)) {
         send_roster(s, q, r);
         return ANSWERED;
     }
@@ -58,13 +58,13 @@ enum outcome place_check(struct shard *s, const struct request *q, uint64_t epoc
 {
     const struct roster *r = member_roster(s->member);
     assert(s->ready);
-    if (s->o.without_epoch_check)
+    if (bug_in(s->o.member.bugs, WITHOUT_EPOCH_CHECK))
         return GOES_ON;
     if (epoch > r->epoch) {
         member_want_roster(s->member, epoch);
         return WANTS_ROSTER;
     }
-    if (whole && epoch < r->epoch && !s->o.without_exact_epochs) {
+    if (whole && epoch < r->epoch && !bug_in(s->o.member.bugs, WITHOUT_EXACT_EPOCHS)) {
         send_roster(s, q, r);
         return ANSWERED;
     }

@@ -223,7 +223,7 @@ static int look_up(struct shard *s, const struct msg_push *m, const struct shard
 {
     struct retries_id id = {m->id_pass, m->id_piece, t->spec.id, m->id_group, m->id_low};
     *ret = (struct retries_push){0};
-    if (s->o.without_repeat_check)
+    if (bug_in(s->o.member.bugs, WITHOUT_REPEAT_CHECK))
         return 0;
     return retries_begin(s->applied, m->session, m->number, m->low, t->spec.space, &id,
                          ret, e);
@@ -239,7 +239,8 @@ static enum outcome apply_now(struct shard *s, struct request *q, struct shard_t
     int rc = push_check(s, t, k, v, &e);
     if (rc == 0)
         rc = look_up(s, m, t, &known, &e);
-    if (rc == 0 && s->o.acknowledge_before_apply && q->fresh != NULL) {
+    if (rc == 0 && bug_in(s->o.member.bugs, ACKNOWLEDGE_BEFORE_APPLY) &&
+        q->fresh != NULL) {
         shard_ok(s, q, 0);
         return WANTS_LATER;
     }

@@ -170,7 +170,7 @@ static int table_make(struct shard *s, const struct table_spec *spec,
         return err_nomem(e, "a table");
     t->spec = *spec;
     t->ssp = SSP_CLOCK_INIT;
-    t->ssp.all_count = s->o.without_late_workers;
+    t->ssp.all_count = bug_in(s->o.member.bugs, WITHOUT_LATE_WORKERS);
     t->version = 1; // a client without a copy of the rows pulls at version 0
     t->changed_at = mem_zalloc(((size_t)1 << s->bits) * sizeof(*t->changed_at));
     if (t->changed_at == NULL)

@@ -184,7 +184,8 @@ static void name_missing(const struct shard *s, const struct save_run *r, struct
 // all workers that must mark.
 static bool roster_missing(const struct shard *s, const struct save_run *r)
 {
-    return member_roster(s->member)->version < r->roster && !s->o.without_roster_of_saves;
+    return member_roster(s->member)->version < r->roster &&
+           !bug_in(s->o.member.bugs, WITHOUT_ROSTER_OF_SAVES);
 }
 
 static struct shard_table *table_not_ready(const struct shard *s,
@@ -294,9 +295,9 @@ void saves_look(struct shard *s)
     if (r == NULL || r->state != SAVE_WAITS)
         return;
     int rc = check_clock(s, r, &e);
-    if (rc == 0 &&
-        (roster_missing(s, r) || (!s->o.without_marks && marks_missing(s, r)) ||
-         table_not_ready(s, r) != NULL))
+    if (rc == 0 && (roster_missing(s, r) ||
+                    (!bug_in(s->o.member.bugs, WITHOUT_MARKS) && marks_missing(s, r)) ||
+                    table_not_ready(s, r) != NULL))
         return;
     if (rc == 0)
         rc = save_start(s, r, &e);
@@ -316,7 +317,7 @@ bool saves_hold(const struct shard *s, const struct shard_table *t, uint64_t ses
     const struct saves *x = &s->saves;
     const struct save_mark *mark;
     size_t cursor = 0;
-    while (!s->o.without_marks &&
+    while (!bug_in(s->o.member.bugs, WITHOUT_MARKS) &&
            (mark = marks_next(&x->marks, session, &cursor)) != NULL)
         if (x->run == NULL || x->run->id != mark->save || x->run->state == SAVE_TURN ||
             takes_part(x->run, t))

@@ -1,0 +1,46 @@
+// Bugs that a simulated world injects to show that it would find them, each by leaving out
+// one safeguard of a scheduler, member, server or client. Their options have a set of bugs
+// (`bugs`, bit 1 << bug), which is 0 in production. docs/simulator.md describes each bug.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_CLUSTER_BUGS_H
+#define TUG_CLUSTER_BUGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+// BUG(enumerator, name)
+#define CLUSTER_BUGS(BUG)                                                                \
+    BUG(ACKNOWLEDGE_BEFORE_APPLY, "acknowledge-before-apply")                            \
+    BUG(WITHOUT_ANSWERS, "without-answers")                                              \
+    BUG(WITHOUT_EPOCH_CHECK, "without-epoch-check")                                      \
+    BUG(WITHOUT_EXACT_EPOCHS, "without-exact-epochs")                                    \
+    BUG(WITHOUT_FORGIVING, "without-forgiving")                                          \
+    BUG(WITHOUT_IDENTITY, "without-identity")                                            \
+    BUG(WITHOUT_LATE_MARKS, "without-late-marks")                                        \
+    BUG(WITHOUT_LATE_WORKERS, "without-late-workers")                                    \
+    BUG(WITHOUT_MARKS, "without-marks")                                                  \
+    BUG(WITHOUT_ORDER_CHECK, "without-order-check")                                      \
+    BUG(WITHOUT_PARTITION_COVERAGE, "without-partition-coverage")                        \
+    BUG(WITHOUT_REDIAL, "without-redial")                                                \
+    BUG(WITHOUT_REPEAT_CHECK, "without-repeat-check")                                    \
+    BUG(WITHOUT_ROSTER_OF_SAVES, "without-roster-of-saves")                              \
+    BUG(WITHOUT_SESSION_CHECK, "without-session-check")                                  \
+    BUG(WITHOUT_SIGNS, "without-signs")                                                  \
+    BUG(WITHOUT_SILENCE_WATCH, "without-silence-watch")                                  \
+    BUG(WITHOUT_TURNS, "without-turns")
+
+enum bug {
+    NO_BUG,
+#define ENUMERATOR(bug, name) bug,
+    CLUSTER_BUGS(ENUMERATOR)
+#undef ENUMERATOR
+        N_BUGS,
+};
+
+static inline bool bug_in(uint64_t bugs, enum bug bug)
+{
+    return (bugs >> bug & 1) != 0;
+}
+
+#endif
