@@ -296,20 +296,20 @@ int rate_parse(const char *text, struct rate *ret, struct err *e)
 
 // ---------------------------------------------------------------- printing a schedule
 
-struct writer {
+struct rate_writer {
     struct buf *to;
     char mark; // the character that separates the next word
     int rc;
 };
 
-static void write_steps(struct writer *w, const char *name, uint64_t x)
+static void write_steps(struct rate_writer *w, const char *name, uint64_t x)
 {
     if (w->rc == 0)
         w->rc = buf_printf(w->to, "%c%s=%llu", w->mark, name, (unsigned long long)x);
     w->mark = ',';
 }
 
-static void write_number(struct writer *w, const char *name, float x)
+static void write_number(struct rate_writer *w, const char *name, float x)
 {
     char text[DECIMAL_MAX];
     decimal_print(x, text);
@@ -321,7 +321,7 @@ static void write_number(struct writer *w, const char *name, float x)
 int rate_print(const struct rate *r, struct buf *to)
 {
     unsigned takes = kinds[r->kind].takes;
-    struct writer w = {.to = to, .mark = ':'};
+    struct rate_writer w = {.to = to, .mark = ':'};
     w.rc = buf_printf(to, "%s", kinds[r->kind].name);
     if ((takes & STEPS) != 0)
         write_steps(&w, "steps", r->steps);

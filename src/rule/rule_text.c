@@ -252,12 +252,12 @@ int rule_adjust(const char *text, struct rule_params *p, struct err *e)
 
 // ---------------------------------------------------------------- printing a rule
 
-struct writer {
+struct rule_writer {
     char *text;
     size_t n;
 };
 
-static void write_word(struct writer *w, const char *name, const char *value)
+static void write_word(struct rule_writer *w, const char *name, const char *value)
 {
     int n = snprintf(w->text + w->n, RULE_TEXT_MAX - w->n, "%c%s%s%s",
                      strchr(w->text, ':') == NULL ? ':' : ',', name,
@@ -269,7 +269,7 @@ static void write_word(struct writer *w, const char *name, const char *value)
 void rule_print(const struct rule_params *p, char ret_text[RULE_TEXT_MAX])
 {
     struct rule_params usual = rule_defaults(p->kind);
-    struct writer w = {.text = ret_text};
+    struct rule_writer w = {.text = ret_text};
     char value[DECIMAL_MAX];
     w.n = (size_t)snprintf(ret_text, RULE_TEXT_MAX, "%s", rule_info(p->kind)->name);
     if (p->block != usual.block) {

@@ -114,7 +114,7 @@ int webhdfs_parse_list(const char *text, size_t n,
 }
 
 // A directory whose list is being read.
-struct place {
+struct folder {
     struct listing *l;
     const char *path; // "" or a path that ends with '/'
     unsigned depth;
@@ -122,7 +122,7 @@ struct place {
 
 static int list_request(const void *arg, struct http_request *q, struct err *e)
 {
-    const struct place *p = arg;
+    const struct folder *p = arg;
     char path[WEB_ADDRESS_MAX]; // the path without a '/' at its end
     size_t n = strlen(p->path);
     memcpy(path, p->path, n + 1);
@@ -130,7 +130,7 @@ static int list_request(const void *arg, struct http_request *q, struct err *e)
     return make_request(p->l->a, path, "LISTSTATUS", q, e);
 }
 
-static int list_place(const struct place *p, struct err *e);
+static int list_place(const struct folder *p, struct err *e);
 
 static int webhdfs_join(char ret[WEB_ADDRESS_MAX], const char *path, const char *name,
                         const char *end, struct err *e)
@@ -144,7 +144,7 @@ static int webhdfs_join(char ret[WEB_ADDRESS_MAX], const char *path, const char 
 
 static int take_entry(void *arg, const struct webhdfs_entry *w, struct err *e)
 {
-    const struct place *p = arg;
+    const struct folder *p = arg;
     char path[WEB_ADDRESS_MAX], version[32];
     if (w->name[0] == '\0' && w->directory)
         return webhdfs_bad(e);
@@ -152,7 +152,7 @@ static int take_entry(void *arg, const struct webhdfs_entry *w, struct err *e)
         return 0;
     TRY(webhdfs_join(path, p->path, w->name, w->directory ? "/" : "", e));
     if (w->directory) {
-        const struct place below = {p->l, path, p->depth + 1};
+        const struct folder below = {p->l, path, p->depth + 1};
         return list_place(&below, e);
     }
     size_t n = strlen(path);
@@ -162,7 +162,7 @@ static int take_entry(void *arg, const struct webhdfs_entry *w, struct err *e)
     return listing_add(p->l, path, w->bytes, version_hash(version), e);
 }
 
-static int list_place(const struct place *p, struct err *e)
+static int list_place(const struct folder *p, struct err *e)
 {
     struct listing *l = p->l;
     struct buf body = BUF_INIT(LIST_TEXT_MAX - l->held);
@@ -191,7 +191,7 @@ static int webhdfs_list(struct listing *l, struct err *e)
     size_t n = strlen(l->folder);
     bool slash = n > 0 && l->folder[n - 1] != '/';
     TRY(webhdfs_join(path, l->folder, slash ? "/" : "", "", e));
-    const struct place p = {l, path, 0};
+    const struct folder p = {l, path, 0};
     return list_place(&p, e);
 }
 

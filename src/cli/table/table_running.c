@@ -253,7 +253,7 @@ static int table_running_get(struct running *r, struct err *e)
     return rc;
 }
 
-struct ranked {
+struct ranked_running {
     struct table_top *top;
     struct err *e; // gets errors that do not come from the client
     int rc;
@@ -262,7 +262,7 @@ struct ranked {
 static int rank_row(void *ctx, const struct accessor *a, const struct accessor *at,
                     uint64_t key, const float *row)
 {
-    struct ranked *r = ctx;
+    struct ranked_running *r = ctx;
     r->rc = table_top_add(r->top, a, at, key, row, NULL, row, r->e);
     return r->rc;
 }
@@ -270,7 +270,7 @@ static int rank_row(void *ctx, const struct accessor *a, const struct accessor *
 static int rank_rows(void *ctx, struct table_top *t, struct err *e)
 {
     struct running *r = ctx;
-    struct ranked k = {.top = t, .e = e};
+    struct ranked_running k = {.top = t, .e = e};
     int rc = dump_rows(r->client, r->table, rank_row, &k);
     return k.rc != 0 ? k.rc : table_running_failed(rc, e);
 }

@@ -309,7 +309,7 @@ static int table_saved_get(struct saves *s, struct err *e)
 }
 
 // The largest rows, of all columns or of those that the words behind "top" name.
-struct ranked {
+struct ranked_saved {
     const struct saves *saves;
     struct store *store;
     struct table_top *top;
@@ -317,7 +317,7 @@ struct ranked {
     struct names *names;
 };
 
-static bool is_of_columns(const struct ranked *r, uint64_t key)
+static bool is_of_columns(const struct ranked_saved *r, uint64_t key)
 {
     uint64_t ignored;
     const char *name = r->words->n > 1 ? names_find(r->names, key, &ignored) : NULL;
@@ -333,7 +333,7 @@ static bool is_of_columns(const struct ranked *r, uint64_t key)
 static int rank_row(void *ctx, uint64_t key, const float *row, const float *extra,
                     struct err *e)
 {
-    struct ranked *r = ctx;
+    struct ranked_saved *r = ctx;
     const struct accessor *a = store_accessor(r->store);
     float stats[ACCESSOR_MAX_STATS] = {0};
     uint64_t ignored;
@@ -347,7 +347,7 @@ static int rank_row(void *ctx, uint64_t key, const float *row, const float *extr
 
 static int rank_rows(void *ctx, struct table_top *t, struct err *e)
 {
-    struct ranked *r = ctx;
+    struct ranked_saved *r = ctx;
     const struct saves *s = r->saves;
     r->top = t;
     TRY(names_load(&r->names, newest_path(s), e));
@@ -375,7 +375,7 @@ static int top(struct saves *s, struct err *e)
     size_t i = 0;
     TRY(find_one(s, &i, e));
     TRY(table_saved_load(s, i, e));
-    struct ranked r = {.saves = s, .store = s->stores[i], .words = &s->v->action};
+    struct ranked_saved r = {.saves = s, .store = s->stores[i], .words = &s->v->action};
     int rc = table_top(s->v, rank_rows, &r, &r.names, e);
     names_close(r.names);
     return rc;

@@ -37,7 +37,7 @@ struct known {
     bool used;
 };
 
-struct part {
+struct load_part {
     struct block block; // n = 0: no example
     uint32_t bad;
     bool done;
@@ -65,7 +65,7 @@ struct loader {
     size_t taken;
 
     pthread_mutex_t lock; // protects all fields below, and the data set's regions
-    struct part *part;
+    struct load_part *part;
     size_t cap_parts, committed;
     uint64_t bad_allowed, bad;
     struct chunk *offender; // the chunk with the bad line that exceeds the limit
@@ -328,9 +328,9 @@ static int keep_texts(struct loader *l, const struct scratch *s, struct block *b
 }
 
 static int make_part(struct loader *l, struct scratch *s, const struct chunk *c,
-                     struct part *ret, struct err *e)
+                     struct load_part *ret, struct err *e)
 {
-    *ret = (struct part){.done = true};
+    *ret = (struct load_part){.done = true};
     TRY(parse_chunk(l, c, 0, s, &ret->bad, e));
     if (s->x.n == 0)
         return 0;
@@ -363,7 +363,7 @@ static int room_for_part(struct loader *l, size_t i)
     if (i < l->cap_parts)
         return 0;
     size_t cap = (i + 1) * 2 + 30;
-    struct part *grown = mem_realloc_array(l->part, cap, sizeof *grown);
+    struct load_part *grown = mem_realloc_array(l->part, cap, sizeof *grown);
     if (grown == NULL)
         return TUG_ENOMEM;
     memset(grown + l->cap_parts, 0, (cap - l->cap_parts) * sizeof *grown);
@@ -374,7 +374,7 @@ static int room_for_part(struct loader *l, size_t i)
 
 // Counts the part's bad lines and releases its chunk, unless the chunk contains the line
 // that exceeds the limit.
-static void commit(struct loader *l, struct part *p)
+static void commit(struct loader *l, struct load_part *p)
 {
     uint64_t left = l->bad_allowed - l->bad;
     if (p->bad > left) {
@@ -392,7 +392,7 @@ static void commit(struct loader *l, struct part *p)
 
 // Stores a part and commits all parts that are complete up to it. Takes ownership of the
 // chunk. The caller holds the lock.
-static int put_part(struct loader *l, size_t i, struct part *p, struct chunk *c,
+static int put_part(struct loader *l, size_t i, struct load_part *p, struct chunk *c,
                     struct err *e)
 {
     if (room_for_part(l, i) != 0) {
@@ -423,7 +423,7 @@ static void fail(struct loader *l, const struct err *e)
 static int load_chunk(struct loader *l, struct scratch *s, bool *ret_more, struct err *e)
 {
     struct chunk *c = NULL;
-    struct part p;
+    struct load_part p;
     size_t i = 0;
     pthread_mutex_lock(&l->lock);
     bool stop = l->stop;

@@ -78,7 +78,7 @@ void deal_close(struct deal *d)
 }
 
 // A line of the piece that is being dealt.
-struct line {
+struct dealt_line {
     const char *text;
     size_t len;      // length of the line without its newline
     uint64_t number; // line number in the piece, from 0
@@ -87,8 +87,8 @@ struct line {
 
 // Assigns, with `by`, lines with equal texts to the same bucket. A line that cannot be
 // read gets its bucket by number, and loading that bucket reports the reason.
-static int bucket_by(struct deal *d, const struct reader_layout *layout, struct line *l,
-                     struct err *e)
+static int bucket_by(struct deal *d, const struct reader_layout *layout,
+                     struct dealt_line *l, struct err *e)
 {
     examples_clear(&d->x);
     int rc = reader_line(d->o.reader, layout, l->text, l->len, &d->x, NULL);
@@ -103,7 +103,7 @@ static int bucket_by(struct deal *d, const struct reader_layout *layout, struct 
     return 0;
 }
 
-typedef int (*line_fn)(void *ctx, const struct line *l, struct err *e);
+typedef int (*line_fn)(void *ctx, const struct dealt_line *l, struct err *e);
 
 // Calls `fn` for each line of the piece that is dealt, with its bucket.
 static int walk(struct deal *d, const struct reader_layout *layout, uint64_t stream,
@@ -113,7 +113,7 @@ static int walk(struct deal *d, const struct reader_layout *layout, uint64_t str
     bool header = d->piece.offset == 0 && reader_has_header(d->o.reader);
     uint64_t dealt = 0;
     struct shuffle order = {0};
-    for (struct line l = {0}; p < end; l.number++, p = l.text + l.len + 1) {
+    for (struct dealt_line l = {0}; p < end; l.number++, p = l.text + l.len + 1) {
         const char *stop = memchr(p, '\n', (size_t)(end - p));
         l.text = p;
         l.len = (size_t)((stop != NULL ? stop : end) - p);
@@ -146,7 +146,7 @@ static int walk_piece(struct deal *d, struct pieces *p, uint32_t file, uint64_t 
     return rc == TUG_EDATA ? err_wrap(e, "%s", pieces_file_name(p, file)) : rc;
 }
 
-static int put_line(void *ctx, const struct line *l, struct err *e)
+static int put_line(void *ctx, const struct dealt_line *l, struct err *e)
 {
     struct deal *d = ctx;
     struct buf *cell = &d->cells[l->bucket];
@@ -178,7 +178,7 @@ struct search {
     bool known;
 };
 
-static int look_at_line(void *ctx, const struct line *l, struct err *e)
+static int look_at_line(void *ctx, const struct dealt_line *l, struct err *e)
 {
     (void)e;
     struct search *s = ctx;

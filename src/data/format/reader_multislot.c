@@ -248,14 +248,14 @@ static int too_long(const struct multislot *m, const char *p, const char *end,
 // ---------------------------------------------------------------- lines
 
 // The line that is being read.
-struct line {
+struct slot_line {
     const struct multislot *m;
     const char *p, *end;
     struct examples *x;
     struct example new;
 };
 
-static int take_ids(struct line *l, const struct slot *s, uint64_t n, struct err *e)
+static int take_ids(struct slot_line *l, const struct slot *s, uint64_t n, struct err *e)
 {
     size_t k = l->new.nnz;
     const char *p = l->p;
@@ -276,7 +276,8 @@ static int take_ids(struct line *l, const struct slot *s, uint64_t n, struct err
     return 0;
 }
 
-static int take_numbers(struct line *l, const struct slot *s, uint64_t n, struct err *e)
+static int take_numbers(struct slot_line *l, const struct slot *s, uint64_t n,
+                        struct err *e)
 {
     size_t k = l->new.nnz;
     if (n != s->dense && n != 0)
@@ -294,7 +295,8 @@ static int take_numbers(struct line *l, const struct slot *s, uint64_t n, struct
     return 0;
 }
 
-static int take_label(struct line *l, const struct slot *s, uint64_t n, struct err *e)
+static int take_label(struct slot_line *l, const struct slot *s, uint64_t n,
+                      struct err *e)
 {
     const struct reader *r = &l->m->base;
     float *label = &l->new.label[s->field];
@@ -312,7 +314,8 @@ static int take_label(struct line *l, const struct slot *s, uint64_t n, struct e
     return rc == 0 || r->n_labels == 1 ? rc : err_wrap(e, "slot '%s'", name_of(s).text);
 }
 
-static int take_weight(struct line *l, const struct slot *s, uint64_t n, struct err *e)
+static int take_weight(struct slot_line *l, const struct slot *s, uint64_t n,
+                       struct err *e)
 {
     float weight;
     if (n != 1)
@@ -329,7 +332,7 @@ static int take_weight(struct line *l, const struct slot *s, uint64_t n, struct 
     return 0;
 }
 
-static int pass_over(struct line *l, const struct slot *s, uint64_t n, struct err *e)
+static int pass_over(struct slot_line *l, const struct slot *s, uint64_t n, struct err *e)
 {
     for (uint64_t i = 0; i < n; i++) {
         const char *p = skip_blanks(l->p);
@@ -344,7 +347,7 @@ static int pass_over(struct line *l, const struct slot *s, uint64_t n, struct er
 // another form. The id is read three bytes ahead without waiting to know what these bytes
 // are; so only the digits of an id delay the next slot. Variables that change from slot
 // to slot stay in registers.
-static size_t take_usual(struct line *l, size_t i)
+static size_t take_usual(struct slot_line *l, size_t i)
 {
     const struct slots *slots = &l->m->slots;
     const char *p = l->p;
@@ -374,7 +377,7 @@ static size_t take_usual(struct line *l, size_t i)
     return i;
 }
 
-static int take_slot(struct line *l, const struct slot *s, struct err *e)
+static int take_slot(struct slot_line *l, const struct slot *s, struct err *e)
 {
     uint64_t n;
     const char *p = skip_blanks(l->p);
@@ -427,7 +430,8 @@ static int multislot_line(const struct reader *r, const struct reader_layout *la
 {
     (void)layout;
     const struct multislot *m = (const void *)r;
-    struct line l = {.m = m, .end = p + len, .x = x, .new = {.weight = 1, .nnz = x->nnz}};
+    struct slot_line l = {
+        .m = m, .end = p + len, .x = x, .new = {.weight = 1, .nnz = x->nnz}};
     size_t most = len / 2 + 1;
     l.p = skip_blanks(p);
     if (l.p == l.end)

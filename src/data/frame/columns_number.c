@@ -14,7 +14,7 @@
 
 enum { DIGITS_MOST = 17 };
 
-struct decimal {
+struct shortest {
     char digits[DIGITS_MOST + 1]; // the digits without trailing zeros, but at least "0"
     int n, point; // number of digits; the point comes behind digit `point`
 };
@@ -27,7 +27,7 @@ static bool reads_back(double x, bool single, const char *text)
 // Finds the fewest digits that read back as the number, which is finite and not negative.
 // All texts of up to 15 digits (6 for floats) read back as themselves, so fewer digits
 // need not be tried, except for subnormal numbers.
-static void find_digits(double x, bool single, struct decimal *ret)
+static void find_digits(double x, bool single, struct shortest *ret)
 {
     char text[CELL_OWN];
     bool tiny = x < (single ? (double)FLT_MIN : DBL_MIN);
@@ -46,14 +46,14 @@ static void find_digits(double x, bool single, struct decimal *ret)
 }
 
 // Returns whether the number is written without an exponent.
-static bool is_plain(const struct decimal *d, bool single, enum cell_style style)
+static bool is_plain(const struct shortest *d, bool single, enum cell_style style)
 {
     if (style == CELL_PYTHON)
         return d->point > -4 && d->point <= 16;
     return single ? d->point > -6 && d->point <= 13 : d->point > -5 && d->point <= 16;
 }
 
-static size_t put_plain(const struct decimal *d, char *to)
+static size_t put_plain(const struct shortest *d, char *to)
 {
     char *p = to;
     if (d->point <= 0)
@@ -72,7 +72,7 @@ static size_t put_plain(const struct decimal *d, char *to)
 
 size_t cell_write_float(double x, bool single, enum cell_style style, char *ret)
 {
-    struct decimal d;
+    struct shortest d;
     char *p = ret;
     if (isnan(x) || isinf(x))
         return (size_t)snprintf(ret, CELL_OWN, "%s",

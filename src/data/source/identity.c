@@ -51,24 +51,24 @@ void identity_add(struct identity *id, const struct identity_file *f)
 
 // ---------------------------------------------------------------- comparing
 
-struct part {
+struct identity_part {
     char hash[32], name[300];
     uint64_t bytes;
 };
 
-static bool next_part(const struct identity *id, uint32_t *at, struct part *ret)
+static bool next_part(const struct identity *id, uint32_t *at, struct identity_part *ret)
 {
     if (*at >= id->text_len)
         return false;
     const char *line = id->text + *at;
     *at += (uint32_t)strlen(line) + 1;
-    *ret = (struct part){0};
+    *ret = (struct identity_part){0};
     return sscanf(line, "%31s %" SCNu64 " %299[^\n]", ret->hash, &ret->bytes,
                   ret->name) >= 2;
 }
 
-static int differ(const struct part *then, const struct part *now, uint32_t number,
-                  struct err *e)
+static int differ(const struct identity_part *then, const struct identity_part *now,
+                  uint32_t number, struct err *e)
 {
     if (strcmp(then->name, now->name) != 0)
         return err_set(e, TUG_EDATA, "file %u is '%s', it was '%s'", number, now->name,
@@ -82,7 +82,7 @@ static int differ(const struct part *then, const struct part *now, uint32_t numb
 
 int identity_same(const struct identity *then, const struct identity *now, struct err *e)
 {
-    struct part a, b;
+    struct identity_part a, b;
     uint32_t at_a = 0, at_b = 0;
     if (then->hash == now->hash && then->files == now->files)
         return 0;

@@ -35,18 +35,18 @@ static FILE *open_beside(const char *file)
     return f;
 }
 
-struct place {
+struct line_origin {
     uint64_t first, line, file;
 };
 
 // Finds the last place at or before `line`; returns false if there is none or the file is
 // damaged.
-static bool find_place(FILE *f, uint64_t line, struct place *ret)
+static bool find_place(FILE *f, uint64_t line, struct line_origin *ret)
 {
     char text[TEXT_MAX];
     bool found = false;
     while (fgets(text, sizeof(text), f) != NULL) {
-        struct place p;
+        struct line_origin p;
         if (text[0] == 'F' || strcmp(text, PIPED) == 0)
             continue;
         if (sscanf(text, "%" SCNu64 " %" SCNu64 " %" SCNu64, &p.first, &p.line,
@@ -79,7 +79,7 @@ static bool find_file(FILE *f, uint64_t number, char ret[TEXT_MAX])
 void origins_text(const char *file, uint64_t line, char ret[ORIGIN_TEXT_MAX])
 {
     char text[TEXT_MAX];
-    struct place p;
+    struct line_origin p;
     FILE *f = open_beside(file);
     if (f != NULL && find_place(f, line, &p) && find_file(f, p.file, text)) {
         file = text + 2;
