@@ -318,6 +318,15 @@ static int environment_of(const struct launch_values *v, const struct options *g
 
 static const char *const levels[] = {"error", "warn", "info", "debug"};
 
+// Returns the level of the launcher's log and of its processes'. The --quiet of train
+// applies to all roles but the driver, too.
+static int level_of(const struct launch_values *v, const struct options *given,
+                    const struct launch_roots *roots)
+{
+    bool quiet = roots->quiet && !options_given(given, "log-level");
+    return quiet && v->node.log_level > LOG_WARN ? LOG_WARN : v->node.log_level;
+}
+
 static int run_launch(const struct launch_values *v, const struct options *given,
                       const char *tug, int argc, char *const *argv, struct err *e)
 {
@@ -333,9 +342,7 @@ static int run_launch(const struct launch_values *v, const struct options *given
     }
     if (!program)
         roots_of_training(&roots, argc, argv);
-    int level = v->node.log_level;
-    if (roots.quiet && !options_given(given, "log-level") && level > LOG_WARN)
-        level = LOG_WARN; // train's --quiet applies to all roles but the driver, too
+    int level = level_of(v, given, &roots);
     struct launch_options o = {
         .tug = tug,
         .servers = (uint32_t)v->servers,
