@@ -4,12 +4,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/cold.h"
 
-#include <dirent.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/hash.h"
@@ -18,69 +15,10 @@
 #include "kit/cuts.h"
 #include "kit/files.h"
 #include "kit/test.h"
+#include "kit/tiers.h"
 #include "os/file.h"
 
 enum { UNIVERSE = 1200, STEPS = 100 };
-
-#define DURABLE "accessor=plain; dim=1; rule=sum; cold-durable=yes"
-
-static char tier_dir[64];
-
-static int make_dir(void **state)
-{
-    if (files_begin(state) != 0)
-        return -1;
-    snprintf(tier_dir, sizeof(tier_dir), "%s", files_in("tier"));
-    return 0;
-}
-
-static void remove_tier(void)
-{
-    char rows[80];
-    snprintf(rows, sizeof(rows), "%s/rows", tier_dir);
-    assert_int_equal(file_remove_tree(rows, NULL), 0);
-    assert_int_equal(file_remove_tree(tier_dir, NULL), 0);
-}
-
-// Overwrites some bytes of every table file, in its first blocks.
-static void damage_blocks(void)
-{
-    char path[FILE_PATH_MAX];
-    snprintf(path, sizeof(path), "%s/rows", tier_dir);
-    DIR *files = opendir(path);
-    assert_non_null(files);
-    for (struct dirent *x = readdir(files); x != NULL; x = readdir(files)) {
-        if (strstr(x->d_name, ".sst") == NULL)
-            continue;
-        snprintf(path, sizeof(path), "%s/rows/%.64s", tier_dir, x->d_name);
-        int fd = open(path, O_WRONLY);
-        for (off_t at = 50; at < 10000; at += 500)
-            assert_int_equal(pwrite(fd, "?!", 2, at), 2);
-        close(fd);
-    }
-    closedir(files);
-}
-
-static int open_with(struct store **ret, const char *settings, uint32_t bits,
-                     uint64_t max_bytes, struct err *e)
-{
-    struct table_config c = table_config_defaults();
-    OK(table_config_parse(&c, "cold=here", &ok_e));
-    OK(table_config_parse(&c, settings, &ok_e));
-    OK(table_config_check(&c, &ok_e));
-    struct store_options o = {.config = &c,
-                              .id = STORES_ID,
-                              .partition_bits = bits,
-                              .max_bytes = max_bytes,
-                              .cold_dir = tier_dir};
-    return store_open(ret, &o, e);
-}
-
-static int open_cold(struct store **ret, const char *settings, uint32_t bits,
-                     struct err *e)
-{
-    return open_with(ret, settings, bits, 0, e);
-}
 
 struct config {
     const char *settings, *cold; // cold: further settings of the store with a tier
@@ -124,7 +62,7 @@ static void open_pair(struct pair *x, const struct config *c)
     snprintf(settings, sizeof(settings), "%s; %s", c->settings, c->cold);
     x->config = c;
     x->s[0] = stores_open(c->settings, c->bits);
-    if (open_cold(&x->s[1], settings, c->bits, &e) != 0)
+    if (tiers_open(&x->s[1], settings, c->bits, &e) != 0)
         fail_msg("%s", e.text);
     x->b = batch_make(UNIVERSE);
     x->based = false;
@@ -391,7 +329,7 @@ static uint64_t random_sequence(const struct config *c, uint64_t seed)
     }
     uint64_t promoted = store_stats(x.s[1]).promoted;
     close_pair(&x);
-    assert_false(file_exists(tier_dir));
+    assert_false(file_exists(tiers_dir));
     return promoted;
 }
 
@@ -425,10 +363,10 @@ static void test_durable(void **state)
             OK(store_finish(x.s[i], &ok_e));
         struct store_stats before = store_stats(x.s[0]);
         store_close(x.s[1]);
-        if (open_cold(&x.s[1],
-                      CTR EARNED
-                      "deltas=no; entry=count:3; hot-rows=100; cold-durable=yes",
-                      2, &e) != 0)
+        if (tiers_open(&x.s[1],
+                       CTR EARNED
+                       "deltas=no; entry=count:3; hot-rows=100; cold-durable=yes",
+                       2, &e) != 0)
             fail_msg("%s", e.text);
         assert_int_equal(store_stats(x.s[1]).rows, 0);
         assert_int_equal(store_stats(x.s[1]).cold_rows, before.rows);
@@ -441,75 +379,11 @@ static void test_durable(void **state)
     }
     close_pair(&x);
     // The tier of a table with other settings is refused.
-    assert_int_equal(open_cold(&x.s[1], "accessor=plain; dim=3; cold-durable=yes", 2, &e),
-                     TUG_EUSAGE);
-    assert_non_null(strstr(e.text, tier_dir));
-    remove_tier();
-}
-
-// Opens a durable tier in a process of its own, which ends without closing it.
-static int crash(const char *at)
-{
-    struct store *s;
-    uint64_t key = 7;
-    float value = 1;
-    struct store_push p = {.keys = &key, .n = 1, .values = &value, .rate = 1, .scale = 1};
-    snprintf(tier_dir, sizeof(tier_dir), "%s", at);
-    if (open_cold(&s, DURABLE, 0, NULL) != 0 || store_push(s, &p, NULL, NULL) != 0)
-        return 1;
-    _exit(0);
-}
-
-static void test_crash(void **state)
-{
-    (void)state;
-    char command[128];
-    struct store *s;
-    struct err e = {0};
-    OK(open_cold(&s, DURABLE, 0, &ok_e));
-    store_close(s);
-    snprintf(command, sizeof(command), "/proc/%d/exe %s", (int)getpid(), tier_dir);
-    assert_int_equal(system(command), 0);
-    assert_int_equal(open_cold(&s, DURABLE, 0, &e), TUG_EDATA);
-    assert_non_null(strstr(e.text, "without closing"));
-    // a second attempt is refused, too
-    assert_int_equal(open_cold(&s, DURABLE, 0, &e), TUG_EDATA);
-    remove_tier();
-}
-
-// Damage is found when a row is fetched, and the operation that needed the row is not
-// done.
-static void test_damaged(void **state)
-{
-    (void)state;
-    enum { KEYS = 400 };
-    static const char settings[] = "accessor=plain; dim=8; rule=sum; cold-durable=yes";
-    static float values[KEYS * 8], back[KEYS * 8];
-    uint64_t keys[KEYS];
-    struct store *s;
-    struct err e = {0};
-    OK(open_cold(&s, settings, 0, &ok_e));
-    for (uint64_t k = 0; k < KEYS; k++)
-        keys[k] = k;
-    for (uint32_t i = 0; i < KEYS * 8; i++)
-        values[i] = (float)random_u64(1, 2, i);
-    struct store_push p = {
-        .keys = keys, .n = KEYS, .values = values, .rate = 1, .scale = 1};
-    OK(store_push(s, &p, NULL, &ok_e));
-    store_close(s);
-    OK(open_cold(&s, settings, 0, &ok_e));
-    damage_blocks();
-    assert_int_equal(store_pull(s, keys, KEYS, back, NULL, &e), TUG_EDATA);
-    assert_non_null(strstr(e.text, tier_dir));
-    size_t done = 7;
-    assert_int_equal(store_push(s, &p, &done, &e), TUG_EDATA);
-    assert_int_equal(done, 0);
-    assert_int_equal(store_stats(s).rows, 0);
-    assert_int_equal(store_stats(s).cold_rows, KEYS);
-    store_close(s);
-    assert_int_equal(open_cold(&s, settings, 0, &e), TUG_EDATA);
-    assert_non_null(strstr(e.text, tier_dir));
-    remove_tier();
+    assert_int_equal(
+        tiers_open(&x.s[1], "accessor=plain; dim=3; cold-durable=yes", 2, &e),
+        TUG_EUSAGE);
+    assert_non_null(strstr(e.text, tiers_dir));
+    tiers_remove();
 }
 
 // Pushes while allocations fail: the parts that were applied stay applied, the rest is
@@ -559,81 +433,15 @@ static void test_no_memory(void **state)
         push_without_memory(&(struct config){settings, "hot-rows=100", 2});
 }
 
-// If no delta is ever made, a table keeps fewer notes for the next delta than it has
-// keys.
-static void test_no_deltas(void **state)
+int main(void)
 {
-    (void)state;
-    enum { ROUNDS = 30 };
-    struct err e = {0};
-    struct store *s;
-    struct rng d = {.seed = 3};
-    struct batch *b = batch_make(UNIVERSE);
-    if (open_cold(&s, CTR EARNED "deltas=yes; hot-rows=10", 0, &e) != 0)
-        fail_msg("%s", e.text);
-    for (int i = 0; i < ROUNDS; i++) {
-        batch_draw(b, &d, BATCH_MAX);
-        OK(batch_push(s, b, &d, &ok_e));
-    }
-    assert_true(store_stats(s).demoted > 20 * UNIVERSE / 2);
-    assert_true(s->cold->parts[0].out.cap <= 4 * UNIVERSE);
-    store_close(s);
-    batch_free(b);
-}
-
-// RocksDB's memory counts as memory of the table, within the table's limit; this memory
-// grows with the number of rows on disk.
-static void test_memory(void **state)
-{
-    const uint64_t mib = 1 << 20, limits[] = {0, 4096 * mib, 160 * mib, 1 * mib},
-                   tiers[] = {128 * mib, 128 * mib, 20 * mib, 2 * mib};
-    enum { ROWS = 2000 };
-    uint64_t keys[ROWS];
-    float ones[ROWS];
-    (void)state;
-    for (uint64_t i = 0; i < ROWS; i++) {
-        keys[i] = i;
-        ones[i] = 1;
-    }
-    for (size_t i = 0; i < sizeof(limits) / sizeof(*limits); i++) {
-        struct store *s;
-        struct err e;
-        assert_int_equal(
-            open_with(&s, DURABLE "; hot-rows=1; deltas=no", 0, limits[i], &e), 0);
-        uint64_t empty = store_stats(s).bytes;
-        assert_in_range(empty, tiers[i] - 8, tiers[i] + 8 * mib);
-        struct store_push p = {
-            .op = STORE_ASSIGN, .keys = keys, .n = ROWS, .values = ones, .rate = 1};
-        assert_int_equal(store_push(s, &p, NULL, &e), 0);
-        p.n = 1;
-        assert_int_equal(store_push(s, &p, NULL, &e),
-                         0); // demotes the other rows first
-        struct store_stats x = store_stats(s);
-        assert_true(x.cold_rows >= ROWS / 2);
-        assert_true(x.bytes >= tiers[i] + x.cold_rows * 3 / 2);
-        store_close(s);
-        remove_tier();
-    }
-}
-
-int main(int argc, char **argv)
-{
-    if (argc > 1)
-        return crash(argv[1]);
-    struct err e = {0};
-    struct store *s;
-    if (make_dir(NULL) != 0)
-        return 1;
-    if (open_cold(&s, "", 0, &e) != 0 && strstr(e.text, "librocksdb-dev") != NULL) {
-        puts("skipped: built without RocksDB: librocksdb-dev");
-        return files_end(NULL);
-    }
-    store_close(s);
+    int rc;
+    if (!tiers_begin(&rc))
+        return rc;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_rows), cmocka_unit_test(test_durable),
-        cmocka_unit_test(test_crash),     cmocka_unit_test(test_damaged),
-        cmocka_unit_test(test_no_memory), cmocka_unit_test(test_no_deltas),
-        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_same_rows),
+        cmocka_unit_test(test_durable),
+        cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, files_end);
 }
