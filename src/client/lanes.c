@@ -5,6 +5,7 @@
 #include <assert.h>
 
 #include "base/alloc.h"
+#include "base/list.h"
 #include "client/private.h"
 
 struct lane *lane_of(struct client *c, const struct table_spec *spec, uint8_t op)
@@ -32,26 +33,13 @@ void lanes_free(struct client *c)
 void lane_put(struct lane *l, struct request *r)
 {
     r->lane = l;
-    r->lane_before = l->last;
-    r->lane_behind = NULL;
-    if (l->last != NULL)
-        l->last->lane_behind = r;
-    else
-        l->first = r;
-    l->last = r;
+    list_append(l->first, l->last, r, lane_before, lane_behind);
 }
 
 void lane_take(struct request *r)
 {
     struct lane *l = r->lane;
-    if (r->lane_before != NULL)
-        r->lane_before->lane_behind = r->lane_behind;
-    else
-        l->first = r->lane_behind;
-    if (r->lane_behind != NULL)
-        r->lane_behind->lane_before = r->lane_before;
-    else
-        l->last = r->lane_before;
+    list_remove(l->first, l->last, r, lane_before, lane_behind);
 }
 
 void numbers_close(struct numbers *x, uint64_t number)

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/list.h"
 #include "base/search.h"
 #include "client/private.h"
 
@@ -50,12 +51,7 @@ struct request *request_new_in(struct lane *lane, struct client *c,
     r->state = REQUEST_QUEUED;
     r->timeout = kind->takes_long ? c->o.admin_timeout_ns : c->o.request_timeout_ns;
     r->deadline = van_now(c->van) + r->timeout;
-    r->before = c->last;
-    if (c->last != NULL)
-        c->last->behind = r;
-    else
-        c->first = r;
-    c->last = r;
+    list_append(c->first, c->last, r, before, behind);
     lane_put(lane, r);
     c->n_marks += kind->stands_alone;
     if (kind->holds)
@@ -69,14 +65,7 @@ static void unlink_request(struct request *r)
     struct client *c = r->client;
     if (r->state == REQUEST_QUEUED)
         lane_take(r);
-    if (r->before != NULL)
-        r->before->behind = r->behind;
-    else
-        c->first = r->behind;
-    if (r->behind != NULL)
-        r->behind->before = r->before;
-    else
-        c->last = r->before;
+    list_remove(c->first, c->last, r, before, behind);
     c->n_marks -= r->kind->stands_alone;
     c->in_flight--;
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/list.h"
 #include "client/private.h"
 
 void placement_free(struct client *c)
@@ -164,14 +165,7 @@ static void queue(struct slice *s)
 static void unqueue(struct slice *s)
 {
     struct peer *p = s->peer;
-    if (s->before != NULL)
-        s->before->behind = s->behind;
-    else
-        p->first = s->behind;
-    if (s->behind != NULL)
-        s->behind->before = s->before;
-    else
-        p->last = s->before;
+    list_remove(p->first, p->last, s, before, behind);
 }
 
 static int slice_add(struct request *r, struct peer *p, size_t begin, size_t n)

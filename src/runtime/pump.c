@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 
 #include "base/alloc.h"
+#include "base/list.h"
 #include "os/clock.h"
 #include "os/thread.h"
 #include "runtime/interrupt.h"
@@ -190,25 +191,13 @@ static void run_work(struct pump *p, bool background)
 
 static void drop_waiter(struct pump *p, struct waiter *w)
 {
-    if (w->before != NULL)
-        w->before->behind = w->behind;
-    else
-        p->first = w->behind;
-    if (w->behind != NULL)
-        w->behind->before = w->before;
-    else
-        p->last = w->before;
+    list_remove(p->first, p->last, w, before, behind);
     atomic_fetch_sub(&p->n_waiters, 1);
 }
 
 static void add_waiter(struct pump *p, struct waiter *w)
 {
-    w->before = p->last;
-    if (p->last != NULL)
-        p->last->behind = w;
-    else
-        p->first = w;
-    p->last = w;
+    list_append(p->first, p->last, w, before, behind);
     atomic_fetch_add(&p->n_waiters, 1);
 }
 

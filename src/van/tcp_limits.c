@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/list.h"
 #include "os/descriptors.h"
 #include "van/tcp_internal.h"
 
@@ -56,13 +57,7 @@ void tcp_limits_stranger(struct tcp_link *l, bool trial)
     struct tcp_van *v = l->van;
     l->trial = trial;
     v->n_trials += trial;
-    l->older = v->newest;
-    l->newer = NULL;
-    if (v->newest != NULL)
-        v->newest->newer = l;
-    else
-        v->oldest = l;
-    v->newest = l;
+    list_append(v->oldest, v->newest, l, older, newer);
     v->n_strangers++;
     l->stranger = true;
     l->counted = link_bytes(v);
@@ -76,14 +71,7 @@ void tcp_limits_known(struct tcp_link *l)
         return;
     l->stranger = false;
     v->n_trials -= l->trial;
-    if (l->older != NULL)
-        l->older->newer = l->newer;
-    else
-        v->oldest = l->newer;
-    if (l->newer != NULL)
-        l->newer->older = l->older;
-    else
-        v->newest = l->older;
+    list_remove(v->oldest, v->newest, l, older, newer);
     v->n_strangers--;
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/list.h"
 #include "doors/kvapp/node.h"
 
 enum { SLOT_BITS = 24, SLOTS_MAX = 1 << SLOT_BITS, FIRST_SLOTS = 64 };
@@ -293,24 +294,12 @@ static struct tug_app *customer_of(struct tug_node *n, const struct msg_app *m)
 static void hold(struct tug_node *n, struct received *q)
 {
     q->give_up = van_now(n->van) + HOLD_NS;
-    q->before = n->last_held;
-    if (n->last_held != NULL)
-        n->last_held->behind = q;
-    else
-        n->held = q;
-    n->last_held = q;
+    list_append(n->held, n->last_held, q, before, behind);
 }
 
 static void unhold(struct tug_node *n, struct received *q)
 {
-    if (q->before != NULL)
-        q->before->behind = q->behind;
-    else
-        n->held = q->behind;
-    if (q->behind != NULL)
-        q->behind->before = q->before;
-    else
-        n->last_held = q->before;
+    list_remove(n->held, n->last_held, q, before, behind);
     q->before = q->behind = NULL;
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/list.h"
 #include "doors/kvapp/node.h"
 
 // The id of a request is count << SLOT_BITS | slot: the slot finds it without a search,
@@ -100,13 +101,7 @@ static int kv_request_make_room(struct kv_request *r, uint32_t n_parts)
 
 static void link_in(struct tug_node *n, struct kv_request *r)
 {
-    r->before = n->last;
-    r->behind = NULL;
-    if (n->last != NULL)
-        n->last->behind = r;
-    else
-        n->first = r;
-    n->last = r;
+    list_append(n->first, n->last, r, before, behind);
     n->n_in_flight++;
     r->app->n_open_requests++;
 }
@@ -115,14 +110,7 @@ static void link_out(struct tug_node *n, struct kv_request *r)
 {
     n->n_in_flight--;
     r->app->n_open_requests--;
-    if (r->before != NULL)
-        r->before->behind = r->behind;
-    else
-        n->first = r->behind;
-    if (r->behind != NULL)
-        r->behind->before = r->before;
-    else
-        n->last = r->before;
+    list_remove(n->first, n->last, r, before, behind);
 }
 
 struct kv_request *kv_request_new(struct tug_app *a, uint32_t n_parts)
