@@ -122,6 +122,21 @@ struct client_pull {
 client_ts client_push(struct client *c, const struct client_push *p, struct err *e);
 client_ts client_pull(struct client *c, const struct client_pull *p, struct err *e);
 
+// A question to each loop that has partitions of the table that the message's field `table`
+// names, or to all loops if it has no such field. The fields `session` and `epoch` are
+// filled in. Texts of the message must live until the request ends.
+struct client_question {
+    const char *says; // the question in errors, such as "a tick of"
+    uint16_t type;
+    union wire_any m;
+    // Gets the answer of each loop; if the message has the field `epoch`, a loop may answer
+    // again after a move of partitions. May be NULL.
+    void (*take)(void *ctx, const union wire_any *answer);
+    void *ctx;
+};
+client_ts client_ask_loops(struct client *c, const struct client_question *q,
+                           struct err *e);
+
 // These functions make other requests. client_tick sets this worker's clock for a table
 // of mode ssp (UINT64_MAX: it has finished). client_admin does an admin operation.
 // client_stat adds up statistics over all loops; of clocks it gets the smallest.

@@ -58,16 +58,6 @@ struct rows_wanted {
     float *values;
 };
 
-struct step_wanted {
-    struct msg_step message;
-    uint64_t *global;
-};
-
-struct stat_wanted {
-    struct msg_table_wanted message;
-    struct msg_table_is *sum;
-};
-
 struct info_wanted {
     struct msg_table_info message;
     char name[CONFIG_NAME_MAX]; // the table's name, to which the message points
@@ -86,7 +76,7 @@ struct below_wanted {
 // The common properties of all requests of one kind. Each kind is defined in the file with its
 // calls.
 struct request_kind {
-    const char *says; // the kind in messages, such as "a push to"
+    const char *says; // the kind in errors, such as "a push to"; NULL: the request has it
     uint16_t type;    // the type of the request's messages
     uint16_t answer;  // the type of a loop's answer
     // Cuts the request into slices. On TUG_ENOMEM the request has none.
@@ -125,7 +115,7 @@ struct request_kind {
 
 // The kinds that are used before they are defined.
 extern const struct request_kind request_push, request_pull, request_table, request_info,
-    request_admin, request_step, request_stat, request_rows, request_save, request_load,
+    request_admin, request_question, request_rows, request_save, request_load,
     request_below;
 
 struct request {
@@ -146,10 +136,9 @@ struct request {
         struct client_push push;
         struct client_pull pull;
         union wire_any m; // the message of kinds that need nothing else
-        struct step_wanted step;
         struct info_wanted info;
         struct below_wanted below;
-        struct stat_wanted stat;
+        struct client_question question;
         struct rows_wanted rows;
     } u;
     void *own; // data of the request's kind, which its function `free` frees
@@ -372,6 +361,7 @@ bool request_learn(struct client *c, struct table_spec *spec);
 bool request_add(struct slice *s, const struct van_message *m);
 // Returns the request's table for messages, such as " table 3 (x)", or "".
 enum { REQUEST_ABOUT_MAX = CONFIG_NAME_MAX + 32 };
+const char *request_says(const struct request *r);
 const char *request_about(const struct request *r, char to[REQUEST_ABOUT_MAX]);
 
 // Ends a request: no slice of it is sent any more. Its callback runs in the next tick.

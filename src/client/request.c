@@ -230,6 +230,11 @@ void request_flush(struct client *c)
 
 // ---------------------------------------------------------------- deadlines
 
+const char *request_says(const struct request *r)
+{
+    return r->kind->says != NULL ? r->kind->says : r->u.question.says;
+}
+
 const char *request_about(const struct request *r, char to[REQUEST_ABOUT_MAX])
 {
     if (r->spec->id < SPEC_MAX_TABLES)
@@ -258,7 +263,7 @@ static void say_who_is_missing(const struct request *r, struct err *e)
         at += m > 0 ? (size_t)m : 0;
     }
     err_set(e, TUG_EIO, "no answer for %.1f s to %s%s from %s", (double)r->timeout * 1e-9,
-            r->kind->says, request_about(r, about),
+            request_says(r), request_about(r, about),
             r->state == REQUEST_QUEUED ? "the servers: requests before it have no answer"
                                        : who);
 }

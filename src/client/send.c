@@ -25,7 +25,7 @@ static void end_too_long(struct slice *s, int rc)
             &e, rc,
             "%s%s is too large: its part for one server has %zu keys with %zu bytes "
             "each, and a message may have %zu MiB of values; send fewer keys in a call",
-            r->kind->says, about, (size_t)s->n, (size_t)r->value_bytes,
+            request_says(r), about, (size_t)s->n, (size_t)r->value_bytes,
             (size_t)(WIRE_SPAN_MAX >> 20));
     else
         err_set(&e, rc, "a request%s is longer than a message may be", about);

@@ -135,24 +135,56 @@ REQUEST_KIND(info, "a question", MSG_TABLE_INFO, MSG_TABLE_INFO_IS, slice_cut_ev
 
 // -------------------------------------------------- clocks, admin operations, statistics
 
-static int send_tick(struct slice *s)
+client_ts client_ask_loops(struct client *c, const struct client_question *question,
+                           struct err *e)
 {
-    struct msg_tick *m = &s->request->u.m.tick;
-    m->epoch = s->peer->client->epoch;
-    return request_send(s, m);
+    struct client_question q = *question;
+    const uint32_t *table = wire_field(q.type, &q.m, "u32 table");
+    uint64_t *session = wire_field(q.type, &q.m, "u64 session");
+    struct request *r = request_new(
+        c, &request_question,
+        table != NULL ? request_known(c, *table, e) : &request_no_table, e);
+    if (r == NULL)
+        return 0;
+    if (session != NULL)
+        *session = member_session(c->member);
+    r->type = q.type;
+    r->answer = wire_answer(q.type);
+    r->whole = wire_field(q.type, &q.m, "u64 epoch") != NULL;
+    r->u.question = q;
+    return request_begin(r, NULL);
 }
 
-REQUEST_KIND(tick, "a tick of", MSG_TICK, MSG_OK, slice_cut_all, .send = send_tick);
+static int begin_question(struct request *r)
+{
+    return r->spec == &request_no_table ? slice_cut_everywhere(r) : slice_cut_all(r);
+}
+
+static int send_question(struct slice *s)
+{
+    struct client_question *q = &s->request->u.question;
+    uint64_t *epoch = wire_field(q->type, &q->m, "u64 epoch");
+    if (epoch != NULL)
+        *epoch = s->peer->client->epoch;
+    return request_send(s, &q->m);
+}
+
+static bool take_answer(struct slice *s, const struct van_message *m)
+{
+    const struct client_question *q = &s->request->u.question;
+    if (q->take != NULL)
+        q->take(q->ctx, m->m);
+    return true;
+}
+
+REQUEST_KIND(question, NULL, 0, 0, begin_question, .send = send_question,
+             .take = take_answer);
 
 client_ts client_tick(struct client *c, uint32_t table, uint64_t clock, struct err *e)
 {
-    struct request *r = request_new(c, &request_tick, request_known(c, table, e), e);
-    if (r == NULL)
-        return 0;
-    r->u.m.tick = (struct msg_tick){
-        .table = table, .session = member_session(c->member), .clock = clock};
-    r->whole = true;
-    return request_begin(r, NULL);
+    struct client_question q = {
+        "a tick of", MSG_TICK, {.tick = {.table = table, .clock = clock}}, NULL, NULL};
+    return client_ask_loops(c, &q, e);
 }
 
 static client_ts admin(struct client *c, const struct msg_table_do *m, uint64_t *ret_sum,
@@ -215,6 +247,15 @@ client_ts client_day(struct client *c, uint32_t table, struct err *e)
     return admin(c, &m, NULL, e);
 }
 
+// Takes the greatest of the loops' global steps, because loops get the steps of workers
+// at different times.
+static void take_step(void *ctx, const union wire_any *answer)
+{
+    uint64_t *global = ctx;
+    if (global != NULL && answer->ok.value > *global)
+        *global = answer->ok.value;
+}
+
 client_ts client_step(struct client *c, uint64_t steps, uint64_t *ret_global,
                       struct err *e)
 {
@@ -225,48 +266,14 @@ client_ts client_step(struct client *c, uint64_t steps, uint64_t *ret_global,
                 (unsigned long long)WIRE_STEPS_MAX);
         return 0;
     }
-    struct request *r = request_new(c, &request_step, &request_no_table, e);
-    if (r == NULL)
-        return 0;
-    c->steps += steps;
-    r->u.step = (struct step_wanted){
-        .message = {.session = member_session(c->member), .steps = c->steps},
-        .global = ret_global};
+    struct client_question q = {
+        "steps", MSG_STEP, {.step = {.steps = c->steps + steps}}, take_step, ret_global};
     if (ret_global != NULL)
         *ret_global = 0;
-    r->whole = true;
-    return request_begin(r, NULL);
-}
-
-static int send_step(struct slice *s)
-{
-    struct msg_step *m = &s->request->u.step.message;
-    m->epoch = s->peer->client->epoch;
-    return request_send(s, m);
-}
-
-// Takes the greatest of the loops' global steps, because loops get the steps of workers
-// at different times. Returns true.
-static bool take_step(struct slice *s, const struct van_message *m)
-{
-    uint64_t *global = s->request->u.step.global, value = m->m->ok.value;
-    if (global != NULL && value > *global)
-        *global = value;
-    return true;
-}
-
-REQUEST_KIND(step, "steps", MSG_STEP, MSG_OK, slice_cut_everywhere, .send = send_step,
-             .take = take_step);
-
-client_ts client_stat(struct client *c, uint32_t table, struct msg_table_is *ret,
-                      struct err *e)
-{
-    struct request *r = request_new(c, &request_stat, request_known(c, table, e), e);
-    if (r == NULL)
-        return 0;
-    *ret = (struct msg_table_is){.clock = UINT64_MAX};
-    r->u.stat = (struct stat_wanted){.message = {.table = table}, .sum = ret};
-    return request_begin(r, &r->u.stat.message);
+    client_ts ts = client_ask_loops(c, &q, e);
+    if (ts != 0)
+        c->steps += steps;
+    return ts;
 }
 
 // Adds a member of statistics; all are counts, and those of all loops are added up.
@@ -294,19 +301,27 @@ static inline __attribute__((always_inline)) void add_field(const char *type, vo
 #define END(name) }
 #include "wire/messages.def"
 
-static bool take_figures(struct slice *s, const struct van_message *m)
+static void take_figures(void *ctx, const union wire_any *answer)
 {
-    const struct msg_table_is *is = &m->m->table_is;
-    struct msg_table_is *sum = s->request->u.stat.sum, x = *sum;
+    const struct msg_table_is *is = &answer->table_is;
+    struct msg_table_is *sum = ctx, x = *sum;
     add_table_is(sum, is);
     sum->clock = min_u64(x.clock, is->clock);
     sum->day = x.day > is->day ? x.day : is->day;
     sum->step = x.step > is->step ? x.step : is->step;
-    return true;
 }
 
-REQUEST_KIND(stat, "figures of", MSG_TABLE_WANTED, MSG_TABLE_IS, slice_cut_all,
-             .take = take_figures);
+client_ts client_stat(struct client *c, uint32_t table, struct msg_table_is *ret,
+                      struct err *e)
+{
+    struct client_question q = {"figures of",
+                                MSG_TABLE_WANTED,
+                                {.table_wanted = {.table = table}},
+                                take_figures,
+                                ret};
+    *ret = (struct msg_table_is){.clock = UINT64_MAX};
+    return client_ask_loops(c, &q, e);
+}
 
 // ---------------------------------------------------------------- walks
 

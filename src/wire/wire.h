@@ -226,9 +226,13 @@ enum wire_role wire_role_read(const char *name);
 // Returns a message's name, as "push"; NULL for an unknown type.
 const char *wire_name(uint16_t type);
 
-// Returns the type of the answer to a request of this type to a scheduler or any node, if
-// the answer is not an ERROR; 0 if the type is not a request.
+// Returns the type of the answer to a request of this type, if the answer is not an ERROR;
+// 0 if the type is not a request, or has answers of several types.
 uint16_t wire_answer(uint16_t type);
+
+// Returns the member of a message that messages.def defines with this type and name, as
+// "u32 table"; NULL if messages of this type have none.
+void *wire_field(uint16_t type, union wire_any *m, const char *type_and_name);
 
 // The header of a frame, decoded.
 struct wire_frame {

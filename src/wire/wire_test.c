@@ -690,6 +690,9 @@ static void test_answers(void **state)
 {
     (void)state;
     assert_int_equal(wire_answer(MSG_LEASE), MSG_LEASED);
+    assert_int_equal(wire_answer(MSG_ROWS), MSG_ROWS_ARE);
+    assert_int_equal(wire_answer(MSG_LOAD), MSG_OK); // served without another answer
+    assert_int_equal(wire_answer(MSG_HOLD), MSG_OK);
     assert_int_equal(wire_answer(MSG_HELLO), 0);
     for (uint16_t type = 0; type < 200; type++)
         if (wire_answer(type) != 0) {
@@ -697,6 +700,20 @@ static void test_answers(void **state)
             assert_non_null(wire_name(wire_answer(type)));
             assert_int_equal(wire_answer(wire_answer(type)), 0);
         }
+}
+
+// A field is found by its type and its name, and not in other messages.
+static void test_fields(void **state)
+{
+    union wire_any m = {0};
+    (void)state;
+    assert_ptr_equal(wire_field(MSG_TICK, &m, "u32 table"), &m.tick.table);
+    assert_ptr_equal(wire_field(MSG_TICK, &m, "u64 epoch"), &m.tick.epoch);
+    assert_ptr_equal(wire_field(MSG_STEP, &m, "u64 session"), &m.step.session);
+    assert_null(wire_field(MSG_STEP, &m, "u32 table"));
+    assert_null(wire_field(MSG_TICK, &m, "u64 table"));
+    assert_null(wire_field(MSG_PING, &m, "u64 session"));
+    assert_null(wire_field(0, &m, "u64 session"));
 }
 
 int main(void)
@@ -707,6 +724,7 @@ int main(void)
         cmocka_unit_test(test_round_trip),
         cmocka_unit_test(test_texts),
         cmocka_unit_test(test_truncations),
+        cmocka_unit_test(test_fields),
         cmocka_unit_test(test_longer_heads),
         cmocka_unit_test(test_mutations),
         cmocka_unit_test(test_damaged_bodies),
