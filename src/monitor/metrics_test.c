@@ -42,7 +42,7 @@ static void writes_a_small_document(void **state)
              "# HELP tug_worker_examples_total Examples of the worker.\n"
              "# TYPE tug_worker_examples_total counter\n"
              "tug_worker_examples_total{role=\"worker\",rank=\"2\"} 12345678\n"
-             "# HELP tug_worker_pull_seconds_total Time that threads waited for rows.\n"
+             "# HELP tug_worker_pull_seconds_total Time that lanes waited for rows.\n"
              "# TYPE tug_worker_pull_seconds_total counter\n"
              "tug_worker_pull_seconds_total{role=\"worker\",rank=\"2\"} 0.125\n");
 }
@@ -53,18 +53,17 @@ static void writes_openmetrics(void **state)
     const char *all = render("{'role': 'worker', 'rank': 2, 'pull_seconds': 0.125, "
                              "'uptime_seconds': 2}",
                              true);
-    assert_string_equal(all,
-                        "# HELP tug_uptime_seconds Time since the process began.\n"
-                        "# TYPE tug_uptime_seconds gauge\n"
-                        "# UNIT tug_uptime_seconds seconds\n"
-                        "tug_uptime_seconds{role=\"worker\",rank=\"2\"} 2\n"
-                        "# HELP tug_worker_pull_seconds Time that threads waited for "
-                        "rows.\n"
-                        "# TYPE tug_worker_pull_seconds counter\n"
-                        "# UNIT tug_worker_pull_seconds seconds\n"
-                        "tug_worker_pull_seconds_total{role=\"worker\",rank=\"2\"} "
-                        "0.125\n"
-                        "# EOF\n");
+    assert_string_equal(all, "# HELP tug_uptime_seconds Time since the process began.\n"
+                             "# TYPE tug_uptime_seconds gauge\n"
+                             "# UNIT tug_uptime_seconds seconds\n"
+                             "tug_uptime_seconds{role=\"worker\",rank=\"2\"} 2\n"
+                             "# HELP tug_worker_pull_seconds Time that lanes waited for "
+                             "rows.\n"
+                             "# TYPE tug_worker_pull_seconds counter\n"
+                             "# UNIT tug_worker_pull_seconds seconds\n"
+                             "tug_worker_pull_seconds_total{role=\"worker\",rank=\"2\"} "
+                             "0.125\n"
+                             "# EOF\n");
 }
 
 static void visits_loops_and_tables(void **state)

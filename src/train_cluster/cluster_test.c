@@ -110,7 +110,7 @@ static void *run_worker(void *arg)
     config.cluster = &how;
     config.interrupted = a == &a->cluster->worker[0] ? a->cluster->leave : NULL;
     if (a->rc == 0)
-        a->rc = remote_worker_run(&config, &a->e);
+        a->rc = remote_worker_run(&config, NULL, &a->e);
     node_close(&n);
     return NULL;
 }

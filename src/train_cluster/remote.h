@@ -23,14 +23,17 @@
 #include "train/run.h"
 #include "train_cluster/deal_rows.h"
 #include "train_cluster/exchange.h"
+#include "train_cluster/work_facts.h"
 
 // The course of a run whose passes are done by workers that lease their work from the
 // scheduler; the driver in this process controls them.
 extern const struct course course_cluster;
 
 // Runs a worker of a cluster: it trains on what the scheduler leases to it until the run
-// is over.
-int remote_worker_run(const struct train_config *c, struct err *e);
+// is over. `facts` (NULL: none) has as many lanes as remote_worker_lanes returns.
+int remote_worker_run(const struct train_config *c, struct work_facts *facts,
+                      struct err *e);
+uint32_t remote_worker_lanes(const struct train_config *c);
 
 // A client of the cluster in this process.
 struct remote {
@@ -142,8 +145,10 @@ struct remote_worker {
     const struct train_config *config; // points to `own`
     struct train_config own;           // the settings, and how the data is read
     struct schema *schema;             // the schema that config.reader points to, or NULL
-    uint16_t lane, lanes; // number of this worker among the threads of its process, and
-                          // their number
+    uint16_t lane, lanes;   // number of this worker among the threads of its process, and
+                            // their number
+    struct work_lane *work; // what others may know of it; NULL: nobody asks
+    uint64_t pulled_ns;     // time spent waiting for rows
     struct remote remote;
     struct model model;
     struct exchange_keys keys;
@@ -266,6 +271,14 @@ int remote_name_key(const struct remote_worker *w, const struct dataset *d, int 
 // out; remote_count_left_out warns at the end about their number.
 void remote_tell_left_out(struct remote_worker *w, const struct dataset *d);
 void remote_count_left_out(const struct remote_worker *w);
+
+// Tell others how far the worker is. remote_began takes UINT32_MAX as the file for a share
+// of a pass.
+void remote_began(struct remote_worker *w, uint64_t pass, uint32_t file, uint64_t index);
+void remote_did_batch(struct remote_worker *w, uint64_t examples);
+void remote_did_piece(struct remote_worker *w);
+// Adds time spent reading data, which began at `start`.
+void remote_has_read(struct remote_worker *w, double start);
 
 // Reports to the scheduler, and through it to the driver, what was done since the last
 // report. *m has the other fields of the message; its report is filled in here.

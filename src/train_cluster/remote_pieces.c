@@ -39,7 +39,7 @@ static int remote_pieces_load(struct remote_worker *w, const struct msg_leased *
     int rc = w->dealt != NULL
                  ? deal_rows_load(w->dealt, (uint32_t)l->index, &o, ret, e)
                  : dataset_load_piece(ret, &o, w->pieces, l->file, l->index, e);
-    w->read_seconds += clock_seconds() - start;
+    remote_has_read(w, start);
     if (rc == 0)
         rc = fields_check(*ret, NULL, w->pieces, &w->model.options, &w->keys.seen, e);
     return rc;
@@ -219,6 +219,7 @@ static int compute_batch(struct remote_worker *w, struct batches *s, uint64_t b,
                            ? 1 / (float)x->view.batch.n
                            : 0,
     };
+    uint64_t waited = client_stats(w->remote.client).waited_ns; // from here on for rows
     int rc = remote_compute(w, x, &p, e);
     if (rc != 0)
         return remote_diverged(w, x, s->data, s->lease->pass, rc, e);
@@ -228,9 +229,11 @@ static int compute_batch(struct remote_worker *w, struct batches *s, uint64_t b,
     if (x->steps && s->window > 1 && b + 1 < s->n &&
         w->config->cluster->mode == CONFIG_SSP)
         TRY(exchange_pulled(slot_of(w, b + 1), e));
+    w->pulled_ns += client_stats(w->remote.client).waited_ns - waited;
     rc = exchange_push(x, &p, e);
     if (rc != 0)
         return remote_diverged(w, x, s->data, s->lease->pass, rc, e);
+    remote_did_batch(w, p.examples);
     return w->batch_done != NULL ? w->batch_done(w->ctx, e) : 0;
 }
 
@@ -311,7 +314,7 @@ static int deal_piece_of(struct remote_worker *w, const struct msg_leased *l,
     double start = clock_seconds();
     TRY(deal_rows_put(w->dealt, l->file, l->index, &at_end, e));
     m.at_end = at_end;
-    w->read_seconds += clock_seconds() - start;
+    remote_has_read(w, start);
     return remote_report(w, &m, e);
 }
 
@@ -338,8 +341,10 @@ int remote_train_piece(struct remote_worker *w, const struct msg_leased *l, stru
         accessor_rules(&w->model.dense, s.rate, w->dense_rule);
         remote_pieces_cut(&s, w->config);
         rc = remote_reserve_order(w, s.most, e);
+        remote_began(w, l->pass, l->file, l->index);
         if (rc == 0)
             rc = train_batches(w, &s, e);
+        remote_did_piece(w);
         if (rc != 0)
             rc = remote_name_key(w, d, rc, e);
         remote_tell_left_out(w, d);

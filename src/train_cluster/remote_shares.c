@@ -38,7 +38,7 @@ static int load_all(struct remote_worker *w, struct err *e)
     };
     double start = clock_seconds();
     int rc = dataset_load(&w->all, &o, e);
-    w->read_seconds += clock_seconds() - start;
+    remote_has_read(w, start);
     if (rc == 0)
         rc = fields_check(w->all, s, NULL, &w->model.options, &w->keys.seen, e);
     if (rc == 0)
@@ -130,7 +130,9 @@ static int wait_for_rows(struct share *s, struct exchange *x, uint64_t b, struct
             TRY(w->waits(w->ctx, begin, e));
         TRY(van_poll(w->remote.van, van_now(w->remote.van) + look_ns, e));
     }
-    w->wait_seconds += clock_seconds() - begin;
+    double waited = clock_seconds() - begin;
+    w->wait_seconds += waited;
+    w->pulled_ns += (uint64_t)(waited * 1e9);
     return rc;
 }
 
@@ -189,7 +191,10 @@ static int push_run(struct share *s, struct exchange *x, uint64_t b, uint32_t fi
         .examples = examples,
     };
     rc = exchange_push(x, &p, e);
-    return rc == 0 ? 0 : remote_diverged(w, x, w->all, s->pass, rc, e);
+    if (rc != 0)
+        return remote_diverged(w, x, w->all, s->pass, rc, e);
+    remote_did_batch(w, examples);
+    return 0;
 }
 
 // Pushes those micro-batches of its share of batch b that are not in *done yet. A new
@@ -255,9 +260,11 @@ int remote_train_share(struct remote_worker *w, const struct msg_leased *l, stru
         w->view = (struct msg_view){l->pass, l->view, l->slot, l->slots};
     if (!again)
         TRY(begin_pass(w, l, e));
+    remote_began(w, l->pass, UINT32_MAX, 0);
     int rc = again ? redo(&w->share, e) : train_batches(&w->share, e);
     for (size_t i = 0; i < REMOTE_SLOTS && rc == 0; i++)
         rc = exchange_pushed(&w->slots[i], e);
+    remote_did_piece(w);
     if (rc != 0)
         return remote_name_key(w, w->all, rc, e);
     remote_tell_left_out(w, w->all);

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/plural.h"
 #include "cluster/node.h"
+#include "os/clock.h"
 #include "os/log.h"
 #include "train/columns.h"
 #include "train/evaluate/guard.h"
@@ -62,6 +63,57 @@ int remote_report(struct remote_worker *w, struct msg_piece_done *m, struct err 
     w->bad_lines = 0;
     return rc;
 }
+
+// ---------------------------------------------------------------- facts
+
+// In sync mode the worker waits for rows without the client, so those waits are added.
+static struct work_now work_now(const struct remote_worker *w)
+{
+    struct client_stats s = client_stats(w->remote.client);
+    bool alone = w->config->cluster->mode == CONFIG_SYNC;
+    return (struct work_now){
+        .time_ns = clock_ns(),
+        .waited_ns = s.waited_ns + (alone ? w->pulled_ns : 0),
+        .pulled_ns = w->pulled_ns,
+        .resent = s.resent,
+        .refused = s.refused,
+        .sent_bytes = s.bytes_sent,
+        .received_bytes = s.bytes_received,
+    };
+}
+
+void remote_began(struct remote_worker *w, uint64_t pass, uint32_t file, uint64_t index)
+{
+    if (w->work == NULL)
+        return;
+    struct work_now now = work_now(w);
+    work_begin(w->work, &now, pass, file, index);
+}
+
+void remote_did_batch(struct remote_worker *w, uint64_t examples)
+{
+    if (w->work == NULL)
+        return;
+    struct work_now now = work_now(w);
+    work_batch(w->work, &now, examples);
+}
+
+void remote_did_piece(struct remote_worker *w)
+{
+    if (w->work == NULL)
+        return;
+    struct work_now now = work_now(w);
+    work_end(w->work, &now);
+}
+
+void remote_has_read(struct remote_worker *w, double start)
+{
+    double seconds = clock_seconds() - start;
+    w->read_seconds += seconds;
+    work_read(w->work, seconds);
+}
+
+// ---------------------------------------------------------------- opening
 
 static int put_files(const struct pieces *p, struct buf *list, struct err *e)
 {
@@ -249,6 +301,7 @@ int remote_worker_open(struct remote_worker *w, struct err *e)
                                .view = on_view,
                                .ctx = w};
     TRY(remote_open(&w->remote, c, &o, e));
+    work_joined(w->work, member_rank(client_member(w->remote.client)));
     TRY(open_model(w, e));
     return open_data(w, e);
 }
@@ -367,6 +420,7 @@ static int remote_worker_work(struct remote_worker *w, struct err *e)
 struct lane {
     const struct train_config *config;
     uint16_t number, of;
+    struct work_lane *work;
     pthread_t thread;
     bool started;
     struct err end;
@@ -383,6 +437,7 @@ static void *run_lane(void *arg)
     memset(w, 0, sizeof(*w));
     w->own = *l->config;
     w->config = &w->own;
+    w->work = l->work;
     w->lane = l->number;
     w->lanes = l->of;
     int rc = remote_worker_open(w, &l->end);
@@ -412,18 +467,27 @@ static int reason(const struct lane *lanes, uint32_t n, struct err *e)
     return e->code;
 }
 
-int remote_worker_run(const struct train_config *c, struct err *e)
+uint32_t remote_worker_lanes(const struct train_config *c)
 {
     // In sync mode each worker has all examples in memory, so a process has only one.
     bool one = c->cluster->mode == CONFIG_SYNC || c->cluster->together || c->threads < 1;
-    uint32_t n = one ? 1 : (uint32_t)c->threads;
+    return one ? 1 : (uint32_t)c->threads;
+}
+
+int remote_worker_run(const struct train_config *c, struct work_facts *facts,
+                      struct err *e)
+{
+    uint32_t n = remote_worker_lanes(c);
     struct lane *lanes = mem_zalloc(n * sizeof(*lanes));
     if (lanes == NULL)
         return err_nomem(e, "the worker");
     guard_layers(&c->model);
     int rc = node_heartbeat(c->cluster->node, NULL, e);
     for (uint32_t i = 0; i < n && rc == 0; i++) {
-        lanes[i] = (struct lane){.config = c, .number = (uint16_t)i, .of = (uint16_t)n};
+        lanes[i] = (struct lane){.config = c,
+                                 .number = (uint16_t)i,
+                                 .of = (uint16_t)n,
+                                 .work = work_facts_lane(facts, i)};
         if (i == 0)
             continue; // the first lane runs in this thread
         lanes[i].started = pthread_create(&lanes[i].thread, NULL, run_lane, &lanes[i]) ==

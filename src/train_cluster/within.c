@@ -52,7 +52,7 @@ static int open_node(struct within *w, const struct train_config *c,
 static void *within_work(void *arg)
 {
     struct within *w = arg;
-    (void)remote_worker_run(&w->config, &w->end);
+    (void)remote_worker_run(&w->config, NULL, &w->end);
     return NULL;
 }
 

@@ -165,6 +165,23 @@ def targets():
         return None
 
 
+def check_workers(*urls):
+    """Workers are ready once they have joined. The one that has the only piece of the data tells what it does."""
+    for url in urls:
+        await_status(url, "/readyz", 200)
+    end = time.monotonic() + PATIENCE
+    while not (busy := [u for u in urls if json.loads(get(u, "/status.json")[1])["batches"]]):
+        expect(time.monotonic() < end, "no worker does anything")
+        time.sleep(0.02)
+    url, told = busy[0], json.loads(get(busy[0], "/status.json")[1])
+    expect(told["joined"] is True and told["rank"] == urls.index(url) and told["pass"] > 0, f"the worker tells {told}")
+    expect(told["examples"] >= told["batches"] and told["compute_seconds"] > 0, f"the worker tells {told}")
+    expect(told["read_seconds"] > 0 and told["sent_bytes"] > 0, f"the worker tells {told}")
+    text = get(url, "/metrics")[1]
+    expect(f'tug_worker_joined{{role="worker",rank="{told["rank"]}"}} 1' in text, f"the metrics are {text}")
+    expect(re.search(r"^tug_worker_batches_total\{.*\} [1-9]", text, re.M), f"the metrics are {text}")
+
+
 def check_launch():
     """Each process of a launched run has an address of its own, which the file of targets has while it runs."""
     tug("synth", "--rows", "2000", "--out", "day.txt")
@@ -181,6 +198,7 @@ def check_launch():
         for url in names.values():
             await_line("launch.err", f"http: the page of this process is at ({re.escape(url)})")
             expect(get(url, "/healthz")[0] == 200, f"{url} does not answer")
+        check_workers(names["worker-0"], names["worker-1"])
         check_metrics(*names.values())
     expect(targets() == [], "the targets are still there")
 

@@ -164,9 +164,12 @@ def main():
     prometheus_kit.skip_without_prometheus()
     subprocess.run([TUG, "synth", "--rows", "20000", "--out", "day.csv", "--format", "csv"], check=True,
                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    subprocess.run([TUG, "synth", "--rows", "2000", "--seed", "2", "--out", "valid.csv", "--format", "csv"], check=True,
+                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     run = Run(CLUSTER, "--servers", "2", "--workers", "2", "--dead-timeout", "600", "--env", "TUG_MEMORY=128M",
               "--http", "127.0.0.1:0", "--http-targets", "targets.json", "--",
-              "train", "--data", "day.csv", "--format", "csv", "--model", "lr", "--mode", "ssp:2", "--batch", "64",
+              "train", "--data", "day.csv", "--valid", "valid.csv", "--format", "csv", "--model", "lr", "--mode", "ssp:2",
+              "--batch", "64",
               "--table", "cold=cold; hot-rows=2000", "--out", "disk/model", "--save-every", "200batches", "--keep", "2",
               "--epochs", "1000000")
     p = None

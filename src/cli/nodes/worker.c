@@ -43,11 +43,36 @@ const struct option_table cli_worker_options = {
     CLI_OPTIONS(options),
 };
 
+// What the monitor of a worker tells.
+struct told {
+    struct usage *usage;
+    struct work_facts *facts;
+    struct role_http *http;
+    int64_t asked; // the rank that it has asked for; -1: none
+};
+
 static void tell(void *of, struct json_out *o)
 {
-    const struct worker_values *v = of;
-    if (v->node.rank >= 0) // the rank that it asked for
-        json_out_u64(o, "rank", (uint64_t)v->node.rank);
+    const struct told *t = of;
+    work_facts_put(t->facts, t->asked, o);
+}
+
+static int begin_telling(struct told *t, const struct worker_values *v,
+                         const struct train_config *c, struct err *e)
+{
+    t->asked = (int64_t)v->node.rank;
+    if (v->node.http == NULL)
+        return 0;
+    TRY(usage_open(&t->usage, NULL, 0, e));
+    TRY(work_facts_open(&t->facts, remote_worker_lanes(c), e));
+    return role_http_process(&t->http, v->node.http, "worker", t->usage, tell, t, e);
+}
+
+static void end_telling(struct told *t)
+{
+    role_http_close(t->http);
+    work_facts_close(t->facts);
+    usage_close(t->usage);
 }
 
 int role_worker(const struct worker_values *v, const struct training *t, struct err *e)
@@ -56,8 +81,7 @@ int role_worker(const struct worker_values *v, const struct training *t, struct 
                                // without this worker
     struct train_setup s = {.interrupted = &leave};
     struct opened_node n;
-    struct usage *usage = NULL;
-    struct role_http *http = NULL;
+    struct told told = {0};
     if (t == NULL)
         return err_set(e, TUG_EUSAGE,
                        "there is nothing to train: add -- and a train command, as in "
@@ -71,15 +95,11 @@ int role_worker(const struct worker_values *v, const struct training *t, struct 
         s.config.threads = model_threads(v->threads);
     n.node.asked = &node_interrupted;
     n.node.leave = &leave;
-    if (rc == 0 && v->node.http != NULL)
-        rc = usage_open(&usage, NULL, 0, e);
     if (rc == 0)
-        rc = role_http_process(&http, v->node.http, "worker", usage, tell,
-                               (void *)(uintptr_t)v, e);
+        rc = begin_telling(&told, v, &s.config, e);
     if (rc == 0)
-        rc = train_tell_taken(&s, remote_worker_run(&s.config, e), e);
-    role_http_close(http);
-    usage_close(usage);
+        rc = train_tell_taken(&s, remote_worker_run(&s.config, told.facts, e), e);
+    end_telling(&told);
     train_setup_close(&s);
     opened_node_close(&n);
     return rc;
