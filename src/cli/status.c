@@ -12,7 +12,7 @@
 #include "cli/cli.h"
 #include "os/clock.h"
 #include "os/json.h"
-#include "protocol/spec.h"
+#include "runtime/loop_facts.h"
 #include "runtime/tool.h"
 
 struct status_values {
@@ -42,9 +42,10 @@ const struct option_table cli_status_options = {
     CLI_OPTIONS(options),
 };
 
-// The most bytes of a loop's answer, four times that of a loop with 4,096 tables: a server
-// cannot fill the memory of a scheduler whose page is open.
-enum { LOOP_TEXT_MAX = 16 << 20 };
+// The most bytes of a loop's answer, four times that of a loop with 4,096 tables, and the
+// most values: each takes about 120 bytes of memory until the documented ones are kept. So
+// a server cannot fill the memory of a scheduler whose page is open.
+enum { LOOP_TEXT_MAX = 16 << 20, LOOP_VALUES_MAX = 1 << 20 };
 enum { LOOP_SECONDS = 5, LOOPS_SECONDS = 30 }; // limits for one loop, and for all
 
 // ---------------------------------------------------------------- asking
@@ -58,15 +59,16 @@ json_t *status_ask_loop(struct node *n, const json_t *node, const struct status_
 {
     static const char *const names[][2] = {
         {"node", "id"}, {"rank", "rank"}, {"loop", "loop"}};
-    struct tool t = {.interrupted = l->stop, .max_text = LOOP_TEXT_MAX};
+    struct tool t = {
+        .interrupted = l->stop, .max_text = LOOP_TEXT_MAX, .max_values = LOOP_VALUES_MAX};
     struct err e = {0};
-    json_t *answer = NULL;
+    json_t *told = NULL, *answer = NULL;
     int rc = tool_open(&t, n, tool_text(node, "address"), l->loop_seconds, &e);
     if (rc == 0)
-        rc = tool_status(&t, l->loop_seconds, &answer, &e);
+        rc = tool_status(&t, l->loop_seconds, &told, &e);
     tool_close(&t);
-    if (rc != 0)
-        answer = json_pack("{s:s}", "error", e.text);
+    answer = rc == 0 ? loop_facts_keep(told) : json_pack("{s:s}", "error", e.text);
+    json_decref(told);
     for (size_t i = 0; i < sizeof(names) / sizeof(*names) && answer != NULL; i++)
         if (json_object_get(node, names[i][1]) != NULL)
             json_object_set(answer, names[i][0], json_object_get(node, names[i][1]));
@@ -87,61 +89,6 @@ static json_t *ask_next_loop(struct node *n, const json_t *node,
                      "loop", json_object_get(node, "loop"));
 }
 
-// Adds up the members of a part of a table, such as "removed", into a copy of its own.
-static void add_part(json_t *sum, const json_t *table, const char *part)
-{
-    const char *name;
-    json_t *value, *to = json_deep_copy(json_object_get(sum, part));
-    const json_t *from = json_object_get(table, part);
-    if (!json_is_object(to)) {
-        json_decref(to);
-        return;
-    }
-    json_object_foreach(to, name, value)
-        json_integer_set(value, tool_count(to, name) + tool_count(from, name));
-    json_object_set_new(sum, part, to);
-}
-
-static void add_to(json_t *sum, const json_t *table, const char *name)
-{
-    json_object_set_new(sum, name,
-                        json_integer(tool_count(sum, name) + tool_count(table, name)));
-}
-
-static void add_table(json_t *tables, json_t *by_id[SPEC_MAX_TABLES], const json_t *table)
-{
-    static const char *const added[] = {"rows",  "bytes",       "pushes",      "repeats",
-                                        "pulls", "pushed_keys", "pulled_keys", "examples",
-                                        "held",  "refused",     "left_out",    "made"};
-    int64_t id = tool_count(table, "id");
-    if (id < 0 || id >= SPEC_MAX_TABLES)
-        return; // a server cannot have such a number
-    json_t *sum = by_id[id];
-    if (sum == NULL) {
-        by_id[id] = json_copy((json_t *)(uintptr_t)table);
-        json_array_append_new(tables, by_id[id]);
-        return;
-    }
-    for (size_t i = 0; i < sizeof(added) / sizeof(*added); i++)
-        add_to(sum, table, added[i]);
-    add_part(sum, table, "removed");
-    add_part(sum, table, "cold");
-    int64_t clock = tool_count(table, "clock"), least = tool_count(sum, "clock"),
-            most = tool_count(sum, "clock_max");
-    json_object_set_new(sum, "clock", json_integer(clock < least ? clock : least));
-    json_object_set_new(sum, "clock_max", json_integer(clock > most ? clock : most));
-}
-
-json_t *status_sum_tables(const json_t *servers)
-{
-    json_t *tables = json_array(), *by_id[SPEC_MAX_TABLES] = {NULL}, *server, *table;
-    size_t i, k;
-    json_array_foreach(servers, i, server)
-        json_array_foreach(json_object_get(server, "tables"), k, table)
-            add_table(tables, by_id, table);
-    return tables;
-}
-
 int status_ask(struct node *n, const struct status_limits *l, json_t **ret, struct err *e)
 {
     struct tool t = {.interrupted = l->stop};
@@ -159,7 +106,7 @@ int status_ask(struct node *n, const struct status_limits *l, json_t **ret, stru
                                  tool_true(node, "alive"))
         json_array_append_new(servers, ask_next_loop(n, node, l, until));
     json_object_set_new(status, "servers", servers);
-    json_object_set_new(status, "tables", status_sum_tables(servers));
+    json_object_set_new(status, "tables", loop_facts_sum_tables(servers));
     json_object_set_new(status, "sampled_ns", json_integer((json_int_t)clock_ns()));
     *ret = status;
     return 0;

@@ -24,9 +24,6 @@ int status_ask(struct node *n, const struct status_limits *l, json_t **ret,
 // what the scheduler says of the loop.
 json_t *status_ask_loop(struct node *n, const json_t *node,
                         const struct status_limits *l);
-// Adds up the tables of the loops' answers: users see one table, however many loops hold
-// it.
-json_t *status_sum_tables(const json_t *servers);
 
 // Prints requests, the run, saves and the last operations, at most 12 lines.
 void status_print_facts(const json_t *status);

@@ -11,6 +11,7 @@
 #include "base/plural.h"
 #include "cli/cli.h"
 #include "cli/status.h"
+#include "runtime/loop_facts.h"
 #include "runtime/tool.h"
 
 enum { LAST_OPERATIONS = 5 };
@@ -28,7 +29,7 @@ static struct histogram sum_requests(const json_t *s, const char *kind)
         {
             json_int_t n = json_integer_value(count);
             if (k < HISTOGRAM_BUCKETS && n > 0)
-                h.bucket[k] += (uint64_t)n;
+                h.bucket[k] = loop_facts_add(h.bucket[k], (uint64_t)n);
         }
     }
     return h;

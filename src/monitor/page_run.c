@@ -298,7 +298,7 @@ void page_add_partitions(struct view *p)
 static void add_operation(struct view *p, const json_t *o)
 {
     double unix_seconds = fact_number(o, "unix_seconds");
-    time_t when = isnan(unix_seconds) ? 0 : (time_t)unix_seconds;
+    time_t when = unix_seconds > 0 && unix_seconds < 4e9 ? (time_t)unix_seconds : 0;
     struct tm at;
     char text[32] = "";
     if (gmtime_r(&when, &at) != NULL)

@@ -353,7 +353,7 @@ static void add_save(struct view *p, const char *who, const json_t *of, double n
     page_number(p, text_seconds(fact_number(last, "seconds"), text));
     page_number(p, text_seconds(isnan(finished) ? NAN : fmax(now - finished, 0), text));
     page_cell(p, fact_text(fact_at(saves, "now"), "state"));
-    page_cell(p, fact_text(saves, "error"));
+    page_cell(p, fact_text(last, "error"));
     html_add(&p->h, "</tr>\n");
 }
 

@@ -129,7 +129,7 @@ static void says_what_is_wrong(void **state)
     verdict_is("{'role': 'train', 'run': {'state': 'failed', 'diverged': true}}", false,
                "the training has diverged; the training failed");
     verdict_is("{'role': 'server', 'servers': [{'rank': 0, 'loop': 0, 'saves': {'last': "
-               "{'state': 'failed'}, 'error': 'disk full'}}]}",
+               "{'state': 'failed', 'error': 'disk full'}}}]}",
                false, "server 0: the last save failed: disk full");
     verdict_is("{'role': 'launch', 'processes': [{'name': 'worker 1', 'state': 'ended', "
                "'code': 4}]}",

@@ -113,7 +113,7 @@ static void judge_disks(struct verdict *v, const json_t *of, const char *who)
 static void judge_saves(struct verdict *v, const json_t *of, const char *who)
 {
     const json_t *saves = fact_at(of, "saves"), *last = fact_at(saves, "last");
-    const char *error = fact_text(saves, "error");
+    const char *error = fact_text(last, "error");
     if (strcmp(fact_text(last, "state"), "failed") == 0)
         PROBLEM(v, "%sthe last save failed%s%.200s", who, *error != '\0' ? ": " : "",
                 error);
@@ -351,8 +351,7 @@ static void say_cluster(struct verdict *v, const json_t *before)
            workers = fact_number(v->facts, "workers_wanted");
     if (strcmp(fact_text(v->facts, "phase"), "gathering") == 0)
         add(v->text, "gathering: %u of %.0f server%s and %u of %.0f worker%s are there",
-            c.servers, servers, PLURAL_S((unsigned)servers), c.workers, workers,
-            PLURAL_S((unsigned)workers));
+            c.servers, servers, PLURAL_S(servers), c.workers, workers, PLURAL_S(workers));
     else
         add(v->text, "%u server%s and %u worker%s alive", c.servers, PLURAL_S(c.servers),
             c.workers, PLURAL_S(c.workers));

@@ -187,10 +187,30 @@ static bool make_printable(json_t *x)
     return true;
 }
 
+size_t tool_count_values(const char *text, size_t n)
+{
+    size_t values = 1;
+    bool quoted = false;
+    for (size_t i = 0; i < n; i++) {
+        if (quoted && text[i] == '\\')
+            i++;
+        else if (text[i] == '"')
+            quoted = !quoted;
+        else if (!quoted)
+            values += text[i] == ',' || text[i] == '[' || text[i] == '{';
+    }
+    return values;
+}
+
 int tool_status(struct tool *t, double seconds, json_t **ret, struct err *e)
 {
     json_set_alloc_funcs(mem_alloc, mem_free);
     TRY(tool_ask(t, MSG_STATUS, &(struct msg_status){}, seconds, e));
+    *ret = NULL;
+    size_t values = tool_count_values(t->text.data, t->text.len);
+    if (t->max_values != 0 && values > t->max_values)
+        return err_set(e, TUG_EDATA, "%s: its answer to status has more than %zu values",
+                       t->address, t->max_values);
     *ret = json_loadb(t->text.data != NULL ? t->text.data : "", t->text.len, 0, NULL);
     if (json_is_object(*ret) && make_printable(*ret))
         return 0;

@@ -19,9 +19,10 @@
 
 struct tool {
     // Set before tool_open. `interrupted` ends waits when true; may be NULL. `max_text` is
-    // the most bytes of an answer's text; 0: enough for the largest cluster.
+    // the most bytes of an answer's text, `max_values` the most numbers, texts, lists and
+    // objects in it; 0: enough for the largest cluster.
     const atomic_bool *interrupted;
-    size_t max_text;
+    size_t max_text, max_values;
     struct session_who who;
     struct session_side side;
     struct session s;
@@ -41,7 +42,7 @@ struct tool {
 };
 
 // Opens a link to the node at `address`, which must prove its identity. Errors name the
-// address. The caller sets only `interrupted` and `max_text` of *t before.
+// address. The caller sets only the members above of *t before.
 int tool_open(struct tool *t, struct node *n, const char *address, double seconds,
               struct err *e);
 void tool_close(struct tool *t); // a zeroed one is fine
@@ -55,6 +56,9 @@ int tool_ask(struct tool *t, uint16_t type, const void *msg, double seconds,
 // Asks for STATUS and returns it as a JSON object, which the caller releases
 // (json_decref). Its texts are printable.
 int tool_status(struct tool *t, double seconds, json_t **ret, struct err *e);
+
+// Returns at least the number of values in a JSON text, without parsing it.
+size_t tool_count_values(const char *text, size_t n);
 
 // Return a member of an object; "" or 0 if the object has no such member.
 const char *tool_text(const json_t *o, const char *name);

@@ -30,7 +30,7 @@
     "1, 'writes': 2}, 'staleness': 2, 'workers': [{'rank': 0, 'clock': 4, 'behind': "    \
     "1}]}], 'saves': {'made': 2, 'failed': 0, 'now': null, 'last': {'number': 2, "       \
     "'state': 'written', 'path': 'day-7', 'bytes': 4096, 'seconds': 0.25, "              \
-    "'finished_unix_seconds': 1940}, 'error': null}}"
+    "'finished_unix_seconds': 1940, 'error': null}}}"
 
 #define SAMPLE_RUN                                                                       \
     "{'model': 'lr', 'state': 'training', 'error': null, 'diverged': false, 'pass': 3, " \

@@ -12,6 +12,7 @@
 #include "monitor/monitor.h"
 #include "os/json.h"
 #include "os/log.h"
+#include "runtime/loop_facts.h"
 #include "server/server.h"
 
 // How long the scheduler, and each loop, may take to answer.
@@ -138,7 +139,7 @@ static int tell_server(void *of, json_t **ret, struct err *e)
         json_decref(node);
     }
     json_t *facts = json_pack("{s:s, s:o, s:o}", "role", "server", "servers", loops,
-                              "tables", status_sum_tables(loops));
+                              "tables", loop_facts_sum_tables(loops));
     if (facts == NULL || json_memory_failed()) {
         json_decref(facts);
         return err_nomem(e, "the state of the server");
