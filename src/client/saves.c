@@ -263,10 +263,30 @@ static int begin_save(struct request *r)
                : slice_cut_first(r);
 }
 
+// Checks that the save has all tables that were asked for: a loop leaves out those that it
+// does not know, if they may be those of another space.
+static int check_saved(struct request *r, const struct save_wanted *w)
+{
+    struct wire_text list = w->message.tables;
+    struct wire_save_table x;
+    while (wire_next_save_table(&list, &x) > 0) {
+        size_t i = 0;
+        while (i < w->into->n_tables && w->into->tables[i].id != x.table)
+            i++;
+        if (i == w->into->n_tables)
+            return err_because(&r->why, TUG_EUSAGE, REASON_TABLE_UNKNOWN, 0,
+                               "there is no table %u on any server: make the table first",
+                               x.table);
+    }
+    return 0;
+}
+
 static int save_answered(struct request *r)
 {
     const struct save_wanted *w = r->own;
-    if (r->type == MSG_SAVE || w->only_turn)
+    if (r->type == MSG_SAVE)
+        return check_saved(r, w);
+    if (w->only_turn)
         return 0;
     if (begin_writing(r) != 0)
         return err_nomem(&r->why, "a request's slices");

@@ -245,6 +245,18 @@ static void test_saves(void **state)
         save_manifest_free(&m);
     }
     assert_int_equal(fake_wait(c, client_save_end(c->client, 5, true, 7, &e), &e), 0);
+    // A table that no loop has is not left out silently.
+    const uint32_t tables[] = {12, 13, 99};
+    bad_save = false;
+    s.tables = tables;
+    for (s.n = 2; s.n <= 3; s.n++) {
+        struct save_manifest m = {0};
+        int rc = fake_wait(c, client_save(c->client, &s, &m, &e), &e);
+        assert_int_equal(rc, s.n == 2 ? 0 : TUG_EUSAGE);
+        assert_true(rc == 0 || strstr(e.text, "there is no table 99 on any server"));
+        save_manifest_free(&m);
+    }
+    s.n = 0;
     assert_int_equal(fake_wait(c,
                                client_load(c->client, TABLE, "some/where", 7, "users",
                                            true, &rows, &e),

@@ -29,6 +29,21 @@ static bool has_ended(const struct saves *x, uint64_t save, bool *ret_committed)
     return false;
 }
 
+// Returns whether this shard has no partition of a space, and so need not have its tables.
+static bool lacks_a_space(const struct shard *s)
+{
+    for (int space = 0; space < WIRE_SPACES; space++) {
+        uint32_t p = 0, n = (uint32_t)1 << s->bits;
+        while (p < n && roles_of(&s->roles, (enum wire_space)space, p) == ROLE_AWAY)
+            p++;
+        if (p == n)
+            return true;
+    }
+    return false;
+}
+
+// The list is the same for all loops. The client checks that each of its tables is in the
+// save (client/saves.c).
 static int read_tables(const struct shard *s, struct save_run *r, struct wire_text list,
                        struct err *e)
 {
@@ -36,7 +51,8 @@ static int read_tables(const struct shard *s, struct save_run *r, struct wire_te
     int more;
     r->all = list.n == 0;
     while ((more = wire_next_save_table(&list, &x)) > 0)
-        TRY(save_add_run_table(s, r, x.table, e));
+        if (tables_find(s, x.table, NULL) != NULL || !lacks_a_space(s))
+            TRY(save_add_run_table(s, r, x.table, e));
     return more == 0
                ? 0
                : err_set(e, TUG_EUSAGE, "the list of the save's tables is cut short");

@@ -570,6 +570,36 @@ static void test_copies_wait_for_their_target(void **state)
     lone_close(w);
 }
 
+// A loop without partitions of a space does not know the space's tables.
+static void test_tables_of_another_space(void **state)
+{
+    (void)state;
+    struct lone *w = saving_open_loop(1, 1, saving_users);
+    struct saving x = saving_begin(SAVE_CHECKPOINT);
+    struct msg_save m = {.save = x.id,
+                         .path = wire_text(saving_rest(x.path)),
+                         .tables = {"\6\0\0\0\5\0\0\0", 8}};
+    assert_int_equal(T, 5);
+    lone_deliver(w, WORKER_LINK, MSG_SAVE, ++w->next_request, &m);
+    saving_finish(w, &x);
+    assert_int_equal(x.m.n_tables, 1);
+    assert_int_equal(x.m.tables[0].id, T);
+    saving_end(w, x.id, false);
+    lone_expect_ok(w);
+    saving_forget(&x);
+    x = saving_begin(SAVE_CHECKPOINT); // all tables are of the other space
+    m.save = x.id;
+    m.path = wire_text(saving_rest(x.path));
+    m.tables = (struct wire_text){"\6\0\0\0", 4};
+    lone_deliver(w, WORKER_LINK, MSG_SAVE, ++w->next_request, &m);
+    saving_finish(w, &x);
+    assert_int_equal(x.m.n_tables, 0);
+    saving_end(w, x.id, false);
+    lone_expect_ok(w);
+    saving_forget(&x);
+    lone_close(w);
+}
+
 // A table that a save waits for is dropped, and another is made with its number.
 static void test_table_changes(void **state)
 {
@@ -826,6 +856,7 @@ int main(void)
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_allocations),
         cmocka_unit_test(test_end_without_memory),
+        cmocka_unit_test(test_tables_of_another_space),
         cmocka_unit_test(test_table_changes),
     };
     return cmocka_run_group_tests(tests, saving_prepare, saving_clean);
