@@ -161,7 +161,6 @@ static bool is_mine(const struct shard *s, const struct shard_table *t,
 
 static void look_for_common(struct shard *s, struct shard_table *t)
 {
-    t->sync_moved = true;
     t->sync_empty = is_empty(s, t);
     // The partition with the table's fixed keys may have left.
     if (!t->sync_empty && t->fixed_keys && t->sync.told && !common_has_keys(s, t))
@@ -179,6 +178,7 @@ static void look_for_common(struct shard *s, struct shard_table *t)
 void sync_leave(struct shard *s, struct shard_table *t, uint32_t partition)
 {
     struct sync_group *g = sync_group_of(t, partition);
+    t->sync_moved = true;
     if (g != &t->sync) {
         unlink_group(t, g);
         sync_group_free(s, g);
@@ -190,6 +190,7 @@ void sync_arrive(struct shard *s, struct shard_table *t, struct sync_group *g)
 {
     assert(t->groups != NULL && t->groups[g->partition] == NULL);
     t->groups[g->partition] = g;
+    t->sync_moved = true;
     g->away = !is_mine(s, t, g->partition);
     g->next = t->sync.next;
     t->sync.next = g;
@@ -223,6 +224,7 @@ static int split(struct shard *s, struct shard_table *t, uint32_t partition)
             ((struct contribution *)g->clock.open[i].parts[k].what)->refs++;
     }
     t->groups[partition] = g;
+    t->sync_moved = true;
     g->next = t->sync.next;
     t->sync.next = g;
     return 0;
