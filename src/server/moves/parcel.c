@@ -254,6 +254,10 @@ static int put_table(struct arrival *a, struct err *e)
     if (store_owns(t->store, a->partition) || !background_free(t))
         return err_set(e, TUG_EIO, "table '%s' is being saved or cleared",
                        t->spec.config.name);
+    if (into->made) { // a table takes memory before it has rows
+        tables_measure(a->s, t);
+        TRY(partition_fits(a->s, h.rows, e));
+    }
     tables_limit(a->s, t);
     TRY(parcel_put(t->store, a->partition, rows, h.rows, e));
     into->put = true;
