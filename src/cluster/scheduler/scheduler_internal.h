@@ -125,6 +125,7 @@ struct moving {
     uint64_t done, failed;
     // Since the newest plan: its time, the moves that are done, and their bytes.
     uint64_t planned_at, since_plan, bytes_since_plan;
+    uint64_t told_at;    // time at which their number was logged
     uint64_t version;    // of the roster that told of the last owner that changed
     uint64_t held_epoch; // the placement's epoch when a hold was last granted
 };

@@ -263,11 +263,21 @@ static void all_done(struct scheduler *s)
     scheduler_note(s, "placement", "scheduler", text);
 }
 
+// Tells how far the moves are, about once a second: a plan may have a thousand of them.
+static void tell_progress(struct scheduler *s)
+{
+    struct moving *m = &s->moving;
+    if (s->now < m->told_at + SECOND_NS)
+        return;
+    m->told_at = s->now;
+    scheduler_say(s, "placement: %" PRIu64 " of %" PRIu64 " partitions have moved",
+                  m->since_plan, m->since_plan + m->left);
+}
+
 // Makes the target the owner. Returns false if memory is out: the target asks again.
 static bool arrive(struct scheduler *s, struct move *x)
 {
     struct moving *m = &s->moving;
-    char text[ERR_TEXT_MAX];
     assert(x->handing && s->roster.owners[x->space][x->partition] == x->from);
     x->over = true;
     if (scheduler_list(s) != 0) {
@@ -283,13 +293,12 @@ static bool arrive(struct scheduler *s, struct move *x)
     m->since_plan++;
     m->bytes_since_plan += x->bytes;
     m->left--;
-    scheduler_say(s, "moved %s: %" PRIu64 " bytes in %.3f s, placement %" PRIu64,
-                  describe(s, x, text), x->bytes, (double)(s->now - x->began) * 1e-9,
-                  s->roster.epoch);
     take_out(s, x);
     s->changed = false; // the list that was just made lacks the move already
     if (m->left == 0)
         all_done(s);
+    else
+        tell_progress(s);
     return true;
 }
 

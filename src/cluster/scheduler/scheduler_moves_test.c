@@ -91,6 +91,8 @@ static void test_late_server(void **state)
     check_log("placement: 63 partitions have to move, because server 2 has joined", true);
     world_run(&w, 100 * SECONDS);
     check_settled();
+    check_log(" of 63 partitions have moved", true);
+    check_log("placement: 63 partitions have moved in ", true);
     assert_int_equal(roster()->epoch, 1 + 63);
     for (int space = 0; space < WIRE_SPACES; space++)
         assert_int_equal(load_of(space, member_id(late->m)), 21);

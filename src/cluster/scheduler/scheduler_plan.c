@@ -95,7 +95,7 @@ static int plan(struct scheduler *s)
     m->plan_again = true;
     TRY(plan_spaces(s));
     m->plan_again = m->even = false;
-    m->planned_at = m->look_at = s->now;
+    m->planned_at = m->told_at = m->look_at = s->now;
     m->since_plan = m->bytes_since_plan = 0;
     count_left(s);
     scheduler_moves_sift(s);
