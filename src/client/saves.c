@@ -315,7 +315,8 @@ static bool take_saved(struct slice *s, const struct van_message *is)
         err_set(&r->why, TUG_EDATA, "its list of files is cut short");
     if (m->step > into->step)
         into->step = m->step;
-    into->published = first || into->published == m->published ? m->published : 0;
+    if (m->files.n > 0) // a loop without partitions of these tables says nothing of them
+        into->published = first || into->published == m->published ? m->published : 0;
     return more == 0;
 }
 

@@ -16,6 +16,7 @@
     BUG(WITHOUT_EPOCH_CHECK, "without-epoch-check")                                      \
     BUG(WITHOUT_EXACT_EPOCHS, "without-exact-epochs")                                    \
     BUG(WITHOUT_FORGIVING, "without-forgiving")                                          \
+    BUG(WITHOUT_HOLDS, "without-holds")                                                  \
     BUG(WITHOUT_IDENTITY, "without-identity")                                            \
     BUG(WITHOUT_LATE_MARKS, "without-late-marks")                                        \
     BUG(WITHOUT_LATE_WORKERS, "without-late-workers")                                    \

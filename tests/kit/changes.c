@@ -148,6 +148,12 @@ void changes_act(struct changes *c)
     van_wake(c->stage->scheduler_van);
 }
 
+static bool can_be_drained(const struct changes *c, const struct process *p)
+{
+    const struct scheduler *s = c->stage->scheduler;
+    return scheduler_can_drain(s, (uint32_t)(p - s->processes));
+}
+
 // Returns the first server that is not where it shall be; -1 if all are.
 static int unsettled_server(const struct changes *c)
 {
@@ -155,8 +161,10 @@ static int unsettled_server(const struct changes *c)
         const struct stage_server *x = &c->stage->servers[i];
         const struct process *p = placed(c, i);
         uint64_t epoch = member_roster(shard_member(x->shard))->epoch;
+        // A server that nobody can take over from stays, although it is to be drained.
         if (!x->dead && !x->gone &&
-            (p == NULL || p->draining || epoch != c->stage->scheduler->roster.epoch))
+            (p == NULL || (p->draining && can_be_drained(c, p)) ||
+             epoch != c->stage->scheduler->roster.epoch))
             return (int)i;
     }
     return -1;
@@ -176,11 +184,17 @@ static void tell_unsettled(struct changes *c)
 {
     const struct scheduler *s = c->stage->scheduler;
     int i = unsettled_server(c);
+    uint32_t held = 0, handing = 0;
+    for (uint32_t k = 0; k < s->n_nodes; k++)
+        held += s->nodes[k].holds;
+    for (uint32_t k = 0; k < s->moving.n; k++)
+        handing += s->moving.list[k].handing;
     const struct process *p = i >= 0 ? placed(c, (uint32_t)i) : NULL;
     stage_failed(
         c->stage,
-        "%u moves hang, %llu partitions are not where they shall be, server %d %s",
-        s->moving.n, (unsigned long long)s->moving.left, i,
+        "%u moves hang, %u in the hand-over, held by %u nodes, %llu partitions are not "
+        "where they shall be, server %d %s",
+        s->moving.n, handing, held, (unsigned long long)s->moving.left, i,
         i < 0         ? "is none that waits"
         : p == NULL   ? "has not joined"
         : p->draining ? "has not left"
@@ -196,6 +210,16 @@ bool changes_end(struct changes *c)
         if (!sim_step(s->sim, until))
             tell_unsettled(c);
     return s->failure.code == 0;
+}
+
+bool changes_owns(const struct changes *c, uint32_t server)
+{
+    const struct roster *r = &c->stage->scheduler->roster;
+    uint32_t id = member_id(shard_member(c->stage->servers[server].shard));
+    for (uint32_t p = 0; r->epoch != 0 && p < (uint32_t)1 << r->partition_bits; p++)
+        if (r->owners[WIRE_SPACE_SPARSE][p] == id)
+            return true;
+    return false;
 }
 
 uint64_t changes_moved(const struct changes *c)

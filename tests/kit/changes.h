@@ -25,6 +25,8 @@ void changes_act(struct changes *c);
 // Ends the changes, and lets the moves that are under way come to their end. Returns false
 // if they do not; the stage has failed then.
 bool changes_end(struct changes *c);
+// Returns whether a server has partitions of sparse tables.
+bool changes_owns(const struct changes *c, uint32_t server);
 // Returns the number of partitions that have moved.
 uint64_t changes_moved(const struct changes *c);
 

@@ -51,7 +51,8 @@ void saving_send(struct lone *w, const struct saving *x, bool marked, uint64_t c
 
 void saving_mark(struct lone *w, uint32_t worker, uint64_t save)
 {
-    struct msg_mark m = {.save = save, .session = lone_session(worker)};
+    struct msg_mark m = {
+        .epoch = w->epoch, .save = save, .session = lone_session(worker)};
     lone_deliver(w, WORKER_LINK + worker, MSG_MARK, ++w->next_request, &m);
     lone_expect_ok(w);
 }

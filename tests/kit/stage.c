@@ -365,7 +365,9 @@ int64_t stage_sum(const struct stage *s, uint32_t table, uint64_t key)
 {
     int64_t sum = 0;
     for (uint32_t i = 0; i < s->n_servers; i++) {
-        const float *row = shards_row(s->servers[i].shard, table, key);
+        const float *row = s->servers[i].dead
+                               ? NULL
+                               : shards_row(s->servers[i].shard, table, key);
         sum += row != NULL ? (int64_t)*row : 0;
     }
     return sum;

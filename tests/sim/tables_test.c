@@ -19,6 +19,7 @@
 
 #include <string.h>
 
+#include "kit/changes.h"
 #include "kit/seeds.h"
 #include "kit/sums.h"
 #include "kit/test.h"
@@ -31,12 +32,13 @@ enum {
     MAX_PUSHES = 24,
     IN_FLIGHT = 6,
     MAX_SAVES = 2,
+    MAX_CHANGES = 20,
     FIRST_SAVE = 10,
     SHOWS = 1 << 20, // shows of a user before any shrink
     CHOICE = 2,      // number of the random stream
 };
 
-enum { PUSHES, SAVES, TAKEN_BACK, OTHERS, OPERATIONS, DEATHS, RESENT, EVENTS };
+enum { PUSHES, SAVES, TAKEN_BACK, OTHERS, OPERATIONS, DEATHS, RESENT, EVENTS, MOVES };
 
 struct push {
     client_ts ts;
@@ -68,6 +70,7 @@ enum saver { IDLE, TURNING, SAVING, ENDING };
 struct world {
     struct stage stage; // must be the first member
     struct sums sums;
+    struct changes changes;
     uint32_t n_workers;
     struct worker workers[MAX_WORKERS];
 
@@ -103,9 +106,11 @@ static bool one_in(struct world *w, uint64_t n)
     return stage_one_in(&w->stage, n);
 }
 
-static int open_server(struct world *w, struct err *e)
+static int open_server(void *ctx, bool late, struct err *e)
 {
+    struct world *w = ctx;
     struct shard_options o = sums_server(&w->sums);
+    o.member.late = late;
     return stage_open_server(&w->stage, &o, NULL, NULL, e);
 }
 
@@ -144,9 +149,15 @@ static int world_open(void *ctx, struct err *e)
     w->n_saves = (uint32_t)draw(w, MAX_SAVES + 1);
     w->n_admin = (uint32_t)draw(w, 5);
     struct scheduler_options o = sim_scheduler(n_servers, w->n_workers, SUMS_BITS);
+    w->changes = (struct changes){.stage = &w->stage,
+                                  .open = open_server,
+                                  .world = w,
+                                  .next = draw(w, 300 * MS),
+                                  .pace = 100 * MS,
+                                  .most = MAX_CHANGES};
     TRY(stage_open_scheduler(&w->stage, &o, e));
     for (uint32_t i = 0; i < n_servers; i++)
-        TRY(open_server(w, e));
+        TRY(open_server(w, false, e));
     for (uint32_t i = 0; i < w->n_workers; i++)
         TRY(open_worker(w, i, e));
     struct sim_seen seen = {SUMS_TABLE, 1, w->sums.keys[0]};
@@ -392,6 +403,8 @@ static void act(void *ctx)
         let_work(&w->workers[i]);
     }
     sums_step(&w->sums, w->workers[0].ready);
+    if (w->workers[0].ready)
+        changes_act(&w->changes);
 }
 
 static void check_sums(struct world *w)
@@ -418,8 +431,10 @@ static void check_operations(struct world *w)
         most += w->workers[k].steps;
     }
     for (uint32_t k = 0; k < w->stage.n_servers; k++) {
-        struct store_stats s = store_stats(
-            shards_store(w->stage.servers[k].shard, USERS));
+        const struct shard *shard = w->stage.servers[k].shard;
+        if (!changes_owns(&w->changes, k))
+            continue;
+        struct store_stats s = store_stats(shards_store(shard, USERS));
         if (s.day != w->days)
             failed(w, "server %u is at day %u, not %u", k, s.day, w->days);
         if (s.step < least || s.step > most)
@@ -461,6 +476,8 @@ static void work(void *ctx)
             return;
         }
     stage_settle(&w->stage, 2 * SECOND);
+    if (!changes_end(&w->changes))
+        return;
     pull_users(w, sim_now(w->stage.sim) + 20 * SECOND);
     if (!has_failed(w))
         check_sums(w);
@@ -474,6 +491,7 @@ static void count(void *ctx, uint64_t *counts)
     counts[DEATHS] += w->stage.deaths;
     counts[EVENTS] += w->stage.events;
     counts[RESENT] += stage_resent(&w->stage);
+    counts[MOVES] += changes_moved(&w->changes);
     counts[OTHERS] += sim_saver_saves(w->sums.other);
 }
 
@@ -482,7 +500,7 @@ static void check_counts(const uint64_t *counts, uint64_t seeds)
     assert_true(counts[PUSHES] > 10 * seeds && counts[SAVES] > seeds / 3);
     assert_true(counts[TAKEN_BACK] > seeds / 10 && counts[OPERATIONS] > seeds);
     assert_true(counts[DEATHS] > seeds / 10 && counts[RESENT] > seeds);
-    assert_true(counts[OTHERS] > seeds / 2);
+    assert_true(counts[OTHERS] > seeds / 2 && counts[MOVES] > 10 * seeds);
 }
 
 int main(int argc, char **argv)
@@ -499,9 +517,11 @@ int main(int argc, char **argv)
         .bugs = {{WITHOUT_REPEAT_CHECK},
                  {WITHOUT_ORDER_CHECK},
                  {WITHOUT_MARKS},
-                 {WITHOUT_TURNS}},
+                 {WITHOUT_TURNS},
+                 {WITHOUT_HOLDS}},
         .counted = {"pushes", "saves", "taken back", "saves by another",
-                    "admin operations", "deaths", "messages sent again", "events"},
+                    "admin operations", "deaths", "messages sent again", "events",
+                    "moves"},
         .world = &world,
         .seeds = 300,
         .bug_seeds = 300,

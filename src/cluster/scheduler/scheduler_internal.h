@@ -87,8 +87,9 @@ struct node {
                             // PASS_STATE
     // The node is the driver that has opened a pass; other nodes of its role are guests.
     bool drives;
-    bool holds; // it has asked that no partition changes its owner
-    bool held;  // and this was granted
+    bool holds;            // it has asked that no partition changes its owner
+    bool held;             // and this was granted
+    uint64_t hold_request; // request number of the newest HOLD
     // Of servers: it had no room for a partition, and gets no more until placements are
     // planned anew.
     bool full;

@@ -359,14 +359,31 @@ void scheduler_move_says_serve(struct scheduler *s, struct node *n, uint64_t req
     scheduler_send(s, n->link, MSG_OK, request, &(struct msg_ok){answer});
 }
 
+// Returns whether all servers know the newest owners, so that none takes a request that
+// names older ones any more. Otherwise a mark could reach all owners of before, and miss
+// the newest one.
+static bool servers_know_owners(const struct scheduler *s)
+{
+    for (uint32_t i = 0; i < s->n_nodes; i++) {
+        const struct node *n = &s->nodes[i];
+        if (n->n.alive && n->n.role == WIRE_SERVER &&
+            n->roster_version < s->moving.version)
+            return false;
+    }
+    return true;
+}
+
 void scheduler_hold_serve(struct scheduler *s, struct node *n, uint64_t request,
                           const struct msg_hold *m)
 {
     bool handing = false;
+    if (request < n->hold_request)
+        return; // an old request that arrived late must not hold for ever
+    n->hold_request = request;
     for (uint32_t i = 0; i < s->moving.n; i++)
         handing |= s->moving.list[i].handing;
-    n->holds = m->on != 0;
-    n->held = n->holds && !handing;
+    n->holds = m->on != 0 && !bug_in(s->o.bugs, WITHOUT_HOLDS);
+    n->held = n->holds && !handing && servers_know_owners(s);
     if (n->held)
         s->moving.held_epoch = s->roster.epoch;
     scheduler_send(s, n->link, MSG_OK, request,

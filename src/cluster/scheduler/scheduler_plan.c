@@ -71,7 +71,10 @@ static int plan_spaces(struct scheduler *s)
     int rc = loops != NULL ? 0 : TUG_ENOMEM;
     for (int space = 0; space < WIRE_SPACES && rc == 0; space++) {
         size_t n = loops_of(s, space, loops);
-        if (n > 0)
+        if (n == 0) // those that could take over are gone: everything stays
+            memcpy(m->wanted[space], s->roster.owners[space],
+                   partitions_of(s) * sizeof(*m->wanted[space]));
+        else
             rc = placement_plan(loops, n, m->even, partitions_of(s),
                                 s->roster.owners[space], m->wanted[space]);
     }

@@ -12,7 +12,7 @@ static void test_marks_of_one_session(void **state)
 {
     (void)state;
     struct lone *w = saving_open_loop(0, 1, saving_users);
-    struct msg_mark m = {.session = lone_session(0)};
+    struct msg_mark m = {.epoch = w->epoch, .session = lone_session(0)};
     for (m.save = 1; m.save <= SAVES_MARKS_EACH; m.save++) {
         lone_deliver(w, WORKER_LINK, MSG_MARK, ++w->next_request, &m);
         lone_expect_ok(w);
@@ -49,7 +49,7 @@ static struct lone *open_crowd(struct saving *ret)
 
 static void mark_as(struct lone *w, uint32_t i, uint64_t save)
 {
-    struct msg_mark m = {.save = save, .session = CROWD_SESSION + i};
+    struct msg_mark m = {.epoch = w->epoch, .save = save, .session = CROWD_SESSION + i};
     assert_int_equal(w->shard->saves.run->state, SAVE_WAITS);
     lone_deliver(w, CROWD + i, MSG_MARK, ++w->next_request, &m);
     lone_expect_ok(w);
@@ -96,7 +96,7 @@ static void test_marks_and_the_next_roster(void **state)
     (void)state;
     struct lone *w = saving_open_loop(0, 1, saving_users);
     struct saving x = saving_begin(SAVE_CHECKPOINT);
-    struct msg_mark m = {.save = x.id, .session = CROWD_SESSION + 3};
+    struct msg_mark m = {.epoch = w->epoch, .save = x.id, .session = CROWD_SESSION + 3};
     w->crowd = 4;
     lone_send_roster(w);
     for (uint32_t i = 0; i < w->crowd; i++)
@@ -126,7 +126,7 @@ static void test_no_room_for_a_mark(void **state)
     struct budget budget;
     struct lone *w = saving_open_loop(0, 1, saving_users);
     struct saving x = saving_begin(SAVE_CHECKPOINT);
-    struct msg_mark m = {.save = x.id, .session = lone_session(0)};
+    struct msg_mark m = {.epoch = w->epoch, .save = x.id, .session = lone_session(0)};
     budget_open(&budget, 1 << 20);
     w->shard->saves.marks.budget = &budget;
     uint64_t most = budget_most(&budget, BUDGET_CLOCKS);

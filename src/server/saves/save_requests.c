@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "server/background.h"
+#include "server/rows/place.h"
 #include "server/rows/tables.h"
 #include "server/saves/save_writer.h"
 #include "server/shard_internal.h"
@@ -309,6 +310,11 @@ enum outcome mark_serve(struct shard *s, struct request *q)
 {
     const struct msg_mark *m = &q->m->mark;
     struct err e = {0};
+    // A mark of an older placement would not reach loops that own partitions since then,
+    // and the save would wait for it there.
+    enum outcome outcome = place_check_all(s, q, m->epoch);
+    if (outcome != GOES_ON)
+        return outcome;
     if (q->peer->session == 0)
         err_set(&e, TUG_EUSAGE,
                 "only a node that has joined the cluster can mark a save");

@@ -619,7 +619,8 @@ static void test_table_changes(void **state)
     struct table_spec plain = lone_plain_spec(T, WIRE_ASYNC, 4);
     lone_make_table(w, &plain);
     for (uint32_t i = 0; i < WORKERS; i++) {
-        struct msg_mark mark = {.save = x.id, .session = lone_session(i)};
+        struct msg_mark mark = {
+            .epoch = w->epoch, .save = x.id, .session = lone_session(i)};
         lone_deliver(w, WORKER_LINK + i, MSG_MARK, 3, &mark);
     }
     lone_forget(w);
