@@ -145,7 +145,9 @@ static int make_keys(struct tls **ret, struct err *e)
     if (rc == 0 && (buf_str(&ca_key) == NULL || buf_str(&ca) == NULL))
         rc = err_nomem(e, "keys");
     if (rc == 0)
-        rc = tls_make_node(ca_key.data, ca.data, "bench", NULL, 1, &key, &cert, e);
+        rc = tls_make_node(ca_key.data, ca.data,
+                           &(struct tls_node){.name = "bench", .days = 1}, &key, &cert,
+                           e);
     if (rc == 0 &&
         (buf_add(&ca, cert.data, cert.len) != 0 || buf_add(&ca, key.data, key.len) != 0))
         rc = err_nomem(e, "keys");

@@ -18,7 +18,7 @@
 enum { PEM_MAX = 256 << 10, TOKEN_SECONDS = 5 };
 
 struct cert_values {
-    struct option_list what;
+    struct option_list what, hosts;
     const char *dir, *name, *cluster;
     uint64_t days, port;
     int role;
@@ -44,6 +44,9 @@ static const struct option options[] = {
      "rights of its holder, each role with those before it: tool may look, worker may "
      "push and read data, server may hold tables, operator may stop, save, load and "
      "clear, scheduler may be the scheduler; any: all rights"},
+    {"host", LIST_AT(hosts, "NAME"),
+     "names and addresses by which browsers and Prometheus call this node, for --http of "
+     "its process; a browser accepts no certificate without them"},
     {"days", U64_AT(days, "N", "365", 1, 36500),
      "days for which the certificate is valid"},
     {"cluster", .group = "Tokens", .fallback = "tug", STRING_AT(cluster, "NAME"),
@@ -55,7 +58,8 @@ static const struct option options[] = {
 const struct option_table cli_cert_options = {
     .command = "cert",
     .summary = "make the keys and certificates of a cluster",
-    .usage = "ca|node|token [--dir DIR] [--name NAME] [--role ROLE] [--days N]",
+    .usage = "ca|node|token [--dir DIR] [--name NAME] [--role ROLE] [--host NAME]... "
+             "[--days N]",
     .about =
         "`tug cert ca` makes DIR/ca.pem and DIR/ca.key; `tug cert node` makes "
         "DIR/NAME.pem and DIR/NAME.key, signed by them. Each process of the cluster is "
@@ -133,6 +137,11 @@ static int make_node(const struct cert_values *v, struct buf *key, struct buf *c
                      struct err *e)
 {
     struct buf ca_key = {0}, ca_cert = {0};
+    const struct tls_node node = {.name = v->name,
+                                  .role = wire_role_name(roles[v->role]),
+                                  .days = (uint32_t)v->days,
+                                  .hosts = v->hosts.items,
+                                  .n_hosts = v->hosts.n};
     if (v->name[0] == 0 || strchr(v->name, '/') != NULL || strcmp(v->name, "ca") == 0)
         return err_set(e, TUG_EUSAGE,
                        "--name: '%.100s' cannot be the name of a node's files", v->name);
@@ -140,9 +149,7 @@ static int make_node(const struct cert_values *v, struct buf *key, struct buf *c
     if (rc == 0)
         rc = read_pem(v->dir, "ca.pem", &ca_cert, e);
     if (rc == 0)
-        rc = tls_make_node(buf_str(&ca_key), buf_str(&ca_cert), v->name,
-                           wire_role_name(roles[v->role]), (uint32_t)v->days, key, cert,
-                           e);
+        rc = tls_make_node(buf_str(&ca_key), buf_str(&ca_cert), &node, key, cert, e);
     if (ca_key.data != NULL)
         explicit_bzero(ca_key.data, ca_key.len);
     buf_free(&ca_key);

@@ -86,11 +86,12 @@ static const struct option options[] = {
      "logrotate"},
     {NODE_LOG_LEVEL_OPTION},
     {NODE_LOG_FORMAT_OPTION},
-    {"http", STRING_AT(node.http, "HOST:PORT|unix:PATH"),
+    {"http", STRING_AT(node.http.address, "HOST:PORT|unix:PATH"),
      "serve a page about the cluster, and /metrics for Prometheus: at an address of "
-     "loopback for all accounts of this machine, or at a Unix socket for this one; "
-     "servers and workers of this machine get "
+     "loopback for all accounts of this machine, at a Unix socket for this one, or at "
+     "any other address with TLS and a token; servers and workers of this machine get "
      "free ports of the same host, or PATH.server-0, ..."},
+    HTTP_TRUST_OPTIONS(node.http),
     {"http-targets", STRING_AT(http_targets, "FILE"),
      "with --http: keep a list of these addresses there, for Prometheus's "
      "file_sd_configs"},
@@ -129,7 +130,7 @@ const struct option_table cli_launch_options = {
     CLI_OPTIONS(options),
 };
 
-static int launch_check(const struct launch_values *v, int argc, char *const *argv,
+static int launch_check(struct launch_values *v, int argc, char *const *argv,
                         struct err *e)
 {
     if (argc == 0)
@@ -146,10 +147,11 @@ static int launch_check(const struct launch_values *v, int argc, char *const *ar
         return err_set(e, TUG_EUSAGE,
                        "--sparse-loops %llu of --loops %llu leave none for dense tables",
                        (unsigned long long)v->sparse_loops, (unsigned long long)v->loops);
-    if (v->node.http != NULL)
-        TRY(monitor_check(v->node.http, e));
-    if (v->http_targets != NULL &&
-        (v->node.http == NULL || strncmp(v->node.http, "unix:", 5) == 0))
+    v->node.http.cluster_cert = v->node.cert;
+    v->node.http.cluster_key = v->node.key;
+    TRY(monitor_check(&v->node.http, e));
+    const char *http = v->node.http.address;
+    if (v->http_targets != NULL && (http == NULL || strncmp(http, "unix:", 5) == 0))
         return err_set(e, TUG_EUSAGE,
                        "--http-targets needs --http HOST:PORT: Prometheus asks no Unix "
                        "sockets");
@@ -373,7 +375,10 @@ static int run_launch(const struct launch_values *v, const struct options *given
         .wraps = {v->wraps.items, v->wraps.n},
         .env = {env.at, env.n},
         .log_dir = v->log_dir,
-        .http = v->node.http,
+        .http = v->node.http.address,
+        .http_cert = v->node.http.cert,
+        .http_key = v->node.http.key,
+        .http_token_file = v->node.http.token_file,
         .http_targets = v->http_targets,
         .advertise = v->node.advertise,
         .sockets = v->node.transport == NODE_TRANSPORT_UNIX,
@@ -390,23 +395,23 @@ static int run_launch(const struct launch_values *v, const struct options *given
 static int launch_command(const void *values, const struct options *o, int argc,
                           char *const *argv, struct err *e)
 {
-    const struct launch_values *v = values;
-    if (argc > 0 && v->child_of != 0)
-        return launch_child_of(v->child_of, argv, e);
-    if (argc > 0 && v->supervise) {
+    struct launch_values v = *(const struct launch_values *)values;
+    if (argc > 0 && v.child_of != 0)
+        return launch_child_of(v.child_of, argv, e);
+    if (argc > 0 && v.supervise) {
         int code;
-        TRY(launch_supervise(argv, v->lock, v->force, &code, e));
+        TRY(launch_supervise(argv, v.lock, v.force, &code, e));
         fflush(stdout);
         _exit(code); // passes on the program's exit code
     }
-    TRY(launch_check(v, argc, argv, e));
-    TRY(check_wraps(v, e));
+    TRY(launch_check(&v, argc, argv, e));
+    TRY(check_wraps(&v, e));
     char self[FILE_PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
     if (n <= 0)
         return err_sys(e, TUG_EIO, "cannot find the program file of tug itself");
     self[n] = 0;
-    return run_launch(v, o, self, argc, argv, e);
+    return run_launch(&v, o, self, argc, argv, e);
 }
 
 const struct cli_command cli_launch = {&cli_launch_options, sizeof(struct launch_values),

@@ -47,6 +47,11 @@ static int train_here(const struct train_options *values, const struct options *
     struct role_http *http = NULL;
     struct train_facts *facts = NULL;
     const struct usage_disk disks[] = {{"saves", values->out}, {"log", values->log_dir}};
+    struct monitor_options at = {.address = values->http,
+                                 .cert = values->http_cert,
+                                 .key = values->http_key,
+                                 .token_file = values->http_token_file};
+    TRY(monitor_check(&at, e));
     int rc = train_configure(&s, values, o, NULL, e);
     node_catch_signals(); // before there is a log file that could be rotated
     if (rc == 0)
@@ -56,7 +61,7 @@ static int train_here(const struct train_options *values, const struct options *
     if (rc == 0 && values->http != NULL)
         rc = train_facts_open(&facts, e);
     if (rc == 0)
-        rc = role_http_process(&http, values->http, "train", usage, tell, facts, e);
+        rc = role_http_process(&http, &at, "train", usage, tell, facts, e);
     s.config.facts = facts;
     if (rc == 0)
         rc = s.folds > 0 ? run_cv(&s, e) : run_alone(&s, e);

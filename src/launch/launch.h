@@ -48,6 +48,7 @@ struct launch_options {
     // other processes of this machine get ports of the same host, or paths beside it. The
     // file lists them for Prometheus; NULL: none.
     const char *http, *http_targets;
+    const char *http_cert, *http_key, *http_token_file; // NULL: not needed there
 };
 
 // Runs the processes until all have ended. Returns 0, or an error that names the role.

@@ -41,6 +41,11 @@ static void write_address(const struct plan *p, uint32_t i, char *to, size_t cap
              p->http_ports[i]);
 }
 
+static int add_file(struct argv *w, const char *option, const char *file)
+{
+    return file != NULL ? argv_add(w, "--%s=%s", option, file) : 0;
+}
+
 int plan_http_add(struct argv *w, const struct plan *p, enum launch_role role,
                   uint32_t rank)
 {
@@ -51,6 +56,9 @@ int plan_http_add(struct argv *w, const struct plan *p, enum launch_role role,
     // Other machines cannot reach a loopback address of this one.
     if (p->o->http == NULL || (i > 0 && p->hosts.n > 0))
         return 0;
+    TRY(add_file(w, "http-cert", p->o->http_cert));
+    TRY(add_file(w, "http-key", p->o->http_key));
+    TRY(add_file(w, "http-token-file", p->o->http_token_file));
     if (is_unix(p) && i > 0)
         return argv_add(w, "--http=%s.%s-%u", p->o->http, launch_role_name(role), rank);
     if (is_unix(p))
@@ -69,7 +77,8 @@ static json_t *target_of(const struct plan *p, uint32_t i)
     else
         snprintf(name, sizeof(name), "%s-%u", i <= servers ? "server" : "worker",
                  i <= servers ? i - 1 : i - 1 - servers);
-    return json_pack("{s:[s], s:{s:s, s:s}}", "targets", address, "labels", "cluster",
+    return json_pack("{s:[s], s:{s:s, s:s, s:s}}", "targets", address, "labels",
+                     "__scheme__", p->o->http_cert != NULL ? "https" : "http", "cluster",
                      p->o->cluster, "process", name);
 }
 

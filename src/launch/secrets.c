@@ -79,8 +79,8 @@ int secrets_node(const struct secrets *s, const char *name, const char *role,
     if (s->given.len > 0)
         return add_pem(ret, (const struct buf *[3]){&s->given}, e);
     struct buf key = BUF_INIT(PEM_MAX), cert = BUF_INIT(PEM_MAX);
-    int rc = tls_make_node(s->ca_key.data, s->ca_cert.data, name, role, CA_DAYS, &key,
-                           &cert, e);
+    const struct tls_node node = {.name = name, .role = role, .days = CA_DAYS};
+    int rc = tls_make_node(s->ca_key.data, s->ca_cert.data, &node, &key, &cert, e);
     if (rc == 0)
         rc = add_pem(ret, (const struct buf *[3]){&s->ca_cert, &cert, &key}, e);
     wipe(&key);

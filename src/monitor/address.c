@@ -13,7 +13,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "monitor/monitor.h"
 #include "os/disk.h"
 #include "os/route.h"
 #include "os/runtime_dir.h"
@@ -70,20 +69,13 @@ int address_read(struct address *ret, const char *text, struct err *e)
     return 0;
 }
 
-int address_refuse(const struct address *a, struct err *e)
+int address_refuse(const struct address *a, const char *missing, struct err *e)
 {
     return err_set(
         e, TUG_EUSAGE,
-        "--http: '%.200s' is not an address of loopback: strangers could look, "
-        "too. Listen at 127.0.0.1 or unix:PATH, and reach it by ssh -L",
-        a->host);
-}
-
-int monitor_check(const char *address, struct err *e)
-{
-    struct address a;
-    TRY(address_read(&a, address, e));
-    return a.loopback ? 0 : address_refuse(&a, e);
+        "--http: '%.200s' is not an address of loopback, so that strangers could look: "
+        "add %s, or listen at 127.0.0.1 or unix:PATH and reach it by ssh -L",
+        a->host, missing);
 }
 
 // ---------------------------------------------------------------- listening
@@ -156,7 +148,7 @@ int address_listen(struct address *a, bool tls, int *ret_fd, struct err *e)
     int rc = refused ? -1 : listen_at(found, ret_fd);
     freeaddrinfo(found);
     if (refused)
-        return address_refuse(a, e);
+        return address_refuse(a, "--http-cert, --http-key and --http-token-file", e);
     if (rc != 0)
         return err_sys(e, TUG_EIO, "--http: cannot listen at %s:%u", a->host, a->port);
     if (getsockname(*ret_fd, (struct sockaddr *)&s, &n) == 0)
@@ -214,18 +206,22 @@ static bool is_own_literal(int fd, const char *host)
                               &six.sin6_addr);
 }
 
-bool address_may_be_called(const struct address *a, int fd, const char *host)
+bool address_host(char ret[NI_MAXHOST], const char *host)
 {
-    char name[NI_MAXHOST];
     bool bracket = host[0] == '[';
     size_t n = bracket ? strcspn(host, "]") : strcspn(host, ":");
-    if (n >= sizeof(name) || (bracket && host[n] != ']'))
+    if (n >= NI_MAXHOST || (bracket && host[n] != ']'))
         return false;
     const char *rest = host + n + bracket;
     // A port may follow; it may be that of a tunnel, so any is right.
     if (*rest != '\0' && (*rest != ':' || rest[1 + strspn(rest + 1, "0123456789")] != 0))
         return false;
-    snprintf(name, sizeof(name), "%.*s", (int)(n - bracket), host + bracket);
+    snprintf(ret, NI_MAXHOST, "%.*s", (int)(n - bracket), host + bracket);
+    return true;
+}
+
+bool address_may_be_called(const struct address *a, int fd, const char *name)
+{
     return strcasecmp(name, "localhost") == 0 || is_own_literal(fd, name) ||
            (a->host[0] != '\0' && strcasecmp(name, a->host) == 0);
 }

@@ -23,8 +23,8 @@ struct address {
 // Reads "HOST:PORT" or "unix:PATH".
 int address_read(struct address *ret, const char *text, struct err *e);
 
-// The error about an address that strangers reach.
-int address_refuse(const struct address *a, struct err *e);
+// The error about an address that strangers reach; it names the missing options.
+int address_refuse(const struct address *a, const char *missing, struct err *e);
 
 // Opens the listening socket. A Unix socket gets mode 0600; one that a dead process left
 // is replaced. Sets a->port if it was 0, and a->url.
@@ -36,9 +36,11 @@ void address_leave(const struct address *a);
 // root's. True for other sockets.
 bool address_peer_is_own(int fd);
 
-// Returns whether the header Host may be that of a request on the socket: "localhost", a
+// Writes the name or address in the header Host, without its port; false: it has none.
+bool address_host(char ret[NI_MAXHOST], const char *host);
+// Returns whether a request on the socket may call this process so: "localhost", a
 // literal address of loopback, the address at which it arrived, or the typed host. A
 // page of another site, whose name resolves to this machine, names that site.
-bool address_may_be_called(const struct address *a, int fd, const char *host);
+bool address_may_be_called(const struct address *a, int fd, const char *name);
 
 #endif

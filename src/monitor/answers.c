@@ -3,10 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "monitor/answers_internal.h"
 
-#include <openssl/crypto.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/alloc.h"
 #include "os/json.h"
@@ -95,15 +93,16 @@ static const char *header_of(const struct answers *a, const struct connection *o
 
 static bool shows_token(const struct answers *a, const struct connection *one)
 {
-    const char *shown = header_of(a, one, "Authorization");
-    static const char bearer[] = "Bearer ";
-    if (a->token == NULL)
-        return true;
-    if (strncasecmp(shown, bearer, sizeof(bearer) - 1) != 0)
-        return false;
-    shown += sizeof(bearer) - 1;
-    size_t n = strlen(a->token);
-    return strlen(shown) == n && CRYPTO_memcmp(shown, a->token, n) == 0;
+    return trust_shows_token(&a->trust, header_of(a, one, "Authorization"));
+}
+
+// Returns whether the request calls this process by a name of its own.
+static bool is_called(const struct answers *a, const struct connection *one)
+{
+    char name[NI_MAXHOST];
+    return address_host(name, header_of(a, one, "Host")) &&
+           (address_may_be_called(a->address, one->fd, name) ||
+            trust_is_named(&a->trust, name));
 }
 
 static bool has_body(const struct answers *a, const struct connection *one)
@@ -113,18 +112,29 @@ static bool has_body(const struct answers *a, const struct connection *one)
            *header_of(a, one, "Transfer-Encoding") != '\0';
 }
 
-// Refuses a request that may not be answered; returns whether it did.
-static bool refuse(const struct answers *a, struct connection *one, const char *method,
-                   enum MHD_Result *ret)
+// Probes of health need no token: they learn only that the process lives or is ready.
+static bool is_open(const char *url)
 {
-    if (!address_may_be_called(a->address, one->fd, header_of(a, one, "Host")))
+    return strcmp(url, kinds[ANSWER_HEALTH].path) == 0 ||
+           strcmp(url, kinds[ANSWER_READY].path) == 0;
+}
+
+// Refuses a request that may not be answered; returns whether it did.
+static bool refuse(const struct answers *a, struct connection *one, const char *url,
+                   const char *method, enum MHD_Result *ret)
+{
+    if (!is_called(a, one))
         *ret = say(a, one, MHD_HTTP_MISDIRECTED_REQUEST, NULL, NULL,
-                   "this is not a server of that name: ask for localhost, or for the "
-                   "address that --http names");
-    else if (!shows_token(a, one))
-        *ret = say(a, one, MHD_HTTP_UNAUTHORIZED, "WWW-Authenticate", "Bearer",
-                   "a token is missing or wrong: send it in the header 'Authorization: "
-                   "Bearer TOKEN'");
+                   a->trust.x != NULL
+                       ? "this is not a server of that name: use the host or address of "
+                         "--http, or one that its certificate names"
+                       : "this is not a server of that name: ask for localhost, or for "
+                         "the address that --http names");
+    else if (!is_open(url) && !shows_token(a, one))
+        *ret = say(a, one, MHD_HTTP_UNAUTHORIZED, "WWW-Authenticate",
+                   "Basic realm=\"tug\", charset=\"UTF-8\"",
+                   "the token is missing or wrong: send it in the header 'Authorization: "
+                   "Bearer TOKEN'; a browser takes it as the password, with any user");
     else if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
         *ret = say(a, one, MHD_HTTP_METHOD_NOT_ALLOWED, "Allow", "GET, HEAD",
                    "only GET and HEAD are answered: nothing can be changed here");
@@ -141,7 +151,7 @@ enum answer_kind answers_route(struct answers *a, struct connection *one,
                                const char *method, enum MHD_Result *ret)
 {
     enum answer_kind kind = 0;
-    if (refuse(a, one, method, ret))
+    if (refuse(a, one, url, method, ret))
         return ANSWER_NONE;
     while (kind < ANSWER_NONE && strcmp(url, kinds[kind].path) != 0)
         kind++;
@@ -246,6 +256,7 @@ enum MHD_Result answers_give(struct answers *a, struct connection *one,
     if (kind == ANSWER_EVENTS) // HEAD
         return say_as(a, one, MHD_HTTP_OK, NULL, NULL, "", kinds[kind].type);
     bool ready = render_ready(&a->told, text);
+    const char *short_text = ready ? "ready" : "not ready";
     return say(a, one, ready ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE, NULL, NULL,
-               text);
+               shows_token(a, one) ? text : short_text);
 }

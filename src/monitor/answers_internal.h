@@ -10,6 +10,7 @@
 #include "monitor/events_internal.h"
 #include "monitor/facts_internal.h"
 #include "monitor/render_internal.h"
+#include "monitor/trust_internal.h"
 
 enum answer_kind {
     ANSWER_PAGE,
@@ -26,7 +27,7 @@ enum answer_kind {
 struct answers {
     const struct mhd *lib;
     const struct address *address;
-    char *token; // requests must show it; NULL: none is needed
+    struct trust trust;
     struct render_page page;
     struct facts_told told;
     struct MHD_Response *kept[ANSWER_KEPT]; // NULL: not made yet

@@ -201,13 +201,15 @@ static void *run_monitor(void *arg)
 
 // ---------------------------------------------------------------- opening
 
-static int begin_daemon(struct monitor *m, const struct monitor_options *o, int fd,
-                        struct err *e)
+static int begin_daemon(struct monitor *m, int fd, struct err *e)
 {
-    bool tls = o->cert != NULL;
+    static const char versions[] = "NORMAL:-VERS-ALL:+VERS-TLS1.3"; // as links have
+    struct trust *t = &m->answers.trust;
+    bool tls = t->x != NULL;
     struct MHD_OptionItem more[] = {
-        {tls ? MHD_OPTION_HTTPS_MEM_CERT : MHD_OPTION_END, 0, (void *)(uintptr_t)o->cert},
-        {MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)(uintptr_t)o->key},
+        {tls ? MHD_OPTION_HTTPS_MEM_CERT : MHD_OPTION_END, 0, t->cert.data},
+        {MHD_OPTION_HTTPS_MEM_KEY, 0, t->key.data},
+        {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t)versions},
         {MHD_OPTION_END, 0, NULL},
     };
     m->daemon = m->lib->MHD_start_daemon(
@@ -223,26 +225,22 @@ static int begin_daemon(struct monitor *m, const struct monitor_options *o, int 
                          tls ? ": is the certificate, with its key, valid?" : "");
 }
 
-static int begin(struct monitor *m, const char *address,
-                 const struct monitor_source *source, const struct monitor_options *o,
-                 struct err *e)
+static int begin(struct monitor *m, const struct monitor_options *o,
+                 const struct monitor_source *source, struct err *e)
 {
     int fd = -1;
     TRY(mhd_load(&m->lib, e));
     m->answers.lib = m->connections.lib = m->lib;
     m->answers.address = &m->address;
     TRY(render_page_open(&m->answers.page, (const char *)page_html, e));
-    TRY(address_read(&m->address, address, e));
-    if (!m->address.loopback && (o->cert == NULL || o->key == NULL || o->token == NULL))
-        return address_refuse(&m->address, e);
-    if (o->token != NULL && (m->answers.token = mem_strdup(o->token)) == NULL)
-        return err_nomem(e, "the monitor");
+    TRY(address_read(&m->address, o->address, e));
+    TRY(trust_open(&m->answers.trust, &m->address, o, e));
     m->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (m->wake < 0)
         return err_sys(e, TUG_EIO, "--http: cannot make a descriptor");
     TRY(facts_open(&m->facts, source, m->wake, e));
-    TRY(address_listen(&m->address, o->cert != NULL, &fd, e));
-    TRY(begin_daemon(m, o, fd, e));
+    TRY(address_listen(&m->address, m->answers.trust.x != NULL, &fd, e));
+    TRY(begin_daemon(m, fd, e));
     if (thread_start(&m->thread, run_monitor, m) != 0) {
         m->lib->MHD_stop_daemon(m->daemon);
         return err_set(e, TUG_EIO, "cannot start the thread of --http");
@@ -251,18 +249,16 @@ static int begin(struct monitor *m, const char *address,
     return 0;
 }
 
-int monitor_open(struct monitor **ret, const char *address,
-                 const struct monitor_source *source, const struct monitor_options *o,
-                 struct err *e)
+int monitor_open(struct monitor **ret, const struct monitor_options *o,
+                 const struct monitor_source *source, struct err *e)
 {
-    static const struct monitor_options none;
     *ret = NULL;
     struct monitor *m = mem_zalloc(sizeof(*m));
     if (m == NULL)
         return err_nomem(e, "the monitor");
     m->wake = -1;
     json_begin();
-    int rc = begin(m, address, source, o != NULL ? o : &none, e);
+    int rc = begin(m, o, source, e);
     if (rc != 0)
         monitor_close(m);
     else
@@ -292,7 +288,7 @@ void monitor_close(struct monitor *m)
     if (m->lib != NULL)
         answers_forget(&m->answers);
     facts_told_free(&m->answers.told);
-    mem_free(m->answers.token);
+    trust_close(&m->answers.trust);
     if (m->wake >= 0)
         close(m->wake);
     mem_free(m);

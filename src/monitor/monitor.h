@@ -7,7 +7,7 @@
 //
 // Strangers may not look: the monitor listens on loopback, or on a Unix socket of mode
 // 0600 for this user only, and refuses requests under a foreign name (DNS rebinding). At
-// other addresses it needs TLS, and each request needs a token.
+// other addresses it needs TLS, and each request but those for health needs a token.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_MONITOR_MONITOR_H
@@ -30,21 +30,24 @@ struct monitor_source {
     atomic_bool *closing;
 };
 
+// The options of --http.
 struct monitor_options {
-    // For addresses off loopback: certificate and key (PEM), and the token that each
-    // request must show. NULL: no such address is accepted.
-    const char *cert, *key, *token;
+    const char *address; // "HOST:PORT" or "unix:PATH"; NULL: no monitor
+    // Files of certificate and key (PEM), and of the token that requests must show. Off
+    // loopback all three are needed; on loopback each has its effect, too.
+    const char *cert, *key, *token_file;
+    // monitor_check takes these off loopback if `cert` is NULL; may be NULL.
+    const char *cluster_cert, *cluster_key;
 };
 
-// Checks an address of loopback, "HOST:PORT" or "unix:PATH", before a command begins its
-// work.
-int monitor_check(const char *address, struct err *e);
+// Checks the options and reads the files, before a command begins its work. Decides which
+// certificate is used. All may be NULL.
+int monitor_check(struct monitor_options *o, struct err *e);
 
-// Listens at the address and serves until monitor_close. TUG_EUSAGE if libmicrohttpd is
-// missing. Copies what the options point to.
-int monitor_open(struct monitor **ret, const char *address,
-                 const struct monitor_source *source, const struct monitor_options *o,
-                 struct err *e);
+// Takes options that were checked, listens at the address and serves until monitor_close.
+// TUG_EUSAGE if libmicrohttpd is missing.
+int monitor_open(struct monitor **ret, const struct monitor_options *o,
+                 const struct monitor_source *source, struct err *e);
 // Returns the address of the monitor: "http://127.0.0.1:9100/", or "unix:PATH".
 const char *monitor_url(const struct monitor *m);
 void monitor_close(struct monitor *m); // NULL is fine

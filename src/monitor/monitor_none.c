@@ -4,11 +4,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "monitor/monitor.h"
 
-int monitor_open(struct monitor **ret, const char *address,
-                 const struct monitor_source *source, const struct monitor_options *o,
-                 struct err *e)
+int monitor_open(struct monitor **ret, const struct monitor_options *o,
+                 const struct monitor_source *source, struct err *e)
 {
-    (void)address, (void)source, (void)o;
+    (void)o, (void)source;
     *ret = NULL;
     return err_set(e, TUG_EUSAGE,
                    "--http needs libmicrohttpd, without which tug was built: install "

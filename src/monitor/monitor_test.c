@@ -20,6 +20,8 @@
 #include "os/clock.h"
 #include "os/descriptors.h"
 
+#define TOKEN "secret-of-the-test"
+
 enum { MANY = 2000, SOME = 100, READERS = 16 };
 
 static struct monitor *monitor;
@@ -36,17 +38,22 @@ static int tell(void *of, json_t **ret, struct err *e)
     return 0;
 }
 
-static const char *open_at(const char *address)
+static const char *open_with(struct monitor_options at)
 {
     const struct monitor_source source = {.facts = tell, .closing = &closing};
     struct err e = {0};
     atomic_store(&asked, 0);
-    int rc = monitor_open(&monitor, address, &source, NULL, &e);
+    int rc = monitor_open(&monitor, &at, &source, &e);
     if (rc != 0 && strstr(e.text, "libmicrohttpd") != NULL)
         skip_because("libmicrohttpd-dev is not there: run tools/deps");
     if (rc != 0)
-        fail_msg("%s: %s", address, e.text);
+        fail_msg("%s: %s", at.address, e.text);
     return monitor_url(monitor);
+}
+
+static const char *open_at(const char *address)
+{
+    return open_with((struct monitor_options){.address = address});
 }
 
 static const char *open_any(void)
@@ -210,7 +217,9 @@ static void serves_a_unix_socket(void **state)
     browse_says(url, "/readyz", 200, "ready");
     struct monitor *first = monitor, *second = NULL;
     const struct monitor_source source = {.facts = tell};
-    assert_int_equal(monitor_open(&second, address, &source, NULL, &test_err), TUG_EIO);
+    assert_int_equal(monitor_open(&second, &(struct monitor_options){.address = address},
+                                  &source, &test_err),
+                     TUG_EIO);
     assert_non_null(strstr(test_err.text, "another process listens there"));
     monitor = first;
     close_it(NULL);
@@ -223,14 +232,21 @@ static void serves_a_unix_socket(void **state)
     assert_true(files_exists(files_in("page.sock")));
 }
 
-static void refused_as(const char *address, const char *says)
+static void refused_with(struct monitor_options at, const char *says)
 {
     const struct monitor_source source = {.facts = tell};
     struct monitor *m = NULL;
     struct err e = {0};
-    int rc = monitor_open(&m, address, &source, NULL, &e);
+    int rc = monitor_check(&at, &e);
+    if (rc == 0)
+        rc = monitor_open(&m, &at, &source, &e);
     if (rc == 0 || strstr(e.text, says) == NULL)
-        fail_msg("%s: %d '%s'", address, rc, e.text);
+        fail_msg("%s: %d '%s'", at.address, rc, e.text);
+}
+
+static void refused_as(const char *address, const char *says)
+{
+    refused_with((struct monitor_options){.address = address}, says);
 }
 
 static void refuses_addresses(void **state)
@@ -243,8 +259,110 @@ static void refuses_addresses(void **state)
     refused_as("unix:", "path");
     refused_as("0.0.0.0:0", "is not an address of loopback");
     refused_as("unix:/nowhere/at/all", "cannot listen");
-    assert_int_equal(monitor_check("127.0.0.1:0", &test_err), 0);
-    assert_int_equal(monitor_check(":80", &test_err), TUG_EUSAGE);
+    refused_as(":80", "HOST:PORT");
+    struct monitor_options at = {.address = "127.0.0.1:0"}, none = {0};
+    assert_int_equal(monitor_check(&at, &test_err), 0);
+    assert_int_equal(monitor_check(&none, &test_err), 0);
+}
+
+#define AT(where, ...) ((struct monitor_options){.address = where, __VA_ARGS__})
+
+static void refuses_options(void **state)
+{
+    (void)state;
+    char bad[FILES_PATH], token[FILES_PATH], blank[FILES_PATH], brief[FILES_PATH];
+    open_any(); // or skips
+    snprintf(bad, sizeof(bad), "%s", files_in("bad.pem"));
+    snprintf(token, sizeof(token), "%s", files_in("token"));
+    snprintf(blank, sizeof(blank), "%s", files_in("blank"));
+    snprintf(brief, sizeof(brief), "%s", files_in("brief"));
+    files_write(bad, "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n");
+    files_write(token, TOKEN "\n");
+    files_write(blank, "two words are not one token\n");
+    files_write(brief, "too-short\n");
+    refused_with(AT("0.0.0.0:0"), "add --http-cert, --http-key and --http-token-file,");
+    refused_with(AT("0.0.0.0:0", .token_file = token), "add --http-cert and --http-key,");
+    refused_with(AT("0.0.0.0:0", .cert = bad, .key = bad), "add --http-token-file,");
+    refused_with(AT("0.0.0.0:0", .cluster_cert = bad, .cluster_key = bad),
+                 "add --http-token-file,");
+    refused_with(AT("127.0.0.1:0", .cert = bad), "--http-key is missing");
+    refused_with(AT("127.0.0.1:0", .key = bad), "--http-cert is missing");
+    refused_with(AT("127.0.0.1:0", .cert = bad, .key = bad),
+                 "does not hold a certificate in PEM form");
+    refused_with(AT("unix:x", .cert = bad, .key = bad),
+                 "does not work with --http unix:");
+    refused_with(AT("127.0.0.1:0", .token_file = blank), "must hold one line");
+    refused_with(AT("127.0.0.1:0", .token_file = brief), "must hold one line");
+    refused_with(AT("127.0.0.1:0", .token_file = "/nowhere"), "--http-token-file");
+    refused_with(AT(NULL, .token_file = token), "--http-token-file needs --http");
+}
+
+static int status_with(const char *url, const char *path, const char *authorization)
+{
+    char line[20 << 10];
+    snprintf(line, sizeof(line), "Authorization: %s\r\n", authorization);
+    struct browse b = browse_ask(url, "GET", path, line);
+    int ret = b.status;
+    browse_free(&b);
+    return ret;
+}
+
+// Answers a request with the token only, also on loopback; probes of health learn nothing
+// that a stranger may not know.
+static void asks_for_the_token(void **state)
+{
+    (void)state;
+    static const char *const wrong[] = {"",
+                                        "Bearer",
+                                        "Bearer ",
+                                        "Bearer " TOKEN "x",
+                                        TOKEN,
+                                        "Basic",
+                                        "Basic ",
+                                        "Basic ====",
+                                        "Basic !!!!",
+                                        "Basic YQ==" /* a */,
+                                        "Basic YTpi" /* a:b */,
+                                        "Basic eDpzZWNyZXQgb2YgdGhlIHRlc3Q=",
+                                        "Digest " TOKEN,
+                                        "Bearer secret-of-the-tes",
+                                        "Bearer  " TOKEN};
+    static const char *const open[] = {"/healthz", "/readyz"};
+    static const char *const paths[] = {"/", "/metrics", "/status.json", "/events", "/x"};
+    char token[FILES_PATH], much[16 << 10];
+    snprintf(token, sizeof(token), "%s", files_in("token"));
+    files_write(token, TOKEN "\n");
+    const char *url = open_with(AT("127.0.0.1:0", .token_file = token));
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++)
+        if (status_with(url, "/metrics", wrong[i]) != 401)
+            fail_msg("'%s' is let in", wrong[i]);
+    for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++)
+        browse_says(url, paths[i], 401, "the token is missing or wrong");
+    memset(much, 'a', sizeof(much));
+    much[sizeof(much) - 1] = '\0';
+    memcpy(much, "Basic ", 6);
+    much[9 << 10] = '\0';
+    assert_int_equal(status_with(url, "/", much), 401);
+    much[9 << 10] = 'a';
+    assert_int_not_equal(status_with(url, "/", much), 200);
+    assert_int_equal(status_with(url, "/metrics", "Bearer " TOKEN), 200);
+    assert_int_equal(status_with(url, "/metrics", "bEARER " TOKEN), 200);
+    assert_int_equal(status_with(url, "/", "Basic YW55OnNlY3JldC1vZi10aGUtdGVzdA=="),
+                     200);
+    assert_int_equal(status_with(url, "/", "Basic OnNlY3JldC1vZi10aGUtdGVzdA=="), 200);
+    for (size_t i = 0; i < sizeof(open) / sizeof(*open); i++) {
+        struct browse b = browse_get(url, open[i]);
+        assert_int_equal(b.status, 200);
+        assert_string_equal(b.body, i == 0 ? "alive\n" : "ready\n");
+        browse_free(&b);
+    }
+    struct browse b = browse_ask(url, "GET", "/readyz",
+                                 "Authorization: Bearer " TOKEN "\r\n");
+    assert_non_null(strstr(b.body, "ready: all processes have joined"));
+    browse_free(&b);
+    b = browse_get(url, "/");
+    assert_non_null(strstr(b.head, "WWW-Authenticate: Basic realm=\"tug\""));
+    browse_free(&b);
 }
 
 // Reads from a connection until a text has come.
@@ -368,6 +486,8 @@ int main(void)
         TEST(tells_why_there_are_no_facts),
         TEST(serves_a_unix_socket),
         TEST(refuses_addresses),
+        TEST(refuses_options),
+        TEST(asks_for_the_token),
         TEST(sends_events),
         TEST(survives_bad_requests),
         TEST(serves_beside_many_connections),

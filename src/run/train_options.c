@@ -310,9 +310,15 @@ static const struct option options[] = {
      "also write messages to DIR/train.log; SIGHUP opens it again, for logrotate"},
     {"http", .own = true, STRING_AT(http, "HOST:PORT|unix:PATH"),
      "serve a page about this process, and /metrics for Prometheus: at an address of "
-     "loopback for all accounts of this machine, or at a Unix socket for this one. On a "
-     "cluster give it to the roles, or to "
+     "loopback for all accounts of this machine, at a Unix socket for this one, or at "
+     "any other address with TLS and a token. On a cluster give it to the roles, or to "
      "tug launch"},
+    {"http-cert", .own = true, STRING_AT(http_cert, "FILE"),
+     "serve --http over TLS, with this certificate (PEM)"},
+    {"http-key", .own = true, STRING_AT(http_key, "FILE"), "key of that certificate"},
+    {"http-token-file", .own = true, STRING_AT(http_token_file, "FILE"),
+     "answer only requests of --http with the token in this file: 'Bearer' for "
+     "Prometheus, as the password of any user in browsers"},
     {"log-level", .own = true, CHOICE_AT(log_level, TRAIN_LOG_LEVELS, "info"),
      "print messages of this level and of more urgent ones"},
     {"log-format", .own = true, CHOICE_AT(log_format, LOG_FORMATS, "text"),

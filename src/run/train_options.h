@@ -98,7 +98,8 @@ struct train_options {
     // Messages:
     uint64_t log_every, dot_every, fetch_every;
     const char *fetch, *dump, *dump_fields;
-    const char *log_dir, *history, *tfevents, *report, *http;
+    const char *log_dir, *history, *tfevents, *report;
+    const char *http, *http_cert, *http_key, *http_token_file;
     int log_level, log_format;
     bool quiet;
     bool json;

@@ -113,7 +113,7 @@ static const char *const not_saved[] = {
     "fetch",          "dump",         "history",     "dump-fields",
     "fetch-every",    "log-dir",      "log-level",   "log-format",
     "keep-names",     "quiet",        "tfevents",    "report",
-    "http",
+    "http",           "http-cert",    "http-key",    "http-token-file",
 };
 
 // A process, given by its command line.

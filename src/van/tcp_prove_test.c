@@ -260,9 +260,12 @@ static void test_certificates(void **state)
         struct tls *tls[2];
         for (int k = 0; k < 2; k++) {
             struct buf key, cert, pem = BUF_INIT(1 << 16);
-            assert_int_equal(tls_make_node(ca_key.data, ca_cert.data, "n",
-                                           k == 0 ? "server" : cases[i].role, 1, &key,
-                                           &cert, &e),
+            assert_int_equal(tls_make_node(ca_key.data, ca_cert.data,
+                                           &(struct tls_node){
+                                               .name = "n",
+                                               .role = k == 0 ? "server" : cases[i].role,
+                                               .days = 1},
+                                           &key, &cert, &e),
                              0);
             assert_int_equal(
                 buf_printf(&pem, "%s%s%s", ca_cert.data, cert.data, key.data), 0);

@@ -24,10 +24,17 @@ void tls_close(struct tls *t); // no van may use t any more; NULL is fine
 
 // Makes a CA (PEM texts), and a node's key and certificate signed by it. ECDSA P-256.
 int tls_make_ca(struct buf *ret_key, struct buf *ret_cert, uint32_t days, struct err *e);
-// Makes a node's key and certificate. `role` (wire_role_read) limits what the holder may
-// do; NULL: no limit.
-int tls_make_node(const char *ca_key, const char *ca_cert, const char *name,
-                  const char *role, uint32_t days, struct buf *ret_key,
-                  struct buf *ret_cert, struct err *e);
+// What a node's certificate says.
+struct tls_node {
+    const char *name;
+    const char *role; // limits what the holder may do (wire_role_read); NULL: no limit
+    uint32_t days;    // for which it is valid
+    // Host names and addresses by which browsers call the node. Links do not look at them.
+    const char *const *hosts;
+    size_t n_hosts;
+};
+// Makes a node's key and certificate.
+int tls_make_node(const char *ca_key, const char *ca_cert, const struct tls_node *node,
+                  struct buf *ret_key, struct buf *ret_cert, struct err *e);
 
 #endif

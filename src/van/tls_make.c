@@ -1,6 +1,7 @@
 // Making a cluster's CA and its nodes' certificates.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <arpa/inet.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/rand.h>
@@ -10,7 +11,13 @@
 
 #include "van/tls_internal.h"
 
-enum { PEM_MAX = 1 << 20, BEFORE_S = 3600, DAY_S = 86400, NAME_MAX_BYTES = 64 };
+enum {
+    PEM_MAX = 1 << 20,
+    BEFORE_S = 3600,
+    DAY_S = 86400,
+    NAME_MAX_BYTES = 64,
+    HOST_MAX_BYTES = 253
+};
 
 static int tls_make_failed(struct err *e)
 {
@@ -39,9 +46,26 @@ static bool set_serial(X509 *x)
     return ok;
 }
 
-struct naming {
-    const char *name, *role; // role NULL: none
-};
+// Writes the hosts as OpenSSL's text of subject alternative names. Characters that have a
+// meaning there are in no host's name.
+static int write_hosts(const struct tls_node *who, struct buf *to, struct err *e)
+{
+    struct in6_addr address;
+    for (size_t i = 0; i < who->n_hosts; i++) {
+        const char *host = who->hosts[i];
+        bool four = inet_pton(AF_INET, host, &address) == 1;
+        bool number = four || inet_pton(AF_INET6, host, &address) == 1;
+        size_t n = strspn(host, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                "0123456789.-*_");
+        if (!number && (n == 0 || host[n] != '\0' || n > HOST_MAX_BYTES))
+            return err_set(e, TUG_EUSAGE,
+                           "--host: '%.100s' is neither a host's name nor an address",
+                           host);
+        if (buf_printf(to, "%s%s:%s", i > 0 ? "," : "", number ? "IP" : "DNS", host) != 0)
+            return err_nomem(e, "a certificate");
+    }
+    return 0;
+}
 
 static bool add_role(X509_NAME *subject, const char *role)
 {
@@ -55,13 +79,13 @@ static bool add_role(X509_NAME *subject, const char *role)
 
 // Fills a certificate, except its extensions and signature. Returns false if OpenSSL
 // fails.
-static bool tls_make_fill(X509 *x, EVP_PKEY *key, const struct naming *who, X509 *issuer,
-                          uint32_t days)
+static bool tls_make_fill(X509 *x, EVP_PKEY *key, const struct tls_node *who,
+                          X509 *issuer)
 {
     X509_NAME *subject = X509_get_subject_name(x);
     return X509_set_version(x, X509_VERSION_3) == 1 && set_serial(x) &&
            X509_gmtime_adj(X509_getm_notBefore(x), -BEFORE_S) != NULL &&
-           X509_time_adj_ex(X509_getm_notAfter(x), (int)days, 0, NULL) != NULL &&
+           X509_time_adj_ex(X509_getm_notAfter(x), (int)who->days, 0, NULL) != NULL &&
            X509_set_pubkey(x, key) == 1 &&
            X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_UTF8,
                                       (const unsigned char *)who->name, -1, -1, 0) == 1 &&
@@ -69,7 +93,8 @@ static bool tls_make_fill(X509 *x, EVP_PKEY *key, const struct naming *who, X509
            X509_set_issuer_name(x, X509_get_subject_name(issuer)) == 1;
 }
 
-static bool extend(X509 *x, X509 *issuer, bool ca)
+// Adds the extensions; `hosts` is a text of write_hosts, or "".
+static bool extend(X509 *x, X509 *issuer, bool ca, const char *hosts)
 {
     return add_extension(x, issuer, NID_basic_constraints,
                          ca ? "critical,CA:TRUE,pathlen:0" : "critical,CA:FALSE") &&
@@ -77,6 +102,7 @@ static bool extend(X509 *x, X509 *issuer, bool ca)
                          ca ? "critical,keyCertSign,cRLSign"
                             : "critical,digitalSignature") &&
            (ca || add_extension(x, issuer, NID_ext_key_usage, "serverAuth,clientAuth")) &&
+           (*hosts == '\0' || add_extension(x, issuer, NID_subject_alt_name, hosts)) &&
            add_extension(x, issuer, NID_subject_key_identifier, "hash") &&
            add_extension(x, issuer, NID_authority_key_identifier, "keyid:always");
 }
@@ -114,38 +140,44 @@ static int write_pem(EVP_PKEY *key, X509 *cert, struct buf *ret_key, struct buf 
 
 // Makes a key and a certificate. If signer is NULL, the certificate signs itself, as a CA
 // does.
-static int tls_make_cert(EVP_PKEY *signer, X509 *issuer, const struct naming *who,
-                         uint32_t days, struct buf *ret_key, struct buf *ret_cert,
-                         struct err *e)
+static int tls_make_cert(EVP_PKEY *signer, X509 *issuer, const struct tls_node *who,
+                         struct buf *ret_key, struct buf *ret_cert, struct err *e)
 {
-    if (days == 0 || days > 36500)
+    struct buf hosts = BUF_INIT(PEM_MAX);
+    if (who->days == 0 || who->days > 36500)
         return err_set(e, TUG_EUSAGE,
-                       "a certificate can be valid for 1 to 36500 days, not %u", days);
+                       "a certificate can be valid for 1 to 36500 days, not %u",
+                       who->days);
+    int rc = write_hosts(who, &hosts, e);
+    if (rc == 0 && buf_str(&hosts) == NULL)
+        rc = err_nomem(e, "a certificate");
+    if (rc != 0) {
+        buf_free(&hosts);
+        return rc;
+    }
     EVP_PKEY *key = EVP_EC_gen("P-256");
     X509 *x = X509_new();
     bool ca = signer == NULL;
-    bool ok = key != NULL && x != NULL &&
-              tls_make_fill(x, key, who, ca ? x : issuer, days) &&
-              extend(x, ca ? x : issuer, ca) &&
+    bool ok = key != NULL && x != NULL && tls_make_fill(x, key, who, ca ? x : issuer) &&
+              extend(x, ca ? x : issuer, ca, buf_str(&hosts)) &&
               X509_sign(x, ca ? key : signer, EVP_sha256()) > 0;
-    int rc = ok ? write_pem(key, x, ret_key, ret_cert, e) : tls_make_failed(e);
+    rc = ok ? write_pem(key, x, ret_key, ret_cert, e) : tls_make_failed(e);
     X509_free(x);
     EVP_PKEY_free(key);
+    buf_free(&hosts);
     return rc;
 }
 
 int tls_make_ca(struct buf *ret_key, struct buf *ret_cert, uint32_t days, struct err *e)
 {
-    const struct naming who = {"tug cluster", NULL};
-    return tls_make_cert(NULL, NULL, &who, days, ret_key, ret_cert, e);
+    const struct tls_node who = {.name = "tug cluster", .days = days};
+    return tls_make_cert(NULL, NULL, &who, ret_key, ret_cert, e);
 }
 
-int tls_make_node(const char *ca_key, const char *ca_cert, const char *name,
-                  const char *role, uint32_t days, struct buf *ret_key,
-                  struct buf *ret_cert, struct err *e)
+int tls_make_node(const char *ca_key, const char *ca_cert, const struct tls_node *node,
+                  struct buf *ret_key, struct buf *ret_cert, struct err *e)
 {
-    const struct naming who = {name, role};
-    if (name[0] == '\0' || strlen(name) > NAME_MAX_BYTES)
+    if (node->name[0] == '\0' || strlen(node->name) > NAME_MAX_BYTES)
         return err_set(e, TUG_EUSAGE, "a node's name must have 1 to %d bytes",
                        NAME_MAX_BYTES);
     BIO *k = BIO_new_mem_buf(ca_key, -1), *c = BIO_new_mem_buf(ca_cert, -1);
@@ -160,7 +192,7 @@ int tls_make_node(const char *ca_key, const char *ca_cert, const char *name,
         rc = tls_error(e, TUG_EDATA,
                        "the CA's key and certificate do not belong together");
     else
-        rc = tls_make_cert(signer, issuer, &who, days, ret_key, ret_cert, e);
+        rc = tls_make_cert(signer, issuer, node, ret_key, ret_cert, e);
     X509_free(issuer);
     EVP_PKEY_free(signer);
     BIO_free(k);

@@ -2,6 +2,7 @@
 #include "van/tls.h"
 
 #include <openssl/pem.h>
+#include <openssl/x509v3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +31,8 @@ static void make_cluster(struct cluster *c)
 {
     struct err e;
     assert_int_equal(tls_make_ca(&c->ca_key, &c->ca_cert, 10, &e), 0);
-    assert_int_equal(tls_make_node(c->ca_key.data, c->ca_cert.data, "node", NULL, 10,
+    assert_int_equal(tls_make_node(c->ca_key.data, c->ca_cert.data,
+                                   &(struct tls_node){.name = "node", .days = 10},
                                    &c->key, &c->cert, &e),
                      0);
 }
@@ -138,15 +140,52 @@ static void test_make_refuses(void **state)
     struct buf key, cert;
     struct err e;
     assert_int_equal(tls_make_ca(&key, &cert, 0, &e), TUG_EUSAGE);
-    assert_int_equal(tls_make_node(ours.ca_key.data, theirs.ca_cert.data, "x", NULL, 1,
-                                   &key, &cert, &e),
+    assert_int_equal(tls_make_node(ours.ca_key.data, theirs.ca_cert.data,
+                                   &(struct tls_node){.name = "x", .days = 1}, &key,
+                                   &cert, &e),
                      TUG_EDATA);
-    assert_int_equal(
-        tls_make_node("nonsense", ours.ca_cert.data, "x", NULL, 1, &key, &cert, &e),
-        TUG_EDATA);
-    assert_int_equal(
-        tls_make_node(ours.ca_key.data, ours.ca_cert.data, "", NULL, 1, &key, &cert, &e),
-        TUG_EUSAGE);
+    assert_int_equal(tls_make_node("nonsense", ours.ca_cert.data,
+                                   &(struct tls_node){.name = "x", .days = 1}, &key,
+                                   &cert, &e),
+                     TUG_EDATA);
+    assert_int_equal(tls_make_node(ours.ca_key.data, ours.ca_cert.data,
+                                   &(struct tls_node){.name = "", .days = 1}, &key, &cert,
+                                   &e),
+                     TUG_EUSAGE);
+}
+
+static int make_for(const char *const *hosts, size_t n, struct buf *cert)
+{
+    struct buf key;
+    struct err e;
+    const struct tls_node node = {.name = "web", .days = 1, .hosts = hosts, .n_hosts = n};
+    int rc = tls_make_node(ours.ca_key.data, ours.ca_cert.data, &node, &key, cert, &e);
+    if (rc == 0)
+        buf_free(&key);
+    return rc;
+}
+
+static void test_certificates_name_hosts(void **state)
+{
+    (void)state;
+    static const char *const good[] = {"node7.example", "10.0.0.7", "::1",
+                                       "*.example.org"};
+    static const char *const bad[] = {"a,DNS:b", "", "a b", "a:b", "a\nb", "1.2.3.4/8"};
+    struct buf cert;
+    assert_int_equal(make_for(good, 4, &cert), 0);
+    BIO *in = BIO_new_mem_buf(cert.data, (int)cert.len);
+    X509 *x = PEM_read_bio_X509(in, NULL, NULL, NULL);
+    assert_int_equal(X509_check_host(x, "node7.example", 0, 0, NULL), 1);
+    assert_int_equal(X509_check_host(x, "a.example.org", 0, 0, NULL), 1);
+    assert_int_equal(X509_check_host(x, "web", 0, 0, NULL), 0);
+    assert_int_equal(X509_check_ip_asc(x, "10.0.0.7", 0), 1);
+    assert_int_equal(X509_check_ip_asc(x, "::1", 0), 1);
+    assert_int_equal(X509_check_ip_asc(x, "10.0.0.8", 0), 0);
+    X509_free(x);
+    BIO_free(in);
+    buf_free(&cert);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+        assert_int_equal(make_for(&bad[i], 1, &cert), TUG_EUSAGE);
 }
 
 // ---------------------------------------------------------------- vans with TLS
@@ -264,9 +303,13 @@ static void test_plain_client(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_files),        cmocka_unit_test(test_text),
-        cmocka_unit_test(test_make_refuses), cmocka_unit_test(test_messages),
-        cmocka_unit_test(test_strangers),    cmocka_unit_test(test_plain_client),
+        cmocka_unit_test(test_files),
+        cmocka_unit_test(test_text),
+        cmocka_unit_test(test_make_refuses),
+        cmocka_unit_test(test_messages),
+        cmocka_unit_test(test_strangers),
+        cmocka_unit_test(test_plain_client),
+        cmocka_unit_test(test_certificates_name_hosts),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

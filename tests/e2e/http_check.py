@@ -5,91 +5,22 @@ then opens the page in three widths, light and dark. http_test.sh runs this file
 SPDX-License-Identifier: Apache-2.0
 """
 
-import contextlib
 import html.parser
-import http.client
 import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import time
-import urllib.parse
 
 from browser import Browser, missing
+from http_kit import PATIENCE, await_line, await_status, expect, get, started, targets, tug
 
-TUG = os.environ["TUG_BINARY"]
-PATIENCE = 60
 TABLE = "name=users;accessor=ctr;dim=4;rule=sgd:lr=0.5;embedx-rule=adagrad-shared:lr=0.1;seed=7"
 # Facts that differ from one moment to the next.
 MOVING = {"unix_seconds", "uptime_seconds", "cpu_seconds", "resident_bytes", "open_files", "free_bytes", "requests",
           "memory", "seconds_since_sign", "clock_skew_seconds", "operations", "operations_seen", "nodes"}
-
-
-def expect(fact, what):
-    if not fact:
-        sys.exit(f"http: {what}")
-
-
-class UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path):
-        super().__init__("localhost", timeout=PATIENCE)
-        self.path = path
-
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.connect(self.path)
-
-
-def get(url, path):
-    if url.startswith("unix:"):
-        link = UnixConnection(url[5:])
-    else:
-        link = http.client.HTTPConnection(urllib.parse.urlsplit(url).netloc, timeout=PATIENCE)
-    link.request("GET", path)
-    answer = link.getresponse()
-    text = answer.read().decode()
-    link.close()
-    return answer.status, text
-
-
-def await_line(path, pattern):
-    """Returns the group of the pattern once a line of the file matches it."""
-    end = time.monotonic() + PATIENCE
-    while time.monotonic() < end:
-        with open(path, encoding="utf-8") as file:
-            found = re.search(pattern, file.read())
-        if found:
-            return found.group(1)
-        time.sleep(0.02)
-    sys.exit(f"http: {path} has no line like {pattern}")
-
-
-def await_status(url, path, status):
-    end = time.monotonic() + PATIENCE
-    while (last := get(url, path))[0] != status:
-        expect(time.monotonic() < end, f"{path} is never {status}, but {last}")
-        time.sleep(0.05)
-    return last[1]
-
-
-@contextlib.contextmanager
-def started(name, *words):
-    with open(f"{name}.err", "w", encoding="utf-8") as to:
-        process = subprocess.Popen([TUG, *words], stdout=to, stderr=to)
-    try:
-        yield process
-    finally:
-        process.terminate()
-        process.wait()
-
-
-def tug(*words):
-    run = subprocess.run([TUG, *words], capture_output=True, text=True)
-    expect(run.returncode == 0, f"tug {words} ended with {run.returncode}: {run.stderr}")
-    return run.stdout
 
 
 def settled(facts):
@@ -157,14 +88,6 @@ def check_in_browser(url):
                 expect(browser.run("return document.getElementById('verdict').className") == "well", f"{where}: is ill")
 
 
-def targets():
-    try:
-        with open("targets.json", encoding="utf-8") as file:
-            return json.load(file)
-    except FileNotFoundError:
-        return None
-
-
 def check_workers(*urls):
     """Workers are ready once they have joined. The one that has the only piece of the data tells what it does."""
     for url in urls:
@@ -189,10 +112,10 @@ def check_launch():
                  "--http-targets", "targets.json", "--", "train", "--data", "day.txt", "--format", "criteo", "--epochs",
                  "100000") as process:
         end = time.monotonic() + PATIENCE
-        while len(targets() or []) < 4:
-            expect(time.monotonic() < end and process.poll() is None, f"the targets are {targets()}")
+        while len(targets("targets.json") or []) < 4:
+            expect(time.monotonic() < end and process.poll() is None, f"the targets are {targets('targets.json')}")
             time.sleep(0.02)
-        names = {target["labels"]["process"]: f"http://{target['targets'][0]}/" for target in targets()}
+        names = {target["labels"]["process"]: f"http://{target['targets'][0]}/" for target in targets("targets.json")}
         expect(set(names) == {"scheduler", "server-0", "worker-0", "worker-1"}, f"the targets are {names}")
         await_status(names["scheduler"], "/readyz", 200)
         for url in names.values():
@@ -200,7 +123,7 @@ def check_launch():
             expect(get(url, "/healthz")[0] == 200, f"{url} does not answer")
         check_workers(names["worker-0"], names["worker-1"])
         check_metrics(*names.values())
-    expect(targets() == [], "the targets are still there")
+    expect(targets("targets.json") == [], "the targets are still there")
 
 
 def check_train():

@@ -10,6 +10,7 @@ SPDX-License-Identifier: Apache-2.0
 import json
 import os
 import re
+import secrets
 import signal
 import subprocess
 import sys
@@ -148,10 +149,19 @@ def lost_node(p, run):
     wait("no alert is left when the run has ended", lambda: not p.query('ALERTS{alertstate="firing"}'))
 
 
+def make_keys():
+    """Keys for pages over TLS, and a token."""
+    for words in (["ca"], ["node", "--name", "web", "--host", "127.0.0.1"]):
+        subprocess.run([TUG, "cert", *words, "--dir", "keys"], check=True, stdout=subprocess.DEVNULL)
+    with open("token", "w", opener=lambda path, flags: os.open(path, flags, 0o600), encoding="utf-8") as file:
+        file.write(secrets.token_hex(32) + "\n")
+
+
 def diverging(p):
-    """A learning rate that is much too large."""
+    """A learning rate that is much too large, in a run whose metrics need TLS and a token."""
     none_fires(p, "TugDiverged")
-    run = Run(f"{CLUSTER}d", "--http", "127.0.0.1:0", "--http-targets", "targets-d.json", "--",
+    run = Run(f"{CLUSTER}d", "--http", "127.0.0.1:0", "--http-cert", "keys/web.pem", "--http-key", "keys/web.key",
+              "--http-token-file", "token", "--http-targets", "targets-d.json", "--",
               "train", "--data", "day.csv", "--valid", "valid.csv", "--format", "csv", "--model", "lr", "--lr", "50",
               "--epochs", "1000000")
     try:
@@ -166,6 +176,7 @@ def diverging(p):
 
 def main():
     prometheus_kit.skip_without_prometheus()
+    make_keys()
     subprocess.run([TUG, "synth", "--rows", "20000", "--out", "day.csv", "--format", "csv"], check=True,
                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     subprocess.run([TUG, "synth", "--rows", "2000", "--seed", "2", "--out", "valid.csv", "--format", "csv"], check=True,
@@ -179,7 +190,7 @@ def main():
     try:
         run.node("worker 1")
         with open(f"{ROOT}/monitoring/tug.rules.yml", encoding="utf-8") as file:
-            p = Prometheus("targets*.json", quick(file.read()))
+            p = Prometheus("targets*.json", quick(file.read()), "keys/ca.pem", "token")
         all_queries_answer(p)
         await_firing(p, "TugMemoryNearLimit")
         stopped_worker(p, run)

@@ -69,8 +69,9 @@ class Receiver(http.server.BaseHTTPRequestHandler):
 class Prometheus:
     """A Prometheus that scrapes the targets of a file, and an Alertmanager that it tells."""
 
-    def __init__(self, targets, rules):
-        """`targets`: a pattern of file_sd files; `rules`: the text of a file of rules."""
+    def __init__(self, targets, rules, ca, token):
+        """`targets`: a pattern of file_sd files; `rules`: the text of a file of rules; `ca`, `token`: files for targets that
+        speak TLS."""
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
         self.server.got = self.got = []
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
@@ -91,6 +92,8 @@ rule_files: [rules.yml]
 alerting: {{alertmanagers: [{{static_configs: [{{targets: ['127.0.0.1:{self.alert_port}']}}]}}]}}
 scrape_configs:
   - job_name: tug
+    authorization: {{credentials_file: '{token}'}}
+    tls_config: {{ca_file: '{ca}'}}
     file_sd_configs: [{{files: ['{targets}'], refresh_interval: 1s}}]
 """)
         self.start("prometheus-alertmanager", "--config.file=alertmanager.yml", "--storage.path=alerts",

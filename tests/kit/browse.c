@@ -81,7 +81,7 @@ struct browse browse_read(int fd)
 struct browse browse_ask(const char *url, const char *method, const char *path,
                          const char *headers)
 {
-    char line[4096];
+    char line[32 << 10];
     int fd = browse_connect(url);
     snprintf(line, sizeof(line),
              "%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: "

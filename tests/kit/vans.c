@@ -165,7 +165,8 @@ void vans_open_keys(struct vans *w)
                key = BUF_INIT(PEM_MAX), cert = BUF_INIT(PEM_MAX), all = BUF_INIT(PEM_MAX);
     int rc = tls_make_ca(&ca_key, &ca, 1, &e);
     if (rc == 0)
-        rc = tls_make_node(buf_str(&ca_key), buf_str(&ca), "node", NULL, 1, &key, &cert,
+        rc = tls_make_node(buf_str(&ca_key), buf_str(&ca),
+                           &(struct tls_node){.name = "node", .days = 1}, &key, &cert,
                            &e);
     if (rc == 0)
         rc = buf_printf(&all, "%s%s%s", buf_str(&ca), buf_str(&cert), buf_str(&key));

@@ -181,7 +181,10 @@ int node_values_open(struct opened_node *ret, const struct node_values *v,
         .wish = role == WIRE_SCHEDULER || v->rank < 0 ? 0 : (uint32_t)v->rank + 1,
     };
     bool asks = role == WIRE_TOOL || role == WIRE_OPERATOR;
-    *ret = (struct opened_node){0};
+    *ret = (struct opened_node){.http = v->http};
+    ret->http.cluster_cert = v->cert;
+    ret->http.cluster_key = v->key;
+    TRY(monitor_check(&ret->http, e));
     // Writes to a socket that the peer has closed must not end the process.
     signal(SIGPIPE, SIG_IGN);
     descriptors_raise(); // the usual limit of 1024 is meant for programs that use select

@@ -28,7 +28,8 @@ struct node_values {
     uint64_t memory; // memory of a server in bytes; 0: not given
     double rank;     // -1: any
     int log_level, log_format;
-    const char *log_file, *http;
+    const char *log_file;
+    struct monitor_options http;
 };
 
 #define NODE_LOG_LEVELS "error warn info debug"
@@ -112,11 +113,7 @@ enum { NODE_TRANSPORT_TCP, NODE_TRANSPORT_UNIX };
 #define NODE_LOG_FORMAT_OPTION                                                           \
     "log-format", CHOICE_AT(node.log_format, LOG_FORMATS, "text"), LOG_FORMAT_HELP
 
-// A row, with its braces.
-#define NODE_HTTP_OPTION                                                                 \
-    {                                                                                    \
-        HTTP_OPTION(node.http)                                                           \
-    }
+#define NODE_HTTP_OPTIONS HTTP_OPTIONS(node.http)
 
 // Options of the processes of a cluster. Two rows, with their braces.
 #define NODE_LOG_OPTIONS                                                                 \
@@ -152,7 +149,8 @@ void node_values_fill(struct node_values *v, const struct options *o,
 struct opened_node {
     struct node node;
     struct buf pem; // keys from standard input
-    char host[64];  // listening address, if no option gives one
+    struct monitor_options http;
+    char host[64]; // listening address, if no option gives one
 };
 
 // Opens the node of a process. Members of a cluster listen on an address of their own and

@@ -33,7 +33,7 @@ struct role_http {
     void *of;
 };
 
-static int begin(struct role_http **ret, const char *address,
+static int begin(struct role_http **ret, const struct monitor_options *at,
                  int (*facts)(void *of, json_t **ret, struct err *e),
                  struct role_http *as, struct err *e)
 {
@@ -49,7 +49,7 @@ static int begin(struct role_http **ret, const char *address,
     pthread_mutex_init(&h->lock, NULL);
     const struct monitor_source source = {
         .facts = facts, .of = h, .closing = &h->closing};
-    int rc = monitor_open(&h->monitor, address, &source, NULL, e);
+    int rc = monitor_open(&h->monitor, at, &source, e);
     if (rc != 0) {
         role_http_close(h);
         return rc;
@@ -80,12 +80,12 @@ static int tell_scheduler(void *of, json_t **ret, struct err *e)
     return 0;
 }
 
-int role_http_scheduler(struct role_http **ret, const char *address, struct node *n,
-                        struct err *e)
+int role_http_scheduler(struct role_http **ret, const struct monitor_options *at,
+                        struct node *n, struct err *e)
 {
     struct role_http as = {.node = n};
     *ret = NULL;
-    return address != NULL ? begin(ret, address, tell_scheduler, &as, e) : 0;
+    return at->address != NULL ? begin(ret, at, tell_scheduler, &as, e) : 0;
 }
 
 // ---------------------------------------------------------------- a server
@@ -149,12 +149,12 @@ static int tell_server(void *of, json_t **ret, struct err *e)
     return 0;
 }
 
-int role_http_server(struct role_http **ret, const char *address, struct node *n,
-                     struct err *e)
+int role_http_server(struct role_http **ret, const struct monitor_options *at,
+                     struct node *n, struct err *e)
 {
     struct role_http as = {.node = n};
     *ret = NULL;
-    return address != NULL ? begin(ret, address, tell_server, &as, e) : 0;
+    return at->address != NULL ? begin(ret, at, tell_server, &as, e) : 0;
 }
 
 // ---------------------------------------------------------------- other processes
@@ -178,11 +178,11 @@ static int tell_process(void *of, json_t **ret, struct err *e)
     return 0;
 }
 
-int role_http_process(struct role_http **ret, const char *address, const char *role,
-                      struct usage *u, void (*more)(void *of, struct json_out *o),
-                      void *of, struct err *e)
+int role_http_process(struct role_http **ret, const struct monitor_options *at,
+                      const char *role, struct usage *u,
+                      void (*more)(void *of, struct json_out *o), void *of, struct err *e)
 {
     struct role_http as = {.role = role, .usage = u, .more = more, .of = of};
     *ret = NULL;
-    return address != NULL ? begin(ret, address, tell_process, &as, e) : 0;
+    return at->address != NULL ? begin(ret, at, tell_process, &as, e) : 0;
 }

@@ -8,30 +8,44 @@
 #include <stdatomic.h>
 
 #include "cluster/node.h"
+#include "monitor/monitor.h"
 #include "os/usage.h"
 
-// A row of option tables, without its braces, for a field `http`.
-#define HTTP_OPTION(field)                                                               \
-    "http", STRING_AT(field, "HOST:PORT|unix:PATH"),                                     \
-        "serve a page about this process, and /metrics for Prometheus: at an address "   \
-        "of loopback for all accounts of this machine, or at a Unix socket for this one"
+// Rows of option tables, with their braces, for a field of type struct monitor_options.
+#define HTTP_OPTIONS(field)                                                              \
+    {"http", STRING_AT(field.address, "HOST:PORT|unix:PATH"),                            \
+     "serve a page about this process, and /metrics for Prometheus: at an address of "   \
+     "loopback for all accounts of this machine, at a Unix socket for this one, or at "  \
+     "any other address with TLS and a token"},                                          \
+        HTTP_TRUST_OPTIONS(field)
+#define HTTP_TRUST_OPTIONS(field)                                                        \
+    {"http-cert", STRING_AT(field.cert, "FILE"),                                         \
+     "serve --http over TLS, with this certificate (PEM); without it, --cert and --key " \
+     "are used off loopback"},                                                           \
+        {"http-key", STRING_AT(field.key, "FILE"), "key of that certificate"},           \
+    {                                                                                    \
+        "http-token-file", STRING_AT(field.token_file, "FILE"),                          \
+            "answer only requests of --http with the token in this file: 'Bearer' for "  \
+            "Prometheus, as the password of any user in browsers"                        \
+    }
 
 struct role_http;
 
-// Opens the monitor of a role if `address` is not NULL, and logs where it is; *ret is NULL
+// Opens the monitor of a role if there is an address, and logs where it is; *ret is NULL
 // without. The scheduler asks itself and the servers. The caller keeps `n` until
 // role_http_close.
-int role_http_scheduler(struct role_http **ret, const char *address, struct node *n,
-                        struct err *e);
+int role_http_scheduler(struct role_http **ret, const struct monitor_options *at,
+                        struct node *n, struct err *e);
 // A server asks its own loops, whose addresses role_http_add_loop tells, from any thread.
-int role_http_server(struct role_http **ret, const char *address, struct node *n,
-                     struct err *e);
+int role_http_server(struct role_http **ret, const struct monitor_options *at,
+                     struct node *n, struct err *e);
 void role_http_add_loop(void *http, uint32_t loop, const char *loop_address);
 // A process that listens to nobody: `role`, what it uses of the machine, and the members
 // that `more` writes, which may be NULL.
-int role_http_process(struct role_http **ret, const char *address, const char *role,
-                      struct usage *u, void (*more)(void *of, struct json_out *o),
-                      void *of, struct err *e);
+int role_http_process(struct role_http **ret, const struct monitor_options *at,
+                      const char *role, struct usage *u,
+                      void (*more)(void *of, struct json_out *o), void *of,
+                      struct err *e);
 void role_http_close(struct role_http *h); // NULL is fine
 
 #endif

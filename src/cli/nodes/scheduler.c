@@ -55,7 +55,7 @@ static const struct option options[] = {
     {NODE_SPIN_OPTION},
     {NODE_LOG_LEVEL_OPTION},
     NODE_LOG_OPTIONS,
-    NODE_HTTP_OPTION,
+    NODE_HTTP_OPTIONS,
 };
 
 const struct option_table cli_scheduler_options = {
@@ -264,7 +264,7 @@ static int run_process(struct process *p, const struct scheduler_values *v,
 {
     struct err why = {0};
     TRY(open_scheduler(p, v, t != NULL, e));
-    TRY(role_http_scheduler(&p->http, v->node.http, &p->node.node, e));
+    TRY(role_http_scheduler(&p->http, &p->node.http, &p->node.node, e));
     TRY(begin_driver(p, t, e));
     int rc = v->announce ? announce(p, e) : 0;
     if (rc == 0)

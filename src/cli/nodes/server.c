@@ -23,7 +23,7 @@ static const struct option options[] = {
     {NODE_SPIN_OPTION},
     {NODE_LOG_LEVEL_OPTION},
     NODE_LOG_OPTIONS,
-    NODE_HTTP_OPTION,
+    NODE_HTTP_OPTIONS,
     {"loops", U64_AT(loops, "N", "1", 1, 256),
      "number of event loops, each with its own part of the tables; use one for each "
      "core that the server may use"},
@@ -88,7 +88,7 @@ int role_server(const struct server_values *v, const atomic_bool *at_once, struc
     if (rc == 0)
         rc = usage_open(&usage, disks, sizeof(disks) / sizeof(*disks), e);
     if (rc == 0)
-        rc = role_http_server(&http, v->node.http, &n.node, e);
+        rc = role_http_server(&http, &n.http, &n.node, e);
     struct server_options o = {
         .node = &n.node,
         .loops = (uint32_t)v->loops,

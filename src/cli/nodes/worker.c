@@ -26,7 +26,7 @@ static const struct option options[] = {
     {NODE_SPIN_OPTION},
     {NODE_LOG_LEVEL_OPTION},
     NODE_LOG_OPTIONS,
-    NODE_HTTP_OPTION,
+    NODE_HTTP_OPTIONS,
     {"threads", U64_AT(threads, "N", "0", 0, 1024),
      "number of threads, if `train` has no --threads; 0: one for each core"},
 };
@@ -57,15 +57,14 @@ static void tell(void *of, struct json_out *o)
     work_facts_put(t->facts, t->asked, o);
 }
 
-static int begin_telling(struct told *t, const struct worker_values *v,
+static int begin_telling(struct told *t, const struct monitor_options *at,
                          const struct train_config *c, struct err *e)
 {
-    t->asked = (int64_t)v->node.rank;
-    if (v->node.http == NULL)
+    if (at->address == NULL)
         return 0;
     TRY(usage_open(&t->usage, NULL, 0, e));
     TRY(work_facts_open(&t->facts, remote_worker_lanes(c), e));
-    return role_http_process(&t->http, v->node.http, "worker", t->usage, tell, t, e);
+    return role_http_process(&t->http, at, "worker", t->usage, tell, t, e);
 }
 
 static void end_telling(struct told *t)
@@ -81,7 +80,7 @@ int role_worker(const struct worker_values *v, const struct training *t, struct 
                                // without this worker
     struct train_setup s = {.interrupted = &leave};
     struct opened_node n;
-    struct told told = {0};
+    struct told told = {.asked = (int64_t)v->node.rank};
     if (t == NULL)
         return err_set(e, TUG_EUSAGE,
                        "there is nothing to train: add -- and a train command, as in "
@@ -96,7 +95,7 @@ int role_worker(const struct worker_values *v, const struct training *t, struct 
     n.node.asked = &node_interrupted;
     n.node.leave = &leave;
     if (rc == 0)
-        rc = begin_telling(&told, v, &s.config, e);
+        rc = begin_telling(&told, &n.http, &s.config, e);
     if (rc == 0)
         rc = train_tell_taken(&s, remote_worker_run(&s.config, told.facts, e), e);
     end_telling(&told);
