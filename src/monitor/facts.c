@@ -65,6 +65,7 @@ static void keep(struct facts *f, json_t *told, const struct err *why)
 static void *run_facts(void *arg)
 {
     struct facts *f = arg;
+    thread_background("http-facts");
     json_begin();
     while (await_wish(f)) {
         json_t *told = NULL;

@@ -185,6 +185,7 @@ static void await_work(struct monitor *m)
 static void *run_monitor(void *arg)
 {
     struct monitor *m = arg;
+    thread_background("http");
     json_begin();
     while (!atomic_load(&m->stop)) {
         await_work(m);

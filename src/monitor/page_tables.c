@@ -27,43 +27,80 @@ static double total(const json_t *o, const char *const *names)
     return sum;
 }
 
-// Returns the element of an array whose two members equal those of `like`.
-static const json_t *same(const json_t *array, const json_t *like, const char *one,
-                          const char *other)
+// Returns the facts of the same loop, which mostly stands at the same place; NULL: none.
+static const json_t *same_loop(const json_t *loops, size_t place, const json_t *like)
 {
-    const json_t *o;
-    size_t i;
-    json_array_foreach(
-        array, i,
-        o) if (json_equal(json_object_get(o, one), json_object_get(like, one)) &&
-               json_equal(json_object_get(o, other),
-                          json_object_get(like, other))) return o;
+    size_t n = json_array_size(loops);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *o = json_array_get(loops, (place + i) % n);
+        if (json_equal(json_object_get(o, "rank"), json_object_get(like, "rank")) &&
+            json_equal(json_object_get(o, "loop"), json_object_get(like, "loop")))
+            return o;
+    }
     return NULL;
 }
 
 // ---------------------------------------------------------------- tables
 
-// Sums a member of the cold tier of a table over all loops; NaN if no loop has it.
-static double cold_sum(const json_t *facts, const json_t *table, const char *name)
+// There may be thousands of tables, so they are found by their keys, not by searching.
+enum { KEY_MAX = 320 };
+
+static const char *key_of(const json_t *table, char ret[KEY_MAX])
 {
-    const json_t *loop;
-    double sum = NAN;
-    size_t i;
-    json_array_foreach(json_object_get(facts, "servers"), i, loop)
-    {
-        const json_t *t = same(json_object_get(loop, "tables"), table, "id", "name");
-        double x = fact_number(fact_at(t, "cold"), name);
-        if (!isnan(x))
-            sum = isnan(sum) ? x : sum + x;
-    }
-    return sum;
+    snprintf(ret, KEY_MAX, "%.0f %s", fact_number(table, "id"), fact_text(table, "name"));
+    return ret;
 }
 
-static void add_table(struct view *p, const json_t *t)
+// Returns an object of the tables of an array by their keys. The caller releases it.
+static json_t *tables_by_key(const json_t *tables)
+{
+    json_t *all = json_object(), *t;
+    char key[KEY_MAX];
+    size_t i;
+    json_array_foreach(tables, i, t)(void) json_object_set(all, key_of(t, key), t);
+    return all;
+}
+
+// Adds the numbers of a table's cold tier on one loop to its sums.
+static void add_cold(json_t *sums, const json_t *t)
+{
+    const json_t *cold = fact_at(t, "cold");
+    char key[KEY_MAX];
+    if (!json_is_object(cold))
+        return;
+    json_t *sum = json_object_get(sums, key_of(t, key)), *x;
+    const char *name;
+    if (sum == NULL) {
+        (void)json_object_set_new(sums, key, json_object());
+        sum = json_object_get(sums, key);
+    }
+    json_object_foreach((json_t *)(uintptr_t)cold, name, x)
+    {
+        double before = fact_number(sum, name);
+        (void)json_object_set_new(
+            sum, name, json_real(json_number_value(x) + (isnan(before) ? 0 : before)));
+    }
+}
+
+// Returns, by their keys, the sums over all loops of what tables have on disk. The caller
+// releases it.
+static json_t *cold_sums(const json_t *facts)
+{
+    json_t *sums = json_object(), *loop, *t;
+    size_t i, k;
+    json_array_foreach(json_object_get(facts, "servers"), i, loop)
+        json_array_foreach(json_object_get(loop, "tables"), k, t) add_cold(sums, t);
+    return sums;
+}
+
+static void add_table(struct view *p, const json_t *t, const json_t *before,
+                      const json_t *sums)
 {
     static const char *const lost[] = {"refused", "left_out", NULL};
-    const json_t *old = same(fact_at(p->before, "tables"), t, "id", "name");
-    double hits = cold_sum(p->now, t, "hits"), reads = cold_sum(p->now, t, "reads");
+    char key[KEY_MAX];
+    const json_t *old = json_object_get(before, key_of(t, key)),
+                 *cold = json_object_get(sums, key);
+    double hits = fact_number(cold, "hits"), reads = fact_number(cold, "reads");
     char text[TEXT_MAX];
     html_add(&p->h, "<tr>");
     page_cell(p, fact_text(t, "name"));
@@ -71,7 +108,7 @@ static void add_table(struct view *p, const json_t *t)
     page_number(p, text_count(fact_number(t, "rows"), text));
     page_number(p, text_bytes(fact_number(t, "bytes"), text));
     page_number(p, text_count(rate(p, t, old, "rows"), text));
-    page_number(p, text_count(cold_sum(p->now, t, "rows"), text));
+    page_number(p, text_count(fact_number(cold, "rows"), text));
     page_number(p, text_percent(hits + reads > 0 ? hits / (hits + reads) : NAN, text));
     page_number(p, text_count(rate(p, t, old, "pushes"), text));
     page_number(p, text_count(rate(p, t, old, "pulls"), text));
@@ -93,7 +130,11 @@ void page_add_tables(struct view *p)
         return;
     page_section(p, "Tables");
     page_table(p, names);
-    json_array_foreach(tables, i, t) add_table(p, t);
+    json_t *before = tables_by_key(fact_at(p->before, "tables"));
+    json_t *sums = cold_sums(p->now);
+    json_array_foreach(tables, i, t) add_table(p, t, before, sums);
+    json_decref(before);
+    json_decref(sums);
     page_table_end(p);
     page_section_end(p);
 }
@@ -191,10 +232,10 @@ void page_add_requests(struct view *p)
     page_section_end(p);
 }
 
-static void add_loop(struct view *p, const json_t *loop)
+static void add_loop(struct view *p, const json_t *loop, size_t place)
 {
     const json_t *memory = fact_at(loop, "memory"),
-                 *old = same(fact_at(p->before, "servers"), loop, "rank", "loop");
+                 *old = same_loop(fact_at(p->before, "servers"), place, loop);
     struct spread pushes = {0}, pulls = {0};
     char text[TEXT_MAX], more[2 * TEXT_MAX + 8];
     double most = fact_number(memory, "rows_max");
@@ -235,7 +276,7 @@ void page_add_loops(struct view *p)
         return;
     page_section(p, "Servers");
     page_table(p, names);
-    json_array_foreach(loops, i, loop) add_loop(p, loop);
+    json_array_foreach(loops, i, loop) add_loop(p, loop, i);
     page_table_end(p);
     page_section_end(p);
 }
@@ -257,25 +298,33 @@ static void keep_behind(json_t *by_worker, const json_t *t)
     }
 }
 
-// Returns, by rank, how far each worker is behind in a table. The caller releases it.
-static json_t *behind_by_worker(const json_t *facts, const json_t *t)
+// Returns, by a table's key and by rank, how far each worker is behind. The caller
+// releases it.
+static json_t *behind_by_table(const json_t *facts)
 {
-    json_t *by_worker = json_object();
-    const json_t *loop;
-    size_t i;
+    json_t *all = json_object(), *loop, *t;
+    char key[KEY_MAX];
+    size_t i, k;
     json_array_foreach(json_object_get(facts, "servers"), i, loop)
-        keep_behind(by_worker, same(json_object_get(loop, "tables"), t, "id", "name"));
-    return by_worker;
+        json_array_foreach(json_object_get(loop, "tables"), k, t)
+    {
+        if (json_array_size(json_object_get(t, "workers")) == 0)
+            continue;
+        if (json_object_get(all, key_of(t, key)) == NULL)
+            (void)json_object_set_new(all, key, json_object());
+        keep_behind(json_object_get(all, key), t);
+    }
+    return all;
 }
 
 // Shows each worker of a table once, as the loop sees it where it is furthest behind. One
 // that was behind by most of the bound a second ago, too, is marked.
-static void add_clocks(struct view *p, const json_t *t)
+static void add_clocks(struct view *p, const json_t *t, json_t *all, json_t *all_before)
 {
-    json_t *now = behind_by_worker(p->now, t), *before = behind_by_worker(p->before, t),
-           *behind;
+    char key[KEY_MAX], text[TEXT_MAX];
+    json_t *now = json_object_get(all, key_of(t, key)),
+           *before = json_object_get(all_before, key), *behind;
     const char *rank;
-    char text[TEXT_MAX];
     double bound = fact_number(t, "staleness");
     json_object_foreach(now, rank, behind)
     {
@@ -299,8 +348,6 @@ static void add_clocks(struct view *p, const json_t *t)
         page_cell(p, "no worker uses the table now");
         html_add(&p->h, "</tr>\n");
     }
-    json_decref(now);
-    json_decref(before);
 }
 
 void page_add_staleness(struct view *p)
@@ -308,6 +355,7 @@ void page_add_staleness(struct view *p)
     static const char *const names[] = {"table",  "#worker", "#clocks behind the fastest",
                                         "#bound", "",        NULL};
     const json_t *t;
+    json_t *now = behind_by_table(p->now), *before = behind_by_table(p->before);
     bool begun = false;
     size_t i;
     json_array_foreach(json_object_get(p->now, "tables"), i, t)
@@ -319,8 +367,10 @@ void page_add_staleness(struct view *p)
             page_table(p, names);
             begun = true;
         }
-        add_clocks(p, t);
+        add_clocks(p, t, now, before);
     }
+    json_decref(now);
+    json_decref(before);
     if (!begun)
         return;
     page_table_end(p);

@@ -7,7 +7,9 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 // Starts a thread with all signals blocked. Returns 0 or an errno.
 static inline int thread_start(pthread_t *ret, void *(*main)(void *), void *arg)
@@ -18,6 +20,14 @@ static inline int thread_start(pthread_t *ret, void *(*main)(void *), void *arg)
     int rc = pthread_create(ret, NULL, main, arg);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     return rc;
+}
+
+// Names the calling thread, for top -H, and lets the other threads of the process go first.
+static inline void thread_background(const char *name)
+{
+    enum { NICE = 10 };
+    (void)pthread_setname_np(pthread_self(), name);
+    (void)setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
 }
 
 // Initializes a condition that uses the monotonic clock, as clock_deadline does.
