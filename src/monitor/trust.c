@@ -12,6 +12,7 @@
 #include <strings.h>
 
 #include "os/file.h"
+#include "os/log.h"
 
 enum { PEM_MAX = 1 << 20, TOKEN_MIN = 16, TOKEN_MAX = 1024, BASIC_MAX = 4 << 10 };
 
@@ -215,10 +216,10 @@ int monitor_check(struct monitor_options *o, struct err *e)
     struct trust t;
     if (o->address == NULL &&
         (o->cert != NULL || o->key != NULL || o->token_file != NULL))
-        return err_set(e, TUG_EUSAGE, "--http-%s needs --http HOST:PORT",
-                       o->cert != NULL  ? "cert"
-                       : o->key != NULL ? "key"
-                                        : "token-file");
+        log_warn("--http-%s has no effect without --http HOST:PORT",
+                 o->cert != NULL  ? "cert"
+                 : o->key != NULL ? "key"
+                                  : "token-file");
     if (o->address == NULL)
         return 0;
     TRY(address_read(&a, o->address, e));

@@ -32,9 +32,10 @@ def missing():
 
 
 class Browser:
-    """A browser with a profile of its own in `folder`."""
+    """A browser with a profile of its own in `folder`, and more options of Chromium."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, *options):
+        self._options = options
         with socket.create_server(("127.0.0.1", 0)) as s:
             self._port = s.getsockname()[1]
         self._driver = subprocess.Popen(["chromedriver", f"--port={self._port}"], stdout=subprocess.DEVNULL,
@@ -52,7 +53,7 @@ class Browser:
                 except OSError:
                     time.sleep(0.05)
             words = ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--disable-dev-shm-usage",
-                     f"--user-data-dir={self._folder}/profile"]
+                     f"--user-data-dir={self._folder}/profile", *self._options]
             answer = self._call("POST", "/session", {"capabilities": {"alwaysMatch": {
                 "goog:chromeOptions": {"args": words, "perfLoggingPrefs": {"enableNetwork": True}},
                 "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"}}}})

@@ -20,6 +20,7 @@ import subprocess
 import time
 import urllib.parse
 
+from browser import Browser, missing
 from http_kit import PATIENCE, await_line, expect, get, started, targets, tug
 
 PAGE = r"http: the page of this process is at (\S+)"
@@ -128,6 +129,18 @@ def check_curl(url):
     expect(run.stdout == "401", f"curl without the token: {run.stdout}{run.stderr}")
 
 
+def check_browser(url):
+    """A browser that is given the token once shows it for events, too."""
+    if missing():
+        return
+    with Browser(os.getcwd(), "--ignore-certificate-errors") as browser:
+        browser.open(url.replace("https://", f"https://any:{TOKEN}@"), 1280, False)
+        end = time.monotonic() + PATIENCE
+        while not browser.run("return document.getElementById('fresh')?.textContent.startsWith('at ')"):
+            expect(time.monotonic() < end, "no event comes in the browser")
+            time.sleep(0.05)
+
+
 def check_train(context):
     with started("train", "train", "--data", "day.txt", "--format", "criteo", "--epochs", "100000", "--http", "0.0.0.0:0",
                  *KEYS):
@@ -136,6 +149,7 @@ def check_train(context):
             check(url, context)
         check_protocols(url)
         check_curl(url)
+        check_browser(url)
 
 
 def check_launch(context):
