@@ -158,7 +158,8 @@ static void print_node(const json_t *n)
         snprintf(state, sizeof(state), "link broken, no sign for %.1f s",
                  tool_number(n, "seconds_since_sign"));
     else
-        snprintf(state, sizeof(state), "alive, heard %.1f s ago",
+        snprintf(state, sizeof(state), "alive%s, heard %.1f s ago",
+                 tool_true(n, "draining") ? ", is drained" : "",
                  tool_number(n, "seconds_since_sign"));
     cli_printf("  %-16s %-8.0f %-20s %-28s %s\n", name, tool_number(n, "pid"),
                tool_text(n, "host"), tool_text(n, "address"), state);
@@ -246,6 +247,7 @@ static void print_all(const json_t *s)
         cli_printf("placement\n");
         print_placement(json_object_get(s, "placement"));
     }
+    status_print_moves(s);
     if (json_array_size(json_object_get(s, "tables")) > 0)
         cli_printf("tables\n");
     json_array_foreach(json_object_get(s, "tables"), i, one) print_table(one);

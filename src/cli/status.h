@@ -25,6 +25,8 @@ int status_ask(struct node *n, const struct status_limits *l, json_t **ret,
 json_t *status_ask_loop(struct node *n, const json_t *node,
                         const struct status_limits *l);
 
+// Prints how far moves of partitions are; nothing if there were none.
+void status_print_moves(const json_t *status);
 // Prints requests, the run, saves and the last operations, at most 12 lines.
 void status_print_facts(const json_t *status);
 

@@ -1,0 +1,60 @@
+// Prints the moves of partitions for tug status: how far they are, what is on its way, and
+// what holds the placement.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/plural.h"
+#include "cli/cli.h"
+#include "cli/status.h"
+#include "runtime/tool.h"
+
+// Writes "server 2" for the loop with this id, "server 2 loop 1" for a later one.
+static const char *loop_name(const json_t *s, int64_t id, char to[64])
+{
+    const json_t *node;
+    size_t i;
+    snprintf(to, 64, "node %lld", (long long)id);
+    json_array_foreach(json_object_get(s, "nodes"), i, node)
+    {
+        if (tool_count(node, "id") != id)
+            continue;
+        snprintf(to, 64, "server %lld", (long long)tool_count(node, "rank"));
+        if (tool_count(node, "loop") > 0)
+            snprintf(to, 64, "server %lld loop %lld", (long long)tool_count(node, "rank"),
+                     (long long)tool_count(node, "loop"));
+    }
+    return to;
+}
+
+static void print_move(const json_t *s, const json_t *m)
+{
+    char from[64], to[64];
+    double bytes = tool_number(m, "bytes"), all = tool_number(m, "bytes_total"),
+           seconds = tool_number(m, "seconds");
+    cli_printf("  partition %lld (%s): %s to %s, %s, %.1f of %.1f KB, %.1f s",
+               (long long)tool_count(m, "partition"), tool_text(m, "space"),
+               loop_name(s, tool_count(m, "from"), from),
+               loop_name(s, tool_count(m, "to"), to), tool_text(m, "state"), bytes * 1e-3,
+               all * 1e-3, seconds);
+    if (bytes > 0 && seconds > 0)
+        cli_printf(", %.1f MB/s", bytes / seconds * 1e-6);
+    cli_printf("\n");
+}
+
+void status_print_moves(const json_t *s)
+{
+    const json_t *all = json_object_get(s, "moving"), *one;
+    int64_t done = tool_count(all, "moves_done"), left = tool_count(all, "moves_left"),
+            failed = tool_count(all, "moves_failed");
+    size_t i;
+    if (done + left + failed > 0)
+        cli_printf("moves: %lld partition%s moved, %lld left, %lld given up\n",
+                   (long long)done, PLURAL_S(done), (long long)left, (long long)failed);
+    json_array_foreach(json_object_get(s, "moves"), i, one) print_move(s, one);
+    json_array_foreach(json_object_get(all, "held_by"), i, one)
+        cli_printf("  no partition changes its owner now: %s saves or changes a table\n",
+                   json_string_value(one));
+}
