@@ -18,17 +18,20 @@
     BUG(WITHOUT_FORGIVING, "without-forgiving")                                          \
     BUG(WITHOUT_HOLDS, "without-holds")                                                  \
     BUG(WITHOUT_IDENTITY, "without-identity")                                            \
+    BUG(WITHOUT_LAST_PUSHES, "without-last-pushes")                                      \
     BUG(WITHOUT_LATE_MARKS, "without-late-marks")                                        \
     BUG(WITHOUT_LATE_WORKERS, "without-late-workers")                                    \
     BUG(WITHOUT_MARKS, "without-marks")                                                  \
     BUG(WITHOUT_ORDER_CHECK, "without-order-check")                                      \
     BUG(WITHOUT_PARTITION_COVERAGE, "without-partition-coverage")                        \
+    BUG(WITHOUT_POSITIONS, "without-positions")                                          \
     BUG(WITHOUT_REDIAL, "without-redial")                                                \
     BUG(WITHOUT_REPEAT_CHECK, "without-repeat-check")                                    \
     BUG(WITHOUT_ROSTER_OF_SAVES, "without-roster-of-saves")                              \
     BUG(WITHOUT_SESSION_CHECK, "without-session-check")                                  \
     BUG(WITHOUT_SIGNS, "without-signs")                                                  \
     BUG(WITHOUT_SILENCE_WATCH, "without-silence-watch")                                  \
+    BUG(WITHOUT_STOPS, "without-stops")                                                  \
     BUG(WITHOUT_TURNS, "without-turns")
 
 enum bug {

@@ -18,7 +18,7 @@
 #include "base/err.h"
 #include "cluster/bugs.h"
 
-enum { SEEDS_COUNTS = 13, SEEDS_BUGS = 16 };
+enum { SEEDS_COUNTS = 13, SEEDS_BUGS = 20 };
 
 struct seeds_run {
     uint64_t seed;

@@ -35,6 +35,7 @@ struct outgoing {
     struct roster_move move;
     struct buf bytes; // the records, less the first `sent` bytes, which have arrived
     uint64_t sent;
+    bool asked;     // the target has asked for more than the rows
     bool handing;   // the records are complete, and requests wait
     bool gone;      // the roster has given it away, and it must be dropped
     struct err why; // it is broken

@@ -117,8 +117,12 @@ static int prepare(struct shard *s, const struct msg_move_wanted *m, struct outg
         return err_set(e, TUG_EUSAGE, "partition %u has no bytes from byte %llu on",
                        o->move.partition, (unsigned long long)m->at);
     forget(o, m->at);
-    if (m->finish && !o->handing && partition_is_free(s, o->move.space))
+    o->asked |= m->at > 0;
+    if (m->finish && !o->handing && partition_is_free(s, o->move.space)) {
+        if (bug_in(s->o.member.bugs, WITHOUT_LAST_PUSHES))
+            o->bytes.len = m->at - o->sent;
         return hand_over(s, o, e);
+    }
     return 0;
 }
 
@@ -169,7 +173,8 @@ void moves_note(struct shard *s, const struct shard_table *t, const struct store
 {
     for (struct outgoing *o = s->moves.out; o != NULL; o = o->next) {
         uint32_t partition = o->move.partition;
-        if (o->move.space != t->spec.space || o->why.code != 0 || o->handing || o->gone)
+        if (o->move.space != t->spec.space || o->why.code != 0 || o->handing || o->gone ||
+            (!o->asked && bug_in(s->o.member.bugs, WITHOUT_POSITIONS)))
             continue;
         size_t first = first_of(t, p->keys, n, partition);
         size_t end = first + first_of(t, p->keys + first, n - first, partition + 1);

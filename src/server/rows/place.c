@@ -47,7 +47,7 @@ enum outcome place_check_all(struct shard *s, const struct request *q, uint64_t 
         send_roster(s, q, r);
         return ANSWERED;
     }
-    if (s->roles.n_unsettled > 0)
+    if (s->roles.n_unsettled > 0 && !bug_in(s->o.member.bugs, WITHOUT_STOPS))
         return WANTS_MOVE;
     return GOES_ON;
 }
@@ -70,7 +70,8 @@ enum outcome place_check(struct shard *s, const struct request *q, uint64_t epoc
     }
     uint32_t foreign = first_foreign(s, r, t->spec.space, k);
     if (foreign == k->n_runs && s->roles.n_unsettled > 0 &&
-        roles_stop(&s->roles, t->spec.space, k, whole))
+        roles_stop(&s->roles, t->spec.space, k, whole) &&
+        !bug_in(s->o.member.bugs, WITHOUT_STOPS))
         return WANTS_MOVE;
     if (foreign == k->n_runs)
         return GOES_ON;
