@@ -38,11 +38,10 @@ static void let_leave(struct changes *c)
     for (uint32_t i = 0; i < c->stage->n_servers; i++) {
         struct stage_server *x = &c->stage->servers[i];
         const struct node *n = node_of(c, i);
-        struct err why;
+        struct err why = {0};
         if (x->dead || sim_is_stopped(x->van))
             continue;
-        if (n != NULL && n->stop_at != 0 && !x->leaves &&
-            shard_finished(x->shard, &why)) {
+        if (!x->leaves && shard_finished(x->shard, &why) && why.code == 0) {
             x->leaves = true;
             member_leave(shard_member(x->shard), why.code, why.text);
             van_wake(x->van);

@@ -261,12 +261,14 @@ bool stage_dies(struct stage_client *c)
     return true;
 }
 
-// Returns whether the scheduler has told a server to leave, because it was drained.
+// Returns whether a server was told to leave, because it was drained.
 static bool was_drained(const struct stage *s, const struct stage_server *x)
 {
+    struct err why = {0};
     uint32_t id = member_id(shard_member(x->shard));
     const struct node *n = id != 0 ? scheduler_node_of(s->scheduler, id) : NULL;
-    return x->gone || (n != NULL && n->stop_at != 0);
+    return x->gone || (n != NULL && n->stop_at != 0) ||
+           (shard_finished(x->shard, &why) && why.code == 0);
 }
 
 // Checks that the scheduler has not declared a living process dead. Clients are not

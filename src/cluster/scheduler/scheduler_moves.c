@@ -186,12 +186,17 @@ static uint64_t put_off(const struct scheduler *s, struct retry *r)
     return wait;
 }
 
-// Gives a move up that has failed, and tries it again later.
+// Gives a move up that has failed, and tries it again later; at once if it was only
+// interrupted.
 static void fail(struct scheduler *s, struct move *x, int code, const char *why)
 {
     struct node *to = scheduler_node_of(s, x->to);
     char text[ERR_TEXT_MAX + 64];
     bool full = code == TUG_ENOMEM && to != NULL;
+    if (code == TUG_EINTERRUPTED) { // an admin operation came between, for example
+        give_up(s, x, why);
+        return;
+    }
     uint64_t wait = put_off(s, &s->moving.retries[x->space][x->partition]);
     if (to != NULL && put_off(s, &to->moves) > wait)
         wait = to->moves.at - s->now;
