@@ -169,12 +169,10 @@ int entry_check(const struct entry_options *o, struct err *e)
     for (size_t i = 0; i < N_NUMBERS; i++)
         if (is_of(c, numbers[i].of))
             TRY(number_check(&numbers[i], c->name, number_get(&numbers[i], o), e));
-    double most = c == &entry_bloom ? ENTRY_BLOOM_COUNTS : ENTRY_SKETCH_COUNTS;
-    if ((c == &entry_bloom || c == &entry_sketch) && (double)o->threshold > most)
+    if (c->counts_to > 0 && (double)o->threshold > c->counts_to)
         return err_set(e, TUG_EUSAGE,
                        "entry policy '%s' counts up to %.0f, and not to %g; use %s",
-                       c->name, most, (double)o->threshold,
-                       c == &entry_bloom ? "sketch or count" : "count");
+                       c->name, c->counts_to, (double)o->threshold, c->counters);
     return 0;
 }
 
@@ -240,8 +238,10 @@ static int parse_word(const struct entry_class *c, char *word, struct entry_opti
 // Returns the option that a number directly behind a policy's name sets ("count:10").
 static const struct number *first_number(const struct entry_class *c)
 {
-    const struct number *n = &numbers[c == &entry_probability];
-    return is_of(c, n->of) ? n : NULL;
+    for (size_t i = 0; i < N_NUMBERS; i++)
+        if (is_of(c, numbers[i].of))
+            return &numbers[i];
+    return NULL;
 }
 
 static int parse_words(const struct entry_class *c, struct words *w,

@@ -64,6 +64,8 @@ const char *entry_names(void); // "none, count, ..."
 // The functions of a policy, one of tug's or a program's own.
 struct entry_class {
     const char *name, *about;
+    double counts_to;     // the greatest count that it can keep; 0: any
+    const char *counters; // names of policies that count further, for messages
     // Opens the policy's state for a partition. NULL: the policy does not have a state.
     int (*open)(const struct entry_options *o, void **ret, struct err *e);
     void (*close)(void *state);

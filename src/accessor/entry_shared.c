@@ -209,6 +209,8 @@ static int shared_load(void *state, const void *bytes, size_t n, struct err *e)
 
 const struct entry_class entry_bloom = {
     .name = "bloom",
+    .counts_to = ENTRY_BLOOM_COUNTS,
+    .counters = "sketch or count",
     .about = "as count, in a few bits a key: sometimes too early, never too late",
     .open = bloom_open,
     .close = shared_close,
@@ -221,6 +223,8 @@ const struct entry_class entry_bloom = {
 
 const struct entry_class entry_sketch = {
     .name = "sketch",
+    .counts_to = ENTRY_SKETCH_COUNTS,
+    .counters = "count",
     .about = "like count, in memory of a fixed size: admits some keys too early, none "
              "too late",
     .open = sketch_open,

@@ -487,6 +487,13 @@ int reader_decide(struct reader *r, const char *name, struct buf *lines, struct 
                 : 0;
 }
 
+void reader_absent_columns(const struct reader *r, char text[READER_NAMES_MAX])
+{
+    *text = '\0';
+    if (r->ops->absent_columns != NULL)
+        r->ops->absent_columns(r, text);
+}
+
 bool reader_skips(const struct reader *r, const char *line, size_t len)
 {
     reader_text_trim(&line, &len);
@@ -496,7 +503,7 @@ bool reader_skips(const struct reader *r, const char *line, size_t len)
 int reader_line(const struct reader *r, const struct reader_layout *layout,
                 const char *line, size_t len, struct examples *x, struct err *e)
 {
-    TRY(reader_text(&line, &len, r->ops == &reader_csv, e));
+    TRY(reader_text(&line, &len, r->ops->quotes, e));
     if (len == 0 && !r->ops->every_line)
         return 0;
     if (x->n == 0)

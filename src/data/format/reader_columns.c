@@ -47,7 +47,7 @@ int reader_check_fields(const struct reader *r, const char *names, const char *o
     const char *name;
     size_t len;
     uint64_t field;
-    while (r->ops == &reader_libffm && end > 0 && reader_next_name(&names, &name, &len))
+    while (r->ops->numbers_fields && end > 0 && reader_next_name(&names, &name, &len))
         if (number_u64(name, len, &field) && (field < first || field >= end))
             return err_set(e, TUG_EDATA,
                            "no example has the field %s, which %s names; the data has "

@@ -574,6 +574,7 @@ static uint32_t csv_slots(const struct reader *r)
 
 const struct reader_ops reader_csv = {.name = "csv",
                                       .header = true,
+                                      .quotes = true,
                                       .open = csv_open,
                                       .adopt = csv_adopt,
                                       .close = csv_close,
@@ -585,4 +586,5 @@ const struct reader_ops reader_csv = {.name = "csv",
                                       .row = csv_row,
                                       .find_column = csv_find_column,
                                       .column = csv_column,
-                                      .word = csv_word};
+                                      .word = csv_word,
+                                      .absent_columns = csv_absent_columns};

@@ -285,6 +285,8 @@ bool csv_cross_word(const struct csv *c, const struct column *column, const char
 int csv_cross_text(const struct csv *c, const struct reader_layout *l, size_t cross,
                    const char *line, const char *end, struct buf *to);
 
+void csv_absent_columns(const struct reader *r, char text[READER_NAMES_MAX]);
+
 // Gets what --numeric says about a column; returns false if it does not name the column.
 bool csv_numeric(const struct csv *c, const char *name, struct reader_numeric *ret);
 

@@ -240,12 +240,12 @@ static int make_layout(struct csv *c, struct reader_layout *l, struct schema *na
     return fill_layout(c, names, l, e);
 }
 
-void reader_absent_columns(const struct reader *r, char text[READER_NAMES_MAX])
+void csv_absent_columns(const struct reader *r, char text[READER_NAMES_MAX])
 {
     const struct csv *c = (const void *)r;
     struct csv_named absent = {0};
     char more[32];
-    for (size_t i = 0; r->ops == &reader_csv && i < c->columns; i++)
+    for (size_t i = 0; i < c->columns; i++)
         if (c->column[i].absent)
             csv_name_column(&absent, c->column[i].name);
     snprintf(text, READER_NAMES_MAX, "%s%s", absent.text, csv_named_rest(&absent, more));

@@ -133,6 +133,7 @@ static int libffm_slot_name(uint32_t slot, struct buf *ret)
 }
 
 const struct reader_ops reader_libffm = {.name = "libffm",
+                                         .numbers_fields = true,
                                          .open = libffm_open,
                                          .close = libffm_close,
                                          .slots = libffm_slots,

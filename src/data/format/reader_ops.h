@@ -16,6 +16,8 @@ struct reader_ops {
     bool every_line; // an empty line is refused, as every line is an example; false: it
                      // is skipped
     bool no_fields;  // all slots are 0, so that models that need fields refuse the format
+    bool quotes;     // words may be in quotes, as reader_text reads them
+    bool numbers_fields; // columns are the numbers of fields
     // Makes the reader of the format, whose first member is a struct reader; reader_open
     // sets that member.
     int (*open)(struct reader **ret, const struct reader_options *o, struct err *e);
@@ -51,6 +53,8 @@ struct reader_ops {
     // Implements reader_slot_name for formats whose schema has no columns.
     int (*slot_name)(uint32_t slot, struct buf *ret);
     const char *columns; // the columns that exist, for messages; NULL: the file decides
+    // Implements reader_absent_columns. NULL: no column can be absent.
+    void (*absent_columns)(const struct reader *r, char text[READER_NAMES_MAX]);
 };
 
 #define READER_NO_COLUMN SIZE_MAX
