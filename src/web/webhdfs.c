@@ -10,7 +10,7 @@
 #include "os/json.h"
 #include "web/scheme_internal.h"
 
-enum { DEPTH_MAX = 64 };
+enum { FOLDER_DEPTH_MAX = 64 };
 
 size_t web_directories_max = 100000;
 
@@ -167,10 +167,10 @@ static int list_place(const struct folder *p, struct err *e)
     struct listing *l = p->l;
     struct buf body = BUF_INIT(LIST_TEXT_MAX - l->held);
     int status = 0;
-    if (p->depth == DEPTH_MAX)
+    if (p->depth == FOLDER_DEPTH_MAX)
         return err_set(e, TUG_EDATA,
                        "'%s' has directories nested %d deep, which is too deep",
-                       l->a->name, DEPTH_MAX);
+                       l->a->name, FOLDER_DEPTH_MAX);
     if (l->directories++ == web_directories_max)
         return err_set(e, TUG_EDATA,
                        "'%s' has more than %zu directories below it, and each needs a "

@@ -21,7 +21,7 @@
 #include "data/format/grow.h"
 #include "data/format/reader_csv.h"
 
-enum { LOOK_LINES = 100000, BINS_MIN = 2, EDGE_TEXT = 20 };
+enum { BIN_LINES = 100000, BINS_MIN = 2, EDGE_TEXT = 20 };
 
 static const char MISSING[] = "missing"; // the name of bin 0
 
@@ -117,10 +117,10 @@ size_t csv_wants(const struct reader *r)
     const char *list = c->numeric;
     struct reader_numeric n;
     if (c->bin != NULL) // the columns are decided
-        return c->binned > 0 && c->bin[0].edge == NULL ? LOOK_LINES : 0;
+        return c->binned > 0 && c->bin[0].edge == NULL ? BIN_LINES : 0;
     while (!c->given && reader_next_numeric(&list, &n))
         if (n.use == SCHEMA_BINS)
-            return LOOK_LINES;
+            return BIN_LINES;
     return 0;
 }
 

@@ -12,7 +12,9 @@
 #include "doors/kvapp/node.h"
 #include "os/clock.h"
 
-#define LEAVE_NS (30 * SECOND_NS) // longer than the replacement of a silent link takes
+// Time limit for all nodes to leave: longer than that for one (start.c), and than the
+// replacement of a silent link takes.
+#define ALL_LEAVE_NS (30 * SECOND_NS)
 
 struct host {
     struct tug_node *node;
@@ -42,7 +44,7 @@ static int host_open(struct host *h, struct err *e)
         .partition_bits = ROSTER_PARTITION_BITS,
         .gather_timeout_ns = clock_ns_of(n->o.wait_seconds),
         .dead_timeout_ns = clock_ns_of(n->o.dead_seconds),
-        .leave_timeout_ns = LEAVE_NS,
+        .leave_timeout_ns = ALL_LEAVE_NS,
         .session_base = clock_unix_ns(),
         .pid = (uint32_t)getpid(),
         .host = n->process.host,
@@ -113,7 +115,7 @@ int kv_host_stop(struct host *h, bool wait, struct err *e)
         if (h->broken_off)
             (void)pump_wait_uninterrupted(h->pump, finished, h, now + KV_BREAK_OFF_NS);
         else // the scheduler ends before this deadline
-            (void)pump_wait(h->pump, finished, h, now + 2 * LEAVE_NS);
+            (void)pump_wait(h->pump, finished, h, now + 2 * ALL_LEAVE_NS);
         pump_enter(h->pump);
         (void)scheduler_finished(h->scheduler, &why);
         pump_leave(h->pump);
