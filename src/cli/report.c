@@ -1,4 +1,5 @@
-// tug report: a page of one run, or of several beside each other, from results on disk.
+// tug report: writes a page of one run, or a page that compares several, from results on
+// disk.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <sys/stat.h>
@@ -27,16 +28,19 @@ static const struct option options[] = {
 
 const struct option_table cli_report_options = {
     .command = "report",
-    .summary = "show runs beside each other, as a page",
+    .summary = "compare runs on a page",
     .usage = "RUN... --out FILE.html",
-    .about = "Writes one HTML file, which needs neither scripts nor a network. Of one "
-             "run it is the page that --report writes. Of several runs it shows their "
-             "metrics beside each other, the options and data that differ, and their "
-             "curves over each other. See docs/reports.md.",
-    .examples = "tug train --data day.csv --format csv --model lr --valid 0.1 --report "
-                "lr.html\n"
-                "tug report lr.html fm.html --out both.html\n"
-                "tug report model1 model2 --out both.html     # directories of --out",
+    .about = "Writes one HTML file, which needs neither scripts nor a network. For one
+             " " run,
+    the page is the one that-- report writes.For several runs,
+    it compares " " their metrics and curves,
+    and shows the options and data in which they " " differ.See docs / reports.md
+                                                                           .",
+                                                                           .examples =
+        "tug train --data day.csv --format csv --model lr --valid 0.1 --report "
+        "lr.html\n"
+        "tug report lr.html fm.html --out both.html\n"
+        "tug report model1 model2 --out both.html     # directories of --out",
     .operands = "runs",
     CLI_OPTIONS(options),
 };

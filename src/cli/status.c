@@ -210,7 +210,7 @@ static void print_work(const json_t *s)
     size_t i;
     double pieces = pass != NULL ? tool_number(pass, "pieces") : 0;
     char of[64] = "";
-    if (pieces > 0) // otherwise no file was read to its end yet
+    if (pieces > 0) // 0: the number is unknown until a file was read to its end
         snprintf(of, sizeof(of), " of %.0f", pieces);
     if (pass != NULL)
         cli_printf("pass %.0f: %.0f%s pieces, %.0f examples%s\n",

@@ -1,4 +1,4 @@
-// The data of tug status, also for other commands.
+// The functions of tug status that other commands use, too.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_CLI_STATUS_H
@@ -10,9 +10,9 @@
 #include "cli/nodes/node_options.h"
 
 struct status_limits {
-    double seconds;          // for the scheduler to be reached and to answer
-    double loop_seconds;     // for each loop
-    const atomic_bool *stop; // ends the waits when true
+    double seconds;      // the time limit for reaching the scheduler and for its answer
+    double loop_seconds; // the time limit for each loop's answer
+    const atomic_bool *stop; // when it becomes true, the waits end
 };
 
 // Gets the scheduler's answer to STATUS, with the loops' answers as "servers" and their
@@ -20,8 +20,8 @@ struct status_limits {
 int status_ask(struct node *n, const struct status_limits *l, json_t **ret,
                struct err *e);
 
-// Returns the answer of a loop, or an object with the reason why there is none; `node` is
-// what the scheduler says of the loop.
+// Returns the answer of a loop, or an object with the error if the loop did not answer;
+// `node` is the loop's entry in the scheduler's answer.
 json_t *status_ask_loop(struct node *n, const json_t *node,
                         const struct status_limits *l);
 
@@ -30,7 +30,7 @@ void status_print_moves(const json_t *status);
 // Prints requests, the run, saves and the last operations, at most 12 lines.
 void status_print_facts(const json_t *status);
 
-// The limits of a command.
+// Returns the limits of a command; `seconds` is the time limit for the scheduler.
 struct status_limits status_usual(double seconds);
 
 #endif

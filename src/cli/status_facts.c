@@ -1,5 +1,5 @@
-// Prints requests, the run, saves and operations for tug status. The
-// numbers come from other processes, so none of them is trusted to be there.
+// Prints requests, the run, saves and operations for tug status. The numbers come from
+// other processes, so the code allows for each of them to be missing.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -16,7 +16,7 @@
 
 enum { LAST_OPERATIONS = 5 };
 
-// Adds up the histograms of one kind of requests of all loops.
+// Adds up the histograms of one kind of requests over all loops.
 static struct histogram sum_requests(const json_t *s, const char *kind)
 {
     struct histogram h = {0};
@@ -62,7 +62,7 @@ static void print_requests(const json_t *s)
         cli_printf("\n");
 }
 
-// Prints the worker that has held its piece for longest, if that is notable.
+// Prints the worker whose last progress is oldest, if it is at least a second old.
 static void print_slowest(const json_t *s)
 {
     const json_t *slowest = NULL;

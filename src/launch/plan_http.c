@@ -1,5 +1,5 @@
-// Where the processes of a run serve their pages and metrics, and the file that tells it
-// to Prometheus (file_sd).
+// Chooses the addresses at which the processes of a run serve their pages and metrics,
+// and writes the file with these addresses for Prometheus (file_sd).
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -53,7 +53,8 @@ int plan_http_add(struct argv *w, const struct plan *p, enum launch_role role,
     uint32_t i = role == LAUNCH_SCHEDULER ? 0
                  : role == LAUNCH_SERVER  ? 1 + rank
                                           : 1 + p->o->servers + rank;
-    // Other machines cannot reach a loopback address of this one.
+    // With --hosts, only the scheduler gets a page, because another machine's loopback
+    // address cannot be reached from here.
     if (p->o->http == NULL || (i > 0 && p->hosts.n > 0))
         return 0;
     TRY(add_file(w, "http-cert", p->o->http_cert));

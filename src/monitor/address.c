@@ -29,7 +29,7 @@ static bool is_loopback(const struct sockaddr *a)
             IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)a)->sin6_addr));
 }
 
-// Finds the address of a host and port.
+// Resolves a->host and a->port; the caller frees *ret.
 static int find(const struct address *a, struct addrinfo **ret, struct err *e)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
@@ -87,7 +87,8 @@ static int listen_unix(struct address *a, int *ret_fd, struct err *e)
     if (runtime_socket_is_dead(a->path))
         (void)disk_remove(a->path); // the socket was left by a process that was killed
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    // The path gets the mode of the socket, so nobody else can connect before a chmod.
+    // bind gives the path the mode that the socket has now, so no other user can connect
+    // in the time before a later chmod.
     bool good = fd >= 0 && fchmod(fd, S_IRUSR | S_IWUSR) == 0 &&
                 bind(fd, (const struct sockaddr *)&s, sizeof(s)) == 0;
     if (good && listen(fd, BACKLOG) == 0) {
@@ -144,7 +145,10 @@ int address_listen(struct address *a, bool tls, int *ret_fd, struct err *e)
     if (a->path[0] != '\0')
         return listen_unix(a, ret_fd, e);
     TRY(find(a, &found, e));
-    bool refused = a->loopback && !is_loopback(found->ai_addr); // unlike the last time
+    bool refused =
+        a->loopback &&
+        !is_loopback(
+            found->ai_addr); // the name resolved to loopback when address_read checked it
     int rc = refused ? -1 : listen_at(found, ret_fd);
     freeaddrinfo(found);
     if (refused)
@@ -182,8 +186,8 @@ bool address_peer_is_own(int fd)
            (peer.uid == geteuid() || peer.uid == 0);
 }
 
-// Returns whether `host` is a literal address of loopback, or that of this end of the
-// connection.
+// Returns whether `host` is a literal loopback address, or the literal address of this
+// end of the connection.
 static bool is_own_literal(int fd, const char *host)
 {
     struct sockaddr_in four = {.sin_family = AF_INET};
@@ -213,7 +217,8 @@ bool address_host(char ret[NI_MAXHOST], const char *host)
     if (n >= NI_MAXHOST || (bracket && host[n] != ']'))
         return false;
     const char *rest = host + n + bracket;
-    // A port may follow; it may be that of a tunnel, so any is right.
+    // A port may follow the name. Behind an SSH tunnel it differs from the monitor's own,
+    // so any port is accepted.
     if (*rest != '\0' && (*rest != ':' || rest[1 + strspn(rest + 1, "0123456789")] != 0))
         return false;
     snprintf(ret, NI_MAXHOST, "%.*s", (int)(n - bracket), host + bracket);

@@ -1,4 +1,5 @@
-// Where a monitor listens, and under which names requests may call it.
+// The address at which a monitor listens, and the host names that requests may use for
+// it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_MONITOR_ADDRESS_INTERNAL_H
@@ -12,12 +13,13 @@
 #include "base/err.h"
 
 struct address {
-    char host[NI_MAXHOST]; // as the user typed it; "" for a Unix socket
+    char host[NI_MAXHOST]; // the host as the user typed it; "" for a Unix socket
     uint16_t port;
-    char path[108];            // path of a Unix socket; "" for TCP
-    uint64_t device, file;     // the socket that address_listen made at the path
-    bool loopback;             // also true for a Unix socket
-    char url[NI_MAXHOST + 32]; // set by address_listen
+    char path[108]; // path of a Unix socket; "" for TCP
+    uint64_t device,
+        file;      // st_dev and st_ino of the socket that address_listen made at `path`
+    bool loopback; // also true for a Unix socket
+    char url[NI_MAXHOST + 32]; // the monitor's URL, set by address_listen
 };
 
 // Reads "HOST:PORT" or "unix:PATH".
@@ -26,14 +28,14 @@ int address_read(struct address *ret, const char *text, struct err *e);
 // The error about an address that strangers reach; it names the missing options.
 int address_refuse(const struct address *a, const char *missing, struct err *e);
 
-// Opens the listening socket. A Unix socket gets mode 0600; one that a dead process left
-// is replaced. Sets a->port if it was 0, and a->url.
+// Opens the listening socket. A Unix socket gets mode 0600, and replaces a socket that a
+// dead process has left. Sets a->port if it was 0, and a->url.
 int address_listen(struct address *a, bool tls, int *ret_fd, struct err *e);
-// Removes the path of a Unix socket, unless something else lies there by now.
+// Removes the Unix socket at a->path, unless another process has put a file there since.
 void address_leave(const struct address *a);
 
-// Returns whether the process at the other end of a Unix socket is this user's, or
-// root's. True for other sockets.
+// Returns whether the process at the other end of a Unix socket runs as this user or as
+// root; true for sockets that are not Unix sockets.
 bool address_peer_is_own(int fd);
 
 // Writes the name or address in the header Host, without its port; false: it has none.

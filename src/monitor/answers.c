@@ -39,7 +39,8 @@ static void add_headers(const struct answers *a, struct MHD_Response *r, const c
         (void)a->lib->MHD_add_response_header(r, headers[i][0], headers[i][1]);
 }
 
-// Makes a response of a text, which it takes. Returns NULL if memory is short.
+// Makes a response from `text`, and takes ownership of the text's bytes. Returns NULL if
+// memory is short.
 static struct MHD_Response *response_of(const struct answers *a, struct buf *text,
                                         const char *type)
 {
@@ -81,7 +82,7 @@ static enum MHD_Result say(const struct answers *a, struct connection *one, unsi
     return say_as(a, one, code, header, value, text, plain);
 }
 
-// ---------------------------------------------------------------- who may ask
+// ---------------------------------------------------------------- access
 
 static const char *header_of(const struct answers *a, const struct connection *one,
                              const char *name)
@@ -137,10 +138,10 @@ static bool refuse(const struct answers *a, struct connection *one, const char *
                    "Bearer TOKEN'; a browser takes it as the password, with any user");
     else if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
         *ret = say(a, one, MHD_HTTP_METHOD_NOT_ALLOWED, "Allow", "GET, HEAD",
-                   "only GET and HEAD are answered: nothing can be changed here");
+                   "only GET and HEAD are supported: the monitor is read-only");
     else if (has_body(a, one))
         *ret = say(a, one, MHD_HTTP_BAD_REQUEST, NULL, NULL,
-                   "a request here has no body");
+                   "a request must not have a body");
     else
         return false;
     return true;
@@ -157,19 +158,20 @@ enum answer_kind answers_route(struct answers *a, struct connection *one,
         kind++;
     if (kind == ANSWER_NONE)
         *ret = say(a, one, MHD_HTTP_NOT_FOUND, NULL, NULL,
-                   "there are /, /status.json, /events, /metrics, /healthz and /readyz");
+                   "not found: the pages are /, /status.json, /events, /metrics, "
+                   "/healthz and /readyz");
     else if (kind == ANSWER_METRICS &&
              strstr(header_of(a, one, "Accept"), "application/openmetrics-text") != NULL)
         return ANSWER_OPEN_METRICS;
     else if (kind == ANSWER_EVENTS && all->n_events >= CONNECTIONS_EVENTS_MAX) {
         *ret = say(a, one, MHD_HTTP_SERVICE_UNAVAILABLE, "Retry-After", "10",
-                   "too many readers of events");
+                   "too many clients read /events: try again later");
         return ANSWER_NONE;
     }
     return kind;
 }
 
-// ---------------------------------------------------------------- what they get
+// ---------------------------------------------------------------- bodies
 
 void answers_forget(struct answers *a)
 {
@@ -186,7 +188,8 @@ static int add_bytes(const char *bytes, size_t n, void *to)
     return buf_add(to, bytes, n);
 }
 
-// Adds the facts as JSON; if they are old, `stale` says why.
+// Adds the facts as JSON. If the last question to the source failed, the member `stale`
+// has the error.
 static int render_status(const struct facts_told *t, struct buf *to)
 {
     json_t *shown = json_copy(t->now);
@@ -230,13 +233,14 @@ static enum MHD_Result give_kept(struct answers *a, struct connection *one,
     struct buf text = BUF_INIT(RENDER_BYTES_MAX);
     if (a->told.now == NULL && kind != ANSWER_PAGE)
         return say(a, one, MHD_HTTP_SERVICE_UNAVAILABLE, "Retry-After", "1",
-                   a->told.why.code != 0 ? a->told.why.text
-                                         : "the process has not told its state yet");
+                   a->told.why.code != 0
+                       ? a->told.why.text
+                       : "the state of the process is not known yet: try again");
     if (a->kept[kind] == NULL) {
         if (render(a, kind, &text) != 0) {
             buf_free(&text);
             return say(a, one, MHD_HTTP_INTERNAL_SERVER_ERROR, NULL, NULL,
-                       "there is not enough memory for the answer");
+                       "out of memory");
         }
         a->kept[kind] = response_of(a, &text, kinds[kind].type);
     }

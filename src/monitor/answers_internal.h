@@ -1,5 +1,5 @@
-// The answers of a monitor to requests: which path gets what, who may ask, and the
-// answers kept for all requests until the facts change.
+// The monitor's answers to requests: the paths, the checks of a request's rights, and a
+// cache of answers that is valid until the facts change.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_MONITOR_ANSWERS_INTERNAL_H
@@ -15,13 +15,13 @@
 enum answer_kind {
     ANSWER_PAGE,
     ANSWER_STATUS,
-    ANSWER_METRICS, // in the older format of Prometheus
+    ANSWER_METRICS, // /metrics in the text format of Prometheus, for clients that do not accept OpenMetrics
     ANSWER_OPEN_METRICS,
-    ANSWER_KEPT, // number of the kinds above, whose answers are kept until the facts change
+    ANSWER_KEPT, // the number of kinds above; their answers are cached until the facts change
     ANSWER_READY = ANSWER_KEPT,
     ANSWER_EVENTS,
     ANSWER_HEALTH,
-    ANSWER_NONE, // the request was answered with an error
+    ANSWER_NONE, // not a kind: the request has already been answered with an error
 };
 
 struct answers {
@@ -30,15 +30,17 @@ struct answers {
     struct trust trust;
     struct render_page page;
     struct facts_told told;
-    struct MHD_Response *kept[ANSWER_KEPT]; // NULL: not made yet
-    struct event *event;                    // the event of told.now; NULL: not made yet
+    struct MHD_Response *kept
+        [ANSWER_KEPT];   // cached answers by kind; NULL: not made since the facts changed
+    struct event *event; // the event of told.now; NULL: not made yet
     bool closing;
 };
 
-// Drops what was made of older facts.
+// Drops the cached answers and the event, which were made from older facts.
 void answers_forget(struct answers *a);
 
-// Says what a request asks for. Answers it, and returns ANSWER_NONE, if it may not.
+// Returns the kind of answer that a request asks for. If the request is not allowed,
+// answers it with an error and returns ANSWER_NONE.
 enum answer_kind answers_route(struct answers *a, struct connection *one,
                                const struct connections *all, const char *url,
                                const char *method, enum MHD_Result *ret);
@@ -46,9 +48,10 @@ enum answer_kind answers_route(struct answers *a, struct connection *one,
 enum MHD_Result answers_give(struct answers *a, struct connection *one,
                              enum answer_kind kind);
 
-// Adds the headers of events to a response.
+// Adds the HTTP headers of an event stream to a response.
 void answers_head_events(const struct answers *a, struct MHD_Response *r);
-// The event of the facts in a->told; NULL: there are none.
+// Returns the event of the facts in a->told; NULL: there are no facts yet, or memory is
+// short.
 struct event *answers_event(struct answers *a);
 
 #endif

@@ -1,5 +1,5 @@
-// Connections of a monitor; see connections_internal.h. A connection is only shut down
-// here; libmicrohttpd notices that, and closes it.
+// Connections of a monitor; see connections_internal.h. These functions only shut a
+// connection down; libmicrohttpd notices that, and closes it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "monitor/connections_internal.h"

@@ -1,5 +1,5 @@
-// The connections of a monitor, and the limits that keep strangers from holding all of
-// them. All functions are called by the thread that runs libmicrohttpd.
+// The connections of a monitor, and the limits that keep a few clients from occupying all
+// of them. All functions are called by the thread that runs libmicrohttpd.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_MONITOR_CONNECTIONS_INTERNAL_H
@@ -16,9 +16,9 @@ enum {
     // From this number on, a new connection closes the one that has waited longest
     // without a complete request.
     CONNECTIONS_CROWD = 96,
-    CONNECTIONS_EVENTS_MAX = 16, // most connections that get events
-    // Time limits: until an idle connection has sent a whole request; until the peer has
-    // read an answer; until it has read an event.
+    CONNECTIONS_EVENTS_MAX = 16, // the greatest number of connections that read /events
+    // Time limits in seconds: for an idle connection to send a whole request, for a peer
+    // to read an answer, and for a peer to read an event.
     CONNECTIONS_IDLE_SECONDS = 30,
     CONNECTIONS_ANSWER_SECONDS = 30,
     CONNECTIONS_EVENT_SECONDS = 10,
@@ -27,7 +27,7 @@ enum {
 enum connection_state {
     CONNECTION_FREE,
     CONNECTION_IDLE,   // no request, or an incomplete one
-    CONNECTION_WAITS,  // suspended until facts come
+    CONNECTION_WAITS,  // suspended until new facts come
     CONNECTION_ANSWER, // the answer is being sent
     CONNECTION_EVENTS, // gets events; suspended between them
 };
@@ -39,12 +39,13 @@ struct connection {
     void *of; // the monitor
     struct MHD_Connection *mhd;
     int fd;
-    uint64_t since_ns; // when the state, or the sending of the event, began
+    uint64_t
+        since_ns; // when `state` began, or, with CONNECTION_EVENTS, when sending the event began
     bool suspended;
     bool refused; // the connection is closed before it sends anything
     struct event *event;
     size_t sent;      // number of bytes of `event` that were sent
-    uint64_t version; // version of the facts in the last event
+    uint64_t version; // version of the facts in the last event sent
 };
 
 struct connections {
@@ -61,14 +62,14 @@ void connection_begin(struct connections *c, struct connection *one,
                       enum connection_state state);
 
 void connection_suspend(struct connections *c, struct connection *one);
-// Resumes the connections whose state is `state` and began before the time;
-// CONNECTION_FREE: those in any state.
+// Resumes the suspended connections that entered `state` before the given time;
+// CONNECTION_FREE stands for any state.
 void connections_resume(struct connections *c, enum connection_state state,
                         uint64_t before_ns);
 // Returns what connections_add returned for this connection.
 struct connection *connection_of(const struct mhd *lib, struct MHD_Connection *mhd);
 
-// Shuts down connections whose time is over.
+// Shuts down the connections that have exceeded their time limit at time `now`.
 void connections_sweep(struct connections *c, uint64_t now);
 
 #endif

@@ -1,5 +1,5 @@
-// Server-sent events: the facts, whenever there are new ones. All readers share the bytes
-// of an event.
+// Server-sent events: each event has the facts as JSON, and is sent when the facts
+// change. All readers share the bytes of an event, which are counted by users.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_MONITOR_EVENTS_INTERNAL_H
@@ -16,8 +16,8 @@ struct event {
     struct buf text;
 };
 
-// Makes an event of a line of JSON, with one user: the caller. Takes ownership of the
-// text, also on failure; returns NULL if memory is short.
+// Makes an event from a line of JSON; its first user is the caller. Takes ownership of
+// the text, also on failure; returns NULL if memory is short.
 struct event *event_of(struct buf *json, uint64_t version);
 struct event *event_use(struct event *e); // adds a user
 void event_release(struct event *e);      // NULL is fine

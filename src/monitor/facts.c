@@ -14,17 +14,18 @@ struct facts {
     struct monitor_source source;
     int wake;
     pthread_t thread;
-    pthread_mutex_t lock; // guards what follows
+    pthread_mutex_t lock; // guards the fields below
     pthread_cond_t changed;
     bool wanted, stop;
     uint64_t version; // version of `fresh`
-    json_t *fresh;    // told but not taken yet; NULL: none
+    json_t *fresh;    // the newest facts, until facts_take takes them; NULL: none
     struct err why;
     uint64_t asked_ns; // when the source was asked last; 0: never
     uint64_t fresh_ns; // when the source was asked for `fresh`
 };
 
-// Waits until the source is to be asked; returns false at the end.
+// Waits until facts are wanted and a second has passed since the last question. Returns
+// false if the monitor closes.
 static bool await_wish(struct facts *f)
 {
     pthread_mutex_lock(&f->lock);
@@ -59,7 +60,7 @@ static void keep(struct facts *f, json_t *told, const struct err *why)
     f->version++;
     pthread_mutex_unlock(&f->lock);
     if (write(f->wake, &one, sizeof(one)) < 0)
-        return; // the descriptor is full of wishes, so the thread is about to wake
+        return; // the counter of `wake` is at its maximum, so the monitor's thread is about to wake anyway
 }
 
 static void *run_facts(void *arg)

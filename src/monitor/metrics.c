@@ -1,5 +1,5 @@
-// Renders facts as metrics by one table (metrics_table.c): a row says where a fact stands
-// and what its metric is called.
+// Renders facts as metrics. Each row of the table in metrics_table.c names a metric and
+// the place of its value in the facts.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -12,18 +12,18 @@ enum { LABELS_MAX = 8 << 10 };
 struct writer {
     const struct metric *row;
     const json_t *facts;
-    bool open; // OpenMetrics
+    bool open; // true: writes OpenMetrics; false: the text format of Prometheus
     struct buf *to;
     struct buf labels; // labels of the object that is being visited, without braces
     const json_t
         *of[METRIC_STEPS +
-            1]; // the objects on the way to that object; the first one is all facts
+            1]; // the objects on the path to the visited object; of[0] has all facts
     size_t depth;
 };
 
 // ---------------------------------------------------------------- texts
 
-// Adds a text as both formats want it in quotes.
+// Adds a text escaped for the inside of quotes; both formats escape alike.
 static int add_escaped(struct buf *to, const char *text)
 {
     for (; *text != '\0'; text++) {
@@ -106,7 +106,7 @@ static int add_histogram(struct writer *w, const json_t *o)
     }
     TRY(add_sample(w, "_sum", "", json_number_value(json_object_get(o, "seconds"))));
     return add_sample(w, "_count", "",
-                      sum); // the sum of the last bucket, as both formats ask
+                      sum); // _count must equal the sum of the last bucket
 }
 
 static int add_value(struct writer *w, const json_t *o)
@@ -193,7 +193,8 @@ static int add_head(struct writer *w)
                                         [METRIC_TEXT] = "gauge"};
     const struct metric *row = w->row;
     size_t n = strlen(row->name);
-    // OpenMetrics names the family of a counter without the end of its samples' names.
+    // OpenMetrics names the family of a counter without the suffix "_total" of its
+    // samples.
     if (w->open && row->type == METRIC_COUNTER)
         n -= strlen("_total");
     TRY(buf_printf(w->to, "# HELP %.*s %s\n# TYPE %.*s %s\n", (int)n, row->name,
@@ -222,7 +223,7 @@ static int add_row(struct writer *w, bool first)
     TRY(add_label(&w->labels, "rank", json_object_get(w->facts, "rank")));
     TRY(visit(w, w->facts));
     if (w->to->len == head && first)
-        w->to->len = before; // no object has a value, so the head is not written, either
+        w->to->len = before; // no object has a value: take HELP and TYPE back
     return 0;
 }
 
@@ -231,7 +232,7 @@ int render_metrics(const json_t *facts, bool open_metrics, struct buf *to)
     struct writer w = {
         .facts = facts, .open = open_metrics, .to = to, .labels = BUF_INIT(LABELS_MAX)};
     int rc = 0;
-    const char *begun = ""; // the name whose head was written last
+    const char *begun = ""; // the metric whose HELP and TYPE lines were written last
     for (size_t i = 0; i < metrics_n && rc == 0; i++) {
         w.row = &metrics[i];
         size_t before = to->len;

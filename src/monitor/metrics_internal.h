@@ -1,4 +1,4 @@
-// The table of metrics: which fact becomes which metric.
+// The table of metrics, which maps facts to metrics.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_MONITOR_METRICS_INTERNAL_H
@@ -10,13 +10,14 @@ enum metric_type {
     METRIC_GAUGE,
     METRIC_COUNTER,   // the name ends in _total
     METRIC_HISTOGRAM, // its value is an object with `count`, `seconds` and `buckets`
-    METRIC_TEXT,      // a gauge of 1 with the text as a label
+    METRIC_TEXT,      // a gauge with the value 1 and the fact, a text, as a label
 };
 
-// Where a fact stands: the whole object, or each object that some steps lead to.
+// The objects of the facts that have a metric's value; metric_scopes has the path to
+// them.
 enum metric_place {
-    OWN,      // the process
-    SERVER,   // the process of a server
+    OWN,      // the facts as a whole
+    SERVER,   // the facts as a whole, of a server's process
     LOOP,     // each loop of a server
     REQUESTS, // each kind of requests of each loop
     TABLE,    // each table of each loop
@@ -26,22 +27,26 @@ enum metric_place {
     NODE,     // each node that the scheduler knows
     WORKERS,  // each worker that the scheduler knows
     SPACE,    // each space of partitions
-    RUN,      // the training
+    RUN,      // the object about the training run
     PROCESS,  // each process of `tug launch`
 };
 
 enum { METRIC_STEPS = 3, METRIC_LABELS = 3 };
 
 struct metric_step {
-    // The name of a member, which is an array of objects or an object; NULL: no step.
+    // The member to descend into, an object or an array of objects; NULL: no further
+    // step.
     const char *name;
-    const char *labels[METRIC_LABELS][2]; // label, and the member with its value
-    const char *key_label; // the member's members are visited, and give this label
-    const char *only;      // only objects with this `role`
+    const char
+        *labels[METRIC_LABELS][2]; // pairs of a label and the member that has its value
+    const char *
+        key_label; // if set, each member of the object is visited, and its name is the value of this label
+    const char *only; // if set, only objects with this `role` are visited
 };
 
 struct metric_scope {
-    // The roles whose facts have this metric, in one text; NULL: all roles.
+    // The names of the roles whose processes have this metric, in one string; NULL: all
+    // roles.
     const char *role;
     struct metric_step steps[METRIC_STEPS];
 };
@@ -50,12 +55,15 @@ extern const struct metric_scope metric_scopes[];
 struct metric {
     const char *name;
     enum metric_place scope;
-    const char *field; // path of the value in the object: names with dots in between
+    const char
+        *field; // path of the value in the object: member names with dots in between
     enum metric_type type;
-    const char *label; // a label and its value, or "" ; METRIC_TEXT: the label's name
+    const char *
+        label; // a fixed label with its value, or ""; for METRIC_TEXT the name of the label
     const char *help;
 };
-// Rows of one name follow each other.
+// Rows with the same name are adjacent, because a format writes all samples of a name in
+// one block.
 extern const struct metric metrics[];
 extern const size_t metrics_n;
 

@@ -1,5 +1,5 @@
-// Metrics: the text of a small document, escapes, and the rules that Prometheus's linter
-// has for names.
+// Metrics: their text for small facts, their escapes, and the rules of Prometheus's
+// linter for names.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -99,7 +99,7 @@ static void tells_of_its_own_process_only(void **state)
     has(all,
         "\ntug_placement_max_over_mean_ratio{role=\"scheduler\",space=\"sparse\"} 1\n");
     assert_null(strstr(all, "tug_run_auc"));    // null
-    assert_null(strstr(all, "tug_table_rows")); // only servers tell these rows
+    assert_null(strstr(all, "tug_table_rows")); // only a server has this metric
 }
 
 static bool ends_with(const char *name, const char *end)
@@ -108,7 +108,7 @@ static bool ends_with(const char *name, const char *end)
     return n > k && strcmp(name + n - k, end) == 0;
 }
 
-// The rules of promtool, and those of docs/cluster.md.
+// Names follow the rules of promtool's linter and of docs/cluster.md.
 static void names_follow_the_rules(void **state)
 {
     (void)state;
@@ -121,7 +121,8 @@ static void names_follow_the_rules(void **state)
         assert_true(ends_with(m->help, "."));
         assert_null(strpbrk(m->help, "\\\n"));
         for (size_t k = i + 1; k < metrics_n; k++)
-            if (strcmp(m->name, metrics[k].name) == 0) // one block, of one kind
+            if (strcmp(m->name, metrics[k].name) ==
+                0) // rows of one name must be adjacent and have one type
                 assert_true(strcmp(m->name, metrics[k - 1].name) == 0 &&
                             m->type == metrics[k].type &&
                             strcmp(m->help, metrics[k].help) == 0);

@@ -1,5 +1,5 @@
-// libmicrohttpd, which is loaded when --http is given. Other runs neither need it nor
-// wait for the loading of its libraries.
+// libmicrohttpd is loaded only when --http is given, so that runs without --http neither
+// need the library nor spend time on loading it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_MONITOR_MHD_INTERNAL_H
@@ -32,8 +32,8 @@ struct mhd {
 #undef X
 };
 
-// Loads libmicrohttpd at the first call, and gets its functions. TUG_EUSAGE if it is not
-// installed.
+// Loads libmicrohttpd at the first call, and gets its functions. Returns TUG_EUSAGE if
+// the library is not installed.
 int mhd_load(const struct mhd **ret, struct err *e);
 
 #endif

@@ -1,6 +1,6 @@
 // Serves facts over HTTP; see monitor.h. One thread runs libmicrohttpd and makes all
-// answers, another one asks for the facts (facts.c), so that no request waits longer
-// because a node is slow to tell.
+// answers. Another thread asks for the facts (facts.c), so that a slow node delays no
+// request.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "monitor/monitor.h"
@@ -47,8 +47,8 @@ static bool facts_are_fresh(const struct monitor *m)
     return t->version > 0 && clock_ns() - t->told_ns < SECOND_NS;
 }
 
-// Gives libmicrohttpd the next bytes of the events; suspends the connection if there are
-// none.
+// Gives libmicrohttpd the next bytes of the event stream; suspends the connection if no
+// event is left to send.
 static ssize_t read_event(void *cls, uint64_t pos, char *to, size_t room)
 {
     struct connection *one = cls;
@@ -116,7 +116,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *mhd, const c
         facts_want(m->facts);
         connection_begin(&m->connections, one, CONNECTION_WAITS);
         connection_suspend(&m->connections, one);
-        return MHD_YES; // asked again when it is resumed
+        return MHD_YES; // libmicrohttpd calls on_request again when the connection is resumed
     }
     connection_begin(&m->connections, one, CONNECTION_ANSWER);
     return answers_give(&m->answers, one, kind);
@@ -179,7 +179,7 @@ static void await_work(struct monitor *m)
     (void)poll(fds, 2, (int)ms);
     uint64_t wakes;
     if ((fds[0].revents & POLLIN) != 0 && read(m->wake, &wakes, sizeof(wakes)) < 0)
-        return; // somebody else has read it: there is nobody else
+        return; // cannot happen: only this thread reads the descriptor
 }
 
 static void *run_monitor(void *arg)
@@ -192,7 +192,7 @@ static void *run_monitor(void *arg)
         take_facts(m);
         (void)m->lib->MHD_run(m->daemon);
     }
-    // No connection may be suspended when the daemon stops.
+    // libmicrohttpd requires that no connection is suspended when the daemon stops.
     m->answers.closing = true;
     connections_resume(&m->connections, CONNECTION_FREE, UINT64_MAX);
     (void)m->lib->MHD_run(m->daemon);
@@ -223,7 +223,7 @@ static int begin_daemon(struct monitor *m, int fd, struct err *e)
     return m->daemon != NULL
                ? 0
                : err_set(e, TUG_EIO, "--http: cannot serve at %s%s", m->address.url,
-                         tls ? ": is the certificate, with its key, valid?" : "");
+                         tls ? ": check the certificate and its key" : "");
 }
 
 static int begin(struct monitor *m, const struct monitor_options *o,
@@ -238,7 +238,7 @@ static int begin(struct monitor *m, const struct monitor_options *o,
     TRY(trust_open(&m->answers.trust, &m->address, o, e));
     m->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (m->wake < 0)
-        return err_sys(e, TUG_EIO, "--http: cannot make a descriptor");
+        return err_sys(e, TUG_EIO, "--http: cannot create an event descriptor");
     TRY(facts_open(&m->facts, source, m->wake, e));
     TRY(address_listen(&m->address, m->answers.trust.x != NULL, &fd, e));
     TRY(begin_daemon(m, fd, e));

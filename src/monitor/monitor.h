@@ -1,9 +1,9 @@
 // Serves the facts of a running process over HTTP, for people and for Prometheus: a page,
 // its events, metrics, health. Changes nothing: it answers GET and HEAD only.
 //
-// The facts come from a function of the caller. They are asked for only while somebody
-// looks, at most once a second, by a thread of the monitor, and all requests share them.
-// So any number of requests costs the asked nodes the same.
+// The facts come from a function of the caller. A thread of the monitor calls it at most
+// once a second, and only while requests or readers of events need facts. All requests
+// share the facts, so the load on the nodes does not grow with the number of requests.
 //
 // Strangers may not look: the monitor listens on loopback, or on a Unix socket of mode
 // 0600 for this user only, and refuses requests under a foreign name (DNS rebinding). At
@@ -22,11 +22,12 @@
 struct monitor;
 
 struct monitor_source {
-    // Gets the facts of the process (docs/cluster.md), an object that the caller
-    // releases. May take seconds; called by one thread of the monitor.
+    // Gets the facts of the process as an object (docs/cluster.md), which the monitor
+    // releases. The function may take seconds; only one thread of the monitor calls it.
     int (*facts)(void *of, json_t **ret, struct err *e);
     void *of;
-    // Set by monitor_close, so that `facts` returns soon. NULL: it never takes long.
+    // monitor_close sets this flag so that a running `facts` returns soon. NULL: `facts`
+    // is always quick.
     atomic_bool *closing;
 };
 

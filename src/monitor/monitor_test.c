@@ -45,7 +45,7 @@ static const char *open_with(struct monitor_options at)
     atomic_store(&asked, 0);
     int rc = monitor_open(&monitor, &at, &source, &e);
     if (rc != 0 && strstr(e.text, "libmicrohttpd") != NULL)
-        skip_because("libmicrohttpd-dev is not there: run tools/deps");
+        skip_because("libmicrohttpd-dev is not installed: run tools/deps");
     if (rc != 0)
         fail_msg("%s: %s", at.address, e.text);
     return monitor_url(monitor);
@@ -224,7 +224,7 @@ static void serves_a_unix_socket(void **state)
     monitor = first;
     close_it(NULL);
     assert_false(files_exists(files_in("page.sock")));
-    // a file that another process has put at the path stays
+    // a file that another process has put at the path is not removed
     (void)open_at(address);
     assert_int_equal(unlink(files_in("page.sock")), 0);
     files_write(files_in("page.sock"), "precious");
@@ -252,12 +252,12 @@ static void refused_as(const char *address, const char *says)
 static void refuses_addresses(void **state)
 {
     (void)state;
-    open_any(); // or skips
+    open_any(); // skips the test if libmicrohttpd is missing
     refused_as("8080", "HOST:PORT");
     refused_as("http://127.0.0.1:8080", "HOST:PORT");
     refused_as("127.0.0.1:99999", "--http");
     refused_as("unix:", "path");
-    refused_as("0.0.0.0:0", "is not an address of loopback");
+    refused_as("0.0.0.0:0", "is not a loopback address");
     refused_as("unix:/nowhere/at/all", "cannot listen");
     refused_as(":80", "HOST:PORT");
     struct monitor_options at = {.address = "127.0.0.1:0"}, none = {0};
@@ -365,7 +365,7 @@ static void asks_for_the_token(void **state)
     browse_free(&b);
 }
 
-// Reads from a connection until a text has come.
+// Reads from a connection until the bytes read contain `text`.
 static void await_text(int fd, struct buf *seen, const char *text)
 {
     char part[4096];
@@ -445,7 +445,8 @@ static void serves_beside_many_connections(void **state)
         fds[i] = browse_connect(url);
         if (i % 2 == 0)
             browse_send(fds[i], "GET / HTTP/1.1\r\nHost: local");
-        if (i % SOME == 0) // so that the queue of connections is never full
+        if (i % SOME ==
+            0) // an answered request now and then keeps the listen queue from filling up
             browse_says(url, "/healthz", 200, "alive");
     }
     browse_says(url, "/readyz", 200, "ready");
@@ -455,7 +456,7 @@ static void serves_beside_many_connections(void **state)
     browse_says(url, "/healthz", 200, "alive");
 }
 
-// Runs last: it moves the clock of this process.
+// This test must be the last one, because it moves the clock of this process.
 static void closes_slow_connections(void **state)
 {
     (void)state;
@@ -464,7 +465,8 @@ static void closes_slow_connections(void **state)
     int half = browse_connect(url), deaf = browse_connect(url);
     setsockopt(deaf, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
     browse_send(half, "GET / HTTP/1.1\r\nHost: ");
-    browse_says(url, "/healthz", 200, "alive"); // both were accepted by now
+    browse_says(url, "/healthz", 200,
+                "alive"); // by now the monitor has accepted both slow connections
     kit_clock_skip(31 * SECOND_NS);
     struct browse b = browse_read(half);
     assert_int_equal(b.status, 0); // closed

@@ -16,7 +16,7 @@ enum {
     SHOWN_MAX = 1000, // bytes of a text from outside that the page shows
 };
 
-// Writes the hash of what is between two marks, as a policy names it.
+// Writes the hash of the text between two marks in the form of a Content-Security-Policy.
 static bool hash_part(const char *text, const char *begin, const char *end,
                       char ret[HASH_TEXT])
 {
@@ -37,7 +37,7 @@ int render_page_open(struct render_page *ret, const char *text, struct err *e)
     const char *at = strstr(text, place);
     if (at == NULL || !hash_part(text, "<style>", "</style>", style) ||
         !hash_part(text, "<script>", "</script>", script))
-        return err_set(e, TUG_EINTERNAL, "the page of --http is not as it should be");
+        return err_set(e, TUG_EINTERNAL, "the page of --http lacks a part");
     *ret = (struct render_page){
         .head = text, .tail = at + strlen(place), .n_head = (size_t)(at - text)};
     ret->n_tail = strlen(ret->tail);
@@ -102,7 +102,7 @@ void page_number(struct view *p, const char *text)
     html_add(&p->h, "<td class=\"n\">%s</td>", text);
 }
 
-// ---------------------------------------------------------------- the whole
+// ---------------------------------------------------------------- the whole page
 
 static void add_head(struct view *p, const struct facts_told *t)
 {

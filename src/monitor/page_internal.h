@@ -1,4 +1,4 @@
-// The sections of the page. Each adds nothing if the facts have nothing for it.
+// The sections of the page. A section whose facts are missing is left out.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_MONITOR_PAGE_INTERNAL_H
@@ -11,7 +11,7 @@
 struct view {
     struct page h;
     const json_t *now, *before; // `before`: NULL: no rates are known
-    double seconds;             // seconds between the two facts
+    double seconds;             // seconds between `before` and `now`
 };
 
 void page_section(struct view *p, const char *title);

@@ -1,4 +1,4 @@
-// The sections about the training, the nodes and what was done to them.
+// The sections about the training, the nodes, the partitions and the operations.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -23,7 +23,8 @@ static void add_fact(struct view *p, const char *name, const char *text)
 
 // ---------------------------------------------------------------- curves
 
-// Returns a pass's number: of the validation if `valid`.
+// Returns the metric `name` of a pass, on validation data if `valid`, else on training
+// data.
 static double point_of(const json_t *pass, const char *name, bool valid)
 {
     return fact_number(valid ? fact_at(pass, "valid") : pass, name);

@@ -1,4 +1,4 @@
-// The sections about what servers hold and how they answer.
+// The sections about tables, requests, servers, staleness, saves and disks.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -147,7 +147,7 @@ struct spread {
     const json_t *bounds;
 };
 
-// Adds the requests of a kind on a loop, or subtracts them.
+// Adds the histogram of one kind of requests on a loop, multiplied by `sign`.
 static void add_spread(struct spread *s, const json_t *loop, const char *kind,
                        double sign)
 {
@@ -169,7 +169,7 @@ static void add_spread(struct spread *s, const json_t *loop, const char *kind,
     s->seconds += isnan(seconds) ? 0 : sign * seconds;
 }
 
-// Returns the time that a share of the requests stayed within, as Prometheus computes it:
+// Returns the quantile `share` of the requests' times, computed as Prometheus does:
 // linear within a bucket.
 static double quantile(const struct spread *s, double share)
 {
@@ -177,7 +177,7 @@ static double quantile(const struct spread *s, double share)
     for (size_t i = 0; i < s->n && s->all > 0; i++) {
         const json_t *bound = json_array_get(s->bounds, i);
         if (bound == NULL)
-            return from; // longer than the largest bound
+            return from; // the quantile lies above the largest bound
         double to = json_number_value(bound);
         if (sum + s->count[i] >= want)
             return from + (to - from) * (want - sum) / fmax(s->count[i], 1);
@@ -283,7 +283,8 @@ void page_add_loops(struct view *p)
 
 // ---------------------------------------------------------------- staleness
 
-// Keeps, by a worker's rank, how far it is behind on the loop where that is most.
+// Updates `by_worker`, which maps a worker's rank to the most clocks by which that worker
+// is behind on any loop.
 static void keep_behind(json_t *by_worker, const json_t *t)
 {
     const json_t *w;
@@ -379,7 +380,7 @@ void page_add_staleness(struct view *p)
 
 // ---------------------------------------------------------------- saves and disks
 
-// Returns whether there is anything to say of the saves: one was made, is made or failed.
+// Returns whether a save was made, is being made or has failed.
 static bool has_saved(const json_t *of)
 {
     const json_t *saves = fact_at(of, "saves");
@@ -457,7 +458,8 @@ void page_add_disks(struct view *p)
 {
     static const char *const names[] = {"disk of", "for",   "directory", "#free",
                                         "#size",   "#used", NULL};
-    // The facts of a server's process have the disks of its loops.
+    // In a server's facts, the disks of its loops are the disks of the process, which are
+    // shown once.
     bool is_server = strcmp(fact_text(p->now, "role"), "server") == 0;
     const json_t *loops = is_server ? NULL : fact_at(p->now, "servers"), *loop;
     size_t i, n = json_array_size(fact_at(p->now, "disks"));
@@ -471,7 +473,7 @@ void page_add_disks(struct view *p)
     json_array_foreach(loops, i, loop)
     {
         if (fact_number(loop, "loop") > 0)
-            continue; // the loops share their process's disks
+            continue; // all loops of a process have the same disks
         snprintf(who, sizeof(who), "server %.0f", fact_number(loop, "rank"));
         add_disks(p, who, loop);
     }

@@ -1,5 +1,5 @@
-// The page, the verdict and readiness: what is well, what is wrong, and names that try to
-// be markup.
+// The page, the verdict and readiness for healthy and for ill clusters, and for names
+// that contain markup.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -85,7 +85,7 @@ static void computes_rates(void **state)
         "class=\"n\">2.0 ms</td><td class=\"n\">5.0 ms</td><td class=\"n\">110</td>");
     has(all, "<td>t</td><td></td><td class=\"n\">300</td><td class=\"n\">–</td><td "
              "class=\"n\">100</td>");
-    all = main_of(now, NULL); // no rates yet
+    all = main_of(now, NULL); // one set of facts gives no rates
     has(all, "<tr><td>push</td><td class=\"n\">–</td>");
 }
 
@@ -139,7 +139,7 @@ static void says_what_is_wrong(void **state)
                true, "1 of 1 processes run");
     verdict_is("{'role': 'scheduler', 'phase': 'gathering', 'servers_wanted': 2, "
                "'workers_wanted': 1}",
-               true, "gathering: 0 of 2 servers and 0 of 1 worker are there");
+               true, "gathering: 0 of 2 servers and 0 of 1 worker have joined");
 }
 
 #define RUN_OF(more)                                                                     \

@@ -13,10 +13,10 @@
 
 enum { RENDER_TEXT_MAX = 512, RENDER_BYTES_MAX = 64 << 20 };
 
-// The page in its two parts, as src/monitor/page.html has them, and the hashes of its
-// style and script, by which a browser runs no other.
+// The two parts of src/monitor/page.html around the content, and a policy with the hashes
+// of its style and script, so that a browser runs no other script.
 struct render_page {
-    const char *head, *tail; // parts of `text`, around the place of the content
+    const char *head, *tail; // the parts of `text` before and after the content
     size_t n_head, n_tail;
     char policy[512]; // Content-Security-Policy
 };
@@ -24,11 +24,11 @@ int render_page_open(struct render_page *ret, const char *text, struct err *e);
 
 // Adds the whole page.
 int render_page(const struct render_page *p, const struct facts_told *t, struct buf *to);
-// Adds the numbers of the page as HTML.
+// Adds the content of the page as HTML.
 int render_main(const struct facts_told *t, struct buf *to);
 
-// Adds the metrics of the facts: as OpenMetrics text, or in the older format of
-// Prometheus, in which the names of counters differ.
+// Adds the metrics of the facts as OpenMetrics text, or in the older text format of
+// Prometheus, which names counters differently.
 int render_metrics(const json_t *facts, bool open_metrics, struct buf *to);
 
 // Says in one line what is wrong, or how the process or the cluster is if nothing is.
@@ -37,15 +37,16 @@ bool render_verdict(const struct facts_told *t, char ret[RENDER_TEXT_MAX]);
 // Says how it is, also if something is wrong.
 void render_state(const struct facts_told *t, char ret[RENDER_TEXT_MAX]);
 
-// Returns whether the process is ready for its work, by its role, with the reason.
+// Returns whether the process is ready to do the work of its role, and writes the reason
+// into ret.
 bool render_ready(const struct facts_told *t, char ret[RENDER_TEXT_MAX]);
 
 // ---------------------------------------------------------------- fields of facts
 
-// Members of an object, or a default if they are missing or of another type; `o` may be
-// NULL.
+// These functions return a member of an object, or a default if it is missing or has
+// another type. `o` may be NULL.
 const char *fact_text(const json_t *o, const char *name);
-double fact_number(const json_t *o, const char *name); // NaN
+double fact_number(const json_t *o, const char *name); // default: NaN
 bool fact_true(const json_t *o, const char *name);
 const json_t *fact_at(const json_t *o, const char *name); // NULL
 // Whether a disk has less free space than an operator should leave it with.

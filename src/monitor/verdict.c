@@ -1,4 +1,4 @@
-// Says how a process or a cluster is, in one line, and whether it is ready.
+// Writes the state of a process or cluster in one line, and decides whether it is ready.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -225,7 +225,8 @@ static void judge_processes(struct verdict *v)
                 fact_number(p, "code"));
 }
 
-// ---------------------------------------------------------------- how it is
+// ---------------------------------------------------------------- states without
+// problems
 
 struct counts {
     unsigned servers, workers;
@@ -406,12 +407,12 @@ bool render_verdict(const struct facts_told *t, char ret[RENDER_TEXT_MAX])
         return false;
     }
     if (t->why.code != 0)
-        PROBLEM(&v, "what follows is %.0f s old: %.250s",
+        PROBLEM(&v, "these facts are %.0f s old: %.250s",
                 (double)(clock_ns() - t->asked_ns) * 1e-9, t->why.text);
     judge_nodes(&v);
     judge_servers(&v);
     judge_run(&v);
-    if (!is_role(t->now, "server")) // its loops have told it
+    if (!is_role(t->now, "server")) // a server's loops have already reported their disks
         judge_disks(&v, t->now, "");
     judge_processes(&v);
     if (v.problems == 0)
@@ -446,7 +447,7 @@ static bool server_is_ready(const json_t *facts, char ret[RENDER_TEXT_MAX])
             add(ret, "loop %zu has no partitions yet: the cluster is not complete", i);
     }
     if (json_array_size(loops) == 0)
-        add(ret, "the loops do not run yet");
+        add(ret, "the loops are not running yet");
     bool ready = *ret == '\0';
     if (ready)
         add(ret, "ready: all loops serve their partitions");

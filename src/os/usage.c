@@ -1,4 +1,4 @@
-// The use of the machine by this process.
+// Measures what this process uses of the machine; see usage.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "os/usage.h"
@@ -28,15 +28,16 @@ struct disk {
 };
 
 struct usage {
-    pthread_mutex_t lock; // protects everything below but `users`
+    pthread_mutex_t lock; // guards all fields below except `users`
     pthread_cond_t changed;
     bool stop, over; // `over`: the thread uses this struct no more
     double cpu;
     uint64_t resident, open_files, limit;
     struct disk disks[USAGE_DISKS];
     size_t n;
-    uint64_t opened;  // time at which it was opened
-    atomic_int users; // the owner and the thread; the last one frees the struct
+    uint64_t opened; // the time of usage_open
+    atomic_int
+        users; // 2 while both the owner and the thread use the struct; the last user frees it
 };
 
 static void usage_leave(struct usage *u)
@@ -79,7 +80,9 @@ static uint64_t count_open_files(void)
     while (readdir(d) != NULL)
         n++;
     closedir(d);
-    return n > 3 ? n - 3 : 0; // without ".", ".." and the directory itself
+    return n > 3
+               ? n - 3
+               : 0; // the entries ".", ".." and the descriptor of the open directory do not count
 }
 
 static void look_at_process(struct usage *u)

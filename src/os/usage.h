@@ -1,6 +1,6 @@
-// The use of the machine by this process: CPU, memory, descriptors, disks. A thread of its
-// own looks once a second, so that a reader never waits for a disk that does not answer,
-// and that a thousand readers cost no more than one.
+// Measures what this process uses of the machine: CPU, memory, descriptors, disks. A
+// thread measures once a second, so that a reader never waits for a disk that does not
+// answer, and many readers cost no more than one.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_OS_USAGE_H
@@ -16,16 +16,16 @@ enum { USAGE_DISKS = 8 };
 // A directory whose disk is watched.
 struct usage_disk {
     const char *what; // "cold", "saves" or "log"; never freed
-    const char *path; // a copy is made; NULL: this entry is left out
+    const char *path; // usage_open copies it; NULL: the entry is ignored
 };
 
 struct usage;
 
-// Looks once, and starts the thread.
+// Measures once, and starts the thread.
 int usage_open(struct usage **ret, const struct usage_disk *disks, size_t n,
                struct err *e);
-// Waits for the thread for at most a second: if a disk does not answer, the thread ends by
-// itself when it does. NULL is fine.
+// Waits for the thread for at most a second: if a disk does not answer, the thread ends
+// later, when the disk answers. NULL is fine.
 void usage_close(struct usage *u);
 
 // Writes the members "version", "pid", "unix_seconds", "uptime_seconds", "cpu_seconds",

@@ -126,7 +126,8 @@ void html_value(struct page *p, const json_t *value, const char *place, ...)
     mem_free(exact);
 }
 
-// Copies the next part of a list into ret; returns false at its end.
+// Copies the part of a list up to the next separator into ret; returns false at the end
+// of the list.
 static bool next_part(const char **list, char between, char ret[64])
 {
     if (**list == '\0')
@@ -142,12 +143,12 @@ enum { COLUMNS_MAX = 16 };
 // A column of a table.
 struct column {
     char name[64];
-    bool there; // a row has a value
+    bool there; // at least one row has a value in this column
     bool text;
 };
 
-// Returns a row's value in column k. The name "valid/loss" is a member of a member; rows
-// that are lists have no names.
+// Returns a row's value in column k. A column name such as "valid/loss" leads to a member
+// of a member. If the row is a list, the column is the element k.
 static const json_t *value_at(const json_t *row, const struct column *c, size_t k)
 {
     char name[64];

@@ -14,16 +14,18 @@ enum { PAGE_MAX = 256 << 20 };
 void html_begin(struct page *p, const char *title);
 void html_end(struct page *p);
 
-// Appends a value of the result: a number as people read it, with its exact value and its
-// place in the result ("/valid/auc") as attributes; null as "none"; a text as text.
+// Appends a value of the result. A number is formatted for people, with its exact value
+// and its place in the result ("/valid/auc") as attributes; null becomes "none"; a text
+// is escaped.
 void html_value(struct page *p, const json_t *value, const char *place, ...)
     PRINTF_LIKE(3, 4);
 
 // Writes a number as people read it: "1,234", "0.7421", "1.2e-05".
 const char *html_number(double x, char ret[HTML_NUMBER_MAX]);
 
-// Appends a table of an array of objects: a row each, with the members `names` (separated
-// by spaces) under the headings (separated by '|'). The table is folded unless `open`.
+// Appends a table with one row for each object of an array. Its columns are the members
+// `names` (separated by spaces), its headings are separated by '|'. The table is folded
+// unless `open`.
 struct html_table {
     const char *title, *names, *headings;
     bool open;

@@ -1,8 +1,9 @@
-// Reports: the JSON result of a run (`tug train --json`, `tug eval --json`) as one HTML
-// file for people, with charts and without scripts; and several runs beside each other.
+// Reports: HTML files for people, with charts and without scripts, made from the JSON
+// results of `tug train --json` and `tug eval --json`. A report shows one run, or
+// compares several.
 //
-// A page shows only numbers of its result, each as <data value="...">, and carries the
-// result itself, so that a page can be read again.
+// A page shows only numbers of its result, each as <data value="...">. It also contains
+// the JSON result, so that report_read can read a page.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_REPORT_REPORT_H
@@ -11,21 +12,21 @@
 #include "base/buf.h"
 #include "os/json.h"
 
-// Checks before the work that a report can be written to `path`, which `option` names:
-// that the directory is writable, and that the file is missing, empty, or a report.
+// Checks, before a run begins, that a report can be written to `path`, the value of
+// `option`: the directory must be writable, and the file missing, empty, or a report.
 int report_check_file(const char *option, const char *path, struct err *e);
 
-// Writes the page of a result; an existing file is replaced at once. Returns TUG_ENOMEM
-// if `result` is NULL.
+// Writes the page of a result; an existing file is replaced atomically. Returns
+// TUG_ENOMEM if `result` is NULL.
 int report_write_run(const json_t *result, const char *path, struct err *e);
 
 enum { REPORT_RUNS = 6 }; // the greatest number of runs on a page
 
 struct report_run {
-    const char *name; // as the user named it
+    const char *name; // the path that the user typed
     json_t *result;
 };
-// Writes a page with 2 to REPORT_RUNS runs.
+// Writes a page that compares 2 to REPORT_RUNS runs.
 int report_write_runs(const struct report_run *runs, size_t n, const char *path,
                       struct err *e);
 

@@ -1,4 +1,4 @@
-// The charts of a page, of one result or of several over each other.
+// The charts of a page. A chart shows the curves of one or of several results.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -22,7 +22,7 @@ static double number(const json_t *o, const char *name)
     return json_is_number(v) ? json_number_value(v) : (double)NAN;
 }
 
-// Adds a series with room for n points in x, y, low and high.
+// Adds a series; its x, y, low and high have room for n points.
 static struct svg_series *plot_add(struct plot *p, const char *name, enum svg_mark mark,
                                    unsigned color, size_t n, double *ret[4])
 {
@@ -84,14 +84,15 @@ static bool any_finite(const double *x, size_t n)
     return false;
 }
 
-// Drops a series without a number, so that no legend names it.
+// Drops the series if it has no finite value, so that the legend does not name it.
 static void plot_check(struct plot *p, const struct svg_series *s)
 {
     if (s != NULL && !any_finite(s->y, s->n))
         mem_free(p->memory[--p->n]);
 }
 
-// Returns the examples of a pass, by the history; 0 if the pass is not in it.
+// Returns the number of a pass's examples from the history; 0 if the history lacks the
+// pass.
 static double pass_examples(const json_t *history, double pass)
 {
     for (size_t i = 0; i < json_array_size(history); i++)
@@ -100,7 +101,7 @@ static double pass_examples(const json_t *history, double pass)
     return 0;
 }
 
-// Adds the points within passes; x counts passes.
+// Adds the values of a metric within passes; x is the number of passes, with fractions.
 static void plot_course(struct plot *p, const json_t *result, const char *metric,
                         const char *name, unsigned color)
 {
@@ -240,7 +241,8 @@ static void calibration_chart(struct page *page, const struct report_run *runs, 
     plot_show(page, &p, &c);
 }
 
-// Shows each label by its own shares, as positives are often few.
+// The bars of each label are shares of that label's examples, because positives are often
+// few.
 static void scores_chart(struct page *page, const json_t *result)
 {
     static const char *const of[] = {"negatives", "positives"};

@@ -1,4 +1,4 @@
-// The files of reports: checks, reads and writes them.
+// Checks, reads and writes the files of reports.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -97,7 +97,8 @@ static size_t unescape(char *text, size_t n)
     return to;
 }
 
-// Finds the text of the result: in a page between two marks, else the last line.
+// Finds the text of the JSON result: between two marks if the file is a page, else in the
+// last line.
 static char *find_result(struct buf *b, size_t *ret_n)
 {
     char *text = b->data, *end = text + b->len;

@@ -1,4 +1,4 @@
-// What the files of this part share.
+// Declarations shared by the files of src/report.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_REPORT_REPORT_INTERNAL_H
@@ -7,7 +7,7 @@
 #include "report/report.h"
 #include "report/svg.h"
 
-// The beginning of each page, and what stands before the result in it.
+// The first lines of each page, and the markup before its JSON result.
 #define REPORT_BEGIN "<!DOCTYPE html>\n<!-- tug report -->\n"
 #define REPORT_RESULT "<pre id=\"result\">"
 

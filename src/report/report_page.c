@@ -24,7 +24,7 @@ static void tile(struct page *p, const json_t *m, const char *base, const char *
     html_add(p, "</b><span>%s</span></div>\n", what);
 }
 
-// Shows the metrics that matter first. `m` is the result or its member "valid".
+// Shows the most important metrics as tiles. `m` is the result or its member "valid".
 static void tiles(struct page *p, const json_t *m, const char *base)
 {
     bool ranks = json_is_number(json_object_get(m, "auc"));
@@ -69,7 +69,8 @@ static void data_sentence(struct page *p, const json_t *result)
     html_add(p, "</p>\n");
 }
 
-// Shows the metrics of the other labels. `place` is that of their member "labels".
+// Shows the metrics of the labels after the first one. `place` is the place of the member
+// "labels" in the result.
 static void labels(struct page *p, const json_t *m, const char *place)
 {
     const char *name;
@@ -86,7 +87,7 @@ static void labels(struct page *p, const json_t *m, const char *place)
     }
 }
 
-// Shows the means of a cross-validation.
+// Shows the metrics of a cross-validation, averaged over its folds.
 static void folds(struct page *p, const json_t *cv)
 {
     html_add(p, "<p>Means over ");
@@ -265,7 +266,8 @@ static void columns(struct page *p, const json_t *result)
     html_add(p, "</tbody></table></div>\n");
 }
 
-// Appends a table of the members of an object: a row each. Leaves out lists and objects.
+// Appends a table with one row for each member of an object, without members that are
+// lists or objects.
 static void members(struct page *p, const json_t *o, const char *place, const char *names,
                     const char *headings)
 {

@@ -1,5 +1,5 @@
-// The page of several runs: their metrics beside each other, what differs in options and
-// data, and their curves over each other.
+// The page that compares runs: their metrics, the options and data in which they differ,
+// and charts with the curves of all runs.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -13,7 +13,7 @@ struct runs {
     size_t n;
 };
 
-// Follows a place such as "/valid/auc" in a result.
+// Returns the value at a place such as "/valid/auc" in a result; NULL if it is missing.
 static const json_t *find(const json_t *o, const char *place)
 {
     char name[64];
@@ -43,7 +43,7 @@ static void tail(struct runs *r)
     html_add(&r->p, "</tbody></table></div>\n");
 }
 
-// Appends a row of values, unless no run has one.
+// Appends a row with each run's value at `place`, unless no run has a value there.
 static void metric_row(struct runs *r, const char *what, const char *place)
 {
     bool any = false;
@@ -91,9 +91,9 @@ static void metrics(struct runs *r)
     tail(r);
 }
 
-// Returns the value of an option of a run as text. NULL: it has the default, or, in a
-// result that was read from a save (which has only options that the model depends on), it
-// is not known.
+// Returns the value of a run's option as text. NULL: the option has its default; or the
+// value is not known, because the result was read from a save, which has only options
+// that the model depends on.
 static const char *option_of(const json_t *result, const char *name)
 {
     const json_t *all = find(result, "/run/options");
@@ -112,8 +112,8 @@ static bool is_of_save(const json_t *result)
     return json_is_true(find(result, "/run/of_save"));
 }
 
-// Returns whether the runs differ in an option. If only one of two runs names the option,
-// the other run has its default, unless that run was read from a save.
+// Returns whether the runs differ in an option. A run whose result lacks the option has
+// its default, unless the result was read from a save.
 static bool differs(const struct runs *r, const char *name)
 {
     const json_t *first = r->run[0].result;
@@ -186,7 +186,8 @@ static const json_t *data_of(const json_t *result, const char *use)
     return NULL;
 }
 
-// Appends a row about the data of one use, if the runs differ in its files or examples.
+// Appends a row about the data of one `use` (training, validation or test), if the runs
+// differ in its files or number of examples.
 static void data_row(struct runs *r, const char *use, size_t *rows)
 {
     bool same = true;

@@ -27,8 +27,8 @@ struct drawing {
     struct axis x, y;
 };
 
-// Widens an axis to cover a value. Leaves out values near the greatest double: the steps
-// between them would not be finite.
+// Widens an axis to cover a value. Ignores values near the greatest double, because the
+// distance of two of them would be infinite.
 static void cover(struct axis *a, double v)
 {
     if (!(fabs(v) < 1e300))
@@ -37,11 +37,11 @@ static void cover(struct axis *a, double v)
     a->to = isnan(a->to) || v > a->to ? v : a->to;
 }
 
-// Chooses ticks at 1, 2 or 5 times a power of ten, about `ticks` of them, and moves the
-// ends that are not fixed to ticks.
+// Chooses about `ticks` ticks at 1, 2 or 5 times a power of ten, and moves each end of
+// the axis that is not fixed to a tick.
 static void choose_ticks(struct axis *a, bool fixed_from, bool fixed_to, int ticks)
 {
-    if (isnan(a->from) || isnan(a->to)) // no value at all
+    if (isnan(a->from) || isnan(a->to)) // the series have no values
         a->from = 0, a->to = 1;
     if (!(a->to > a->from)) {
         double more = a->from != 0 ? fabs(a->from) * 0.1 : 1;
@@ -113,7 +113,9 @@ static const char *tick_label(const struct axis *a, double v, char ret[32])
     return ret;
 }
 
-enum { TICKS_MAX = 50 }; // more only if a step is lost in the digits of a double
+enum {
+    TICKS_MAX = 50
+}; // exceeded only if adding a step to a large double does not change it
 
 static void axes(const struct drawing *d, const struct svg_chart *c)
 {

@@ -12,32 +12,34 @@ enum svg_mark {
     SVG_LINE,
     SVG_THIN, // a thin line
     SVG_DASH, // a dashed line
-    SVG_DOTS, // a line with a point at each place, and intervals low to high
-    SVG_BARS, // bars from x = low to high
+    SVG_DOTS, // a line with a dot at each point, and vertical intervals from low to high
+    SVG_BARS, // bars from low to high on the x axis
 };
 
 enum { SVG_COLORS = 6 };
 
-// A y that is not finite leaves a gap.
+// A series of points; where y is not finite, the line has a gap.
 struct svg_series {
-    const char *name; // the name in the legend; NULL: the legend does not have it
+    const char *name; // the name in the legend; NULL: not in the legend
     enum svg_mark mark;
     unsigned color;
     size_t n;
-    const double *x, *y, *low, *high; // low, high: NULL if the mark needs none
+    const double *x, *y, *low,
+        *high; // low and high are NULL if the mark does not need them
 };
 
 struct svg_chart {
-    const char *title, *note; // note: one sentence below, or NULL
+    const char *title, *note; // note: a sentence below the chart, or NULL
     const char *x, *y;        // labels of the axes
     const struct svg_series *series;
     size_t n;
-    double x_from, x_to, y_from, y_to; // NAN: fitted to the series
-    double mark; // a vertical line here, which `marked` names; NAN: none
+    double x_from, x_to, y_from,
+        y_to;    // bounds of the axes; NAN: the bound fits the series
+    double mark; // the x of a vertical line with the name `marked`; NAN: no line
     const char *marked;
 };
 
-// A chart with all bounds fitted.
+// Initializers of a chart whose axes fit the series and that has no vertical line.
 #define SVG_FITTED .x_from = NAN, .x_to = NAN, .y_from = NAN, .y_to = NAN, .mark = NAN
 
 // Appends a chart as a <figure>.

@@ -26,8 +26,8 @@ struct train_facts {
     uint32_t pass, passes, best_pass;
     double share, loss, auc, valid_loss, valid_auc, rate;
     uint64_t examples, batches;
-    _Atomic uint64_t told_ns; // time of the last progress
-    char **history;           // lines of JSON, the oldest first
+    _Atomic uint64_t told_ns; // time at which the number of examples last increased
+    char **history;           // the records of the last passes as JSON, the oldest first
     size_t n_history;
     uint64_t saves, failed_saves, save_bytes;
     double save_seconds, saved_unix;
@@ -88,8 +88,8 @@ bool train_facts_due(const struct train_facts *f)
     return f != NULL && clock_ns() >= atomic_load(&f->told_ns) + PROGRESS_NS;
 }
 
-// Notes the examples of the pass so far, for the rate and the time of the last progress.
-// The caller holds the lock.
+// Stores the number of the pass's examples so far, and computes the rate and the time of
+// the last progress from it. The caller holds the lock.
 static void note_examples(struct train_facts *f, uint32_t pass, uint64_t examples)
 {
     uint64_t time = clock_ns();

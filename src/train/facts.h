@@ -1,8 +1,9 @@
-// What others may know of a run while it goes on: docs/cluster.md describes the fields
-// ("The run"). The run writes it at its lines of progress and about once a second; any
-// thread prints it.
+// The state of a running training, for STATUS and --http; docs/cluster.md describes the
+// fields ("The run"). The run updates it at each line of progress and about once a
+// second; any thread may print it.
 //
-// All functions do nothing if the facts are NULL: nobody asks.
+// All functions do nothing if the facts are NULL, which means that no process can ask for
+// them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_FACTS_H
@@ -32,12 +33,13 @@ int train_facts_open(struct train_facts **ret, struct err *e);
 void train_facts_close(struct train_facts *f);
 
 void train_facts_begin(struct train_facts *f, const char *model, uint32_t passes);
-// Returns the state before.
+// Sets the state of the run, and returns the previous one.
 enum train_state train_facts_state(struct train_facts *f, enum train_state state);
 
-// Returns whether the last progress is a second old.
+// Returns whether the last progress is at least a second old.
 bool train_facts_due(const struct train_facts *f);
-// `m`: of the pass so far, of the first label; `share` of the pass, -1: unknown.
+// The progress of a pass. `share` is the part of the pass that is done, -1 if unknown;
+// `m` has the metrics of the first label over the pass so far.
 struct train_now {
     uint32_t pass;
     double share;
@@ -46,9 +48,9 @@ struct train_now {
 };
 void train_facts_progress(struct train_facts *f, const struct train_now *now);
 
-// Adds the last pass of the history.
+// Adds the last pass of the history; `best` is the number of the best pass.
 void train_facts_pass(struct train_facts *f, const struct history *h, uint32_t best);
-// A save took so long; `path` NULL: it has failed.
+// Records a save of pass `pass` that took `seconds`. `path` NULL: the save failed.
 void train_facts_saved(struct train_facts *f, const char *path, double seconds,
                        uint32_t pass);
 void train_facts_end(struct train_facts *f, int rc, const char *error);

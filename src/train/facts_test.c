@@ -1,4 +1,4 @@
-// The facts of a run, as another thread prints them.
+// Checks the JSON that train_facts_put writes about a run.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train/facts.h"
@@ -102,7 +102,7 @@ static void a_run(void **state)
     train_facts_close(f);
 }
 
-// Only the last 1,000 passes are kept.
+// The facts keep only the last 1,000 passes.
 static void many_passes(void **state)
 {
     (void)state;

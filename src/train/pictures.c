@@ -63,7 +63,8 @@ static void thin(struct pictures *p)
         if (last || i % 2 == 1)
             p->point[n++] = p->point[i];
     }
-    // With hundreds of passes, each point is the last of one.
+    // With hundreds of passes, each point is the last one of its pass and may not be
+    // dropped.
     if (n == p->points)
         memmove(p->point, p->point + 1, --n * sizeof(*p->point));
     p->points = n;

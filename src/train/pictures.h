@@ -1,6 +1,6 @@
-// What a report shows of a run besides its result (--report): the course of loss and AUC
-// within passes, the curves and the importance of columns on the data that was scored,
-// and the warnings. Only collected when a report is wanted.
+// Data about a run that its report (--report) shows besides the result: loss and AUC
+// within passes, the curves and the importance of columns on the scored data, and the
+// warnings. Collected only if --report is given.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_PICTURES_H
@@ -14,7 +14,7 @@
 struct pictures_point {
     uint32_t pass;     // the number of the pass, from 1
     uint64_t examples; // examples of the pass so far
-    double loss, auc;  // over these examples
+    double loss, auc;  // metrics over these examples
     double window_loss, window_auc;
 };
 
@@ -24,44 +24,45 @@ enum { PICTURES_POINTS = 400, PICTURES_STEPS = 40 };
 struct pictures {
     struct pictures_point point[PICTURES_POINTS];
     uint32_t points;
-    struct metrics_stream *before; // the stream at the last point; NULL: none yet
+    struct metrics_stream *before; // the sums at the last point; NULL: no point yet
     uint32_t before_pass;
-    double share;     // the share of the pass at the last point of pictures_note_share
+    double
+        share; // the part of the pass that was done at the last point that pictures_note_share added
     double positives; // sum of weighted labels of the last pass
-    // The curves of --test; of the latest validation; of the validation of the pass that
-    // is kept.
+    // The curves on the --test data, of the latest validation, and of the validation of
+    // the pass that the model is taken from.
     struct curves test, latest, valid;
-    struct importance importance; // on --test
+    struct importance importance; // measured on the --test data
     bool has_importance;
     struct buf warnings; // warnings of the run, each followed by a line end
     uint64_t began_unix_ns;
 };
 void pictures_free(struct pictures *p);
 
-// Begins a run: forgets an earlier one, and collects this thread's warnings until
+// Drops the data of an earlier run, and collects this thread's warnings until
 // pictures_end. If `p` is NULL, this function and those below do nothing.
 void pictures_begin(struct pictures *p);
 void pictures_end(struct pictures *p);
 
-// Returns the number of batches between two points, in a pass or window of `batches`; 0:
-// none is wanted.
+// Returns the number of batches between two points, for a pass or window of `batches`; 0:
+// no points are wanted.
 uint64_t pictures_every(const struct pictures *p, uint32_t passes, uint64_t batches);
 
-// Adds a point. `seen` has the sums of the pass so far. Without memory the course has
-// fewer points.
+// Adds a point. `seen` has the sums of the pass so far. If memory is short, no point is
+// added.
 void pictures_note(struct pictures *p, uint32_t pass, const struct metrics_stream *seen,
                    enum loss loss);
-// Does what pictures_note does, if the pass has come at least a step further since the
-// last point.
+// Does what pictures_note does, if since the last point at least 1/PICTURES_STEPS of the
+// pass was done (more if there are many passes).
 void pictures_note_share(struct pictures *p, uint32_t pass, double share,
                          const struct metrics_stream *seen, enum loss loss);
 
-// Says that the latest validation was the best so far.
+// Keeps the curves of the latest validation, because it was the best so far.
 void pictures_keep(struct pictures *p);
 
-// Checks the file of --report before the work: that it can be written, and that this
-// overwrites neither data (`read`; NULL: none) nor anything but an earlier report. Returns
-// TUG_EUSAGE or TUG_EIO.
+// Checks, before the run begins, that the file of --report can be written and that it is
+// missing, empty or an earlier report, and none of the data files `read` (NULL: none).
+// Returns TUG_EUSAGE or TUG_EIO if not.
 struct data_files;
 int pictures_check_file(const char *path, const struct data_files *read, struct err *e);
 

@@ -21,11 +21,12 @@ struct progress {
     bool by_batches;
     uint64_t log_batches, dot_batches;
     bool begun;                // progress_at knows at which batch the run begins
-    bool line_due, event_due;  // as the last progress_at has found
+    bool line_due, event_due;  // set by the last progress_at
     struct tfevents *events;   // NULL: none
     struct train_facts *facts; // NULL: none
     uint64_t lines, dots;      // lines and dots that were due so far
-    bool terminal;             // draws each line over the last one
+    bool
+        terminal; // standard error is a terminal, on which each line is drawn over the previous one
     const struct train_listener *listener;
     uint64_t start_ns, next_ns;
     // Time and examples at the previous line, for the rate.

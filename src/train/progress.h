@@ -33,7 +33,8 @@ void progress_close(struct progress *p); // `p` may be NULL; ends a line that is
 // From this call on, events about the running pass are due, too: with log_batches at each
 // line, else by their own clock.
 void progress_set_events(struct progress *p, struct tfevents *events);
-// The same for the facts that others ask for (train/facts.h), about once a second.
+// From this call on, the facts of the run (train/facts.h) are due, too, about once a
+// second.
 void progress_set_facts(struct progress *p, struct train_facts *facts);
 
 // Returns whether the team should stop, so that a line can be printed or because a signal

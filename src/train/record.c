@@ -17,7 +17,8 @@ int record_check(const struct train_config *c, const struct data_files *read,
 static int open_events(struct run *r, struct err *e)
 {
     const struct train_config *c = r->config;
-    // Of the pass, before this run. A driver's workers count all of the pass.
+    // The number of the pass's examples before this run resumed it. A driver's workers
+    // count all examples of the pass.
     uint64_t done = r->driver == NULL ? r->at.seen + r->at.batch * c->batch : 0;
     double held = c->valid.n > 0 ? 0 : c->valid_part.share;
     if (c->tfevents == NULL)

@@ -1,4 +1,4 @@
-// What a run records beside its saves: the history, and the files of --history and
+// The records of a run besides its saves: the history, and the files of --history and
 // --tfevents. If one of these files cannot be written while the run trains, the run goes
 // on, and the error comes at its end, when the model is saved.
 //
@@ -11,17 +11,17 @@
 struct data_files;
 struct train_result;
 
-// Returns TUG_EUSAGE if the run must not write one of the files, because it reads it, for
-// example.
+// Returns TUG_EUSAGE if the run must not write one of the files, for example because the
+// run reads it.
 int record_check(const struct train_config *c, const struct data_files *read,
                  struct err *e);
 
-// Opens the files. The history has the passes before the run was resumed, and the names of
-// the labels; the run is at its position.
+// Opens the files. Before this call, the history must have the passes of an earlier run
+// and the names of the labels, and the run its position.
 int record_open(struct run *r, struct err *e);
 void record_close(struct run *r);
 
-// Adds the pass that has ended. `all` has the sums over its training examples, for each
+// Records a pass that has ended. `all` has the sums over its training examples, for each
 // label; `seen` and `valid` are metrics of each label, and `valid` is NULL without
 // validation. `examples` counts all examples of a pass.
 struct record_of_pass {

@@ -39,7 +39,8 @@ void node_catch_signals(void)
 {
     signal(SIGINT, on_signal);
     signal(SIGTERM, on_signal);
-    if (signal(SIGHUP, on_signal) == SIG_IGN) // nohup ignores SIGHUP: keep that
+    if (signal(SIGHUP, on_signal) ==
+        SIG_IGN) // nohup made this process ignore SIGHUP; leave it ignored
         signal(SIGHUP, SIG_IGN);
     log_options_catch(on_signal);
 }
@@ -78,11 +79,11 @@ void node_values_fill(struct node_values *v, const struct options *o,
 struct found {
     uint32_t n;
     char first[VAN_ADDRESS_MAX];
-    char all[512]; // all addresses, for the error
+    char all[512]; // the addresses of all clusters found, for the error message
 };
 
-// Returns whether the scheduler is dead: its Unix socket refuses. Does not ask other
-// machines.
+// Returns whether the scheduler at a Unix socket is dead, as the socket refuses
+// connections. Returns false for addresses of other kinds, without connecting.
 static bool is_dead(const char *address)
 {
     char path[VAN_ADDRESS_MAX];
@@ -99,7 +100,8 @@ static void node_options_look_at(void *ctx, const char *path)
     if (file_read(path, &b, NULL) == 0 && b.len > 0) {
         const char *address = buf_str(&b);
         if (is_dead(address)) {
-            (void)disk_remove(path); // its launcher was killed before it could remove it
+            (void)disk_remove(
+                path); // tug launch was killed before it could remove the file
         } else {
             size_t at = strlen(f->all);
             if (f->n++ == 0)
@@ -188,7 +190,8 @@ int node_values_open(struct opened_node *ret, const struct node_values *v,
     // Writes to a socket that the peer has closed must not end the process.
     signal(SIGPIPE, SIG_IGN);
     descriptors_raise(); // the usual limit of 1024 is meant for programs that use select
-    // Most commands that only ask have no --log-level, so that v has no level.
+    // Most commands that only ask have no --log-level, so v->log_level has its initial
+    // value.
     if (!asks || v->log_level != LOG_ERROR)
         log_set_level((enum log_level)v->log_level);
     if (!asks)

@@ -1,5 +1,5 @@
-// The options that all processes of a cluster have: how they find each other and which
-// rights they show.
+// The options that all processes of a cluster have: options for finding each other and
+// for their rights.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_CLI_NODES_NODE_OPTIONS_H
@@ -140,8 +140,8 @@ enum { NODE_TRANSPORT_TCP, NODE_TRANSPORT_UNIX };
 // (WIRE_NOBODY: any). The scheme is ROLE_NONE if the environment gives no role.
 int node_role(struct role *ret, enum wire_role command, struct err *e);
 
-// Takes options from the role that neither the command line, nor tug's own variables, nor
-// the file give.
+// Fills options from the role if neither the command line, nor tug's own variables, nor
+// the file gives them.
 void node_values_fill(struct node_values *v, const struct options *o,
                       const struct role *r);
 

@@ -15,7 +15,7 @@
 #include "runtime/loop_facts.h"
 #include "server/server.h"
 
-// How long the scheduler, and each loop, may take to answer.
+// The most seconds to wait for the answer of the scheduler and of each loop.
 static const double ask_seconds = 1, loop_seconds = 1;
 
 struct role_http {
@@ -90,7 +90,7 @@ int role_http_scheduler(struct role_http **ret, const struct monitor_options *at
 
 // ---------------------------------------------------------------- a server
 
-// Gets the address of a loop. Returns false if it does not listen yet.
+// Gets the address of a loop. Returns false if the loop does not listen yet.
 static bool loop_address(struct role_http *h, uint32_t i, char to[VAN_ADDRESS_MAX])
 {
     pthread_mutex_lock(&h->lock);
@@ -115,7 +115,8 @@ void role_http_add_loop(void *http, uint32_t loop, const char *address)
     pthread_mutex_unlock(&h->lock);
 }
 
-// Copies what the loops of a process tell alike into the facts of the process.
+// Copies members that are the same for all loops of a process from a loop's facts into
+// those of the process.
 static void add_process(json_t *facts, const json_t *loop)
 {
     static const char *const names[] = {

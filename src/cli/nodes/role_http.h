@@ -1,4 +1,5 @@
-// The option --http of the commands that run long: what each role tells its monitor.
+// The option --http of the long-running commands: the facts that each role gives to its
+// monitor.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_CLI_NODES_ROLE_HTTP_H
