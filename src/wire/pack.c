@@ -22,7 +22,7 @@ enum {
     BLOCK = 128,
     HEAD = 9,
     DIFFERENCES = 128,
-    MOST_BITS = 56, // largest width of a packed number in bits, apart from 64
+    MOST_BITS = 56, // the largest width of a packed number in bits, except 64
 };
 
 static unsigned bits_of(uint64_t x)
@@ -50,8 +50,8 @@ bool pack_pays(const uint64_t *keys, size_t n)
     }
     if (descents > 0)
         return bits_of(most - least) <= WORTH;
-    // The largest of 128 random differences is about 5 times their mean, which takes
-    // SPREAD more bits.
+    // The largest of 128 random differences is about 5 times their mean, so it needs
+    // SPREAD more bits than the mean.
     return bits_of((most - least) / n) + SPREAD <= WORTH;
 }
 
@@ -133,7 +133,7 @@ static void take_bits(const unsigned char *from, size_t n, const struct block *b
     }
     if (!b->differences)
         return;
-    for (size_t i = 1; i < n; i++) // the base was added to each key before
+    for (size_t i = 1; i < n; i++) // each key already includes the base
         ret[i] += ret[i - 1] - b->base;
 }
 
@@ -154,7 +154,9 @@ static size_t read_block(const unsigned char *bytes, size_t bytes_n, size_t n,
     size_t packed_n = pack_bytes_of(n, b.bits);
     if ((b.bits > MOST_BITS && b.bits != 64) || packed_n > bytes_n - HEAD)
         return 0;
-    unsigned char packed[BLOCK * 8 + 8]; // 8 more, so that loads of 8 bytes stay inside
+    unsigned char
+        packed[BLOCK * 8 +
+               8]; // 8 more bytes, so that 8-byte loads do not read past the end
     memcpy(packed, bytes + HEAD, packed_n);
     memset(packed + packed_n, 0, 8);
     take_bits(packed, n, &b, ret);

@@ -13,8 +13,8 @@
 #include "base/buf.h"
 #include "base/err.h"
 
-// Guesses, from the range of the keys and whether they ascend, if packing saves at least
-// a third. Reads the keys once.
+// Estimates, from the range of the keys and whether they ascend, whether packing saves at
+// least a third of their bytes. Reads the keys once.
 bool pack_pays(const uint64_t *keys, size_t n);
 
 // Appends the packed keys to *ret. Any keys in any order can be packed; ascending keys,

@@ -16,8 +16,8 @@ static size_t round_trip(const uint64_t *keys, size_t n)
     struct buf b = BUF_INIT(BUF_MOST);
     struct err e = {0};
     assert_int_equal(pack_keys(keys, n, &b), 0);
-    // The memory has exactly the size of the bytes, so that a sanitizer catches any
-    // access past their end.
+    // The block is exactly as large as the bytes, so that a sanitizer catches any access
+    // past their end.
     char *bytes = mem_alloc(b.len);
     uint64_t *got = mem_array(n, sizeof(*got));
     if (b.len > 0)
@@ -92,8 +92,8 @@ static void test_golden(void **state)
     assert_packed((uint64_t[]){7}, 1, "\x00\x07\0\0\0\0\0\0\0", 9);
     // A block of offsets 0, 2, 3 with base 10.
     assert_packed((uint64_t[]){10, 12, 13}, 3, "\x02\x0a\0\0\0\0\0\0\0\x38", 10);
-    // A block of differences 0, 1, 1, 2 with base 5: they take two bits, offsets would
-    // take three.
+    // A block of differences 0, 1, 1, 2 with base 5. Differences need two bits each;
+    // offsets would need three.
     assert_packed((uint64_t[]){5, 6, 7, 9}, 4, "\x82\x05\0\0\0\0\0\0\0\x94", 10);
 }
 

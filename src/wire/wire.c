@@ -12,7 +12,7 @@ static const unsigned char magic[4] = {'T', 'U', 'G', 0xA7};
 
 enum { FLAG_BODY_CHECKED = 1 };
 
-// Offsets in the header.
+// Offsets of the fields in a frame's header.
 enum {
     AT_VERSION = 4,
     AT_FLAGS = 5,
@@ -38,12 +38,12 @@ struct parts {
     struct wire_span *spans[WIRE_SPANS_MAX];
 };
 
-// Bytes are read by a cursor that never passes their end.
+// Functions that read bytes at a cursor, which never passes the end of the bytes.
 
 struct in {
     const char *at;
     size_t left;
-    uint64_t body; // body bytes of the spans read so far, with padding
+    uint64_t body; // the number of body bytes of the spans read so far, including padding
 };
 
 static int wire_take(struct in *in, void *ret, size_t n)
@@ -166,8 +166,7 @@ static inline int put_span(struct out *o, const struct wire_span *v)
     return buf_add(o->b, &v->n, sizeof(v->n));
 }
 
-// Records and messages have functions that write and read their fields one after the
-// other.
+// Functions that write and read the fields of records and messages one after the other.
 
 #define MESSAGE(NAME, name, id, ...)                                                     \
     __attribute__((unused)) static int put_msg_##name(struct out *o,                     \
@@ -326,8 +325,8 @@ static int put_message(struct out *o, uint16_t type, const void *msg)
     }
 }
 
-// Some parts of a message are outside its struct: texts in the head, and spans in the
-// body.
+// Functions for the parts of a message that lie outside its struct: texts in the head,
+// and spans in the body.
 
 #define MESSAGE(NAME, name, id, ...)                                                     \
     static inline void parts_of_##name(struct parts *p, struct msg_##name *m)            \
@@ -447,7 +446,7 @@ int wire_body(const struct wire_frame *f, const void *body, union wire_any *m,
     const char *at = body;
     for (uint32_t i = 0; i < p.n_spans; i++) {
         p.spans[i]->data = at;
-        if (p.spans[i]->n > 0) // a message with empty spans may have no body
+        if (p.spans[i]->n > 0) // if all spans are empty, the message may have no body
             at += p.spans[i]->n + wire_padding(p.spans[i]->n);
     }
     return 0;

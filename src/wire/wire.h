@@ -22,17 +22,18 @@ enum {
     WIRE_TEXT_MAX = 4096,
     WIRE_BYTES_MAX = 1 << 20,
     WIRE_HEAD_MAX = 4 << 20,
-    WIRE_SPANS_MAX = 4, // most spans, and most texts, of a message
-    // Limits of collective calls in bytes: the call's name; the bytes of one worker, and in
-    // a gather of all workers together; the bytes of all workers in a reduction.
+    WIRE_SPANS_MAX = 4, // the most spans of a message, and the most texts
+    // Limits of collective calls, in bytes: of the call's name; of one worker's
+    // contribution, and of all contributions to a gather together; of all contributions
+    // to a reduction together.
     WIRE_CALL_MAX = 96,
     WIRE_COLLECT_MAX = 1 << 16,
     WIRE_REDUCE_MAX = 1 << 20,
 };
 #define WIRE_SPAN_MAX ((uint64_t)1 << 30)
 #define WIRE_BODY_MAX (WIRE_SPANS_MAX * WIRE_SPAN_MAX)
-// The most steps of a session. No training does as many, and no session alone can exhaust
-// the global step, which the learning rates depend on.
+// The most steps of a session. No training makes as many steps. The limit keeps a single
+// session from exhausting the global step, on which learning rates depend.
 #define WIRE_STEPS_MAX ((uint64_t)1 << 48)
 
 enum wire_role {
@@ -44,30 +45,31 @@ enum wire_role {
     WIRE_TOOL,    // may only read status and statistics
     WIRE_OPERATOR // may also stop, save, load, clear and shrink
 };
-// ps-lite's numbers of groups of nodes; the union of groups is their sum.
+// The groups of nodes, with ps-lite's numbers; the number of a union of groups is the sum
+// of their numbers.
 enum wire_group {
     WIRE_GROUP_SCHEDULER = 1,
     WIRE_GROUP_SERVERS = 2,
     WIRE_GROUP_WORKERS = 4
 };
-// The scheduler's operation on the workers' bytes in a collective call, and the type of
-// their values.
+// The operation that the scheduler applies to the workers' bytes in a collective call,
+// and the type of the values in these bytes.
 enum wire_collect { WIRE_GATHER, WIRE_SUM, WIRE_MIN, WIRE_MAX };
 enum wire_number { WIRE_F64, WIRE_I64, WIRE_U64 };
 enum wire_tables { WIRE_TABLES_ALL, WIRE_TABLES_SPARSE, WIRE_TABLES_DENSE };
 
-// How partitions are placed on server loops: by hash of the key, on loops that serve
-// sparse tables or on those that serve dense ones (the same loops, unless each serves
-// only one kind), or by ranges of keys.
+// The spaces of partitions. SPARSE and DENSE place keys by hash, on the loops that serve
+// sparse or dense tables (the same loops, unless each loop serves only one kind); RANGE
+// places them by ranges of keys.
 enum wire_space { WIRE_SPACE_SPARSE, WIRE_SPACE_DENSE, WIRE_SPACE_RANGE, WIRE_SPACES };
 
 enum wire_mode { WIRE_ASYNC, WIRE_SSP, WIRE_SYNC };
 enum wire_op {
     WIRE_GRADIENT, // gradients; the accessor's rules apply them
     WIRE_ASSIGN,   // sets weights (n x pull width) and keeps state
-    // Only for rows without a lifecycle:
-    WIRE_ROW,   // sets whole rows (n x width)
-    WIRE_DELTA, // adds differences of whole rows (n x width), made by the sender's rules
+    // The kinds below are only for rows without a lifecycle.
+    WIRE_ROW, // sets whole rows (n x width)
+    WIRE_DELTA, // adds differences of whole rows (n x width), which the sender has computed by its rules
 };
 enum wire_flags {
     WIRE_BF16 = 1,        // values are bfloat16
@@ -76,9 +78,11 @@ enum wire_flags {
         4,              // a pull of all columns, which also returns which keys have a row
     WIRE_ALSO_PULL = 8, // a push whose answer is MSG_PULLED with the rows after the push
     WIRE_FOUND = 16,    // a pull that also returns which keys have a row
-    // sync: all pushes of the table have the same keys, and loops without keys get none
+    // mode sync: all pushes to the table have the same keys, and loops without any of
+    // these keys get no push
     WIRE_KEYS_ONLY = 64,
-    WIRE_AGAIN = 32, // a push of examples that were pushed in an earlier pass of the run
+    WIRE_AGAIN =
+        32, // the examples of the push were already pushed in an earlier pass of the run
 };
 enum wire_order {
     WIRE_CLEAR,
@@ -87,7 +91,8 @@ enum wire_order {
     WIRE_CLOCK,
     WIRE_SHRINK, // decays rows and removes those below the threshold
     WIRE_DAY,    // ends a day: adds one to the days for which each row was not seen
-    // Moves the mean in another table by the share `threshold` towards the rows.
+    // Moves the mean, which is in another table, towards the rows by the fraction
+    // `threshold`.
     WIRE_MEAN,
 };
 // How a move of a partition goes, as its target tells it.
@@ -109,14 +114,14 @@ enum wire_profile {
 enum wire_pass {
     WIRE_PASS_PIECES,
     WIRE_PASS_SHARES,
-    // Passes over files that are scored and not trained on, after the pass with that
+    // Passes over files that are only scored, after the training pass with the same
     // number.
     WIRE_PASS_VALID,
     WIRE_PASS_TEST,
     WIRE_PASS_TEST_BEST,
 };
 enum wire_lease {
-    WIRE_LEASE_WAIT,  // the worker is to ask again soon
+    WIRE_LEASE_WAIT,  // no piece is free; the worker must ask again soon
     WIRE_LEASE_PIECE, // read and train on this piece
     WIRE_LEASE_SHARE, // train on this share of every batch of the pass
     WIRE_LEASE_OVER,  // the run is over
@@ -132,8 +137,8 @@ enum wire_app {
     WIRE_APP_SIMPLE = 8
 };
 
-// Strings and bulk data point into the receive buffer or, in a message to send, at the
-// sender's memory.
+// Texts and bulk data. They point into the receive buffer, or, in a message to be sent,
+// at the sender's memory.
 struct wire_text {
     const char *data; // n bytes, without a final 0
     uint32_t n;
@@ -154,8 +159,9 @@ const char *wire_words(struct wire_text t, char *to, size_t cap);
 // Copies the reason of a failure as wire_words does; a peer may have left it out.
 const char *wire_reason(struct wire_text t, char *to, size_t cap);
 
-// Checks a code from a peer: how a node or a run ended (0: well), or why a request failed
-// (never 0). Returns it, or TUG_EDATA if tug/tug.h has no such code.
+// Checks a code that a peer sent: 0 if a node or run ended without an error, else the
+// reason of its end or of a request's failure. Returns the code, or TUG_EDATA if
+// tug/tug.h has no such code.
 int wire_code(int32_t code);
 int wire_failure(int32_t code);
 
@@ -190,25 +196,26 @@ union wire_any {
 #include "wire/messages.def"
 };
 
-// Checks that a message has only flags that its type defines; TUG_EDATA if another is
-// set, since its meaning is unknown. A receiver calls this before it uses any flag.
+// Checks that a message has only flags that its type defines. Returns TUG_EDATA if
+// another flag is set, because its meaning is unknown. A receiver calls this before it
+// uses any flag.
 int wire_check_flags(uint16_t type, const union wire_any *m, struct err *e);
 
 // Returns MSG_ERROR for an error, whose text it uses.
 struct msg_error wire_error(const struct err *e);
-// Puts MSG_ERROR into *e, its text as "who: why" (`who` NULL: only why). A reason that is
-// not known becomes REASON_NONE. Returns its code.
+// Copies a MSG_ERROR into *e, with the text "who: why" ("why" if `who` is NULL). A reason
+// that is not known becomes REASON_NONE. Returns the code of the error.
 int wire_refusal(const struct msg_error *m, const char *who, struct err *e);
 
-// The role needed to send a message, the least first; each may send what those before it
-// may.
+// The rights needed to send a message, in ascending order: each right includes the ones
+// before it.
 enum wire_from {
     WIRE_FROM_KNOCK,
     WIRE_FROM_LOOK,
     WIRE_FROM_WORK,
     WIRE_FROM_SERVE,
     WIRE_FROM_ORDER,
-    WIRE_FROM_ANSWER, // an answer, which no role may send as a request
+    WIRE_FROM_ANSWER, // the message is an answer; no role may send it as a request
 };
 
 // Returns the rights of a role in a certificate or token. The role of a driver exists
@@ -220,7 +227,8 @@ int wire_may_not(uint16_t type, enum wire_role role, struct err *e);
 
 // Returns a role's name, as "worker"; NULL if no role has that number.
 const char *wire_role_name(enum wire_role role);
-// Returns the role of that name in certificates and tokens; WIRE_NOBODY if there is none.
+// Returns the role with this name in certificates and tokens; WIRE_NOBODY if no role has
+// this name.
 enum wire_role wire_role_read(const char *name);
 
 // Returns a message's name, as "push"; NULL for an unknown type.
@@ -244,26 +252,27 @@ struct wire_frame {
     uint64_t body_checksum;
 };
 
-// Reads a header. TUG_EDATA says in one sentence that the peer is not tug, has another
-// version, sends an unknown type or exceeds a limit.
+// Reads a header. TUG_EDATA if the peer is not tug, has another version, sends an unknown
+// type or exceeds a limit; the error names the reason.
 int wire_frame_read(const unsigned char header[WIRE_FRAME_BYTES], struct wire_frame *ret,
                     struct err *e);
 
 // Decodes the head that follows the header. Texts point into it; spans get their lengths
 // and a NULL address, which wire_body sets when the body has arrived. Both return
-// TUG_EDATA if the bytes are not what the header promises.
+// TUG_EDATA if the bytes do not match the header.
 int wire_decode(const unsigned char header[WIRE_FRAME_BYTES], const struct wire_frame *f,
                 const void *head, union wire_any *ret, struct err *e);
 int wire_body(const struct wire_frame *f, const void *body, union wire_any *m,
               struct err *e);
 
 // Returns the size of a message's texts (`text` and `bytes`), which are valid only as
-// long as the frame's head. To keep the message longer, give room in `to`: the texts are
-// copied there, and the message points there. NULL: only counts.
+// long as the frame's head. If `to` is not NULL, copies the texts there and lets the
+// message point at the copies, so that the message can be used longer.
 size_t wire_texts(uint16_t type, union wire_any *m, char *to);
 
-// An encoded message: header and head in `head`, the body as the sender's memory.
-// `head` is reused from message to message; spans are padded to 8 bytes with zeros.
+// An encoded message. `head` has the header and the head; the body stays in the sender's
+// memory. `head` is reused from message to message; spans are padded to 8 bytes with
+// zeros.
 struct wire_out {
     struct buf head;
     uint32_t n_spans;
@@ -288,8 +297,9 @@ static inline uint64_t wire_padding(uint64_t n)
     return -n & 7;
 }
 
-// Records in a bytes field. wire_put_x adds one; wire_next_x takes the first off the
-// front of *list: 1, 0 at the end, or TUG_EDATA.
+// Functions for records in a bytes field. wire_put_x adds a record. wire_next_x removes
+// the first record from *list and returns 1; it returns 0 at the end of the list, or
+// TUG_EDATA.
 #define RECORD(NAME, name, about)                                                        \
     int wire_put_##name(struct buf *list, const struct wire_##name *r);                  \
     int wire_next_##name(struct wire_text *list, struct wire_##name *ret);

@@ -140,8 +140,8 @@ static const char *next_line(const char *at)
     return end != NULL ? end + 1 : at + strlen(at);
 }
 
-// Returns the line for the same message type (its first word) as the line `of`; NULL if
-// there is none.
+// Returns the line whose first word, a message type, is that of the line `of`; NULL if no
+// line has this type.
 static const char *line_like(const char *lines, const char *of)
 {
     size_t name = strcspn(of, " ") + 1;
@@ -158,7 +158,8 @@ static bool same_version(const char *line, const char *other)
 }
 
 // Peers of one version must understand each other. Returns whether each message of
-// `golden` still has its bytes; else *ret_name is a message that changed or is missing.
+// `golden` still has the same bytes; if not, *ret_name is a message that has changed or
+// is missing.
 static bool keeps_version(const char *now, const char *golden, char ret_name[LONGEST])
 {
     for (const char *old = golden; *old != 0 && same_version(now, golden);
@@ -411,7 +412,8 @@ static void test_mutations(void **state)
         frame_free(&good);
         frame_free(&f);
     }
-    // Some changes give valid messages; few of these pass without a corrected checksum.
+    // Some changes give valid messages, but few messages are valid unless the checksum
+    // was corrected.
     assert_in_range(read, MUTATIONS / 100, MUTATIONS * 2 / 3);
 }
 
@@ -419,7 +421,8 @@ static void test_damaged_bodies(void **state)
 {
     (void)state;
     struct frame f;
-    golden_frame(&f, MSG_ROSTER); // an even type: its body has a checksum
+    golden_frame(&f,
+                 MSG_ROSTER); // a message with an even type, whose body has a checksum
     assert_true(f.body_n > 0);
     for (size_t i = 0; i < f.body_n; i++) {
         f.body[i] ^= 1;
@@ -651,7 +654,7 @@ static void test_reasons(void **state)
 }
 
 // Each message with flags has a line in wire_check_flags: a message with all flag bits is
-// refused by name, one without flags passes.
+// refused with its name in the error, and a message without flags is accepted.
 static void test_flags(void **state)
 {
     (void)state;

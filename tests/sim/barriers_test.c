@@ -22,7 +22,8 @@ struct worker {
     struct world *world;
     struct stage_client c;
     bool waits;
-    // Number of barriers that the worker has reached, and that it has passed.
+    // The number of barriers that the worker has reached, and the number that it has
+    // passed.
     uint32_t came, passed;
     uint64_t next; // time at which the worker reaches the next barrier
 };
@@ -123,8 +124,8 @@ static void act(void *ctx)
     }
 }
 
-// Whether the worker knows of the end of the cluster, which only the loss of the server
-// may cause.
+// Returns whether the worker knows that the cluster has ended. Only the loss of the
+// server may end it.
 static bool has_ended(const struct worker *k)
 {
     struct err why;
@@ -136,9 +137,9 @@ static bool has_ended(const struct worker *k)
     return true;
 }
 
-// Returns whether all workers have met, or all workers and the server know of the end. If
-// the scheduler was stopped meanwhile, it does not declare the server dead, and the run
-// goes on.
+// Returns whether all workers have passed all barriers, or all workers and the server
+// know that the cluster has ended. A scheduler that was stopped meanwhile may not declare
+// the server dead; the run then continues.
 static bool is_over(struct world *w)
 {
     struct err why;

@@ -28,17 +28,19 @@ enum {
     KEYS = 24,
     TABLE = 3, // number of the first of the two sync tables
     LINES = 2,
-    COPY = TABLE + LINES, // becomes a copy of the first table
-    MEAN,                 // is moved towards the first table
+    COPY = TABLE + LINES, // the number of a table that becomes a copy of the first table
+    MEAN, // the number of a table whose rows are moved towards those of the first table
     MAX_WORKERS = 4,
-    MAX_BATCHES = 75, // more than a client's window of pushes
+    MAX_BATCHES = 75, // more batches than a client may have pushes in flight
     CHOICE = 11,      // numbers of random streams
     KEY,
     VALUE,
 };
 #define ENOUGH ((uint64_t)1 << 30)
-#define PATIENCE (3000 * SECOND) // many links may fall silent, for ten seconds each
-#define ROW 22                   // bytes of a row
+#define PATIENCE                                                                         \
+    (3000 *                                                                              \
+     SECOND) // the time limit of requests: many links may fall silent, for ten seconds each
+#define ROW 22 // bytes of a row
 
 enum { PUSHES, PULLS, HALVES, REFUSED, NO_ROOM, COPIES, MEANS, RESENT, EVENTS };
 
@@ -53,13 +55,13 @@ struct push {
     float values[KEYS];
 };
 
-// One worker keeps its work in one table here.
+// The state of one worker's work in one table.
 struct line {
     struct push pushes[MAX_BATCHES];
     uint32_t next, acknowledged, open;
-    uint32_t ahead; // most pushes under way; 1: the worker also pulls before each
+    uint32_t ahead; // most pushes in flight; 1: the worker also pulls before each push
     client_ts pulling;
-    uint32_t clock, seen; // clocks of the pull under way and of the last answered pull
+    uint32_t clock, seen; // clocks of the pull in flight and of the last answered pull
     float pulled[KEYS];
 };
 
@@ -70,7 +72,8 @@ struct worker {
     uint64_t pace;
     client_ts making[LINES + 2];
     bool ready;
-    uint64_t rests_until; // after a refusal
+    uint64_t
+        rests_until; // the worker sends nothing before this time, because a push was refused
     struct line lines[LINES];
 };
 
@@ -81,15 +84,15 @@ struct world {
     uint64_t keys[KEYS];
     // For each batch the sums of all earlier batches.
     int64_t sums[LINES][MAX_BATCHES + 1][KEYS];
-    bool limits; // rows have a limit from the first tables to the time `limits_end`
+    bool limits; // the memory for rows is limited until the time `limits_end`
     uint64_t limits_end, room[STAGE_SERVERS];
     struct budget budgets[STAGE_SERVERS];
 
-    // Worker 0's copies and means (orders).
+    // The admin operations of worker 0, which fill the tables COPY and MEAN.
     uint32_t n_orders;
     client_ts ordering, looking;
     uint32_t ordered; // COPY or MEAN
-    bool failed;      // the order was refused: some servers may have obeyed it
+    bool failed;      // the operation was refused; some servers may have carried it out
     float before[KEYS], after[KEYS];
 };
 
@@ -124,7 +127,8 @@ static void draw_batches(struct world *w)
                 struct push *p = &w->workers[k].lines[t].pushes[b];
                 for (uint32_t i = 0; i < KEYS; i++) {
                     uint64_t x = random_below(w->stage.o->seed, VALUE, at++, 12);
-                    // The last keys come with the last batches, which thus make rows.
+                    // The last keys occur only in the last batches, so that those batches
+                    // create rows, too.
                     if (x > 8 || i * w->n_batches > b * KEYS)
                         continue;
                     p->keys[p->n] = w->keys[i];
@@ -166,7 +170,8 @@ static int open_worker(struct world *w, uint32_t i, struct err *e)
     struct client_options o = {.cache_keys = one_in(w, 2)};
     TRY(stage_open_client(&w->stage, &k->c, WIRE_WORKER, i, &o, e));
     sim_van_loses_none(k->c.van);
-    client_set_timeout(k->c.client, PATIENCE); // pushes of one table wait for the other
+    client_set_timeout(k->c.client,
+                       PATIENCE); // pushes to one table may wait for the other table
     return 0;
 }
 
@@ -225,8 +230,8 @@ static void get_ready(struct worker *k)
     k->ready = !waits;
 }
 
-// Returns whether a request is over. If rows have a limit, the request may be refused:
-// *ret_refused is set, and the worker repeats the request.
+// Returns whether a request has ended. If the memory for rows is limited, the request may
+// be refused: then *ret_refused is set, and the worker must repeat the request.
 static bool is_over(struct worker *k, client_ts *ts, const char *what, bool *ret_refused)
 {
     struct world *w = k->world;
@@ -319,7 +324,7 @@ static void let_push(struct worker *k, uint32_t t)
             begin_push(k, t, b);
             return;
         }
-    // While a pull is under way, batches that come after the one behind it must wait.
+    // While a pull is in flight, only one batch may be pushed behind it.
     if (l->next == w->n_batches || l->open >= l->ahead ||
         (l->pulling != 0 && l->next > l->clock) ||
         (l->ahead == 1 && l->next > 0 && l->seen < l->next))
@@ -368,7 +373,7 @@ static float step_to(const struct world *w, uint32_t key, uint32_t batch)
     return w->ordered == MEAN && was > 0 ? was + 0.5f * (is - was) : is;
 }
 
-// Returns whether a server's rows are those after the batches up to this one.
+// Returns whether a server's rows have the sums after all batches up to `batch`.
 static bool fits(const struct world *w, uint32_t server, uint32_t batch)
 {
     const uint32_t *owners =
@@ -440,7 +445,7 @@ static void let_work(struct worker *k)
         let_push(k, t);
 }
 
-// Gives the rows of each table of a server room for this many bytes.
+// Sets a server's limit of memory for the rows of each table.
 static void give_room(struct world *w, uint32_t server)
 {
     struct shard *s = w->stage.servers[server].shard;

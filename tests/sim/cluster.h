@@ -28,9 +28,10 @@ struct op {
     bool push, also_pull, arranged;
     client_ts ts; // 0 if the request has not begun, or is over
     bool begun, acknowledged;
-    uint32_t group; // group of the push's identity
+    uint32_t group; // the number in the push's identity
     uint64_t clock;
-    uint32_t counted; // ssp: the workers that counted when the request was made, as bits
+    uint32_t
+        counted; // ssp: a bit for each worker that had sent a tick when the request was made
     size_t n;
     uint32_t which[KEYS]; // numbers of the request's keys
     uint64_t keys[KEYS];
@@ -50,15 +51,16 @@ struct worker {
     uint64_t pace;
     uint64_t clock;    // ssp: clock of the worker's last tick
     client_ts ticking; // request of the worker's tick; 0: no tick is under way
-    bool told_end;     // the worker has sent the tick that says that it has finished
-    // One of the worker's ticks was answered, so that others wait for this worker.
+    bool told_end;     // the worker has sent its last tick (UINT64_MAX: finished)
+    // One of the worker's ticks was answered, so other workers now wait for this worker.
     bool counts;
     bool late; // the worker begins only after other workers have made progress
     struct op ops[MAX_OPS * MAX_WORKERS];
-    // Numbers of messages sent to programs of servers, and of random numbers drawn for them.
+    // The number of messages sent to the programs of servers, and the number of random
+    // numbers drawn for these messages.
     uint64_t said, draws;
-    // Time of the worker's death, after it has made the table; VAN_NEVER: it does not
-    // die.
+    // The time at which the worker dies, which is after it has made the table; VAN_NEVER:
+    // it does not die.
     uint64_t dies_after;
 };
 
@@ -76,9 +78,11 @@ struct world {
     enum wire_mode mode;
     uint32_t staleness; // ssp: most clocks that a worker may be ahead of the slowest
     uint32_t batches;   // sync: number of batches
-    bool identities;    // pushes have an identity, and are repeated for dead workers
-    bool repeated;      // pushes of dead workers were repeated
-    // ssp: a late worker begins when the others have done 1/late_share of their work.
+    bool
+        identities; // pushes have identities, so that a living worker can repeat those of dead workers
+    bool repeated; // the pushes of dead workers have been repeated
+    // ssp: a late worker begins when the other workers have done 1/late_share of their
+    // work.
     uint32_t late_share;
     uint64_t restart_at; // time at which the scheduler is killed
 
@@ -95,7 +99,8 @@ static inline struct shard *shard_of(const struct world *w, uint32_t i)
     return w->stage.servers[i].shard;
 }
 
-// A worker may send a message to the program of a server, which receives it in world_hears.
+// Sends, now and then, a message from a worker to the program of a server, which receives
+// it in world_hears.
 void world_let_say(struct worker *k);
 void world_hears(void *ctx, van_link link, uint32_t node, struct van_message *m);
 

@@ -9,8 +9,8 @@ static bool is_loose(const struct worker *k, const struct op *op)
     return k->c.dead && op->push && op->begun && !op->acknowledged;
 }
 
-// The remainder of a partition's rows after the acknowledged pushes were subtracted, and
-// the loose pushes that may explain it.
+// The rows of a partition minus the acknowledged pushes, and the pushes of dead workers
+// that may explain this remainder.
 struct rest {
     const struct world *w;
     uint32_t partition;

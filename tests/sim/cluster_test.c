@@ -47,7 +47,7 @@ enum {
     REFUSED,
     LATE,
     RESTARTS,
-    STRANGE, // kind of stage: with frames of strangers
+    STRANGE, // a bit of the stage's kind: strangers send frames, too
     EVENTS,
     HEARD,
     SERVERS, // joined late, were drained, died
@@ -131,8 +131,8 @@ static int world_open(void *ctx, struct err *e)
                                   .pace = 100 * MS,
                                   .most = MAX_CHANGES};
     if (w->mode == WIRE_SYNC) {
-        // Every worker contributes to each batch; other tests divide batches anew when
-        // workers leave.
+        // Every worker contributes to each batch. Other tests cover workers that leave,
+        // after which batches are divided differently.
         w->n_workers = 1u << draw(w, 3);
         w->identities = false;
         // While a link is silent a batch waits, and changes would go on for minutes.
@@ -172,8 +172,8 @@ static void choose(struct world *w, struct worker *k, struct op *op)
 {
     uint64_t rate = 1 + draw(w, 6), first = draw(w, KEYS);
     op->push = draw(w, 3) != 0;
-    // A server that acknowledges pushes before applying them has no rows to answer with,
-    // so the defect must be found by the pulls of others.
+    // A server that acknowledges pushes before it applies them (an injected defect) has
+    // no rows to answer with. So the pulls of other workers must find the defect.
     op->also_pull = op->push && one_in(w, 4) &&
                     w->stage.o->bug != ACKNOWLEDGE_BEFORE_APPLY;
     op->group = k->next;
@@ -186,8 +186,8 @@ static void choose(struct world *w, struct worker *k, struct op *op)
         op->n++;
     }
     op->arranged = one_in(w, 2);
-    if (w->mode == WIRE_SYNC) { // alternates: a pull of the sums of the batches before,
-                                // then a push of a share
+    if (w->mode == WIRE_SYNC) { // alternates: pulls the sums of the earlier batches,
+                                // then pushes this worker's part
         op->push = k->next % 2 == 1;
         op->also_pull = false;
     }
@@ -223,8 +223,8 @@ static void add(int64_t to[KEYS][WIDTH], const struct op *op)
             to[op->which[i]][j] += (int64_t)op->values[i * WIDTH + j];
 }
 
-// Returns whether a request failed. It may fail after a restart of the scheduler, and so
-// may the requests of a ghost; otherwise the world has failed.
+// Returns whether a request failed. Requests may fail after a restart of the scheduler,
+// and requests of a ghost may always fail; any other failure fails the test.
 static bool went_wrong(struct worker *k, int rc, const char *what, const struct err *e)
 {
     k->c.fades |= k->c.dead && rc != 0;
@@ -233,7 +233,8 @@ static bool went_wrong(struct worker *k, int rc, const char *what, const struct 
     return rc != 0;
 }
 
-// `owner` is the worker that made the push first.
+// Begins a request. `owner` is the worker whose push it is, also if another worker
+// repeats it.
 static void begin_op(struct worker *k, struct op *op, uint32_t owner, bool again)
 {
     struct world *w = k->world;
@@ -286,8 +287,8 @@ static void begin_op(struct worker *k, struct op *op, uint32_t owner, bool again
         k->open++;
 }
 
-// For ssp: checks that no living worker is further behind the one that pulls than the
-// staleness.
+// For ssp: checks that no living worker is more than `staleness` clocks behind the worker
+// k that pulls.
 static void check_staleness(struct worker *k, const struct op *op)
 {
     const struct world *w = k->world;
@@ -301,7 +302,7 @@ static void check_staleness(struct worker *k, const struct op *op)
     }
 }
 
-// For sync: checks that a pull has the batches before this clock, and no others.
+// For sync: checks that a pull has exactly the batches before its clock.
 static void check_batches(struct worker *k, const struct op *op)
 {
     struct world *w = k->world;
@@ -388,8 +389,8 @@ static bool waits_for_others(struct worker *k)
     return waits;
 }
 
-// For ssp: after some requests, when all are answered, begins the next clock; at the end
-// says that the worker has finished. Returns true if a tick is under way.
+// For ssp: sends a tick for the next clock when some more requests were answered, and the
+// tick UINT64_MAX when the worker has finished. Returns true while a tick is in flight.
 static bool let_tick(struct worker *k)
 {
     struct world *w = k->world;
@@ -429,7 +430,7 @@ static void let_work(struct worker *k)
         if (k->ops[i].ts != 0 && client_done(k->c.client, k->ops[i].ts, &rc, &e))
             end_op(k, &k->ops[i], rc, &e);
     if (w->stage.restarted && member_ended(client_member(k->c.client), NULL)) {
-        k->finished = true; // the worker was told the reason
+        k->finished = true; // the client knows the reason of the end
         return;
     }
     world_let_say(k);
@@ -447,7 +448,8 @@ static void let_work(struct worker *k)
 }
 
 // A living worker repeats the pushes that dead workers had in flight, under the same
-// identities. The contents are the same, so it does not matter which of the two counts.
+// identities. Both have the same contents, so it does not matter which one the server
+// applies.
 static void repeat_for_the_dead(struct world *w)
 {
     struct worker *heir = NULL;
@@ -465,7 +467,7 @@ static void repeat_for_the_dead(struct world *w)
                 continue;
             *to = *from;
             to->also_pull = false;
-            from->acknowledged = true; // the repeated push is certain to count now
+            from->acknowledged = true; // from now on the push is certainly applied
             begin_op(heir, to, k->c.number, true);
             heir->n_ops = ++heir->next;
             heir->finished = false;
@@ -568,7 +570,7 @@ static const struct member *member_that_goes_on(const struct world *w)
     return NULL;
 }
 
-// Checks that after a restart of the scheduler no node goes on silently.
+// Checks that after a restart of the scheduler every node ends with an error.
 static void check_that_all_end(struct world *w)
 {
     const struct member *m;
@@ -581,14 +583,15 @@ static void check_that_all_end(struct world *w)
         }
 }
 
-// Lets time pass with all processes idle.
+// Lets simulated time pass while all processes are idle.
 static void rest(struct world *w)
 {
     for (uint64_t end = now_in(w) + 20 * SECOND; sim_step(w->stage.sim, end);)
         stage_check_living(&w->stage);
 }
 
-// Lets all living processes finish their work, and removes what dead ones have left.
+// Lets all living processes finish their work, and removes what dead processes have left
+// in the simulation.
 static void do_all(struct world *w)
 {
     uint64_t until = 600 * SECOND;
@@ -618,12 +621,12 @@ static void do_all(struct world *w)
     }
 }
 
-// Lets all processes leave.
+// Lets all processes leave the cluster.
 static void leave(struct world *w)
 {
     struct err why = {0};
     uint64_t until = now_in(w) + 120 * SECOND;
-    // also of a ghost that was not declared dead
+    // including the client of a ghost that was not declared dead
     for (uint32_t i = 0; i < w->n_workers; i++)
         if (!w->workers[i].c.dead || w->workers[i].c.ghost) {
             member_leave(client_member(w->workers[i].c.client), 0, "");

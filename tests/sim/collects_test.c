@@ -23,8 +23,9 @@ struct worker {
     struct world *world;
     struct stage_client c;
     bool waits;
-    uint32_t came, passed; // rounds that the worker has begun, and those that are over
-    uint64_t next;         // time at which the worker begins the next round
+    uint32_t came,
+        passed; // the number of rounds that the worker has begun, and the number that have ended
+    uint64_t next; // time at which the worker begins the next round
 };
 
 // The result of a round that the first worker has got.
@@ -75,7 +76,8 @@ static int world_open(void *ctx, struct err *e)
     return stage_open_strangers(&w->stage, &seen, e);
 }
 
-// Fills in a worker's bytes in a round, which no other worker has; returns their number.
+// Fills in the bytes that a worker contributes in a round and that differ from those of
+// all other workers; returns their number.
 static size_t fill(char bytes[BYTES], uint32_t worker, uint32_t round)
 {
     memset(bytes, (int)(worker * MAX_ROUNDS + round), BYTES);
@@ -116,8 +118,8 @@ static void begin(struct worker *k, struct member *m)
         stage_failed(&w->stage, "worker %u: %s", k->c.number, e.text);
 }
 
-// Checks the parts of a gather, which come by ascending index; returns, as bits, the workers
-// that have a part.
+// Checks the parts of a gather, which are in ascending order of the workers' indexes.
+// Returns a bit for each worker that has a part.
 static uint32_t check_parts(struct world *w, struct wire_text result, uint32_t round)
 {
     uint32_t in = 0;

@@ -27,8 +27,9 @@ enum {
     BATCHES = 3, // batches of a piece
     PARTS = 3,   // parts of a batch, which are pushes of some keys each and share
                  // partitions
-    AHEAD = 2,   // batches under way
-    // Most lives, which are the times between crashes: the pass is resumed one time less.
+    AHEAD = 2,   // batches in flight
+    // The most lives: a life is the time between two crashes, so the pass is resumed at
+    // most LIVES - 1 times.
     LIVES = 3,
 };
 enum { CHOICE = 2, CONTENT, STEPS }; // numbers of random streams
@@ -58,8 +59,8 @@ struct worker {
     struct stage_client c;
     uint64_t not_before;
     enum doing doing;
-    client_ts ts;   // request that the worker waits for; 0: none
-    bool asking;    // the worker waits for an answer of the scheduler
+    client_ts ts;   // the request that the worker waits for; 0: none
+    bool asking;    // the worker waits for the scheduler's answer
     uint32_t group; // number of the next push in the piece: part group % PARTS of a batch
     struct push {
         client_ts ts;
@@ -691,7 +692,7 @@ static void check_sums(struct world *w)
     }
 }
 
-// Crashes all processes of the run after a save; new ones resume from it.
+// Crashes all processes of the run after a save; new processes resume from the save.
 static void begin_again(struct world *w)
 {
     struct err e = {0};

@@ -34,7 +34,7 @@ enum {
     MAX_SAVES = 2,
     MAX_CHANGES = 20,
     FIRST_SAVE = 10,
-    SHOWS = 1 << 20, // shows of a user before any shrink
+    SHOWS = 1 << 20, // the number of shows of a user before the first shrink
     CHOICE = 2,      // number of the random stream
 };
 
@@ -58,7 +58,8 @@ struct worker {
     struct push pushes[MAX_PUSHES];
     int64_t made[KEYS], acknowledged[KEYS];
     client_ts stepping;
-    // Steps that the worker has made, and those that were acknowledged.
+    // The number of steps that the worker has reported, and the number that were
+    // acknowledged.
     uint64_t steps, steps_known;
     client_ts marking;
     uint64_t marked; // number of the save that the worker marked last
@@ -74,7 +75,7 @@ struct world {
     uint32_t n_workers;
     struct worker workers[MAX_WORKERS];
 
-    // Additional state of worker 0.
+    // State that only worker 0 uses.
     enum saver saver;
     uint32_t n_saves, saves_done;
     uint64_t save; // number of the save that is to be marked; 0: none
@@ -269,7 +270,7 @@ static void begin_turn(struct worker *k)
                                 modes[draw(w, 2)]);
 }
 
-// Begins a save; from now on workers mark it.
+// Begins a save. From this call on, workers send their marks for the save.
 static void begin_save(struct worker *k)
 {
     struct world *w = k->world;
@@ -323,7 +324,8 @@ static void let_save(struct worker *k)
     }
 }
 
-// Gives each user many shows; then shrinks the table and ends days, one after the other.
+// Pushes many shows for each user; then shrinks the table and ends days, one operation at
+// a time.
 static void let_operate(struct worker *k)
 {
     struct world *w = k->world;

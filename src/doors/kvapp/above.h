@@ -14,8 +14,8 @@
 int kv_send_words(struct tug_app *a, const struct tug_kv_request *q,
                   uint32_t *ret_timestamp);
 
-// Waits for a request as tug_app_wait does, for at most this many seconds. Also returns
-// TUG_EIO if the time is over; in that case kv_is_under_way returns true.
+// Waits for a request as tug_app_wait does, for at most this many seconds. Returns
+// TUG_EIO also when the time limit has passed; kv_is_under_way then returns true.
 int kv_wait_for(struct tug_app *a, uint32_t timestamp, double seconds);
 // Returns the time limit of each wait of the node, in seconds.
 double kv_wait_seconds(const struct tug_node *n);
@@ -26,13 +26,14 @@ bool kv_is_under_way(struct tug_app *a, uint32_t timestamp);
 // broken.
 void kv_give_up(struct tug_app *a);
 
-// Leaves the cluster at once and ends it with this error, which the other nodes get.
+// Ends the cluster with this error, which is sent to the other nodes, and leaves it at
+// once.
 void kv_break_off(struct tug_node *n, const struct err *why);
 // Returns whether the cluster has ended, or this node has left or was given up.
 bool kv_is_over(struct tug_node *n);
 // Returns whether the cluster has ended without an error: the last worker left when it
-// had finished. A node whose link to the scheduler broke shortly before may hear of the
-// end before it hears that its last barrier was reached.
+// had finished. A node whose link to the scheduler broke shortly before may learn of the
+// end before it learns that its last barrier was reached.
 bool kv_has_ended_well(struct tug_node *n);
 
 // Returns the rank of a living worker by its node id; UINT32_MAX if the node is not a

@@ -186,8 +186,8 @@ static bool none_waits(void *ctx)
     return atomic_load(&((struct tug_app *)ctx)->n_waiting) == 0;
 }
 
-// Waits until no thread is in kv_app_wait for this customer. Their requests have ended,
-// so they are about to return.
+// Waits until no thread is in kv_app_wait for this customer. The requests of these
+// threads have ended, so the threads are about to return.
 static int end_waits(struct tug_app *a, struct err *e)
 {
     struct tug_node *n = a->node;
@@ -323,7 +323,8 @@ static int result(struct tug_app *a, uint32_t timestamp, bool in_time, double se
 }
 
 // Called from time to time during a wait for a request. Warns if, since the last warning,
-// processes have died or left without a replacement: the wait may be for one of them.
+// processes have died or left without a replacement: the wait may be for one of these
+// processes.
 static void tell_lost(struct tug_node *n)
 {
     char name[ROSTER_NAME_MAX];

@@ -187,8 +187,8 @@ void kv_barrier_reached(struct tug_node *n, struct received *q)
 }
 
 // Completes barriers for which only dead nodes are missing, and gives up those that have
-// waited too long. Called again and again while barriers are open. Returns when to call
-// it next.
+// waited too long. It is called repeatedly while barriers are open, and returns the time
+// of its next call.
 uint64_t kv_barriers_look(struct tug_node *n, uint64_t now)
 {
     char who[256], why[400];
@@ -198,7 +198,8 @@ uint64_t kv_barriers_look(struct tug_node *n, uint64_t now)
         struct reach r = {0};
         if (!missing(n, q, who, sizeof(who))) {
             barrier_complete(n, q);
-            // Starts again, as other requests may have been removed from the list.
+            // Starts from the beginning of the list again, because other requests may
+            // have been removed from it.
             q = n->reached;
             continue;
         }
@@ -234,7 +235,7 @@ int tug_node_barrier_of(struct tug_node *n, uint32_t customer, uint32_t group)
 {
     struct err *e = last_error();
     uint32_t timestamp;
-    double longest = 4e6; // seconds; in milliseconds this fits 32 bits
+    double longest = 4e6; // a limit in seconds, which in milliseconds fits 32 bits
     double wait = n->o.wait_seconds < longest ? n->o.wait_seconds : longest;
     struct reach r = {.customer = customer, .wait_ms = (uint32_t)(wait * 1000)};
     if (customer == 0)

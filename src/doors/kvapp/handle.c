@@ -6,7 +6,7 @@
 
 #include "doors/kvapp/node.h"
 
-// 1/8 of the budget for queued messages is left to small answers.
+// 1/8 of the budget for queued messages is reserved for small answers.
 enum { SMALL_SHARE = 8 };
 
 #define LOOK_NS (SECOND_NS / 1000)
@@ -123,8 +123,8 @@ static void call_handler(struct received *q, struct tug_app *a)
         handle_kv(q, a);
 }
 
-// Calls the handler for a request. The caller has entered the pump; this leaves it while
-// the handler runs, and enters it again.
+// Calls the handler for a request. The caller has entered the pump; this function leaves
+// the pump while the handler runs, and then enters it again.
 static void handle(struct received *q)
 {
     struct tug_node *n = q->node;

@@ -41,8 +41,8 @@ void *tug_app_keep(struct tug_app *a, uint64_t ticket)
     struct received *mine = kv_handled();
     if (mine != NULL && mine->node == a->node && mine->ticket == ticket)
         return kept_keep(
-            mine); // needs no lock of the van, as the request stays while its
-                   // handler runs
+            mine); // the van's lock is not needed, because the request exists while
+                   // its handler runs
     pump_enter(a->node->pump);
     struct received *q = kv_received_by_ticket(a->node, ticket);
     struct kept *k = q != NULL ? kept_keep(q) : NULL;

@@ -223,8 +223,8 @@ static int check_slice(const struct tug_kv_request *q, struct tug_kv_data *s,
     return check_finite(s, e);
 }
 
-// Returns the index in the request's keys where the slice's keys begin; the request's
-// n_keys if they are not a run of its keys.
+// Returns the index in the request's keys at which the slice's keys begin; n_keys of the
+// request if the slice's keys are not a contiguous part of them.
 static size_t run_of(const struct tug_kv_data *d, const struct tug_kv_data *s)
 {
     size_t at = s->keys[0] > 0 ? end_of_range(d, 0, s->keys[0] - 1) : 0;
@@ -293,7 +293,8 @@ static int take_slices(struct kv_request *r, const struct tug_kv_data *slices,
     return 0;
 }
 
-// Calls the program's slicer, without the van, with the present ranges of the servers.
+// Calls the program's slicer with the current ranges of the servers. The thread gives up
+// the van during the call.
 static int ask_slicer(struct tug_node *n, const struct tug_kv_request *q,
                       struct tug_kv_data **ret, struct err *e)
 {

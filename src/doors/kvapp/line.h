@@ -11,8 +11,8 @@
 
 enum { KV_OVERTAKES = 64 };
 
-// The priority of items of kv_line_put_at_once. It is beyond 32 bits, so above all
-// others, and such items are never overtaken.
+// The priority of items of kv_line_put_at_once. It is above all priorities of 32 bits, so
+// these items are never overtaken.
 #define KV_AT_ONCE INT64_MAX
 
 // An item; the first member of structs that are put into a line.
@@ -30,7 +30,7 @@ struct kv_line {
     uint32_t overtook;
 };
 
-// Adds an item behind those with the same priority.
+// Adds an item behind the items with the same priority.
 void kv_line_put(struct kv_line *l, struct kv_lined *x, int32_t priority);
 // Adds an item before all that kv_line_put has added; items added by this function are
 // ordered by number.

@@ -55,10 +55,10 @@ enum { FIRST_SERVER = 8, FIRST_WORKER = 9 }; // node ids of rank 0; each next ra
 struct kv_part;
 
 // The largest number of requests that a node sends to another node, counted from the
-// oldest request without an answer. Further requests wait here.
+// oldest request without an answer. Further requests wait at the sender.
 enum { KV_WINDOW = 4096 };
 
-// A link to another node, for requests of this one.
+// Another node, with the link on which this node sends requests to it.
 struct kv_peer {
     struct chained by_node; // must be the first member
     struct kv_peer *next;
@@ -74,7 +74,8 @@ struct kv_peer {
     uint64_t look;   // time at which kv_peers_look is to check this peer
     bool greeted;    // the peer has greeted on the link that was dialled last
     uint32_t breaks; // greeted links that broke since the last answer
-    // Time at which the roster first had the node as dead or left; 0: it is alive.
+    // The time at which a roster first showed that the node has died or left; 0: the node
+    // is alive.
     uint64_t gone_at;
     uint64_t waiting;     // number of parts sent or queued here that have no answer
     struct kv_line line;  // parts that wait to be sent
@@ -86,7 +87,8 @@ struct kv_peer {
     uint64_t answered[KV_WINDOW / 64];
 };
 
-// A link that another node opened to this node, if this node is not a server.
+// A link that another node has opened to this node; servers keep these links in their
+// shard.
 struct guest {
     struct chained by_link; // must be the first member
     bool greeted;
@@ -173,7 +175,7 @@ struct received {
     void *body;       // the message's memory (van_keep)
     uint64_t counted; // bytes taken from the budget of the process
     bool answered;
-    // Whether it is an answer to a request of this node; it gets no answer itself.
+    // True: an answer to a request of this node, which needs no answer itself.
     bool is_response;
     atomic_uint refs;
     struct kv_home *home;

@@ -65,7 +65,7 @@ static void requests_hold(struct tug_node *n)
     assert(n->last == last && n->n_in_flight == in_flight && of_apps == in_flight);
 }
 
-// Each open part that has a peer is there exactly once: on its way to the peer, or in the
+// Each open part that has a peer exists exactly once: as sent to the peer, or in the
 // peer's line.
 static void parts_wait_at_peers(const struct tug_node *n, const struct kv_peer *peer)
 {
@@ -80,8 +80,8 @@ static void parts_wait_at_peers(const struct tug_node *n, const struct kv_peer *
     assert(peer->waiting == waiting && peer->line.n == queued);
 }
 
-// A number is not used again while the other node could still mistake it for its first
-// use.
+// A number is not reused while the other node could still mistake the new part for the
+// old one.
 static void window_holds(const struct kv_peer *p)
 {
     uint64_t word = p->answered[p->acked % KV_WINDOW / 64];

@@ -19,7 +19,8 @@
 #define GONE_NS (2 * SECOND_NS)
 
 // A peer is given up after this many links in a row that it refused, or broke after the
-// greeting, without an answer in between: a message of ours probably makes it break them.
+// greeting, without an answer in between: probably a message of this node makes the peer
+// break them.
 enum { BREAKS_MAX = 100 };
 
 struct session_side kv_peers_side(const struct tug_node *n)
@@ -239,8 +240,8 @@ static void peers_failed(struct tug_node *n, struct kv_peer *p)
     fail(n, p, &e);
 }
 
-// Sends the requests without an answer again, with the same numbers, by which the node
-// recognizes those that it has handled.
+// Sends the requests without an answer again, with the same numbers, by which the peer
+// recognizes requests that it has already handled.
 static void send_again(struct tug_node *n, struct kv_peer *p)
 {
     for (struct kv_request *r = n->first; r != NULL; r = r->behind)
@@ -251,8 +252,9 @@ static void send_again(struct tug_node *n, struct kv_peer *p)
         }
 }
 
-// Returns whether the peer may be dialled again after its link broke: not if it sends
-// invalid messages, or has refused or broken BREAKS_MAX links. Sets the pause before.
+// Returns whether the peer may be dialled again after its link broke, and sets the pause
+// before that. A peer that sends invalid messages, or that has refused or broken
+// BREAKS_MAX links, is not dialled again.
 static bool may_dial_again(struct kv_peer *p, uint64_t now)
 {
     if (p->greeted) {
@@ -293,12 +295,12 @@ void kv_peer_closed(struct tug_node *n, struct kv_peer *p, van_link link,
 }
 
 // Called when a peer has refused the link. A refusal with TUG_EIO is temporary: the
-// scheduler's roster has a server before the server hears that it has joined, and until
+// scheduler's roster has a server before the server learns that it has joined, and until
 // then the server refuses workers.
 static void peers_refused(struct tug_node *n, struct kv_peer *p, uint64_t now)
 {
     bool for_good = p->s.why.code != TUG_EIO;
-    p->greeted = !for_good; // counts as a break
+    p->greeted = !for_good; // a temporary refusal counts as a broken link
     if (for_good)
         peers_failed(n, p);
     else

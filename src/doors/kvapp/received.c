@@ -327,7 +327,8 @@ static void deliver(struct tug_node *n, struct received *q)
 static void received_take(struct tug_node *n, struct received *q)
 {
     if (member_roster(n->member)->version != n->version)
-        kv_received_deliver_held(n); // first, as held requests arrived earlier
+        kv_received_deliver_held(
+            n); // first, because requests without a customer have arrived earlier
     if (can_deliver(n, q))
         deliver(n, q);
     else
@@ -444,7 +445,7 @@ void kv_received_free(struct tug_node *n)
             continue;
         uncount(q);
         if (atomic_fetch_sub(&q->keeps, 1) > 1)
-            continue; // the program keeps this request until it releases it
+            continue; // the program has kept this request's memory and will release it
         if (q->body != NULL)
             van_unkeep(n->van, q->body);
         mem_free(q);

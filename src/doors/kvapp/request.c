@@ -205,7 +205,8 @@ static void drop_kept(struct kv_request *r)
     }
 }
 
-// Ends a request. A failed one stays, so that tug_app_wait can return its error.
+// Ends a request. A failed request is not freed, so that tug_app_wait can return its
+// error.
 static void settle(struct kv_request *r)
 {
     assert(r->open == 0 && r->pins == 0);
@@ -375,7 +376,9 @@ void kv_part_transmit(struct tug_node *n, struct kv_peer *to, struct kv_part *p)
     if (n->n_in_flight >= MANY)
         van_hold(n->van); // throughput counts more than latency then
     int rc = van_send(n->van, to->s.link, MSG_APP, r->id, &m, &release);
-    if (rc == 0 || rc == TUG_EIO) // TUG_EIO: the link broke, and its closing sends again
+    if (rc == 0 ||
+        rc ==
+            TUG_EIO) // TUG_EIO: the link broke; when it is closed, the part is sent again
         return;
     err_set(&why, rc, "a request cannot be sent to %s: %s",
             kv_node_name(n, to->node, name), kv_unsent(rc));

@@ -251,8 +251,8 @@ static int node_start(struct tug_node **ret, const struct tug_node_options *o,
     return 0;
 }
 
-// Tries again if a worker has no place, since the scheduler may not know yet that the
-// worker which this one replaces is dead.
+// A worker for which the cluster has no place tries again, because the scheduler may not
+// know yet that the worker which it replaces is dead.
 int tug_node_start(struct tug_node **ret, const struct tug_node_options *o)
 {
     descriptors_hold_standard();

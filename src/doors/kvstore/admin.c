@@ -158,8 +158,9 @@ static int command(struct tug_kvstore_server *s, struct kvs_job *j, struct err *
     return 0;
 }
 
-// Notes that a rank has reached the barrier, and answers all when every rank has. Ranks
-// are counted, not processes: a replacement takes a dead process's place.
+// Records that a rank has reached the barrier. When every rank has reached it, answers
+// all their requests. Ranks are counted, not processes: a replacement takes a dead
+// process's place.
 static int barrier(struct tug_kvstore_server *s, struct kvs_job *j)
 {
     struct kvs_job **at = &s->barrier[j->rank];

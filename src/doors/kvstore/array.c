@@ -92,7 +92,7 @@ uint16_t kvs_float_to_half(float f)
     return (uint16_t)(sign | bits >> 13); // rounding up may give infinity
 }
 
-// Casts go through a wide type: int64_t or double.
+// Casts convert by way of a wide type: int64_t or double.
 
 #define LOAD(type, wide)                                                                 \
     for (size_t i = 0; i < n; i++)                                                       \

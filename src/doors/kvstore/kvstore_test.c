@@ -62,7 +62,7 @@ static void casts(void **state)
 {
     const double from[] = {1.75, -2.5, 1e30, -1e30, (double)NAN, 3e9};
     const int32_t as_int[] = {1, -2, INT32_MAX, INT32_MIN, 0, INT32_MAX};
-    // a double cannot hold the first number.
+    // The first number has no exact double.
     const int64_t big[] = {(INT64_C(1) << 53) + 1, -5};
     int32_t i32[6];
     int64_t i64[2];

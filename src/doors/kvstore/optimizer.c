@@ -201,7 +201,7 @@ static bool update_run(struct update *u, uint64_t at, enum tug_dtype dtype,
 {
     for (uint64_t i = 0; i < n; i += CHUNK) {
         size_t some = n - i < CHUNK ? n - i : CHUNK;
-        if (!u->c.second) // the first pass has saved the old values already
+        if (!u->c.second) // the first pass of lamb has already saved the old values
             move(u, at + i, some, false);
         update_chunk(u, at + i, dtype, gradient + i * kvs_dtype_size(dtype), some);
         if (!sound(u, at + i, some))

@@ -300,8 +300,8 @@ static void end_round(struct tug_kvstore_server *s, struct kvs_value *v,
     r->beyond.code = 0;
 }
 
-// Returns whether the first rank's push is to wait for the second rank's: if both are
-// dense and uncompressed, they are added in one pass.
+// Returns whether the push of the first rank waits for the push of the second rank,
+// because two dense, uncompressed pushes are added in one pass.
 static bool waits_for_second(const struct tug_kvstore_server *s,
                              const struct kvs_round *r)
 {
@@ -310,7 +310,7 @@ static bool waits_for_second(const struct tug_kvstore_server *s,
 }
 
 // Returns whether the job is the second push for which the first one waits. A push that a
-// replacement repeats for a dead worker is not.
+// replacement repeats for a dead worker does not count as the second push.
 static bool is_second(const struct tug_kvstore_server *s, const struct kvs_round *r,
                       const struct kvs_job *j)
 {

@@ -258,7 +258,7 @@ int tug_kvstore_server_close(struct tug_kvstore_server *s)
         return 0;
     if (s->node != NULL) {
         struct err why;
-        // The others get the news of the interruption before their requests are refused.
+        // The workers learn of the interruption before their requests are refused.
         if (!s->stopped && look_for_interrupt(s, &why) != 0)
             kv_break_off(s->node, &why);
         kvs_server_detach(s);

@@ -32,7 +32,7 @@ struct kvs_job {
 };
 
 // A synchronous key's pushes until there is one of every rank. They are added up in the
-// order of ranks; those of later ranks wait for the earlier ones.
+// order of ranks; pushes of later ranks wait for those of earlier ranks.
 struct kvs_round {
     struct kvs_rows sum;
     uint32_t arrived, added; // numbers of ranks that have pushed, and that are in the sum

@@ -198,8 +198,8 @@ static int next_block(const char **at, const char *end, const char **ret, uint64
     return 0;
 }
 
-// Lets each server load or check its states; without a cluster, loads or checks them in
-// this process.
+// Sends each server its states, to load or to check them; without a cluster, loads or
+// checks the states in this process.
 static int give_states(struct tug_kvstore *s, const struct buf *b, enum kvs_ask what,
                        struct err *e)
 {

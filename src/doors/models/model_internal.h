@@ -58,8 +58,8 @@ struct tug_model {
 // Returns the public record of a pass, for the label with this number.
 struct tug_pass model_pass(const struct history_pass *p, uint32_t label);
 
-// Copies the histograms of predictions for tug_model_spread. Without memory the model has
-// none.
+// Copies the histograms of predictions for tug_model_spread. If memory is short, the
+// model has no histograms.
 struct metrics_stream;
 void model_spread(struct tug_model *m, const struct metrics_stream *seen);
 

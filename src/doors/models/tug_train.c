@@ -24,7 +24,7 @@ struct training {
     char **words;
     size_t n_words;
     struct options *options;
-    // The options as parsed, and the same with the call's data.
+    // The parsed options, and a copy in which the call's data is set.
     struct train_options parsed, values;
     struct train_setup setup;
     struct train_result result;
@@ -40,8 +40,8 @@ struct training {
     pthread_mutex_t mutex; // guards the members below
     struct tug_progress progress;
     bool has_news;
-    // Reports that later ones must not replace, until train_tell passes them on, in
-    // order: reports of ended passes, and with log-every all reports.
+    // Reports that later reports must not replace: those of ended passes, and with
+    // log-every all reports. train_tell passes them to the program in order.
     struct report {
         struct tug_progress progress;
         struct tug_pass pass; // the figures of an ended pass
@@ -176,8 +176,8 @@ int model_train_check(struct tug_model *m, const struct tug_model_options *o,
 
 // ---------------------------------------------------------------- progress
 
-// Keeps a report that later ones must not replace. If memory is out, the report is lost,
-// but tug_model_pass still returns the pass.
+// Stores a report that later reports must not replace. If memory is out, the report is
+// lost, but tug_model_pass still returns the pass.
 static void train_keep(struct training *t, const struct tug_pass *pass)
 {
     if (mem_room(&t->reports, &t->cap_reports, t->n_reports + 1) != 0)
@@ -264,7 +264,8 @@ static int open_rows(struct training *t, struct given_rows *to, const struct tug
 static int set_data(struct training *t, struct err *e)
 {
     const struct tug_data *d = t->data;
-    t->values.report = NULL; // of the environment: the program asks for its own
+    t->values.report =
+        NULL; // TUG_REPORT of the environment has no effect: a program calls tug_model_report
     t->values.data = (struct option_list){(const char **)(uintptr_t)d->paths, d->n_paths};
     if (!given_rows_are(d))
         return d->n_paths > 0 || (t->m->client != NULL && t->m->own_files)

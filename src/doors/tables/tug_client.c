@@ -184,7 +184,7 @@ static int wait_ready(struct tug_client *c, struct err *e)
 static void free_client(struct tug_client *c)
 {
     pump_close(c->pump);
-    van_free(c->van); // first, as the memory that it releases is the client's
+    van_free(c->van); // before the client, because the van releases memory of the client
     client_close(c->client);
     node_close(&c->node);
     embedded_close(c->embedded);

@@ -110,8 +110,8 @@ int calls_barrier(struct tug_client *c, uint8_t group);
 // A collective call of all workers (cluster/member.h), for any number of bytes.
 struct calls_collect {
     const char *call; // name, such as "all_gather"; the workers also compare n
-    // This worker's number, and the number of workers. All must take part; if `alive` is
-    // true, only those that are alive.
+    // This worker's index, and the number of workers. All workers must take part; if
+    // `alive` is true, only the living ones.
     uint32_t index, workers;
     bool alive;
 };

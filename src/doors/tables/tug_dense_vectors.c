@@ -127,8 +127,8 @@ enum { NONE = -1, LAST = -2 };
 
 static const struct operation {
     const char *name;
-    // How many vectors and numbers the operation takes. MORE: any number n of vectors,
-    // and n + 1 numbers.
+    // The number of vectors and of numbers that the operation takes. MORE: any number n
+    // of vectors, and n + 1 numbers.
     size_t vectors, numbers;
     int changes; // index of the vector that changes, or LAST; NONE: the result is *sum
     compute_fn compute;

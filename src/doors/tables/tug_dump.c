@@ -68,7 +68,7 @@ static int dump_compare(const void *a, const void *b)
 }
 
 // Copies the floats that a pull of the row returns. A row of an accessor with a lifecycle
-// has that form already; from a whole row the weights are taken.
+// already has that form; of a whole row, only the weights are copied.
 static void pulled(const struct dump *d, float *row, float *ret)
 {
     if (accessor_has_lifecycle(&d->accessor))

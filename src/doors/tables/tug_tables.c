@@ -395,7 +395,7 @@ int tug_save(struct tug_client *c, const struct tug_save_options *o,
     if (rc == 0)
         rc = save_commit(o->directory, &m, o->keep, last_error());
     why = *last_error();
-    // An error here is ignored: a server that does not get the message finds out by
+    // This error is ignored, because a server that does not get the message finds out by
     // itself whether the save is complete.
     (void)end_save(c, id, rc == 0, m.checksum);
     if (rc != 0)

@@ -189,7 +189,7 @@ static void test_life(void **state)
     struct tug_table_stats s = stats_of(c, 4);
     assert_true(s.rows == 1 && s.extra_rows == 1 && s.made == 1);
 
-    // Days and shrinks.
+    // Ends days and shrinks the table.
     push_some(c, 4, KEYS, 1);
     s = stats_of(c, 4);
     assert_int_equal(s.rows, KEYS);
