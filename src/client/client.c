@@ -176,7 +176,7 @@ static void check_end(struct client *c)
 
 void client_abandon(struct client *c, const struct err *why)
 {
-    if (c->over) // the first reason stays
+    if (c->over) // the reason of the first call is kept
         return;
     c->over = true;
     c->end = *why;

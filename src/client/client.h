@@ -68,8 +68,9 @@ client_ts client_info(struct client *c, const char *name, uint32_t table,
 // Returns the table's spec once this client knows it; else NULL.
 const struct table_spec *client_spec(const struct client *c, uint32_t table);
 
-// Gets the order in which keys are sent: ret_order[i] is the position of the i-th key.
-// Stable inside a partition. Valid for the current placement.
+// Gets the order in which keys are sent: ret_order[i] is the position in `keys` of the
+// i-th key to send. Keys of a partition keep their order. The result is valid for the
+// current placement.
 int client_arrange(struct client *c, uint32_t table, const uint64_t *keys, size_t n,
                    uint32_t *ret_order);
 
@@ -83,7 +84,7 @@ struct client_push {
     size_t n;
     const float *values; // n x spec_value_width of op
     enum wire_op op;
-    float rate, pass; // the learning rate's factor and the pass, as in msg_push
+    float rate, pass; // the factor of the learning rate, and the pass, as in msg_push
     bool again;       // the examples were pushed in an earlier pass (WIRE_AGAIN)
     // For tables of mode sync: the batch and the part of it. The push is sent to all
     // loops, also to those without its keys, unless `fixed_keys` says that every part of
@@ -118,7 +119,8 @@ struct client_pull {
 
 // Push and pull. Both return the request's timestamp, or 0 with e set (wrong usage, no
 // memory, the cluster has ended). If SHARD_WINDOW pushes are in flight, further ones are
-// queued in the client. The gradients of each sync table are counted and queued apart.
+// queued in the client. The gradients of each sync table are counted and queued
+// separately.
 client_ts client_push(struct client *c, const struct client_push *p, struct err *e);
 client_ts client_pull(struct client *c, const struct client_pull *p, struct err *e);
 
@@ -139,7 +141,8 @@ client_ts client_ask_loops(struct client *c, const struct client_question *q,
 
 // These functions make other requests. client_tick sets this worker's clock for a table
 // of mode ssp (UINT64_MAX: it has finished). client_admin does an admin operation.
-// client_stat adds up statistics over all loops; of clocks it gets the smallest.
+// client_stat adds up statistics over all loops, and returns the smallest of their
+// clocks.
 client_ts client_tick(struct client *c, uint32_t table, uint64_t clock, struct err *e);
 client_ts client_admin(struct client *c, uint32_t table, enum wire_order what,
                        uint32_t other, struct err *e);
@@ -161,30 +164,32 @@ client_ts client_day(struct client *c, uint32_t table, struct err *e);
 // clients.
 client_ts client_step(struct client *c, uint64_t steps, uint64_t *ret_global,
                       struct err *e);
-// A save: each loop writes its rows as they were at one moment, while training continues
-// (server/saves/save.h). The saver makes the directory before and the manifest afterwards
-// (save/save.h), and then calls client_save_end; until then loops keep what they need to
-// undo the save.
+// A save: each loop writes its rows as they were at one point in time, while training
+// continues (server/saves/save.h). The saver makes the directory before and the manifest
+// afterwards (save/save.h), and then calls client_save_end; until then loops keep what
+// they need to undo the save.
 struct client_save {
     uint64_t id; // a number that no other save has
     enum save_mode mode;
     int zstd;         // the level of zstd compression; 0: not compressed
     const char *path; // the save's directory, relative to the servers' save root
     const uint32_t *tables;
-    size_t n;       // 0: all tables
-    bool marked;    // the save's moment is that of the marks of all living workers
-    uint64_t clock; // tables of mode sync: the moment before this batch; 0: now
+    size_t n; // 0: all tables
+    bool
+        marked; // each loop saves its rows as they were after the marks of all living workers
+    uint64_t
+        clock; // tables of mode sync: saves the rows before this batch; 0: the current rows
     // The roster of the save, as in msg_save. 0: the client's roster, and all living
     // workers.
     uint64_t roster, newest;
 };
-// Waits until the first loop gives this save its turn; client_save continues from there.
-// A caller whose workers mark must wait for the turn before: pushes after marks are held
-// while another save is in progress.
+// Waits until the first loop lets this save begin, after earlier saves have ended;
+// client_save continues from there. If workers mark the save, the caller must call this
+// before they mark, because pushes after a mark wait while another save is in progress.
 client_ts client_save_turn(struct client *c, uint64_t id, struct err *e);
-// Makes a save. The request asks the first loop for its turn before it goes to the
-// others, so that two saves at once are done one after the other. *into gets the step,
-// the tables and the contents of their files.
+// Makes a save. The request first waits for its turn at the first loop, so that of two
+// saves at the same time one is done after the other. *into gets the step, the tables and
+// the contents of their files.
 client_ts client_save(struct client *c, const struct client_save *s,
                       struct save_manifest *into, struct err *e);
 // Ends a save on all loops. If it was committed, `checksum` is that of its manifest.
@@ -193,7 +198,8 @@ client_ts client_save_end(struct client *c, uint64_t id, bool committed,
 // Marks a save, which then has this worker's earlier pushes and not its later ones. The
 // mark waits until the earlier pushes are acknowledged, and later pushes wait for the
 // mark. With tables of mode ssp or sync all workers must mark at the same clock;
-// otherwise a worker that has not marked could wait for a worker whose pushes are held.
+// otherwise a worker that has not marked could wait for a worker whose pushes wait for
+// the mark.
 client_ts client_mark(struct client *c, uint64_t id, struct err *e);
 // Loads rows into a table from the table `name` of a save, which any number of loops may
 // have written. `path` is the save, relative to a root of the servers; `checksum` is that
@@ -208,8 +214,8 @@ client_ts client_load(struct client *c, uint32_t table, const char *path,
 client_ts client_below(struct client *c, enum wire_root kind, const char *path,
                        char ret[FILE_PATH_MAX], struct err *e);
 
-// A walk over the rows of a table, partition by partition and page by page. It ends
-// whatever servers answer: keys must ascend, a page that is not the last must be full,
+// A walk over the rows of a table, partition by partition and page by page. It ends even
+// if servers answer wrongly: keys must ascend, a page that is not the last must be full,
 // and all rows together may take no more memory than was free when the walk began.
 struct client_walk {
     uint32_t table, partition;
@@ -250,8 +256,8 @@ int client_ask(struct client *c, uint16_t type, const void *msg,
                void (*answer)(void *ctx, const union wire_any *m), void *ctx,
                struct err *e);
 // Waits for the barrier that the client's member has entered. `stops` (or NULL) is called
-// now and then with the names of the missing; if it returns true, the wait ends with
-// TUG_EINTERRUPTED. client_barrier also enters the next barrier.
+// repeatedly with the names of the missing workers; if it returns true, the wait ends
+// with TUG_EINTERRUPTED. client_barrier also enters the next barrier.
 int client_meet(struct client *c, uint8_t group, uint64_t timeout_ns,
                 bool (*stops)(void *ctx, const char *missing), void *ctx, struct err *e);
 int client_barrier(struct client *c, uint8_t group, uint64_t timeout_ns, struct err *e);

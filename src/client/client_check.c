@@ -38,7 +38,7 @@ static void request_is_in_order(const struct request *r)
     assert(r->behind == NULL || r->behind->before == r);
 }
 
-// Requests of a lane start in order: open ones were called before the queued ones.
+// Requests of a lane start in order: open requests were made before the queued ones.
 static void lane_is_in_order(const struct request *r)
 {
     assert(r->state == REQUEST_QUEUED || r->lane->first == NULL ||
@@ -46,7 +46,7 @@ static void lane_is_in_order(const struct request *r)
 }
 
 // Deadlines ascend in the list, because the search for due requests ends at the first one
-// that is not due. Requests that may take long are skipped.
+// that is not due. Requests that may take long are not in this order.
 static void deadline_is_in_order(const struct request *r)
 {
     const struct request *b = r->before;
@@ -54,8 +54,8 @@ static void deadline_is_in_order(const struct request *r)
            b->deadline <= r->deadline);
 }
 
-// An answer finds its slice by number, and its request through the slice: both must be
-// the ones that asked.
+// An answer finds its slice by number, and the request through the slice; both must be
+// those that sent the question.
 static void slice_is_found(const struct client *c, const struct request *r,
                            const struct slice *s)
 {
@@ -73,8 +73,8 @@ static void slice_was_sent_over_its_link(const struct slice *s)
     assert(!s->sent || s->epoch != 0);
 }
 
-// A request ends with its last slice: an open one has some, and one that has not begun
-// has neither slices nor a number that servers would wait for.
+// A request ends with its last slice. So an open request has slices, and a request that
+// has not begun has neither slices nor a number.
 static void slices_are_counted(const struct client *c, const struct request *r,
                                struct counted *all)
 {
@@ -132,8 +132,8 @@ static void requests_hold(const struct client *c, struct counted *all)
     assert(all->requests == c->in_flight && all->marks == c->n_marks);
 }
 
-// A closed number leaves the window when all before it have: each number inside is open
-// or has its bit set.
+// A closed number leaves the window when all smaller numbers have left it, so each number
+// in the window is open or has its bit set.
 static void numbers_hold(const struct numbers *x, size_t open)
 {
     assert(x->low >= 1 && x->low <= x->next);
@@ -169,7 +169,8 @@ static void lanes_hold(const struct client *c, const struct counted *all)
     assert(queued == all->queued);
 }
 
-// While a mark is in flight no push is: earlier ones are acknowledged, later ones wait.
+// While a mark is in flight, no push is in flight: earlier pushes were acknowledged, and
+// later pushes wait.
 static void mark_stands_alone(const struct client *c)
 {
     if (c->marking == NULL)

@@ -122,7 +122,8 @@ static void open_link(struct peer *p, uint64_t now)
     p->s.due = now + c->side.retry_max_ns;
 }
 
-// Watches whether a loop that owes answers is silent. Returns when to check again.
+// Watches whether a loop from which answers are missing is silent. Returns when to check
+// again.
 static uint64_t watch(struct peer *p, uint64_t now)
 {
     const struct roster_node *n = roster_find(member_roster(p->client->member), p->node);
@@ -204,7 +205,8 @@ uint64_t peer_tick(struct peer *p, uint64_t now)
 
 // A loop remembers the most recent lists of keys of a link as far as it has room.
 // Messages arrive in order, so that the sender knows which lists it has. If the sender is
-// wrong, the loop says so; if that repeats, the loop has less room than assumed.
+// wrong, the loop answers that it lacks the list; if that happens repeatedly, the loop
+// has less room than the sender assumes.
 
 bool peer_has_room(const struct peer *p, size_t bytes)
 {

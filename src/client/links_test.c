@@ -9,8 +9,8 @@
 
 enum { MOST = 10 << 20, DRAWS = 60, SIGNATURES = 12 };
 
-// Compares the client's record with the memory of lists in the loop itself, with lists so
-// large that they reach its limit.
+// Compares the client's record of a loop's lists with the loop's own, for lists that are
+// large enough to reach the loop's limit.
 static void test_lists_as_a_loop_keeps_them(void **state)
 {
     (void)state;

@@ -32,7 +32,7 @@ enum { SLOT_BITS = 20, SLOT_MAX = 1 << SLOT_BITS };
 #define MS ((uint64_t)1000000)
 #define CLIENT_TIMEOUT_NS (60000 * MS) // the default for a request
 
-// Memory of a request, for gathered keys and values and for encoded ones.
+// A block of memory of a request, for its keys and values as they are sent.
 struct staging {
     struct staging *next;
     size_t bytes;
@@ -44,7 +44,7 @@ enum request_state {
     REQUEST_QUEUED, // waits in its lane: the window has no room, or a mark has not ended
     REQUEST_OPEN,   // slices are in flight
     REQUEST_ENDING, // the result is known, but the van still uses the request's memory
-    REQUEST_ENDED,  // the callback has still to be called
+    REQUEST_ENDED,  // the request's callback was not called yet
     REQUEST_DONE,   // client_done has not been called yet
 };
 
@@ -81,21 +81,22 @@ struct request_kind {
     uint16_t answer;  // the type of a loop's answer
     // Cuts the request into slices. On TUG_ENOMEM the request has none.
     int (*begin)(struct request *r);
-    // This function and the following ones may be NULL. Sends a slice; NULL: the request's
-    // message is sent as it is.
+    // Sends a slice. NULL: sends the request's message unchanged. This function and the
+    // following ones may be NULL.
     int (*send)(struct slice *s);
     // Takes an answer of the right type. Returns false if it does not fit; the request's
     // `why` may say more.
     bool (*take)(struct slice *s, const struct van_message *m);
-    // Called when all slices are answered; may cut new ones. Not 0: the request
-    // fails with its `why`.
+    // Called when all slices are answered; may make new slices. If it does not return 0,
+    // the request fails with the error in its `why`.
     int (*answered)(struct request *r);
     void (*ended)(struct request *r); // called when the request has ended, for any reason
     void (*free)(void *own);
     // The sequence from which requests of this kind take their numbers.
     enum { NUMBERS_NONE, NUMBERS_PUSHES, NUMBERS_ADMINS } numbers;
     bool takes_long; // the time of the request grows with the number of rows
-    // The loop does nothing else meanwhile, so that its silence does not count.
+    // The loop handles nothing else during the request, so the loop's silence is not an
+    // error.
     bool blocks;
     // The request waits for all earlier pushes, and later pushes wait for it.
     bool stands_alone;
@@ -215,13 +216,14 @@ struct peer {
     uint64_t away_since;    // time since when requests wait for a link; 0: none waits
     struct silence silence; // watches whether `s` is silent; then tries another link
     struct slice *first, *last;
-    // The lists of keys that the loop should remember, the last one sent first.
+    // The lists of keys that the loop should still have, beginning with the one that was
+    // sent last.
     struct peer_list {
         uint64_t signature; // 0: no list
         size_t bytes;
     } lists[KEYS_LISTS];
     size_t list_room;
-    // Number of times that the loop did not have a list that it should have.
+    // The number of times that the loop lacked a list that, by this record, it had.
     uint32_t list_misses;
 };
 
@@ -245,7 +247,8 @@ struct asking {
     struct err why;
 };
 
-// The numbers of a session's pushes or admin operations. Numbers below `low` are closed.
+// The numbers of a session's pushes or admin operations. A number is closed when its
+// request has ended; all numbers below `low` are closed.
 struct numbers {
     uint64_t next, low, window;
     uint64_t done; // bit i says that number low + i is closed

@@ -117,7 +117,7 @@ static int send_body(struct slice *s, const void *m, uint64_t bytes)
     return van_send(c->van, sending->link, s->request->type, s->id, m, &done);
 }
 
-// Packs the keys of a slice, if that pays and there is memory.
+// Packs the keys of a slice if this saves bytes; leaves them unpacked if memory is short.
 static void pack(struct slice *s, struct wire_span keys)
 {
     struct client *c = s->peer->client;
@@ -215,7 +215,7 @@ static int send_pull(struct slice *s)
 
 // ---------------------------------------------------------------- answers
 
-// Returns the bytes of a float in an answer; 0 if it does not answer this slice.
+// Returns the bytes of a float in an answer; 0 if the message does not fit this slice.
 static size_t check_pulled(const struct slice *s, const struct msg_pulled *m)
 {
     const struct request *r = s->request;

@@ -96,9 +96,9 @@ static struct peer *holder_of(const struct request *r)
     return NULL;
 }
 
-// Breaks all links that hold the request's memory. It searches again after each, as
-// breaking a link may release memory at once, and sendings and slices then leave their
-// lists.
+// Breaks all links that use the request's memory. After each link it searches from the
+// start, because breaking a link may release memory at once and so change the lists of
+// sendings and slices.
 static void let_go(struct request *r, uint64_t now)
 {
     struct err why;

@@ -211,7 +211,8 @@ client_ts client_below(struct client *c, enum wire_root kind, const char *path,
     return request_begin(r, &r->u.below.message);
 }
 
-// A save asks the first loop for its turn; then all loops write.
+// Functions of saves. A save first waits for its turn at the first loop; then all loops
+// write.
 
 static struct save_table *table_in(struct save_manifest *m, uint32_t partition_bits,
                                    const struct wire_saved_file *f, struct err *e)

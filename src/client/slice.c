@@ -367,8 +367,8 @@ static void cut_again(struct request *r)
     while (*end != NULL)
         end = &(*end)->next;
     *end = old;
-    // Only now, because a peer without slices counts as heard: frequent moves would hide
-    // a silent link.
+    // The old slices go only after the new ones exist: a peer without slices counts as
+    // not silent, so frequent moves would otherwise hide a silent link.
     for (struct slice *next; old != NULL; old = next) {
         next = old->next;
         slice_drop(old);

@@ -61,9 +61,9 @@ static int ended(struct client *c, const char *what, struct err *e)
     return err_copy(e, &why);
 }
 
-// Warns once, after a second, that a worker waits, and names the cause. The
-// heartbeats of its process say whether it finds the scheduler, and the first of
-// its loops says the rest.
+// Warns once, after a second, that a worker waits, and names the cause. The heartbeats of
+// the process show whether it reaches the scheduler; the first loop knows the other
+// causes.
 static void tell_wait(const struct client *c, uint64_t tell_at, bool *told)
 {
     const struct member_options *o = &c->o.member;

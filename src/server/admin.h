@@ -30,7 +30,7 @@ void admin_fini(struct admin *o); // a zeroed one is fine
 int admin_begin(struct admin *o, uint64_t session, uint64_t number, uint64_t low,
                 enum admin_state *ret, uint64_t *ret_value, struct err *e);
 
-// Record that an operation is under way, or done with this answer. Nothing happens if the
+// Record that an operation has begun, or is done with this answer. Nothing happens if the
 // session has ended.
 void admin_going(struct admin *o, uint64_t session, uint64_t number);
 void admin_done(struct admin *o, uint64_t session, uint64_t number, uint64_t value);

@@ -20,8 +20,8 @@
 #include "server/told.h"
 #include "store/cut.h"
 
-// The time for requests after a slice, in units of slices. It is not shorter, because
-// saves make requests copy rows, too.
+// After a slice of work, requests are served for REQUESTS_SHARE times the slice's time.
+// During a save requests must copy rows, too, so less time would slow them down.
 enum { REQUESTS_SHARE = 8 };
 #define SLICE_NS (2 * SECOND_NS / 1000)
 #define BUSY_NS (50 * SECOND_NS / 1000)
@@ -150,8 +150,8 @@ static bool target_is_busy(const struct shard *s, const struct msg_table_do *m)
     return to != NULL && !background_free(to);
 }
 
-// Does or begins an admin operation. *ret_begun is set if the operation has begun, and
-// its request waits for the end.
+// Does an admin operation, or begins it. *ret_begun is set if the operation takes time,
+// so that its request waits for its end.
 static enum outcome order(struct shard *s, const struct request *q, bool *ret_begun,
                           struct err *e)
 {

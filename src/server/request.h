@@ -24,8 +24,8 @@ struct peer {
     uint32_t n_draining_pushes; // number of pushes among these requests
     uint32_t n_stopped_pushes;  // pushes that wait for a save; later pushes must wait
                                 // behind them
-    uint64_t blocked; // value of shard.retries in the last round of retries in which one
-                      // of its requests found no room
+    uint64_t blocked; // value of shard.retries in the last round of retries in which a
+                      // request of this link found no room
 };
 
 struct request {

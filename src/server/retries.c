@@ -25,7 +25,8 @@ struct session_at {
     struct session *session;
 };
 
-// Stands for the entry of a whole piece, which has the piece's mark instead of a set.
+// The group number of a whole piece's entry, which has the piece's low-water mark instead
+// of a set.
 #define ALL_GROUPS UINT32_MAX
 
 struct identity {
@@ -100,8 +101,8 @@ static uint64_t *session_set(const struct retries *r, struct session *s, uint64_
     return s->sets + number % SHARD_WINDOW * r->words;
 }
 
-// Raises the session's mark to `low`. Pushes with lower numbers come no more, unless they
-// are retries, so that newer numbers may use their entries.
+// Raises the session's mark to `low`. No new pushes with lower numbers will come, so
+// newer numbers may use their entries.
 static void session_raise(const struct retries *r, struct session *s, uint64_t low)
 {
     if (low <= s->low)

@@ -35,8 +35,8 @@ int retries_open(struct retries **ret, uint32_t partition_bits, struct budget *b
                  struct err *e);
 void retries_close(struct retries *r); // NULL is fine
 
-// The identity of a push's work, which is the same whichever worker sends the push. pass
-// 0: the push has no identity.
+// The identity of a push, which is the same whichever worker sends the push. pass 0: the
+// push has no identity.
 struct retries_id {
     uint64_t pass, piece;
     uint32_t table, group;

@@ -78,8 +78,8 @@ static void push(struct retries *r, struct model *m, uint64_t round,
             m->done[id.piece][id.table][id.group][p] = true;
     }
     if (number == low && draw(round, 20, 2) == 0) {
-        // Later pushes carry the higher mark; the model has the mark that the clock was
-        // told.
+        // Later pushes carry the higher mark; the model has the mark that was passed to
+        // the clock.
         m->low[session] += draw(round, 21, 8);
         assert_int_equal(retries_begin(r, 100 + session, m->low[session], m->low[session],
                                        space, &(struct retries_id){0}, &known, NULL),
@@ -190,8 +190,8 @@ static void test_long_piece(void **state)
         assert_int_equal(begin_group(r, ++number, &heir, &p, &e), 0);
         assert_true(retries_applied(&p, 3));
     }
-    heir.group = GROUPS_OF_PIECE - 1; // a group that was under way was applied in its own
-                                      // partitions only
+    heir.group = GROUPS_OF_PIECE - 1; // a group that was in flight was applied only in
+                                      // its own partitions
     assert_int_equal(begin_group(r, ++number, &heir, &p, &e), 0);
     assert_true(retries_applied(&p, 3) && !retries_applied(&p, 4));
     heir.table = 2;
@@ -202,8 +202,8 @@ static void test_long_piece(void **state)
     heir.table = 1;
     assert_int_equal(begin_group(r, ++number, &heir, &p, &e), 0);
     assert_false(retries_applied(&p, 3));
-    // Messages that no worker sends. Billions of groups are forgotten without a step for
-    // each.
+    // Messages that no correct worker sends: forgetting billions of groups must not take
+    // a step for each group.
     heir.group = UINT32_MAX - 1, heir.low = UINT32_MAX - 1;
     assert_int_equal(begin_group(r, ++number, &heir, &p, &e), 0);
     heir.group = 6, heir.low = 7;

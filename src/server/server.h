@@ -21,7 +21,8 @@ struct server_options {
     // see shard_options; it is called by the thread of each loop
     void (*log)(void *ctx, const char *line);
     void *log_ctx;
-    struct usage *usage; // what the process uses (shard_options); NULL: not told
+    struct usage
+        *usage; // the process's use of the machine (shard_options); NULL: not reported
     // Called with the address of each loop when it listens; NULL: not called.
     void (*listens)(void *ctx, uint32_t loop, const char *address);
     void *listens_ctx;
@@ -29,13 +30,13 @@ struct server_options {
     void (*app)(void *ctx, van_link link, uint32_t node, struct van_message *m);
     void *app_ctx; // the first argument of the application's functions (shard_options)
     const atomic_bool *interrupted; // ends the server when set; NULL: never
-    // Ends the server in order when set: if the run can make a save first, the server
-    // serves until then. NULL: never.
+    // When set, the server ends in order; if the run can make a save first, the server
+    // serves until that save. NULL: never set.
     const atomic_bool *asked;
 };
 
-// Serves until the cluster has ended. Returns 0 if the run ended well, otherwise why it
-// ended.
+// Serves until the cluster has ended. Returns 0 if the run ended without an error,
+// otherwise the error.
 int server_run(const struct server_options *o, struct err *e);
 
 #endif

@@ -188,8 +188,8 @@ static bool refused_for_session(struct shard *s, const struct request *q)
         return false;
     if (p->session == 0)
         err_set(&e, TUG_EUSAGE, "%s: join the cluster first", wire_name(q->type));
-    else if (p->ended) // TUG_EIO as for a lost link, and not a code that would end the
-                       // run of the others
+    else if (p->ended) // TUG_EIO, as for a lost link, because another code would end
+                       // the run of the other workers
         err_set(&e, TUG_EIO,
                 "%s of %s, whose session has ended because it counted as dead",
                 wire_name(q->type), shard_peer_name(s, p, name));

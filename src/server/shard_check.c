@@ -94,8 +94,8 @@ static void check_batches(const struct sync_clock *c)
 }
 
 // Checks the clocks of a table with bounded delay, where requests wait for the slowest
-// worker: if its clock in the shard were too low, they would wait for ever, and if too
-// high, not long enough.
+// worker: if the shard's clock of that worker were too low, requests would wait for ever;
+// if too high, they would not wait long enough.
 static void check_delay(const struct ssp_clock *c)
 {
     uint64_t slowest = SSP_FINISHED;

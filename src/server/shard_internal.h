@@ -61,7 +61,7 @@ struct status_text {
     struct json_out out; // writes into `json`
     uint32_t at;         // number of the next table
     bool on;             // the text is not complete
-    bool done;           // it is complete, and those that wait for it may have it
+    bool done; // the text is complete; the requests that wait for it are answered with it
 };
 
 struct shard {

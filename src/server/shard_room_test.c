@@ -245,8 +245,8 @@ static void test_many_wait(void **state)
     assert_int_equal(held, 2000);
     double many = many_wait(60000, &held);
     assert_true(held > 2000 && held < 60000);
-    // There are 30 times as many requests. If each new one walked past all that wait, the
-    // time would grow 900 times.
+    // There are 30 times as many requests. If each new request walked past all waiting
+    // ones, the time would grow 900 times.
     if (many > 100 * some + 0.05)
         fail_msg("%.4f s with 2000 that wait, %.4f s with %u", some, many, held);
 }
@@ -273,7 +273,7 @@ static void test_lists(void **state)
     room_close(&r);
 }
 
-// Contributions to batches that wait for others are counted, too.
+// Contributions that wait for the rest of their batch are counted, too.
 static void test_batches(void **state)
 {
     (void)state;

@@ -161,7 +161,7 @@ static void test_sync(void **state)
 
 // Examples that are repeated in a later pass do not count: keys that the entry policy has
 // refused stay refused, and rows keep the shows, clicks and score changes of the first
-// pass. But weights are trained, and rows count as seen today.
+// pass. But their weights are trained, and rows count as seen on this day.
 static void check_again(const char *settings, bool sync, bool all)
 {
     static struct loop_batch b;

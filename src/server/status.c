@@ -14,7 +14,7 @@
 #include "server/shard_internal.h"
 
 enum {
-    AT_ONCE = 16, // with no more tables the text is written at once
+    AT_ONCE = 16, // with at most this many tables the text is written at once
     PART = 16,    // tables of a part: each takes 1 to 4 us
 };
 // The bytes of a table that has not changed are measured again after this time.
@@ -260,7 +260,7 @@ static void text_drop(struct status_text *x)
 uint64_t status_tick(struct shard *s)
 {
     struct status_text *x = &s->status;
-    if (x->done) // all that waited for it have got it
+    if (x->done) // all requests that waited for the text have been answered
         text_drop(x);
     if (!x->on)
         return VAN_NEVER;

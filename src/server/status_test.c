@@ -181,7 +181,8 @@ static void test_left_out(void **state)
     lone_close(w);
 }
 
-// Requests are served between the parts of a long text, which all get that ask for it.
+// Requests are served while a long text is written part by part; all requests for the
+// status get this text.
 static void test_many_tables(void **state)
 {
     (void)state;
@@ -204,7 +205,7 @@ static void test_many_tables(void **state)
         json_decref(all);
     }
     w->h.tick(w->h.ctx, w->now);
-    assert_null(w->shard->status.json.data); // it is not kept
+    assert_null(w->shard->status.json.data); // the text is freed when it was sent
     json_t *all = ask(w);
     check_at(all, "tables.0.pushes", 1);
     json_decref(all);

@@ -9,7 +9,8 @@
 struct request;
 struct shard;
 
-// Records that the operation is done, or has begun if it takes time.
+// Logs at the scheduler that an admin operation is done, or, if it takes time, that it
+// has begun.
 void told_done(struct shard *s, const struct request *q);
 void told_refused(struct shard *s, const struct request *q, const struct err *why);
 

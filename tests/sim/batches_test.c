@@ -37,9 +37,8 @@ enum {
     VALUE,
 };
 #define ENOUGH ((uint64_t)1 << 30)
-#define PATIENCE                                                                         \
-    (3000 *                                                                              \
-     SECOND) // the time limit of requests: many links may fall silent, for ten seconds each
+// The time limit of requests: many links may fall silent, for ten seconds each.
+#define PATIENCE (3000 * SECOND)
 #define ROW 22 // bytes of a row
 
 enum { PUSHES, PULLS, HALVES, REFUSED, NO_ROOM, COPIES, MEANS, RESENT, EVENTS };

@@ -35,7 +35,7 @@ static uint64_t timeout_of(const struct shard *s, uint16_t type, enum outcome wa
     return s->o.hold_timeout_ns != 0 ? s->o.hold_timeout_ns : HOLD_TIMEOUT_NS;
 }
 
-// Returns whether this request waits already; it was sent again.
+// Returns whether this request is a repeat of one that waits.
 static bool is_held(const struct shard *s, const struct request *q)
 {
     for (const struct pending *h = s->held; h != NULL; h = h->next)
@@ -83,7 +83,7 @@ static void count_waiting(struct shard *s, const struct pending *h, uint32_t n)
     h->peer->n_draining_pushes += h->type == MSG_PUSH ? n : 0;
 }
 
-// Returns whether an order waits for the rest of a batch of which a part is applied.
+// Returns whether an admin operation waits because only a part of a batch is applied.
 static bool waits_for_rest(const struct pending *h, const struct shard_table *t)
 {
     return h->wants == WANTS_TURN && t->n_applied != 0 && background_free(t);
@@ -197,8 +197,9 @@ static void pending_take(struct shard *s, struct pending **at)
     mem_free(h);
 }
 
-// Returns whether a push still runs too far ahead of its table's batches. The roster under
-// which it began to wait must hold still: another one may send the push elsewhere.
+// Returns whether a push still runs too far ahead of its table's batches. Returns false
+// if the roster has changed since the push began to wait, because the push may now belong
+// to another shard.
 static bool still_ahead(const struct shard *s, const struct pending *h)
 {
     const struct msg_push *m = &h->m.push;

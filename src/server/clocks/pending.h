@@ -18,7 +18,8 @@ struct pending {
     union wire_any m;
     void *kept;
     uint64_t bytes, deadline, since;
-    bool dropped;  // its batch was dropped; it is to be refused
+    bool
+        dropped; // the batch of this push was dropped, so pending_settle refuses the push
     uint64_t room; // bytes of the answer that waits for room: see struct request
     char texts[];
 };
@@ -26,17 +27,17 @@ struct pending {
 // Keeps a request that waits. Returns 0, or the error if it cannot be kept.
 int pending_add(struct shard *s, struct request *q, enum outcome wants, struct err *e);
 // Takes memory from the budget. Requests that wait for a batch and parts of later batches
-// are `early` and leave half of the budget to the next batch: otherwise the part that all of
-// them wait for might find no room. Returns false if there is no room.
+// are `early` and leave half of the budget to the next batch: otherwise the missing part
+// of the next batch might find no room. Returns false if there is no room.
 bool pending_room(struct shard *s, uint64_t bytes, bool early);
 // pending_wake says that requests which wait for `wants` may be ready; pending_settle
 // tries them again after the current message.
 void pending_wake(struct shard *s, enum outcome wants);
-// A batch of this table was applied: wakes the requests that wait for batches, and gives
-// them the full time again.
+// A batch of this table was applied: wakes the requests that wait for batches, and their
+// time limits begin anew.
 void pending_batch_applied(struct shard *s, const struct shard_table *t);
-// Marks all waiting gradients of a sync table, which pending_settle then refuses; not at
-// once, because the caller may be iterating over the list.
+// Marks all waiting gradients of a sync table, so that pending_settle refuses them. They
+// are not refused here, because the caller may be iterating over the list.
 void pending_drop_pushes(struct shard *s, const struct shard_table *t);
 void pending_settle(struct shard *s);
 void pending_drop_peer(struct shard *s, const struct peer *p);

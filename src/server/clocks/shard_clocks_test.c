@@ -117,7 +117,7 @@ static void send_batch(struct lone *w, const struct batch *b, uint64_t clock)
 {
     struct range x[3 * MICROS];
     uint32_t n = cut(clock, 0, MICROS, x);
-    // of overlapping parts the larger counts
+    // of two overlapping parts, the larger one is used
     uint32_t more = cut(clock + 1000, 0, MICROS, x + n);
     if (clock % 3 == 0)
         more = 0;
@@ -265,8 +265,8 @@ static void test_pushes_wait(void **state)
     lone_close(w);
 }
 
-// Pushes and pulls of a worker that is ahead wait as long as batches go on: their deadline
-// begins anew with each one.
+// Pushes and pulls of a worker that is ahead wait as long as batches go on: each applied
+// batch restarts their time limit.
 static void test_slow_batches(void **state)
 {
     (void)state;
@@ -498,7 +498,7 @@ static void test_allocations(void **state)
     }
 }
 
-// Numbers that would overflow when counted on are refused in every message.
+// Numbers that would overflow when increased are refused in every message.
 static void test_numbers_at_the_end(void **state)
 {
     (void)state;

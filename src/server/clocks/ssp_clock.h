@@ -14,7 +14,7 @@
 
 struct ssp_worker {
     uint64_t session;
-    uint64_t clock;   // SSP_FINISHED: delays no other worker
+    uint64_t clock;   // the worker's clock; SSP_FINISHED: no other worker waits for it
     uint64_t request; // request number of the worker's newest tick
     bool living;
     bool ticked; // whether the worker counts, because it has sent a tick

@@ -117,8 +117,8 @@ static uint64_t contribution_bytes(const struct keys *k, const struct push_value
            (uint64_t)k->n * (v->width * sizeof(float) + sizeof(uint64_t));
 }
 
-// Returns the bytes of those parts of the push's batch that the push replaces
-// (`replaced` true), or does not replace (false).
+// Returns the total bytes of the parts of the push's batch that the push replaces
+// (`replaced` true) or does not replace (`replaced` false).
 static uint64_t parts_bytes(const struct sync_group *g, const struct msg_push *m,
                             bool replaced)
 {
@@ -155,8 +155,8 @@ static int check_batch_fits(struct shard *s, struct shard_table *t,
     return e->code;
 }
 
-// Takes room for a contribution, less the `replaced` bytes of the parts that it will
-// replace, which contribution_inherit moves to it.
+// Takes room in the budget for a contribution, minus the `replaced` bytes of the parts
+// that it will replace; contribution_inherit transfers those.
 static int contribution_count(struct shard *s, struct contribution *c, uint64_t bytes,
                               uint64_t replaced, bool early, struct err *e)
 {
@@ -170,8 +170,8 @@ static int contribution_count(struct shard *s, struct contribution *c, uint64_t 
     return 0;
 }
 
-// Moves the counted bytes of a replaced part to the contribution, which has `bytes`, as far
-// as it needs them, and gives up the part.
+// Transfers the counted bytes of a replaced part to the contribution, up to the `bytes`
+// that it needs, and drops the part.
 static void contribution_inherit(struct shard *s, struct contribution *c, uint64_t bytes,
                                  struct contribution *replaced)
 {
@@ -327,7 +327,7 @@ void sync_apply(struct shard *s, struct shard_table *t)
         return;
     t->again = true;
     if (sync_in_vain(t))
-        s->pending_due = s->now; // the requests that wait for the batch are answered by
+        s->pending_due = s->now; // answers the requests that wait for the batch with
                                  // the error at once
     background_wake(s);
 }
@@ -368,8 +368,8 @@ static void count_runs(const struct shard_table *t, const struct sync_group *g,
     }
 }
 
-// Returns whether the push is new to the group's partitions, also to those without its
-// keys.
+// Returns whether the group's partitions have not received the push yet; this includes
+// partitions without its keys.
 static bool lacks(const struct shard_table *t, const struct sync_group *g,
                   const struct msg_push *m, const struct keys *k,
                   const struct retries_push *known)
@@ -381,8 +381,8 @@ static bool lacks(const struct shard_table *t, const struct sync_group *g,
     return runs > 0 ? applied < runs : !sync_is_idle(t, g);
 }
 
-// Checks that each group that lacks the push can take it, and returns their number and
-// the first of them.
+// Checks that each group that lacks the push can take it. Returns the number of these
+// groups and the first one.
 static int look_for_groups(struct shard *s, struct shard_table *t,
                            const struct msg_push *m, const struct keys *k,
                            const struct retries_push *known, uint64_t bytes,
@@ -413,7 +413,8 @@ static void give_to_group(struct shard *s, struct sync_group *g, const struct ms
     assert(sync_clock_has(&g->clock, m->clock, m->micro, m->micros));
 }
 
-// Whether the push is a repeat for a shard that has one clock for a whole table (tests).
+// For tests: returns whether a shard with one clock for the whole table would see the
+// push as a repeat.
 static bool repeats_here(const struct shard *s, const struct shard_table *t,
                          const struct msg_push *m)
 {

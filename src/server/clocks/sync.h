@@ -22,10 +22,12 @@ struct contribution {
     uint64_t examples;
     float rate, pass;
     bool again;    // the flag WIRE_AGAIN
-    uint32_t refs; // groups of partitions that have it
+    uint32_t refs; // the number of groups of partitions that use the contribution
 };
 
-void contribution_drop(struct shard *s, struct contribution *c); // gives up a reference
+void contribution_drop(
+    struct shard *s,
+    struct contribution *c); // drops a reference; the last one frees the contribution
 // Returns the index of the partition's run; n_runs if the contribution has no keys there.
 uint32_t contribution_run(const struct contribution *c, uint32_t partition);
 // Makes a contribution to one partition, with one reference, from like->n keys and their
@@ -42,8 +44,8 @@ bool sync_in_vain(const struct shard_table *t);
 enum outcome sync_push(struct shard *s, struct request *q, struct shard_table *t,
                        const struct keys *k, const struct push_values *v);
 void sync_close(struct shard *s, struct shard_table *t);
-// Drops all that was computed from rows that are gone: the open batches, the pushes that
-// wait for them, and the copies of rows.
+// Drops all data that belongs to rows that were removed: the open batches, the pushes
+// that wait for them, and the copies of rows.
 void sync_restart(struct shard *s, struct shard_table *t);
 
 #endif

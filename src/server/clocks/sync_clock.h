@@ -1,9 +1,9 @@
 // The clock of synchronous batches: it records which micro-batches of each open batch
 // have arrived. Pure: no clock of the machine, no I/O.
 //
-// A contribution stands for an aligned dyadic range of micro-batches. The larger one
-// of two nested contributions counts, so the kept ones are disjoint. A batch is
-// complete when they cover it.
+// A contribution stands for an aligned dyadic range of micro-batches. Of two nested
+// contributions only the larger one is kept, so the kept contributions are disjoint. A
+// batch is complete when they cover all its micro-batches.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_CLOCKS_SYNC_CLOCK_H
@@ -15,7 +15,8 @@
 #include "base/err.h"
 #include "server/shard.h"
 
-// Highest number of a batch: the next ones can be counted without overflow.
+// The highest number of a batch; it leaves room to count the batches that follow without
+// overflow.
 #define SYNC_CLOCK_MAX (UINT64_MAX - UINT32_MAX)
 
 struct sync_part {

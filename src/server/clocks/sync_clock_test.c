@@ -115,7 +115,7 @@ static void test_ssp_clock(void **state)
             uint64_t at = random_below(6, round, 2, 50) + round / 400;
             if (round % 500 == 0)
                 at = SSP_FINISHED;
-            // Now and then a tick arrives after later ones.
+            // Some ticks arrive after later ticks.
             uint64_t request = 10 + round - random_below(6, round, 3, 10);
             if (request >= newest[who]) {
                 newest[who] = request;

@@ -1,5 +1,6 @@
-// Batches of sync tables that the limit of memory stops: what they hold, how often they
-// are tried again, and what requests see of a batch of which only a part is applied.
+// Batches of sync tables that do not fit the limit of memory: the requests that wait for
+// them, how often they are tried again, and what requests see while only a part of a
+// batch is applied.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/lone_shard.h"
@@ -118,8 +119,8 @@ static void test_waiting_pull_is_refused(void **state)
     lone_close(x.w);
 }
 
-// Expects a pull's answer: the rows after so many batches with all keys. Batch 0 has
-// changed the last key, too.
+// Expects a pull's answer: the rows after `batches` batches with all keys. Batch 0 has
+// also changed the last key.
 static void check_pulled(struct world *x, uint32_t batches)
 {
     struct parcel *p = lone_expect(x->w, MSG_PULLED);
@@ -153,8 +154,8 @@ static void test_pulls_see_whole_batches(void **state)
     lone_close(x.w);
 }
 
-// A batch of which nothing could be applied yet has no rows before it to answer with, but
-// the rows after the last batch are there.
+// If nothing of a batch could be applied yet, a pull of the rows after the previous batch
+// is still answered.
 static void test_nothing_applied(void **state)
 {
     (void)state;
@@ -174,7 +175,7 @@ static void test_nothing_applied(void **state)
     lone_close(x.w);
 }
 
-// An order that reads or changes all rows does not see a part of a batch.
+// An admin operation that reads or changes all rows never sees a part of a batch.
 static void test_orders_see_whole_batches(void **state)
 {
     (void)state;
@@ -197,7 +198,8 @@ static void test_orders_see_whole_batches(void **state)
     }
 }
 
-// An order or a save that is to come before a batch does not stop a batch that has begun.
+// An admin operation or a save that must come before a batch does not stop a batch that
+// has begun.
 static void test_begun_batch_goes_on(void **state)
 {
     (void)state;
@@ -219,7 +221,8 @@ struct dropping {
     uint64_t clock;
 };
 
-// Sends an order and expects that it is carried out, and that the waiting push is refused.
+// Sends an admin operation, and expects that it is carried out and that the waiting push
+// is refused.
 static void order_drops(struct world *x, const struct dropping *d)
 {
     struct msg_table_do order = {.table = d->table,
@@ -242,9 +245,9 @@ static void order_drops(struct world *x, const struct dropping *d)
     assert_true(refused);
 }
 
-// An order that drops the open batches refuses the pushes that wait for them, because their
-// gradients belong to the old rows. This includes pushes that wait for a newer roster, which
-// would otherwise count in the batches after the order.
+// An admin operation that drops the open batches refuses the pushes that wait for them,
+// because their gradients belong to the old rows. This includes pushes that wait for a
+// newer roster, which would otherwise count in the batches after the operation.
 static void test_dropped_pushes(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-// Groups of partitions with the same parts of batches: how they move, part and join.
+// Groups of partitions that have received the same parts of batches: moves, splits and
+// joins of groups.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/clocks/sync_group.h"
@@ -139,7 +140,8 @@ static void unlink_group(struct shard_table *t, struct sync_group *g)
     t->groups[g->partition] = NULL;
 }
 
-// The common group is empty: it becomes what this one is.
+// Called when the common group is empty: the common group takes over the content of group
+// g.
 static void adopt(struct shard_table *t, struct sync_group *g)
 {
     struct sync_group *next;
@@ -198,7 +200,8 @@ void sync_arrive(struct shard *s, struct shard_table *t, struct sync_group *g)
     sync_join(s, t);
 }
 
-// Takes a partition out of the common group. It shares the contributions.
+// Takes a partition out of the common group into a group of its own, which shares the
+// contributions.
 static int split(struct shard *s, struct shard_table *t, uint32_t partition)
 {
     TRY(sync_group_reserve(s, t, NULL));
@@ -212,7 +215,7 @@ static int split(struct shard *s, struct shard_table *t, uint32_t partition)
     bool applied = partition < t->n_applied;
     g->partition = partition;
     g->clock = t->sync.clock;
-    if (applied) // a batch that is stuck was applied in this partition
+    if (applied) // the batch that cannot be completed was applied in this partition
         g->clock.open[g->clock.next++ % SHARD_MAX_CLOCKS] = (struct sync_batch){0};
     g->begun = t->sync.begun && !applied;
     g->told = t->sync.told && (!t->fixed_keys || sync_has_keys(t, partition));

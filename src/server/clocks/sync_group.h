@@ -3,9 +3,9 @@
 // Coverage belongs to the partition: a batch is applied in a partition when all its
 // micro-batches have arrived there, and it moves with the partition. Partitions of a loop
 // that have received the same parts are one group with one clock, so a push marks all of
-// them at once, also those without its keys. A partition that has moved here makes a group
-// of its own until its parts are the same as those of the others, which is after the
-// batches that were open when it came.
+// them at once, also those without its keys. A partition that has moved here has a group
+// of its own until it has received the same parts as the common group, which is the case
+// after the batches that were open when it came.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_CLOCKS_SYNC_GROUP_H
@@ -21,8 +21,8 @@ struct stream;
 
 struct sync_group {
     struct sync_clock clock;
-    struct previous before; // rows as they were before a batch
-    uint32_t partition;     // of a group of one partition
+    struct previous before; // copies of rows as they were before a batch
+    uint32_t partition;     // the partition, if the group has only one
     bool begun; // the next batch was tried, so `before` has the rows from before that
                 // batch; until then it has those from before the last applied batch
     // Some part of a batch has arrived; of a table with fixed_keys: its partitions have
@@ -55,7 +55,7 @@ int sync_group_get(const struct shard_table *t, uint32_t partition, struct buf *
 int sync_group_put(struct shard *s, struct shard_table *t, uint32_t partition,
                    struct stream *x, struct sync_group **ret, struct err *e);
 void sync_group_free(struct shard *s, struct sync_group *g); // NULL is fine
-// Reserves memory for a partition to arrive in.
+// Reserves the memory that the table needs when a partition arrives.
 int sync_group_reserve(struct shard *s, struct shard_table *t, struct err *e);
 // The rows of a partition have come, and its parts of batches have not: makes an empty
 // group, which is away until the roster names this shard.
@@ -65,11 +65,12 @@ int sync_group_await(struct shard *s, struct shard_table *t, uint32_t partition,
 // owns. Call them after the store's partition has moved.
 void sync_leave(struct shard *s, struct shard_table *t, uint32_t partition);
 void sync_arrive(struct shard *s, struct shard_table *t, struct sync_group *g);
-// The roster has changed: partitions that have come may be this shard's by now, and others
-// are not any more, which then make groups of their own. On TUG_ENOMEM t->sync_split stays
-// set, and no part of a batch may be taken before the next call has succeeded.
+// Called when the roster has changed: partitions that have come may now belong to this
+// shard, and partitions that do not belong to it any more get groups of their own. On
+// TUG_ENOMEM t->sync_split stays set, and no part of a batch may be taken before the next
+// call has succeeded.
 int sync_own(struct shard *s, struct shard_table *t);
-// Lets partitions join the others whose parts are the same by now.
+// Lets partitions that have the same parts as the common group join it.
 void sync_join(struct shard *s, struct shard_table *t);
 
 #endif

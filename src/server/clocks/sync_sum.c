@@ -74,8 +74,8 @@ static struct sync_scratch *sync_sum_make(size_t keys, size_t width)
     struct sync_scratch *x = mem_zalloc(sizeof(*x));
     if (x == NULL)
         return NULL;
-    x->keys = 2 * keys; // twice the need, so that slightly larger batches do not allocate
-                        // again
+    x->keys = 2 * keys; // twice the number needed, so that slightly larger batches do
+                        // not allocate again
     x->width = width;
     x->entries = mem_array(x->keys, sizeof(*x->entries));
     x->has = mem_array(x->keys, sizeof(*x->has));
@@ -182,7 +182,8 @@ static uint32_t next_partition(struct merge *m)
     return least;
 }
 
-// Goes to the first run that is not applied yet; in a group of one partition to its run.
+// Moves to the first run that is not applied yet; in a group of one partition, to the run
+// of this partition.
 static void seek(struct merge *m)
 {
     bool common = m->group == &m->t->sync;
@@ -229,8 +230,8 @@ static bool scaled_by_rows(const struct shard_table *t)
     return steps;
 }
 
-// Returns whether the batch repeats an earlier pass. All contributions should say the
-// same; if they differ, the batch counts as new.
+// Returns whether the batch repeats an earlier pass. All contributions should have the
+// same flag; if they differ, the batch counts as new.
 static bool comes_again(const struct merge *m)
 {
     bool again = true;

@@ -16,7 +16,7 @@ struct sync_scratch;
 // Applies the group's next batch, which must be complete, to the store. On failure t->stuck has
 // the reason, and the next call continues.
 int sync_apply_batch(struct shard *s, struct shard_table *t, struct sync_group *g);
-// Reserves memory to add up the push's batch with its keys k.
+// Reserves the memory for adding up a push's batch; k are the keys of the push.
 int sync_reserve(struct shard *s, const struct shard_table *t, const struct sync_group *g,
                  const struct msg_push *m, const struct keys *k);
 // Reserves memory to add up the open batches of a group that arrives with a partition.

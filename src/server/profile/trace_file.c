@@ -73,7 +73,7 @@ void trace_align(struct trace *t)
         const struct trace_loop *clock = best_clock(t, l->rank);
         uint64_t ahead = (uint64_t)clock->ahead_ns;
         if ((clock->ahead_ns < 0 ? -ahead : ahead) <= clock->doubt_ns)
-            ahead = 0; // the clocks may be the same
+            ahead = 0; // the difference may be only the travel time of messages
         for (size_t k = 0; k < l->n; k++) {
             l->events[k].begin_ns -= ahead;
             l->events[k].arrived_ns -= ahead;

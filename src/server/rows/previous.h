@@ -38,7 +38,8 @@ void previous_shorten(struct previous *b, size_t n);
 // nothing changed, if memory is out.
 bool previous_append(struct previous *b, uint32_t width, const struct previous *more);
 
-// Makes the index. Returns false if the copies are lost.
+// Makes the index of the copies by key. Returns false if the copies were lost for lack of
+// memory.
 bool previous_index(struct previous *b);
 
 // Returns the `width` pulled columns of a row before the last batch; NULL if the row did

@@ -16,8 +16,9 @@
 // An answer that is being written.
 struct answer {
     const struct shard_table *t;
-    uint64_t before; // use the rows as they were before the batch before this one, where
-                     // this one is the next; 0: the current rows
+    // A batch number: groups whose next batch has this number answer with the rows as they
+    // were before their last batch. 0: all groups answer with the current rows.
+    uint64_t before;
     bool whole, bf16;
     uint32_t width; // floats per key
     char *values;   // the place for the next key's values
@@ -178,8 +179,8 @@ void pull_answer(struct shard *s, struct request *q, struct shard_table *t,
     van_send(s->van, q->peer->link, MSG_PULLED, q->id, &m, &release);
 }
 
-// Returns whether the rows of this clock are not there in some partition: its batch, or
-// the one before, has not been applied, or a part of the next batch has.
+// Returns whether some partition does not have the rows of this clock: an earlier batch
+// has not been applied, or a part of the next batch has been.
 static bool wants_batch(const struct shard_table *t, uint64_t clock)
 {
     for (const struct sync_group *g = sync_first(t); g != NULL; g = g->next) {

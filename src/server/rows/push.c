@@ -307,7 +307,7 @@ enum outcome push_serve(struct shard *s, struct request *q)
     if ((outcome = must_wait(s, q, t, &k)) != GOES_ON)
         return outcome;
     bool pulls = (m->flags & WIRE_ALSO_PULL) != 0;
-    // a push must not overtake an earlier one that waits for room
+    // a push must not overtake an earlier push that waits for room
     if (pulls || q->peer->n_draining_pushes > 0)
         outcome = room_for(s, q, pulls ? pull_bytes(s, t, k.n, m->flags) : 0, &e);
     if (e.code != 0)

@@ -31,14 +31,16 @@ struct shard_table {
                           // one of its parts, so that a retry alone does not help
     uint32_t n_applied;   // the common group's next batch was applied in its partitions
                           // below this one
-    bool again;           // background_tick is to try the waiting batches again
+    bool again;           // background_tick must try the waiting batches again
     uint64_t version;     // the number of applied pushes and admin operations
     uint64_t *changed_at; // for each partition: the version at which it last changed
     uint64_t bytes;       // bytes of rows and index, when last measured
-    uint64_t measured, measured_at; // the version at that time, and the time
-    struct ssp_clock ssp;           // used in mode WIRE_SSP
-    // Used in mode WIRE_SYNC: the common group of partitions, followed by those of single
-    // partitions. groups[p] is the group of a single partition; NULL: there is none.
+    uint64_t measured,
+        measured_at;      // the version and the time at which t->bytes was measured
+    struct ssp_clock ssp; // used in mode WIRE_SSP
+    // Used in mode WIRE_SYNC: the common group of partitions, and groups of single
+    // partitions. groups[p] is the group of partition p alone; NULL: p is in the common
+    // group.
     struct sync_group sync, **groups;
     bool sync_empty;         // no partition belongs to the common group
     bool sync_moved;         // some partition has come or gone
@@ -66,7 +68,7 @@ static inline struct sync_group *sync_first(const struct shard_table *t)
     return t->sync_empty ? t->sync.next : (struct sync_group *)&t->sync;
 }
 
-// The roster has changed: this shard may have got partitions.
+// Called when the roster has changed, as this shard may own new partitions.
 void tables_own(struct shard *s);
 int tables_obey(struct shard *s, const struct msg_table_do *m, struct err *e);
 // Returns the table with this number, or NULL with an error.

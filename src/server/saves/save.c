@@ -202,8 +202,7 @@ static struct shard_table *table_not_ready(const struct shard *s,
     return NULL;
 }
 
-// Refuses a save that was to be made before a batch which a sync table has already
-// applied.
+// Refuses a save of the rows before a batch that a sync table has already applied.
 static int check_clock(const struct shard *s, const struct save_run *r, struct err *e)
 {
     for (uint32_t i = 0; i < s->n_tables && r->clock != 0; i++) {

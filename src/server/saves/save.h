@@ -42,7 +42,7 @@ struct save_writer;
 
 enum save_state {
     SAVE_TURN,    // this save is the current one, but SAVE has not arrived
-    SAVE_WAITS,   // waits for its moment: see above
+    SAVE_WAITS,   // waits for the point at which it begins: see above
     SAVE_CUTS,    // rows are read out and written
     SAVE_WRITTEN, // all files are written and synced
     SAVE_FAILED,
@@ -79,7 +79,7 @@ struct save_run {
     uint64_t since, seen, moved, due;
     uint32_t n, at; // number of tables, and the index of the one that is read out
     bool open;      // the file of this table has begun
-    bool told;      // the scheduler's log has been told that the save is written
+    bool told;      // the scheduler's log has the line that the save is written
     struct save_writer *writer;
     struct save_run_table tables[SAVE_MAX_TABLES];
     struct rows_info infos[SAVE_MAX_TABLES];
@@ -90,7 +90,7 @@ struct save_ended {
     bool known, written; // whether there was one; whether it was committed
     char path[FILE_PATH_MAX];
     uint64_t bytes, took_ns, unix_ns; // bytes in this loop's files; the time of its end
-    struct err why;                   // why it failed
+    struct err why;                   // the reason why the save failed
 };
 
 struct saves {
@@ -109,7 +109,8 @@ struct saves {
 struct shard;
 struct shard_table;
 
-void saves_look(struct shard *s); // called when the save may have what it waits for
+void saves_look(
+    struct shard *s); // called when the event that the save waits for may have happened
 // Returns whether the session has marked the save, so that its pushes to the table must
 // wait until the save's cuts have begun.
 bool saves_hold(const struct shard *s, const struct shard_table *t, uint64_t session);
@@ -130,8 +131,8 @@ int save_add_run_table(const struct shard *s, struct save_run *r, uint32_t id,
                        struct err *e);
 uint64_t save_timeout(const struct shard *s);
 void save_drop_marks(struct shard *s, uint64_t save);
-// Ends the cuts that are under way. If it fails, some still are, and it can be called
-// again.
+// Ends the cuts that are in progress. If it fails, some cuts are still in progress, and
+// it can be called again.
 int save_end_cuts(struct shard *s, struct save_run *r, bool committed, struct err *e);
 void save_stop_writer(const struct shard *s, struct save_run *r);
 void save_run_free(struct shard *s);

@@ -26,7 +26,8 @@ int save_writer_open(struct save_writer **ret, const struct save_writer_options 
 // Waits for the item that is being written. A file without its end is removed. NULL is
 // fine.
 void save_writer_close(struct save_writer *w);
-// Does not wait: the thread ends by itself when the disk answers. NULL is fine.
+// Abandons the writer without waiting: its thread ends by itself when the disk answers.
+// NULL is fine.
 void save_writer_abandon(struct save_writer *w);
 
 // Returns whether a block may be added.

@@ -70,7 +70,7 @@ static void test_while_pushes_go_on(void **state)
         saving_send(w[i], &x, false, 0);
     }
     memcpy(x.path, path, sizeof(path));
-    for (; draw < 40; draw++) { // pushes, pulls and slices go on meanwhile
+    for (; draw < 40; draw++) { // pushes, pulls and slices of the save alternate
         push_all(w, 1 + LOOPS, draw);
         for (uint32_t i = 1; i <= LOOPS && draw % 5 == 0; i++)
             lone_pass_time(w[i], 1000);
@@ -214,7 +214,7 @@ static void test_roster_of_a_save(void **state)
     saving_mark(w, 0, x.id);
     saving_mark(w, 1, x.id);
     lone_pass_time(w, SECOND_NS);
-    push_one(w, 2, 7, 10); // applied at once, as the save's moment has not come
+    push_one(w, 2, 7, 10); // applied at once, because the save has not begun
     lone_expect_ok(w);
     assert_null(w->sent);
     lone_send_roster(w);
@@ -310,7 +310,7 @@ static void test_orders_wait(void **state)
     lone_pass_time(w, SECOND_NS);
     assert_null(w->sent);
     assert_int_equal(lone_figures(w, T).rows, rows);
-    // Another save waits, too.
+    // A second save waits, too.
     y.m.mode = SAVE_CHECKPOINT;
     memcpy(y.path, x.path, sizeof(y.path));
     saving_send(w, &y, false, 0);
@@ -338,8 +338,9 @@ static void test_orders_wait(void **state)
     saving_forget(&x);
 }
 
-// A save that waits for another one begins when the rows that the other has published are
-// noted. It is read out when the loop asks to be called, without other events.
+// A save that waits for another save begins when the rows that the first save has
+// published are recorded. It is read out when the loop asks to be called, without other
+// events.
 static void test_save_behind_a_save(void **state)
 {
     (void)state;
