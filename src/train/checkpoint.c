@@ -97,8 +97,8 @@ static int run_save(struct run *r, bool finished, struct train_result *result,
                     struct err *e)
 {
     if (r->rows->check != NULL)
-        TRY(r->rows->check(r, e)); // refuse here: the save before is worth more than one
-                                   // with such rows
+        TRY(r->rows->check(r, e)); // refuses such rows here, so that the previous save
+                                   // is kept
     struct saved_run *m = checkpoint_describe(r, result, finished, e);
     if (m == NULL)
         return e->code;
@@ -134,7 +134,7 @@ int checkpoint_save(struct run *r, bool finished, struct train_result *result,
     int rc = run_save(r, finished, result, e);
     double seconds = clock_seconds() - start;
     result->save_seconds += seconds;
-    // Not failed: one whose moment came too late, which is tried again.
+    // A save whose batch was reached too late has not failed; it is tried again.
     bool late = rc != 0 && (rc == TUG_EINTERRUPTED ||
                             (e != NULL && e->reason == REASON_SAVE_PASSED));
     if (!late)
@@ -159,8 +159,8 @@ static void stand_at(struct run *r, const struct saved_run *m)
 }
 
 // Checks that a resumed run has the options of its save; the reader must be open. If
-// --data-in is not given, the save's choice (in memory or streamed) is used: it followed
-// from the memory of the machine that saved, not from an option.
+// --data-in is not given, the save's choice (in memory or streamed) is used: that choice
+// depended on the memory of the machine that saved, not on an option.
 static int same_options(struct run *r, char ret_differ[RUN_OPTIONS_TEXT_MAX],
                         struct err *e)
 {
@@ -184,8 +184,8 @@ static bool stopped_early(const struct train_config *c, const struct saved_run *
     return m->has_best && c->patience > 0 && m->passes_since_best >= c->patience;
 }
 
-// Returns whether the resumed run has nothing left to train or to save: its save is of a
-// finished run, or already has all passes that are asked for.
+// Returns whether the resumed run has nothing left to train or to save: the save is that
+// of a finished run, or has all requested passes.
 static bool was_over(const struct run *r)
 {
     const struct saved_run *m = r->resumes ? &r->start->run : NULL;
@@ -200,8 +200,8 @@ void checkpoint_tell_over(const struct run *r, struct train_result *ret)
     ret->within_pass = ret->nothing_to_do && saved_run_within_pass(&r->start->run);
 }
 
-// Refuses to train on without the validation data of the run: no later pass would be
-// compared with the best one, whose rows are the model.
+// Refuses to continue a run without its validation data: the model is the best pass, and
+// later passes could not be compared with it.
 static int still_validates(const struct run *r, const struct saved_run *m, struct err *e)
 {
     const struct train_config *c = r->config;

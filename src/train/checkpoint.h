@@ -28,23 +28,24 @@ int checkpoint_save(struct run *r, bool finished, struct train_result *result,
 int checkpoint_find(struct run *r, struct err *e);
 void checkpoint_forget(struct run *r);
 
-// Extends the error of a failed opening of the data (code `rc`) by the options in which
-// the run differs from the run that it resumes. Returns rc.
+// Called when opening the data has failed with code `rc`: adds to the error the options
+// in which the run differs from the run that it resumes. Returns rc.
 int checkpoint_also_differs(const struct run *r, int rc, struct err *e);
 
 // Checks that the run can be saved with its data and, if it resumes a run, that the data
 // is the same as before.
 int checkpoint_check_data(struct run *r, struct err *e);
 
-// Resumes from the save that checkpoint_find has found, or begins with its tables.
+// Resumes from the save that checkpoint_find has found (--resume), or begins with the
+// tables of that save (--init-from).
 int checkpoint_start(struct run *r, struct err *e);
 
-// Warns if the data of the first pass is numbered another way than the model of
-// --init-from. Called when all of the data was read.
+// Warns if the features of the data and of the model of --init-from are numbered
+// differently (from 0 or from 1). Called when all of the data was read.
 void checkpoint_compare_numbering(struct run *r);
 
-// Sets nothing_to_do and within_pass of the result: whether the save that is resumed is
-// of a finished run, or already has all passes that are asked for.
+// Sets nothing_to_do and within_pass of the result: whether the resumed save has all
+// requested passes or is that of a finished run, and whether it lies within a pass.
 void checkpoint_tell_over(const struct run *r, struct train_result *ret);
 
 #endif

@@ -58,9 +58,10 @@ struct train_cluster {
     bool together; // the threads of a worker compute one batch: half-async, geo, elastic
     uint32_t geo;  // batches that a worker trains on its own copy of the rows between two
                    // synchronizations; 0: it trains on the servers' rows
-    // With geo, if not 0: the workers' copies stay apart, and after every stretch each
-    // copy and the servers' rows move towards each other by this share, divided by the
-    // number of workers. 0: the copies are replaced by their average.
+    // Used with geo. If not 0, each worker keeps its own copy of the rows; after every
+    // stretch of batches each copy and the servers' rows move towards each other by this
+    // fraction, divided by the number of workers. 0: after a stretch the average replaces
+    // the copies.
     float elastic;
     uint32_t in_flight; // 1 to TRAIN_MAX_IN_FLIGHT batches; 0: the program chooses
     // In async mode, with dense_bounded: the staleness bound of layers, as in ssp.
@@ -68,19 +69,19 @@ struct train_cluster {
     bool dense_bounded;
     bool bf16, pack_keys, cache_keys; // options of the client (client_options)
     bool workers_score; // workers score --valid and --test; else the driver does
-    // Deals the examples of all workers anew before the first pass: at random
-    // (`shuffle_by` NULL), or so that examples with equal texts in the columns
+    // If true, the examples of all workers are distributed again before the first pass:
+    // at random (`shuffle_by` NULL), or so that examples with equal texts in the columns
     // `shuffle_by` ("a,b") come to the same worker.
     bool shuffle;
     const char *shuffle_by;
 };
 
-// A report to a listener: a few times a second about the pass so far, and once about each
-// finished pass. `metrics` has an element for each of the `labels`, computed on each
+// A report to a listener, sent a few times a second about the pass so far, and once about
+// each finished pass. `metrics` has an element for each of the `labels`, computed on each
 // example before the run trained on it.
 struct train_news {
     uint32_t pass, passes; // the number of this pass, from 1, and of all passes
-    double share; // the share of the pass that is done, 0 to 1; negative: unknown
+    double share; // the fraction of the pass that is done, 0 to 1; negative: unknown
     bool done;    // the pass is finished
     uint32_t labels;
     const struct metrics *metrics;
@@ -104,8 +105,9 @@ struct run_settings {
 };
 
 struct train_config {
-    // NULL: one process trains, on rows of its own. A cluster that has no node: one process
-    // trains, but its rows may be at a server loop inside it (train_cluster/within.h).
+    // The cluster on which the run trains. NULL: one process trains, on rows of its own.
+    // If the cluster has no node, one process trains, whose rows may be at a server loop
+    // in the same process (train_cluster/within.h).
     const struct train_cluster *cluster;
     // Settings of a table with a feature lifecycle (train/rows/lifecycle.h). NULL: the rows
     // are the model's own and are never removed.
@@ -136,8 +138,8 @@ struct train_config {
     const char *out; // directory of the saves; NULL: the run saves nothing
     enum train_resume resume;
     // Errors about options that differ from the save name only these options; NULL: they
-    // name all. Set to the options that the user gave if the user chose another model or
-    // optimizer, since the save then lacks some of the others.
+    // name all. It is set to the options that the user gave if the user chose another
+    // model or optimizer, because the save then lacks some of the other options.
     const struct options *typed;
     const char *init_from;   // directory of the model to begin with; NULL: none.
                              // TRAIN_RESUME_AUTO ignores it when it resumes
@@ -162,10 +164,10 @@ struct train_config {
     uint32_t publish_deltas;
     uint64_t keep_names; // the greatest number of keys whose words are kept; 0: none
     uint32_t keep;       // number of saves that are kept in `out`
-    const atomic_bool *interrupted; // set by a signal; NULL: never
-    // For a caller that trains a model by several runs of a few passes each. other_data:
-    // a resumed run may have other data than before. all_or_nothing: an interrupted run
-    // saves nothing, so that the save before it stays the newest.
+    const atomic_bool *interrupted; // set by a signal to end the run; NULL: never set
+    // For a caller that trains a model in several runs of a few passes each. other_data:
+    // a resumed run may have different data. all_or_nothing: an interrupted run saves
+    // nothing, so that the save before it stays the newest.
     bool other_data, all_or_nothing;
     const struct train_listener *listener; // NULL: progress goes to standard error
     const char *history_file;              // the file of --history; NULL: none
@@ -173,7 +175,8 @@ struct train_config {
     // The file of --report, which the caller writes and the run only checks; NULL: none.
     const char *report_file;
     struct pictures *pictures; // receives what a report shows; NULL: not wanted
-    struct train_facts *facts; // gets the state of the run, for others; NULL: nobody asks
+    struct train_facts
+        *facts; // gets the state of the run for STATUS and --http; NULL: not wanted
     // Receives the records of all passes when the run ends, including those before it was
     // resumed; the caller frees it. NULL: not wanted.
     struct history *history;
@@ -192,7 +195,7 @@ struct train_result {
         struct metrics test, tests[LABELS_MAX];
     };
     bool validated;
-    union { // metrics of the first label, and of every label, by the kept model
+    union { // metrics of the first label, and of every label, by the model that the run keeps
         struct metrics valid, valids[LABELS_MAX];
     };
     uint32_t best_epoch;

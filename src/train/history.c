@@ -19,8 +19,8 @@
 #include "os/log.h"
 #include "save/save.h"
 
-// Each line of a history begins so. A file that begins in another way may be the user's
-// own and is not overwritten.
+// The beginning of each line of a history. A file that begins differently may be the
+// user's own and is not overwritten.
 #define HISTORY_BEGIN "{\"pass\":"
 enum { HISTORY_BYTES = 1 << 30 }; // the greatest size of a history file that is read
 

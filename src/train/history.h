@@ -54,8 +54,8 @@ json_t *history_pass_to_json(const struct history *h, const struct history_pass 
 json_t *history_to_json(const struct history *h);
 
 // Write and read the record in the directory of a save. history_load returns an empty
-// record if there is none (early saves have none), and warns and returns an empty record
-// if the file is damaged.
+// record if the save has none, as saves of early versions, and warns and returns an empty
+// record if the file is damaged.
 int history_write(const struct history *h, const char *dir, struct err *e);
 int history_load(struct history *ret, const char *dir, struct err *e);
 

@@ -50,8 +50,8 @@ struct look {
 
 // ---------------------------------------------------------- parsing the names of --fetch
 
-// Returns the next layer from parameter *at on, and moves *at behind it. Returns false if
-// there is no further layer.
+// Returns the next layer from parameter *at on, and advances *at past it. Returns false
+// if there is no further layer.
 static bool next_layer(const struct model *m, size_t *at, size_t *ret_first,
                        char ret_name[MODEL_LAYER_NAME_MAX])
 {

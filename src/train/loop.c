@@ -193,7 +193,7 @@ static uint64_t next_stop(const struct run *r, uint64_t end)
         stop = r->at.batch - r->at.batch % note + note;
     if (r->local.averaging != NULL) {
         uint64_t at = averaging_next(r->local.averaging, r->at.averaged);
-        // an older save may have missed a sample
+        // in a run resumed from an older version's save, a sample may be overdue
         uint64_t left = at > r->at.batches ? at - r->at.batches : 1;
         stop = r->at.batch + left < stop ? r->at.batch + left : stop;
     }
@@ -217,9 +217,9 @@ static int stretch_result(struct run *r, struct err *e)
     return bad == NULL ? 0 : diverged_score(r, bad->bad, e);
 }
 
-// Takes a sample for the mean of the parameters between stretches. It takes at most one
-// at each count of batches, so that a run interrupted or resumed here does not take
-// another.
+// Takes a sample for the mean of the parameters between stretches, at most one at each
+// count of batches, so that a run that is interrupted and resumed here does not take a
+// second one.
 static int sample(struct run *r, uint64_t end, struct err *e)
 {
     struct averaging *a = r->local.averaging;
@@ -297,8 +297,8 @@ static int loop_look(struct run *r, struct err *e)
     return look_now(r->look, r, &m, e);
 }
 
-// Notes a point for the report between two stretches. The pass's end is another point, and
-// no other is so near before it that it would cover few examples.
+// Adds a point for the report between two stretches. The end of the pass is also a point,
+// so no point is added shortly before it.
 static void note_course(struct run *r, uint64_t end)
 {
     struct pictures *p = r->config->pictures;

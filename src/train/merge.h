@@ -15,8 +15,8 @@ struct merge {
     struct dataset_merged done;
 };
 
-// Sets up a load of the whole source to merge as `text` says (NULL: not at all). Returns
-// TUG_EUSAGE if the text is not COLUMN:N.
+// Sets up a load of the whole source to merge lines by `text`, "COLUMN:N" (NULL: merges
+// no lines). Returns TUG_EUSAGE if the text is not COLUMN:N.
 int merge_begin(struct merge *m, const char *text, struct dataset_options *o,
                 struct err *e);
 

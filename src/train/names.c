@@ -138,8 +138,8 @@ const char *names_find(const struct names *n, uint64_t key, uint64_t *ret_exampl
 
 // ----------------------------------------------------------- reading words from the data
 
-// Adds the positions in a slot of numbers. They are not words of the data, and every
-// example has all of them.
+// Adds the positions in a slot of numbers as words. The data does not contain them, and
+// every example has all of them.
 static int add_places(struct names *n, const struct reader *r, uint32_t slot,
                       const char *column)
 {
@@ -184,7 +184,7 @@ static int names_read_text(struct names *n, const struct reader *r, uint32_t slo
     return 0;
 }
 
-// Copies the next name of the list, and moves *at behind it.
+// Copies the next name of the list, and advances *at past it.
 static void next_column(const char **at, char name[WORD_MAX])
 {
     size_t len = strcspn(*at, ",");

@@ -208,7 +208,7 @@ bool progress_window(struct progress *p, uint32_t epoch,
     return true;
 }
 
-// The parts of a line, from left to right.
+// The parts of a progress line, from left to right.
 enum { PASS, BATCH, METRICS, WINDOW, RATE, LEFT, PARTS, LINE_BYTES = PARTS * PART_BYTES };
 
 static void format_pass(char to[PART_BYTES], uint32_t pass, uint32_t passes, double share)
@@ -253,8 +253,8 @@ static void progress_tell(struct progress *p, uint32_t epoch, double share,
     p->next_ns = clock_ns() + TERMINAL_NS;
 }
 
-// The numbers of a line in JSON. With several labels the metrics are only in its message,
-// with the labels' names.
+// The most numeric fields of a line in JSON. With several labels, the metrics are only in
+// the line's message, with the labels' names.
 enum { FIELDS_MAX = 8 };
 static size_t number_fields(const struct progress *p, uint32_t epoch,
                             const struct metrics *m, const struct metrics *valid,

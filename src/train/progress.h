@@ -19,8 +19,8 @@ struct tfevents;
 struct train_facts;
 
 // log_batches != 0: prints plain lines when the trainer asks for them; 0: prints by the
-// clock. `listener` (NULL: none) is called instead of printing. dot_batches != 0: also
-// prints a dot each time that this number of batches has been trained.
+// clock. If `listener` is not NULL, it is called instead of printing. dot_batches != 0:
+// also prints a dot each time that this number of batches has been trained.
 int progress_open(struct progress **ret, uint32_t epochs, uint64_t log_batches,
                   uint64_t dot_batches, const struct train_listener *listener,
                   struct err *e);
@@ -52,7 +52,7 @@ bool progress_window(struct progress *p, uint32_t epoch,
                      const struct metrics_stream *stream, enum loss loss,
                      struct metrics *ret);
 
-// Writes the event that the last progress_at said to be due, if any (tfevents_window).
+// Writes an event (tfevents_window) if the last progress_at has found that one is due.
 void progress_event(struct progress *p, uint64_t examples,
                     const struct metrics_stream *seen, double rate);
 

@@ -52,9 +52,10 @@ struct worker {
     struct dense dense;
     uint64_t examples; // examples in the gradient
     struct rule_params dense_rule[ACCESSOR_MAX_GROUPS];
-    struct hot_copies hot;   // copies of hot rows, with hogwild and several threads
-    uint64_t unmerged;       // examples since the last merge of `hot`
-    struct order_block hand; // the part of the order that this worker deals from
+    struct hot_copies hot; // copies of hot rows, with hogwild and several threads
+    uint64_t unmerged;     // examples since the last merge of `hot`
+    struct order_block
+        hand; // the block of the pass's order from which this worker takes examples
     // For each label: sums over examples, taken before training on them.
     struct metrics_stream *stream;
     struct synchronous *synchronous;
@@ -65,7 +66,7 @@ struct worker {
     _Alignas(64) char apart; // keeps workers on separate cache lines
 };
 
-// Rows in this process, as the code needs to know that updates them.
+// The form of rows in this process, for the code that updates them.
 struct run_row {
     uint32_t bytes;              // bytes that hold a feature's weights and state
     uint32_t copied[HOT_PIECES]; // floats of a hot row that workers copy; 0: rows are not
@@ -101,7 +102,7 @@ struct run {
     struct run_start *start;        // the save of --resume or --init-from; NULL: none
     struct identity *data_identity; // identity of the files of --data
     uint64_t columns; // columns of the widest matrix in the data; 0: the data is files
-    const struct course *course; // does the passes
+    const struct course *course; // the code that does the passes
     const struct run_rows *rows; // holds the rows
     struct local_run local;      // with course_local; else zeroed
     struct driver *driver;       // with course_cluster (train_cluster/remote.h)
@@ -156,7 +157,7 @@ struct updater {
     // A function for all members of the team. Trains on the batches [next_batch,
     // last_batch), or on fewer if `stop` is set, and leaves next_batch at the first batch
     // that was not begun. Batch b holds the shuffled examples from b * config.batch on.
-    // Rank 0 looks at the clock.
+    // Rank 0 reads the clock.
     void (*batches)(void *run, int rank);
 };
 // hogwild.c: each thread updates rows after every example. synchronous.c: threads add up
@@ -166,7 +167,8 @@ extern const struct updater updater_hogwild, updater_synchronous;
 int run_open_source(struct source **ret, const struct run *r,
                     const struct path_list *paths, struct err *e);
 
-// Opens the reader by what is known of the data; called again when more is known.
+// Opens the reader with the known properties of the data; called again when more
+// properties are known.
 int run_open_reader(struct run *r, struct err *e);
 
 bool run_interrupted(const struct run *r);

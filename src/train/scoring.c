@@ -13,7 +13,7 @@ int scoring_swap(struct run *r, struct err *e)
     return r->rows->swap != NULL ? r->rows->swap(r, e) : 0;
 }
 
-// Sets where the curves for a report go, if one is wanted.
+// If a report is wanted, sets the place for its curves.
 static void want_curves(const struct run *r, struct evaluation_options *o, bool test)
 {
     struct pictures *p = r->config->pictures;
@@ -21,7 +21,7 @@ static void want_curves(const struct run *r, struct evaluation_options *o, bool 
         o->curves = test ? &p->test : &p->latest;
 }
 
-// Evaluates. For a report, the test data also gives the importance of columns.
+// Evaluates. On test data, also measures the importance of columns if a report is wanted.
 static int measure(struct run *r, const struct evaluation_options *o, struct metrics *ret,
                    struct err *e)
 {

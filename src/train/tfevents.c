@@ -23,7 +23,7 @@ enum {
     TAG_MAX = 32 + TRAIN_LABEL_MAX,
     // Each value of a chart has at most this many bytes beside its tag.
     VALUE_BYTES = 16,
-    POINTS = 500, // events in the time that it takes a run to get e times as old
+    POINTS = 500, // number of events while the age of the run grows by the factor e
 };
 
 struct tfevents {
@@ -151,7 +151,7 @@ static int write_event(struct tfevents *t, int built)
         return err_nomem(&t->failed, "an event of --tfevents");
     struct iovec part = {t->record.data, t->record.len};
     ssize_t done = disk_write(t->fd, &part, 1);
-    if (done >= 0) // a part was written, without an error number
+    if (done >= 0) // only a part was written, and errno is not set
         errno = ENOSPC;
     return done == (ssize_t)t->record.len
                ? 0
@@ -334,8 +334,8 @@ int tfevents_check(const char *dir, const char *out, struct err *e)
     return 0; // making the directory reports why it cannot be made
 }
 
-// Readers take the files of a directory in the order of their names, so that a resumed
-// run's file must be behind that of the run before.
+// Readers read the files of a directory in the order of their names, so the file of a
+// resumed run must have a later name than the earlier run's file.
 static int open_file(struct tfevents *t, const char *dir, struct err *e)
 {
     char host[64] = "localhost", name[160];
@@ -357,8 +357,8 @@ static int begin_file(struct tfevents *t, const char *dir, bool resumes, struct 
     if (file_make_dir(dir, e) != 0 || open_file(t, dir, e) != 0)
         return err_wrap(e, "--tfevents");
     if (write_event(t, build_version(t)) == 0 && resumes)
-        // Readers forget events from this step on, and the last event that they keep is
-        // the one at the place of the save.
+        // Readers drop events from this step on, so the last event that they keep is the
+        // one at the position of the save.
         (void)write_event(t, build_start(t, t->finished + t->resumed + 1));
     if (tfevents_failed(t) != NULL)
         *e = t->failed;

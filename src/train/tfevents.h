@@ -30,9 +30,10 @@ struct tfevents;
 int tfevents_check(const char *dir, const char *out, struct err *e);
 
 // Makes the directory, and a new file in it. `h` has the passes before this run was
-// resumed, and the labels' names; it must outlive *ret. `resumes`: the file begins with a
-// mark that lets a reader forget what an earlier file has after `examples`, the examples
-// of the current pass that the run before had trained on, about.
+// resumed, and the labels' names; it must outlive *ret. If `resumes` is true, the file
+// begins with a mark that makes readers drop the events of earlier files after
+// `examples`, the approximate number of examples of the current pass that the earlier run
+// had trained on.
 int tfevents_open(struct tfevents **ret, const char *dir, const struct history *h,
                   enum loss loss, bool resumes, uint64_t examples, struct err *e);
 void tfevents_close(struct tfevents *t); // `t` may be NULL
@@ -41,9 +42,9 @@ void tfevents_close(struct tfevents *t); // `t` may be NULL
 // second at first, later every 500th part of the time so far.
 uint64_t tfevents_next_ns(const struct tfevents *t);
 
-// Writes an event about the running pass. `examples`: those of the pass so far, without
-// those of tfevents_open; `seen`: for each label, the sums over them; `rate`: the learning
-// rate.
+// Writes an event about the running pass. `examples` is the number of the pass's examples
+// so far, without those passed to tfevents_open; `seen` has the sums over these examples
+// for each label; `rate` is the learning rate.
 void tfevents_window(struct tfevents *t, uint64_t examples,
                      const struct metrics_stream *seen, double rate);
 

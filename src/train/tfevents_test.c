@@ -72,7 +72,7 @@ static void written_at_once(void **state)
     history_free(&h);
 }
 
-// Whichever write fails: nothing follows it, and the error is kept.
+// After any failed write, nothing more is written, and the error is kept.
 static void full_disk(void **state)
 {
     (void)state;

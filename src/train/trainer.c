@@ -42,7 +42,7 @@ bool run_saves_when_interrupted(const struct run *r)
     return r->config->out != NULL && !r->config->all_or_nothing;
 }
 
-// Without a place to save to, an interrupted run gains nothing from finishing the pass.
+// An interrupted run that saves nothing need not finish its pass.
 bool run_leaves_pass(const struct run *r)
 {
     return run_interrupted(r) &&
@@ -184,7 +184,8 @@ static int finish_pass(struct run *r, double began, struct train_result *result,
     pictures_note(r->config->pictures, r->at.epoch + 1, &all[0], r->config->reader.loss);
     if (valid != NULL) {
         (void)train_facts_state(r->config->facts, TRAIN_VALIDATING);
-        // a pass interrupted here is not finished: --resume validates again
+        // if validation is interrupted, the pass is not finished, and --resume validates
+        // again
         TRY(scoring_validate(r, result->examples, valids, e));
         (void)train_facts_state(r->config->facts, TRAIN_TRAINING);
     }
@@ -449,7 +450,8 @@ static int trainer_finish(struct run *r, struct train_result *result, struct err
         TRY(save_find(r->config->out, result->saved, e));
     else if (r->config->out != NULL)
         TRY(checkpoint_save(r, true, result, e));
-    // Publish also for a run that was over before: its last publication may have failed.
+    // Publishes also if the resumed run had nothing left to do, because its last
+    // publication may have failed.
     TRY(publish_last(r, result, e));
     if (r->config->test.n > 0)
         TRY(test(r, result, e));

@@ -204,8 +204,8 @@ static void saves_that_would_fail(void **state)
     assert_string_equal(column.name, "b");
 }
 
-// Means that decay cannot be added up over several workers: the sum would fall below
-// zero.
+// Means that decay (moments) cannot be added up over several workers, because the sum
+// would fall below zero.
 static void hot_rows_that_decay(void **state)
 {
     (void)state;

@@ -60,7 +60,7 @@ static struct node_options node_options(struct cluster *c)
                                  .scheduler = c->address[0] != 0 ? c->address : NULL};
 }
 
-// The first worker leaves `rounds` rounds of the scheduler after the first news of a
+// The first worker leaves `rounds` rounds of the scheduler after the first report about a
 // pass, in the middle of some batch.
 static struct {
     atomic_bool under_way, now;
@@ -272,8 +272,9 @@ static void test_sync_without_one(void **state)
 {
     (void)state;
 #ifdef __SANITIZE_THREAD__
-    // If the worker's thread closes a descriptor and this thread gets the same one anew,
-    // ThreadSanitizer reports a race: it does not know that the system orders the two.
+    // If the worker's thread closes a descriptor and this thread then gets a descriptor
+    // with the same number, ThreadSanitizer reports a race, because it does not know that
+    // the system orders the two.
     skip_because("ThreadSanitizer");
 #endif
     data[0] = training_data("leave.ffm", 3000, 30, 0);
@@ -732,7 +733,8 @@ static void saved_within(enum config_mode mode, uint32_t servers, uint32_t worke
     struct table_config t;
     struct train_result r;
     // The data has about eighteen pieces, and enough batches to make a save between two
-    // of them, even if the first chosen moments have passed before all servers were told.
+    // of them, even if the first batches chosen for it were reached before all servers
+    // had the request.
     static char text[256], out[256]; // copies, as files_in reuses its memory
     snprintf(text, sizeof(text), "%s", training_data("within.ffm", 6000, 100, 3000));
     snprintf(out, sizeof(out), "%s", files_in("whole"));
@@ -771,8 +773,8 @@ static void test_saved_within_sync(void **state)
 
 // While a run trains, another client saves, which takes two seconds.
 
-static unsigned looks, held; // how often the table was looked at, and how often requests
-                             // were waiting
+static unsigned looks, held; // the number of checks of the table, and the number of
+                             // checks that found waiting requests
 
 static int wait_for(struct remote *r, client_ts ts, struct err *e)
 {
@@ -829,9 +831,9 @@ static void *run_saver(void *arg)
     return NULL;
 }
 
-// A save in the middle of a pass waits while another save is under way, and workers send
-// its marks only when its turn has come. Otherwise their pushes after the marks would
-// wait until the other save has ended.
+// A save in the middle of a pass waits while another save is in progress, and workers
+// send its marks only after that save has ended. Otherwise their pushes after the marks
+// would wait for the end of the other save.
 static void test_mark_waits_for_the_turn(void **state)
 {
     (void)state;

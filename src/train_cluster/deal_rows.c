@@ -15,7 +15,7 @@
 
 enum {
     AT_ONCE = 4096, // most rows of a request
-    HEADS = 1024,   // most cells whose heads are pulled together
+    HEADS = 1024,   // the most cells whose heads are pulled at a time
 };
 
 enum { FILE_BITS = 14, INDEX_BITS = 21, ROW_BITS = 19 };
@@ -287,8 +287,8 @@ static int add_cell(struct deal_rows *d, const struct dealt_cell *at, const floa
     return 0;
 }
 
-// The cell whose head is pulled next. The end of a compressed file is not known: heads
-// after it are pulled and ignored.
+// The position of the cell whose head is pulled next. Because the end of a compressed
+// file is not known, heads after it are pulled, too, and ignored.
 struct cursor {
     uint32_t file;
     uint64_t index;
@@ -304,7 +304,9 @@ static size_t ask_heads(struct deal_rows *d, struct cursor c, uint32_t bucket,
         if (!exact && count < 2 * c.index + 1)
             count = 2 * c.index + 1;
         if (count > (uint64_t)1 << INDEX_BITS)
-            count = (uint64_t)1 << INDEX_BITS; // unknown, so all pieces that could be
+            count =
+                (uint64_t)1
+                << INDEX_BITS; // the number is unknown, so all possible pieces are tried
         for (; c.index < count && r->n < HEADS; c.index++) {
             ret[r->n] = (struct dealt_cell){.file = c.file, .index = c.index};
             r->keys[r->n++] = key_of(bucket, c.file, c.index, 0);

@@ -24,7 +24,8 @@ struct deal_rows_options {
     struct deal_options deal;
 };
 
-// Opens the buckets; makes their table on the servers if it is missing.
+// Opens the buckets of a global shuffle; makes their table on the servers if it is
+// missing.
 int deal_rows_open(struct deal_rows **ret, const struct deal_rows_options *o,
                    struct err *e);
 void deal_rows_close(struct deal_rows *d); // NULL is fine

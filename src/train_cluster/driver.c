@@ -21,9 +21,9 @@
 // The state of a pass is checked soon after its beginning, then less often.
 static const double look_first_seconds = 0.002, look_seconds = 0.05;
 
-// Tells the scheduler how the data is to be read: as the save says with which the run
-// begins, or without a save as workers read it. Also sends the run's options, except
-// those that the save has added; workers must have the same options.
+// Tells the scheduler how to read the data: as described in the save with which the run
+// begins, or, without a save, as workers find. Also sends the run's options, which
+// workers must have, too, except those that come from the save.
 static int tell_schema(struct run *r, struct err *e)
 {
     struct buf b = BUF_INIT(WIRE_BYTES_MAX);
@@ -43,8 +43,8 @@ static int tell_schema(struct run *r, struct err *e)
     return rc;
 }
 
-// Gets the description of the data from the scheduler: this process need not be able to
-// read it.
+// Gets the description of the data from the scheduler, because this process need not be
+// able to read the data.
 static int learn_data(struct run *r, struct err *e)
 {
     struct driver *d = r->driver;
@@ -237,8 +237,8 @@ static double share_of(const struct msg_pass_state *p)
     return p->pieces > 0 ? (double)p->pieces_done / (double)p->pieces : -1;
 }
 
-// Gets the progress of a pass of shares from the servers' clock: workers only report at
-// the end of the pass.
+// Gets the progress of a pass by shares from the servers' clock, because workers report
+// only at the end of such a pass.
 static int look_at_clock(struct run *r, uint64_t pass, uint64_t *ret_examples,
                          double *ret_share, struct err *e)
 {
@@ -311,8 +311,8 @@ static int look_into(struct run *r, uint64_t batches, struct err *e)
 }
 
 // Does what look_into does, within a pass. It leaves out the last batch, which is written
-// at the end of the pass: when the clock says that this batch is done, the workers still
-// have to report the loss.
+// at the end of the pass: when the clock shows that this batch is done, the workers have
+// not reported the loss yet.
 static int look_within(struct run *r, uint64_t pass, uint64_t first,
                        const struct msg_pass_state *p, struct err *e)
 {

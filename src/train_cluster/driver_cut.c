@@ -162,9 +162,9 @@ static int follow_marks(struct driver *d, uint64_t save, struct err *e)
                    MARKS_SECONDS);
 }
 
-// Follows the clock until the moment of a save in a pass by shares. The pass may end
-// before that moment, since the number of batches is not known until the first pass has
-// ended.
+// Follows the clock in a pass by shares until the batch before which a save is made. The
+// pass may end before that batch, because the number of batches is known only after the
+// first pass.
 static int follow_clock(struct driver *d, client_ts ts, struct err *e)
 {
     int rc;
@@ -213,8 +213,8 @@ static int driver_cut_write_rows(struct driver *d, struct client_save *s,
 }
 
 // Returns the servers' name of a save's directory, which is below --out. The servers were
-// asked for it when the run began, as in sync mode the moment of a save does not wait for
-// further requests.
+// asked for the name when the run began, because in sync mode the batch of a save may
+// pass while a request is answered.
 static int save_below(const struct driver *d, const char *path, char ret[FILE_PATH_MAX],
                       struct err *e)
 {
@@ -259,8 +259,9 @@ int driver_save_tables(void *ctx, const char *dir, struct save_manifest *m,
     return rc;
 }
 
-// Returns whether a save is due after this number of batches of the pass. Those since the
-// last save count on from pass to pass, since a pass may have fewer than `every`.
+// Returns whether a save is due after this number of batches of the pass. The count of
+// batches since the last save continues from pass to pass, because a pass may have fewer
+// than `every` batches.
 static bool is_due(struct run *r, uint64_t batches)
 {
     struct driver *d = r->driver;
@@ -289,7 +290,7 @@ int driver_save_within(struct run *r, uint64_t pass, uint64_t examples,
         buf_clear(&d->cut.done);
         if (d->examples != 0 &&
             d->cut.first * r->config->batch + r->config->batch >= d->examples)
-            d->cut.pass = 0; // the pass ends before the save's moment
+            d->cut.pass = 0; // the pass ends before the save's batch
     }
     int rc = d->cut.pass != 0 ? checkpoint_save(r, false, result, &why) : 0;
     bool passed = rc != 0 && d->cut.clock != 0 && why.reason == REASON_SAVE_PASSED;
@@ -303,7 +304,7 @@ int driver_save_within(struct run *r, uint64_t pass, uint64_t examples,
     }
     if (rc == 0 ||
         rc ==
-            TUG_EINTERRUPTED) // TUG_EINTERRUPTED: the pass ended before the save's moment
+            TUG_EINTERRUPTED) // TUG_EINTERRUPTED: the pass ended before the save's batch
         return 0;
     if (member_ended(client_member(d->remote.client), NULL) || rc == TUG_EINTERNAL) {
         *e = why;

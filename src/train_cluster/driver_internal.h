@@ -23,9 +23,10 @@
 #include "train_cluster/remote_rows.h"
 #include "train_cluster/waiting.h"
 
-// In sync mode a save is announced this many batches ahead. The distance doubles when that
-// batch came before all servers had been told. It shrinks after each successful save: with a
-// shorter distance the save waits less, and the pass is less likely to end before it.
+// In sync mode a save is announced this many batches ahead. The distance doubles if that
+// batch was applied before all servers had the announcement. It shrinks after each
+// successful save: with a shorter distance the save waits less, and the pass is less
+// likely to end before it.
 enum { DRIVER_AHEAD = 8, DRIVER_AHEAD_MAX = 4096 };
 
 static inline uint64_t driver_ahead(uint64_t ahead, bool passed)
@@ -43,7 +44,7 @@ struct driver_position {
     uint64_t data;     // id of the data, as in msg_pass_state
     struct buf done;   // with pieces: FILE_DONE records of the finished pieces
     // The following members belong to the save in progress.
-    uint64_t clock; // with shares: clock of the moment of the save
+    uint64_t clock; // with shares: the clock at which the save is made
     uint64_t roster, newest;
     bool known, torn, lost;
 };
@@ -99,7 +100,8 @@ struct driver {
         saved_batches; // batches of the run at its last save within a pass, or at its
                        // begin
     bool began;        // a pass has begun
-    uint64_t ahead; // with shares: the moment of a save is chosen this many batches ahead
+    uint64_t
+        ahead; // with shares: the number of batches by which a save is announced ahead
 };
 
 extern const struct run_rows rows_driver; // defined in driver_rows.c

@@ -80,7 +80,7 @@ static int driver_publish_describe(struct run *r, const struct train_result *res
     struct saved_run *about = checkpoint_describe(r, result, false, e);
     if (about == NULL)
         return e->code;
-    about->has_best = false; // the rows are those of this moment, not of the best pass
+    about->has_best = false; // the current rows are published, not those of the best pass
     int rc = saved_run_print(about, &m->about, e);
     saved_run_free(about);
     mem_free(about);

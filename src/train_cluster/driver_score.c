@@ -76,8 +76,8 @@ static int driver_score_check(const struct run *r, const char *option,
                    (unsigned long long)r->config->max_bad_lines);
 }
 
-// Compares how the data is numbered, as one process does, once for --valid and once for
-// --test.
+// Warns, as a run of one process does, if the features of --valid or --test are numbered
+// differently from those of the training data, once for each of the two.
 static void compare_numbering(const struct run *r, bool test,
                               const struct numbering *found)
 {
@@ -95,8 +95,8 @@ int driver_score(struct run *r, bool test, bool best, struct metrics *ret, struc
                                    ? r->parameters.model.options.tasks
                                    : 1};
     p.all[0].users = groups_of(r->config->group, 0);
-    // The validation has the number of the training pass that has just been done;
-    // r->at.epoch grows only after the validation.
+    // The validation has the number of the training pass that has just ended; r->at.epoch
+    // is increased only after the validation.
     struct msg_pass m = {
         .pass = test ? r->at.epoch : (uint64_t)r->at.epoch + 1,
         .kind = !test  ? WIRE_PASS_VALID

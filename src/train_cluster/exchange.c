@@ -52,7 +52,7 @@ static int reserve_marks(struct exchange_keys *k, size_t n)
 
 static void begin_batch(struct exchange_keys *k)
 {
-    if (++k->batch == 0) { // the counter has overflowed, so the old marks are cleared
+    if (++k->batch == 0) { // the counter has overflowed, so all entries are cleared
         memset(k->marks, 0, k->cap * sizeof(*k->marks));
         k->batch = 1;
     }
@@ -293,8 +293,8 @@ int exchange_pull(struct exchange *x, uint64_t clock, struct err *e)
         .whole_rows = x->steps,
         .clock = clock,
         // In sync mode the pull waits for all loops, even those that have none of its
-        // keys. Otherwise this worker could continue before such a loop has all of the
-        // batch, and if the worker of a missing part had died, no worker would do that
+        // keys. Otherwise this worker could continue before such a loop has the whole
+        // batch. If the worker with a missing part died then, no worker would do that
         // part again.
         .all_loops = client_spec(x->client, EXCHANGE_SPARSE)->config.mode == CONFIG_SYNC,
         .arranged = true,
@@ -366,8 +366,8 @@ int exchange_pushed(struct exchange *x, struct err *e)
     return exchange_dense_pushed(x, e);
 }
 
-// Adds the gradients of n examples to packed push values, which are at x->to[j] for
-// feature j of the batch: first the columns of one group, then those of the next.
+// Adds the gradients of n examples to the values of the push, group by group of columns;
+// x->to[j] is the place for feature j of the batch.
 static void add_part(const struct exchange *x, size_t first, size_t n,
                      float *const *gradients)
 {

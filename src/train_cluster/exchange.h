@@ -45,16 +45,17 @@ void exchange_keys_close(struct exchange_keys *k);
 int exchange_keys_resolve(void *keys, const uint64_t *k, size_t n, uint32_t *ret_ids);
 
 // The private state of a worker that trains copies of rows, kept from batch to batch:
-// states that cannot be averaged, because they decay (adam's moments); and where copies
-// stay apart (elastic), weights and all states. For states that are sums, servers get the
-// worker's share of the added amounts, so that they never decrease. A save does not have
-// a worker's state; a worker that replaces a dead one begins with the servers' state.
+// states that cannot be averaged, because they decay (adam's moments); and, in elastic
+// mode, the weights and all states. For states that are sums, servers get the worker's
+// fraction of the added amounts, so that the servers' states never decrease. A save does
+// not have a worker's private state; a worker that replaces a dead one begins with the
+// servers' state.
 struct exchange_local {
     bool weights;
     // which states are private, so that no worker pushes them
     bool state[ACCESSOR_MAX_GROUPS], dense_state;
     // Has for each key the worker's own row, followed by 1 if the row was trained. NULL
-    // if no rows are private.
+    // if rows have no private part.
     struct table *rows;
     float *dense; // private values of all dense blocks; NULL: none
     bool dense_known;
@@ -75,17 +76,18 @@ enum {
     EXCHANGE_PART_BLOCKS = 64, // smallest number of blocks in a part
 };
 
-// Where rules are applied. By gradients, the server applies them once per key of a batch,
-// and the rows of a batch stay as they were pulled until the batch is over. By steps, the
-// worker applies them after each example, as in one process: it pulls whole rows, with
-// states, and pushes their changes, which the server adds.
+// The exchange of one batch. Rules are applied in one of two places. By gradients, the
+// server applies the rules once per key of a batch, and the worker's rows do not change
+// during the batch. By steps, the worker applies the rules after each example, as in one
+// process: it pulls whole rows, with states, and pushes their changes, which the server
+// adds.
 //
-// By steps a worker sees its own changes at once: a batch is pulled before the previous
-// one is pushed, so the changes of that one are added to the pulled rows. If workers take
-// the average of their changes (geo), a `fraction` of a change is pushed and added: 1 /
-// workers. If copies stay apart (elastic), the change of a weight is the difference
-// between the worker's and the server's value, and both move towards each other by that
-// fraction of it (Zhang, Choromanska & LeCun 2015).
+// By steps a worker sees its own changes at once: as a batch is pulled before the
+// previous batch is pushed, the worker adds the changes of the previous batch to the
+// pulled rows. If workers take the average of their changes (geo), a `fraction` of a
+// change is pushed and added: 1 / workers. In elastic mode, the change of a weight is the
+// difference between the worker's and the server's value, and both values move towards
+// each other by that fraction of the difference (Zhang, Choromanska & LeCun 2015).
 struct exchange {
     bool steps;
     float fraction;               // fraction of a change that is pushed; 1 unless set
@@ -144,7 +146,7 @@ struct exchange {
     size_t n_sums, cap_sums;
     struct dense_sums dense_sums;
 
-    // Requests for the rows, then for each part; 0: not under way.
+    // Requests for the rows, followed by one for each part; 0: not in flight.
     client_ts pulls[1 + EXCHANGE_PARTS], pushes[1 + EXCHANGE_PARTS];
 };
 
@@ -153,8 +155,8 @@ int exchange_open(struct exchange *x, const struct model *m, bool steps, struct 
 void exchange_close(struct exchange *x);
 
 // Takes examples order[0..n) of the data set: finds and arranges the distinct keys.
-// `before` is used by steps: the batch that will not be pushed yet when the rows of this
-// one are pulled; NULL: none.
+// `before` is used by steps: the batch that is not pushed yet when the rows of this batch
+// are pulled; NULL: none.
 int exchange_take(struct exchange *x, const struct dataset *d, const uint64_t *order,
                   size_t n, struct exchange *before, struct err *e);
 
@@ -207,8 +209,8 @@ int exchange_complete(struct exchange *x, const struct exchange_push *p, size_t 
 int exchange_push(struct exchange *x, const struct exchange_push *p, struct err *e);
 int exchange_pushed(struct exchange *x, struct err *e); // waits for the acknowledgements
 int exchange_dense_pushed(struct exchange *x, struct err *e);
-// Handles the error of a request for a part of the layers: a key that it names is not one
-// of the features'. Returns rc.
+// Handles the error of a request for a part of the layers, in which a named key is not
+// the key of a feature. Returns rc.
 int exchange_part_failed(int rc, struct err *e);
 
 #endif

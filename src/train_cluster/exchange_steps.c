@@ -55,7 +55,7 @@ void exchange_local_close(struct exchange_local *o)
 }
 
 // Replaces pulled values by the worker's private ones. For states, `before` is also set
-// to the private values, from which the change is then counted.
+// to the private values, so that the change is computed relative to them.
 static void take_row(struct layout l, const float *local, float *row, float *before)
 {
     for (uint32_t g = 0; g < l.a->n_groups; g++) {
@@ -70,9 +70,9 @@ static void take_row(struct layout l, const float *local, float *row, float *bef
     }
 }
 
-// Removes the private parts from the change that is pushed, and keeps the row. If weights
-// are private, they move towards the servers' weights by as much as those move towards
-// them.
+// Removes the private parts from the change that is pushed, and stores the row. Private
+// weights move towards the servers' weights by the same amount by which the servers'
+// weights move towards them.
 static void keep_row(const struct exchange *x, struct layout l, const float *row,
                      float *change, float *local)
 {

@@ -137,7 +137,7 @@ static void same_row(const float *row, const float *want, size_t n)
             fail_msg("column %zu is %g, not %g", c, (double)row[c], (double)want[c]);
 }
 
-// The number of a worker's stretches under way, which use the slots in turn.
+// The number of a worker's stretches in flight; they use the slots cyclically.
 enum { SLOTS = 3 };
 
 struct party {
@@ -475,8 +475,8 @@ static void dense_parts_leave_before_rows(void **state)
     assert_true(x.pulls[1 + n / 2] == 0 && x.pulls[n] != 0);
     check(exchange_pulled(&x, &test_err));
     memcpy(began, x.dense, floats * sizeof(float));
-    // Completes all floats of the upper parts but one; then that float, and one float of
-    // the lower part.
+    // Completes all floats of the upper parts except one; then this float and one float
+    // of the lower part.
     uint64_t before = client_stats(w.remote.client).pushes;
     check(exchange_complete(&x, &p, half + 1, model_dense_used(&w.model) - half - 1,
                             &test_err));

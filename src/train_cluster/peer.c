@@ -137,8 +137,9 @@ static void close_peer(struct run *r)
     r->driver = NULL;
 }
 
-// Ends the run. No worker goes on while the first one still saves. A worker that fails
-// does not come to this barrier; the others learn of it when it leaves.
+// Ends the run with a barrier, so that no worker continues while the first worker still
+// saves. A worker that fails does not come to this barrier; the other workers learn of
+// the failure when it leaves.
 static void over(struct run *r, int code, const char *why)
 {
     struct err ignored;

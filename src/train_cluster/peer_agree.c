@@ -17,12 +17,12 @@
 #include "train_cluster/driver_internal.h"
 #include "train_cluster/peer.h"
 
-// The state that a worker gives to the others, sent as the bytes of the struct: all
-// processes of a cluster are of one build, and tug supports one byte order only.
+// The state that a worker sends to the other workers as the bytes of this struct. All
+// processes of a cluster have the same build, and tug supports only one byte order.
 struct peer_state {
-    uint32_t call;   // number of the worker's call of training; 0: it gave nothing
+    uint32_t call; // number of the worker's call of training; 0: the worker sent no state
     uint32_t passes; // number of passes of this call that the worker has done
-    uint64_t hash;   // hash of its options and files
+    uint64_t hash;   // hash of the worker's options and files
 };
 
 static int say_of(const struct run *r, uint32_t passes, struct peer_state *ret,
@@ -45,7 +45,7 @@ struct meeting {
     struct waiting waiting;
 };
 
-// Tells the user from time to time who is missing. Returns whether the run was
+// Logs from time to time which workers are missing. Returns whether the run was
 // interrupted.
 static bool stops_meeting(void *ctx, const char *missing)
 {
@@ -176,7 +176,7 @@ static int check_one(const struct roster *r, uint32_t rank, const struct peer_st
     bool takes_part = said->call == mine->call;
     if (!takes_part && rank >= r->workers)
         return 0; // the worker has joined since the barrier
-    // A worker that gave nothing at the end of a pass has died or left in the pass.
+    // A worker that sent no state at the end of a pass has died or left during the pass.
     if (said->call == 0 && mine->passes > 0)
         return gone(r, &rank, 1, mine->passes, e);
     if (!takes_part)
@@ -198,7 +198,7 @@ static int check_one(const struct roster *r, uint32_t rank, const struct peer_st
     return 0;
 }
 
-// Returns the state that the worker of this rank gave; zeros if it has no part.
+// Returns the state that the worker of this rank sent; zeros if it sent none.
 static struct peer_state said_by(struct wire_text parts, uint32_t rank)
 {
     struct wire_part p;

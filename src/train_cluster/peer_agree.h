@@ -22,8 +22,8 @@ int peer_agree(struct run *r, uint32_t passes, struct err *e);
 int peer_reduce(struct run *r, enum wire_collect op, enum wire_number type,
                 const void *values, size_t n, void *ret, struct err *e);
 // peer_agree_session returns the session of the worker with this rank; 0 if there is
-// none. peer_agree_gone sets the error that the workers of some ranks have not done that
-// pass of the call.
+// none. peer_agree_gone sets the error that names the ranks of workers that have not done
+// that pass of the call.
 uint64_t peer_agree_session(struct client *c, uint32_t rank);
 int peer_agree_gone(struct client *c, const uint32_t *ranks, size_t n, uint32_t pass,
                     struct err *e);

@@ -23,9 +23,8 @@ enum { DATA_SECONDS = 3600 };
 static const double ask_seconds = 0.005;
 
 // The longest wait for an answer in ssp and sync mode. In these modes, servers let a pull
-// wait for other workers, and refuse it after ten minutes with the names of those
-// workers. An answer that is missing for a shorter time is not an error, since the
-// scheduler reports dead servers.
+// wait for other workers, and refuse the pull after ten minutes with the names of those
+// workers. A client need not give up earlier, because the scheduler reports dead servers.
 enum { HELD_SECONDS = 660 };
 
 int remote_open(struct remote *r, const struct train_config *c,
@@ -118,7 +117,7 @@ int remote_tables(struct remote *r, const struct train_config *c, const struct m
     return make_table(r, EXCHANGE_DENSE, &dense, e);
 }
 
-// Keeps the answer about the data. Its text is checked, because the scheduler passes on
+// Stores the answer about the data. Its text is checked, because the scheduler passes on
 // what a worker or the driver has sent.
 static void take_data(void *ctx, const union wire_any *m)
 {
@@ -240,9 +239,9 @@ bool remote_steps(const struct train_config *c)
                                               rule_changes_add_up(c->model.latent.kind));
 }
 
-// Returns the size of a piece: sixteen pieces for each of sixteen workers. The size does
-// not depend on the number of workers: a run that was saved in the middle of a pass may
-// be resumed with more or fewer.
+// Returns the size of a piece: the text is divided into 256 pieces, sixteen for each of
+// sixteen workers. The size does not depend on the number of workers: a run that was
+// saved in the middle of a pass may be resumed with more or fewer.
 uint64_t remote_piece_bytes(uint64_t text_bytes)
 {
     enum { PIECES = 256 };

@@ -25,8 +25,8 @@
 #include "train_cluster/exchange.h"
 #include "train_cluster/work_facts.h"
 
-// The course of a run whose passes are done by workers that lease their work from the
-// scheduler; the driver in this process controls them.
+// The course (the code that does the passes) of a run on a cluster: workers lease their
+// work from the scheduler, and the driver in this process controls the run.
 extern const struct course course_cluster;
 
 // Runs a worker of a cluster: it trains on what the scheduler leases to it until the run
@@ -46,7 +46,7 @@ struct remote_options {
     enum wire_role role;
     uint16_t loop, loops; // number of this client's loop, and of all loops of the
                           // process: see msg_join
-    // called when batches are divided anew; may be NULL
+    // called when the scheduler has divided batches differently; may be NULL
     void (*view)(void *ctx, const struct msg_view *m);
     void *ctx;
 };
@@ -62,9 +62,9 @@ void remote_give_back(struct remote *r);
 int remote_tables(struct remote *r, const struct train_config *c, const struct model *m,
                   struct err *e);
 
-// The cluster's facts about the data. It is too large for the stack.
+// The cluster's description of the data. The struct is too large for the stack.
 struct remote_data {
-    bool told;  // the driver has told how the data is to be read
+    bool told;  // the driver has sent how the data is read
     bool known; // a worker has described the data
     bool has_schema;
     struct schema schema;
@@ -72,11 +72,11 @@ struct remote_data {
     int rc;
 };
 
-// Wait for the description of the data: until the driver has told how to read it (for a
-// worker), or until a worker has described it (for the driver).
+// Wait for the description of the data: in a worker until the driver has sent how to read
+// it, in the driver until a worker has described it.
 int remote_data_told(struct remote *r, struct remote_data *ret, struct err *e);
-// Checks that this worker has the options of the run, once the driver has told them.
-// TUG_EUSAGE names those that differ.
+// Checks that this worker has the options of the run, after the driver has sent them.
+// TUG_EUSAGE names the options that differ.
 int remote_agree(struct remote *r, const struct train_config *c, struct err *e);
 int remote_data_known(struct remote *r, const atomic_bool *interrupted,
                       struct remote_data *ret, struct err *e);
@@ -172,7 +172,7 @@ struct remote_worker {
     bool bad_score; // a score was not finite
     bool told_left_out;
 
-    // used in async and ssp mode
+    // The following members are used in async and ssp mode.
     struct held_piece *held; // pieces that are kept in memory
     size_t n_held, cap_held;
     uint64_t pending_bytes, may_hold;
@@ -180,7 +180,7 @@ struct remote_worker {
     bool paused;     // in ssp mode: no worker waits for this one
     uint64_t marked; // number of the save that the worker marked last
 
-    // used in sync mode
+    // The following members are used in sync mode.
     struct dataset *all;
     struct share share;
     struct msg_view view; // the newest division of batches that has arrived
@@ -191,8 +191,8 @@ struct remote_worker {
     uint64_t reported; // number of examples reported so far
     bool at_end;       // the last piece was at the end of its file
     int (*batch_done)(void *ctx, struct err *e); // may be NULL
-    // sync: called now and then during a wait for rows, with the time at which the wait
-    // began. May be NULL.
+    // In mode sync: called repeatedly during a wait for rows, with the time at which the
+    // wait began. May be NULL.
     int (*waits)(void *ctx, double began, struct err *e);
     void *ctx;
 
@@ -213,12 +213,12 @@ void remote_worker_close(struct remote_worker *w);
 // Merges the sums of the worker's threads over the pass, for each label.
 struct metrics_stream *remote_seen(struct remote_worker *w);
 
-// Trains on a leased piece or bucket and reports it done; deals a piece that is to be
-// dealt.
+// Trains on a leased piece or bucket, and reports that it is done. Before a global
+// shuffle, deals a leased piece instead.
 int remote_train_piece(struct remote_worker *w, const struct msg_leased *l,
                        struct err *e);
-// Tells the servers that there is no piece for now, so that no worker waits for this one.
-// May be called before the first piece.
+// Tells the servers that this worker has no piece at the moment, so that no worker waits
+// for it. May be called before the first piece.
 int remote_pieces_pause(struct remote_worker *w, struct err *e);
 
 // Trains on the worker's share of all batches of a pass.

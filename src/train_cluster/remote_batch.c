@@ -15,8 +15,8 @@ enum {
     // gradient of a layer is only complete in the last part of a batch, so parts are as
     // large as the processor's caches allow.
     WHOLE_BYTES = 16 << 20,
-    POLL_EVERY = 256, // examples between two polls of the van, so that answers do not
-                      // wait in the system
+    POLL_EVERY = 256, // the number of examples between two polls of the van, which
+                      // must be frequent enough to receive answers promptly
     BIAS_EVERY = 32,
 };
 
@@ -101,8 +101,8 @@ struct job {
     struct err *e;
 };
 
-// Polls the van now and then, between two parts of the first thread's examples: `before`
-// were done before the last part, `done` are now.
+// Polls the van every POLL_EVERY examples, between two parts of the first thread's
+// examples: `before` examples were done before the last part, `done` are done now.
 static int poll_sometimes(struct job *j, int rank, size_t before, size_t done)
 {
     if (rank == 0 && j->rc == 0 && before / POLL_EVERY != done / POLL_EVERY)

@@ -149,8 +149,8 @@ static int pass_clock(struct remote_worker *w, struct batches *s, uint64_t batch
 }
 
 // Returns the fraction of a change that is pushed. In geo mode the rows become the
-// average over the workers that are there when the rows are pulled, and have something to
-// train on. In elastic mode they move by a fraction of that.
+// average over the workers that are in the cluster when the rows are pulled and have work
+// to do. In elastic mode they move by a fraction of that.
 static float fraction_of(const struct remote_worker *w, const struct msg_leased *l)
 {
     const struct roster *r = member_roster(client_member(w->remote.client));
@@ -201,7 +201,7 @@ static int compute_batch(struct remote_worker *w, struct batches *s, uint64_t b,
                          struct err *e)
 {
     struct exchange *x = slot_of(w, b);
-    // Batches before b - window + 1 are acknowledged, so the clock need not be later than
+    // All batches up to b - window are acknowledged, so the clock need not be later than
     // that.
     uint64_t may_miss = w->config->cluster->dense_staleness;
     may_miss = may_miss < s->window ? may_miss : s->window - 1;
@@ -223,9 +223,9 @@ static int compute_batch(struct remote_worker *w, struct batches *s, uint64_t b,
     int rc = remote_compute(w, x, &p, e);
     if (rc != 0)
         return remote_diverged(w, x, s->data, s->lease->pass, rc, e);
-    // The next batch's rows should come without this batch's changes. But servers let a
-    // pull that is ahead of other workers wait, and would answer it with the rows of that
-    // later time.
+    // The next batch's rows should not include this batch's changes. But servers let a
+    // pull that is ahead of other workers wait, and answer it with the rows at the end of
+    // the wait.
     if (x->steps && s->window > 1 && b + 1 < s->n &&
         w->config->cluster->mode == CONFIG_SSP)
         TRY(exchange_pulled(slot_of(w, b + 1), e));
@@ -256,9 +256,9 @@ static int train_batches(struct remote_worker *w, struct batches *s, struct err 
     return pass_clock(w, s, s->n, e);
 }
 
-// Begins a pass in mode ssp. Each pass has its own clocks. A worker that begins later
-// than others starts with the clock of the slowest one, so that the others do not wait
-// until it has done as much.
+// Begins a pass in mode ssp. Each pass has its own clocks. A worker that begins late
+// starts with the clock of the slowest worker, so that the other workers do not wait
+// until it has caught up.
 static int begin_pass(struct remote_worker *w, uint64_t pass, struct err *e)
 {
     const struct train_cluster *k = w->config->cluster;

@@ -190,7 +190,7 @@ static int remote_score_tell(struct remote_worker *w, const struct msg_leased *l
     if (rc == 0)
         rc = client_ask(w->remote.client, MSG_PIECE_DONE, &m, NULL, NULL, e);
     buf_free(&b);
-    // the time waited for scores does not count as training
+    // waiting during scoring does not count as waiting in training
     w->waited_ns = client_stats(w->remote.client).waited_ns;
     return rc;
 }

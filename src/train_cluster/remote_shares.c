@@ -70,7 +70,8 @@ static uint32_t micros_of(const struct msg_view *v)
     return (1u << end) - (1u << first);
 }
 
-// Gets the largest aligned range of wanted micro-batches that begins with the first one.
+// Gets the largest aligned range of wanted micro-batches that begins with the first
+// wanted one.
 static void next_run(uint32_t wanted, uint32_t *ret_first, uint32_t *ret_n)
 {
     uint32_t first = (uint32_t)__builtin_ctz(wanted), n = 1;
@@ -255,7 +256,8 @@ static int begin_pass(struct remote_worker *w, const struct msg_leased *l, struc
 int remote_train_share(struct remote_worker *w, const struct msg_leased *l, struct err *e)
 {
     bool again = w->share.pass == l->pass; // the worker had finished the pass, and
-                                           // batches were divided anew since
+                                           // since then the scheduler has divided
+                                           // batches differently
     if (l->view >= w->view.view)
         w->view = (struct msg_view){l->pass, l->view, l->slot, l->slots};
     if (!again)

@@ -76,7 +76,7 @@ static void counts_of(const struct store *s, const float *row, float ret[2])
     store_accessor(s)->class->life.stats(store_accessor(s), row, ret);
 }
 
-// Counts of the data for each key, over the batches in the order of the first pass.
+// The shows of each key in the data, by batch in the order of the first pass.
 struct tally {
     uint32_t batches;
     float shows, clicks;

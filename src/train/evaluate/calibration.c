@@ -7,8 +7,8 @@
 
 #include "base/maths.h"
 
-// Returns the end of the bin that begins at `first`: `wanted`, moved behind all examples
-// whose score equals that of the last example in the bin.
+// Returns the end of the bin that begins at `first`: `wanted`, or later, so that the bin
+// includes all examples with the score of its last one.
 static size_t bin_end(const struct scored *s, size_t n, size_t first, size_t wanted)
 {
     size_t end = wanted > first ? wanted : first + 1;
@@ -53,7 +53,7 @@ void calibration_make(struct calibration *ret, const struct scored *s, size_t n)
     for (size_t k = 1; k <= CALIBRATION_BINS && first < n; k++) {
         size_t wanted = (size_t)((double)n * (double)k / CALIBRATION_BINS);
         if (wanted <= first && k < CALIBRATION_BINS)
-            continue; // an earlier bin was extended over this one by equal predictions
+            continue; // equal predictions have extended an earlier bin over this one
         size_t end = bin_end(s, n, first, wanted);
         ret->bin[ret->n++] = bin_of(s + first, end - first);
         first = end;

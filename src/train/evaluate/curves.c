@@ -13,8 +13,9 @@ static void curve_add(struct curve *c, double x, double y)
         c->point[c->n++] = (struct curve_point){x, y};
 }
 
-// Walks from the highest score down, and takes a point wherever the curve has moved far
-// enough. ROC moves by at most 2 in all, recall by 1, so the points suffice.
+// Goes through the examples by falling score, and adds a point wherever a curve has moved
+// far enough. The arrays have room, because the ROC curve moves by at most 2 in total and
+// recall by 1.
 static void draw_lines(struct curves *c, const struct scored *s, size_t n,
                        double positives, double negatives)
 {

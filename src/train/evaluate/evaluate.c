@@ -33,11 +33,11 @@ struct evaluation {
     struct model_work *works;
     float *dense; // the dense parameters, shared by all threads
     uint32_t tasks;
-    struct evaluated *all; // the results of each task; a window's scores come behind
-                           // those of earlier windows
-    struct groups slices;  // groups for the table of --by
-    struct buf keep;       // the columns of --group and --by
-    uint64_t position;     // the position of the window's first example in the text
+    struct evaluated *all;       // the results of each task; the scores of each window
+                                 // follow those of earlier windows
+    struct groups slices;        // groups for the table of --by
+    struct buf keep;             // the columns of --group and --by
+    uint64_t position;           // the position of the window's first example in the text
     struct evaluated_sums *sums; // sums of each thread and task
     struct unseen *unseen;       // unknown values seen by each thread
     struct numbering numbering;
@@ -78,8 +78,8 @@ static struct scored score_of(const struct evaluation *ev, const struct batch *b
     return (struct scored){.score = score, .weight = label > 0 ? weight : -weight};
 }
 
-// Makes rows that were never updated look unseen: in the data of a training run, every
-// feature has a row.
+// Treats rows that were never updated as unseen, because in the data of a training run
+// every feature has a row.
 static void hide_unseen(struct view *v, const struct parameters *p)
 {
     for (size_t j = 0; j < v->batch.nnz; j++)
@@ -208,7 +208,7 @@ static int evaluate_make_room(struct evaluation *ev, size_t n, struct err *e)
     return ev->predictions != NULL ? 0 : err_nomem(e, "the scores of an evaluation");
 }
 
-// Notes the groups of the table that the window's n examples belong to.
+// Adds the groups of the window's n examples to the table of --by.
 static int meet_slices(struct evaluation *ev, size_t n, struct err *e)
 {
     for (size_t i = 0; i < n && ev->slices.columns > 0; i++) {
@@ -462,7 +462,7 @@ static int metrics_of(const struct evaluation_options *o, struct evaluated *all,
                       struct metrics *ret, struct err *e)
 {
     TRY(evaluated_metrics(all, o->loss, o->loss == LOSS_LOGISTIC && !o->predict, ret, e));
-    if (o->predict) // of all metrics, only the share of known features is kept
+    if (o->predict) // the only metric that predictions need is the share of known features
         *ret = (struct metrics){
             .examples = ret->examples, .features = ret->features, .known = ret->known};
     return 0;

@@ -48,8 +48,8 @@ struct evaluation_options {
     const atomic_bool *interrupted; // ends the evaluation with TUG_EINTERRUPTED; NULL:
                                     // never
     // If set, called for every window, in the order of the text, with its predictions:
-    // those of an example's tasks stand one after the other. With hold_places, a skipped
-    // line has the prediction NaN.
+    // the predictions for the tasks of an example are adjacent. With hold_places, a
+    // skipped line has the prediction NaN.
     int (*each)(void *ctx, const struct dataset *d, const float *predictions, size_t n,
                 struct err *e);
     void *ctx;
@@ -71,8 +71,8 @@ struct evaluation_options {
     struct unseen *slots;
     // "COLUMN:N" (train/merge.h); NULL: merges no lines. Not with groups.
     const char *merge;
-    // true: the caller needs predictions, and of the metrics only the share of known
-    // features. Then nothing of an example is kept after it was predicted.
+    // true: the caller needs only predictions and the share of known features, so no data
+    // of an example is kept after its prediction.
     bool predict;
     bool raw;         // predictions are raw scores instead of probabilities
     bool eager;       // takes each chunk of the source as a window and scores it at once
@@ -83,7 +83,7 @@ struct evaluation_options {
 
 // Loads the next data of o->source for scoring, at most max_chunks chunks of it (0, or
 // with --merge-ids: all). Features that the model does not know get no row. After an
-// error *ret is not open.
+// error, *ret need not be closed.
 int evaluation_load(const struct evaluation_options *o, size_t max_chunks,
                     struct dataset **ret, struct err *e);
 

@@ -165,8 +165,8 @@ int evaluated_write(const struct evaluated *x, struct buf *b)
     return rc;
 }
 
-// Returns whether these sums can come from an evaluation. Others, from a damaged message,
-// would overflow when they are added.
+// Returns whether these sums can come from an evaluation. Sums from a damaged message
+// could overflow when they are added.
 static bool can_be(const struct fixed *f)
 {
     struct evaluated_sums copy = f->sums;

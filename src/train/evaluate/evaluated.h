@@ -48,8 +48,9 @@ int evaluated_metrics(struct evaluated *x, enum loss loss, bool ranked,
 // order (wire.c). Fails as buf_add does; TUG_EDATA if the results are larger than *b
 // may become.
 int evaluated_write(const struct evaluated *x, struct buf *b);
-// Removes the first part from *bytes and adds it to *x, and its groups to x->users if
-// that has columns. Returns 1, 0 at the end of the bytes, TUG_EDATA or TUG_ENOMEM.
+// Removes the first part from *bytes and adds it to *x. Adds the part's groups to
+// x->users if that has columns. Returns 1, 0 at the end of the bytes, TUG_EDATA or
+// TUG_ENOMEM.
 int evaluated_next(struct evaluated *x, const char **bytes, size_t *n);
 
 #endif

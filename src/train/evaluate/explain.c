@@ -197,7 +197,7 @@ static void fill_feature(struct explanation *x, size_t j)
     struct view *v = &x->view;
     uint64_t key = x->keys.key[v->batch.id[j]];
     uint32_t id;
-    // Casts away const: the parameters are only read.
+    // The cast removes const; parameters_resolve_seen only reads the parameters.
     (void)parameters_resolve_seen((void *)(uintptr_t)x->p, &key, 1, &id);
     v->rows[j] = parameters_row(x->p, table_slabs(x->p->sparse), id);
     x->feature[j] = (struct explained_feature){

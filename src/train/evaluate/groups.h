@@ -19,9 +19,9 @@ struct groups {
 // none.
 int groups_check(const char *option, const char *columns, enum loss loss, struct err *e);
 
-// Returns an empty set of groups by the columns "a,b". Of the texts that are kept for an
-// example (data/format/kept.h), the first `skip` are for others, and these columns' come
-// next. groups_reserve makes room for examples.
+// Returns an empty set of groups by the columns "a,b". Among the texts that are kept for
+// an example (data/format/kept.h), those of these columns come after the first `skip`
+// texts. groups_reserve makes room for examples.
 struct groups groups_of(const char *columns, size_t skip);
 void groups_free(struct groups *g);
 

@@ -80,7 +80,8 @@ static bool began_only(const struct metrics *m, enum loss loss)
 
 // Returns the largest loss that is not reported as worse than the mean of the labels. The
 // loss of a first pass includes the early examples, when the model knew nothing: with
-// labels far from 0 that may be much, but not most of the loss of predicting 0.
+// labels far from 0, this may be large, but it is less than half of the loss of
+// predicting 0.
 static double allowed(const struct metrics *m, uint32_t passes, enum loss loss)
 {
     if (passes > 1)

@@ -175,8 +175,8 @@ static int measure_words(struct measuring *m, const char *columns, struct err *e
 
 // ---------------------------------------------------------------- all of it
 
-// Orders by the loss of AUC, or by the rise of the loss if there is no AUC; equal lines
-// keep the order of slots.
+// Orders lines by the drop in AUC, or by the rise of the loss if there is no AUC; equal
+// lines keep the order of slots.
 static int compare_lines(const void *a, const void *b)
 {
     const struct importance_line *x = a, *y = b;
@@ -247,7 +247,7 @@ int importance_if_possible(const struct evaluation_options *o,
     int rc = importance(o, NULL, ret_lines, ret, e);
     if (rc != TUG_EUSAGE)
         return rc;
-    // The data needed more memory than its size had let expect.
+    // The data needed more memory than was estimated from its size.
     *ret_measured = false;
     TRY(source_rewind(o->source, SOURCE_START, e));
     return evaluate(o, ret, e);

@@ -184,7 +184,7 @@ static void load_rows(struct means *m, const struct table *from, const uint32_t 
         uint32_t handle;
         table_find(m->table, &key, 1, &handle);
         if (handle == TABLE_NONE)
-            continue; // Saves hold no mean without its row, unless their files were
+            continue; // A save has a mean without its row only if its files were
                       // changed.
         float *mean = m->values + handle * m->width;
         if (counts(m->accessor))

@@ -28,8 +28,8 @@ int averaging_open(struct averaging **ret, uint64_t window, struct team *team,
 void averaging_close(struct averaging *a); // `a` may be NULL
 
 // Returns the number of batches of the run after which the next sample is due. The last
-// sample was taken after `at` batches; 0 if there was none. If the window is longer than
-// the run, its samples begin with the run.
+// sample was taken after `at` batches; 0 if there was none. If the run is shorter than
+// the window so far, the samples are as dense as for a window as long as the run.
 uint64_t averaging_next(const struct averaging *a, uint64_t at);
 // Returns what averaging_next returns, for a window of `window` batches, without a struct
 // averaging.

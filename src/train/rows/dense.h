@@ -37,10 +37,10 @@ void dense_scale(const struct model *m, float scale, float *gradient);
 void dense_step(struct dense *d, const struct model *m, const struct rule_params *rule,
                 float *const *blocks, float scale);
 
-// Sums of the gradients of the micro-batches (train/rows/micro.h) [from, end), which arrive in
-// ascending order. Two halves of a part of the tree are joined as soon as the part is
-// complete; incomplete parts stay separate, because other threads have the micro-batches
-// between them.
+// Sums of the gradients of the micro-batches [from, end) (train/rows/micro.h), which are
+// added in ascending order. Two neighbouring sums are joined as soon as they are complete
+// halves of a node of the tree. Other sums stay separate, because other threads have the
+// micro-batches that would complete them.
 struct dense_sums {
     size_t n, width;
     uint32_t from, end;

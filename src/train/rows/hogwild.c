@@ -10,12 +10,12 @@
 #include "train/progress.h"
 #include "train/rows/run_rows.h"
 
-// Fewer examples are taken at a time if their rows are wide, so that prefetched rows stay
-// in the second-level cache.
+// Fewer examples are processed at a time if their rows are wide, so that prefetched rows
+// stay in the second-level cache.
 enum { MICRO_BYTES = 256 * 1024 };
 
-// Returns the number of examples taken at a time; for models with layers, as many as they
-// compute at once.
+// Returns the number of examples processed at a time; for models with layers, the number
+// that the layers compute at once.
 static size_t micro_batch(const struct run *r)
 {
     if (model_has_layers(r->model))
@@ -67,7 +67,7 @@ void hogwild_step(struct worker *w, const uint64_t *order, size_t n)
         step_dense(w);
 }
 
-// Prefetches the examples of a block of the order before the first of them is taken.
+// Prefetches the examples of a block of the pass's order before the first one is used.
 static void prefetch_block(struct worker *w, uint64_t first)
 {
     const struct run *r = w->run;

@@ -157,7 +157,7 @@ void hot_begin(struct hot_copies *c)
 static bool lock(struct hot_rows *h, uint32_t i, bool wait)
 {
     while (atomic_flag_test_and_set_explicit(&h->merging[i], memory_order_acquire))
-        if (!wait) // spin: a merge is a few hundred instructions
+        if (!wait) // spinning is enough, because a merge takes a few hundred instructions
             return false;
     return true;
 }

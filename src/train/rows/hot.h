@@ -37,8 +37,8 @@ struct hot_rows {
     atomic_flag merging[HOT_MAX];
 };
 
-// The copied part of a row lies in one piece of memory, or in two: the embedding of a row
-// with a lifecycle lies elsewhere (accessor/life.h).
+// The copied part of a row is one block of memory, or two: the embedding of a row with a
+// lifecycle is in a row of its own (accessor/life.h).
 enum { HOT_PIECES = 2 };
 
 // Finds the current address of a row's pieces; NULL for a piece that does not exist.
@@ -64,8 +64,8 @@ struct hot_copies {
 };
 
 // Returns whether changes that workers made separately can be added
-// (rule_info.state_adds_up). Weights that are computed from a state become right again at
-// their next update, which is soon.
+// (rule_info.state_adds_up). For rules that compute a weight from its state, adding the
+// states is enough: the next update computes the weight again.
 bool hot_adds_up(const struct model *m);
 
 // Finds, by a sample, the ids that occur in more than one of 2,048 examples. May return
@@ -84,8 +84,8 @@ void hot_begin(struct hot_copies *c);
 // Adds the worker's changes to the shared rows and sets its copies to the result.
 void hot_merge(struct hot_copies *c);
 
-// Merges at the end of a stretch: waits for rows that other workers are merging, and
-// gives up the copies.
+// Merges at the end of a stretch of batches: waits for rows that other workers are
+// merging, and frees the copies.
 void hot_finish(struct hot_copies *c);
 
 static inline uint32_t hot_hash(uint32_t id)

@@ -107,7 +107,7 @@ static void test_cold_rows_are_shared(void **state)
     hot_begin(&c);
     assert_true(hot_row(&c, id)[0] == 3);
     assert_null(hot_row(&c, id + 1));
-    relaxed_store(shared, 5); // as if another worker had written it
+    relaxed_store(shared, 5); // simulates a write of another worker
     hot_row(&c, id)[0] += 2;
     hot_merge(&c);
     assert_true(shared[0] == 7 && hot_row(&c, id)[0] == 7);

@@ -48,7 +48,8 @@ static int open_store(struct store **ret, const struct table_config *t, uint32_t
     return store_open(ret, &o, e);
 }
 
-// Makes the rows of the dense parameters. These never move, whatever is loaded into them.
+// Makes the rows of the dense parameters. Their addresses never change, also when a save
+// is loaded.
 static int make_dense(struct living_rows *l, struct err *e)
 {
     size_t n = l->model.blocks;
@@ -210,8 +211,8 @@ static int end_data(struct run *r, struct err *e)
     return rc;
 }
 
-// These functions serve evaluations. The cache gets the rows of the keys in the text as
-// they are asked for.
+// Functions for evaluations. Rows are copied into the cache when a key of the text is
+// first looked up.
 
 static int begin_cache(struct living_rows *l, struct err *e)
 {
@@ -311,7 +312,8 @@ static int living_rows_save(void *ctx, const char *dir, struct save_manifest *m,
     (void)run;
     store_set_step(l->sparse, l->steps_before + r->at.batches);
     TRY(save_add_stores(m, dir, both, 2, 0, e));
-    return store_finish(l->sparse, e); // ends what the save has begun: STORE_PUBLISHED
+    return store_finish(l->sparse,
+                        e); // ends the cut that the save has begun: STORE_PUBLISHED
 }
 
 static struct saved_rows living_rows_saved(struct run *r, bool best)

@@ -17,8 +17,8 @@
 #include "store/store_steps.h"
 #include "train/rows/parameters.h"
 
-// Special handles: LIVING_NONE says that an id has no row yet, LIVING_REFUSED that its
-// key has no row after all its examples were counted, so that the policy's decision is
+// Special handles. LIVING_NONE: the id has no row yet. LIVING_REFUSED: the entry policy
+// has refused the key a row after all its examples were counted, so its decision is
 // final.
 #define LIVING_NONE TABLE_NONE
 #define LIVING_REFUSED (TABLE_NONE - 1)
@@ -41,14 +41,14 @@ struct living_rows {
     struct model model; // the model, on rows as the stores hold them
     struct store_steps *steps;
     struct store_views views;
-    uint64_t steps_before; // the table's step minus the run's batches
+    uint64_t steps_before; // the table's step before the run's first batch
     // Maps the keys of the data in memory to ids; its rows have no columns.
     struct table *ids;
     struct numbering known; // keys that this process has trained on
     struct living_links links;
     // Zeros, as many as a row and an extra row have, which stand for a missing row.
     float *zeros;
-    // Rows that evaluations have looked up.
+    // Copies of the rows that evaluations have looked up.
     struct parameters cache;
     pthread_mutex_t lock; // protects the cache
 };

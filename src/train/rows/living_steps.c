@@ -23,8 +23,8 @@ struct living_steps {
     struct store_stepper *stepper;
     bool again;    // the examples were counted in an earlier pass
     uint64_t step; // the table's step at this batch
-    // The distinct keys of the batch in the order they occur; for each id, its index
-    // here.
+    // The distinct keys of the batch in the order they occur; `place` has the index here
+    // for each id.
     struct living_count *counts;
     struct store_arrival *arrivals; // the keys of the batch, sorted by partition
     size_t n, cap;
@@ -120,8 +120,8 @@ static int living_steps_reserve(struct living_steps *s, size_t more)
     return 0;
 }
 
-// Counts a key. The id's place may be left from another batch; then the list is shorter
-// or holds another id there.
+// Counts a key. The id's index may be left over from another batch; in that case the list
+// is shorter, or has another id at that index.
 static inline void count_key(struct living_steps *s, uint32_t id, uint32_t clicks,
                              uint32_t slot)
 {
@@ -215,8 +215,8 @@ static void write_links(const struct living_rows *l, const struct store_arrival 
     for (size_t i = 0; i < n; i++) {
         uint32_t handle = a[i].handle == TABLE_NONE && refused ? LIVING_REFUSED
                                                                : a[i].handle;
-        // Write only changes: else threads would take cache lines from each other for
-        // nothing.
+        // Only changes are written, because each write takes the cache line away from
+        // other threads.
         if (handle !=
                 atomic_load_explicit(&l->links.handle[a[i].id], memory_order_relaxed) ||
             a[i].extra != living_extra(&l->links, a[i].id))
@@ -424,7 +424,7 @@ static size_t find_extras(struct living_steps *s, const struct view *v,
 }
 
 // Notes the keys without a row, unless the policy's decision on them is final. A row that
-// was made after find_rows looked is not used in this batch.
+// was made after find_rows has run is not used in this batch.
 static void leave_out(struct living_steps *s, const struct view *v)
 {
     const struct batch *b = &v->batch;

@@ -58,8 +58,8 @@ int parameters_open(struct parameters *p, const struct model_options *o, struct 
     return open_tables(p, &sparse, e);
 }
 
-// Returns the alignment of a row. Without it, a row slightly longer than half a cache
-// line would usually lie in two lines.
+// Returns the alignment of a row. Without alignment, a row slightly longer than half a
+// cache line would usually lie in two lines.
 static uint32_t packed_align(uint32_t width)
 {
     enum { LINE = 64 };

@@ -35,7 +35,8 @@ struct local_rows {
 
 struct run_rows {
     // A pass that was begun is finished, with its validation, even when a signal asks for
-    // the end: rows in the middle of a pass do not belong to a position in the data.
+    // the end: rows saved in the middle of a pass could not be resumed, because they
+    // belong to no position in the data.
     bool whole_passes;
 
     // Called when r->parameters are open, before the save that the run begins with is
@@ -45,12 +46,13 @@ struct run_rows {
 
     // `evaluates` sets up an evaluation by the current rows, or by those of the best
     // pass. `reason` (may be NULL) is called after a failed evaluation: it sets *e if
-    // rows could not be had.
+    // rows could not be read.
     int (*evaluates)(struct run *r, bool best, struct evaluation_options *o,
                      struct err *e);
     int (*reason)(struct run *r, int rc, struct err *e);
-    // Exchanges the trained rows with those that are scored and saved, if these differ
-    // (averaging.h); the next call exchanges them back. NULL: they are the same.
+    // Exchanges the trained rows with the rows that are scored and saved, if these differ
+    // (averaging.h); the next call exchanges them back. NULL: the trained rows are scored
+    // and saved.
     int (*swap)(struct run *r, struct err *e);
     // Keeps the current rows as those of the best pass.
     int (*keep_best)(struct run *r, struct err *e);
@@ -60,7 +62,8 @@ struct run_rows {
     int (*check)(const struct run *r, struct err *e);
     // Returns the source of a save's rows.
     struct saved_rows (*saved)(struct run *r, bool best);
-    // Publishes a last time when training is over. NULL: the rows are not published.
+    // Publishes the rows for the last time when training has ended. NULL: the rows are
+    // not published.
     int (*publish)(struct run *r, const struct train_result *result, struct err *e);
     // `load` loads the rows of a save; `resume` loads all that a resumed run needs.
     int (*load)(struct run *r, const char *dir, const struct saved_run *m, bool sparse,

@@ -20,7 +20,7 @@ struct table_config run_living_defaults(const struct model_options *o)
     return t;
 }
 
-// Sets what both tables have in common.
+// Sets the settings that both tables share.
 static void set_run(const struct train_config *c, const struct model *m,
                     struct table_config *t)
 {
@@ -55,7 +55,7 @@ bool run_steps_in_place(const struct train_config *c)
     // Only a server reads rows from disk when they are asked for.
     if (t->cold[0] != '\0')
         return false;
-    // Models without a step of their own need a row in one piece.
+    // Models without a step function of their own need each row in one block of memory.
     return c->model.ops->step != NULL && steps_apply(&t->accessor.rule) &&
            steps_apply(&t->accessor.extra);
 }

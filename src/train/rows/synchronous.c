@@ -142,8 +142,9 @@ static void pick_slice(struct worker *w, uint64_t batch, uint64_t from, uint64_t
     }
 }
 
-// Returns the first micro-batch of a thread in a model with layers. There threads share
-// no micro-batch, because the gradients of one are a single product of matrices.
+// Returns the first micro-batch of a thread in a model with layers. In such a model
+// threads share no micro-batch, because the gradients of a micro-batch are one product of
+// matrices.
 static uint32_t first_micro(const struct run *r, uint32_t rank)
 {
     return rank * SYNC_MICROS / (uint32_t)team_size(r->team);
@@ -272,7 +273,8 @@ static inline void synchronous_join(struct synchronous *s, const struct kernels 
     }
 }
 
-// Stores the sum of the earlier micro-batches, so that a new sum can begin.
+// Moves the sum of the earlier micro-batches to s->sums, so that a new sum can begin;
+// returns its index there.
 static uint32_t put_aside(struct synchronous *s, const struct sum *sum)
 {
     uint32_t number = s->free_sum;
@@ -393,7 +395,7 @@ static float bias_gradient(const struct run *r)
     return sum[0];
 }
 
-// rows whose rule is applied at a time
+// the number of rows whose rule is applied at a time
 enum { STRIP = 64 };
 
 static void apply_strip(struct worker *w, struct entry *const *entries, size_t n,

@@ -335,8 +335,8 @@ static bool same_value(const json_t *a, const json_t *b)
     return a == b || (a != NULL && b != NULL && json_equal(a, b));
 }
 
-// Returns whether the option is one of the linear rule: the rule of the vectors has no
-// option of its own but its rate.
+// Returns whether the option belongs to the linear rule. The rule of the vectors has only
+// one option of its own, its rate.
 static bool is_of_linear(const char *name, const struct side *then,
                          const struct side *now)
 {
@@ -380,7 +380,8 @@ static void compare_values(struct differences *d, const char *group,
     }
 }
 
-// Compares and frees both objects. Either is NULL if there was not enough memory.
+// Compares and frees both objects. An object is NULL if there was not enough memory for
+// it.
 static int compare_options(struct differences *d, json_t *then, json_t *now,
                            struct err *e)
 {
@@ -512,8 +513,8 @@ int run_options_same_net(const struct model_options *then,
                    dir, d.text);
 }
 
-// Returns the name of the option whose directory should have a save, from which options are
-// taken, if this process sees no save there; else NULL.
+// Returns the name of the option that names a directory with a save whose options apply,
+// if this process finds no save there; else NULL.
 static const char *unseen_start(const struct train_config *c)
 {
     char dir[FILE_PATH_MAX];

@@ -23,9 +23,9 @@ void run_options_plan(const struct train_config *c, struct saved_plan *ret);
 enum { RUN_OPTIONS_TEXT_MAX = ERR_TEXT_MAX - 200 };
 
 // Lists the options that differ, each as " --lr 0.1, this one has 0.5", joined by "; it
-// had"; empty if none differs. Leaves out values that only follow from another model or
-// optimizer, and options that are not given in `typed` (NULL: leaves none out). May return
-// TUG_ENOMEM.
+// had"; empty if none differs. Leaves out values that differ only because the model or
+// optimizer differs, and options that are not in `typed` (NULL: leaves none out). May
+// return TUG_ENOMEM.
 int run_options_differ(const struct saved_options *then, const struct saved_options *now,
                        const struct options *typed, char ret[RUN_OPTIONS_TEXT_MAX],
                        struct err *e);
@@ -36,7 +36,8 @@ int run_options_same(const struct saved_options *then, const struct saved_option
                      const struct options *typed, struct err *e);
 
 // Checks that a run can begin with the rows of the model in `dir`, and with its layers if
-// `layers` is true. Returns TUG_EUSAGE with the options that differ; `typed` as above.
+// `layers` is true. Returns TUG_EUSAGE with the options that differ; `typed` is as in
+// run_options_same.
 int run_options_same_shape(const struct saved_options *then,
                            const struct saved_options *now, const struct options *typed,
                            bool layers, const char *dir, struct err *e);

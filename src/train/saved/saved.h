@@ -22,10 +22,10 @@
 #include "train/rows/parameters.h"
 #include "train/saved/saved_run.h"
 
-// MODEL is the model that eval and predict use: the best pass if the run had validation,
-// and the mean of the parameters if it made one. TRAINING are the rows that training
-// resumes from, if they differ. MEAN is the mean of the parameters when the save was
-// made, if MODEL is not that mean.
+// The kinds of rows in a save. MODEL: the rows that eval and predict use, which are the
+// best pass if the run had validation, and the mean of the parameters with --average.
+// TRAINING: the rows from which training resumes, if they differ from MODEL. MEAN: the
+// mean of the parameters at the time of the save, if MODEL is another mean.
 enum saved_role { SAVED_MODEL, SAVED_TRAINING, SAVED_MEAN, SAVED_ROLES };
 
 // Returns the name of a role's table in a save.
@@ -68,7 +68,7 @@ bool saved_none(const char *out, const char *beside);
 // Returns TUG_EDATA if it does not come from a training run, TUG_EUSAGE if it was
 // published (--publish).
 int saved_open(struct save_chain *ret, const char *dir, struct err *e);
-// Only makes the checks of saved_open.
+// Makes the checks of saved_open without keeping the save open.
 int saved_check_whole(const char *dir, struct err *e);
 
 // Reads the description of the run that wrote the save in `dir`. The caller frees *ret.
@@ -88,9 +88,10 @@ int saved_load(const char *dir, const struct saved_run *run, enum saved_role rol
 int saved_load_into(const char *dir, enum saved_role role, bool sparse, bool dense,
                     struct team *team, struct parameters *p, struct err *e);
 
-// For a process that follows published saves: loads save `at` of a chain over the current
-// rows of the model. Removes the rows of keys that a delta lists as removed. `p` was
-// opened by parameters_open_packed. After a failure, only some of the rows are loaded.
+// For a process that follows published saves: loads save `at` of a chain, whose rows
+// replace or extend the model's current rows. Removes the rows of keys that a delta lists
+// as removed. `p` was opened by parameters_open_packed. After a failure, only some of the
+// rows are loaded.
 int saved_load_change(const struct save_chain *c, size_t at, struct team *team,
                       struct parameters *p, struct err *e);
 // Reads save `at` completely and checks that it is undamaged and that its rows fit the

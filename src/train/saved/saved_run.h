@@ -40,8 +40,9 @@ struct saved_options {
     char merge[SAVED_MERGE_MAX]; // "COLUMN:N" (train/merge.h), or ""
 };
 
-// The options that say how long and how often a run does what, as its user gave them. A
-// resumed run takes it from the save where the user does not give other options.
+// The options about the length of a run and the intervals of its saves and reports, as
+// the user gave them. A resumed run takes from the save those options that the user does
+// not give again.
 struct saved_plan {
     uint32_t epochs; // 0: the save is of an older version and has no plan
     uint32_t patience, keep, save_passes;

@@ -191,8 +191,8 @@ static void refused(const char *text, const char *why)
         fail_msg("'%s' is not in: %s", why, e.text);
 }
 
-// Changes bytes and corrects the checksum: the text is read, or refused by the name of a
-// field.
+// Changes bytes and corrects the checksum: the text is either read, or refused with an
+// error that names a field.
 static void damaged(void **state)
 {
     (void)state;
