@@ -24,7 +24,8 @@ struct heartbeat {
     uint64_t heard_at; // time of the scheduler's last answer; 0: no answer yet
     uint64_t asked_at; // time at which a signal was first seen; 0: none yet
     uint64_t began_at; // time of the first attempt to connect; 0: none yet
-    // Whether the scheduler has greeted, or the user knows that it is waited for.
+    // `greeted`: the scheduler has sent WELCOME once. `told`: the user was told that the
+    // process waits for the scheduler.
     bool greeted, told;
     atomic_bool *lost;
     bool threaded;
@@ -49,8 +50,8 @@ static void take_answer(struct heartbeat *h, const struct van_message *m, uint64
         atomic_store(h->node->leave, true);
 }
 
-// Checks that the peer is the scheduler before it gets the process's number: if another
-// process has taken the scheduler's port, it is refused.
+// Checks that the peer is the scheduler before heartbeats send it the process's number.
+// Another process that has taken the scheduler's port is refused.
 static void heartbeat_on_message(void *ctx, van_link link, struct van_message *m,
                                  uint64_t now)
 {
@@ -89,8 +90,9 @@ static void look_at_signals(struct heartbeat *h, uint64_t now)
         atomic_store(n->leave, true);
 }
 
-// Says once whom the process waits for: without a scheduler it is silent until its time
-// limit. A process may have many members, but only one thread of heartbeats.
+// Logs once that the process waits for the scheduler, because otherwise nothing is
+// printed until the time limit. This is done here because a process may have many
+// members, but has only one thread of heartbeats.
 static void tell_wait(struct heartbeat *h, uint64_t now)
 {
     const struct node *n = h->node;

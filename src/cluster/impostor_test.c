@@ -14,7 +14,7 @@ static struct world w;
 
 static struct {
     struct van *v;
-    uint16_t says;    // type of the message with which the impostor answers HELLO
+    uint16_t says;    // the type of the message with which the impostor answers HELLO
     uint64_t request; // number of the request that this message claims to answer
     unsigned hellos, others;
 } impostor;

@@ -57,7 +57,7 @@ int member_open(struct member **ret, const struct member_options *o, struct err 
         member_close(m);
         return rc;
     }
-    // The host name only serves messages, so a long one is cut.
+    // The host name is used only in messages, so a long name is cut.
     snprintf(m->host, sizeof(m->host), "%s", o->host != NULL ? o->host : "");
     printable_make(m->host);
     *ret = m;
@@ -190,8 +190,8 @@ bool member_closed(struct member *m, van_link link, const struct err *why, uint6
     return true;
 }
 
-// Returns whether the scheduler calls this node by another id, session or rank than
-// before. With another id it would own other partitions than those whose rows it holds.
+// Returns whether the scheduler has given this node a different id, session or rank than
+// before. With a different id the node would not own the partitions whose rows it has.
 static bool is_somebody_else(const struct member *m, const struct msg_joined *msg)
 {
     return m->who.id != 0 && !bug_in(m->o.bugs, WITHOUT_IDENTITY) &&
@@ -290,7 +290,7 @@ static void stop(struct member *m, const struct msg_stop *msg)
                (code != 0 ? wire_reason : wire_words)(msg->why, text, sizeof(text)));
 }
 
-// Ends a node that the scheduler refused, before or after it joined. A node that was
+// Ends a member that the scheduler refused, before or after it joined. A member that was
 // leaving counts as having left.
 static void member_refused(struct member *m, const struct err *why)
 {
@@ -376,9 +376,9 @@ static uint64_t want_roster(struct member *m, uint64_t now)
     return m->wanted_at + m->o.resend_ns;
 }
 
-// Does what is due. A dead link may stay open without any error. So after a silence the
-// member asks the scheduler for a sign of life, and then replaces the link. The member
-// only gives up the scheduler itself after scheduler_timeout_ns.
+// Does the timed work. A dead link may stay open without any error. So after some silence
+// the member asks the scheduler for a sign of life, and then replaces the link. Only
+// after scheduler_timeout_ns does the member give up.
 static uint64_t tick(struct member *m, uint64_t now)
 {
     bool here = member_is_here(m);

@@ -46,7 +46,7 @@ struct member_options {
     // Is called when a new roster has arrived (its epoch may be the same). May be NULL.
     void (*changed)(void *ctx, const struct roster *r, uint64_t now);
     // forget is called on servers: no more pushes of this piece will come. view is called
-    // on workers: the batches were divided anew. Both may be NULL.
+    // on workers: batches are divided differently from now on. Both may be NULL.
     void (*forget)(void *ctx, const struct msg_forget *m);
     void (*view)(void *ctx, const struct msg_view *m);
     void *ctx;
@@ -75,8 +75,8 @@ uint64_t member_tick(struct member *m, uint64_t now);
 const struct session_who *member_who(const struct member *m);
 // Handles HELLO of a peer that opened a link to this node. Checks that it is for this
 // cluster, that the session is the peer's own, and that it is alive if the roster knows
-// it. Answers WELCOME or ERROR. On success the link's other end is node *ret_node of
-// session *ret_session.
+// it. Answers WELCOME or ERROR. On success, *ret_node and *ret_session are the node and
+// the session of the peer.
 int member_greeted(struct member *m, van_link link, const struct van_message *msg,
                    uint32_t *ret_node, uint64_t *ret_session, struct err *e);
 
@@ -91,8 +91,9 @@ const struct roster *member_roster(const struct member *m);
 bool member_ready(const struct member *m);
 // Returns whether the member has ended. Then ret_why->code is 0 if the run ended well.
 bool member_ended(const struct member *m, struct err *ret_why);
-// Returns 0 if the member has not ended, otherwise the error with which it has. Callers
-// treat any end as a failure, so the error is TUG_EIO if the run ended well.
+// Returns 0 if the member has not ended, otherwise the error with which it ended. Callers
+// treat any end as a failure, so the error is TUG_EIO even if the run ended without an
+// error.
 int member_over(const struct member *m, struct err *e);
 // Returns the reason of a wait, to follow the words "the scheduler at X".
 const char *member_waits_for(const struct member *m);
@@ -104,8 +105,8 @@ void member_want_roster(struct member *m, uint64_t epoch);
 // scheduler cannot be reached.
 void member_tell(struct member *m, uint16_t type, const void *msg);
 
-// Sends the scheduler a request, again and again until it is answered. Only one request
-// of a type may be under way. `done` is called with the answer, or with NULL if the
+// Sends the scheduler a request, and repeats it until it is answered. Only one request of
+// each type may be in flight. `done` is called with the answer, or with NULL if the
 // member ends first. Returns 0, TUG_EUSAGE (a request of this type is under way, or the
 // member has ended) or TUG_ENOMEM.
 typedef void (*member_answer_fn)(void *ctx, const struct van_message *answer);
@@ -120,14 +121,14 @@ void member_unask(struct member *m, const void *ctx);
 // waited for from its first barrier on.
 void member_barrier(struct member *m, uint8_t group);
 bool member_barrier_done(const struct member *m, uint8_t group, const char **ret_missing);
-// Returns how a wait for a barrier ended: 0 if all have come, the error with which the
-// member ended, or an error that names the missing: TUG_EINTERRUPTED, or TUG_EIO after
-// `seconds`. `what` names the barrier in it.
+// Returns the result of a wait for a barrier: 0 if all nodes have come; the error with
+// which the member ended; or TUG_EINTERRUPTED, or TUG_EIO after `seconds`, with the names
+// of the missing nodes. `what` is the name of the barrier in the error.
 int member_barrier_result(const struct member *m, uint8_t group, const char *what,
                           bool interrupted, double seconds, struct err *e);
 
-// A collective call of all workers: each gives bytes, the scheduler gathers or reduces
-// them, and all get the result.
+// A collective call of all workers: each worker sends bytes, the scheduler gathers or
+// reduces them, and all workers get the result.
 struct member_collect {
     const char *call; // name of the call, which must be the same at all workers
     enum wire_collect op;
@@ -141,9 +142,9 @@ struct member_collect {
     const void *bytes;
     size_t n; // at most WIRE_COLLECT_MAX
 };
-// Returns how many of its n bytes each of `workers` workers gives at a time: n, or a
-// multiple of 8 that keeps all workers together within half of the scheduler's room for
-// a reduction, or within its room for a gather.
+// Returns the number of bytes that each of `workers` workers sends at a time if it has n
+// bytes in all: n, or a multiple of 8 with which the bytes of all workers fit into half
+// of the scheduler's room for a reduction, or into its room for a gather.
 size_t member_collect_piece(size_t n, enum wire_collect op, uint32_t workers);
 // Enters the next barrier of the workers with a collective call. The caller polls
 // member_barrier_done of WIRE_GROUP_WORKERS and then gets the answer. Returns TUG_EUSAGE

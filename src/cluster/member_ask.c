@@ -271,8 +271,7 @@ void member_leave(struct member *m, int code, const char *why)
         send_leave(m, van_now(m->side.van));
     else if (m->side.van == NULL || (m->ended && m->s.link == 0) ||
              (m->who.id == 0 && m->s.state != SESSION_OPEN))
-        m->left = true; // the scheduler does not know this node, or is out of reach for
-                        // good
+        m->left = true; // the scheduler does not know this node, or has been given up
 }
 
 bool member_left(const struct member *m)

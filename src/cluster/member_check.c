@@ -16,8 +16,8 @@ static void somebody_dials(const struct member *m)
            m->ended || m->left);
 }
 
-// A member gets its id and session together, with JOINED, and keeps them: its rows lie by
-// the id, and its pushes are told apart by the session.
+// A member gets its id and session together, with JOINED, and keeps them: the id decides
+// which rows it has, and the session identifies its pushes.
 static void joined_as_somebody(const struct member *m)
 {
     assert((m->who.id == 0) == (m->who.number == 0));
@@ -35,14 +35,14 @@ static void roster_is_whole(const struct member *m)
         assert(m->roster.epoch == 0 || m->roster.owners[space] != NULL);
 }
 
-// Times of past events are not later than now, since deadlines are computed from them.
+// Times of past events are not later than now; deadlines are computed from them.
 static void times_have_been(const struct member *m, uint64_t now)
 {
     assert(m->lost_at <= now);
 }
 
-// Requests under way differ in number and in type: an answer finds its request by the
-// number, and one caller must not get another's answer.
+// Requests in flight differ in number and in type, because an answer is matched to its
+// request by the number.
 static void ask_is_the_only_one(const struct member *m, int one)
 {
     const struct ask *a = &m->asks[one];
@@ -52,7 +52,8 @@ static void ask_is_the_only_one(const struct member *m, int one)
                (m->asks[i].request != a->request && m->asks[i].type != a->type));
 }
 
-// A request under way has a copy of its message, to send it again, and expects an answer.
+// A request in flight has a copy of its message, which may have to be sent again, and
+// expects an answer.
 static void ask_can_be_sent(const struct ask *a)
 {
     assert(a->frame.head.len >= WIRE_FRAME_BYTES);
@@ -71,8 +72,8 @@ static void asks_hold(const struct member *m)
     }
 }
 
-// At most one generation of a barrier is under way: the next is asked for when the
-// previous one is complete.
+// At most one generation of a barrier is in progress: the next one is entered only after
+// the previous one is complete.
 static void barriers_hold(const struct member *m)
 {
     for (int group = 0; group < MEMBER_GROUPS; group++) {
@@ -83,7 +84,7 @@ static void barriers_hold(const struct member *m)
     }
 }
 
-// A member has left only if it wanted to, and has a reason only if it has ended.
+// A member has left only after member_leave, and has a reason only if it has ended.
 static void end_holds(const struct member *m)
 {
     assert(m->leaving || !m->left);

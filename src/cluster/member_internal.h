@@ -33,15 +33,16 @@ struct ask {
 };
 
 struct member_barrier {
-    uint64_t asked, done; // numbers of the newest generation that was asked for, and that
-                          // is complete
+    uint64_t asked, done; // numbers of the newest generation that was entered, and of
+                          // the newest complete one
     uint64_t sent_at;
     char missing[MEMBER_MISSING_MAX];
 };
 
 // A collective call, at the newest barrier of the workers.
 struct member_collective {
-    struct ask ask; // its request is REQUEST_BARRIER while the call is under way, else 0
+    struct ask
+        ask; // its request is REQUEST_BARRIER while the call is in progress, else 0
     struct err why; // the answer to the last call
     struct buf result;
 };

@@ -284,7 +284,7 @@ static int node_tell_address(char address[VAN_ADDRESS_MAX], const char *host,
     return err_set(e, TUG_EUSAGE, "--advertise: the name is too long");
 }
 
-// Gets the address that other nodes are told for this node.
+// Gets the address at which other nodes are told to reach this node.
 static int advertise(const struct node *n, uint16_t loop, char address[VAN_ADDRESS_MAX],
                      struct err *e)
 {

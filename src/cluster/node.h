@@ -28,14 +28,14 @@ struct node_options {
     // This process's listening address: a host name or address, or a network interface
     // (which wins); both NULL: loopback.
     const char *host, *interface;
-    // The address that others are told instead, HOST or HOST:PORT, if they reach this
-    // process by another one (behind NAT, in a container). NULL: the listening address; a
-    // process that listens on all addresses then tells the one from which it reaches the
-    // scheduler.
+    // The address, HOST or HOST:PORT, at which other nodes reach this process if it
+    // differs from the listening address (behind NAT, in a container). NULL: the
+    // listening address; for a process that listens on all addresses, the address from
+    // which it reaches the scheduler.
     const char *advertise;
-    // Whether to listen on a Unix socket in the user's runtime directory, too; processes
-    // on this machine prefer it. A node does so anyway if its scheduler's address is a
-    // Unix socket.
+    // Whether to listen also on a Unix socket in the user's runtime directory, which
+    // processes on this machine prefer. A node does so anyway if its scheduler's address
+    // is a Unix socket.
     bool sockets;
     uint16_t port; // port of the first loop; the other loops use the ports after it. 0:
                    // any free ports
@@ -67,8 +67,8 @@ struct node {
     char bind[VAN_ADDRESS_MAX];
     bool sockets;
     uint64_t cluster, process;
-    struct token token; // token that was given or made; role WIRE_NOBODY: it is looked up
-                        // for each link
+    struct token token; // the token from the options, or made by node_make_token; role
+                        // WIRE_NOBODY: the token is looked up for each link
     char token_file[FILE_PATH_MAX]; // file in which this process has left the token;
                                     // empty if it has not
     int token_lock;                 // descriptor that holds the lock of that file

@@ -18,8 +18,8 @@ struct plan {
     size_t n;
     const uint32_t *owners;
     uint32_t partitions, *wanted;
-    // Of each loop: partitions that it has in the plan, and shall have, and those that need
-    // a loop and are its own.
+    // For each loop: the number of partitions that it has in the plan; the number that it
+    // should have; and the number of partitions that need a loop and now belong to it.
     uint32_t *load, *goal, *home;
     size_t next; // the loop that was last found to need a partition
 };
@@ -31,9 +31,8 @@ static size_t loop_of(const struct plan *p, uint32_t id)
     return at < p->n && p->loops[at].id == id ? at : p->n;
 }
 
-// Takes over the plan so far, except for what it cannot keep: loops that leave, and moves
-// to full loops. Then partitions stay where they are if a loop is full. Returns the number of
-// partitions that need a loop.
+// Takes over the previous plan without the parts that cannot stay: partitions on loops
+// that leave, and moves to full loops. Returns the number of partitions that need a loop.
 static uint32_t take_over(struct plan *p)
 {
     uint32_t homeless = 0;
@@ -54,8 +53,8 @@ static uint32_t take_over(struct plan *p)
     return homeless;
 }
 
-// Returns the loop with the most partitions, or of those that are not full the loop with
-// the fewest; n if all are full.
+// Returns the loop with the most partitions, or, among loops that are not full, the one
+// with the fewest; n if all are full.
 static size_t most_loaded(const struct plan *p)
 {
     size_t most = 0;
@@ -82,7 +81,7 @@ static void set_goals(struct plan *p, uint32_t homeless, bool even)
         p->goal[i] = p->load[i];
     if (least_loaded(p) == p->n)
         return;
-    // What need not move stays, within the bound of the ring.
+    // Partitions that need not move stay, within the bound of the ring.
     for (size_t i = 0; i < p->n; i++)
         while (p->home[i] > 0 && p->goal[i] < ring_most(p->partitions, p->n)) {
             p->home[i]--;
@@ -116,7 +115,8 @@ static void give(struct plan *p, uint32_t partition, size_t from, size_t to)
     p->wanted[partition] = p->loops[to].id;
 }
 
-// Returns a loop that has fewer partitions than it shall have; n if no loop has.
+// Returns a loop that has fewer partitions than it should have; n if there is no such
+// loop.
 static size_t needy(struct plan *p)
 {
     for (size_t i = 0; i < p->n; i++, p->next++) {
@@ -127,11 +127,12 @@ static size_t needy(struct plan *p)
     return p->n;
 }
 
-// The kinds of partitions that may change hands, in the order in which they are chosen.
+// The kinds of partitions that may get a new owner, in the order in which they are
+// chosen.
 enum choice {
-    AT_HOME,  // the loop that needs one owns it already
+    AT_HOME,  // the loop that needs a partition already owns this one
     HOMELESS, // its owner leaves
-    ON_MOVE,  // it has to move in any case
+    ON_MOVE,  // the partition has to move in any case
     ANY,
     CHOICES
 };

@@ -13,7 +13,7 @@
 
 struct placement_loop {
     uint32_t id;
-    bool full; // keeps what it has, but gets nothing more
+    bool full; // the loop keeps its partitions, but gets no more
 };
 
 // `loops` has the n > 0 loops that stay, ascending by id. `owners` has the present owner

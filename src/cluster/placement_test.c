@@ -96,7 +96,7 @@ static void test_join(void **state)
         }
 }
 
-// A loop that leaves gives all away, and the others keep what they have.
+// A loop that leaves gives all its partitions away, and the other loops keep theirs.
 static void test_drain(void **state)
 {
     (void)state;
@@ -111,7 +111,8 @@ static void test_drain(void **state)
         }
 }
 
-// A loop that leaves before anything has moved to it leaves no trace.
+// If a loop leaves before a partition has moved to it, the plan is the same as without
+// the loop.
 static void test_join_and_leave(void **state)
 {
     (void)state;
@@ -125,7 +126,7 @@ static void test_join_and_leave(void **state)
     }
 }
 
-// Nothing moves where nothing has changed, nor when a finished plan is made again.
+// No partition moves if nothing has changed, or if a finished plan is made again.
 static void test_nothing_to_do(void **state)
 {
     (void)state;
@@ -151,7 +152,8 @@ static void test_even(void **state)
     }
 }
 
-// A full loop keeps what it has and gets nothing; if all are full, nothing moves.
+// A full loop keeps its partitions and gets no more; if all loops are full, no partition
+// moves.
 static void test_full(void **state)
 {
     (void)state;

@@ -40,7 +40,7 @@ bool proof_check(uint8_t ret_secret[MAC_BYTES], const uint8_t key[MAC_BYTES],
                  struct wire_text proof);
 
 // Computes the number by which other nodes know a process. The number with which the
-// process joined stays between it and the scheduler: heartbeats carry that number, so
+// process joined is known only to it and the scheduler: heartbeats have this number, so
 // that no other process can send heartbeats in its name. Returns false if mac fails.
 bool proof_process(uint64_t *ret, const uint8_t key[MAC_BYTES], uint64_t process);
 

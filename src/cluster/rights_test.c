@@ -317,7 +317,7 @@ static void test_links_that_are_kept(void **state)
     another_greeted();
     van_link late = peer.link;
     another_link(join.process);
-    assert_true(peer.closed); // the older of the two links for heartbeats
+    assert_true(peer.closed); // the older of the two links for heartbeats was closed
     van_link newest = peer.link;
     peer.closed = false;
     peer.link = late;

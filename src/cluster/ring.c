@@ -16,8 +16,8 @@
 #include "base/random.h"
 #include "base/search.h"
 
-// The number of points per node. More points make shares more even before the bound is
-// applied; the bound does the rest.
+// The number of points per node. More points make the numbers of partitions more even
+// before the bound is applied; the bound then limits them.
 enum { POINTS = 64, PARTITION_STREAM = 1, NODE_STREAM = 2 };
 
 struct point {

@@ -23,8 +23,8 @@ enum {
 
 struct roster_node {
     // The node's id, as in ps-lite: the scheduler has 1, servers 8 + 2 * rank and workers
-    // 9 + 2 * rank; loops behind a server's first and replacements of dead workers have
-    // higher ones.
+    // 9 + 2 * rank; further loops of a server and replacements of dead workers have
+    // higher ids.
     uint32_t id;
     enum wire_role role;
     enum wire_tables tables;
@@ -37,8 +37,8 @@ struct roster_node {
     char address[VAN_ADDRESS_MAX];
 };
 
-// A partition that is on its way from its owner to another loop. The move ends with a new
-// owner and a new epoch, or it is given up and disappears from the roster.
+// The move of a partition from its owner to another loop. The move ends with a new owner
+// and a new epoch, or it is given up and disappears from the roster.
 struct roster_move {
     uint64_t id;
     enum wire_space space;
@@ -50,9 +50,9 @@ struct roster {
     // The version of the placement; 0 until all servers and workers for which the cluster
     // was made have joined.
     uint64_t epoch;
-    uint64_t version; // grows with every change of any kind
-    uint64_t newest;  // the newest session number so far; a session up to this number
-                      // that no node has is over
+    uint64_t version; // increased by every change of the roster
+    uint64_t newest;  // the newest session number so far; a session with this or a
+                      // smaller number that no node has is over
     uint32_t servers, workers; // number of processes for which the cluster was made
     uint32_t partition_bits;
     uint32_t n_nodes;

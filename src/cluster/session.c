@@ -132,9 +132,9 @@ static bool is_answer(const struct van_message *m)
     return m->request != 0 && m->type != MSG_PING;
 }
 
-// Handles a message. Only a refusal of the link counts from a peer that has
-// not proven itself. An impostor gains nothing by a refusal: it could just as
-// well never send WELCOME.
+// Handles a message. From a peer that has not proven itself, only a refusal of the link
+// is accepted. An impostor gains nothing by a refusal, because it could have the same
+// effect by not sending WELCOME.
 enum session_news session_message(struct session *s, van_link link,
                                   const struct van_message *m, uint64_t now)
 {

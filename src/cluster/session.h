@@ -81,8 +81,8 @@ bool session_closed(struct session *s, van_link link, const struct err *why,
 enum session_news session_message(struct session *s, van_link link,
                                   const struct van_message *m, uint64_t now);
 
-// Does what is due. Closes a session that was silent for too long, so that the user can
-// connect it again at once. Returns when to call it again.
+// Does the timed work of the session. Closes it if it was silent for too long, so that
+// the user can connect it again at once. Returns when to call it again.
 uint64_t session_tick(struct session *s, uint64_t now);
 
 // Returns whether a PING was sent that is not answered yet.
@@ -100,7 +100,7 @@ void session_greet(struct van *v, van_link link, const struct session_who *who);
 bool session_believes(struct van *v, van_link link, const struct session_who *who,
                       enum wire_role role, const struct msg_welcome *w, struct err *e);
 
-// Asserts what must hold between two events.
+// Asserts the invariants that hold between two events.
 #ifndef NDEBUG
 void session_check(const struct session *s, uint64_t now);
 #else

@@ -22,8 +22,8 @@ static void look_for_signs(struct silence *x, struct session *s, uint64_t now)
     x->queued = queued;
 }
 
-// Returns the time of the next check; it is earlier while bytes are queued, since only
-// frequent checks tell when bytes were sent.
+// Returns the time of the next check; it is earlier while bytes are queued, because only
+// frequent checks notice when bytes were sent.
 static uint64_t look_again(const struct silence *x, uint64_t next, uint64_t now)
 {
     return x->queued > 0 ? clock_earlier(next, now + SILENCE_NS / 10) : next;

@@ -27,8 +27,8 @@ struct silence {
     uint64_t queued; // number of queued bytes at the last check
 };
 
-// Starts to watch *s: from now on it waits for answers. Returns when to call
-// silence_watch.
+// Starts to watch *s, called when the session begins to wait for answers. Returns when to
+// call silence_watch.
 uint64_t silence_begin(struct session *s, uint64_t now);
 
 // Watches an open session that waits for answers. `address` is the peer's address for a
@@ -36,8 +36,8 @@ uint64_t silence_begin(struct session *s, uint64_t now);
 uint64_t silence_watch(struct silence *x, struct session *s, const char *address,
                        uint64_t now);
 
-// Continues *s over the second link, on which the peer has greeted, and closes the silent
-// link.
+// Continues *s over the second link, on which the peer has sent WELCOME, and closes the
+// silent link.
 void silence_adopt(struct silence *x, struct session *s, uint64_t now);
 
 void silence_end(struct silence *x); // gives up the second link

@@ -34,7 +34,8 @@ int token_make(struct token *ret, struct err *e)
     return 0;
 }
 
-// Derives the key of each lesser role from the one above by a one-way function.
+// Derives the key of each role from the key of the role with the next more rights, by a
+// one-way function.
 bool token_lower(struct token *t, enum wire_role role)
 {
     int from = step_of(t->role), to = step_of(role);
@@ -155,8 +156,8 @@ static int make_beside(char ret[FILE_PATH_MAX], int *ret_fd, const char *dir,
                    "cannot make '%s', because another process keeps removing it", ret);
 }
 
-// Writes a file beside and renames it, so that a reader gets the old token or the new
-// one.
+// Writes a temporary file and renames it, so that a reader gets either the old token or
+// the new one.
 static int leave_in(const char *dir, char ret_path[FILE_PATH_MAX], int *ret_lock,
                     const struct token *t, const char *cluster, uint16_t port,
                     struct err *e)
@@ -282,8 +283,8 @@ static bool is_later(const struct timespec *a, const struct timespec *b)
     return a->tv_sec != b->tv_sec ? a->tv_sec > b->tv_sec : a->tv_nsec > b->tv_nsec;
 }
 
-// Looks for the token in place i. Returns false if there is none that is trusted; *e says
-// why a file there is not trusted. `tried` gets the name of the place.
+// Looks for a token in place i. Returns false if the place has no trusted token; *e gets
+// the reason if a file there is not trusted. `tried` gets the name of the place.
 static bool find_in(int i, const char *cluster, uint16_t port, struct token *ret,
                     struct timespec *ret_time, char tried[FILE_PATH_MAX], struct err *e)
 {
@@ -313,7 +314,7 @@ int token_find(struct token *ret, const char *cluster, uint16_t port, struct err
             newest = time;
         }
         if (why.code == 0)
-            why = e_here; // the message names the first file that is not trusted
+            why = e_here; // the error names the first file that is not trusted
     }
     if (ret->role != WIRE_NOBODY)
         return 0;

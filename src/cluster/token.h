@@ -32,8 +32,8 @@ int token_make(struct token *ret, struct err *e); // makes an operator's token
 int token_read(struct token *ret, const char *text, struct err *e); // 0 or TUG_EUSAGE
 void token_write(char ret[TOKEN_TEXT_MAX], const struct token *t);
 
-// Turns a token into that of a lesser role, or of the same. Returns false if the role has
-// more rights, or if memory is out.
+// Turns a token into the token of a role with the same or fewer rights. Returns false if
+// the role has more rights, or if memory is short.
 bool token_lower(struct token *t, enum wire_role role);
 
 // The file belongs to the cluster whose scheduler listens on this port of this machine.

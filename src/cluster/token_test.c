@@ -210,8 +210,8 @@ static void test_does_not_wait_for_leftovers(void **state)
         skip_because("no other place for tokens, or a process holds it for long");
     assert_int_equal(token_make(&l.t, NULL), 0);
     assert_int_equal(pthread_create(&thread, NULL, leave, &l), 0);
-    bool too_late; // true: token_leave returned before the token could be found, so it
-                   // waited for the lock of the leftovers before it wrote the token
+    bool too_late; // true: the token could not be found before token_leave returned,
+                   // so token_leave waited for the lock of the leftovers first
     do {
         sched_yield();
         too_late = atomic_load(&l.done);

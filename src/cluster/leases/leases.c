@@ -87,8 +87,8 @@ static bool pass_done(const struct leases *l)
 
 int leases_pass(struct leases *l, const struct msg_pass *m, struct err *e)
 {
-    // A clock and a position in the order hold the pass in their upper and the batch in
-    // their lower 32 bits.
+    // A clock, and a position in the order of passes, have the pass in their upper 32
+    // bits and the batch in their lower 32 bits.
     if (m->pass == 0 || m->pass > UINT32_MAX || m->first > UINT32_MAX ||
         m->examples > INT64_MAX || m->kind > WIRE_PASS_TEST_BEST)
         return err_set(e, TUG_EUSAGE, "pass %" PRIu64 " of kind %u is not possible",
@@ -102,11 +102,11 @@ int leases_pass(struct leases *l, const struct msg_pass *m, struct err *e)
     TRY(leases_check_data(l, m, e));
     TRY(leases_keep_done(l, m, e));
     l->pass = *m;
-    l->pass.done = (struct wire_text){0}; // the text lies in the message, which is
-                                          // gone after this call
+    l->pass.done = (struct wire_text){0}; // this text points into the message, which
+                                          // is not valid after this call
     l->prepared = false;
     for (uint32_t i = 0; i < l->n_workers; i++)
-        l->workers[i].holds = false; // this piece is behind the end of a file, and no
+        l->workers[i].holds = false; // this piece lies beyond the end of a file, so no
                                      // worker has to finish it
     l->examples = by_piece(l) ? m->examples : 0;
     l->all_finished = false;
@@ -147,9 +147,9 @@ static bool has_room(struct leases *l, struct wire_text report)
     return buf_reserve(&l->reports, sizeof(report.n) + report.n) == 0;
 }
 
-// Appends a report for the driver. A report of training that finds no memory is dropped:
-// it only serves the display and the mean loss of the pass, and the work that it reports
-// is done all the same.
+// Appends a report for the driver. A report of training is dropped if memory is short: it
+// is used only for the display and the mean loss of the pass, and the reported work
+// counts as done without it.
 static void keep_report(struct leases *l, struct wire_text report)
 {
     if (report.n == 0 || !has_room(l, report))

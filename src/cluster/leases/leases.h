@@ -44,7 +44,7 @@ void leases_close(struct leases *l);
 
 // Takes a worker's description of the data. The first description is kept; the later ones
 // must agree with it. TUG_EDATA names the file that differs, the difference and both
-// workers (`who` names this one).
+// workers (`who` is the name of this worker).
 int leases_data(struct leases *l, const char *who, const struct msg_data *m,
                 struct err *e);
 
@@ -62,9 +62,9 @@ int leases_data_is(const struct leases *l, const struct msg_data_wanted *m,
 // previous pass is not over.
 int leases_pass(struct leases *l, const struct msg_pass *m, struct err *e);
 
-// Asks which pieces a save in the middle of a pass holds. Every worker must mark the save
-// first, so the caller repeats the call until ret->known is set. Save 0 says that the
-// previous save has ended and needs no more marks. The list of pieces is appended to
+// Gets the list of pieces in a save in the middle of a pass. Every worker must mark the
+// save first, so the caller repeats the call until ret->known is set. Save 0 means that
+// the previous save has ended and needs no more marks. The list of pieces is appended to
 // `to`. Returns 0 or TUG_ENOMEM.
 int leases_cut(struct leases *l, uint64_t save, struct msg_cut_state *ret, struct buf *to,
                struct err *e);
@@ -76,12 +76,12 @@ void leases_ask(struct leases *l, uint32_t worker, const struct msg_lease *m,
                 struct msg_leased *ret);
 
 // Takes a worker's report of a finished piece. Returns true if the report is new (servers
-// may then forget the pushes of the piece), false if the piece was done already or the
-// worker no longer holds it (it had been declared dead).
+// may then forget the pushes of the piece), false if the piece was already done, or if
+// the worker had lost the piece because it was declared dead.
 bool leases_done(struct leases *l, uint32_t worker, const struct msg_piece_done *m);
 
-// Adds and removes workers. A new worker takes part in the next pass of shares; it gets
-// pieces at once. leases_worker_joined returns 0 or TUG_ENOMEM.
+// Adds and removes workers. A new worker gets pieces at once, but takes part in passes of
+// shares only from the next pass on. leases_worker_joined returns 0 or TUG_ENOMEM.
 int leases_worker_joined(struct leases *l, uint32_t worker);
 void leases_worker_dead(struct leases *l, uint32_t worker);
 
@@ -99,7 +99,8 @@ void leases_state(struct leases *l, uint64_t pass, struct msg_pass_state *ret,
 
 // The work of a worker so far.
 struct leases_work {
-    uint64_t examples, pieces; // of passes of pieces: in the pieces that it has done
+    uint64_t examples,
+        pieces; // in passes of pieces: the examples in the worker's finished pieces, and the number of these pieces
     uint32_t holds; // 1 while it has a piece, or has not finished its share of the pass
 };
 // Gets the work of a worker; zeros if it is not known. *hint is 0 before the first of
@@ -109,10 +110,10 @@ void leases_work(const struct leases *l, uint32_t worker, uint32_t *hint,
 
 void leases_set_bugs(struct leases *l, uint64_t bugs); // cluster/bugs.h
 
-void leases_over(struct leases *l); // ends the run: from now on every worker that asks
-                                    // for work is told so
+void leases_over(struct leases *l); // ends the run: every worker that asks for work
+                                    // from now on gets WIRE_LEASE_OVER
 
-// Asserts what must hold between two calls: leases_check.c.
+// Asserts the invariants that hold between two calls (leases_check.c).
 #ifndef NDEBUG
 void leases_check(struct leases *l);
 // Returns whether this worker is known and alive.

@@ -15,8 +15,8 @@ enum { FILES = 2, PIECES = 5, BUCKETS = 7, WORKERS = 4 };
 static struct {
     uint64_t seed, draws;
     struct leases *l;
-    bool unknown; // whether the scheduler does not know how many pieces the second file
-                  // has
+    bool unknown; // the scheduler does not know the number of pieces of the second
+                  // file
     struct msg_leased held[WORKERS];
     bool holds[WORKERS], dead[WORKERS];
     int dealt[FILES][PIECES], trained[BUCKETS];
@@ -99,8 +99,8 @@ static void report(uint32_t w)
     m.holds[w] = false;
     bool news = leases_done(m.l, w + 1, &d);
     leases_check(m.l);
-    if (behind) // perhaps all pieces are dealt meanwhile, so that the scheduler does not
-                // lease this piece again
+    if (behind) // by now all pieces may have been dealt, so that the scheduler does
+                // not lease this piece again
         return;
     assert_true(news);
     if (h->file == FILES)
@@ -149,7 +149,7 @@ static void run_pass(bool deaths)
     assert_int_equal(now.examples, 10 * BUCKETS);
     for (uint32_t b = 0; b < BUCKETS; b++)
         assert_int_equal(m.trained[b], 1);
-    // A report of a worker that still reads behind the end of a file is ignored.
+    // A report about a piece beyond the end of a file is ignored.
     memset(m.holds, 0, sizeof(m.holds));
 }
 
@@ -198,8 +198,8 @@ static void resumed_pass_deals_all_pieces_again(void **state)
     }
 }
 
-// A save in a later pass lists buckets. Pieces that a dead worker left, and that others
-// have dealt since, do not make the save torn.
+// A save in a later pass lists buckets. The save stays consistent even if pieces of a
+// dead worker were dealt by other workers since.
 static void saves_hold_buckets(void **state)
 {
     (void)state;

@@ -29,7 +29,8 @@ static void held_piece_is_leased(const struct leases *l, const struct leases_wor
     assert(l->files[w->file].p[w->index].state == PIECE_LEASED);
 }
 
-// No piece is reserved for a worker whose session is over, since it will not ask for one.
+// No piece is reserved for a worker whose session has ended, because it will not ask for
+// pieces.
 static void dead_have_nothing(const struct leases_worker *w)
 {
     assert(w->alive || (!w->holds && w->reserved == 0));
@@ -61,8 +62,8 @@ static void holders_are_counted(const struct leases *l, uint32_t file)
     assert(holders == l->files[file].holders);
 }
 
-// A leased piece has exactly one holder: with two it would be trained on twice, with none
-// never.
+// A leased piece has exactly one holder: with two holders it would be trained on twice,
+// with no holder never.
 static void leased_piece_has_one_holder(const struct leases *l, uint32_t file,
                                         uint64_t index)
 {
@@ -108,8 +109,8 @@ static uint32_t keeper_of(const struct leases *l, const struct piece *p)
 }
 
 // The count of free pieces is exact, and none of them lies before the cursor. The search
-// for a free piece starts at the cursor and is left out if the count is 0, so that a
-// piece that breaks this rule would never be trained on.
+// for a free piece starts at the cursor and is left out if the count is 0, so a piece for
+// which this does not hold would never be trained on.
 static void free_pieces_are_found(const struct leases *l, uint32_t whose)
 {
     bool nobody = whose == LEASES_NOBODY;
@@ -125,8 +126,8 @@ static void free_pieces_are_found(const struct leases *l, uint32_t whose)
     assert(reserved == (nobody ? l->unreserved : l->workers[whose].reserved));
 }
 
-// Once the pieces of a save are known, every living worker that was there at its start
-// has marked it: no worker gets another piece before that.
+// If the pieces of a save are known, every living worker that had joined at the start of
+// the save has marked it, because a worker gets no further piece before its mark.
 static void save_is_marked(const struct leases *l)
 {
     for (uint32_t i = 0; i < l->save_workers && l->save != 0 && l->save_known; i++)

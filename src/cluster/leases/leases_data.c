@@ -101,7 +101,7 @@ int leases_schema(struct leases *l, const struct msg_schema *m, struct err *e)
     return 0;
 }
 
-// Returns how many of the files are those of --data, without the buckets.
+// Returns the number of files of --data, without the buckets.
 static uint32_t told_to_train(const struct leases *l)
 {
     return leases_trained(l) - (l->buckets != 0);

@@ -28,10 +28,10 @@ struct piece {
                   // LEASES_NOBODY
     uint8_t state;
     bool held; // the worker `had` still has the piece in memory
-    // A worker died in this pass while it held the piece, and may have pushed a part of
-    // it.
+    // In this pass a worker died while it held the piece, and it may have pushed a part
+    // of the piece's batches.
     bool left;
-    bool before; // the piece was done when the pass was opened
+    bool before; // the piece was already done when the pass was opened
     bool in_cut;
     uint32_t examples; // the number of examples that were trained on; 0 until the piece
                        // is done
@@ -46,14 +46,14 @@ struct file {
     char *name;
     uint64_t count;     // the number of pieces as far as it is known, or LEASES_UNKNOWN
     struct piece *p;    // `made` pieces
-    uint64_t made, cap; // length and capacity of p; made > count if workers looked behind
-                        // the end
+    uint64_t made, cap; // length and capacity of p; made > count if workers asked for
+                        // pieces beyond the end of the file
     uint64_t done;      // the number of finished pieces before the end of the file
-    uint64_t returned;  // the number of pieces that became free again while the file is
-                        // handed out in order
+    uint64_t returned;  // in a file that is leased in order: the number of pieces that
+                        // became free again
     uint32_t holders;
-    bool in_order; // in this pass the file's end is unknown, and pieces are made as they
-                   // are handed out
+    bool in_order; // the file's end is unknown in this pass, so each piece is created
+                   // when it is leased
 };
 
 struct place {
@@ -64,17 +64,16 @@ struct place {
 struct leases_worker {
     uint32_t id;
     bool alive;
-    // Used in passes of pieces.
+    // The following fields are used in passes of pieces.
     bool holds;
     uint32_t file; // file of the piece that the worker holds, or held last
     uint64_t index;
     bool knows_file;
     uint64_t reserved; // the number of free pieces that the worker had in the previous
                        // pass
-    // Position in `order`; all free pieces that are reserved for the worker lie behind
-    // it.
+    // Position in `order`; all free pieces reserved for the worker lie at or after it.
     size_t cursor;
-    // Used in passes of shares.
+    // The following fields are used in passes of shares.
     bool taking_part, finished, view_due;
     uint32_t slot;
     uint64_t next_report;      // the smallest index of a report that has not arrived yet
@@ -103,13 +102,13 @@ struct leases {
     bool dealt;       // all pieces have been dealt into the buckets
 
     struct msg_pass pass; // pass.pass is 0 before the first pass
-    bool prepared;        // the pieces of the pass are ready to be handed out
+    bool prepared;        // the pieces of the pass can be leased
     struct place *order; // the pieces of files whose number of pieces is known, sorted by
                          // key
     size_t n_order;
-    uint64_t unreserved; // the number of free pieces in `order` that no living worker had
-                         // before
-    size_t cursor;       // position in `order`; all unreserved free pieces lie behind it
+    uint64_t unreserved; // the number of free pieces in `order` that no living worker
+                         // had in the previous pass
+    size_t cursor; // position in `order`; all unreserved free pieces lie at or after it
     uint64_t examples;
 
     uint64_t view;  // number of the newest division of batches into shares
@@ -161,11 +160,11 @@ int leases_prepare(struct leases *l); // makes the pieces of a new pass; returns
 void leases_ask_piece(struct leases *l, struct leases_worker *w, struct msg_leased *ret);
 bool leases_piece_done(struct leases *l, struct leases_worker *w,
                        const struct msg_piece_done *m);
-// Frees the pieces of worker w, which has died, for other workers.
+// Makes the pieces of worker w, which has died, free for other workers.
 void leases_return_pieces(struct leases *l, struct leases_worker *w);
 // Returns whether all pieces of the pass are done, and gets the number of finished pieces
-// and of all pieces. The latter is an estimate while the end of some file is unknown, and
-// 0 while the ends of all files are. Both pointers may be NULL.
+// and of all pieces. The number of all pieces is an estimate while the end of some file
+// is unknown, and 0 while the ends of all files are unknown. Both pointers may be NULL.
 bool leases_pieces_done(const struct leases *l, uint64_t *ret_done, uint64_t *ret_pieces);
 
 // -------------------------------------------- the functions for cuts are in leases_cut.c

@@ -33,10 +33,10 @@ static int by_key(const void *a, const void *b)
     return (x->index > y->index) - (x->index < y->index);
 }
 
-// Returns the key by which the pieces of a pass are sorted. Keys are random, as models
-// learn less from passes that all have the same order. But pieces of a compressed file
-// that no worker holds in memory keep their order, spread evenly, so that a worker reads
-// the file from its start only once.
+// Returns the key by which the pieces of a pass are sorted. Keys are random, because
+// models learn less if all passes have the same order. But pieces of a compressed file
+// that no worker has in memory keep the order of the file, spread evenly over the pass,
+// so that a worker reads the file from its start only once.
 static uint64_t key_of(struct leases *l, uint32_t file, uint64_t index)
 {
     const struct file *f = &l->files[file];
@@ -72,8 +72,8 @@ static bool make_piece(struct file *f)
     return true;
 }
 
-// Marks all pieces of a file as done. The file has been dealt into the buckets, so the
-// pass does not use it.
+// Marks all pieces of a file as done. The pass does not use the file, because its
+// examples were dealt into the buckets.
 static void skip_file(struct file *f)
 {
     f->in_order = false;
@@ -259,15 +259,15 @@ static bool take_from_richest(struct leases *l, struct leases_worker *w)
     return true;
 }
 
-// Returns whether a file that is handed out in order has a piece to give.
+// Returns whether a file that is leased in order has a piece that can be leased.
 static bool can_give(const struct file *f)
 {
     return f->in_pass && f->in_order && (f->returned > 0 || f->count == LEASES_UNKNOWN);
 }
 
-// Chooses the file from which a worker gets its next piece in file order: the worker
-// stays with its file; otherwise it gets the file with the fewest readers, as each reader
-// decompresses the file from its start.
+// Chooses the file from which a worker gets its next piece in file order. The worker
+// continues with its current file if possible; otherwise it gets the file with the fewest
+// readers, because each reader decompresses the file from its start.
 static struct file *choose_file(struct leases *l, const struct leases_worker *w)
 {
     struct file *best = NULL;
@@ -315,8 +315,8 @@ void leases_ask_piece(struct leases *l, struct leases_worker *w, struct msg_leas
     leases_pieces_done(l, &ret->pieces_done, &ret->pieces);
 }
 
-// Sets the number of pieces of a file, which has just become known. Pieces that were
-// handed out behind the end do not count.
+// Sets the number of pieces of a file, which has just become known. Leased pieces beyond
+// the end do not count.
 static void set_end(struct file *f, uint64_t count)
 {
     if (!f->in_order || count >= f->count)
@@ -401,7 +401,7 @@ void leases_return_pieces(struct leases *l, struct leases_worker *w)
 {
     if (w->holds)
         leases_pieces_give_back(l, w);
-    // The workers for which these pieces were reserved are dead.
+    // The worker for which these pieces were reserved is dead.
     l->unreserved += w->reserved;
     order_again(l);
     w->reserved = 0;
@@ -431,7 +431,7 @@ bool leases_pieces_done(const struct leases *l, uint64_t *ret_done, uint64_t *re
     for (uint32_t i = 0; i < l->n_files && l->prepared; i++) {
         const struct file *f = &l->files[i];
         if (!f->in_pass || leases_deals(l, i))
-            continue; // the buckets are not handed out before all pieces are dealt
+            continue; // buckets are leased only after all pieces were dealt
         uint64_t guess = (uint64_t)(a_byte * (double)f->bytes + 0.5);
         bool open = f->count == LEASES_UNKNOWN;
         done += f->done;

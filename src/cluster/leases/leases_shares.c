@@ -26,7 +26,7 @@ static void give_slots(struct leases *l)
     l->views++;
 }
 
-// Lets all living workers take part in the pass.
+// Makes all living workers take part in the pass.
 static void take_all(struct leases *l)
 {
     for (uint32_t i = 0; i < l->n_workers; i++)

@@ -33,7 +33,7 @@ struct model {
     uint32_t n_workers;
     struct mate mates[MAX_WORKERS];
     uint64_t pass, examples;
-    // Whether the current pass is the one that finds out the lengths of files.
+    // Whether the lengths of files become known only in the current pass.
     bool in_order;
 };
 
@@ -126,7 +126,7 @@ static void check_new_piece(uint32_t worker, const struct msg_leased *got, uint3
 {
     uint32_t f = got->file;
     assert_in_range(f, 0, m.n_files - 1);
-    if (got->index >= m.pieces[f]) { // the worker looks behind the end of a file whose
+    if (got->index >= m.pieces[f]) { // the worker reads beyond the end of a file whose
                                      // end is not known
         assert_true(m.in_order && m.unknown[f]);
         return;
@@ -235,7 +235,7 @@ static void run_pass(bool quiet)
     struct err e = {0};
     assert_int_equal(leases_pass(m.l, &open, &e), 0);
     if (m.pass == 1)
-        tell_data(); // some workers describe the data only after the pass was opened
+        tell_data(); // some workers send their description only after the pass was opened
     for (int steps = 0; !pass_is_over(); steps++) {
         assert_in_range(steps, 0, 20000);
         // opening the same pass again changes nothing
@@ -792,9 +792,10 @@ static struct msg_cut_state cut_of(struct leases *l, uint64_t save, uint8_t *ret
     return c;
 }
 
-// A save in the middle of a pass: all workers of that moment mark it between two of their
-// pieces. The save does not wait for a worker that joins later, but the worker marks it
-// before its first piece, until the driver has said that the save is over.
+// Makes a save in the middle of a pass. All workers that have joined by then mark it
+// between two of their pieces. The save does not wait for a worker that joins later, but
+// that worker marks it before its first piece, unless the driver has ended the save by
+// then.
 static void test_cut(void **state)
 {
     (void)state;
@@ -880,8 +881,8 @@ static void test_saves_in_a_resumed_pass(void **state)
     buf_free(&list);
 }
 
-// A worker looked behind the end of a file, so the save names a piece that the file does
-// not have. A pass that is resumed from this save still does all pieces that are left.
+// A worker has read beyond the end of a file, so the save names a piece that the file
+// does not have. A pass that is resumed from this save still does all remaining pieces.
 static void test_done_piece_behind_the_end_of_a_file(void **state)
 {
     (void)state;

@@ -53,7 +53,7 @@ static int by_index(const void *a, const void *b)
 }
 
 // Returns whether two workers' values have the same count and kind. If they differ in a
-// call of one name, the workers run different versions of tug.
+// call with the same name, the workers run different versions of tug.
 static bool same_kind(const struct given *a, const struct given *b)
 {
     return a->op == b->op && a->type == b->type && a->first == b->first &&
@@ -153,8 +153,8 @@ static bool combine_u64(uint64_t *to, uint64_t x, uint8_t op)
     return true;
 }
 
-// Combines a value of the result with that of one more worker. Returns false if the sum
-// does not fit.
+// Combines a value of the result with the value of one more worker. Returns false if the
+// sum does not fit.
 static bool combine(char to[VALUE], const char from[VALUE], const struct given *g)
 {
     union {

@@ -103,7 +103,7 @@ void scheduler_send(struct scheduler *s, van_link link, uint16_t type, uint64_t 
                     const void *msg)
 {
     assert(msg != NULL);
-    // A message that is lost is requested again, or sent again by a later tick.
+    // A lost message is requested again, or sent again by a later tick.
     if (scheduler_has_room(s, link))
         (void)van_send(s->van, link, type, request, msg, NULL);
 }
@@ -268,7 +268,7 @@ void scheduler_stop_serve(struct scheduler *s, struct link *l, uint64_t request,
 {
     char why[ERR_TEXT_MAX];
     wire_words(m->why, why, sizeof(why));
-    // If the cluster is ending already, this order is not the reason.
+    // If the cluster is already ending, this request to stop is not the reason.
     if (s->phase != SCHEDULER_ENDING)
         scheduler_note_order(s, "a tool", l->role, van_peer(s->van, l->link), "stop");
     scheduler_send(s, l->link, MSG_OK, request, &(struct msg_ok){0});

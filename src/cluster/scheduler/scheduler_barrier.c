@@ -111,7 +111,7 @@ static void scheduler_barrier_collect(struct scheduler *s)
             at_barrier = s->processes[i].rank;
     }
     if (s->phase == SCHEDULER_ENDING && s->end.code != 0)
-        err_copy(&c->why, &s->end); // the call fails as a consequence
+        err_copy(&c->why, &s->end); // the call fails with the reason of the end
     else if (all == NULL)
         err_nomem(&c->why, "a collective call");
     else if (n > 0 && collect_make(all, n, at_barrier, &c->result, &c->why) != 0)
@@ -146,7 +146,7 @@ struct arrival {
     bool again;
 };
 
-// Returns whether the node may come to the barrier; refuses its request if not.
+// Returns whether the node may enter the barrier; refuses its request if not.
 static bool may_arrive(struct scheduler *s, struct node *n, uint64_t request,
                        uint8_t group, uint64_t generation, struct arrival *ret)
 {
@@ -261,8 +261,8 @@ const char *scheduler_missing(const struct scheduler *s, uint8_t group, char *to
         int more = snprintf(to + at, cap - at, "%s%s", at > 0 ? ", " : "",
                             scheduler_name(n, name));
         if (more < 0 || (size_t)more >= cap - at) {
-            to[at] = 0; // If there is no room for all names, the list ends with the last
-                        // one that fits.
+            to[at] = 0; // if there is no room for all names, the list ends with the
+                        // last name that fits
             break;
         }
         at += (size_t)more;

@@ -65,7 +65,7 @@ static void session_was_given(const struct scheduler *s, const struct node *n)
 }
 
 // A node lives and dies with its process. So a process stays as long as its nodes are in
-// the table, and agrees with them in all facts that other nodes are told.
+// the table, and agrees with them in all facts that the roster has.
 static void node_fits_its_process(const struct scheduler *s, const struct node *n)
 {
     assert(n->process < s->n_processes);
@@ -106,8 +106,8 @@ static void nodes_hold(const struct scheduler *s)
                                    // count
 }
 
-// No two nodes have the same id, session, ticket or link, because a message of the second
-// would be answered in the name of the first. After each event one node is compared with
+// No two nodes have the same id, session, ticket or link, because a message of one node
+// would be taken for a message of the other. After each event one node is compared with
 // all others.
 static void node_is_the_only_one(const struct scheduler *s, uint32_t one)
 {
@@ -290,8 +290,8 @@ static void partition_has_its_server(const struct scheduler *s, uint32_t partiti
     }
 }
 
-// A move leads from the owner to another server that is there, one move at most for each
-// partition; an owner hands one partition over at a time.
+// A move goes from the owner to another living server. Each partition has at most one
+// move, and an owner hands over one partition at a time.
 static void move_is_possible(const struct scheduler *s, const struct move *x)
 {
     const struct node *to = NULL;
@@ -317,7 +317,7 @@ static uint32_t in_flight(const struct scheduler *s, uint32_t id)
     return n;
 }
 
-// While a hold is granted, no partition is handed over, and the epoch stays.
+// While a hold is granted, no partition is handed over, and the epoch does not change.
 static void hold_holds(const struct scheduler *s, const struct node *n)
 {
     assert(!n->held || n->holds);
@@ -327,8 +327,8 @@ static void hold_holds(const struct scheduler *s, const struct node *n)
         assert(!s->moving.list[i].handing);
 }
 
-// The roster tells of the moves that are under way, unless a change waits for the next
-// one.
+// The roster has the moves that are in progress, unless a change waits for the next
+// roster.
 static void roster_has_the_moves(const struct scheduler *s)
 {
     assert(s->changed || s->roster.n_moves == s->moving.n);

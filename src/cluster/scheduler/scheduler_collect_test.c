@@ -99,7 +99,7 @@ static void test_gather(void **state)
     world_close(&w);
 }
 
-// All workers get an error that names both calls; a worker at a barrier goes on.
+// All workers get an error that names both calls; a worker at a barrier continues.
 static void test_different_calls(void **state)
 {
     (void)state;
@@ -175,7 +175,7 @@ static void test_lost_answer(void **state)
     member_collect(w.actors[3].m,
                    &(struct member_collect){.call = "next", .index = 2, .workers = 3},
                    NULL);
-    world_run(&w, MILLIS / 2); // the message is on its way
+    world_run(&w, MILLIS / 2); // the message is in flight
     sim_set_faults(w.sim, 1, 0, 0, 0);
     world_run(&w, SECONDS / 10);
     for (uint32_t i = 1; i <= 3; i++)
@@ -280,7 +280,7 @@ static void say(const struct msg_collect *m, uint16_t answer)
     assert_int_equal(guest.type, answer);
 }
 
-// The scheduler refuses messages that a peer made up, and the barrier goes on.
+// The scheduler refuses messages with invalid contents, and the barrier still completes.
 static void test_made_up(void **state)
 {
     (void)state;

@@ -31,14 +31,15 @@ void scheduler_stop_drained(struct scheduler *s, struct node *n)
 void scheduler_end(struct scheduler *s, int code, const char *why)
 {
     if (s->phase == SCHEDULER_ENDING)
-        return; // the first reason is kept
+        return; // the reason of the first call is kept
     s->phase = SCHEDULER_ENDING;
     s->phase_at = s->now;
     s->end.code = code;
     snprintf(s->end.text, sizeof(s->end.text), "%s", why);
     leases_over(s->leases);
     scheduler_note(s, "stop", "scheduler", why[0] != '\0' ? why : "the run is over");
-    if (code == 0) // the process of the scheduler tells an error when all have left
+    if (code ==
+        0) // after an error, the scheduler's process reports the error when all nodes have left
         scheduler_say(s, "the cluster ends%s%s", why[0] != 0 ? ": " : "", why);
     for (uint32_t i = 0; i < s->n_nodes; i++)
         if (s->nodes[i].n.alive)
@@ -75,7 +76,7 @@ static void end_for(struct scheduler *s, const struct node *lost)
     scheduler_end(s, TUG_EIO, why);
 }
 
-// Ends the cluster, after a worker has gone, if it was the last one.
+// Called after a worker has left or died: ends the cluster if it was the last worker.
 static void after_worker(struct scheduler *s)
 {
     const struct node *missed = missed_worker(s);
@@ -186,8 +187,8 @@ static bool may_leave(struct scheduler *s, uint32_t process)
     return false;
 }
 
-// Takes the sender for the process whose number the message has: only that process knows
-// the number. See scheduler_heartbeat_serve.
+// The sender is the process whose number the message has, because only that process knows
+// the number (scheduler_heartbeat_serve).
 void scheduler_may_leave_serve(struct scheduler *s, struct link *l, uint64_t request,
                                const struct msg_may_leave *m)
 {
@@ -221,8 +222,8 @@ static void left_failing(struct scheduler *s, const struct node *n,
     snprintf(why, sizeof(why), "%.*s ended with code %d%s%s", ROSTER_NAME_MAX,
              scheduler_name(n, name), err_exit_code(code), m->why.n > 0 ? ": " : "",
              wire_words(m->why, said, sizeof(said)));
-    // The reason of an end is logged by scheduler_end, and once there is one all nodes
-    // report it.
+    // scheduler_end logs the reason of the end, so a node that reports this reason is not
+    // logged again.
     if (s->phase != SCHEDULER_ENDING ? !ends_the_run(s, n, code) : s->end.code == 0)
         scheduler_say(s, "%s", why);
     if (s->phase == SCHEDULER_ENDING && s->end.code == 0) {
@@ -235,9 +236,10 @@ static void left_failing(struct scheduler *s, const struct node *n,
     }
 }
 
-// Returns whether the failure of this node may end the run. The failure of a guest may
-// not, unless the guest has the right to stop the cluster: a tool's token only lets it
-// read. A server without partitions may not either: the run does not need it.
+// Returns whether the failure of this node may end the run. The failure of a guest may do
+// so only if the guest has the right to stop the cluster, which a tool's token does not
+// give. The failure of a server without partitions does not end the run, because the run
+// does not need the server.
 static bool may_end_all(const struct scheduler *s, const struct node *n)
 {
     if (s->phase == SCHEDULER_RUNNING && n->n.role == WIRE_SERVER)

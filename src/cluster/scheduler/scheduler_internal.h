@@ -45,10 +45,12 @@ struct process {
     // The process's clock minus the scheduler's clock, at the last heartbeat.
     int64_t skew_ns;
     bool asked; // whether a signal has asked the process to end
-    // Of servers: the process's own handlers hold state, so that its partitions stay.
+    // For servers: the process has handlers of its own with state, so its partitions
+    // cannot move.
     bool fixed;
-    bool placed;   // the process takes part in placements: all its loops have joined
-    bool draining; // its partitions go to other servers; then it is told to leave
+    bool placed; // the process takes part in placements: all its loops have joined
+    bool
+        draining; // the process's partitions move to other servers; then it is asked to leave
     // A process counts its barriers in a group from 1; its barrier 1 is generation `base`
     // of the group.
     bool known[SCHEDULER_GROUPS]; // whether the group waits for this process
@@ -61,7 +63,7 @@ struct process {
 // When a move is tried again, after some have failed.
 struct retry {
     uint64_t at;
-    uint32_t fails; // in sequence
+    uint32_t fails; // the number of consecutive failures
 };
 
 struct node {
@@ -71,9 +73,11 @@ struct node {
     uint32_t process; // index of the node's process
     van_link link;    // 0: not connected
     uint64_t closed_at, gone_at;
-    // Of a worker: when it last asked for work or reported it; at first, when it joined.
+    // For a worker: the time at which it last asked for work or reported work; initially
+    // the time at which it joined.
     uint64_t progress_at;
-    // Time at which it was asked for a sign of life, because its process seemed silent.
+    // The time at which the node was asked for a sign of life, because its process seemed
+    // silent.
     uint64_t pinged_at;
     // The node has sent LEAVE; a node that has not left and is not alive is dead.
     bool left;
@@ -93,38 +97,41 @@ struct node {
     // Of servers: it had no room for a partition, and gets no more until placements are
     // planned anew.
     bool full;
-    uint32_t in_flight; // moves from and to this node that are under way
-    struct retry moves; // of moves to this node
+    uint32_t in_flight; // the number of moves from and to this node that are in progress
+    struct retry moves; // failed moves to this node
 };
 
-// A partition on its way. Its owner stays the owner until the target has all of it.
+// The move of a partition. The owner does not change before the target has all data of
+// the partition.
 struct move {
     uint64_t id;
     enum wire_space space;
     uint32_t partition, from, to; // node ids
-    bool over;                    // it is done, and no roster has it any more
+    bool over;    // the move is done, and the newest roster does not have it
     bool handing; // the owner may stop serving the partition and hand it over
     uint64_t bytes, total;
-    uint64_t began, heard; // time of its beginning, and when its target was last heard of
-    uint64_t grown; // time at which `bytes` last grew, or at which the hand-over began
+    uint64_t began,
+        heard; // the time at which the move began, and at which a message of its target last arrived
+    uint64_t
+        grown; // the time at which `bytes` last grew, or at which the hand-over began
 };
 
-// Moves and the placement at which they aim.
+// The moves in progress, and the placement to which they lead.
 struct moving {
     struct move *list; // sorted by space and partition
     uint32_t n, cap;
     uint64_t last_id;
-    // The owner that each partition shall have, and its failed moves; NULL before the
-    // first plan.
+    // The planned owner of each partition, and the failed moves of each partition; NULL
+    // before the first plan.
     uint32_t *wanted[WIRE_SPACES];
     struct retry *retries[WIRE_SPACES];
-    bool plan_again;                // memory was out when a plan was due
-    bool even;                      // that plan divides partitions evenly
+    bool plan_again; // a plan is due, but could not be made for lack of memory
+    bool even;       // the plan that is due divides partitions evenly
     char why[ROSTER_NAME_MAX + 32]; // reason of the newest plan
     uint64_t look_at;               // time at which further moves may begin
-    uint64_t left;                  // partitions that are not where they shall be
+    uint64_t left; // the number of partitions whose owner is not the planned one
     uint64_t done, failed;
-    // Since the newest plan: its time, the moves that are done, and their bytes.
+    // The time of the newest plan, and the number and bytes of the moves done since then.
     uint64_t planned_at, since_plan, bytes_since_plan;
     uint64_t told_at;    // time at which their number was logged
     uint64_t version;    // of the roster that told of the last owner that changed
@@ -142,7 +149,7 @@ struct collected {
 };
 
 // A finished piece, whose pushes a server may forget once it has a roster of this
-// version: that roster tells all deaths from before the piece was done.
+// version: that roster has all deaths from before the piece was done.
 struct forget {
     struct msg_forget msg;
     uint64_t version;
@@ -161,11 +168,12 @@ struct encoded_roster {
     struct msg_roster msg;
 };
 
-// Something that happened, for tug status.
+// An operation of the cluster, for tug status.
 struct operation {
     uint64_t unix_ns;
-    const char *what;          // "join", "death", ...
-    char who[ROSTER_NAME_MAX]; // the node or peer that did it or that it happened to
+    const char *what; // "join", "death", ...
+    char who
+        [ROSTER_NAME_MAX]; // the node or peer that did the operation, or that it is about
     char text[OPERATION_TEXT];
 };
 
@@ -173,7 +181,7 @@ enum scheduler_phase {
     SCHEDULER_GATHERING,
     SCHEDULER_RUNNING,
     SCHEDULER_OVER,  // the driver has finished; workers leave
-    SCHEDULER_ENDING // all nodes are told to stop
+    SCHEDULER_ENDING // all nodes are asked to stop
 };
 
 struct scheduler {
@@ -197,8 +205,9 @@ struct scheduler {
     uint32_t more_servers, more_workers, n_guests;
     uint64_t session;
     struct refusals refusals;
-    struct operation operations[SCHEDULER_OPERATIONS]; // the last ones, in a ring
-    uint64_t n_operations;                             // all so far
+    struct operation
+        operations[SCHEDULER_OPERATIONS]; // the last operations, as a ring buffer
+    uint64_t n_operations;                // the number of all operations so far
 
     struct roster roster;
     struct encoded_roster *encoded; // NULL if not made yet
@@ -226,15 +235,15 @@ struct scheduler {
 
     enum scheduler_phase phase;
     uint64_t phase_at;
-    bool asked; // a process that the run needs was asked to end, so the run is to end in
-                // order
-    struct err end;  // why the cluster ends
+    bool asked;      // a signal has asked a process that the run needs to end, so the run
+                     // must end in order
+    struct err end;  // the reason why the cluster ends
     struct err fail; // the first failure of a worker: the result, if no worker is left to
                      // finish the run
     bool finished;
 
     uint64_t events; // number of events so far, which scheduler_check counts
-    bool made_up;    // tests: the state is an impossible one and is not checked
+    bool made_up;    // tests: the state is impossible and is not checked
 };
 
 // Appends a zeroed element to the array that *p_array points to, and returns it; NULL if
@@ -250,7 +259,8 @@ void scheduler_say(struct scheduler *s, const char *fmt, ...) PRINTF_LIKE(2, 3);
 const char *scheduler_name(const struct node *n, char to[ROSTER_NAME_MAX]);
 uint64_t scheduler_unix_ns(const struct scheduler *s);
 
-// The last operations: scheduler_operations.c. `what` is not copied; longer texts are cut.
+// Records an operation (scheduler_operations.c). `what` is not copied; other texts are
+// cut if they are too long.
 void scheduler_note(struct scheduler *s, const char *what, const char *who,
                     const char *text);
 void scheduler_operations_print(const struct scheduler *s, struct json_out *o);
@@ -288,8 +298,8 @@ void scheduler_free_process(struct scheduler *s, uint32_t process);
 
 // Defined in scheduler_roster.c:
 int scheduler_list(struct scheduler *s); // makes the node table; 0 or TUG_ENOMEM
-// Returns whether this node takes tables of the space. `any`: no node was meant for this
-// space, so those for other tables count, too.
+// Returns whether this node serves tables of the space. If `any` is true, no node was
+// assigned to this space, so nodes for other tables count, too.
 bool scheduler_takes(const struct roster_node *n, int space, bool any);
 void scheduler_send_roster(struct scheduler *s, struct node *n, van_link link,
                            uint64_t request);
@@ -307,19 +317,19 @@ const char *scheduler_missing(const struct scheduler *s, uint8_t group, char *to
 void scheduler_given_drop(struct scheduler *s, uint32_t process);
 void scheduler_collected_free(struct scheduler *s);
 
-// Defined in scheduler_plan.c:
-// Plans the placement anew, after servers have come or gone, for the reason `why`. `even`
-// also divides partitions evenly again among servers that have some. Returns 0 or
-// TUG_ENOMEM; the next tick then plans again.
+// Defined in scheduler_plan.c: Makes a new plan of the placement for the reason `why`,
+// after servers have joined or left. If `even` is true, partitions are also divided
+// evenly among the servers that have some. Returns 0 or TUG_ENOMEM; the next tick then
+// plans again.
 int scheduler_plan(struct scheduler *s, bool even, const char *why);
 // Returns whether servers would be left for the partitions of this process.
 bool scheduler_can_drain(const struct scheduler *s, uint32_t process);
-// Moves the partitions of a process to others, or lets it stay after all. Returns 0 or
-// TUG_ENOMEM; the next tick then plans again.
+// Moves the partitions of a process to other processes (drain), or, if `back` is true,
+// cancels this. Returns 0 or TUG_ENOMEM; the next tick then plans again.
 int scheduler_drain(struct scheduler *s, uint32_t process, bool back);
 // Returns whether handlers of the servers' program hold state, so that nothing can move.
 bool scheduler_fixed(const struct scheduler *s);
-// Plans again without more partitions for a node that has no room for them.
+// Makes a new plan in which the node `full`, which has no room, gets no more partitions.
 void scheduler_plan_around(struct scheduler *s, struct node *full);
 uint64_t scheduler_plan_tick(struct scheduler *s); // returns the time of the next call
 
@@ -327,14 +337,15 @@ uint64_t scheduler_plan_tick(struct scheduler *s); // returns the time of the ne
 uint64_t scheduler_moves_tick(struct scheduler *s); // returns the time of the next call
 bool scheduler_owns(const struct scheduler *s, const struct node *n);
 struct node *scheduler_node_of(struct scheduler *s, uint32_t id);
-// Gives up the moves that the plan no longer wants.
+// Gives up the moves that are not in the newest plan.
 void scheduler_moves_sift(struct scheduler *s);
-// Gives up the moves of a server that is gone, and plans anew.
+// Gives up the moves of a server that has died or left, and makes a new plan.
 void scheduler_moves_lost(struct scheduler *s, const struct node *n);
 void scheduler_moves_print(const struct scheduler *s, struct json_out *o);
 void scheduler_moving_free(struct scheduler *s);
 
-// Logs and notes an order: what was ordered, by whom and from where.
+// Logs and records an admin operation: its kind, the peer that requested it, and the
+// peer's address.
 void scheduler_note_order(struct scheduler *s, const char *who, enum wire_role role,
                           const char *from, const char *what);
 

@@ -16,14 +16,15 @@
 #include "cluster/scheduler/scheduler_internal.h"
 
 enum {
-    MOVES_MAX = 4096, // so that the roster's list of moves fits its field
+    MOVES_MAX = 4096, // with more moves the roster's list would not fit its field
     MOVES_OF_NODE = 2,
 };
-// Time without a word of the target after which a move is given up, and time in which a
-// hand-over must get further: no request for the partition is served meanwhile.
+// A move is given up if its target sends nothing for this time, and a hand-over if it
+// makes no progress for this time, because no request for the partition is served during
+// a hand-over.
 #define SILENT_NS (30 * SECOND_NS)
 #define HAND_OVER_NS (15 * SECOND_NS)
-// A move that has failed is tried again after this time, which doubles with each failure.
+// A failed move is tried again after this time, which doubles with each failure.
 #define RETRY_NS (5 * SECOND_NS)
 #define RETRY_MAX_NS (60 * SECOND_NS)
 
@@ -114,7 +115,7 @@ static bool has_turn(const struct node *n)
     return n != NULL && n->n.alive && n->in_flight < MOVES_OF_NODE;
 }
 
-// Begins the move of a partition, unless it is tried later. Returns the time for that.
+// Begins the move of a partition, or returns the time at which to try again.
 static uint64_t begin_one(struct scheduler *s, int space, uint32_t partition)
 {
     uint32_t from = s->roster.owners[space][partition];
@@ -123,7 +124,7 @@ static uint64_t begin_one(struct scheduler *s, int space, uint32_t partition)
     uint64_t at = s->moving.retries[space][partition].at;
     if (is_on_its_way(s, space, partition) || !has_turn(target) ||
         !has_turn(scheduler_node_of(s, from)))
-        return VAN_NEVER; // the end of another move makes room
+        return VAN_NEVER; // the end of another move makes room, and then this move is tried
     at = at > target->moves.at ? at : target->moves.at;
     if (s->now < at)
         return at;
@@ -166,7 +167,7 @@ static const char *describe(struct scheduler *s, const struct move *x,
     return to;
 }
 
-// Gives a move up: its partition stays where it is, in the same epoch.
+// Gives a move up: its partition keeps its owner, in the same epoch.
 static void give_up(struct scheduler *s, struct move *x, const char *why)
 {
     char text[ERR_TEXT_MAX];
@@ -250,7 +251,7 @@ static uint64_t give_up_silent(struct scheduler *s)
         else
             next = clock_earlier(next, due);
         if (i > m->n)
-            i = m->n; // a new plan has given up others, too
+            i = m->n; // a new plan may have given up other moves, too
     }
     return next;
 }
@@ -315,7 +316,8 @@ static bool is_held(const struct scheduler *s)
     return false;
 }
 
-// Returns whether the owner of x may hand it over now, and notes that it does.
+// Returns whether the owner of x may hand the partition over now, and records that it
+// does.
 static bool may_hand_over(struct scheduler *s, struct move *x)
 {
     if (x->handing)
@@ -346,8 +348,8 @@ void scheduler_move_says_serve(struct scheduler *s, struct node *n, uint64_t req
     uint64_t answer = WIRE_MOVE_GO_ON;
     char why[ERR_TEXT_MAX];
     if (x == NULL || x->to != n->n.id) {
-        // What became of a partition that has arrived is told by the roster alone: an
-        // answer that is repeated could be taken for the contrary.
+        // Only the roster shows the new owner of a partition that has arrived, because a
+        // repeated answer could be misread as the opposite.
         answer = m->state == WIRE_MOVE_ARRIVED ? WIRE_MOVE_GO_ON : WIRE_MOVE_OVER;
     } else if (m->state == WIRE_MOVE_FAILED || m->state > WIRE_MOVE_FAILED) {
         fail(s, x, wire_code(m->code), wire_words(m->why, why, sizeof(why)));

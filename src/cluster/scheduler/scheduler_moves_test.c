@@ -103,7 +103,7 @@ static void test_late_server(void **state)
     world_close(&w);
 }
 
-// A server that is added while the cluster gathers waits until it is there.
+// A server that is added while the cluster gathers waits until the cluster is complete.
 static void test_late_server_waits(void **state)
 {
     (void)state;
@@ -150,7 +150,7 @@ static void test_drain(void **state)
     struct err why;
     open_servers(2);
     drain(8, false, NULL);
-    drain(8, false, NULL); // the same order again
+    drain(8, false, NULL); // the same request again
     drain(
         10, false,
         "server 1 (host:11) cannot be drained: no other server can take its partitions; "
@@ -208,8 +208,8 @@ static void hold(struct actor *a, bool on)
     assert_int_equal(held, roster()->epoch);
 }
 
-// While a node holds the placement, no owner changes; then the moves go on, also if that
-// node has died.
+// While a node holds the placement, no owner changes; then the moves continue, also if
+// that node has died.
 static void test_hold(void **state)
 {
     (void)state;
@@ -222,7 +222,7 @@ static void test_hold(void **state)
         assert_in_range(epoch, 2, 40);
         world_run(&w, 20 * SECONDS);
         assert_int_equal(roster()->epoch, epoch);
-        guest_add(WIRE_WORKER); // so that the run goes on
+        guest_add(WIRE_WORKER); // so that the run continues
         if (dies)
             world_crash(&w.actors[2]);
         else
@@ -234,7 +234,8 @@ static void test_hold(void **state)
     }
 }
 
-// A target that dies before it owns anything is not missed; its moves disappear.
+// If a target dies before it owns a partition, the run continues, and its moves
+// disappear.
 static void test_target_dies(void **state)
 {
     (void)state;
@@ -288,8 +289,8 @@ static void test_owner_dies(void **state)
     world_close(&w);
 }
 
-// A target that says nothing more, while it copies or during the hand-over, loses the
-// move; the partition stays, and is tried again.
+// If a target becomes silent, while it copies or during the hand-over, its move is given
+// up; the partition keeps its owner, and the move is tried again.
 static void test_silent_target(void **state)
 {
     (void)state;
@@ -336,7 +337,7 @@ static void test_failing_target(void **state)
     world_close(&w);
 }
 
-// A target without room gets nothing more, until an operator says that it has room.
+// A target without room gets no more partitions until an operator asks for a rebalance.
 static void test_full_target(void **state)
 {
     (void)state;

@@ -277,7 +277,7 @@ static bool is_full(const struct scheduler *s, enum wire_role role)
     uint32_t guests = 0;
     for (uint32_t i = 0; i < s->n_nodes && role == WIRE_DRIVER; i++)
         guests += s->nodes[i].used && s->nodes[i].n.role == WIRE_DRIVER;
-    // one node less, as the scheduler has a line of its own in the roster
+    // one node less than the limit, because the scheduler itself is in the roster, too
     return guests >= MAX_GUESTS || s->used_nodes >= ROSTER_MAX_NODES - 1;
 }
 
@@ -307,7 +307,7 @@ static struct node *new_node(struct scheduler *s, const struct msg_join *m,
         *ret_why = check_room(s, m, text);
     if (*ret_why != NULL)
         return NULL;
-    // A server that is added to a cluster waits until that cluster is there.
+    // A server that is added to a cluster waits until the cluster is complete.
     if (m->role == WIRE_SERVER && m->late != 0 && s->phase == SCHEDULER_GATHERING)
         return NULL;
     bool fresh = process == SCHEDULER_NOBODY;
@@ -406,7 +406,8 @@ static void tell_joined(struct scheduler *s, const struct node *n, uint64_t requ
 }
 
 // Returns whether the node lived when the cluster ended, and STOP did not reach it in
-// time. Then the end, and not its own silence, is the reason why the node cannot go on.
+// time. Then the end of the cluster, and not its own silence, is the reason why the node
+// cannot continue.
 static bool missed_the_end(const struct scheduler *s, const struct node *n)
 {
     return s->phase == SCHEDULER_ENDING && !n->n.alive && !n->left && n->stop_at != 0;

@@ -57,8 +57,8 @@ static void test_many_guests(void **state)
     guest_close();
 }
 
-// A node that claims a barrier far ahead is refused: generations are counted one by one,
-// so the scheduler would count for ever.
+// A node that claims a barrier far ahead is refused: the scheduler counts generations one
+// by one, so it would never reach that barrier.
 static void test_barrier_far_ahead(void **state)
 {
     (void)state;

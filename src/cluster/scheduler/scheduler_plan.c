@@ -243,7 +243,7 @@ void scheduler_rebalance_serve(struct scheduler *s, struct link *l, uint64_t req
         scheduler_send(s, l->link, MSG_OK, request, &(struct msg_ok){s->moving.left});
 }
 
-// Lets servers take part whose loops have all joined.
+// Includes servers in the placement when all their loops have joined.
 static void place_new_servers(struct scheduler *s)
 {
     for (uint32_t i = 0; i < s->n_processes; i++) {
@@ -257,8 +257,8 @@ static void place_new_servers(struct scheduler *s)
     }
 }
 
-// Returns whether all nodes know the placement in which the last partition has moved. Then
-// no more requests go to a server that has none.
+// Returns whether all nodes know the placement in which the last partition has moved.
+// From then on no node sends requests to a server without partitions.
 static bool placement_is_known(const struct scheduler *s)
 {
     for (uint32_t i = 0; i < s->n_nodes; i++) {

@@ -145,7 +145,8 @@ static int place_space(struct scheduler *s, int space)
     return 0;
 }
 
-// Computes the first placement from the current node table. Later ones differ by moves.
+// Computes the first placement from the current node table. Later placements differ from
+// it by moves.
 static int scheduler_roster_place(struct scheduler *s)
 {
     assert(s->phase == SCHEDULER_GATHERING);
@@ -189,8 +190,8 @@ static void begin_when_all_are_here(struct scheduler *s)
     scheduler_note(s, "phase", "scheduler", text);
 }
 
-// Returns whether a roster may be sent. One without a server would be refused, since that
-// server's partitions have no owner; nodes get STOP then.
+// Returns whether a roster may be sent. If a server has died, nodes would refuse the
+// roster because some partitions have no owner, so they get STOP instead.
 static bool can_be_sent(const struct scheduler *s)
 {
     return s->phase != SCHEDULER_ENDING && !s->broken;
@@ -248,10 +249,10 @@ void scheduler_send_roster(struct scheduler *s, struct node *n, van_link link,
     (void)van_send(s->van, link, MSG_ROSTER, request, &x->msg, &release);
 }
 
-// Returns when the next version of the roster may be made. In large clusters several
-// changes are collected into one version, since rosters are large there and go to all
-// nodes: a thousand guests that join one after the other do not cause a thousand rosters
-// for a thousand nodes.
+// Returns when the next version of the roster may be made. In large clusters, where
+// rosters are large, several changes are collected into one version, so that a thousand
+// guests that join one after the other do not cause a thousand rosters for each of a
+// thousand nodes.
 static uint64_t list_due(const struct scheduler *s)
 {
     uint64_t pause = s->used_nodes > SMALL_CLUSTER ? s->used_nodes * PAUSE_NS : 0;

@@ -19,7 +19,7 @@ static double seconds(uint64_t ns)
     return (double)ns * 1e-9;
 }
 
-// Writes the work of a worker. `hint` is where the leases find it at once.
+// Writes the work of a worker. `hint` lets leases_work find the worker without a search.
 static void put_work(const struct scheduler *s, const struct node *n, uint32_t *hint,
                      struct json_out *o)
 {

@@ -64,8 +64,7 @@ static void test_wanted_ranks(void **state)
     world_run(&w, SECONDS);
     for (uint32_t i = 0; i < 4; i++)
         assert_int_equal(member_rank(w.actors[1 + i].m), ranks[i]);
-    for (uint32_t i = 0; i < 4;
-         i++) // ids are computed from ranks as programs for ps-lite do it
+    for (uint32_t i = 0; i < 4; i++) // computes ids from ranks as programs for ps-lite do
         assert_int_equal(member_id(w.actors[1 + i].m), 9 + 2 * ranks[i]);
     world_close(&w);
 }
@@ -251,8 +250,8 @@ static void test_fatal_leave(void **state)
     check_end(TUG_EDATA, "worker 1 (host:12) ended with code 3: its own reason");
 }
 
-// If a worker fails without harm to the other nodes, the run goes on, and the failure
-// becomes its result.
+// If a worker fails in a way that does not affect other nodes, the run continues, and the
+// failure becomes the result of the run.
 static void test_failing_leave(void **state)
 {
     (void)state;
@@ -714,7 +713,7 @@ static void check_operation(const json_t *status, size_t i, const char *what,
     assert_true(json_number_value(json_object_get(o, "unix_seconds")) > 0);
 }
 
-// Only the last operations are kept, all are counted.
+// Only the last operations are stored, but all are counted.
 static void test_operations(void **state)
 {
     (void)state;
