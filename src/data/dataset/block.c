@@ -162,7 +162,8 @@ static uint32_t count_gaps(const struct examples *x)
 
 // ---------------------------------------------------------------- memory
 
-// Places parts one after the other; a first run without memory only adds up their sizes.
+// The state of lay_out, which places the parts of a block one after the other; its first
+// run, without memory, only adds up their sizes.
 struct layout {
     char *memory;
     size_t at;
@@ -246,7 +247,7 @@ int block_plan(struct block_plan *ret, const struct examples *x, const uint32_t 
 
 // ---------------------------------------------------------------- packing
 
-// Readers of a block have const pointers; packing writes through them once.
+// A block has const pointers for its readers; only packing writes through them.
 #define WRITABLE(type, p) ((type *)(p))
 
 static void pack_starts(const struct block *b, const struct examples *x)
@@ -266,8 +267,8 @@ static void pack_starts(const struct block *b, const struct examples *x)
     }
 }
 
-// Writes four bytes for each id: the next id overwrites the excess, and padding follows
-// the last.
+// Writes four bytes for each id; the next id overwrites the unused bytes, and padding
+// follows the last id.
 static unsigned char *pack_ids(unsigned char *to, const uint32_t *ids, uint32_t k,
                                uint8_t bytes)
 {
@@ -402,8 +403,8 @@ static const unsigned char *unpack_ids(const unsigned char *p, uint32_t k, uint8
     return p + (size_t)k * bytes;
 }
 
-// Lists the slots of a mask. The usual mask has all slots from 0 on; then the slots count
-// up.
+// Lists the slots of a mask. A mask usually has all slots from 0 on, for which no bits
+// need to be searched.
 static void unpack_mask(uint64_t mask, uint32_t k, uint16_t *ret)
 {
     if ((mask & (mask + 1)) == 0) {

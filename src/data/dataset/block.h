@@ -45,20 +45,23 @@ struct block {
     uint8_t labels;            // number of labels of an example
     bool label_gaps;           // some labels are missing
     const uint8_t *label_bits; // NULL: label_values has the labels
-    const float *label_values; // all labels of example 0, then those of example 1, ...
-    const float *weights;      // NULL: all are 1
+    const float
+        *label_values;    // all labels of example 0, then all labels of example 1, ...
+    const float *weights; // NULL: all are 1
 
     uint32_t n, nnz, positives, max_slot, min_slot;
     uint32_t file;
     uint64_t line;
-    const uint32_t *gaps; // the examples that follow a line without an example, ascending
+    const uint32_t
+        *gaps; // the indices of examples that follow a line without an example, ascending
     uint32_t n_gaps;
     // Texts of the kept columns, those of example i at kept_at[i]; NULL: none.
     const char *kept;
     const uint32_t *kept_at;
 };
 
-// The different values of a block and their numbers, if they are few.
+// The distinct values of a block and their numbers, used if there are at most BLOCK_CODES
+// values.
 enum { BLOCK_CODES = 256 };
 struct block_codes {
     uint32_t n;

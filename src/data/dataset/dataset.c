@@ -106,7 +106,8 @@ void dataset_prefetch(const struct dataset *d, uint64_t example)
     uint32_t i = (uint32_t)(example - b->first);
     const unsigned char *p = b->records + block_record(b, i);
     const unsigned char *end = b->records + block_record(b, i + 1);
-    // A long record is read in order: the hardware prefetches after the first lines.
+    // The hardware prefetches a long record after its first cache lines, because it is
+    // read in order.
     for (int lines = 0; p < end && lines < 4; lines++, p += 64)
         __builtin_prefetch(p);
 }
@@ -135,7 +136,7 @@ static int batch_room_n(struct batch *b, size_t n, bool weights)
         return 0;
     if (!grow(&b->start, cap + 1, sizeof *b->start))
         return TUG_ENOMEM;
-    if (!weights) { // memory of the old size would not fit cap_n
+    if (!weights) { // the old memory may be too small for cap_n examples
         mem_free(b->weight_memory);
         b->weight_memory = NULL;
     }

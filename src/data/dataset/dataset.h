@@ -33,20 +33,20 @@ struct dataset_options {
     dataset_resolve_fn resolve;
     void *resolve_ctx;
     size_t max_chunks; // 0: loads to the end of the source
-    // Does not wait for text behind the loaded chunks; dataset_at_end is then known only
+    // Does not wait for text after the loaded chunks; dataset_at_end is then only exact
     // for an empty data set.
     bool eager;
     uint64_t max_bad_lines; // bad lines that a run may have
-    uint64_t *bad_lines;    // counts the bad lines of the run; not NULL
+    uint64_t *bad_lines;    // the counter of the run's bad lines; not NULL
     // true: a skipped line becomes an example without features, whose labels are NaN.
     // Predictions need this, since every line needs one.
     bool hold_places;
     // The columns whose texts are kept with the examples ("a,b"; NULL: none), and the
-    // option that asks for them, for messages.
+    // option that names these columns, for messages.
     const char *keep, *keep_option;
-    // Merges this many examples with equal kept texts into one (dataset_merge.h), in a
-    // source that is loaded to its end; 0: merges none. The texts of `keep` are not kept
-    // then.
+    // If not 0, merges groups of this many examples with equal texts in the columns
+    // `keep` into one example each (dataset_merge.h), in a source that is loaded to its
+    // end; the texts are not kept then.
     uint32_t merge;
     struct dataset_merged *merged;
 };
@@ -64,7 +64,7 @@ int dataset_load_piece(struct dataset **ret, const struct dataset_options *o,
                        struct pieces *p, uint32_t file, uint64_t index, struct err *e);
 void dataset_close(struct dataset *d); // `d` may be NULL
 
-// Lets the first lines of the first file decide what the schema still lacks.
+// Completes the schema from the first lines of the first file.
 int dataset_decide_schema(struct reader *r, const struct pieces *p, struct err *e);
 
 uint64_t dataset_size(const struct dataset *d);      // number of examples
@@ -114,9 +114,9 @@ struct shuffle shuffle_make(uint64_t n, uint64_t seed, uint64_t pass);
 uint64_t shuffle_at(const struct shuffle *s, uint64_t i);
 
 // The order of a pass. Runs of 8 consecutive examples are shuffled, which costs an eighth
-// of the cache misses of shuffling single examples. 32 runs form a block; its examples
-// are taken from one run after the other in turn, so that neighbours in the text never
-// follow each other.
+// of the cache misses of shuffling single examples. 32 runs form a block; the first
+// examples of all its runs come first, then the second ones, and so on, so that
+// neighbours in the text never follow each other.
 enum { ORDER_RUN = 8, ORDER_RUNS = 32, ORDER_BLOCK = ORDER_RUN * ORDER_RUNS };
 
 struct order {

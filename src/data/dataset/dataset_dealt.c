@@ -22,8 +22,8 @@ static size_t cell_end(const struct dealt *x, size_t cell)
     return cell + 1 < x->n ? x->cells[cell + 1].at : x->len;
 }
 
-// Returns the end of a chunk: behind the last newline within CHUNK_BYTES of the text of
-// its file, or else behind the first newline after that.
+// Returns the end of a chunk: after the last newline within CHUNK_BYTES of the text of
+// its file, or else after the first newline beyond them.
 static size_t chunk_end(const struct dealt *x, size_t at, size_t end)
 {
     if (end - at <= CHUNK_BYTES)

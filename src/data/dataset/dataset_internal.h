@@ -24,9 +24,9 @@ struct dataset {
     bool has_values, has_weights, at_end;
     bool dealt; // the data set is a bucket of a global shuffle: its lines are not those
                 // of a file
-    // Set if only the byte offset of the piece is known; lines are then counted from the
-    // first line of the piece. NULL: lines in blocks are counted from the first line of
-    // the file.
+    // Set if the line number at which the piece begins is unknown; lines in blocks are
+    // then counted from the first line of the piece. NULL: they are counted from the
+    // first line of the file.
     const struct pieces *pieces;
     uint64_t offset;
     uint32_t slots, first_slot;
@@ -60,8 +60,8 @@ struct intake {
                 uint64_t *ret_line, struct err *e);
 };
 
-// Reads the headers of the files. That of the first file decides the schema; that of
-// `file` gives the layout of its columns, *ret (NULL if files have no headers).
+// Reads the headers of the files. The header of the first file decides the schema; the
+// header of `file` gives the layout of its columns, *ret (NULL if files have no headers).
 int dataset_read_headers(struct reader *r, const struct pieces *p, uint32_t file,
                          const struct reader_layout **ret, struct err *e);
 

@@ -161,8 +161,8 @@ struct parse {
     uint32_t bad;
 };
 
-// Stores the kept columns of a line, or of a row as text; empty ones if it is not an
-// example.
+// Stores the kept columns of a line, or of a row as text; empty texts if the line is not
+// an example.
 static int keep_line(struct parse *p, size_t example, const char *text, size_t len,
                      struct err *e)
 {
@@ -194,7 +194,7 @@ static int keep_row(struct parse *p, size_t example, bool good, uint32_t row,
 }
 
 // Handles the reader's result `rc` for line number `line`, or for a row (`text` NULL).
-// `n`: the number of examples before it.
+// `n` is the number of examples before the line.
 static int take_line(struct parse *p, uint32_t line, size_t n, const char *text,
                      size_t len, int rc, struct err *e)
 {

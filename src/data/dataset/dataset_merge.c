@@ -30,7 +30,7 @@ struct merging {
     size_t n_groups;
     uint64_t *orders; // the examples of the current group
     struct batch batch;
-    uint64_t *owner; // for each slot, the last example that had it, plus 1
+    uint64_t *owner; // for each slot, 1 + the last example with a feature in the slot
     // The block that is being built:
     struct examples x;
     uint32_t *ids;
@@ -106,8 +106,8 @@ static void conflict(struct merging *m, uint64_t a, uint64_t b, uint32_t slot)
     told->slot = slot;
 }
 
-// Copies the labels of line i to the first line where that has none. Returns false if a
-// label differs.
+// Copies those labels of line i that the first line lacks to the first line. Returns
+// false if both lines have a label and the two differ.
 static bool join_labels(struct batch *b, size_t i)
 {
     for (uint32_t t = 0; t < b->labels; t++) {

@@ -13,8 +13,8 @@ struct dataset_merged {
     uint64_t groups;          // groups that are left out because they have another size
     uint64_t group_lines;     // lines in these groups
     // Groups that are left out because two lines have the same slot, or different labels
-    // or weights; file and line of two such lines of the first group, and their slot
-    // (MERGED_LABEL: the labels or weights differ).
+    // or weights; file and line of two such lines in the first of these groups, and their
+    // slot (MERGED_LABEL: the labels or weights differ).
     uint64_t conflicts;
     uint32_t file[2];
     uint64_t line[2];

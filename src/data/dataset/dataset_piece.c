@@ -18,11 +18,12 @@ struct piece_intake {
     const struct reader_layout *layout; // layout of the file
     size_t at;                          // the begin of the next chunk
     uint64_t number;
-    uint64_t line; // line in the file; in the piece if that is unknown
+    uint64_t
+        line; // number of the line in the file, or in the piece if the former is unknown
 };
 
-// Returns the end of a chunk: behind the last newline within CHUNK_BYTES, or else behind
-// the first newline after that.
+// Returns the end of a chunk: after the last newline within CHUNK_BYTES, or else after
+// the first newline beyond them.
 static size_t chunk_end(const struct piece *c, size_t at)
 {
     size_t left = c->len - at;

@@ -184,7 +184,7 @@ static void test_pieces_are_the_source(void **state)
     buf_free(&text);
 }
 
-// A piece of many chunks: the team shares it, and the order is kept.
+// All members of the team load a piece of many chunks; the examples keep their order.
 static void test_large_pieces(void **state)
 {
     (void)state;
@@ -304,8 +304,8 @@ static void test_bad_lines(void **state)
     buf_free(&text);
 }
 
-// If the file is gone when the place of a line is asked for, the line is reported as
-// unknown.
+// If the file was removed before the number of a line is computed, the line is reported
+// as unknown.
 static void test_place_without_the_file(void **state)
 {
     (void)state;

@@ -25,7 +25,8 @@ static void dataset_swap_put(struct batch *to, const struct batch *from, uint32_
     to->nnz++;
 }
 
-// Merges the own and the foreign features of example i by slot; both are sorted by slot.
+// Merges the features of example i and those of its partner by slot; both lists are
+// sorted by slot.
 static void merge(const struct swap *s, const struct swap_scratch *t, size_t i,
                   struct batch *to)
 {

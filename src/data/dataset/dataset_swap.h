@@ -8,7 +8,7 @@
 #include "data/dataset/dataset.h"
 
 struct swap {
-    struct shuffle partners; // the permutation that selects the other example
+    struct shuffle partners; // the permutation that selects the partner of each example
     const bool *slots; // for each slot of the data set, whether its features are swapped
 };
 

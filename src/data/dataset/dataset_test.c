@@ -303,7 +303,7 @@ static void test_windows(void **state)
             dataset_close(d);
         }
         assert_int_equal(first, want.n);
-        struct dataset *d; // at the end, a window is empty
+        struct dataset *d; // the window after the end of the data is empty
         assert_int_equal(dataset_load(&d, &l.o, NULL), 0);
         assert_int_equal(dataset_size(d), 0);
         assert_int_equal(dataset_gather(d, NULL, 0, &batch), 0);
@@ -357,8 +357,8 @@ static uint64_t nth_broken(const struct buf *text, uint64_t n)
     return 0;
 }
 
-// Any number of threads and any chunks skip the same lines, and exceed the limit at the
-// same line.
+// With any number of threads and any size of chunks, the same lines are skipped, and the
+// limit is exceeded at the same line.
 static void test_bad_lines(void **state)
 {
     (void)state;

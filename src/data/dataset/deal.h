@@ -28,10 +28,9 @@ struct deal_options {
 int deal_open(struct deal **ret, const struct deal_options *o, struct err *e);
 void deal_close(struct deal *d); // `d` may be NULL
 
-// Returns how many buckets to use; all processes that see the same files get the same
-// number. It is the number of pieces as far as known, with two limits: a cell must have at
-// least 2 KiB on average (this limit never gives fewer than 16 buckets), and there are at
-// most DEAL_MAX_BUCKETS.
+// Returns the number of buckets to use, which is the same in all processes with the same
+// files. It is the known or estimated number of pieces, reduced so that a cell has at
+// least 2 KiB on average (but not below 16), and at most DEAL_MAX_BUCKETS.
 enum { DEAL_MAX_BUCKETS = 1024 };
 uint32_t deal_buckets(const struct pieces *p, uint64_t text_bytes);
 
@@ -59,8 +58,9 @@ struct dealt {
     size_t n;
 };
 
-// Loads a bucket, like dataset_load_piece. dataset_where does not know the lines of its
-// examples. To report a line that cannot be read, its piece is dealt again.
+// Loads a bucket, like dataset_load_piece. The lines of its examples are not known to
+// dataset_where. If a line cannot be read, its piece is dealt again to find the line's
+// number for the error.
 int dataset_load_dealt(struct dataset **ret, const struct dataset_options *o,
                        const struct dealt *x, struct err *e);
 

@@ -205,8 +205,8 @@ static void every_example_is_in_one_bucket(void **state)
     free_texts();
 }
 
-// The labels are sorted. Still each bucket has about the overall share of positives, and
-// neighbours are separated.
+// Although the data is sorted by label, each bucket has about the overall share of
+// positives, and neighbours are separated.
 static void a_bucket_is_a_random_sample(void **state)
 {
     (void)state;

@@ -14,7 +14,7 @@ enum { KEPT_COLUMNS = 256, KEPT_BYTES = 1 << 30 };
 // a NUL. Used by one thread.
 struct kept {
     const char *names;  // "a,b,c"
-    const char *option; // the option that asks for them, for messages
+    const char *option; // the option that names the columns, for messages
     size_t column[KEPT_COLUMNS], n;
     const struct reader_layout *layout; // the layout that `column` refers to
     struct buf text;

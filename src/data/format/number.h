@@ -23,8 +23,8 @@ static inline uint64_t load_word(const char *p)
     return w;
 }
 
-// Returns how many of the first eight bytes are digits. A byte over 9 (after the xor)
-// gets its high bit set; a carry can only affect bytes behind the first such byte.
+// Returns how many of the first eight bytes are digits. Each byte above 9 (after the xor)
+// gets its high bit set; a carry affects only bytes after the first such byte.
 static inline unsigned digits_count(uint64_t w)
 {
     uint64_t t = w ^ 0x3030303030303030u;
@@ -32,7 +32,8 @@ static inline unsigned digits_count(uint64_t w)
     return over != 0 ? (unsigned)__builtin_ctzll(over) >> 3 : 8;
 }
 
-// Returns the first n digits (1..8) as a number: joins pairs, then fours, then eight.
+// Returns the first n digits (1..8) as a number; combines digits to pairs, pairs to
+// groups of four, and these to eight.
 static inline uint32_t digits_value(uint64_t w, unsigned n)
 {
     uint64_t t = (w ^ 0x3030303030303030u) << (64 - 8 * n);
@@ -41,7 +42,8 @@ static inline uint32_t digits_value(uint64_t w, unsigned n)
     return (uint32_t)(t * 10000 + (t >> 32));
 }
 
-// Finds byte c in a word: sets the high bit of its byte. Only the first bit is reliable.
+// Finds byte c in a word: returns a word in which the high bit of each equal byte is set.
+// Only the first set bit is reliable.
 static inline uint64_t word_find(uint64_t w, char c)
 {
     uint64_t t = w ^ (0x0101010101010101u * (unsigned char)c);

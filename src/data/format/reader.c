@@ -83,7 +83,7 @@ int examples_reserve(struct examples *x, size_t features, struct err *e)
         return err_set(e, TUG_EDATA, "more than 2^32 features in one piece of text");
     if (x->n == x->cap_n && !grow_examples(x, x->cap_n == 0 ? 1024 : x->cap_n * 2))
         return err_nomem(e, "examples");
-    x->labels += x->labels == 0; // examples that are not made by a reader have one label
+    x->labels += x->labels == 0; // examples that no reader has made have one label
     if (!grow_labels(x, x->cap_n * x->labels))
         return err_nomem(e, "examples");
     if (nnz > x->cap_nnz && !grow_features(x, nnz + nnz / 2 + 1024))
@@ -210,7 +210,7 @@ int reader_label(const struct reader *r, const char *text, size_t len, float *re
     }
     float x = 0;
     enum number_status status = number_parse(text, len, &x);
-    if (!r->labels) { // no one needs the label: it may be "?" or an id of the line
+    if (!r->labels) { // the label is not used, and may be "?" or an id of the line
         *ret = status == NUMBER_OK && r->loss == LOSS_LOGISTIC ? (float)(x > 0) : x;
         return 0;
     }
@@ -526,6 +526,7 @@ int reader_row(const struct reader *r, const struct reader_layout *layout,
 
 void reader_see_rows(struct reader *r, const struct rows *rows)
 {
-    if (r->rows != rows) // avoid a write: other threads may be reading it
+    if (r->rows !=
+        rows) // writes only a change, because other threads may be reading the field
         r->rows = rows;
 }

@@ -19,8 +19,8 @@
 #include "base/hash.h"
 #include "data/format/schema.h"
 
-// The formats, one per line, with what --help says of their lines; `reader_NAME` is the
-// struct reader_ops of a format.
+// The formats, one per line, with the text of --help about their lines; `reader_NAME` is
+// the struct reader_ops of a format.
 #define READER_FORMATS(FORMAT)                                                           \
     FORMAT(criteo, "label, 13 integers, 26 words, tabs")                                 \
     FORMAT(libsvm, "label index:value")                                                  \
@@ -65,9 +65,9 @@ struct reader_options {
                         // squared: any finite number is a label
     bool loss_given;    // false: the loss of the schema, if there is one, is used
     bool labels; // false (for predict): a label may be missing if the format allows it
-    uint32_t fields; // libffm: the bound of fields; 0: no bound but 65,535
-    // The rest, except allow_missing, is for csv only; NULL means not given.
-    // "a,b": several labels, in this order; NULL: the first column.
+    uint32_t fields; // libffm: fields must be below this number; 0: at most 65,535
+    // The following options, except allow_missing, are for csv only; NULL means not
+    // given. "a,b": several labels, in this order; NULL: the first column.
     const char *label_column;
     const char *drop;    // "a,b,c"; with a schema also columns that the schema does not
                          // contain. "" names the column without a name
@@ -83,15 +83,16 @@ struct reader_options {
                                // features, too
     const char *weight_column;
     char separator; // 0: not given, so ','
-    // The separator of the model's data, if a command's option replaced it in the schema,
-    // else 0.
+    // The separator in the model's data, if an option has replaced it in the schema; else
+    // 0.
     char trained_separator;
-    bool allow_missing;  // files may lack feature columns of the schema
-    bool no_options;     // errors give no advice about options, as a scorer has none
+    bool allow_missing; // files may lack feature columns of the schema
+    bool
+        no_options; // errors give no advice about options, for callers without options, such as a scorer
     bool drop_elsewhere; // the columns of `drop` need not be in the first file
-    // multislot only: the slots of a line, as text or as the name of a file with it
-    // (reader_multislot.h). With a schema, the order may differ, and slots may be missing
-    // with allow_missing. NULL: as the schema says.
+    // multislot only: the slots of a line, as text or as the name of a file with the text
+    // (reader_multislot.h). If a schema is given, the order of slots may differ from it,
+    // and with allow_missing slots may be missing. NULL: the slots of the schema.
     const char *slots;
 };
 
@@ -121,14 +122,16 @@ struct reader_layout;
 int reader_header(struct reader *r, const char *line, size_t len,
                   const struct reader_layout **ret, struct err *e);
 
-// Returns how many lines of the first file must be seen before other data is read: the
-// header if it decides the schema, and the lines from which bins of numbers are made. 0:
-// nothing is undecided.
+// Returns the number of lines of the first file that reader_decide needs before other
+// data is read: the header if it decides the schema, and the lines from which bins of
+// numbers are made. 0: the schema is complete.
 size_t reader_wants(const struct reader *r);
-enum { READER_LOOK_BYTES = 64 << 20 }; // long lines may be fewer
-// Decides what the schema still lacks from these lines, to which it adds padding. Skips
-// lines that are not examples: the reader of the whole file reports them. Returns
-// TUG_EDATA, with `name`:LINE if a line is at fault.
+enum {
+    READER_LOOK_BYTES = 64 << 20
+}; // the most bytes of these lines; if lines are long, fewer lines suffice
+// Completes the schema from these lines, to which it adds padding. Skips lines that are
+// not examples, which are reported when the whole file is read. Returns TUG_EDATA, with
+// `name`:LINE in front if a line is the cause.
 int reader_decide(struct reader *r, const char *name, struct buf *lines, struct err *e);
 
 // Finds the columns with the names "a,b,c" in the lines of a file. csv has the columns of
@@ -189,7 +192,7 @@ int reader_word(const struct reader *r, uint32_t slot, const char *text, size_t 
 // it; *text is NULL after the last word. Returns false if there is none.
 bool reader_next_word(const struct reader *r, uint32_t slot, const char **text,
                       struct reader_word *ret);
-// Returns whether keys are hashes; words then say more than keys.
+// Returns whether keys are hashes; messages then name words instead of keys.
 bool reader_hashes(const struct reader *r);
 // Returns whether the keys of a format are numbers of its lines; false for no format.
 bool reader_format_is_numbered(const char *format);
@@ -220,8 +223,9 @@ bool reader_next_numeric(const char **list, struct reader_numeric *ret);
 // the columns of csv, which the first header decides.
 const struct schema *reader_schema(const struct reader *r);
 
-// The parsers read ahead in words: this many bytes from line[len] on must be readable.
-// line[len] itself is the newline or NUL; the other bytes do not matter.
+// The number of bytes from line[len] on that must be readable, because parsers read
+// several bytes at a time. line[len] is the newline or NUL; the other bytes may have any
+// value.
 enum { READER_PADDING = 32 };
 
 // Appends one example. `layout` is that of the line's file; NULL if files have no
@@ -232,12 +236,12 @@ enum { READER_PADDING = 32 };
 int reader_line(const struct reader *r, const struct reader_layout *layout,
                 const char *line, size_t len, struct examples *x, struct err *e);
 
-// Puts the place of a header in front of its error: NAME:1 of a file, or NAME alone of rows
-// in memory. Returns TUG_EDATA.
+// Puts the place of a header in front of the error about it: NAME:1 for a file, NAME for
+// rows in memory. Returns TUG_EDATA.
 int reader_wrap_header(const struct reader *r, const char *name, struct err *e);
 
-// Returns whether the line is empty and may be ignored. In multislot none may: there an
-// empty line is a lost example.
+// Returns whether the line is empty and may be ignored. In multislot no line may be
+// ignored, because an empty line is a lost example.
 bool reader_skips(const struct reader *r, const char *line, size_t len);
 
 // Returns whether all lines of the text may be ignored.
@@ -255,12 +259,12 @@ int reader_row(const struct reader *r, const struct reader_layout *layout,
                const struct rows *rows, uint64_t i, struct examples *x, struct err *e);
 
 // The reader warns once if a data set has both labels 0 and -1. Call this with `seen` 0
-// before other data is read; it returns the labels seen before, with which a second call
-// continues the first data. `r` may be NULL.
+// before other data is read; it returns the labels seen before; passing them to a second
+// call continues with the earlier data. `r` may be NULL.
 unsigned reader_begin_labels(struct reader *r, unsigned seen);
 
-// If the first line of a file looks like a header, which the format does not have,
-// appends that to the line's error.
+// If the first line of a file looks like a header, and the format has no headers, appends
+// this explanation to the line's error.
 void reader_explain_first(const struct reader *r, const char *line, size_t len,
                           struct err *e);
 
@@ -269,9 +273,9 @@ void reader_explain_first(const struct reader *r, const char *line, size_t len,
 struct buf;
 int reader_slots_text(const char *given, struct buf *to, struct err *e);
 
-// Returns the key of a text in a slot. XXH3 only adds the seed to texts of one to three
-// bytes, so seeds must be far apart: with the slot as the seed, "L12" and "L13" of
-// neighbouring slots would have the same key.
+// Returns the key of a text in a slot. Seeds of slots must be far apart, because XXH3
+// only adds the seed for texts of one to three bytes: with the slot number as the seed,
+// "L12" and "L13" of neighbouring slots would have the same key.
 static inline uint64_t reader_key(uint32_t slot, const char *value, size_t len)
 {
     return hash_bytes(value, len, slot * 0x9e3779b97f4a7c15ull);

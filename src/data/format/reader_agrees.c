@@ -114,8 +114,8 @@ static uint32_t bins_of(const struct schema *s, const char *name, size_t len)
     return (uint32_t)strtoul(text, NULL, 10);
 }
 
-// Returns whether the labels are equal and in the same order: the first label is the one
-// that is used where one is needed.
+// Returns whether the labels are equal and in the same order. The order matters because
+// the first label is used where a single label is needed.
 static bool same_labels(const struct schema *s, const char *given)
 {
     const char *name;

@@ -29,8 +29,8 @@ enum {
 
 struct criteo {
     struct reader base;
-    uint64_t from[BUCKETS]; // the smallest value of each bucket, or of a later bucket if
-                            // it is empty
+    uint64_t from[BUCKETS]; // the smallest value of each bucket; for an empty bucket,
+                            // the smallest value of the next one
     uint16_t small[SMALL];
     uint64_t low[INTEGERS][LOW_MAX - LOW_MIN + 1];
     uint64_t key[INTEGERS][BUCKETS];
@@ -44,8 +44,8 @@ static uint32_t bucket_by_log(uint64_t v)
     return (uint32_t)(l * l);
 }
 
-// Returns the smallest v in (low, 2^63) of bucket k or a later one; 2^63 if there is
-// none.
+// Returns the smallest v in (low, 2^63) that lies in bucket k or a later bucket; 2^63 if
+// there is no such v.
 static uint64_t find_start(uint64_t low, uint32_t k)
 {
     return search_first(low, (uint64_t)1 << 63, v, bucket_by_log(v) >= k);
@@ -143,7 +143,7 @@ static inline const char *integer(const char *p, const char *end, int64_t *ret)
     return tab < end && long_integer(p, (size_t)(tab - p), ret) ? tab : NULL;
 }
 
-// Reads the columns of the first `slots` features; ends behind the last tab.
+// Reads the columns of the first `slots` features; ends after the last tab.
 struct cursor {
     const char *p, *end;
     size_t k; // number of features so far

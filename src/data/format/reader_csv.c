@@ -260,7 +260,8 @@ bool csv_is_of_thousands(const char *text, size_t n)
     return true;
 }
 
-// Adds advice about a number that cannot be read: it may have the other decimal mark.
+// Adds advice to the error about a number that cannot be read, if the number has the
+// other decimal mark.
 static int advise_mark(const struct column *column, const struct field *f, struct err *e)
 {
     char text[NUMBER_TEXT];
@@ -459,12 +460,12 @@ int csv_take_field(const struct csv *c, const struct column *column,
 }
 
 // Sorts features by slot; each slot occurs at most once. Uses an array indexed by slot,
-// which lies behind the features.
+// which is stored after the features.
 static void order_features(struct examples *x, const struct example *new, size_t slots)
 {
     size_t n = new->nnz - x->nnz, by_slot = new->nnz;
     for (size_t s = 0; s < slots; s++)
-        // marks slots without a value, as no value is NaN
+        // NaN marks slots without a value
         x->value[by_slot + s] = (float)NAN;
     for (size_t i = x->nnz; i < new->nnz; i++) {
         x->key[by_slot + x->slot[i]] = x->key[i];
@@ -481,9 +482,9 @@ static void order_features(struct examples *x, const struct example *new, size_t
     }
 }
 
-// Sorts features by slot if slots have several features, which keep their order. Behind
-// the features there is room for a copy of all of them and, in place of keys, for a count
-// of each slot.
+// Sorts features by slot if slots have several features, which keep their order. After
+// the features there is room for a copy of them and, in the array of keys, for a count of
+// each slot.
 static int order_lists(struct examples *x, const struct example *new, size_t slots,
                        struct err *e)
 {

@@ -18,7 +18,7 @@ struct bins {
     const float *edge; // ascending; NULL: not decided yet
 };
 
-// The decimal mark of numbers in text. In texts of a data frame either may occur.
+// The decimal mark of numbers in text; in texts of a data frame both marks may occur.
 enum decimal_mark { DECIMAL_POINT, DECIMAL_COMMA, DECIMAL_EITHER };
 
 // A column of the schema or of a file.
@@ -30,7 +30,8 @@ struct column {
     bool absent;      // some file lacks this feature column, which is allowed
     enum decimal_mark mark;
     const struct bins *bins;
-    uint32_t cells; // from SCHEMA_TYPE: how spellings are mapped to words; 0: not at all
+    uint32_t
+        cells; // from SCHEMA_TYPE: how spellings are mapped to words; 0: they are not mapped
 };
 
 struct reader_layout {
@@ -39,7 +40,8 @@ struct reader_layout {
     size_t header_len;
     struct column *column;
     size_t columns;
-    size_t absent; // columns of bins that the file lacks; they follow the others
+    size_t
+        absent; // the number of columns of bins that the file lacks; they follow the other columns
     bool in_order; // features of a line are in the order of slots
     bool named;    // a line of data cannot look like this header
 };
@@ -63,12 +65,14 @@ struct cross {
     size_t parts;
 };
 
-// Notes on text that may not be what it seems (reader_csv_odd.c); set by any thread.
+// Counts and flags for warnings about suspicious text (reader_csv_odd.c); any thread sets
+// them.
 struct csv_odd {
     atomic_bool told_of_bytes;
     atomic_uint lines; // lines that were checked for decimal commas
-    // For each slot: number of cells in these lines, and of cells with a decimal comma. If
-    // csv.old_cells is true, `cells` is not 0 after a warning about the column's spelling.
+    // For each slot: number of cells in these lines, and of cells with a decimal comma.
+    // If csv.old_cells is true, `cells` becomes nonzero with the warning about the
+    // column's spelling.
     atomic_uint *cells, *commas;
 };
 
@@ -115,7 +119,7 @@ void csv_look_at_line(const struct csv *c, const struct reader_layout *l,
 struct field {
     const char *text;
     size_t len;
-    bool doubled; // contains "" for a quote
+    bool doubled; // the field contains "" for a quote
 };
 
 // Reads the field at p, which begins with a quote. Returns the separator behind it or the
@@ -140,7 +144,7 @@ int csv_explain_label(const struct csv *c, const struct reader_layout *l,
 bool csv_has_backslash_quote(const char *line, const char *end);
 // csv_names_label returns whether a column of this name is usually the label,
 // csv_usual_label the first such column (NULL if no column has such a name), and
-// csv_has_number whether some name is a number, as in a line of data.
+// csv_has_number whether some name is a number, which suggests a line of data.
 bool csv_names_label(const char *name);
 const char *csv_usual_label(const struct schema *names);
 bool csv_has_number(const struct schema *names);
@@ -148,7 +152,7 @@ bool csv_has_number(const struct schema *names);
 const char *csv_separator_hint(const struct csv *c, const char *line, size_t len);
 
 // Returns the quote of cells. For rows in memory it is always '"', which rows_text
-// writes. 0: there is none, since no line contains a byte 0.
+// writes. 0, a byte that no line contains: cells have no quotes.
 static inline char csv_quote(const struct csv *c)
 {
     return c->unquoted && c->base.rows == NULL ? (char)0 : '"';
@@ -300,7 +304,7 @@ int csv_decide_bins(struct reader *r, const struct reader_layout *l, const char 
 // Computes the key of a cell in a column of bins. A missing value has a bin, too.
 int csv_bin_key(const struct csv *c, const struct column *column, const struct field *f,
                 uint64_t *ret, struct err *e);
-// Finds the bin that contains a number, or whose name the text is.
+// Finds the bin with this name, or, if the text is a number, the bin that contains it.
 int csv_bin_word(const struct csv *c, const struct column *column,
                  struct reader_word *word, struct err *e);
 
@@ -312,8 +316,8 @@ static inline bool csv_is_empty(const struct csv *c, const char *text, size_t le
     return empty;
 }
 
-// Returns TUG_EDATA if a line is a header although files have none: it has the names of
-// the columns, perhaps in another order.
+// Returns TUG_EDATA if a line is a header (it has the names of the columns, in any order)
+// although files should have no header.
 int csv_refuse_header(const struct csv *c, const char *line, size_t len, struct err *e);
 // Prepares csv_refuse_header once the names of c->only are known.
 void csv_note_names(struct csv *c);

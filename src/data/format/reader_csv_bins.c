@@ -44,7 +44,7 @@ static int reader_csv_bins_damaged(const char *what, struct err *e)
     return err_set(e, TUG_EDATA, "the bins of the schema are damaged: %s", what);
 }
 
-// Parses "32 0.5 1 7": the number of bins that was asked for, and the edges.
+// Parses "32 0.5 1 7": the requested number of bins, followed by the edges.
 static int take_edges(struct bins *b, const char *text, float *edges, struct err *e)
 {
     uint64_t most;
@@ -185,7 +185,7 @@ static int by_value(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-// Returns the cut of the sorted values that is nearest to `at`: before or behind all
+// Returns the cut of the sorted values that is nearest to `at`: before or after all
 // values that equal value[at].
 static size_t cut_near(const struct sample *s, size_t at)
 {

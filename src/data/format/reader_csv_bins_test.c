@@ -121,7 +121,8 @@ static float any_value(unsigned kind)
     return any_in_100(40) ? 0 : v * (float)any(1000) * (any_in_100(10) ? 1e30f : 1e-3f);
 }
 
-// Checks that a schema that went through a file and a message gives the same bins.
+// Checks that a schema gives the same bins after it was written to a file and to a
+// message and read back.
 static void assert_kept(const struct reader *r, const float *v, size_t n)
 {
     struct schema *s = mem_zalloc(sizeof *s);
@@ -332,7 +333,8 @@ static void test_columns_without_numbers(void **state)
     assert_undecided("n:bins", "y,n", "the first 0 lines have no number there");
     assert_undecided("m:bins", "y,n\n1,2\n",
                      "f.csv:1: the header has no column 'm', which --numeric names");
-    // The reader of the data reports lines that are not examples, or counts them.
+    // Lines that are not examples are skipped here; they are reported or counted when the
+    // data is read.
     struct reader *r = decided("n:bins:2", "y,n\n1,a\n0,1\nx,3\n0,2\n");
     assert_true(key_of(r, "1") != key_of(r, "2") && key_of(r, "2") == key_of(r, "3"));
     reader_close(r);

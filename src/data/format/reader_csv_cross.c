@@ -196,8 +196,8 @@ int csv_cross_line(const struct csv *c, struct examples *x, struct example *new,
 
 // ---------------------------------------------------------------- words
 
-// Computes the key of "a*b"; returns false if the number of words is not that of the
-// columns, or a part is not a word.
+// Computes the key of "a*b"; returns false if the number of words differs from the number
+// of columns, or a part is not a word.
 bool csv_cross_word(const struct csv *c, const struct column *column, const char *text,
                     size_t len, uint64_t *ret)
 {
@@ -219,8 +219,8 @@ bool csv_cross_word(const struct csv *c, const struct column *column, const char
     return n == k->parts;
 }
 
-// The words in a part's cell, without words that could not be found again in the text of
-// the cross.
+// The words in a part's cell, without words that contain a separator of the cross, as
+// these could not be found again in its text.
 struct words {
     struct buf text; // the words, each followed by a NUL
     size_t n;

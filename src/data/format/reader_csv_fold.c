@@ -20,8 +20,8 @@ enum fold { FOLD_NOT, FOLD_BOOL, FOLD_WHOLE, FOLD_REAL, FOLD_TIME };
 static const struct cells {
     const char *name; // name of the column's type, as column_cells (columns.h) returns it
     enum fold fold;
-    // `arrow`: the text is as polars writes it; `single`: a value has 4 bytes; `is_date`:
-    // a date without a time.
+    // `arrow`: texts have the form that polars writes; `single`: a value has 4 bytes;
+    // `is_date`: values are dates without a time.
     bool arrow, single, is_date;
     int digits; // digits of a second's fraction
 } known[] = {

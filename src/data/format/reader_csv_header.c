@@ -9,7 +9,7 @@
 #include "data/format/reader_csv.h"
 #include "data/frame/rows.h"
 
-// Adds a name without the blanks around it, which people write behind commas.
+// Adds a name without the blanks around it, because people write blanks after commas.
 static int add_name(struct schema *to, const char *name, size_t len, struct err *e)
 {
     csv_trim(&name, &len);
@@ -141,8 +141,8 @@ static int one_column(const struct csv *c, const char *name, size_t len, struct 
                                      : "; --separator C gives another");
 }
 
-// Returns the special reason why a header shares no column with the schema, if there is
-// one.
+// Called for a header that shares no column with the schema: sets an error if the reason
+// is a common one.
 static int nothing_fits(const struct csv *c, const struct schema *names, struct err *e)
 {
     const char *only = names->text + 1;
@@ -211,8 +211,9 @@ static int fill_layout(struct csv *c, const struct schema *names, struct reader_
     return rc;
 }
 
-// Returns whether a repeated header can be told from data. In a single column, the name
-// may occur as a word; and a line may consist of numbers that are names.
+// Returns whether a repeated header can be distinguished from data, which is not possible
+// if the file has a single column, whose name may also occur as a word, or if all names
+// are numbers.
 static bool has_names(const struct schema *names)
 {
     struct schema_column n;
@@ -287,7 +288,8 @@ static int new_layout(struct csv *c, const char *line, size_t len,
     return 0;
 }
 
-// Hashes a name to a bit; this alone shows that most words are not names.
+// Hashes a name to a bit of name_bits; most words are recognized as no names by this bit
+// alone.
 static unsigned name_bit(const char *name, size_t len)
 {
     return (((unsigned char)*name | ' ') + 37 * (unsigned)len) % 256;

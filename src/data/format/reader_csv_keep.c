@@ -87,7 +87,7 @@ int csv_word(const struct reader *r, uint32_t slot, const char *text, size_t len
         ret->key = column->seed;
         float ignored;
         struct field f = {.text = text, .len = len};
-        if (!words && len > 0) // an empty text means the column itself
+        if (!words && len > 0) // an empty text stands for the whole column
             TRY(csv_number("value", column, &f, &ignored, e));
         if (!words || word_key(c, column, text, len, &ret->key))
             return 0;

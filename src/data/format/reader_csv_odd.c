@@ -49,8 +49,8 @@ static bool has_decimal_comma(const struct field *f)
     return p == end && digits[0] > 0 && digits[1] > 0;
 }
 
-// Warns if most cells of the first lines have a decimal comma: a few may be words for a
-// missing value. `f` is the column's cell in the last of these lines.
+// Warns if most cells of the first lines have a decimal comma; a few other cells may be
+// words for a missing value. `f` is the column's cell in the last of these lines.
 static void tell_of_commas(const struct csv *c, const struct column *column,
                            const struct field *f)
 {
@@ -98,8 +98,8 @@ static void tell_of_row_numbers(const struct csv *c)
                  "numbers, as pandas writes them, give --drop ''");
 }
 
-// Counts the cells with a decimal comma in a line, and warns at the last line of those
-// that are counted.
+// Counts the cells with a decimal comma in the first lines, and warns at the last of
+// these lines.
 static void look_at_commas(struct csv *c, const struct reader_layout *l, const char *line,
                            size_t len, bool last)
 {
@@ -191,7 +191,7 @@ static void look_at_old_words(struct csv *c, const struct reader_layout *l,
 void csv_look_at_line(const struct csv *c, const struct reader_layout *l,
                       const char *line, size_t len)
 {
-    // Casts away const: only atomic fields are written.
+    // The cast removes const; only atomic fields are written.
     struct csv *looking = (struct csv *)(uintptr_t)c;
     struct csv_odd *o = &looking->odd;
     if (!atomic_load_explicit(&o->told_of_bytes, memory_order_relaxed) &&

@@ -169,8 +169,8 @@ const char *csv_named_rest(const struct csv_named *l, char ret[32])
     return ret;
 }
 
-// Finds the column that `given` probably means; "" for none. Ignores names so short that
-// any other is similar, and names with spaces.
+// Finds the column that `given` probably means, or "". Ignores names with spaces, and
+// names that are so short that every other name is similar.
 static void nearest_column(const struct schema *names, const char *given,
                            char ret[OPTION_NAME_MAX])
 {

@@ -528,7 +528,7 @@ static struct schema *copy_schema(const struct reader *r)
     assert_non_null(s);
     assert_non_null(again);
     *s = *reader_schema(r);
-    // The schema is the same after it was written as JSON and as bytes.
+    // The schema does not change when it is written as JSON or as bytes and read back.
     json_begin();
     json_t *o = schema_to_json(s);
     struct json_fields f = {.path = "x"};

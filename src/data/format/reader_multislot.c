@@ -399,7 +399,7 @@ static int take_slot(struct slot_line *l, const struct slot *s, struct err *e)
     }
 }
 
-// Sorts features by field, using the room behind the features for the begin of each field
+// Sorts features by field. Uses the room after the features for the begin of each field
 // and for a copy of all features.
 static void order_features(struct examples *x, const struct example *new, size_t fields)
 {
@@ -452,8 +452,8 @@ static int multislot_line(const struct reader *r, const struct reader_layout *la
 
 // ---------------------------------------------------------------- columns
 
-// Finds a slot as a column, also of type skip: an instance id may be wanted beside a
-// prediction.
+// Finds a slot as a column. Slots of type skip are found, too, because an instance id may
+// be printed beside a prediction.
 static int multislot_find_column(const struct reader *r,
                                  const struct reader_layout *layout, const char *name,
                                  size_t len, size_t *ret, struct err *e)

@@ -28,9 +28,9 @@ struct reader_ops {
     uint32_t (*slots)(const struct reader *r);
     int (*read_header)(struct reader *r, const char *line, size_t len,
                        const struct reader_layout **ret, struct err *e);
-    // `wants` returns how many lines behind the header the format needs first; `decide`
-    // receives them: `text` is padded and begins with line `first` of the file `name`.
-    // NULL: none.
+    // `wants` returns the number of lines after the header that the format needs first;
+    // `decide` receives these lines: `text` is padded and begins with line `first` of the
+    // file `name`. NULL: none.
     size_t (*wants)(const struct reader *r);
     int (*decide)(struct reader *r, const struct reader_layout *layout, const char *name,
                   const char *text, size_t len, uint64_t first, struct err *e);
@@ -84,8 +84,8 @@ enum { READER_MAX_SLOT = 65535 };
 // Makes room for one more example with up to `features` features.
 int examples_reserve(struct examples *x, size_t features, struct err *e);
 
-// An example that a format has read from a line. Its features already lie behind x->nnz;
-// examples_commit completes it.
+// An example that a format has read from a line. Its features are already stored after
+// the first x->nnz features; examples_commit completes it.
 struct example {
     float label[LABELS_MAX], weight;
     size_t nnz; // value of x->nnz after this example
@@ -100,7 +100,7 @@ int reader_agrees(const struct reader_options *o, struct err *e);
 int reader_label(const struct reader *r, const char *text, size_t len, float *ret,
                  struct err *e);
 
-// Notes a label of the logistic loss before it becomes 0 or 1. Any thread may call it.
+// Records a label of the logistic loss before it becomes 0 or 1. Any thread may call it.
 void reader_note_negative(const struct reader *r, bool minus);
 static inline void reader_note_label(const struct reader *r, float label)
 {

@@ -6,8 +6,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-// Returns whether the line looks like csv: a single word with a separator inside. Where
-// labels are not read, any word may stand in their place.
+// Returns whether the line looks like csv: a single word with a separator inside. If
+// labels are not read, any word may be in place of a label.
 static bool is_cells(const char *token, const char *stop, const char *end)
 {
     if (sparse_next(stop, end) != end)
@@ -32,7 +32,7 @@ int sparse_label(const struct reader *r, const char **p, const char *end, float 
         return err_set(e, TUG_EDATA,
                        "the label is missing: the line begins with feature '%s'",
                        show(token, len).text);
-    // reading the line as a feature then reports what is wrong
+    // reading this token as a feature then reports the error
     feature |= !r->labels && is_cells(token, stop, end);
     *p = feature ? token : stop;
     return feature ? 0 : reader_label(r, token, len, ret, e);

@@ -33,7 +33,7 @@ static inline const char *sparse_token_end(const char *p, const char *end)
     return p;
 }
 
-// Moves *p behind the label. Sets *p to NULL if the line has no example (only blanks or a
+// Moves *p past the label. Sets *p to NULL if the line has no example (only blanks or a
 // comment). If labels are optional, a first token with ':' is a feature.
 int sparse_label(const struct reader *r, const char **p, const char *end, float *ret,
                  struct err *e);

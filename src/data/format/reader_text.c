@@ -22,8 +22,8 @@ void reader_text_trim(const char **line, size_t *len)
     *len -= *len > 0 && (*line)[*len - 1] == '\r';
 }
 
-// Returns whether a carriage return stands inside the line, where the writer of the file
-// meant a line end. In csv, a word between quotes may contain one.
+// Returns whether the line contains a carriage return, which the writer of the file meant
+// as a line end. In csv, a word between quotes may contain one.
 static bool ends_inside(const char *line, size_t len, bool quotes)
 {
     bool quoted = false;

@@ -31,17 +31,18 @@ enum schema_use {
     SCHEMA_LISTS, // csv: features, several words in a cell
     SCHEMA_LOGS,  // csv: a feature whose value is the logarithm of its number
     SCHEMA_BINS,  // csv: a feature, the bin that contains its number
-    // csv: features, combinations of columns' words. The name is the columns' names
-    // joined by '*'. Not columns of the data; they follow all columns
+    // csv: features that are combinations of columns' words. The name is the columns'
+    // names joined by '*'. These entries are not columns of the data, and follow all
+    // columns.
     SCHEMA_CROSSES,
     // Settings of csv. They are not columns; the name of an entry is the setting's text.
     SCHEMA_MISSING,        // a word that means an empty cell
     SCHEMA_LIST_SEPARATOR, // the character between the words of a cell
-    // Of files without a header: the names of the columns, separated by commas.
+    // For files without a header: the names of the columns, separated by commas.
     SCHEMA_HEADER,
-    SCHEMA_QUOTE, // "none": quotes are ordinary text
-    SCHEMA_EDGES, // the bins of a column, one entry for each SCHEMA_BINS, in their order:
-                  // the number that was asked for, and the edges
+    SCHEMA_QUOTE,   // "none": quotes are ordinary text
+    SCHEMA_EDGES,   // the bins of a column, one entry for each SCHEMA_BINS, in their
+                    // order: the requested number of bins, and the edges
     SCHEMA_WRITTEN, // Present if words of a data frame's cells are written as csv writers
                     // do; without it, they are as with CELL_OLD (columns.h)
     SCHEMA_TYPE,    // "bool NAME": the type of a data frame's column of words, by which

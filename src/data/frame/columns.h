@@ -98,8 +98,9 @@ void columns_close(struct columns *c); // `c` may be NULL
 // number.
 int columns_take_out(struct columns *c, const char *name, float **ret, struct err *e);
 
-// Internal: the first takes the columns' types from a stream's schema, the third takes an
-// array of the stream as a span for each column. The others free types and spans.
+// Internal functions: columns_take_schema takes the columns' types from a stream's
+// schema, columns_take_array takes an array of the stream as a span for each column. The
+// other functions free types and spans.
 int columns_take_schema(struct columns *c, struct err *e);
 void columns_free_types(struct column_type *type, size_t n);
 int columns_take_array(struct columns *c, struct ArrowArray *a, struct err *e);
@@ -144,7 +145,7 @@ int column_cell(const struct column_span *s, int64_t i, struct cell *ret, struct
 void cell_write(struct cell *cell);
 // Returns the float that is read from the number's text.
 float cell_float(const struct cell *cell);
-// Changes the cell to what it is with CELL_OLD.
+// Changes the text of the cell to the form CELL_OLD.
 void cell_make_old(struct cell *cell);
 // Writes the text of a float as cell_write does; `ret` has CELL_OWN bytes.
 size_t cell_write_float(double x, bool single, enum cell_style style, char *ret);

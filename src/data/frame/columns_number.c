@@ -16,7 +16,7 @@ enum { DIGITS_MOST = 17 };
 
 struct shortest {
     char digits[DIGITS_MOST + 1]; // the digits without trailing zeros, but at least "0"
-    int n, point; // number of digits; the point comes behind digit `point`
+    int n, point; // number of digits; the decimal point comes after digit number `point`
 };
 
 static bool reads_back(double x, bool single, const char *text)

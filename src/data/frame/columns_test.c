@@ -371,8 +371,8 @@ static void test_old_cells(void **state)
     columns_close(c);
 }
 
-// The next column takes the place of the one that is taken out. A cell that is not a
-// number is named with its row.
+// The next column moves to the place of the removed column. The error about a cell that
+// is not a number names its row.
 static void test_a_column_taken_out(void **state)
 {
     (void)state;

@@ -126,7 +126,7 @@ static bool find_format(const char *format, struct column_type *ret)
 }
 
 // The place of a type: that of a column, of the items of its lists, or of the values of a
-// dictionary. Deeper nesting is not read, so that no schema can nest too deep.
+// dictionary. Deeper nesting is refused, so the depth of a schema is bounded.
 enum place { OF_COLUMN, OF_ITEM, OF_DICTIONARY };
 
 static int32_t take_length(const char **p)

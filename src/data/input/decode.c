@@ -43,8 +43,8 @@ const struct decode_ops *decoder_detect(const char *bytes, size_t n)
                    ? &decode_lz4
                    : &decode_zstd;
     for (size_t i = 0; i < sizeof MAGICS / sizeof MAGICS[0]; i++) {
-        // Two bytes are enough if the file has no more: it is truncated, and the decoder
-        // reports that.
+        // If the file has only two bytes, they are enough: the file is truncated, and the
+        // decoder reports that.
         size_t len = n < MAGICS[i].len ? n : MAGICS[i].len;
         if (len >= 2 && memcmp(bytes, MAGICS[i].magic, len) == 0)
             return MAGICS[i].ops;
@@ -53,8 +53,7 @@ const struct decode_ops *decoder_detect(const char *bytes, size_t n)
 }
 
 // Common kinds of files that cannot be read. If the first bytes of a kind are letters
-// with which a text could begin, too, a following byte that no text has distinguishes
-// them.
+// with which a text could begin, a later byte that no text has is checked, too.
 static const struct {
     const char *what, *advice;
     unsigned len;
@@ -94,7 +93,7 @@ static bool begins_as(const char *bytes, size_t n, size_t kind)
     size_t len = FOREIGN[kind].len;
     if (n < len || memcmp(bytes, FOREIGN[kind].magic, len) != 0)
         return false;
-    // bzip2: behind the block size come the digits of pi.
+    // In bzip2, the digits of pi follow the block size.
     if (strcmp(FOREIGN[kind].magic, "BZh") == 0)
         return n >= 8 && memcmp(bytes + 4, "1AY&", 4) == 0;
     return !FOREIGN[kind].binary_behind ||
@@ -140,8 +139,8 @@ static bool is_short_line(const struct decoder *d)
 }
 
 // Reads enough bytes to detect the compression; a pipe may deliver them in pieces. A
-// short line is enough: a writer that sends a line and waits for the result would
-// otherwise wait for ever.
+// short line is enough, because a writer that sends one line and waits for the result
+// would otherwise wait for ever.
 static int fill_magic(struct decoder *d, struct err *e)
 {
     while (d->in_len < MAGIC_BYTES && !d->at_end && !is_short_line(d)) {

@@ -15,9 +15,9 @@
 
 struct data_file;
 
-// Opens the output of a file's command; the caller keeps `file`. `i` interrupts the
-// waiting. Reading returns the end only after the command has ended successfully; closing
-// earlier ends the command.
+// Opens the output of a file's command; the caller keeps `file`. `i` interrupts waits.
+// Reading returns the end only after the command has ended successfully; closing before
+// that ends the command.
 int filter_open(struct input **ret, const struct data_file *file,
                 const struct interrupt *i, struct err *e);
 

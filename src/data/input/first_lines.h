@@ -11,7 +11,7 @@
 #include "base/buf.h"
 
 struct first_lines {
-    // The number of lines that are wanted; the number of bytes that they may have.
+    // The number of lines wanted, and the most bytes that they may have.
     size_t lines, most;
     struct buf *to;     // receives the lines, without the last newline
     size_t bytes, seen; // bytes taken so far; newlines among them

@@ -175,7 +175,7 @@ bool numbering_shifted(const struct numbering *model, const struct numbering *da
                    ", and the model knows features 1 to %" PRIu64
                    ": add 1 to each number if the model's were counted from 1",
                    what, (uint64_t)data->last, (uint64_t)model->last);
-    // Data with new features may go past the end by more than one.
+    // Data with new features may have numbers beyond the model's end by more than one.
     return data->columns == 0 && counts_from_0(model) && numbering_first(data) == 1 &&
            data->last >= end_of(model) &&
            say(text,

@@ -63,9 +63,10 @@ bool numbering_has(const struct schema *s);
 uint64_t numbering_columns(const struct data_files *f);
 
 enum { NUMBERING_TEXT = 400 };
-// Returns whether `data`, which `what` names, seems to be counted from another number than
-// the model's data; `text` is then a sentence that says so. Call it for data on which the
-// model trains next: new features alone do not count as a difference.
+// Returns whether the features of `data`, which `what` names, seem to be numbered from
+// another first number (0 or 1) than those of the model's data; `text` is then the
+// warning. It is for data on which the model trains next: new features alone do not count
+// as a difference.
 bool numbering_shifted(const struct numbering *model, const struct numbering *data,
                        const char *what, char text[NUMBERING_TEXT]);
 // Does what numbering_shifted does, for data to score. Also returns true if `data` has

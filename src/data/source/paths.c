@@ -387,7 +387,7 @@ bool data_files_repeated(const struct data_files *f, size_t from, size_t to,
     bool found = false;
     const struct data_file **sorted = mem_array(to - from + 1, sizeof *sorted);
     if (sorted == NULL)
-        return false; // on failure only a warning is missing
+        return false; // a failure only means that a warning is not given
     for (size_t i = from; i < to; i++)
         if (has_identity(&f->file[i]))
             sorted[n++] = &f->file[i];

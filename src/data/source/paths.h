@@ -24,8 +24,9 @@ struct data_file {
                              // distinguishes data; NULL: a file
     bool is_stdin, compressed;
     bool is_pipe; // can be read only once: standard input, a named pipe, <(command)
-    // The command that its bytes pass through (data/input/filter.h), so that its text is known
-    // only when it is read; NULL: none. With a command, `compressed` is true.
+    // The command through which the file's bytes pass (data/input/filter.h), so that the
+    // text is known only when it is read; NULL: none. With a command, `compressed` is
+    // true.
     const char *command;
     bool packed; // whether the file is compressed, also if a command reads it
     const struct reader_layout *layout; // the layout that source_layout returns
@@ -45,14 +46,14 @@ struct data_files {
 // Appends the files of `path`: the path itself, a directory's plain files at any depth
 // (except names that begin with '.' or '_', such as Hadoop's _SUCCESS), or the matches of
 // a glob, each sorted by name; or what a remote address lists (web/web.h). Files are
-// opened once, so that a file that is missing, unreadable, neither file nor pipe, or of a
-// kind that cannot be read is reported at the start. Empty files, such as Spark leaves,
-// are skipped unless there is no other. Pipes are not opened: closing one would end its
-// writer.
+// opened once, so that a file that is missing, unreadable, neither file nor pipe, or of
+// an unsupported kind is reported at the start. Empty files, such as Spark writes, are
+// skipped unless all files are empty. Pipes are not opened, because closing a pipe would
+// end its writer.
 int data_files_add(struct data_files *f, const char *path, struct err *e);
 // Called when all paths were added: returns TUG_EDATA if all their files are empty.
 int data_files_check(const struct data_files *f, struct err *e);
-// Adds all paths: collects the errors of single ones in *p and adds the others. Returns
+// Adds all paths. The errors of paths that cannot be added are collected in *p. Returns
 // TUG_EDATA if all files are empty.
 int data_files_add_all(struct data_files *f, const char *const *paths, size_t n,
                        struct problems *p, struct err *e);
@@ -79,8 +80,8 @@ bool data_files_repeated(const struct data_files *f, size_t from, size_t to,
                          size_t ret[2]);
 
 // data_file_input opens the bytes as they are stored; data_file_open the text:
-// decompressed, and passed through the file's command. Among local files only pipes wait,
-// and i->wake_fd ends the wait.
+// decompressed, and passed through the file's command. Among local files, only reading a
+// pipe waits; i->wake_fd ends the wait.
 int data_file_input(struct input **ret, const struct data_file *f,
                     const struct interrupt *i, struct err *e);
 struct decoder;

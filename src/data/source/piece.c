@@ -24,13 +24,15 @@ enum { READ_BYTES = 64 << 10, GROW_BYTES = 1 << 20 };
 struct stream {
     bool open;
     uint32_t file;
-    struct input *in;       // reads a plain file; else NULL
-    struct decoder *d;      // reads a compressed file; else NULL
-    uint64_t offset;        // offset of the next byte
-    uint64_t from;          // a piece that begins before this byte needs a new start
-    uint64_t line;          // number of the line with the byte at `offset`; 0: unknown
-    bool ended;             // the decoder has reached the end of its input
-    char ahead[READ_BYTES]; // the decompressed bytes from `offset` on are ahead[at .. n)
+    struct input *in;  // reads a plain file; else NULL
+    struct decoder *d; // reads a compressed file; else NULL
+    uint64_t offset;   // offset of the next byte
+    uint64_t
+        from; // to read a piece that begins before this byte, the file must be read from its start again
+    uint64_t line; // number of the line with the byte at `offset`; 0: unknown
+    bool ended;    // the decoder has reached the end of its input
+    char ahead
+        [READ_BYTES]; // decompressed bytes that were read but not used: ahead[at .. n), from `offset` on
     size_t at, n;
 };
 
@@ -149,7 +151,7 @@ static int read_plain(struct pieces *p, char *out, size_t cap, uint64_t at, size
     return input_read_all(p->s.in, out, *ret_n, at, e);
 }
 
-// Notes the end of a compressed file's text, which is known once it was read.
+// Records the end of a compressed file's text, which is known only after it was read.
 static void end_seen(struct pieces *p, uint64_t at)
 {
     p->s.ended = true;
@@ -228,8 +230,9 @@ static int stream_pass(struct pieces *p, uint64_t to, struct err *e)
     return 0;
 }
 
-// Moves to the byte before `begin`: if that is a newline, a line begins at `begin`. Stays
-// behind that byte if it is known that no line begins in between.
+// Moves to the byte before `begin`: if that is a newline, a line begins at `begin`. Does
+// not move back to that byte if it is known that no line begins between it and the
+// current position.
 static int stream_seek(struct pieces *p, uint32_t file, uint64_t begin, struct err *e)
 {
     struct stream *s = &p->s;
@@ -267,8 +270,9 @@ struct cut {
     bool at_eof; // the memory holds the rest of the file
 };
 
-// Returns how much to read at once: of a plain file all that is wanted and exists; of a
-// compressed file, whose text may end soon, about as much as was read so far.
+// Returns the number of bytes to read at once: from a plain file all wanted bytes that
+// exist; from a compressed file, whose text may end soon, about as many as were read so
+// far.
 static size_t cut_step(const struct cut *k, size_t want)
 {
     const struct stream *s = &k->p->s;
@@ -331,9 +335,9 @@ static int find_end(struct cut *k, size_t begin, size_t from, size_t *ret, struc
     return 0;
 }
 
-// Finds the begin and end of the text in memory. If there is none, both are behind the
-// bytes that can be skipped: all but the byte before the next piece, which may be the
-// newline before its first line.
+// Finds the begin and end of the text in memory. If there is no text, both are set to the
+// end of the bytes that can be skipped, which are all bytes except the one before the
+// next piece: that byte may be the newline before its first line.
 static int find_text(struct cut *k, uint64_t begin, uint64_t end, size_t *ret_begin,
                      size_t *ret_end, struct err *e)
 {
@@ -379,7 +383,8 @@ static int piece_read_text(struct cut *k, uint64_t begin, uint64_t end, struct e
     c->offset = s->offset + from;
     c->line = s->line > 0 ? s->line + count_lines(c->memory, from) : 0;
     TRY(pass_text(k, end, to, e));
-    TRY(piece_grow(c, 1, e)); // a piece without text has padding, too
+    TRY(piece_grow(c, 1,
+                   e)); // makes room for the padding, which a piece without text has, too
     c->text = c->memory + from;
     c->len = to - from;
     memset(c->text + c->len, 0, READER_PADDING);

@@ -36,7 +36,7 @@ static int start_thread(struct source *s)
     return rc;
 }
 
-// Starts the thread when a consumer first needs it, so that a rewind before costs
+// Starts the thread when a consumer first needs it, so that an earlier rewind costs
 // nothing. The caller holds the lock.
 static int source_start(struct source *s, struct err *e)
 {
@@ -132,8 +132,8 @@ static bool is_interrupted(const struct source *s)
     return s->interrupted != NULL && atomic_load(s->interrupted);
 }
 
-// Waits for the condition or a moment: a signal handler cannot signal it, so waiters must
-// check regularly.
+// Waits for the condition, but only for a short time: a signal handler cannot signal the
+// condition, so waiters must check for signals regularly.
 static void wait_ready(struct source *s)
 {
     struct timespec until = clock_deadline(0.1);
@@ -242,7 +242,7 @@ static int no_first_line(const struct source *s, struct err *e)
     return err_set(e, TUG_EDATA, "%s: there is no data", s->files.file[0].name);
 }
 
-// Returns the chunk behind `last` (or the first one) of the first file; NULL at the
+// Returns the chunk after `last` (or the first chunk) of the first file; NULL at the
 // file's end. The caller holds the lock.
 static int chunk_behind(struct source *s, const struct box *last, const struct box **ret,
                         struct err *e)

@@ -33,9 +33,9 @@ struct source_options {
     size_t chunk_bytes;    // 0 means 1 MiB; a longer line makes a longer chunk
     size_t max_line_bytes; // 0 means 64 MiB
     size_t queue_chunks;   // chunks that are read ahead; 0 means 16
-    bool eager; // returns lines as soon as they arrive: a chunk is what one read
-                // returned, and differs from run to run
-    // Set by a signal handler: source_next then returns TUG_EINTERRUPTED, within a moment
+    bool eager; // returns lines as soon as they arrive: a chunk has the lines that one
+                // read returned, so chunks differ from run to run
+    // A signal handler sets this flag; source_next then soon returns TUG_EINTERRUPTED,
     // even if no data arrives. NULL: never.
     const atomic_bool *interrupted;
 };
@@ -65,8 +65,9 @@ void source_close(struct source *s); // `s` may be NULL
 
 // Returns the next chunk, NULL at the end of the pass. Any thread may call it; chunks are
 // returned in the order of their numbers, each to one caller, which must return it with
-// source_release. A file that was read to its end was complete: a truncated or corrupt
-// file gives TUG_EDATA with its name. After an error, all calls return it.
+// source_release. If a file is truncated or corrupt, source_next returns TUG_EDATA with
+// its name; so a file that was read to its end was complete. After an error, all calls
+// return this error.
 int source_next(struct source *s, struct chunk **ret, struct err *e);
 void source_release(struct source *s, struct chunk *c);
 
@@ -87,9 +88,9 @@ int source_rewind(struct source *s, struct source_place at, struct err *e);
 struct source_place source_place(struct source *s);
 
 // Appends the first lines of a file to *b, without the last newline: at most `lines`
-// lines and `most` bytes. So a header can be read before the data. Allowed for a pipe
-// only if it is the first file and none of its chunks was taken (else TUG_EUSAGE); these
-// bytes are kept and returned again as data.
+// lines and `most` bytes. This function makes it possible to read a header before the
+// data. Allowed for a pipe only if it is the first file and none of its chunks was taken
+// (else TUG_EUSAGE); these bytes are kept and returned again as data.
 int source_first_lines(struct source *s, uint32_t file, size_t lines, size_t most,
                        struct buf *b, struct err *e);
 // Appends the first line of a file, as source_first_lines does.

@@ -45,7 +45,8 @@ struct source {
     struct box *head, **tail;
     struct box *free;
     size_t queued, out;
-    // The bytes in the queue, and the bytes that are wanted whatever its length.
+    // The number of bytes in the queue, and the number of bytes that a caller wants in it
+    // even if it is full.
     size_t queued_bytes, wanted_bytes;
     bool stop, ended, taken;
     struct source_place end; // the place at which the thread has ended

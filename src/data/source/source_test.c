@@ -311,8 +311,8 @@ static void test_stop_in_the_middle(void **state)
     buf_free(&b);
 }
 
-// For a text of any length, only the buffers of the queue, the thread and the consumer
-// exist.
+// The number of buffers does not depend on the length of the text: only the queue, the
+// thread and the consumer have buffers.
 static void test_back_pressure(void **state)
 {
     (void)state;
@@ -474,7 +474,7 @@ static void test_unreadable(void **state)
     assert_int_equal(chmod(files_dir, 0700), 0);
 }
 
-// A compressed file without text counts as empty, which only reading it shows.
+// A compressed file without text counts as empty, which is found out only by reading it.
 static void test_empty_inside(void **state)
 {
     (void)state;
