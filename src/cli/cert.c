@@ -94,7 +94,7 @@ static int write_new(const char *path, const struct buf *b, mode_t mode, struct 
     return rc;
 }
 
-// Writes both files, or neither.
+// Writes the certificate and the key; after an error, neither file exists.
 static int write_pair(const char *dir, const char *name, const struct buf *key,
                       const struct buf *cert, struct err *e)
 {

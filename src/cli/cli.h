@@ -22,7 +22,7 @@ struct cli_command {
     // Used instead of `run` if another command may follow "--": receives its words.
     int (*run_tail)(const void *values, const struct options *o, int argc,
                     char *const *argv, struct err *e);
-    // Used instead of `run` by a command that reads the words behind its name itself. If
+    // Used instead of `run` by a command that reads the words after its name itself. If
     // takes_words is set, only words for which it returns true are passed, and never with
     // --help.
     int (*run_words)(int argc, char *const *argv, struct err *e);
@@ -74,8 +74,8 @@ const struct cli_command *cli_find(const char *name);
 // Returns TUG_EUSAGE "there is no command 'trian'; did you mean 'train'?".
 int cli_unknown_command(const char *name, struct err *e);
 
-// Prints to standard output. Names in the text may come from others (columns, labels,
-// tables, peers); their control characters are escaped.
+// Prints to standard output. Names in the text may come from data or peers (columns,
+// labels, tables, hosts), so control characters are escaped.
 void cli_printf(const char *fmt, ...) PRINTF_LIKE(1, 2);
 // Prints a number in a table; "none" if it is not finite.
 void cli_cell(int width, double x);

@@ -113,7 +113,7 @@ static int bash_first(struct buf *b, const struct option_table *t)
     return buf_printf(b, "' ;;\n");
 }
 
-// The words belong to the command behind the last "--", as in tug launch --workers 2 --
+// The words belong to the command after the last "--", as in tug launch --workers 2 --
 // train. For bash, "--model=fm" is three words.
 static const char bash_begin[] =
     "# Completion of tug for bash: written by 'tug completion bash'.\n"
@@ -218,7 +218,7 @@ static int put_zsh(struct buf *b)
 
 // ---------------------------------------------------------------- fish
 
-// The words belong to the command behind the last "--"; fish itself offers no options
+// The words belong to the command after the last "--"; fish itself offers no options
 // between several "--".
 static const char fish_begin[] =
     "# Completion of tug for fish: written by 'tug completion fish'.\n"
@@ -242,7 +242,7 @@ static const char fish_begin[] =
     "    test (count $words) -eq 1; and test $words[1] = $argv[1]\n"
     "end\n";
 
-// Writes an option; an optional value is offered only behind '='.
+// Writes an option; an optional value is offered only after '='.
 static int fish_option(struct buf *b, const char *command, const struct option *o)
 {
     TRY(buf_printf(b, "complete -c tug -n '__tug_is %s' -l %s", command, o->name));

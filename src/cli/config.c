@@ -86,9 +86,9 @@ static int put_value(struct buf *b, const struct option *opt, const char *values
     return options_text(o, i, b);
 }
 
-// Writes "epochs: 10  # TUG_EPOCHS". A default is written as a comment: in the file it
-// would count as given, and it may depend on other options (as the default of lr on the
-// optimizer).
+// Writes "epochs: 10  # TUG_EPOCHS". A default is written as a comment, because a value
+// in the file counts as given, and a default may depend on other options (the default of
+// lr depends on the optimizer).
 static int put_line(struct buf *b, const struct option_table *t, const char *values,
                     const struct options *o, size_t i)
 {
@@ -139,8 +139,8 @@ static int show(const struct option_table *t, size_t values_size, int argc,
     return rc;
 }
 
-// Shows the command that the first word names, with the words behind it; `tug train` if
-// it names none.
+// Shows the options of the command that the first word names, with the words after it; of
+// `tug train` if the first word is not a command.
 static int show_words(int argc, char *const *argv, struct err *e)
 {
     bool named = argc > 0 && argv[0][0] != '-';

@@ -212,11 +212,12 @@ static void roots_of_training(struct launch_roots *r, int argc, char *const *arg
     struct train_options t = {0};
     struct options *parsed = NULL;
     struct table_config config = table_config_defaults();
-    struct err ignored = {0}; // the roles report errors in them
+    struct err ignored = {0}; // the roles report errors in these options
     *r = (struct launch_roots){0};
     if (training_words(argc, argv, &t, &parsed, &ignored) != 0)
         return;
-    // Copies: words of options that come from a file live only as long as `parsed`.
+    // These are copies, because texts of options that come from a file are freed with
+    // `parsed`.
     const char *save = t.out != NULL ? t.out : t.publish;
     r->save = save != NULL ? mem_strdup(save) : NULL;
     r->refit = t.refit;
@@ -237,8 +238,8 @@ static void roots_free(struct launch_roots *r)
     mem_free((char *)(uintptr_t)r->load[0]);
 }
 
-// Reports errors in the words behind "--" once, before any process is started. Does not
-// check files, since hosts may have others.
+// Reports errors in the words after "--" once, before any process is started. Does not
+// check files, because other hosts may have different files.
 static int check_training(int argc, char *const *argv, struct err *e)
 {
     struct train_options t = {0};
@@ -250,7 +251,7 @@ static int check_training(int argc, char *const *argv, struct err *e)
         return err_nomem(e, "the options of a run");
     int rc = training_words(argc, argv, &t, &parsed, e);
     bool refit = t.refit;
-    t.refit = false; // launch_refit sets which of the two runs it is
+    t.refit = false; // launch_refit decides which of the two runs this is
     if (rc == 0 && !options_help_wanted(parsed)) {
         rc = train_configure(s, &t, parsed, &n, e);
         if (rc == 0 && refit)

@@ -74,8 +74,8 @@ static void on_hangup(int number)
     errno = saved;
 }
 
-// Opens the file outside the handler of the signal, and at once: a server may be silent
-// for hours, and the next message would be too late for a rotation that waits.
+// Opens the file outside the handler of the signal, and at once: a server may log nothing
+// for hours, and a log rotation waits for the file to be opened again.
 static void *reopen(void *arg)
 {
     (void)arg;

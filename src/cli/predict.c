@@ -196,8 +196,8 @@ static bool is_unquoted(const struct schema *s)
     return schema_next_setting(s, SCHEMA_QUOTE, &at, &text);
 }
 
-// Returns whether the output has a header: names of columns make it csv, like the data,
-// unless --columns says that the data has no header.
+// Returns whether the output has a header: if columns have names, the output is csv with
+// a header, like the data, unless --columns shows that the data has none.
 static bool has_header(const struct opened_model *m, const struct predict_values *v)
 {
     const struct schema *s = reader_schema(m->reader);

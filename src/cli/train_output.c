@@ -25,8 +25,8 @@ int train_open_log(const struct train_options *t, const struct options *o,
         log_set_level((enum log_level)t->log_level);
     if (t->quiet && (!options_given(o, "log-level") || t->log_level > LOG_WARN))
         log_set_level(LOG_WARN);
-    // A file can have only one writer: on a cluster, tug launch --log-dir keeps a log for
-    // each role.
+    // A log file can have only one writer; on a cluster, tug launch --log-dir writes a
+    // log for each role.
     if (t->log_dir == NULL || node != NULL)
         return 0;
     char path[FILE_PATH_MAX];

@@ -103,7 +103,7 @@ static int text(char **ret, const char *value, struct err *e)
 
 struct taking {
     bool server; // the command is `tug pserver`
-    // `others`: a flag was given that needs other processes.
+    // `others`: a flag that needs other processes was given.
     bool local, local_given, others;
     // `saves`: save_dir was given; `saves_when`: a flag said when to save.
     bool saves, saves_when;
@@ -440,7 +440,7 @@ static int find_own(struct role *r, const char *list, const char *own, struct er
                    own != NULL ? own : "");
 }
 
-// A network interface cannot tell apart servers that share its loopback.
+// By a network interface, servers that share the machine's loopback cannot be told apart.
 static int check_loopback(const char *list, const char *own, struct err *e)
 {
     char host[ROLE_TEXT_MAX];

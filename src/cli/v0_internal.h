@@ -11,10 +11,10 @@
 
 enum v0_fate {
     V0_IS, // becomes option `to`; nothing if the value is empty or one of `so`
-    V0_SO, // the value must be one of `so`, which is how tug works; else `say` gives advice
+    V0_SO, // tug always works in this way, so the value must be one of `so`; else `say` gives advice
     V0_SAME,   // the option has the same name: only its form may differ, with one dash
     V0_NONE,   // has no effect
-    V0_PLACE,  // describes the other processes of the run
+    V0_PLACE,  // the flag describes the other processes of the run
     V0_WRONG,  // refused; `say` gives advice
     V0_ENDING, // like V0_IS, but `say` is appended to the value
 };

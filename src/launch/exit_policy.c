@@ -18,7 +18,7 @@ void exit_policy_open(struct exit_policy *v, bool program, uint32_t workers)
     *v = (struct exit_policy){.program = program, .workers = workers};
 }
 
-// Returns what the process said, without the "tug worker: " in front.
+// Returns the last line of the process, without the "tug worker: " in front.
 static const char *without_command(const struct launch_exit *x)
 {
     char command[32];
@@ -77,8 +77,8 @@ static void note(struct exit_policy *v, const struct launch_exit *x)
     v->decisive = v->n_failures > 0 ? v->n_failures - 1 : 0;
 }
 
-// Remembers a failure of a program's process; if there are too many, in place of the last,
-// unless that one has ended the run.
+// Stores a failure of a program's process. If the list is full, it replaces the last
+// failure, unless that one has ended the run.
 static void remember(struct exit_policy *v, const struct launch_exit *x)
 {
     bool full = v->n_failures == EXIT_POLICY_FAILURES_MAX;
@@ -116,8 +116,8 @@ static uint32_t named_by(const struct exit_policy *v, uint32_t of, bool *seen)
     return of;
 }
 
-// Finds the cause of the failure that ended the run: as long as the last words name
-// another process that has failed, that one's end came before.
+// Finds the cause of the failure that ended the run: as long as the last line names
+// another process that has failed, that process failed earlier.
 static void find_cause(struct exit_policy *v)
 {
     bool seen[EXIT_POLICY_FAILURES_MAX] = {0};
@@ -175,7 +175,8 @@ static enum exit_policy_next scheduler_exit(struct exit_policy *v,
         note(v, x);
         return x->signal != 0 ? EXIT_POLICY_END : EXIT_POLICY_LEAVE;
     }
-    // The scheduler knows more about the error than a process that saw another one end.
+    // The scheduler knows more about the error than a process that only noticed the end
+    // of another process.
     char seen[ERR_TEXT_MAX];
     snprintf(seen, sizeof(seen), "%s", v->killed ? v->end.text : "");
     err_set(&v->end, status_of(x), "%s%s%s", seen, seen[0] != 0 ? ": " : "", why);

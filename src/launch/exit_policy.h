@@ -28,16 +28,17 @@ struct launch_exit {
     uint32_t rank;
     int code, signal; // exit code and signal, as wait returns them
     const char *said; // the last line of the process's standard error, or ""
-    int pid;          // 0: the process has a supervisor, whose id says nothing
+    int pid;          // 0: unknown, because the process has a supervisor
     bool asked;       // it was asked to end, so its end is not a sign of a failure
 };
 
 enum exit_policy_next {
     EXIT_POLICY_GO_ON,
-    // The process cannot continue: the scheduler will notice and report the loss.
+    // The run cannot continue without the process: the scheduler will notice and report
+    // the loss.
     EXIT_POLICY_SETTLE,
-    EXIT_POLICY_TOLD,  // like SETTLE, but the scheduler has been told, if it could be
-                       // reached
+    EXIT_POLICY_TOLD,  // like SETTLE, but the process has told the scheduler of its
+                       // end, if it could reach the scheduler
     EXIT_POLICY_LEAVE, // the scheduler has ended and told the other processes to leave
     EXIT_POLICY_END,   // end the other processes now
 };

@@ -128,7 +128,7 @@ static void interrupted_runs(void **state)
 }
 
 // A server that a signal asks to end counts as interrupted, also if its program does not
-// handle the signal. A run goes on without a worker that is asked to end.
+// handle the signal. A run continues without a worker that was asked to end.
 static void interrupted_processes(void **state)
 {
     (void)state;
@@ -170,7 +170,8 @@ static void end_is(const char *text)
     assert_string_equal(v.end.text, text);
 }
 
-// The process of a program whose end made the others fail is named, whichever ends first.
+// The error names the process whose end made the other processes fail, whichever process
+// ends first.
 static void the_cause_is_named(void **state)
 {
     (void)state;

@@ -22,9 +22,10 @@
 #include "os/route.h"
 #include "os/runtime_dir.h"
 
-// How long the launcher waits for processes before it asks them to end, and then before
-// it kills them. An interrupted run has a pass to finish and a model to save; a later
-// signal (os/wish.h) ends it at once. Supervisors get time to end their programs.
+// The time that the launcher waits before it asks processes to end, and the time that it
+// then waits before it kills them. An interrupted run has a pass to finish and a model to
+// save; a later signal (os/wish.h) ends it at once. Supervisors get time to end their
+// programs.
 enum {
     TOLD_SECONDS = 2,
     LEAVE_SECONDS = 5,
@@ -46,10 +47,10 @@ struct run {
     enum stage stage;
     bool interrupted, announced;
     struct err start_error;
-    struct buf told; // lines that say why processes ended without ending the run
+    struct buf told; // the lines about processes whose end did not end the run
     struct buf held; // such lines about processes that ended within TOLD_SECONDS
     char address_file[FILE_PATH_MAX]; // "": not written
-    bool *runs;                       // of each process; for --http-targets
+    bool *runs; // for each process: whether it runs; used for --http-targets
 };
 
 // Returns the index of a process: first the scheduler, then the servers, then the
@@ -72,7 +73,7 @@ static void role_of(const struct run *r, uint32_t member, enum launch_role *ret_
 
 // ---------------------------------------------------------------- last words
 
-// When a run fails, each process gives the reason, and most give the same one: the
+// When a run fails, each process prints the reason, and most print the same one; the
 // launcher prints it once, at the end. Lines that begin with one of these words are held
 // until the end.
 static const char *const last_words[] = {
@@ -113,15 +114,16 @@ static bool is_said(void *ctx, const char *line)
     return false;
 }
 
-// Returns whether the error that ends the run says what this process said.
+// Returns whether the error that ends the run contains the last line of this process.
 static bool is_the_end(const struct run *r, const char *text)
 {
     const char *said = strstr(text, ": ");
     return end_of(r)->code != 0 && said != NULL && strstr(end_of(r)->text, said + 2);
 }
 
-// Warns of processes that have ended without ending the run. Nothing is said of one that
-// ended because the run did, as it has the same error, which launch prints at its end.
+// Warns of processes that have ended without ending the run. A process that ended because
+// the run ended is not reported, because it has the same error, which launch prints at
+// its end.
 static void say_ended(struct run *r)
 {
     const char *line = r->held.len > 0 ? buf_str(&r->held) : NULL;
@@ -184,12 +186,12 @@ static void on_interrupted(void *ctx, bool at_once)
         go_to(r, STAGE_GENTLE, GENTLE_SECONDS);
         return;
     }
-    // The scheduler saves and ends the others in order.
+    // The scheduler then makes a save and ends the other processes in order.
     processes_signal(r->processes, 0, SIGTERM);
     go_to(r, STAGE_WAIT, SAVE_SECONDS);
 }
 
-// Tells Prometheus which processes there are.
+// Writes the file with the running processes for Prometheus.
 static void tell_targets(struct run *r, uint32_t member, bool runs)
 {
     struct err e = {0};
@@ -228,7 +230,7 @@ static void on_ended(void *ctx, uint32_t member, int pid, int code, int number,
             processes_say_held(r->processes, member, is_said, r);
         break;
     case EXIT_POLICY_SETTLE:
-        // Wait until the scheduler has noticed and reported what is lost.
+        // Waits until the scheduler has noticed and reported the loss.
         go_to(r, STAGE_WAIT, r->o->dead_seconds + LEAVE_SECONDS);
         break;
     case EXIT_POLICY_TOLD:
@@ -237,7 +239,7 @@ static void on_ended(void *ctx, uint32_t member, int pid, int code, int number,
     case EXIT_POLICY_LEAVE:
         go_to(r, STAGE_WAIT, LEAVE_SECONDS);
         break;
-    case EXIT_POLICY_END: // no scheduler is left that could tell the others
+    case EXIT_POLICY_END: // no scheduler is left that could end the other processes
         if (!r->o->program)
             go_to(r, STAGE_GENTLE, TOLD_SECONDS);
         else if (r->stage == STAGE_RUN)
@@ -373,7 +375,7 @@ static void on_announced(void *ctx, uint32_t member, const char *text)
         go_to(r, STAGE_GENTLE, GENTLE_SECONDS);
 }
 
-// The launcher has a log of its own: it alone knows why processes ended.
+// The launcher has a log of its own, because only the launcher knows why processes ended.
 static int open_log(const char *dir, struct err *e)
 {
     char path[FILE_PATH_MAX];

@@ -20,7 +20,7 @@ struct launch_list {
 struct launch_options {
     const char *tug; // path of the tug program
     uint32_t servers, workers;
-    struct launch_list words; // the words behind "--": `train` and its options, or a
+    struct launch_list words; // the words after "--": `train` and its options, or a
                               // program and its arguments
     bool program;             // the words are a program, not `train`
     const char *cluster;
@@ -44,9 +44,10 @@ struct launch_options {
     struct launch_list wraps; // "ROLE:RANK=COMMAND"
     struct launch_list env;   // "NAME=VALUE"
     const char *log_dir;
-    // Where the scheduler serves its page, "HOST:PORT" or "unix:PATH", NULL: nowhere; the
-    // other processes of this machine get ports of the same host, or paths beside it. The
-    // file lists them for Prometheus; NULL: none.
+    // http: the address of the scheduler's page, "HOST:PORT" or "unix:PATH"; NULL: no
+    // page. The other processes of this machine get other ports of the same host, or
+    // paths beside it. http_targets: the file that lists these addresses for Prometheus;
+    // NULL: none.
     const char *http, *http_targets;
     const char *http_cert, *http_key, *http_token_file; // NULL: not needed there
 };

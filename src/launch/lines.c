@@ -26,7 +26,7 @@ static bool write_line(FILE *to, const char *prefix, const char *line, size_t n)
     return fprintf(to, "%s%.*s\n", prefix, (int)n, line) >= 0 && fflush(to) == 0;
 }
 
-// A line as it is written, and as a person would read it.
+// A line in the form in which it is written, and its text for people.
 struct shown {
     const char *line, *text;
     size_t n, n_text;

@@ -36,7 +36,8 @@ void lines_open(struct lines *l, const char *prefix, FILE *to, FILE *log,
 int lines_add(struct lines *l, const char *bytes, size_t n); // returns 0 or TUG_ENOMEM
 // Ends the lines: also writes a last line that lacks its line end. Keeps `held`.
 void lines_close(struct lines *l);
-// Writes the held lines except those for which `said` returns true, and removes all.
+// Writes the held lines, except those for which `said` returns true, and removes all held
+// lines.
 void lines_say_held(struct lines *l, bool (*said)(void *ctx, const char *line),
                     void *ctx);
 

@@ -79,8 +79,8 @@ static void lines_are_held(void **state)
     fclose(f);
 }
 
-// In JSON, log lines pass as they are and other lines become messages; the text of its
-// message decides how a line is treated.
+// In JSON, log lines are passed on unchanged and other lines become messages; the text of
+// a line's message decides whether the line is held.
 static void lines_of_json(void **state)
 {
     (void)state;

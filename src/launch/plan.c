@@ -18,7 +18,8 @@ enum { REMOTE_PORT = 36000, SPIN_US = 30 };
 
 // ---------------------------------------------------------------- the whole run
 
-// Returns whether processes may poll: that pays only if each has a core of its own.
+// Returns whether processes may poll, which helps only if each process has a core of its
+// own.
 static bool may_spin(const struct launch_options *o)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -39,8 +40,8 @@ static int find_host(struct plan *p, struct err *e)
                                  "missing: give --host");
 }
 
-// Chooses a port and holds it until the run has ended. Otherwise another process that
-// asks for any port could take it before a role listens there.
+// Chooses a port and holds it until the run has ended. Otherwise the system could give
+// the port to another process before a role listens there.
 static int hold_port(struct plan *p, const char *host, uint16_t *ret, struct err *e)
 {
     TRY(route_hold_port(host, ret, &p->held[p->n_held], e));
@@ -391,7 +392,8 @@ static int make_remote(const struct plan *p, const struct host *h, enum launch_r
         rc = argv_add(argv, "%s", text);
     buf_free(&b);
     argv_free(&command);
-    // The variables are in the command; ssh itself runs with those of this process.
+    // The role's variables are in the command; ssh itself runs with the variables of this
+    // process.
     argv_free(env);
     return rc == 0 ? argv_environment(env, is_of_a_cluster) : rc;
 }

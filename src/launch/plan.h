@@ -47,7 +47,7 @@ int plan_http_choose(struct plan *p, struct err *e);
 int plan_http_add(struct argv *w, const struct plan *p, enum launch_role role,
                   uint32_t rank);
 // Writes the file of --http-targets, with those processes for which runs[i] is true, in
-// the order of http_ports. Does nothing without.
+// the order of http_ports. Does nothing if the option is not given.
 int plan_write_targets(const struct plan *p, const bool *runs, struct err *e);
 
 // Makes the command line, environment and standard input of a role. Except for the

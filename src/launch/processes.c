@@ -210,7 +210,7 @@ static void on_ended(uv_process_t *p, int64_t code, int signal_number)
     struct member *m = p->data;
     m->code = (int)code;
     m->signal = signal_number;
-    // Kill the processes that it started and left behind.
+    // Kills the processes that the ended process has started and left behind.
     if (m->started)
         kill(-p->pid, SIGKILL);
     uv_close((uv_handle_t *)p, on_process_closed);

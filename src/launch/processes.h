@@ -78,7 +78,7 @@ bool processes_has(const struct processes *c, uint32_t member);
 // Calls `said` for the held lines of a process (lines.h).
 void processes_say_held(struct processes *c, uint32_t member,
                         bool (*said)(void *ctx, const char *line), void *ctx);
-// Kills all processes; does not wait for others that hold their outputs open.
+// Kills all processes; does not wait for other processes that keep their outputs open.
 void processes_kill_all(struct processes *c);
 
 // Sets the only timer: a later call replaces the time.

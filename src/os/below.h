@@ -12,8 +12,8 @@
 
 // Opens a path below the directory open as `root`, like open, but never creates a file.
 // The path is relative; "" and "." are the directory itself. Returns -1 and errno on
-// failure: EXDEV if the path leads out (it is absolute or has a ".."), ELOOP if there is
-// a link in the path or at its end.
+// failure: EXDEV if the path leads out of the directory (it is absolute or has a ".."),
+// ELOOP if the path contains a link.
 int below_open(int root, const char *path, int flags);
 
 // Opens the directory that contains `path`, and sets *ret_name to the last part of the
@@ -24,16 +24,17 @@ int below_open_parent(int root, const char *path, const char **ret_name);
 // below_open does.
 int below_make_dir(int root, const char *path);
 
-// Sets *e to "WHAT 'PATH': ..." for the errno of these functions: TUG_EDATA if nothing is
-// there, TUG_EUSAGE if the path leads out or contains a link, else TUG_EIO.
+// Sets *e to "WHAT 'PATH': ..." for the errno of these functions: TUG_EDATA if the file
+// does not exist, TUG_EUSAGE if the path leads out or contains a link, else TUG_EIO.
 int below_error(struct err *e, const char *what, const char *path);
 
 // Returns the part of `path` below `root`; "" if they are equal, NULL if `path` is not
 // below `root`. Both are absolute and contain no links.
 const char *below_rest(const char *root, const char *path);
 
-// Makes `path` absolute and resolves the links in its existing part; keeps the rest as
-// given. Returns TUG_EUSAGE if it is too long, or has a ".." behind its existing part.
+// Makes `path` absolute and resolves the links in the part of it that exists; the rest is
+// not changed. Returns TUG_EUSAGE if the path is too long, or has a ".." after the
+// existing part.
 int below_absolute(const char *path, char ret[FILE_PATH_MAX], struct err *e);
 
 // Makes these functions behave as on kernels without openat2, for tests.

@@ -9,7 +9,7 @@
 #include "os/clock.h"
 
 #define LEAST ((uint64_t)64 << 20)
-// With this limit, a message of the greatest length fits the share of its kind.
+// With this limit, a message of the greatest length fits into the budget of its kind.
 #define MOST ((uint64_t)4 << 30)
 #define SHORT_NS (5 * SECOND_NS)
 
@@ -89,8 +89,8 @@ bool budget_take(struct budget *b, enum budget_kind kind, uint64_t n)
     if (budget_force(b, kind, n))
         return true;
     budget_give(b, kind, n);
-    if (kind != BUDGET_REST) // memory that cannot be kept for reuse is freed; nobody was
-                             // refused
+    if (kind != BUDGET_REST) // memory that cannot be kept for reuse is freed, which
+                             // refuses no request
         budget_refused(b);
     return false;
 }

@@ -20,7 +20,7 @@ enum budget_kind {
     BUDGET_PENDING, // requests that wait for an answer, and contributions to batches
     BUDGET_LISTS,   // lists of keys that peers refer to by signature
     BUDGET_CLOCKS,  // records of the applied pushes, by session and piece
-    BUDGET_REST,    // memory that is kept for reuse; no other kind counts it
+    BUDGET_REST, // unused memory that is kept for reuse, which belongs to no other kind
     BUDGET_KINDS
 };
 
@@ -52,9 +52,10 @@ bool budget_fits(const struct budget *b, enum budget_kind kind, uint64_t n);
 uint64_t budget_most(const struct budget *b, enum budget_kind kind);
 uint64_t budget_used(const struct budget *b, enum budget_kind kind);
 
-// Count that a peer had to wait or was closed. budget_refused also notes the time for
-// budget_short; budget_delayed does not, as the peer's own limit was the reason.
-// budget_pressed only notes the time: a peer refused before still waits.
+// Count that a peer had to wait or that its link was closed. budget_refused also records
+// the time for budget_short; budget_delayed does not, because the peer's own limit was
+// the reason. budget_pressed only records the time, while a peer that was counted before
+// still waits.
 void budget_refused(struct budget *b);
 void budget_delayed(struct budget *b);
 void budget_pressed(struct budget *b);

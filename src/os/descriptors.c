@@ -15,8 +15,8 @@ void descriptors_raise(void)
     if (getrlimit(RLIMIT_NOFILE, &l) != 0 || l.rlim_cur >= ENOUGH)
         return;
     l.rlim_cur = l.rlim_max < ENOUGH ? l.rlim_max : ENOUGH;
-    // If the system refuses, the limit stays, and so does the number of links that
-    // depends on it.
+    // If the system refuses, the limit does not change, and so the number of possible
+    // links does not grow.
     (void)setrlimit(RLIMIT_NOFILE, &l);
 }
 

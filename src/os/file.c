@@ -22,9 +22,9 @@
 #include "os/log.h"
 #include "os/new_file.h"
 
-// Large writes bypass the buffer. After START_BYTES the system is told to start writing
-// to the disk while the program computes; else fsync would write everything while the
-// process waits.
+// Large writes bypass the buffer. After each START_BYTES the system is asked to start
+// writing them to the disk while the program computes; otherwise fsync would write
+// everything while the process waits.
 enum { WRITE_BYTES = 256 << 10, START_BYTES = 8 << 20 };
 
 struct file_writer {

@@ -32,10 +32,10 @@ int file_read_secret(const char *path, struct buf *b, struct err *e);
 // Opens a file for reading, which need not be a regular file.
 int file_open(int root, const char *path, int *ret_fd, struct err *e);
 
-// A file under construction. It lies beside PATH under an unpredictable name until
-// file_commit syncs it, renames it to PATH and syncs the directory; file_abort removes it
-// instead. A device or a pipe is written directly (os/new_file.h). Writes are buffered.
-// An error, such as a full disk, names the path and the system's reason.
+// A file under construction. It is in the directory of PATH under an unpredictable name
+// until file_commit syncs it, renames it to PATH and syncs the directory; file_abort
+// removes it. A device or a pipe is written directly (os/new_file.h). Writes are
+// buffered. An error, such as a full disk, names the path and the system's reason.
 struct file_writer;
 
 int file_create(struct file_writer **ret, const char *path, struct err *e);

@@ -39,7 +39,8 @@ bool log_has_file(void); // signal handlers may call it
 // Opens the file's path again, since a rotation may have renamed the file. If that fails,
 // warns and keeps the open file. Each line is in one of the two files.
 void log_reopen(void);
-// Returns 0 if all lines were written to the file or there is none; else the first error.
+// Returns 0 if all lines were written to the file or no file is set; else the first
+// error.
 int log_check_file(struct err *e);
 
 // Sets a function that gets every line before it is written and may shorten it in place.
@@ -51,8 +52,8 @@ void log_rewrite_by(void (*rewrite)(char *text));
 // function.
 void log_take_warnings(bool (*take)(const char *text));
 
-// From now on, also appends this thread's warnings that are shown to *to, each followed by
-// a line end, until it is full. NULL: to nothing.
+// From now on, also appends those warnings of this thread that are written to standard
+// error to *to, each followed by a line end, until *to is full. NULL: to nothing.
 struct buf;
 void log_collect_warnings(struct buf *to);
 

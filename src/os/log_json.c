@@ -46,7 +46,7 @@ static void put(struct json_line *l, const char *fmt, ...)
     *l->at = '\0';
 }
 
-// Puts n bytes as they stand between quotes; returns false when the line is full.
+// Puts n bytes, escaped for a JSON text; returns false if the line is full.
 static bool put_text(struct json_line *l, const char *text, size_t n)
 {
     char some[256];

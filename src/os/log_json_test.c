@@ -88,7 +88,7 @@ static void any_bytes(void **state)
     }
 }
 
-// Texts of programs that only look like log lines are not taken for some.
+// Output of programs that only looks like log lines is not taken for log lines.
 static void other_lines(void **state)
 {
     (void)state;

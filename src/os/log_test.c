@@ -70,7 +70,7 @@ static void test_levels(void **state)
     buf_free(&b);
 }
 
-// A log file that cannot take a line cannot hold the error about this either:
+// If a line cannot be written to the log file, the error cannot be written there either;
 // log_check_file returns the first such error.
 static void test_full_file(void **state)
 {

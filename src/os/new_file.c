@@ -242,7 +242,8 @@ static int open_straight(struct new_file *f, int at, const char *path)
     if (f->fd < 0)
         return -1;
     f->straight = true;
-    // It may have become a regular file since, or have no name of its own (/dev/stdout).
+    // The path may have become a regular file in the meantime, or have no name of its own
+    // (/dev/stdout).
     if (fstat(f->fd, &st) == 0 && S_ISREG(st.st_mode) && ftruncate(f->fd, 0) != 0)
         return -1;
     return 0;

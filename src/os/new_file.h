@@ -46,8 +46,8 @@ int new_file_sync_dir(struct new_file *f, const char *path, struct err *e);
 void new_file_drop(struct new_file *f); // may be called after new_file_finish, and if
                                         // no file is open
 
-// Returns the length of the name that a temporary file belongs to (a long name is cut); 0
-// for other files.
+// Returns the length of the final name in the name of a temporary file (a long name is
+// cut); 0 for other files.
 size_t new_file_target(const char *beside);
 
 // Removes temporary files of `name` in `dir` that ended processes have left.

@@ -217,7 +217,8 @@ static void test_straight(void **state)
     assert_int_equal(files_beside(dir, NULL), 0);
 }
 
-// If the reader of a pipe goes away, writing gives an error and does not end the process.
+// If the reader of a pipe closes it, writing returns an error and does not end the
+// process.
 static void test_reader_goes(void **state)
 {
     (void)state;
@@ -252,8 +253,8 @@ static void test_file_without_a_name(void **state)
     assert_int_equal(files_beside(dir, NULL), 0);
 }
 
-// The mode is at most 0644, less the umask. A replaced file gives no right that the old
-// one did not give.
+// The mode is at most 0644, less the umask. The new file gives no account a right that
+// the replaced file did not give.
 static void test_modes(void **state)
 {
     (void)state;

@@ -106,7 +106,7 @@ bool route_own(bool six, char ret[ROUTE_ADDRESS_MAX])
 int route_split(const char *address, char *ret_host, size_t cap, uint16_t *ret_port,
                 struct err *e)
 {
-    // if there are several addresses, use that of a node
+    // if there are several addresses, uses the TCP address of the node
     const char *tcp = strstr(address, "tcp://");
     const char *host = tcp != NULL ? tcp + 6 : address;
     const char *colon = strrchr(host, ':');

@@ -23,8 +23,8 @@
 enum { MAKING_SECONDS = 10, LOCK_TRIES = 100, LOCK_PAUSE_MS = 10 };
 enum { ONLY_MINE = 0700, RIGHTS = 07777, OF_OTHERS = 022 };
 
-// Checks that no other user may rename or remove the directory and put another in its
-// place.
+// Checks that no other user may rename or remove the directory and create another one in
+// its place.
 static int check_parent(const char *path, struct err *e)
 {
     char parent[FILE_PATH_MAX];
@@ -171,7 +171,8 @@ int runtime_dir_lock(const char *dir)
     return fd;
 }
 
-// Removes a dead socket, unless it is young: between bind and listen a socket looks dead.
+// Removes a dead socket unless it was just made, because a socket looks dead between bind
+// and listen.
 static void sweep_one(void *ctx, const char *path)
 {
     struct stat s;

@@ -55,8 +55,8 @@ static void open_next_phase(struct team *t, unsigned phase)
 {
     atomic_store_explicit(&t->arrived, 0, memory_order_relaxed);
     pthread_mutex_lock(&t->lock);
-    // Release: a member that sees the new phase sees all writes that members made before
-    // the barrier (the acq_rel count has collected them).
+    // Memory order release: a member that sees the new phase also sees all writes that
+    // members made before the barrier, which the acq_rel count has collected.
     atomic_store_explicit(&t->phase, phase + 1, memory_order_release);
     pthread_cond_broadcast(&t->next_phase);
     pthread_mutex_unlock(&t->lock);
@@ -82,7 +82,7 @@ static void wait_while(struct team *t, unsigned phase)
 
 void team_barrier(struct team *t)
 {
-    // Read the phase first: it cannot change before this member has arrived.
+    // The phase must be read first; it cannot change before this member has arrived.
     unsigned phase = atomic_load_explicit(&t->phase, memory_order_relaxed);
     int before = atomic_fetch_add_explicit(&t->arrived, 1, memory_order_acq_rel);
     if (before + 1 == atomic_load_explicit(&t->parties, memory_order_relaxed))

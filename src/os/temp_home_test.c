@@ -90,7 +90,7 @@ static void test_killed(void **state)
     // The link in the directory is removed, too, but not its target.
     assert_false(file_exists(dead));
     assert_true(file_exists(alive) && file_exists(file) && file_exists(h.path));
-    // An existing directory of this process stays.
+    // An existing directory of this process is not removed.
     OK(temp_home_make(&other, "model", &ok_e));
     assert_true(file_exists(alive) && file_exists(h.path));
     end(two);

@@ -81,7 +81,7 @@ void terminal_draw(const char *line)
 {
     pthread_mutex_lock(&lock);
     erase();
-    // Leave the last column free: some terminals begin a new row after it.
+    // The last column stays empty, because some terminals begin a new row after it.
     size_t columns = terminal_columns(), len = line != NULL ? strlen(line) : 0;
     if (columns > COLUMNS_MAX)
         columns = COLUMNS_MAX;

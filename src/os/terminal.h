@@ -14,7 +14,7 @@
 // Returns whether standard error is a terminal that can draw over a line.
 bool terminal_can_draw(void);
 
-// Returns whether this process has a terminal that controls it and is still there. Signal
+// Returns whether this process has a controlling terminal that still exists. Signal
 // handlers may call it. The kernel takes the terminal away before it sends SIGHUP.
 bool terminal_controls(void);
 

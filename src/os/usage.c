@@ -30,7 +30,7 @@ struct disk {
 struct usage {
     pthread_mutex_t lock; // guards all fields below except `users`
     pthread_cond_t changed;
-    bool stop, over; // `over`: the thread uses this struct no more
+    bool stop, over; // `over`: the thread does not use this struct any more
     double cpu;
     uint64_t resident, open_files, limit;
     struct disk disks[USAGE_DISKS];

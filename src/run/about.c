@@ -56,7 +56,7 @@ static int add_word(struct buf *b, const struct option *o, const char *value,
     const char *at = (const char *)values + o->offset;
     if (o->kind == OPTION_FLAG)
         return buf_printf(b, " --%s%s", *(const bool *)at ? "" : "no-", o->name);
-    // An option that may stand without a value takes a value only behind '='.
+    // An option with an optional value takes a value only after '='.
     TRY(buf_printf(b, " --%s", o->name));
     if (o->bare != NULL)
         return buf_printf(b, "=%s", value);

@@ -15,8 +15,8 @@ void about_add_train(json_t *to, const struct result *r, const struct train_setu
 void about_add_eval(json_t *to, const struct result *r, const struct options *o,
                     const struct eval_values *v, const struct pictures *p);
 
-// Returns what a save says of its run, in the form of a result. Needs json_begin; returns
-// NULL if there is not enough memory.
+// Returns the data about a run that its save has, in the form of a result. Needs
+// json_begin; returns NULL if there is not enough memory.
 json_t *about_saved(const struct saved_run *run, const struct history *h,
                     const char *dir);
 

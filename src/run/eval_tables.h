@@ -18,7 +18,8 @@ struct eval_tables {
     bool has_importance, has_calibration; // whether these tables are wanted
     struct importance importance;
     struct calibration calibration;
-    // For a report: the curves; and importance only for it, which is not printed.
+    // For a report: has_curves: the curves are wanted; silent_importance: importance is
+    // measured for the report only, and not printed.
     bool has_curves, silent_importance;
     struct curves curves;
 };

@@ -107,7 +107,7 @@ int model_threads(uint64_t wanted);
     "Columns of csv by their names, of criteo I1 to I13 and C1 to C26, of libffm a "     \
     "field's number, of multislot a slot's name"
 
-// The words of the data formats, behind "trained".
+// The choices of the data format: "trained", followed by the formats.
 #define MODEL_FORMATS "trained" READER_FORMATS(READER_FORMAT_WORD)
 
 #endif

@@ -36,8 +36,8 @@ int train_read_table(struct table_config *c, const char *text, struct err *e)
     return rc;
 }
 
-// Takes the table settings that follow from the run, which --table may not change. They
-// are then left out of c, so that the same run always has the same settings.
+// Removes the table settings from c that the run determines and that --table may not
+// change, so that the same run always has the same settings.
 static int take_run_settings(struct table_config *c, const struct table_config *run,
                              const struct table_config *usual, struct err *e)
 {
@@ -166,7 +166,8 @@ static int check_merge(const struct train_options *t, const struct node *node,
     return 0;
 }
 
-// Refuses two outputs in one file: the later one would replace the other.
+// Refuses two outputs with the same file, because the later output would replace the
+// earlier one.
 static int check_outputs(const struct train_config *c, struct err *e)
 {
     const struct {

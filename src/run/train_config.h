@@ -23,7 +23,7 @@ struct train_setup {
     struct train_config config;
     struct train_cluster cluster; // config.cluster points here or is NULL
     struct table_config table;    // config.table points here or is NULL
-    // The options that the run goes by.
+    // The options that the run uses.
     const struct train_options *values;
     const struct options *options;
     struct pictures pictures; // gets what a report shows

@@ -188,8 +188,9 @@ static int set_mode_cluster(struct train_setup *setup, const struct train_option
     return check_cluster(c, t, o, s, e);
 }
 
-// Sets who scores. Workers score the files of --valid and --test in parts. A share of the
-// training data is cut into other parts, so they cannot score that.
+// Sets whether the workers or the driver score. Workers score files of --valid and
+// --test, piece by piece. They cannot score a fraction of the training data, because its
+// examples do not form pieces.
 static int set_scoring(struct train_cluster *k, const struct train_options *t,
                        const struct train_settings *s, struct err *e)
 {
@@ -206,7 +207,8 @@ static int set_scoring(struct train_cluster *k, const struct train_options *t,
     return 0;
 }
 
-// Checks --batch-norm: examples that are computed together need a variance.
+// Checks for --batch-norm that several examples are computed together, because their
+// variance is needed.
 static int check_batch_norm(const struct train_config *c, struct err *e)
 {
     uint32_t least = c->deterministic ? SYNC_MICROS + 1 : 2;

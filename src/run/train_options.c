@@ -358,8 +358,8 @@ const struct option_table cli_train_options = {
 // The default rate of --mode elastic, called beta by Zhang, Choromanska & LeCun 2015.
 static const double elastic_rate = 0.9;
 
-// Reads an integer at *text, and moves *text behind it. Returns false if there is none,
-// or it is too large.
+// Reads an integer at *text, and moves *text past it. Returns false if there is no
+// integer, or it is too large.
 static bool take_number(const char **text, uint64_t *ret)
 {
     uint64_t n = 0;
@@ -375,8 +375,8 @@ static bool take_number(const char **text, uint64_t *ret)
     return any;
 }
 
-// Reads ":0.5" at *text, or nothing, and moves *text behind it. Returns false if the
-// number is not above 0 and at most 1.
+// Reads ":0.5" at *text, or nothing, and moves *text past it. Returns false if the number
+// is not above 0 and at most 1.
 static bool take_rate(const char **text, double *ret)
 {
     char *end;
@@ -433,8 +433,8 @@ static bool parse_part(const char *text, struct held_out *ret)
     return true;
 }
 
-// Parses --valid: a number is a fraction, two numbers with "/" are a part, all else is a
-// path ("./0.1", too).
+// Parses --valid: a number is a fraction, two numbers with "/" are a part, and everything
+// else is a path (also "./0.1").
 static int parse_valid(const char *text, struct train_settings *ret, struct err *e)
 {
     ret->valid = NULL;

@@ -126,8 +126,8 @@ static inline bool train_mode_copies(enum train_mode m)
 struct train_settings {
     enum train_mode mode;
     uint64_t mode_n;  // ssp: the staleness bound; geo, elastic: batches between exchanges
-    double mode_rate; // elastic: the share of the way that all workers together move the
-                      // servers' rows
+    double mode_rate; // elastic: the fraction of the difference by which all workers
+                      // together move the servers' rows
     const char *valid;                  // a path, or NULL
     struct held_out valid_part;         // share 0: none
     uint64_t save_passes, save_batches; // 0: not by passes, or not by batches

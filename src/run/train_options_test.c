@@ -342,8 +342,8 @@ static bool is_not_saved(const char *name)
     return false;
 }
 
-// A new option fails this test until a save has it and a resumed run takes it from there,
-// or until it is named here as one that a save does not have.
+// A new option fails this test until a save has it and a resumed run takes it from the
+// save, or until this test lists it as an option that a save does not have.
 static void every_option_is_saved_or_not(void **state)
 {
     (void)state;

@@ -54,7 +54,7 @@ static void fill_flag(struct filling *f, const char *name, bool on, bool usual)
         train_resumed_fill(f, name, "%s", on ? "true" : "false");
 }
 
-// Fills in a rule's name, and behind it the numbers that differ from its defaults.
+// Fills in a rule's name, followed by the numbers that differ from its defaults.
 static void fill_rule(struct filling *f, const char *name, const struct rule_params *p,
                       const struct rule_params *usual)
 {
@@ -78,7 +78,7 @@ static void fill_rule(struct filling *f, const char *name, const struct rule_par
     train_resumed_fill(f, name, "%s", text);
 }
 
-// Fills in the rates and penalties of the save's rules. Other rules may lack them.
+// Fills in the rates and penalties of the save's rules, which other rules may not have.
 static void fill_rates(struct filling *f, const struct model_options *m)
 {
     struct model_options usual;
@@ -185,8 +185,8 @@ static void fill_training(struct filling *f, const struct saved_options *s,
     }
 }
 
-// Fills in how workers cooperated. One process has no such options, and the options that
-// depend on the mode are taken only with the saved mode.
+// Fills in the options of the mode in which workers cooperated. One process has no such
+// options, and the options that depend on the mode are taken only with the saved mode.
 static void fill_mode(struct filling *f, const struct saved_options *s,
                       const struct saved_plan *p)
 {
@@ -330,7 +330,7 @@ int train_take_run(struct train_setup *setup, const struct saved_run *run,
 int train_take_saved(struct train_setup *setup, const struct train_options **t,
                      const struct options **o, const struct node *node, struct err *e)
 {
-    struct err ignored; // checkpoint.c tells why a save cannot be read
+    struct err ignored; // checkpoint.c reports why a save cannot be read
     bool resumes = (*t)->resume != TRAIN_NEW && (*t)->out != NULL && saved_any((*t)->out);
     const char *from = resumes                        ? (*t)->out
                        : (*t)->resume != TRAIN_RESUME ? (*t)->init_from

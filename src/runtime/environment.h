@@ -10,8 +10,8 @@
 #include "server/saves/roots.h"
 #include "tug/kvapp.h"
 
-// Fills the members of *o that are 0 or NULL from the environment. *r holds the memory of
-// the texts, and says whether this process hosts the scheduler besides its own role.
+// Fills the members of *o that are 0 or NULL from the environment. *r has the memory of
+// the texts, and a flag for a process that hosts the scheduler besides its own role.
 // Returns TUG_EUSAGE with all variables that are missing or wrong.
 int environment_fill(struct tug_node_options *o, struct role *r, struct err *e);
 

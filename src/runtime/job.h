@@ -10,7 +10,7 @@
 #include "base/err.h"
 
 // Runs work(ctx) on a thread of its own, waits until it has ended and returns its code.
-// The waiting thread calls `look` (may be NULL) a few times a second and at the end. It
+// The waiting thread calls `look` (may be NULL) a few times a second and at the end, and
 // sets *stop when the program interrupts the wait; the work reads *stop and ends early.
 int job_run(int (*work)(void *ctx, struct err *e), void (*look)(void *ctx), void *ctx,
             atomic_bool *stop, struct err *e);

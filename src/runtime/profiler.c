@@ -25,7 +25,7 @@ struct question {
     const struct profiler *who;
     enum step step;
     uint64_t bytes; // for START: the most bytes of events that a loop records
-    uint64_t room;  // for STOP: bytes of room that are left for events of all loops
+    uint64_t room;  // for STOP: the number of bytes left for events of all loops
 };
 
 // ---------------------------------------------------------------- one loop
@@ -134,9 +134,9 @@ static int ask_scheduler(const struct profiler *p, json_t **ret_status, struct e
     return rc;
 }
 
-// Asks all loops of living servers. If one cannot be asked, its error is returned after
-// the others were asked. If several do not answer, the remaining ones are left out, so
-// that the call ends in time (LOST_LOOPS).
+// Asks all loops of living servers. If a loop cannot be asked, its error is returned
+// after the other loops were asked. If LOST_LOOPS loops do not answer, the remaining
+// loops are not asked, so that the call ends in time.
 static int ask_all(struct question *q, struct trace *trace, struct err *e)
 {
     json_t *status = NULL, *node;

@@ -24,8 +24,8 @@ struct profiler {
 int profiler_start(const struct profiler *p, uint64_t bytes, size_t *ret_loops,
                    struct err *e);
 
-// Ends recording and writes the events to `file`, which appears when it is complete. If
-// one loop cannot be asked, the file has the events of the others, and the error is
+// Ends recording and writes the events to `file`, which appears when it is complete. If a
+// loop cannot be asked, the file has the events of the other loops, and the error is
 // returned. *ret is the contents of the file; it has no loops if no file was written.
 // Loops forget their events only after the file was written. The caller calls
 // trace_free(ret).

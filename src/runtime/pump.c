@@ -95,7 +95,7 @@ void pump_set_spin(struct pump *p, uint64_t spin_ns)
     atomic_store(&p->spin_ns, spin_ns);
 }
 
-// These functions lend the van to a thread. They are called with the mutex held.
+// Functions that lend the van to a thread. They are called with the mutex held.
 
 static void borrow(struct pump *p, bool polls)
 {
@@ -129,8 +129,8 @@ void pump_enter(struct pump *p)
     pthread_mutex_unlock(&p->mutex);
 }
 
-// Gives the van back. `unsettled` (van_unsettled): the van has something to do that its
-// descriptor does not show, so the relief, which waits for that, is woken.
+// Gives the van back. If `unsettled` is true (van_unsettled), the van has work that its
+// descriptor does not show, so the relief, which waits for the descriptor, is woken.
 static void leave(struct pump *p, bool unsettled)
 {
     p->busy_until = van_now(p->van) + IDLE_NS;
@@ -165,8 +165,8 @@ static void poll_once(struct pump *p, uint64_t until)
         p->broken = true;
 }
 
-// Runs the queued work, with the van given back during each piece. The background thread
-// stops as soon as another thread waits, which then runs the rest.
+// Runs the queued work, and gives the van back during each item. The background thread
+// stops as soon as another thread waits; that thread then runs the remaining items.
 static void run_work(struct pump *p, bool background)
 {
     if (p->working || p->work == NULL)
@@ -176,7 +176,7 @@ static void run_work(struct pump *p, bool background)
         struct pump_work *w = p->work;
         p->work = w->next;
         if (p->work != NULL)
-            van_hold(p->van); // messages of all pieces are sent together
+            van_hold(p->van); // the messages of all items are sent together
         if (p->work == NULL)
             p->last_work = NULL;
         pump_leave(p);
@@ -201,8 +201,8 @@ static void add_waiter(struct pump *p, struct waiter *w)
     atomic_fetch_add(&p->n_waiters, 1);
 }
 
-// Ends the waits that are over or past their deadline. A waiter whose `ended` is set is
-// not used any more by other threads.
+// Ends the waits that are over or past their deadline. After `ended` is set, other
+// threads do not use the waiter any more.
 static void tell_waiters(struct pump *p)
 {
     pthread_mutex_lock(&p->mutex);
@@ -307,13 +307,13 @@ static void lead(struct pump *p, struct waiter *w)
     pthread_mutex_unlock(&p->mutex);
 }
 
-// Waits until w has ended, and returns false, or until there is no leader: then this
-// thread is the leader, has the van, and returns true.
+// Waits until w has ended, and returns false, or until there is no leader, and then makes
+// this thread the leader, which has the van, and returns true.
 static bool follow(struct pump *p, struct waiter *w)
 {
     while (!w->ended && p->leader != NULL)
         pthread_cond_wait(&w->told, &p->mutex);
-    if (w->ended) { // if this thread was also chosen to lead, the next one leads instead
+    if (w->ended) { // if this thread was also chosen as leader, the next thread leads instead
         if (p->leader == NULL && p->first != NULL)
             pthread_cond_signal(&p->first->told);
         return false;
@@ -379,9 +379,10 @@ bool pump_wait_uninterrupted(struct pump *p, bool (*over)(void *ctx), void *ctx,
 
 // ---------------------------------------------------------------- the background thread
 
-// Returns whether the background thread is to take the van. It also does so if no thread
-// has polled for LOOK_MAX_NS, as a program that calls tug_is_done in a loop never polls
-// itself. The mutex must be held, and no thread may have the van.
+// Returns whether the background thread must take the van: if no thread has used it for
+// IDLE_NS, or if no thread has polled for LOOK_MAX_NS, because a program that calls
+// tug_is_done in a loop never polls. The mutex must be held, and no thread may have the
+// van.
 static bool is_idle(const struct pump *p)
 {
     uint64_t now = van_now(p->van);

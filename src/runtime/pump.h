@@ -65,8 +65,9 @@ void pump_queue(struct pump *p, struct pump_work *w);
 // not call this function: see pump_working.
 bool pump_wait(struct pump *p, bool (*over)(void *ctx), void *ctx, uint64_t deadline);
 
-// Waits as pump_wait does, but without calling the program's interrupt function, which may
-// go on returning true while the interrupted node tells the others why it leaves.
+// Waits as pump_wait does, but without calling the program's interrupt function, which
+// may continue to return true while the interrupted node tells the other nodes why it
+// leaves.
 bool pump_wait_uninterrupted(struct pump *p, bool (*over)(void *ctx), void *ctx,
                              uint64_t deadline);
 

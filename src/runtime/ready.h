@@ -11,8 +11,9 @@
 #include "runtime/pump.h"
 #include "runtime/role.h"
 
-// A process waits for the whole cluster longer than the scheduler by this time, so that the
-// scheduler's error, which names the missing processes, arrives before the wait ends.
+// The time by which a process waits longer for the complete cluster than the scheduler
+// does, so that the scheduler's error, which names the missing processes, arrives before
+// the process's own wait ends.
 #define READY_LONGER_NS (5 * SECOND_NS)
 
 // Waits until over(ctx) is true: for up to `seconds`, and READY_LONGER_NS more if the

@@ -224,8 +224,8 @@ int role_read(struct role *ret, enum wire_role known, role_getenv get, void *ctx
               struct err *e)
 {
     struct reading r = {.get = get, .ctx = ctx, .role = ret};
-    // If the caller knows the role, the scheduler's address shows that the environment
-    // describes a cluster.
+    // If the caller knows the role, the scheduler's address is enough to show that the
+    // environment describes a cluster.
     bool told = known != WIRE_NOBODY;
     *ret = (struct role){0};
     if (maybe(&r, told ? "DMLC_PS_ROOT_URI" : "DMLC_ROLE") != NULL) {

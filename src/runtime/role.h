@@ -49,7 +49,8 @@ int role_read(struct role *ret, enum wire_role known, role_getenv get, void *ctx
               struct err *e);
 
 // Returns TUG_EUSAGE if Python's launcher has started this program in its workers only
-// (TUG_LAUNCHED=workers). Libraries whose servers must run the program, too, call it.
+// (TUG_LAUNCHED=workers). It is called by interfaces whose servers must run the program,
+// too.
 int role_needs_servers(role_getenv get, void *ctx, struct err *e);
 
 // Warns if the rank of this process is not the one that its environment names.

@@ -15,7 +15,7 @@
 // MiB, that of a loop with 4,096 tables more than 1 MiB.
 enum { TEXT_MAX = 256 << 20 };
 
-// A tool waits for a state of its session, or for ANSWER.
+// The event that a tool waits for: a state of its session, or ANSWER.
 enum { ANSWER = SESSION_OPEN + 1 };
 
 enum { LOOK_NS = 100000000 }; // time between two looks whether the wait is to end
@@ -81,8 +81,8 @@ static uint64_t tool_on_tick(void *ctx, uint64_t now)
     return VAN_NEVER;
 }
 
-// Says once whom the command waits for: a node that does not run yet leaves it silent
-// until its time limit.
+// Logs once that the command waits for the node, because otherwise nothing would be
+// printed until the time limit if the node does not run yet.
 static void tell_wait(struct tool *t, double seconds)
 {
     if (!t->told)

@@ -29,7 +29,7 @@ struct tool {
     char address[VAN_ADDRESS_MAX];
     bool answered;
     bool told; // whether a message has said that the node does not answer yet
-    // Time and version that the answering process has told.
+    // The time and the version of the answering process.
     uint64_t unix_ns;
     char version[32];
     // The type of the answer, and the value of an answer OK.

@@ -182,7 +182,7 @@ static int reserve_marks(struct store *s)
     return 0;
 }
 
-// Records that rows are in memory now, with all their values.
+// Records that rows were promoted to memory with all their values.
 static int note_promoted(struct store *s, uint32_t p, const uint32_t *handles, uint32_t n,
                          struct err *e)
 {
@@ -291,7 +291,7 @@ int cold_fetch_runs(struct store *s, const struct store_run *runs, uint32_t n_ru
 void cold_used(struct store *s, const uint32_t *handles, size_t n)
 {
     struct cold *c = s->cold;
-    // If memory for the marks is out, some rows look unused and are demoted too early.
+    // If memory for the marks is short, some rows look unused and are demoted too early.
     bool all = reserve_marks(s) == 0;
     for (size_t i = 0; i < n; i++)
         if ((all || handles[i] < c->n_uses) && c->uses[handles[i]] != COLD_USED)
@@ -384,8 +384,8 @@ static bool may_go(const struct store *s, uint32_t p, uint32_t handle)
     return s->cut == NULL || !cut_keeps(s, p, handle);
 }
 
-// Moves the clock's hand, once around at most, until `want` rows are chosen. Returns the
-// number of chosen rows.
+// Advances the clock hand (CLOCK replacement), at most once around, until `want` rows are
+// chosen. Returns the number of chosen rows.
 static uint32_t go_round(struct store *s, uint32_t p, uint32_t want)
 {
     struct cold *c = s->cold;
@@ -411,9 +411,10 @@ static uint32_t go_round(struct store *s, uint32_t p, uint32_t want)
     return n;
 }
 
-// Demotes rows until the partition has less than its share. After COLD_USED + 2 rounds
-// every row that may be demoted was chosen. If these are too few, as during a save, the
-// limit is raised, so that the next call comes when there are more rows.
+// Demotes rows until the partition has less than its share of the memory. After COLD_USED
+// + 2 rounds every row that may be demoted was chosen. If these are too few, as during a
+// save, the limit is raised, so that the next call happens when the partition has more
+// rows.
 static int keep_share(struct store *s, uint32_t p, struct err *e)
 {
     struct cold *c = s->cold;

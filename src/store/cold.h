@@ -53,7 +53,7 @@ enum {
 struct cold_part {
     uint32_t hand;  // position in store_part.rows
     uint32_t limit; // number of rows in memory above which some are demoted
-    uint32_t swept; // day on which unseen rows were last looked for
+    uint32_t swept; // the day on which unseen rows were last searched
     uint32_t day;   // day of the record on disk
     bool recorded;  // whether the disk has a record of this partition
 
@@ -88,7 +88,8 @@ struct cold {
     char dir[FILE_PATH_MAX];
     struct cold_part *parts;
     uint32_t share; // limit of a partition's rows in memory; UINT32_MAX: none
-    uint8_t *uses;  // uses of each handle since the hand passed it: see above
+    uint8_t *
+        uses; // the number of uses of each handle since the clock hand passed it: see above
     uint32_t n_uses;
     struct handle_bits copied; // a bit for each row in memory that has a copy on disk
     uint32_t unwritten;        // number of puts and deletes that wait to be written

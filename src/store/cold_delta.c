@@ -134,7 +134,7 @@ int cold_cut_end(struct store *s, bool committed)
 }
 
 // Returns whether the key's row has changed and was demoted since its publication; such a
-// row stays noted.
+// row stays in the list.
 static bool is_out(const struct store *s, uint32_t p, uint64_t key)
 {
     const struct key_list *out = &s->cold->parts[p].out;

@@ -386,8 +386,8 @@ static void test_durable(void **state)
     tiers_remove();
 }
 
-// Pushes while allocations fail: the parts that were applied stay applied, the rest is
-// pushed again, and the rows are the same in the end.
+// Pushes while allocations fail: the parts that were applied stay applied, the other
+// parts are pushed again, and in the end the rows are the same.
 static void push_in_pieces(struct pair *x, long fault)
 {
     uint32_t width = store_accessor(x->s[1])->push_width;

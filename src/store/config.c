@@ -363,8 +363,8 @@ static int print_value(const struct table_config *c, const struct table_setting 
     return buf_str(to) != NULL ? 0 : TUG_ENOMEM;
 }
 
-// Prints a setting that differs from *d, and sets it in *d as the reader of the text
-// will: one setting may change the defaults of others.
+// Prints a setting that differs from *d, and sets it in *d, as parsing the printed text
+// will do, because one setting may change the defaults of other settings.
 static int print_difference(const struct table_config *c, struct table_config *d,
                             const struct table_setting *s, struct buf value[2],
                             struct buf *to)

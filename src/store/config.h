@@ -45,8 +45,8 @@ struct table_config {
     // Rows of keys from this one on are sums: pushed values are added to them, whatever
     // the rule. 0: no row is a sum.
     uint64_t sums_from;
-    bool deltas; // whether changed rows are noted, for delta saves; on by default with a
-                 // lifecycle
+    bool deltas; // whether changed rows are recorded, for delta saves; on by default
+                 // with a lifecycle
     // Limit of the rows in all partitions together; 0: none. A partition with more rows
     // than its share removes those with the lowest scores, until the part `budget_floor`
     // (0.9) of its share is left.
@@ -75,7 +75,7 @@ int table_config_set(struct table_config *c, const char *name, const char *value
 // line. The accessor is read first, wherever it is in the text, as its lifecycle decides
 // the default of `deltas`.
 int table_config_parse(struct table_config *c, const char *text, struct err *e);
-// Checks the settings together: some exclude each other.
+// Checks that the settings fit together, because some exclude each other.
 int table_config_check(const struct table_config *c, struct err *e);
 int table_config_print(const struct table_config *c, struct buf *to);
 

@@ -411,8 +411,8 @@ static int give_back_gone(struct store *s, uint32_t p, struct key_list *list)
     return 0;
 }
 
-// Hands the rows that were written to the operation STORE_PUBLISHED, without those whose
-// handles have other rows by now.
+// Passes the written rows to the operation STORE_PUBLISHED, without handles that have
+// other rows by now.
 static void give_published(struct store *s, uint32_t p, struct handle_list *list)
 {
     const struct cut *c = s->cut;

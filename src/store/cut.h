@@ -35,8 +35,8 @@ enum save_mode cut_mode(const struct store *s);
 uint32_t cut_day(const struct store *s);
 
 // Returns the next block, with about `bytes` at most (but at least one row); it is valid
-// until the next call on the store. Kind ROWS_END: all is read out. Another kind with n
-// == 0: there is nothing to write yet; call again.
+// until the next call on the store. Kind ROWS_END: all rows were read out. Another kind
+// with n == 0: there is nothing to write yet; call again.
 int cut_next(struct store *s, size_t bytes, struct rows_block *ret, struct err *e);
 
 // Returns whether a push to these keys can be applied now.

@@ -29,8 +29,9 @@ struct cut_part {
     struct handle_list promoted; // rows that were cold when the cut began and have been
                                  // promoted since
 
-    // The notes from before the cut; after reading out, those that are kept for the next
-    // delta; and the rows in memory that were written.
+    // changed: the records of changed rows from before the cut; kept: those that the next
+    // delta needs after the rows were read out; published: the rows in memory that were
+    // written.
     struct handle_list changed, kept, published;
     struct key_list gone;
     bool gone_lost; // the list of removed rows is incomplete, as in store_part
@@ -49,12 +50,12 @@ struct cut {
     uint64_t state_bytes; // bytes of the states of all partitions
     struct cut_stats stats;
 
-    // The current partition; all partitions before it are read out.
+    // The current partition; all partitions before it have been read out.
     uint32_t at;
     enum cut_stage stage;
-    // Its rows. Entries [0, n_extras) were written, but not their extra rows; [rows_at,
-    // n_entries) were not written. A handle with the bit CUT_COPY is a slot of the
-    // copies.
+    // The rows of the current partition. Entries [0, n_extras) were written, but not
+    // their extra rows; [rows_at, n_entries) were not written. A handle with the bit
+    // CUT_COPY is a slot of the copies.
     struct table_entry *entries;
     size_t n_entries, cap_entries, rows_at, n_extras, extras_at;
     struct key_list gone; // keys of removed rows that are to be written

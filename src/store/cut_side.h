@@ -14,7 +14,7 @@ struct side_slots { // slots of one size
     struct slabs slabs;
     struct table_slabs view;
     uint32_t width;     // floats of a row
-    uint32_t next, end; // next unused slot of the current chunk, and the chunk's end
+    uint32_t next, end; // the next unused slot of the current chunk, and the chunk's end
     uint32_t free;      // first slot of the list of free slots; TABLE_NONE if it is empty
     uint64_t used;
 };

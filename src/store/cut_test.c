@@ -243,8 +243,8 @@ static void test_deltas_by_threshold(void **state)
     store_close(s);
 }
 
-// If a delta, base or checkpoint is given up, the next delta has the same contents as
-// without it.
+// If a delta, base or checkpoint is given up, the next delta has the same contents as if
+// it had not been begun.
 static void test_abort(void **state)
 {
     (void)state;
@@ -433,7 +433,7 @@ static void test_no_memory(void **state)
     }
 }
 
-// A delta that fails, at whatever point, loses nothing: the next one has all changes.
+// A delta that fails at any point loses nothing: the next delta has all changes.
 static void test_no_memory_loses_nothing(void **state)
 {
     (void)state;

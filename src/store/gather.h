@@ -23,9 +23,9 @@ int gather_open(struct gather **ret, const struct accessor *a,
                 int (*take)(struct gather *g, struct err *e), void *ctx, struct err *e);
 void gather_close(struct gather *g); // NULL is fine
 
-// A store_row_fn whose ctx is the gather. It hands the rows on when there are 1024.
+// A store_row_fn whose ctx is the gather. It passes the rows on when it has 1,024.
 int gather_row(void *ctx, uint64_t key, const float *row, const float *extra,
                struct err *e);
-int gather_flush(struct gather *g, struct err *e); // hands on what has been gathered
+int gather_flush(struct gather *g, struct err *e); // passes the gathered rows on
 
 #endif

@@ -226,7 +226,7 @@ static bool take_keys(struct reader *r, uint32_t n, uint32_t width,
     return *ret_rows != NULL;
 }
 
-// Tells whether a block of this kind may follow one of kind `before`.
+// Returns whether a block of this kind may follow a block of kind `before`.
 static bool may_follow(uint32_t kind, uint32_t before)
 {
     switch (kind) {
@@ -374,7 +374,7 @@ static int put_block(struct reader *r, const struct parcel_block *b, struct err 
     case PARCEL_ROWS:
         (void)take_keys(r, b->n, a->width, &keys, &rows);
         rc = store_put_rows(s, keys, b->n, rows, e);
-        return rc == TUG_EUSAGE ? is_damaged(r, e) : rc; // a key came twice
+        return rc == TUG_EUSAGE ? is_damaged(r, e) : rc; // the parcel has a key twice
     case PARCEL_EXTRAS:
         (void)take_keys(r, b->n, a->extra_width, &keys, &rows);
         return store_put_extras(s, keys, b->n, rows, e);
@@ -400,7 +400,7 @@ static int put_parcel(struct reader *r, struct err *e)
     if (r->s->cold != NULL)
         TRY(cold_demote(r->s, r->p, e));
     if ((uint64_t)part->live + part->cold != r->head.rows)
-        return is_damaged(r, e); // a key came twice
+        return is_damaged(r, e); // the parcel has a key twice
     part->gone_lost = r->head.gone_lost;
     part->published_by = r->head.published_by;
     return 0;
@@ -447,7 +447,7 @@ int parcel_put(struct store *s, uint32_t partition, const void *bytes, size_t n,
     TRY(check_rows_fit(&r, e));
     uint64_t made = s->stats.made, step = s->step;
     int rc = put_parcel(&r, e);
-    s->stats.made = made; // the rows were counted where they were made
+    s->stats.made = made; // the rows were counted in the store that made them
     if (rc == 0)
         s->parts[partition].role = PART_OWNED;
     if (rc != 0) {

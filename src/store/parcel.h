@@ -13,15 +13,15 @@
 #include "base/buf.h"
 #include "store/store.h"
 
-// Appends the parcel of a partition to *to, whose length must be a multiple of 8, as it
-// is afterwards. It does the partition's turn of an admin operation first. No cut may be
-// under way. On failure the length of *to is as before.
+// Appends the parcel of a partition to *to, whose length must be a multiple of 8 and is
+// one again afterwards. If an admin operation is in progress, it is first done in the
+// partition. No cut may be in progress. On failure the length of *to does not change.
 int parcel_get(struct store *s, uint32_t partition, struct buf *to, struct err *e);
 
 // Installs a parcel, which starts at a multiple of 8 bytes, in a store that has no row of
 // the partition; the store owns the partition then. The bytes may come from another
-// process: everything in them is checked. No cut or admin operation may be under way. On
-// failure the partition is empty and its owner the same as before.
+// process: everything in them is checked. No cut or admin operation may be in progress.
+// On failure the partition is empty and its owner does not change.
 int parcel_put(struct store *s, uint32_t partition, const void *bytes, size_t n,
                struct err *e);
 

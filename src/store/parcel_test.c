@@ -145,7 +145,7 @@ static void test_damage(void **state)
         assert_int_equal(parcel_put(b, 1, copy.data, copy.len, &e), TUG_EDATA);
         check_empty(b);
         int rc = put_forged(b, &copy, &e);
-        if (rc == 0) { // only a value, a note or a day has changed
+        if (rc == 0) { // only a value, a record of a change or a day was damaged
             store_check_rows(b);
             OK(store_drop(b, 1, &ok_e));
             taken++;

@@ -90,7 +90,7 @@ static struct table_options rows_of(const struct store *s)
     return t;
 }
 
-// Returns whether new rows are tame, that is, a push to them stays finite for sure.
+// Returns whether new rows are tame: a push to a tame row certainly leaves it finite.
 static bool begins_tame(const struct store *s)
 {
     const struct table_config *c = &s->config;
@@ -295,8 +295,7 @@ void store_set_owned(struct store *s, uint32_t partition, bool owned)
 
 void store_loaded(struct store *s)
 {
-    assert(s->cut == NULL); // a cut has taken over lists of changes, which it gives back
-                            // when it ends
+    assert(s->cut == NULL); // a cut owns lists of changes until it ends
     for (uint32_t p = 0; p < s->n_parts; p++) {
         s->parts[p].changed.n = s->parts[p].gone.n = 0;
         s->parts[p].gone_lost = false;

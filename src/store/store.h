@@ -58,9 +58,9 @@ enum store_op {
     // applied the rules of their weights. Only for rows without a lifecycle
 };
 
-// Keys are distinct and sorted by partition; values are finite. All or none of the keys
-// of a partition are applied: on failure the first *ret_keys keys (may be NULL) are done
-// and the others unchanged, except for the counts of entry policies.
+// Keys are distinct and sorted by partition; values are finite. In each partition, all
+// keys or none are applied: on failure the first *ret_keys keys (ret_keys may be NULL)
+// are done, and the other keys are unchanged, except for the counts of entry policies.
 struct store_push {
     enum store_op op;
     const uint64_t *keys;
@@ -88,8 +88,8 @@ int store_pull(struct store *s, const uint64_t *keys, size_t n, float *values,
 int store_pull_rows(struct store *s, const uint64_t *keys, size_t n, float *rows,
                     uint8_t *found, struct err *e);
 
-// Return and set whether the partition's rows are to be in this store, as they are at
-// first. store_move sets it for both stores.
+// Return and set whether this store has the partition's rows, which is the case
+// initially. store_move sets it for both stores.
 bool store_owns(const struct store *s, uint32_t partition);
 uint64_t store_rows_of(const struct store *s, uint32_t partition); // on disk, too
 void store_set_owned(struct store *s, uint32_t partition, bool owned);
@@ -103,8 +103,8 @@ void store_set_step(struct store *s, uint64_t step);
 uint64_t store_step_of(const struct store *s);
 // Ends a day, so that rows without a push have been unseen for one day more.
 void store_day(struct store *s);
-// Returns how many days have ended: the most of all partitions, which differ only after a
-// load or a move.
+// Returns the number of days that have ended: the largest number of any partition, as
+// partitions differ only after a load or a move.
 uint32_t store_day_of(const struct store *s);
 
 // Return and set the checksum of the manifest of the base or delta that published the
@@ -122,8 +122,8 @@ enum store_admin {
     STORE_CLEAR,     // removes all rows, cold ones too, and sketches
     STORE_PUBLISHED, // used by cut.h after a base or delta was committed
 };
-// Begins an operation. Returns TUG_EUSAGE if another one or a cut is under way, which
-// must end first. `threshold` replaces shrink's delete_threshold unless it is NAN.
+// Begins an operation. Returns TUG_EUSAGE if another operation or a cut is in progress,
+// which must end first. `threshold` replaces shrink's delete_threshold unless it is NAN.
 int store_admin(struct store *s, enum store_admin o, float threshold, struct err *e);
 // Continues an admin operation, or the demotion of rows, for about `ns`. Returns true if
 // work is left, also if memory or disk are out; store_finish then returns the error.
@@ -155,9 +155,9 @@ uint64_t store_bytes(const struct store *s);
 // if none was.
 bool store_take_left_out(struct store *s, uint64_t *ret_key);
 
-// Assert the invariants: store_check quickly, store_check_rows row by row, which takes
-// long. No thread may use the store meanwhile. They do nothing in builds without
-// assertions.
+// Assert the invariants: store_check those that are quick to check, store_check_rows also
+// those of each row, which takes long. No thread may use the store meanwhile. They do
+// nothing in builds without assertions.
 #ifndef NDEBUG
 void store_check(const struct store *s);
 void store_check_rows(struct store *s);
@@ -210,8 +210,8 @@ int store_put_extras(struct store *s, const uint64_t *keys, size_t n, const floa
 // store_copy copies all rows of a store into an empty one with the same settings; on
 // failure copied rows stay. store_move moves a partition, with its rows, counters,
 // sketches and notes for deltas, to a store in which it is empty (store/parcel.h). No cut
-// may be under way. On failure the partition stays where it was, except that after
-// TUG_ENOMEM both stores may have it: then call store_drop.
+// may be under way. On failure the partition does not move, except that after TUG_ENOMEM
+// both stores may have it; then call store_drop.
 int store_copy(struct store *to, struct store *from, struct err *e);
 int store_move(struct store *to, struct store *from, uint32_t partition, struct err *e);
 // Moves the weights of each row in `to` towards those in `from`, a table with the same

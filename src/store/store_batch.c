@@ -104,8 +104,8 @@ void store_batch_cut(struct store_batch *b, const struct store_scratch *x, uint3
     b->n = r > 0 ? x->runs[r - 1].end : 0;
 }
 
-// Does the turns of the batch's partitions before the lookup, since a turn may remove
-// rows.
+// Does the current admin operation in the batch's partitions before the lookup, because
+// it may remove rows.
 static int give_turns(struct store *s, struct store_batch *b, struct err *e)
 {
     for (uint32_t r = 0; r < b->n_runs; r++) {
@@ -143,7 +143,8 @@ static int fetch(struct store *s, struct store_batch *b, struct err *e)
     return rc;
 }
 
-// Does the turns of the found rows only, not of their whole partitions.
+// Does the current admin operation for the found rows only, not for their whole
+// partitions.
 static int turn_rows(struct store *s, struct store_batch *b, struct err *e)
 {
     struct store_scratch *x = &s->batch;
@@ -207,8 +208,9 @@ static int admit(struct store *s, const struct store_push *push, struct store_ru
 {
     const struct accessor *a = &s->accessor;
     struct store_scratch *x = &s->batch;
-    assert(push->op ==
-           STORE_GRADIENT); // other operations carry no statistics by which to decide
+    assert(
+        push->op ==
+        STORE_GRADIENT); // other operations have no statistics by which the policy decides
     TRY(begin_entry(s, run.partition, e));
     struct entry *entry = s->parts[run.partition].entry;
     size_t stats = a->push_width - a->pushed_stats;
@@ -246,8 +248,8 @@ static int touch(struct store *s, struct store_run run, uint32_t missing, struct
     return n > 0 ? store_touch(s, run.partition, x->some, n, e) : 0;
 }
 
-// Refuses a run with rows that have no extra row, once the store is above max_bytes. Some
-// of them might earn one, and which is not known yet.
+// Refuses a run with rows that have no extra row, once the store is above max_bytes. A
+// push may give some of them an extra row, and it is not known yet which ones.
 static int check_extras(const struct store *s, struct store_run run, struct err *e)
 {
     if (s->o.max_bytes == 0 || s->accessor.extra_width == 0 ||
@@ -298,7 +300,7 @@ int store_batch_make(struct store *s, struct store_batch *b,
             return rc;
         }
     }
-    // Each row may get an extra row, when it is made or when it earns one.
+    // Each row may get an extra row, when it is made or by the statistics of this push.
     if (s->accessor.extra_width > 0 && store_reserve_extras(s, b->n) != 0) {
         store_batch_cut(b, &s->batch, 0);
         return err_nomem(e, "rows of a table");

@@ -30,9 +30,9 @@ static void rows_are_counted(const struct store *s)
     assert(s->cold != NULL || cold == 0); // without a tier no rows are cold
 }
 
-// An admin operation is done partition by partition, and earlier in a partition that a
-// request needs. Partitions before `order_at` have done it, and no partition has a number
-// above that of the last operation.
+// An admin operation is done partition by partition, and ahead of this order in a
+// partition that a request needs. Partitions before `order_at` have done it, and no
+// partition has a number above that of the last operation.
 static void orders_are_in_order(const struct store *s)
 {
     assert(s->order_at <= s->n_parts);
@@ -41,7 +41,7 @@ static void orders_are_in_order(const struct store *s)
         assert(p >= s->order_at || s->parts[p].order == s->order_number);
     }
     // A cut copies rows before their first change, and an operation changes all rows, so
-    // that only one of them may be under way.
+    // only one of the two may be in progress.
     assert(s->cut == NULL || s->order_at == s->n_parts);
     assert(s->demote_at <= s->n_parts);
 }

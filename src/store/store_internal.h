@@ -49,25 +49,25 @@ enum part_role {
 };
 
 struct store_part { // the state of one partition
-    // Handles of its rows in the order in which these were made. Some are stale: their
-    // rows were removed, or the handle now has another key's row, of this or another
-    // partition. So a walk has to check keys and repeats. The list is packed when half of
-    // it is stale, unless a cut is under way.
+    // Handles of its rows in the order in which these were made. Some handles are stale:
+    // their rows were removed, or the handle now has the row of another key, of this or
+    // another partition. So a walk must check keys and skip repeated handles. The list is
+    // packed when half of it is stale, unless a cut is under way.
     struct handle_list rows;
     uint32_t live; // number of rows in memory
     uint32_t cold; // number of rows on disk only
     uint32_t day;
     uint64_t step;       // the step at which it was loaded or moved here; see store_time
     uint32_t order;      // number of the last admin operation that was done here
-    struct entry *entry; // NULL if the policy has no state, or no key has come yet
+    struct entry *entry; // NULL if the policy has no state, or no key was pushed yet
     // Rows that have changed since the last base or delta (config.deltas). A row that was
     // changed, removed and made again is listed twice, and the handle of a removed one
     // may have another row now. So an entry counts only if its row is live, belongs to
     // this partition, and has its bit in store.changed, which a walk clears.
     struct handle_list changed;
-    // Keys whose rows were removed; some may have a row again. Without deltas the list
-    // would grow without end: if it is far longer than there are rows, it is dropped, and
-    // the next save must be a base.
+    // Keys whose rows were removed; some may have a row again. If no delta is made the
+    // list would grow without limit, so it is dropped when it is much longer than the
+    // number of rows, and the next save must then be a base.
     struct key_list gone;
     bool gone_lost;
     // The base, delta or loaded save that published these rows last (store_published_by).
@@ -90,7 +90,8 @@ struct store_scratch {
     size_t max;
     void *memory; // the block that all of them are in
     float **rows, **extras;
-    uint64_t *keys; // scratch for some of the keys, as are some[] and which[]
+    uint64_t
+        *keys; // scratch for a selection of the keys; some[] and which[] are also scratch
     uint32_t *handles, *some, *which;
     uint32_t *found; // handles from the time before rows were made
     float *divisors;
@@ -114,15 +115,15 @@ struct store {
     struct table_slabs view;
     struct handle_bits changed; // a bit for each row that is listed in store_part.changed
     struct handle_bits marks;   // scratch; all 0 between calls
-    struct handle_bits turned;  // a bit for each row that had its turn before its
-                                // partition
+    struct handle_bits turned;  // a bit for each row for which the admin operation was
+                                // done before its partition
     struct handle_list walk;    // scratch of store_life.c
     struct store_scratch batch; // scratch of store_batch.c and store_push.c
 
     // The accessor's functions of the lifecycle; never NULL.
     const struct life_class *life;
     bool lives;                 // pushes have statistics, or rows have extra rows
-    bool begins_whole;          // new rows get their extra row at once
+    bool begins_whole;          // new rows get their extra row when they are made
     struct entry_options entry; // options of the entry policy, with the table's seed
     bool admits;                // whether the entry policy may refuse keys
     uint64_t entry_bytes;       // bytes of the policies' states in all partitions
@@ -145,8 +146,8 @@ struct store {
     float admin_threshold;
     // All partitions before this one have done the operation; n_parts: it is finished.
     uint32_t order_at;
-    // An operation uses the time at which it was begun, also in partitions that do it
-    // later.
+    // An operation uses the time at which it began, also in partitions in which it is
+    // done later.
     uint32_t admin_days; // number of days that have ended since then
     uint64_t order_step;
     // Partitions before this one were checked for rows to demote today.
@@ -160,7 +161,7 @@ struct store {
     bool wild;
     bool foreign; // rows were set whole, so their states may be ones that gradients never
                   // produce
-    bool told;    // the log has told that an update was left out
+    bool told;    // the log has a line that an update was left out
     bool left_out; // an update was left out since store_take_left_out; left_out_key is
                    // the first one's key
     uint64_t left_out_key;
@@ -221,9 +222,9 @@ static inline void handle_bit_clear(struct handle_bits *b, uint32_t h)
 // Defined in store_rows.c:
 
 // Adds rows for n keys of partition p that were just looked up and have none in memory.
-// The rows are put into the partition's list, and the cut is told. They have no extra row
-// and undefined values, all of which the caller must write. Adds all or none. Returns 0
-// or TUG_ENOMEM.
+// The rows are put into the partition's list, and the current cut is notified. They have
+// no extra row; their values are undefined, and the caller must write all of them. Adds
+// all or none. Returns 0 or TUG_ENOMEM.
 int store_add_rows(struct store *s, uint32_t p, const uint64_t *keys, size_t n,
                    uint32_t *ret_handles, struct err *e);
 // Adds rows as store_add_rows does, for keys that have no row on disk, either, and notes
@@ -233,8 +234,8 @@ int store_add_new_rows(struct store *s, uint32_t p, const uint64_t *keys, size_t
 // Adds rows as store_add_new_rows does, with initial values.
 int store_make_rows(struct store *s, uint32_t p, const uint64_t *keys, size_t n,
                     uint32_t *ret_handles, struct err *e);
-// Drops rows of partition p from memory, with their extra rows. The caller must have told
-// a current cut (store_touch).
+// Drops rows of partition p from memory, with their extra rows. The caller must have
+// called store_touch, which notifies a current cut.
 void store_drop_rows(struct store *s, uint32_t p, const uint32_t *handles, size_t n);
 // Removes rows for good, and notes that for deltas. On TUG_ENOMEM nothing has changed.
 int store_remove_rows(struct store *s, uint32_t p, const uint32_t *handles, size_t n,
@@ -248,9 +249,9 @@ float *store_add_extra(struct store *s, float *row);
 float *store_make_extra(struct store *s, float *row);
 void store_free_extra(struct store *s, float *row); // does nothing if the row has none
 
-// Call it before rows of partition p change: the cut copies them, they are noted for
-// deltas, and the cold tier counts a use. It is cheap if none of these is needed. Returns
-// 0 or TUG_ENOMEM.
+// Must be called before rows of partition p change: the current cut copies them, they are
+// recorded for deltas, and the cold tier counts a use. The call is cheap if none of these
+// is needed. Returns 0 or TUG_ENOMEM.
 int store_touch(struct store *s, uint32_t p, const uint32_t *handles, size_t n,
                 struct err *e);
 
@@ -270,12 +271,14 @@ int store_live_rows(struct store *s, uint32_t p, struct handle_list *ret);
 
 static inline struct life_time store_time(const struct store *s, uint32_t p)
 {
-    // The owner may hear of steps later than an earlier owner of the partition did.
+    // The partition's step may be ahead, because an earlier owner has learned of steps of
+    // which this store has not.
     uint64_t step = s->parts[p].step > s->step ? s->parts[p].step : s->step;
     return (struct life_time){.day = s->parts[p].day, .step = step};
 }
 
-// Returns whether the examples of a push do not count, as they were counted before.
+// Returns whether the examples of a push were counted before, so that they do not count
+// again.
 static inline bool store_comes_again(const struct store *s, const struct store_push *p)
 {
     return p->again && !s->config.count_all;
@@ -301,9 +304,9 @@ bool store_is_quiet(const struct store *s);
 // Takes the next batch of n keys. Returns TUG_EUSAGE if partitions do not ascend.
 int store_batch_take(struct store *s, const uint64_t *keys, size_t n,
                      struct store_batch *b, struct err *e);
-// Does the turns of the batch's partitions and finds its keys' handles: cold rows are
-// fetched, and keys without a row get TABLE_NONE. On failure *b ends before the failed
-// partition.
+// Does the current admin operation in the batch's partitions, and finds the handles of
+// its keys: cold rows are fetched, and keys without a row get TABLE_NONE. On failure *b
+// ends before the failed partition.
 int store_batch_find(struct store *s, struct store_batch *b, struct err *e);
 // Touches the rows of a batch, and makes missing ones if the policy admits their keys or
 // `push` is NULL. On failure *b ends before the failed partition.
@@ -345,14 +348,14 @@ int store_get_partition(const struct store *s, uint32_t p, struct life_time t,
 
 // Defined in store_life.c:
 
-// Does the partition's turn of the current admin operation, if it is not done yet, and
+// Does the current admin operation in the partition, unless it is already done there, and
 // evicts rows beyond the partition's budget.
 int store_turn(struct store *s, uint32_t p, struct err *e);
-// Returns whether single rows may have their turn before their partition, so that no
-// request waits for all rows of a partition.
+// Returns whether the admin operation may be done for single rows before their partition,
+// so that no request waits for all rows of a partition.
 bool store_turns_rows(const struct store *s, uint32_t p);
-// Does the turn of n handles of p that have not had it. Handles of removed rows become
-// TABLE_NONE. Uses s->batch.some and .which as scratch.
+// Does the admin operation for those of n handles of p for which it was not done yet.
+// Handles of removed rows become TABLE_NONE. Uses s->batch.some and .which as scratch.
 int store_turn_rows(struct store *s, uint32_t p, uint32_t *handles, uint32_t n,
                     struct err *e);
 // Excludes new rows from the current operation.
@@ -371,15 +374,15 @@ uint32_t store_over_budget(const struct store *s, uint32_t live);
 
 // Defined in cut.c, and called by store*.c and cold.c when s->cut != NULL:
 
-// Copies rows of p before they change or are removed.
+// Copies rows of p that are about to change or to be removed.
 int cut_before_change(struct store *s, uint32_t p, const uint32_t *handles, size_t n,
                       struct err *e);
-// Call it before p's entry policy counts a push, once for each such push to p.
+// Must be called once before each push to p that p's entry policy counts.
 int cut_before_admit(struct store *s, uint32_t p, struct err *e);
 // Call it once a new row's handle is known, before anything else. On TUG_ENOMEM the row
 // must not be made.
 int cut_row_made(struct store *s, uint32_t p, uint32_t handle);
-// Tells the cut that a row in memory was promoted and is not new. Call it after
+// Notifies the cut that a row in memory was promoted and is not new. Call it after
 // cut_row_made, if that was called for the row.
 int cut_row_promoted(struct store *s, uint32_t p, uint32_t handle);
 // Returns whether the cut is a base or delta.
@@ -430,6 +433,6 @@ int cold_cut_kept(struct store *s, uint32_t p,
                   uint64_t key); // keeps the row for the next delta
 // Ends the cut. After TUG_ENOMEM, this function must be called again.
 int cold_cut_end(struct store *s, bool committed);
-void cold_loaded(struct store *s); // no row counts as changed any more
+void cold_loaded(struct store *s); // after a load: no row counts as changed
 
 #endif

@@ -120,9 +120,9 @@ static int store_life_shrink(struct store *s, uint32_t p, struct life_time t,
     return 0;
 }
 
-// Returns whether single rows may have their turn before their partition. They may not
-// with a budget, which has to see all rows of a partition, or a cold tier, whose rows
-// have their turn with the partition.
+// Returns whether the admin operation may be done for single rows before their partition.
+// With a budget, which must see all rows of a partition, or with a cold tier, whose rows
+// are handled with the partition, it may not.
 bool store_turns_rows(const struct store *s, uint32_t p)
 {
     return s->order_at < s->n_parts && s->parts[p].order != s->order_number &&
@@ -214,7 +214,7 @@ int store_turn(struct store *s, uint32_t p, struct err *e)
     assert(p < s->n_parts);
     if (part->order == s->order_number)
         return 0;
-    // A cut and an admin operation are never under way together.
+    // A cut and an admin operation are never in progress at the same time.
     assert(p >= s->order_at && s->cut == NULL);
     switch (s->order) {
     case STORE_SHRINK:
@@ -248,7 +248,8 @@ int store_admin(struct store *s, enum store_admin o, float threshold, struct err
     return 0;
 }
 
-// Does the turn of the next partition. Sets *ret_more to whether partitions are left.
+// Does the admin operation in the next partition. Sets *ret_more to whether partitions
+// are left.
 static int step(struct store *s, bool *ret_more, struct err *e)
 {
     *ret_more = true;
@@ -339,8 +340,8 @@ static struct candidate candidate(const struct store *s, uint32_t handle,
     return c;
 }
 
-// Moves the k rows of s->walk with the lowest scores to its front. Without scores the
-// oldest rows come first, as they do already.
+// Moves the k rows of s->walk with the lowest scores to its front. Without scores, the
+// oldest rows count as the lowest, and they are already in front.
 static int sort_out(struct store *s, uint32_t k, struct life_time t)
 {
     struct handle_list *l = &s->walk;

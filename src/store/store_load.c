@@ -229,7 +229,7 @@ static int give(struct merge *m, const uint64_t *end, struct err *e)
         assert(m->at == 0 || m->rows[m->at - 1].key < m->rows[m->at].key);
         const float *row = store_row_at(m->s, m->rows[m->at].handle);
         float *copy =
-            m->s->first; // a copy without the handle, which has a meaning in this store
+            m->s->first; // a copy without the handle, which is valid in this store
                          // only
         memcpy(copy, row, a->width * sizeof(float));
         if (a->extra_width > 0)

@@ -62,7 +62,8 @@ static void check_equal(const struct chain *x, const struct chain *y)
     assert_true(deleted > 0 && deleted < x->universe);
 }
 
-// The deltas of both stores after moves hold what one store's delta holds.
+// After moves, the deltas of both stores together have the same contents as the delta of
+// one store.
 static void test_delta_after_a_move(void **state)
 {
     (void)state;
@@ -117,8 +118,8 @@ static void test_parents(void **state)
     store_close(b);
 }
 
-// If the list of removed keys was dropped, the new owner knows that, and the old one
-// begins anew when the partition returns.
+// If the list of removed keys was dropped, the new owner knows this; the old owner begins
+// a new list when the partition returns.
 static void test_lost_lists(void **state)
 {
     (void)state;
@@ -158,7 +159,7 @@ static void test_order(void **state)
     store_close(b);
 }
 
-// The time of a partition does not go back when its new owner has heard of fewer steps.
+// The step of a partition does not decrease if its new owner has learned of fewer steps.
 static void test_step(void **state)
 {
     (void)state;

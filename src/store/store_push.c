@@ -45,7 +45,7 @@ static void list_extras(struct store *s, const struct store_batch *b)
     }
 }
 
-// Adds a push's statistics to rows. Some of them earn their extra row by it.
+// Adds a push's statistics to rows, some of which get their extra row by this.
 static void see_run(struct store *s, const struct store_run *run, const float *values,
                     bool again)
 {
@@ -151,8 +151,8 @@ static bool all_zero(const float *x, uint32_t n)
     return true;
 }
 
-// Returns the weights of a group of row i. Makes the extra row if they are in it; returns
-// NULL if it is missing and all values are 0.
+// Returns the weights of a group of row i. If the group is in the extra row, makes a
+// missing extra row; returns NULL if it is missing and all values are 0.
 static float *group_weights(struct store *s, uint32_t i, uint32_t group,
                             const float *values)
 {

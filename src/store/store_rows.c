@@ -51,7 +51,7 @@ int store_reserve_extras(struct store *s, size_t n)
 
 float *store_add_extra(struct store *s, float *row)
 {
-    assert(store_extra_of(s, row) == NULL); // otherwise the old one would be lost
+    assert(store_extra_of(s, row) == NULL); // otherwise the old extra row would be lost
     if (store_reserve_extras(s, 1) != 0)
         return NULL;
     uint32_t handle = s->extra_free.at[--s->extra_free.n];
@@ -125,7 +125,7 @@ int store_check_room(const struct store *s, size_t n, struct err *e)
                    (unsigned long long)s->o.max_bytes);
 }
 
-// Refuses a key that is given twice: it would count as two rows for ever.
+// Refuses a key that is given twice, because it would be counted as two rows.
 static int check_distinct(struct store *s, const uint32_t *handles, size_t n,
                           struct err *e)
 {
@@ -222,8 +222,8 @@ int store_make_rows(struct store *s, uint32_t p, const uint64_t *keys, size_t n,
     return 0;
 }
 
-// Removes stale entries, and of repeated ones all but the last, which is from when the
-// row was made.
+// Removes stale entries. Of repeated entries only the last one stays, which was added
+// when the row was made.
 static int unique(struct store *s, struct handle_list *l)
 {
     uint32_t kept = 0;
@@ -324,7 +324,7 @@ void store_drop_rows(struct store *s, uint32_t p, const uint32_t *handles, size_
     for (size_t at = 0, len; at < n; at += len) {
         len = n - at < CHUNK ? n - at : CHUNK;
         for (size_t i = 0; i < len; i++) {
-            // a handle that came twice would not be live the second time
+            // a repeated handle would not be live the second time
             assert(store_is_live(s, p, handles[at + i]));
             keys[i] = store_key_at(s, handles[at + i]);
         }

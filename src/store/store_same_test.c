@@ -195,7 +195,8 @@ static void test_one_and_three(void **state)
     mem_free(b);
 }
 
-// Loads: rows that were read out of a store and put into another one behave as before.
+// Loads: rows that were read out of one store and put into another one behave the same
+// there.
 
 struct copy {
     struct store *to;

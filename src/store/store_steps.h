@@ -31,7 +31,7 @@ int store_steps_open(struct store_steps **ret, struct store *s, store_removed_fn
                      void *ctx, struct err *e);
 void store_steps_close(struct store_steps *x); // NULL is fine
 
-// The part of it that belongs to one thread.
+// The part of a struct store_steps that belongs to one thread.
 struct store_stepper;
 int store_stepper_open(struct store_stepper **ret, struct store_steps *x, struct err *e);
 // Frees a stepper, which may be NULL; the thread must be unpinned.
@@ -71,8 +71,8 @@ void store_arrived(struct store_stepper *t, uint32_t partition);
 int store_steps_find(struct store_steps *x, const uint64_t *keys, size_t n,
                      uint32_t *ret_handles, uint32_t *ret_extras, struct err *e);
 
-// Tells an empty store, whose policy admits every key, that about keys[p] keys will come
-// to partition p, so that its index need not grow in steps.
+// Announces to an empty store, whose policy admits every key, that partition p will get
+// about keys[p] keys, so that its index need not grow in steps.
 void store_steps_expect(struct store_steps *x, const uint64_t *keys);
 
 // Returns the row of a key, for a caller that knows it will not be removed (rows never

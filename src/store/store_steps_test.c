@@ -325,8 +325,8 @@ static void test_counters_are_exact(void **state)
             3, 20);
 }
 
-// Rows are made and removed all the time. The number of rows is that of rows made minus
-// rows removed, and no partition has more than its share plus the batch in progress.
+// Rows are made and removed all the time. The number of rows equals the rows made minus
+// the rows removed, and no partition has more than its share plus the batch in progress.
 static void test_rows_are_kept_from_reuse(void **state)
 {
     (void)state;

@@ -79,7 +79,7 @@ static void put_back(struct store *s, uint32_t i)
     float *row = store_row_at(s, x->handles[i]), *extra = store_extra_of(s, row);
     bool had = a->extra_width > 0 && accessor_extra(a, kept) != TABLE_NONE;
     if (extra != NULL && !had)
-        store_free_extra(s, row); // the row has earned it by this push
+        store_free_extra(s, row); // the row got its extra row by this push
     memcpy(row, kept, a->width * sizeof(float));
     if (had)
         memcpy(extra, kept + a->width, a->extra_width * sizeof(float));
@@ -106,9 +106,9 @@ static void undo_run(struct store *s, struct store_run run)
     remove_made(s, run);
 }
 
-// Restores a row whose weights are finite, but not a state (the square of a gradient):
-// with that state it would never change again. Rules with bounds do the same
-// (rule_kind.h). Returns false if the weights are not finite.
+// Restores a row whose weights are finite but which has an infinite state (the square of
+// a gradient), because with that state the row would never change again. Rules with
+// bounds do the same (rule_kind.h). Returns false if the weights are not finite.
 static bool left_out(struct store *s, const struct store_batch *b, uint32_t i)
 {
     const float *row = store_row_at(s, s->batch.handles[i]);

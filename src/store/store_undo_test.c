@@ -109,8 +109,8 @@ static void test_new_rows(void **state)
     store_close(s);
 }
 
-// If the square of a gradient exceeds a float, the row stays as it was; the next gradient
-// changes it again.
+// If the square of a gradient exceeds the range of a float, the row does not change; the
+// next gradient changes it again.
 static void test_states(void **state)
 {
     static const char *const rules[] = {"adagrad:lr=0.1", "adam:lr=0.1",

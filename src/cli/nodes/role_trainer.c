@@ -39,7 +39,8 @@ static void stop_run(struct tool *scheduler, const struct err *why)
     (void)tool_ask(scheduler, MSG_STOP, &stop, TELL_SECONDS, NULL);
 }
 
-// Returns whether the error ends the run for all: the trainer does not come again.
+// Returns whether the error ends the run for all processes, because the trainer would
+// fail again.
 static bool concerns_all(int rc)
 {
     return rc == TUG_EUSAGE || rc == TUG_EDATA || rc == TUG_ENOMEM || rc == TUG_EINTERNAL;

@@ -89,7 +89,7 @@ int role_first_server(const struct server_values *v, const struct role *r,
     int rc = role_server(v, &b.failed, e);
     pthread_join(thread, NULL);
     if (b.rc != 0 && e != NULL)
-        *e = b.error; // the scheduler's error says why the run ended
+        *e = b.error; // the scheduler's error has the reason why the run ended
     return b.rc != 0 ? b.rc : rc;
 }
 

@@ -13,9 +13,9 @@ struct scheduler_values {
     uint64_t servers, workers;
     double dead_timeout, gather_timeout;
     bool announce;
-    // This is not an option: no command has started the other processes, so some may come
-    // after a run that never began has ended. The scheduler waits a little to tell them
-    // why.
+    // This is not an option. True: no command has started the other processes, so some
+    // may connect after a run that never began has ended. The scheduler then waits a
+    // little to send them the reason.
     bool tells_late;
 };
 
@@ -47,12 +47,12 @@ int role_scheduler(const struct scheduler_values *v, const struct training *t,
 int role_server(const struct server_values *v, const atomic_bool *at_once, struct err *e);
 int role_worker(const struct worker_values *v, const struct training *t, struct err *e);
 
-// Parses the words `train ...` behind "--"; *ret_options is NULL if there are none.
+// Parses the words `train ...` after "--"; *ret_options is NULL if there are none.
 int training_words(int argc, char *const *argv, struct train_options *values,
                    struct options **ret_options, struct err *e);
 
-// Runs `tug train` in the role that the environment gives it; also a server in Paddle's
-// scheme that hosts the scheduler.
+// Runs `tug train` in the role that the environment gives it, including Paddle's server
+// that also hosts the scheduler.
 int role_of_environment(const struct role *r, const struct train_options *t,
                         const struct options *o, struct err *e);
 

@@ -100,7 +100,8 @@ static void say(void *ctx, const char *line)
     log_info("%s", line);
 }
 
-// Listens at the "HOST:PORT" that others are told, unless other options say where.
+// Sets the listening address to the "HOST:PORT" that other processes are given, unless
+// other options give an address.
 static int set_place(struct scheduler_values *v, char host[VAN_ADDRESS_MAX],
                      struct err *e)
 {
@@ -143,7 +144,7 @@ static int open_scheduler(struct process *p, const struct scheduler_values *v,
     TRY(node_van(&p->node.node, &p->van, &h, true, e));
     TRY(node_listen(&p->node.node, p->van, 0, p->address, e));
     TRY(node_leave_token(&p->node.node, p->address, e));
-    // The driver in this process finds the scheduler as others do.
+    // The driver in this process connects to the scheduler as other nodes do.
     snprintf(p->node.node.scheduler, sizeof(p->node.node.scheduler), "%s", p->address);
     scheduler_serve(p->scheduler, p->van, p->address);
     log_info(
@@ -215,7 +216,7 @@ static int process_serve(struct process *p, struct err *ret_why, struct err *e)
     return 0;
 }
 
-// Tells processes that come late why the run has ended before it began.
+// Tells processes that connect late why the run has ended before it began.
 static int tell_late(struct process *p, const struct err *why, struct err *e)
 {
     uint64_t until = van_now(p->van) + LATE_SECONDS * SECOND_NS;

@@ -165,8 +165,9 @@ int table_find_saves(const char *from, char ret[FILE_PATH_MAX], const char **ret
     return 0;
 }
 
-// The actions, in the order in which messages list them: whether they work on saved
-// tables and on a running cluster, whether they only read, and whether words may follow.
+// The actions, in the order in which messages list them, with flags: whether an action
+// works on saved tables, whether it works on a running cluster, whether it only reads,
+// and whether words may follow it.
 struct action {
     const char *name;
     bool saved, running, looks, words;

@@ -19,7 +19,7 @@
 #include "store/config.h"
 
 struct table_values {
-    struct option_list action; // the action and the words behind it
+    struct option_list action; // the action and the words after it
     const char *from, *table, *out;
     bool state;
     const char *settings;
@@ -57,18 +57,18 @@ int table_check_place(const char *out, const char *name, struct err *e);
 // *ret_name is the name of the features' table, else NULL.
 int table_find_saves(const char *from, char ret[FILE_PATH_MAX], const char **ret_name,
                      struct err *e);
-// The keys behind "get", and which of them were found.
+// The keys after "get", with a flag for each key that was found.
 struct table_keys {
     const char *const *text; // the words as the user typed them
     uint64_t *key;
     bool *found;
     size_t n;
 };
-// `run` is the run whose data decides what COLUMN=WORD means; NULL: only keys are
+// `run` is the run whose data decides the key of COLUMN=WORD; NULL: only keys are
 // allowed.
 struct saved_run;
-// Checks that the words behind "top" are columns of the run's features; returns
-// TUG_EUSAGE if not.
+// Checks that the words after "top" are columns of the run's features; returns TUG_EUSAGE
+// if not.
 int table_keys_columns(const struct option_list *words, const struct saved_run *run,
                        struct err *e);
 int table_keys_open(struct table_keys *k, const struct table_values *v,

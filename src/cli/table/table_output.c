@@ -71,8 +71,8 @@ static int put_name(struct table_output *o, const struct table_pick *p, struct e
     return rc;
 }
 
-// Writes the lines with the wanted keys. Lines arrive in pieces of any size; a key is
-// looked up once all its digits have arrived.
+// Writes the lines with the wanted keys. Text arrives in parts of any size; a key is
+// looked up when all its digits have arrived.
 static int put_picked(struct table_output *o, const char *bytes, size_t n, struct err *e)
 {
     struct table_pick *p = o->pick;

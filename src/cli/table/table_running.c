@@ -55,7 +55,8 @@ static int name_others(struct running *r, const char *name, struct err *e)
     return rc;
 }
 
-// Finds the table if none is named: to read, the only table or 'sparse'; to change, none.
+// Finds the table if the user named none: actions that read use the only table or
+// 'sparse'; actions that change a table need its name.
 static int find_usual(struct running *r, struct err *e)
 {
     char name[CONFIG_NAME_MAX] = "";
@@ -435,15 +436,16 @@ static int table_running_join(struct running *r, struct err *e)
         .insecure = v->insecure,
         .guest = true,
     };
-    // Asks the scheduler first: this shows sooner than joining that it does not answer.
+    // Asks the scheduler first, because this shows sooner than joining whether it
+    // answers.
     struct tool t = {.interrupted = &node_interrupted};
     int rc = tool_open(&t, &r->node.node, r->node.node.scheduler, v->connect_timeout, e);
     tool_close(&t);
     return rc == 0 ? table_running_failed(tug_client_open(&r->client, &o), e) : rc;
 }
 
-// Connects to the scheduler that is given, or else to that of the run launched last on
-// this machine.
+// Connects to the scheduler in the options, or else to the scheduler of the run launched
+// last on this machine.
 int table_running(const struct table_values *v, struct err *e)
 {
     struct running r = {.v = v};

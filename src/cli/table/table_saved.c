@@ -28,7 +28,7 @@ struct saves {
     struct save_chain chain;
     const struct save_manifest *newest;
     struct store **stores; // NULL: not loaded
-    struct saved_run *run; // the training run; NULL: it is not of a training run
+    struct saved_run *run; // the training run; NULL: no training run has made the save
 };
 
 static void close_saves(struct saves *s)
@@ -389,8 +389,8 @@ static bool is_within_pass(const struct saves *s)
     return s->run != NULL && s->run->readers != NULL;
 }
 
-// Loads the tables to change them. Refused in the middle of a pass: the run would repeat
-// the pass with rows that have seen a part of it.
+// Loads the tables to change them. Refuses a save in the middle of a pass, because the
+// run would repeat the pass with rows that were trained on a part of it.
 static int load_to_change(struct saves *s, struct err *e)
 {
     if (s->v->out == NULL && is_within_pass(s))

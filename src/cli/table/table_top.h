@@ -23,23 +23,23 @@ struct table_top {
     enum table_top_by by;
     struct top_row *row; // the largest first
     size_t max, n;
-    bool known;          // the next fields are set from the layout of rows
+    bool known;          // the next fields were set from the layout of rows
     bool vectors, shows; // rows have vectors; rows have counts
     uint64_t nameless;   // rows of the table that have no name
 };
 
-// Prints the rows that `v` asks for, out of those that `add` adds. *names has the words
-// of keys; it may be set by `add`. NULL: words are unknown.
+// Prints the rows that `v` selects among those that `add` adds. *names has the words of
+// keys, and may be set by `add`; NULL: the words are unknown.
 typedef int (*table_top_add_fn)(void *ctx, struct table_top *t, struct err *e);
 int table_top(const struct table_values *v, table_top_add_fn add, void *ctx,
               struct names *const *names, struct err *e);
 
-// Notes which numbers rows of this layout have; must be called before the first row.
-// Returns TUG_EUSAGE if they lack the number to sort by.
+// Sets which numbers rows of this layout have; must be called before the first row.
+// Returns TUG_EUSAGE if rows lack the number to sort by.
 int table_top_layout(struct table_top *t, const struct accessor *a, struct err *e);
-// Adds a row of layout `a`, whose weights in `row` lie where `at` says. `extra` is the
-// second group if it is not in the row; NULL: there is none (yet). `stats` are the
-// statistics that a pull returns, if the row has no count.
+// Adds a row of layout `a`; `at` has the position of the weights in `row`. `extra` is the
+// second group if it is not in the row; NULL: the row has no second group (yet). `stats`
+// are the statistics that a pull returns, if the row has no count.
 int table_top_add(struct table_top *t, const struct accessor *a,
                   const struct accessor *at, uint64_t key, const float *row,
                   const float *extra, const float *stats, struct err *e);
