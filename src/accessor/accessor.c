@@ -68,7 +68,7 @@ static bool in_extra(const struct accessor *a, uint32_t group)
     return group > 0 && a->extra_width > 0;
 }
 
-// The following functions check layouts that come from outside.
+// Functions that check layouts that come from messages, files or programs.
 
 static int check_rule(const struct accessor *a, uint32_t group, struct err *e)
 {
@@ -156,8 +156,8 @@ static int check_columns(const struct accessor *a, struct err *e)
     return 0;
 }
 
-// Checks what a layout needs for a lifecycle: statistics need a class, exclude a count and
-// are not too many; an extra row is not too wide and holds the second group.
+// Checks a layout with a lifecycle: a layout with statistics has a class, no count, and
+// not too many statistics; an extra row is not too wide and has the second group.
 static int check_life(const struct accessor *a, struct err *e)
 {
     bool any = a->n_stats != 0 || a->pulled_stats != 0 || a->pushed_stats != 0 ||
@@ -364,8 +364,8 @@ struct strip {
     const float *gradients[ACCESSOR_MAX_GROUPS][STRIP];
     float occurrences[PADDED], squares[PADDED];
     float share
-        // The share of the prior (rule_params.prior) that belongs to this update of each
-        // row.
+        // The fraction of the prior (rule_params.prior) that this update of each row
+        // applies.
         [PADDED];
 };
 

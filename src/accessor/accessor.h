@@ -82,7 +82,8 @@ struct accessor {
 enum { ACCESSOR_NAME_MAX = 32 };
 struct accessor_options {
     char name[ACCESSOR_NAME_MAX];
-    uint32_t dim; // plain, merge: floats of a row; others: floats of embedx, may be 0
+    uint32_t
+        dim; // plain, merge: floats of a row; other accessors: floats of embedx, may be 0
     struct rule_params rule;  // the rule of group 0
     struct rule_params extra; // the rule of embedx
     uint32_t embed;           // for features: floats of group 0
@@ -146,8 +147,8 @@ void accessor_plain(struct accessor *ret, struct rule_params rule, uint32_t n);
 // only be read.
 void accessor_packed(struct accessor *ret, const struct accessor *a);
 
-// Checks a layout that comes from outside. TUG_EDATA if it is wrong; the sentence says
-// why.
+// Checks a layout that comes from a message, file or program. TUG_EDATA if it is wrong;
+// the error has the reason.
 int accessor_check(const struct accessor *a, struct err *e);
 
 // Gets the rules of all groups, with their learning rates multiplied by `factor`.
@@ -272,9 +273,9 @@ bool accessor_weights_finite(const struct accessor *a, const float *row,
                              const float *extra);
 bool accessor_extra_finite(const struct accessor *a, const float *extra);
 // Numbers of rows and pushes are called tame if they are below these bounds. With tame
-// numbers, an update by most rules stays within the range of floats. Checking a push
-// against the bounds before it is applied costs less than keeping copies of rows to undo
-// it.
+// numbers, the result of an update by most rules stays within the range of floats.
+// Checking a push against the bounds before it is applied costs less than keeping copies
+// of rows to undo it.
 #define ACCESSOR_TAME_ROW 0x1p40f
 #define ACCESSOR_TAME_PUSH 0x1p20f
 // accessor_rules_tame returns whether rules with these rates turn tame rows and tame

@@ -137,7 +137,7 @@ int accessor_choose(struct accessor_options *o, const char *name, struct err *e)
     snprintf(o->name, sizeof(o->name), "%s", c->name);
     if (unscaled)
         o->life.show_scale = false;
-    if (theirs && accessor_has_life(c)) // without a lifecycle nothing comes late
+    if (theirs && accessor_has_life(c)) // without a lifecycle embedx is never made late
         o->life.embedx_late = true;
     return 0;
 }

@@ -59,7 +59,8 @@ static inline void add_wide(const struct accessor *a, float *row, uint32_t colum
         set_wide(a, row, column, sum);
 }
 
-// If rows have a time to live, a row has the low 32 bits of the step of its last push.
+// If rows have a time to live, each row stores the low 32 bits of the step of its last
+// push.
 
 static inline uint32_t get_step(const struct accessor *a, const float *row)
 {
@@ -101,8 +102,8 @@ static void accessor_ctr_begin(const struct accessor *a, float *row, struct life
 }
 
 // Called when a row stops being worth publishing, so that deltas name it as removed.
-// Raises its delta_score, so that a delta publishes it again as soon as it is worth it,
-// however little it has changed.
+// Raises its delta_score, so that a delta publishes the row again as soon as it is worth
+// publishing, however little it has changed.
 static void unpublish(const struct accessor *a, float *row)
 {
     if (accessor_ctr_get(a, row, LIFE_DELTA) < a->life.delta_threshold)

@@ -54,9 +54,9 @@ int entry_check(const struct entry_options *o, struct err *e);
 
 // "count:10", "count:10:shows", "probability:0.1", "bloom:5", "sketch:5",
 // "show-click:2.5"; Paddle's "count_filter_entry:10", "probability_entry:0.1" and
-// "show_click_entry:a:b" (threshold 1) likewise. After the first number, other options
-// follow by name: "bloom:5:shows:capacity=1000000:error=0.001". Parsing printed options
-// gives the same options, except the seed.
+// "show_click_entry:a:b" (threshold 1) are also accepted. After the first number, other
+// options follow by name: "bloom:5:shows:capacity=1000000:error=0.001". Parsing printed
+// options gives the same options, except the seed.
 int entry_parse(const char *text, struct entry_options *ret, struct err *e);
 int entry_print(const struct entry_options *o, struct buf *to);
 const char *entry_names(void); // "none, count, ..."

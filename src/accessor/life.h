@@ -65,7 +65,7 @@ enum save_mode {
     SAVE_CHECKPOINT, // every row, for continuing a run
     SAVE_BASE,       // rows worth publishing
     SAVE_DELTA, // those rows of a base that have changed since the last base or delta
-    SAVE_DAY,   // a checkpoint at the end of a day; the save makes all rows a day older
+    SAVE_DAY, // a checkpoint at the end of a day; the save also makes all rows a day older
 };
 const char *save_mode_name(enum save_mode m);
 // Finds a save mode by its name, or by Paddle's number, "0" to "3".
@@ -83,8 +83,9 @@ struct life {
     float delete_after_days; // 30    days; a shrink removes rows unseen for longer
     float cold_after_days;   // 1     days; rows unseen for longer go to the cold tier
     bool show_scale;         // true  gradients are divided by the shows of the push
-    bool embedx_late; // false the push that earns embedx is not applied to it (Paddle)
-    // By default 0. A shrink removes rows that got no push for this many steps; 0: never.
+    bool
+        embedx_late; // false true: the push by which a row gets embedx is not applied to it (Paddle)
+    // A shrink removes rows that got no push for this many steps; 0, the default: never.
     uint64_t ttl_steps;
 };
 
@@ -111,8 +112,8 @@ struct life_class {
     void (*begin)(const struct accessor *a, float *row,
                   struct life_time t); // sets the statistics of a new row
     // Adds the statistics of a push, `pushed_stats` floats. If `again` is true, an
-    // earlier push has brought the same examples, and they do not count once more.
-    // Returns the divisor of the gradients, which is never 0.
+    // earlier push had the same examples, which must not be counted twice. Returns the
+    // divisor of the gradients, which is never 0.
     float (*seen)(const struct accessor *a, float *row, const float *stats, bool again,
                   struct life_time t);
     bool (*earned)(const struct accessor *a,

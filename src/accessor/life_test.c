@@ -45,8 +45,8 @@ static double naive_score(const struct life *l, double show, double click)
     return (double)l->nonclick * (show - click) + (double)l->click * click;
 }
 
-// A row that no longer reaches the publishing threshold counts as changed enough to be
-// published again.
+// A row that falls below the publishing threshold is marked as changed, so that it is
+// published again later.
 static void naive_unpublish(const struct life *l, struct naive *n)
 {
     n->delta = fmax(n->delta, (double)l->delta_threshold);

@@ -51,7 +51,8 @@ static void *counted(void *p)
     return p;
 }
 
-// Gives an empty object an address of its own, so that NULL always means failure.
+// Returns at least 1, so that an empty object gets an address and NULL always means
+// failure.
 static size_t at_least_one(size_t bytes)
 {
     return bytes > 0 ? bytes : 1;
@@ -217,8 +218,8 @@ void mem_unmap(void *p, size_t bytes)
     munmap(p, whole_pages(bytes));
 }
 
-// Returns the number behind `name` in a short file of the system; UINT64_MAX if there is
-// none.
+// Returns the number after `name` in a short file of the system; UINT64_MAX if the file
+// has no such number.
 static uint64_t number_in(const char *path, const char *name)
 {
     char text[1024];

@@ -23,7 +23,7 @@ struct buf {
 
 // The functions that return int return 0, TUG_ENOMEM, or TUG_EDATA if the buffer would
 // exceed its maximum. After an error the buffer is unchanged.
-int buf_reserve(struct buf *b, size_t more); // makes room for `more` bytes behind len
+int buf_reserve(struct buf *b, size_t more); // makes room for `more` bytes after len
 int buf_add(struct buf *b, const void *bytes, size_t n);
 int buf_printf(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
 // adds a JSON string in quotes, valid for any text

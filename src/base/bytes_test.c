@@ -8,8 +8,8 @@ static int never(const void *a, const void *b)
     return 0;
 }
 
-// Hides the null pointers from the compiler and the sanitizer. The calls are ordinary
-// ones, as in any file: this test includes no header for them.
+// The null pointers are hidden from the compiler and the sanitizer. The calls are
+// ordinary calls: base/bytes.h is included in every file automatically.
 static void test_no_bytes(void **state)
 {
     (void)state;

@@ -33,8 +33,8 @@ struct chained *chains_again(const struct chained *x)
     return y;
 }
 
-// Moves entries to new buckets. It keeps their order in a chain, so that among equal keys
-// the last entry is still found first.
+// Moves entries to new buckets. Entries keep their order in a chain, so that among equal
+// keys the last entry is still found first.
 static void move(struct chained *x, struct chained **to, size_t n)
 {
     struct chained *turned = NULL;

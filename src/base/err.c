@@ -130,11 +130,11 @@ int err_wrap(struct err *e, const char *fmt, ...)
     vsnprintf(context, sizeof(context), fmt, args);
     va_end(args);
     if (e == NULL)
-        return TUG_EINTERNAL; // a caller without a struct err does not look at the code
+        return TUG_EINTERNAL; // a caller without a struct err does not use the code
     if (e->code == 0)
         (void)err_set(e, TUG_EINTERNAL, "%s", err_text(TUG_EINTERNAL));
 
-    // The reason matters more than its context, so a long context is cut.
+    // The reason is more important than its context, so a long context is cut.
     size_t reason = strlen(e->text);
     size_t room = sizeof(e->text) - 1 - reason;
     size_t front = strlen(context) + 2;

@@ -28,16 +28,17 @@
 
 enum { ERR_TEXT_MAX = 1024 };
 
-// The reasons of failures that code acts on; nothing reads the text of an error to decide.
-// They travel in MSG_ERROR (wire/messages.def), so that a number keeps its meaning.
+// The reasons of failures that code reacts to, so that no code depends on the text of an
+// error. They are sent in MSG_ERROR (wire/messages.def), so the numbers never change.
 enum reason {
     REASON_NONE = 0,         // code acts by struct err's `code` only
     REASON_KEYS_UNKNOWN = 1, // a loop does not have the list of keys that a request names
     REASON_NO_ROOM = 2,      // there is no room now: the request may be sent again
-    REASON_NOT_FINITE = 3,   // about: the key whose row a push would have made infinite
-    REASON_SAVE_PASSED = 4,  // about: the batch of a table, which is after the save's
+    REASON_NOT_FINITE = 3, // `about` is the key whose row a push would have made infinite
+    REASON_SAVE_PASSED =
+        4, // `about` is the table's next batch, which is after the save's
     REASON_TABLE_UNKNOWN = 5, // a server does not have the table
-    REASON_TABLE_DIFFERS = 6, // about: the number, which another table has
+    REASON_TABLE_DIFFERS = 6, // `about` is a table number, which another table has
     REASON_RUN_ENDED = 7,     // the scheduler ended this process with the run
 };
 enum { REASONS = 8 };

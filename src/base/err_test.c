@@ -20,8 +20,8 @@ static void test_set(void **state)
     assert_int_equal(err_set(NULL, TUG_EIO, "nobody listens"), TUG_EIO);
 }
 
-// The reason belongs to the error that was set last, and stays if context is put in
-// front.
+// The reason belongs to the error that was set last, and is kept when context is put in
+// front of the text.
 static void test_because(void **state)
 {
     (void)state;

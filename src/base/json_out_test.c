@@ -49,7 +49,7 @@ static void test_text(void **state)
     buf_free(&b);
 }
 
-// The first error stays, whichever call it is in.
+// The first error is kept, whichever call it occurs in.
 static void test_too_long(void **state)
 {
     (void)state;

@@ -46,9 +46,9 @@ static inline uint32_t *key_set_place(const struct key_set *s, const uint64_t *k
     return &s->places[at];
 }
 
-// Copies the distinct ones of n keys to `distinct`, in the order of their first
-// occurrence, sets which[i] to the number of key i, and returns how many are distinct.
-// Room for n keys must be reserved, and `distinct` must have room for n.
+// Copies the distinct keys among n keys to `distinct`, in the order of their first
+// occurrence, sets which[i] to the number of key i, and returns the number of distinct
+// keys. Room for n keys must be reserved, and `distinct` must have room for n.
 size_t key_set_number(struct key_set *s, const uint64_t *keys, size_t n,
                       uint64_t *distinct, uint32_t *which);
 

@@ -43,8 +43,8 @@ static inline double maths_exp(double x)
     return e * maths_from_bits((uint64_t)(1023 + (int64_t)k) << 52);
 }
 
-// Returns the natural logarithm of a positive normal x; for smaller x, that of the
-// smallest normal number.
+// Returns the natural logarithm of a positive normal x; for smaller x, the logarithm of
+// the smallest normal number.
 static inline double maths_log(double x)
 {
     if (!(x >= 0x1p-1022))

@@ -104,8 +104,8 @@ static void read_summaries(struct model_data_norm *d, const float *summaries)
                                          .squares = (double)summaries[SQUARES]};
 }
 
-// Adds up the numbers of the batch, and their squares around the previous means. A number
-// that never occurred before uses the batch's own mean.
+// Adds up the numbers of the batch, and their squares around the previous means. For a
+// number that never occurred before, the batch's own mean is used.
 static void add_up(struct model_data_norm *d, const struct model_batch *b)
 {
     struct model_sums *old = d->sums, *new = d->sums + d->n;
@@ -132,9 +132,9 @@ static void add_up(struct model_data_norm *d, const struct model_batch *b)
             old[k].squares = new[k].squares;
 }
 
-// Returns the part of a sum that can be added to floats without loss: a multiple of a
-// power of two that is contained in the whole sum at most 2^23 times. All workers find
-// about the same power.
+// Returns the part of a sum that can be added to floats without rounding: a multiple of a
+// power of two of which the whole sum contains at most 2^23. All workers use about the
+// same power.
 static double exact_part(double sum, const struct model_sums *old)
 {
     double most = 2 * fabs(mean_of(old)) * fmax(memory, old->size);
@@ -144,9 +144,10 @@ static double exact_part(double sum, const struct model_sums *old)
     return unit * rint(sum / unit);
 }
 
-// Returns which share of the old sums to forget. Once they cover enough examples, as many
-// are forgotten as the batch adds. For a large batch it is fewer, as other workers may be
-// about to forget, too. The number of examples is rounded, so that `size` stays exact.
+// Returns the fraction of the old sums to forget. When the sums cover enough examples, as
+// many examples are forgotten as the batch adds; fewer for a large batch, because other
+// workers may forget at the same time. The number of examples is rounded, so that `size`
+// stays exact.
 static double forgotten(const struct model_sums *old, const struct model_batch *b)
 {
     double share = fmin((double)b->n / memory, (double)b->share / 64);

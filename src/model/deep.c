@@ -126,8 +126,9 @@ static struct tower shared(const struct model_options *o)
     return tower_of(o, fields_floats(o));
 }
 
-// Returns the tower of a task, on the shared layers. Its parameters come after those of
-// earlier tasks. The number of its first layer follows the number of its unit.
+// Returns the tower of a task, whose input is the output of the shared layers. Its
+// parameters come after those of earlier tasks. The number of its first layer follows the
+// number of its unit.
 static struct tower tower(const struct model_options *o, uint32_t task)
 {
     struct tower bottom = shared(o), t = bottom;
@@ -141,8 +142,7 @@ static struct tower tower(const struct model_options *o, uint32_t task)
     return t;
 }
 
-// Returns the tower that would follow that of the last task: its parameters begin where
-// those of the last task end.
+// Returns a tower whose parameters begin after those of the last task's tower.
 static struct tower deep_end(const struct model_options *o)
 {
     return tower(o, o->tasks);

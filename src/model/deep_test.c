@@ -276,8 +276,8 @@ static struct naive_example naive_example(const struct world *t, const struct na
     return e;
 }
 
-// Adds the parts whose parameters come after all towers: cross layers, or weights of
-// pairs.
+// Adds the parts of the score whose parameters come after all towers: cross layers, or
+// weights of pairs.
 static double naive_beside(const struct world *t, const struct naive_example *e,
                            const double *at, size_t task)
 {

@@ -51,8 +51,8 @@ static void pairs_gradient(const float *x, size_t fields, size_t dim, float err,
             dx[f * dim + c] += err / (float)fields * (sum[c] - x[f * dim + c]);
 }
 
-// Returns the number of dense parameters: those of the towers, and behind them a
-// vector for each task, unless there is only one task.
+// Returns the number of dense parameters: those of the towers, followed by a vector for
+// each task if there are several tasks.
 static size_t dense(const struct model_options *o)
 {
     return deep_dense(o) + (o->tasks > 1 ? (size_t)o->tasks * o->dim : 0);

@@ -48,7 +48,7 @@ static uint32_t common_divisor(uint32_t a, uint32_t b)
 
 struct dims dims_of(const struct model_options *o)
 {
-    // If every field is listed, --dim applies to none.
+    // If --dims lists every field, --dim applies to no field.
     uint32_t first = o->n_dims > 0 && o->n_dims == o->fields ? o->dims[0].dim : o->dim;
     struct dims ret = {first, first, first};
     for (uint32_t i = 0; i < o->n_dims; i++) {

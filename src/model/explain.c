@@ -105,8 +105,9 @@ static void rest_fill(struct rest *r, const struct model_batch *b, uint32_t n,
     r->rows[to] = r->rows[to - 1];
 }
 
-// Computes the term of the layers. Numbers are normalised before, since without a feature
-// other numbers would take its place; a feature that is left out does not count in means.
+// Computes the term of the layers. Numbers are normalised before a feature is left out,
+// because otherwise other numbers would take its place; a feature that is left out does
+// not count in means.
 static int layers_of(struct model_work *w, struct model_batch b, double *ret)
 {
     float score;

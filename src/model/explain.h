@@ -28,8 +28,8 @@ struct model_explained_feature {
 struct model_explained {
     double score, bias, linear, pairs, layers; // the score, and the sums of its parts
     struct model_explained_feature *feature;
-    struct model_pair *pair; // the pairs with the largest terms by amount, the largest
-                             // first
+    struct model_pair *pair; // the pairs with the largest absolute terms, in
+                             // descending order
     size_t max_pairs, n_pairs;
     uint64_t all_pairs; // number of all pairs
 };

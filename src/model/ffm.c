@@ -43,8 +43,8 @@ static void ffm_layout(const struct model_options *o, struct accessor_options *r
 }
 
 // The values that are kept for an example: the arrays `out` and `in` (kernels.h), the
-// list of the fields that it has, and marks of those (a byte each, zeros between
-// examples).
+// list of the example's fields, and a mark for each of these fields (a byte each, 0
+// between examples).
 
 static size_t sums(const struct model *m)
 {
@@ -62,8 +62,8 @@ static const float *heard(const struct model_work *w, const float *kept)
     return kept + sums(w->model);
 }
 
-// Returns the fields that an example has, if they are few; NULL if they are most, since
-// using the list would then take longer than using all fields.
+// Returns the list of an example's fields if they are few; NULL if the example has most
+// fields, because using the list would then take longer than using all fields.
 static const uint16_t *list_fields(const struct model_work *w,
                                    const struct model_example *x, float *kept,
                                    size_t *ret_present)
@@ -143,7 +143,7 @@ const struct model_ops model_ffm = {
     .check = ffm_check,
     .layout = ffm_layout,
     .kept = kept_floats,
-    .at_once = 1, // the kept values of one example fill a cache
+    .at_once = 1, // the kept values of one example already fill a cache
     .forward = forward,
     .backward = backward,
     .step = fused_step,

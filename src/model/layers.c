@@ -182,9 +182,9 @@ size_t tower_summaries(const struct tower *t)
     return t->batch_norm ? summaries_before(t, t->n) : 0;
 }
 
-// The kinds of values that are kept for each example. A kind has a value for each unit.
-// The statistics are those of the whole part of the batch; the first examples have the
-// room for them.
+// The kinds of values that are kept for each example; each kind has a value for each
+// unit. STATISTICS belong to the whole part of the batch, and are stored in the room of
+// its first examples.
 enum { OUTPUT, DELTA, NORMALISED, STATISTICS };
 
 size_t tower_kept(const struct tower *t)
@@ -345,8 +345,8 @@ void tower_backward(const struct tower *t, const struct model_work *w,
     }
 }
 
-// Sets the initial weights of an output unit. They are small, so that the first scores
-// are near the bias.
+// Sets the initial weights of an output unit. The weights are small, so that the first
+// scores are near the bias.
 void unit_first(size_t in, uint64_t seed, size_t number, float *ret)
 {
     float most = 1 / sqrtf((float)in);

@@ -21,9 +21,9 @@ int layers_begin(struct err *e);
 // NULL.
 const char *layers_older_cpu(void);
 
-// Returns how matrices are multiplied in the forward direction. When a batch is scored,
-// by kernels: an example's score has the same bits on every CPU, and with any other
-// examples in the batch. When it is trained on, by OpenBLAS: returns NULL.
+// Returns the kernels that multiply matrices in the forward direction, or NULL for
+// OpenBLAS. Kernels are used for scoring: an example's score then has the same bits on
+// every CPU and with any other examples in the batch. OpenBLAS is used for training.
 const struct kernels *layers_exact(const struct model_work *w,
                                    const struct model_batch *b);
 
@@ -45,8 +45,8 @@ void layer_first(size_t in, size_t out, uint64_t seed, uint64_t stream, float *r
 // Fully connected layers, each rectified: max(0, y). With batch_norm, y is normalised
 // before; then the biases are the shifts, and the scales come after them. In training
 // each unit of an example is left out with probability `dropout`, and the others are
-// scaled up to compensate (Srivastava et al. 2014; with the scaling in training, as is
-// usual, so that scoring needs none).
+// scaled up to compensate (Srivastava et al. 2014; scaled in training, as is usual, so
+// that scoring needs no scaling).
 struct tower {
     size_t in, n;
     size_t units[MODEL_MAX_HIDDEN];
@@ -71,8 +71,8 @@ void tower_first(const struct tower *t, float *ret);
 // Returns the floats that are kept for an example: the output and d loss / d output of
 // each layer, and the values of batch_norm.
 size_t tower_kept(const struct tower *t);
-// Computes all layers with the input x. Their floats begin at `kept` in the first
-// example's row. Returns the output of the last layer.
+// Computes all layers with the input x. Their values begin at `kept` in the kept values
+// of the first example. Returns the output of the last layer.
 struct matrix tower_forward(const struct tower *t, const struct model_work *w,
                             const struct model_batch *b, struct matrix x, float *kept);
 // Call tower_backward after tower_forward, with d loss / d output in tower_delta. It

@@ -8,8 +8,9 @@
 
 #include "model/loss.h"
 
-// Passes of the sort, from the least significant digit: first digits of the weight, so
-// that sums over ties always have the same order, then of the score and of the group.
+// Passes of the sort, from the least significant digit: first the digits of the weight,
+// so that sums over ties always have the same order, then those of the score and of the
+// group.
 enum { BITS = 11, DIGITS = 1 << BITS, FLOAT_PASSES = 3, PASSES = 2 * FLOAT_PASSES + 6 };
 
 static size_t digit_of(const struct graded *g, int pass)

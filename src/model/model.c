@@ -241,8 +241,8 @@ void model_first_dense(const struct model *m, float *ret)
         m->options.ops->first(&m->options, ret + m->options.tasks);
 }
 
-// Returns whether a float has no meaning: it only fills a block, after the layers or
-// after the summaries.
+// Returns whether a float is only padding of a block, after the layers or after the
+// summaries.
 static bool fills_block(const struct model *m, size_t at)
 {
     const struct model_options *o = &m->options;
@@ -284,7 +284,7 @@ bool model_by_layer(const struct model *m)
     return m->options.ops->by_layer && m->summaries == 0;
 }
 
-// Makes room for n examples. The values that were kept for earlier ones are dropped.
+// Makes room for n examples. The values that were kept for earlier examples are dropped.
 static int model_make_room(struct model_work *w, size_t n)
 {
     size_t bytes = (w->stride * n + KERNEL_PADDING) * sizeof(float),

@@ -88,7 +88,7 @@ struct model_options {
     uint32_t hidden[MODEL_MAX_HIDDEN];
     // The number of labels of an example, each of which is a task: 1, or more in models
     // with several tasks (model_ops.tasks). The tasks share the layers of `hidden`; above
-    // these each has layers of its own, `tower`. A task's loss is multiplied by its
+    // these, each task has layers of its own, `tower`. A task's loss is multiplied by its
     // weight (if all are 0: 1).
     uint32_t tasks;
     uint32_t tower[MODEL_MAX_HIDDEN];
@@ -165,10 +165,10 @@ struct model_training {
 };
 
 // Callbacks about dense parameters that are being transferred. A model calls `needs`
-// before it reads floats [first, first + n), so that they may still be arriving until
-// then. It calls `has` when all that these examples add to the gradient of the floats has
-// been added, so that it may be sent. Each float is reported once, but to `has` perhaps
-// never.
+// before it reads floats [first, first + n), which may arrive as late as this call. It
+// calls `has` when the gradient of the floats is complete for these examples, so that the
+// gradient may be sent. Each float is reported once to `needs`, and at most once to
+// `has`.
 struct model_flow {
     void (*needs)(void *ctx, size_t first, size_t n);
     void (*has)(void *ctx, size_t first, size_t n);
@@ -254,10 +254,10 @@ struct model_ops {
     // The most examples of a batch: many if the model computes them together, few if it
     // computes each by itself and the rows should stay in the cache.
     uint32_t at_once;
-    // A batch may have more examples than that, as many as model_room has made room for,
-    // if there are no summaries: then one layer after the other is computed for all of
-    // them. The model also reports everything that it reads to model_work.flow
-    // (model_needs in model_internal.h).
+    // True: if there are no summaries, a batch may have more examples than at_once, up to
+    // the number for which model_room has made room, and one layer after the other is
+    // computed for all of them. The model also reports everything that it reads to
+    // model_work.flow (model_needs in model_internal.h).
     bool by_layer;
 
     // Computes scores without the biases.
@@ -353,8 +353,8 @@ void model_dense_name(const struct model *m, size_t at, char ret[MODEL_LAYER_NAM
 void model_step_dense(const struct model *m, const struct rule_params *rule,
                       float *const *blocks, const float *gradient);
 
-// Makes the same model for rows as a pull returns them, which have weights only: it can
-// compute scores and gradients, but not steps.
+// Makes the same model for rows in the form that a pull returns, which have only weights:
+// this model can compute scores and gradients, but not steps.
 void model_packed(struct model *ret, const struct model *m);
 
 // Returns whether rows of one model can be used by the other.

@@ -32,8 +32,8 @@ static inline const float *model_layers(const struct model_work *w)
     return w->dense + w->model->options.tasks;
 }
 
-// Report n parameters of the layers from `at` on to model_work.flow: they are about to be
-// read; their gradients are complete.
+// Report n parameters of the layers from `at` on to model_work.flow: model_needs before
+// they are read, model_has when their gradients are complete.
 static inline void model_needs(const struct model_work *w, size_t at, size_t n)
 {
     if (w->flow != NULL)
@@ -83,8 +83,8 @@ static inline bool model_err(const struct model_work *w, struct model_training *
                         b->weight != NULL ? b->weight[i] : 1, ret_err);
 }
 
-// The features of one example. `latent` has those of them that have weights of the second
-// group.
+// The features of one example. `latent` has those features that have weights of the
+// second group.
 struct model_example {
     size_t n;
     float *const *rows;

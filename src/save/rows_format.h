@@ -14,8 +14,8 @@
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
               "files are written as memory is");
 
-// Everything in the file begins at a multiple of this, so that it can be used in the read
-// buffer.
+// Every part of the file begins at a multiple of this number, so that it can be used in
+// the read buffer without a copy.
 enum { ROWS_ALIGN = 8 };
 
 // The most bytes of a partition's state; a larger length is damage.

@@ -259,8 +259,8 @@ static int grow_window(struct rows_reader *r, size_t n, struct err *e)
     return 0;
 }
 
-// Gets bytes [at, at + n) of the file. If they must be read, as many bytes up to `end` as
-// fit are read with them; the caller will need those later.
+// Gets bytes [at, at + n) of the file. If they must be read, the bytes that follow, which
+// the caller will need later, are read with them, up to `end` or as many as fit.
 static int view(struct rows_reader *r, uint64_t at, size_t n, uint64_t end,
                 const char **ret, struct err *e)
 {

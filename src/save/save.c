@@ -144,7 +144,7 @@ void save_remove(const char *dir, uint32_t number)
 // A save that was found in a directory.
 struct old_save {
     uint32_t number;
-    // Whether it has a manifest, and whether that was read and is valid.
+    // complete: the save has a manifest; readable: the manifest was read and is valid.
     bool complete, readable;
     bool is_delta;
     uint32_t parent;
@@ -176,8 +176,8 @@ static void need(const struct numbers *l, bool *needed, uint32_t number)
 }
 
 // Removes the saves that are not needed, from the newest down. A complete save whose
-// manifest cannot be read is not one of ours, and stays. If `keep` is 0 no manifest is
-// read, so that only unfinished saves are removed.
+// manifest cannot be read is not a save of this version, and is not removed. If `keep` is
+// 0 no manifest is read, so that only unfinished saves are removed.
 static void remove_old(const char *dir, const struct numbers *l, bool *needed,
                        uint32_t keep)
 {
@@ -197,8 +197,9 @@ static void remove_old(const char *dir, const struct numbers *l, bool *needed,
 }
 
 // Removes old saves after a commit; on failure the next commit tries again. `keep` is 0
-// after a delta: it needs the saves that it builds on, and makes no other superfluous. To
-// read the manifests of a chain at each of its deltas would also take longer each time.
+// after a delta: a delta needs the saves that it builds on, and makes no other save
+// unnecessary. Reading the manifests of the chain at each delta would also take longer
+// each time.
 static void clean(const char *dir, uint32_t keep)
 {
     struct numbers l;
@@ -370,7 +371,7 @@ int save_find(const char *from, char ret_path[FILE_PATH_MAX], struct err *e)
         return 0;
     }
     uint32_t number = 0;
-    // If the listed saves are gone, newer ones have been made meanwhile, and the list is
+    // If the listed saves have been removed, newer saves exist by now, and the list is
     // read again.
     for (uint32_t last = 0, before = 1; number == 0 && last != before;) {
         struct numbers l;

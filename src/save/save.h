@@ -54,8 +54,8 @@ struct save_manifest {
     uint32_t
         parent; // for a delta: number of the parent, and the checksum of its manifest
     uint64_t parent_checksum;
-    // The save that had published its tables when it was made (store_published_by), and
-    // the one that had published the tables of its parent.
+    // published: the save that had published the tables when this save was made
+    // (store_published_by); parent_published: the same for the parent.
     uint64_t published, parent_published;
     // Further JSON from the saver, or NULL; for training runs see train/saved/saved_run.h.
     char *about;
@@ -86,10 +86,10 @@ int save_begin(const char *dir, enum save_mode mode, struct save_manifest *ret,
 // the lock.
 int save_begin_locked(const char *dir, enum save_mode mode, struct save_manifest *ret,
                       char ret_path[FILE_PATH_MAX], struct err *e);
-// Checks that a delta on that parent has all changes of the store. The store must have
-// been published by the parent; if the parent is a full save, or its saver has died, by
-// the save that had published the parent's tables. Returns TUG_EUSAGE if the parent
-// belongs to another history: that of another directory, or before a load.
+// Checks that a delta on this parent has all changes of the store. The parent must have
+// published the store; if the parent is a full save, or its saver has died, the save that
+// had published the parent's tables must have. Returns TUG_EUSAGE if the parent belongs
+// to another history: of another directory, or from before a load.
 int save_check_parent(const struct store *s, const struct save_manifest *m,
                       struct err *e);
 // Commits the save, whose files must exist. Then removes unfinished saves and, if keep >
@@ -132,9 +132,9 @@ int save_chain_open(struct save_chain *ret, const char *from, struct err *e);
 // Opens the chain that ends with the save at `path`, below the open directory `root`.
 int save_chain_open_below(struct save_chain *ret, int root, const char *path,
                           struct err *e);
-// Opens the chain as save_chain_open_below does, for a reader that has loaded the save
-// whose manifest has the checksum `known` (0: none). *ret has only the saves after it, if
-// the first of them is a delta of it; otherwise all of the chain.
+// Opens the chain as save_chain_open_below does, for a reader that has already loaded the
+// save whose manifest has the checksum `known` (0: none). *ret has only the saves after
+// it, if the first of them is a delta of it; otherwise all of the chain.
 int save_chain_open_behind(struct save_chain *ret, int root, const char *path,
                            uint64_t known, struct err *e);
 void save_chain_close(struct save_chain *c);
@@ -176,10 +176,10 @@ int save_stores(const char *dir, enum save_mode mode, struct store *const *store
 // the caller commits it.
 int save_add_stores(struct save_manifest *m, const char *path,
                     struct store *const *stores, size_t n, int zstd_level, struct err *e);
-// Writes rows of partitions [first, first + n) of a table that has no store into a file
-// of a save. Rows whose float in column `counted` is 0 are left out, since they still
-// have their initial values; with SAVE_ALL_ROWS all rows are written. The same rows give
-// the same bytes.
+// Writes rows of partitions [first, first + n) of a table without a store into a file of
+// a save. Rows whose count, the float in column `counted`, is 0 are left out, because
+// they still have their initial values; if `counted` is SAVE_ALL_ROWS, all rows are
+// written. The same rows give the same bytes.
 #define SAVE_ALL_ROWS UINT32_MAX
 int save_write_table(const struct table *t, uint32_t first, uint32_t n, uint32_t counted,
                      const char *path, struct rows_info *ret, struct err *e);

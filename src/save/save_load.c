@@ -111,7 +111,7 @@ static int in_file(const struct save_chain *c, size_t save, const struct save_ta
     return err_wrap(e, "'%s'", path);
 }
 
-// The facts about a table's files in one save.
+// The properties of a table's files in one save.
 struct glance {
     uint32_t day;
     uint8_t seen[1 << 13]; // a bit for each partition that a file has
@@ -345,9 +345,9 @@ static bool same_entry(const struct save_table *t, const struct store *s)
            t->config.seed == store_config(s)->seed && t->id == store_id(s);
 }
 
-// Makes room in the index for the save's rows. It only has an effect for the first save
-// of the chain, which holds most rows. With placement by range the keys may be spread
-// unevenly, so the number of rows for this store is unknown.
+// Makes room in the index for the save's rows. Has an effect only for the first save of
+// the chain, which has most rows. With placement by range it does nothing, because the
+// keys may be spread unevenly, so that the number of rows for this store is unknown.
 static void reserve_index(const struct load *l, const struct save_table *t)
 {
     struct store *s = l->store;
@@ -427,7 +427,8 @@ int save_load(const struct save_chain *c, const char *table, struct store *s,
     for (size_t i = 0; i < c->n && rc == 0; i++) {
         const struct save_table *t = save_find_table(&c->saves[i], table);
         if (i == c->n - 1)
-            // Also sets the day of partitions of other loops, as status shows the day.
+            // Sets the day also of partitions that belong to other loops, because the
+            // status shows the day.
             store_set_day(s, day);
         if (t != NULL)
             rc = load_save(&l, c, i, t, e);

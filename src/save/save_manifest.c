@@ -57,8 +57,8 @@ void save_file_name(char ret[SAVE_FILE_MAX], const char *table, uint32_t owner)
              owner);
 }
 
-// Returns whether save.c would take this name for that of a save's file when it cleans
-// up.
+// Returns whether save.c takes this name for the name of a save's file when it removes
+// old files.
 static bool is_plain_name(const char *name)
 {
     size_t n = strlen(name), suffix = strlen(SAVE_ROWS_SUFFIX);

@@ -8,7 +8,8 @@
 #include "save/text.h"
 #include "store/store.h"
 
-// A column of the text. The text has the number of days since a stored day, not the day.
+// A column of the text. For a day, the text has the number of days since then, not the
+// stored day.
 struct text_column {
     enum accessor_number form;
     uint32_t at; // column of the row or the extra row

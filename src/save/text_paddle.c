@@ -101,8 +101,8 @@ static void set_stat(const struct accessor *a, struct text_row *r, uint32_t stat
         c.form = NUMBER_DOUBLE;
         c.at = a->stats + LIFE_SHOW + 2 * (stat - LIFE_SHOW);
     }
-    // More days ago than the table has had: the row counts as last seen on day 0, which is
-    // longer ago than any setting refers to.
+    // If the row was last seen more days ago than the table has existed, it counts as
+    // last seen on day 0, which is longer ago than any setting refers to.
     if (c.form == NUMBER_DAY && x >= (double)r->day)
         x = (double)r->day;
     text_set(r->row, c, x, r->day);
@@ -147,8 +147,8 @@ static int single_row(const struct accessor *a, const double *x, uint32_t n,
     return 0;
 }
 
-// Parses unseen_days delta_score show click embed state [slot] [state embedx...]. The
-// slot was added later: a row without it is one number shorter.
+// Parses unseen_days delta_score show click embed state [slot] [state embedx...]. Early
+// versions of Paddle have no slot, so their rows are one number shorter.
 static int wide_row(const struct accessor *a, const double *x, uint32_t n,
                     struct text_row *ret, const char *where, struct err *e)
 {

@@ -74,8 +74,8 @@ static void test_round_trip(void **state)
         assert_true(rows_same(s, r));
         assert_int_equal(store_stats(r).day, 5);
         assert_int_equal(store_step_of(r), 28);
-        // A text without the rules' state brings back weights, shows and clicks; all other
-        // values are those of new rows.
+        // Importing a text without the rules' state restores weights, shows and clicks;
+        // all other values are those of new rows.
         struct buf weights = text_of(s, false);
         store_close(r);
         r = stores_open(tables[t], 2);
@@ -146,7 +146,8 @@ static void test_counts(void **state)
     store_close(s);
 }
 
-// If a key comes twice, the last line counts, even if the lines are in different batches.
+// If a key occurs twice, the last line counts, even if the lines are in different
+// batches.
 static void test_twice(void **state)
 {
     (void)state;

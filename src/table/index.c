@@ -12,7 +12,7 @@
 #include "base/hash.h"
 
 enum {
-    TAIL_LINES = 16, // lines behind the last home line, initially
+    TAIL_LINES = 16, // initial number of lines after the last home line
     ROWS_AHEAD = 3,  // number of lines ahead of a visit for which rows are prefetched
     LINES_AHEAD = 8,
 };
@@ -31,9 +31,9 @@ enum {
 };
 
 // Returns the most bytes of addresses that a stripe reserves: a quarter of the memory's
-// size, since address space costs nothing. If the process has a limit of addresses
-// (ulimit -v), each index reserves an equal share of a quarter, which leaves most
-// addresses for rows and data.
+// size, since address space costs nothing. If the process has a limit on addresses
+// (ulimit -v), all indexes together reserve a quarter of it in equal parts, which leaves
+// most addresses for rows and data.
 static uint64_t most_addresses(void)
 {
     uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
@@ -55,7 +55,7 @@ static bool are_free(uint64_t bytes)
 // Reserves addresses for an index and returns their bytes, 0 on failure. Addresses may
 // run out without a stated limit (emulators, valgrind), and an index that took all of
 // them would leave none for rows and answers. So an index reserves its full size only if
-// SHARE times that size is free, and otherwise an equal share of the free addresses.
+// SHARE times that size is free, and otherwise 1/SHARE of the free addresses.
 static uint64_t index_reserve_addresses(void **ret)
 {
     uint64_t bytes = most_addresses(), room = SHARE * bytes;
@@ -243,9 +243,9 @@ static void index_look(const struct index *ix, const struct index_line *line,
 }
 
 // Moves the frontier down to `bucket` and counts the bucket's entries, in its own line
-// and in later lines. Lines up to `bucket` hold only old entries, so overflow counts give
-// the number in later lines: of the overflow(bucket) entries there, overflow(bucket - 1)
-// - here->before belong to earlier buckets.
+// and in later lines. Lines up to `bucket` have only old entries, so the number in later
+// lines follows from overflow counts: of the overflow(bucket) entries in later lines,
+// overflow(bucket - 1) - here->before belong to earlier buckets.
 static void open_bucket(struct index *ix, uint64_t bucket, const struct found *here)
 {
     uint32_t coming = bucket > 0 ? index_overflow(&ix->lines[bucket - 1]) : 0;

@@ -125,8 +125,8 @@ bool index_search(const struct index *ix, uint64_t hash, uint64_t key,
 int index_insert(struct index *ix, uint64_t hash, uint32_t handle);
 void index_erase(struct index *ix, uint64_t hash, const struct index_place *place);
 
-// The values of an index that a reader without the lock needs; it reads them once for
-// many keys. If it is outdated, keys are not found, and seq has changed.
+// The values of an index that a reader without the lock needs, and that it reads once for
+// many keys. If the view is outdated, keys may not be found, and seq has changed.
 struct index_view {
     struct index_line *lines;
     uint64_t n, m, frontier;
@@ -174,8 +174,8 @@ static inline uint8_t index_tag(uint64_t hash)
 #if defined(__SSE2__) && !RELAXED_SCALAR
 
 // Returns the slots whose tags match, as one bit for each slot. A concurrent change may
-// tear the load of 16 bytes, but not within a tag; the result is then outdated, and its
-// user notices as with any outdated read.
+// tear the load of 16 bytes, but not within a tag; the result is then outdated, which the
+// reader notices by seq as for any outdated read.
 static inline uint64_t index_match(const struct index_line *line, uint8_t tag)
 {
     __m128i tags = _mm_load_si128((const __m128i *)(const void *)line->tags);

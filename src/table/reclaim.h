@@ -24,7 +24,7 @@
 #include "table/table.h"
 
 struct reclaim {
-    // Counts from 1, since a reader's 0 means that it is not pinned.
+    // Counts from 1, because epoch 0 of a reader means that the reader is not pinned.
     _Atomic uint64_t epoch;
     pthread_mutex_t lock; // guards the list of readers
     struct table_reader *readers;
@@ -51,8 +51,8 @@ struct limbo_block;
 
 struct limbo {
     struct limbo_block *first, *last;
-    // An empty block, which is kept so that alternating pushes and pops at a block's end
-    // do not allocate.
+    // An empty block that is not freed, so that alternating pushes and pops at a block's
+    // end do not allocate.
     struct limbo_block *spare;
     uint64_t horizon; // the horizon when it was last computed
 };
@@ -66,8 +66,8 @@ void limbo_push(struct limbo *l, uint32_t handle, uint64_t stamp);
 // there is no such row.
 uint32_t limbo_pop(struct limbo *l);
 
-// Computes the horizon anew from the epochs of all readers, if rows wait. Called once for
-// a batch.
+// Updates the horizon from the epochs of all readers, if rows wait to be reused. Called
+// once for each batch.
 void limbo_refresh(struct limbo *l, struct reclaim *r);
 
 #endif

@@ -49,7 +49,7 @@ void slabs_close(struct slabs *s); // zeroed slabs are fine
 // any thread.
 int slabs_take(struct slabs *s, uint32_t *ret_first);
 
-// Returns a bound that is above all handles given out so far.
+// Returns a number above all handles that were given out so far.
 static inline uint64_t slabs_end(const struct slabs *s)
 {
     return atomic_load_explicit(&s->next_row, memory_order_relaxed);

@@ -74,9 +74,9 @@ static uint64_t row_key(struct table_slabs s, uint32_t handle)
 // unrolled.
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 
-// The loops that prefetch do nothing else. While a prefetch waits for the translation of
-// its address, the core looks only a few hundred instructions ahead for further
-// prefetches.
+// The loops that prefetch do nothing else, because while a prefetch waits for the
+// translation of its address, the core can start only prefetches within the next few
+// hundred instructions.
 static ALWAYS_INLINE void prefetch_lines(struct search *x, uint32_t at, uint32_t n)
 {
     uint32_t end = at + n;

@@ -82,7 +82,7 @@ int table_rows_unset(struct table *t, const uint64_t *keys, size_t n,
                      uint32_t *ret_handles);
 
 // Removes the rows of n keys; skips keys without a row. Returns the number of rows
-// removed. Their memory is reused when no reader can hold one of their handles any more.
+// removed. The memory of a row is reused when no reader can have its handle any more.
 size_t table_erase(struct table *t, const uint64_t *keys, size_t n);
 
 // The part of a table that table_row needs, declared here so that table_row can be

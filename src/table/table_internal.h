@@ -18,8 +18,8 @@ enum {
     TABLE_STRIPES = 1 << TABLE_STRIPE_BITS,
 };
 
-// A stripe: a sixteenth of the hashes, with all that one lock guards. Order of locks:
-// stripe, then slabs or reclaim; no thread locks two stripes.
+// A stripe: the part of the table for a sixteenth of the hashes, which one lock guards.
+// Order of locks: stripe, then slabs or reclaim; no thread locks two stripes.
 struct stripe {
     // On cache lines of its own, since all threads read its head.
     _Alignas(128) struct index index;

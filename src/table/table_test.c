@@ -87,7 +87,7 @@ static struct model *model_make(void)
     struct model *m = mem_zalloc(sizeof(*m));
     assert_non_null(m);
     for (uint32_t i = 0; i < KEYS; i++) {
-        // Key 0 is among them, as i = 0 gives it.
+        // The first key is 0.
         m->key[i] = mix64(i) * (i % 3 == 0 ? 1 : i);
         m->handle[i] = TABLE_NONE;
     }
@@ -179,7 +179,7 @@ static void test_model(void **state)
     table_close(t);
 }
 
-// The smallest and the largest key, in both orders, in an empty table.
+// Inserts the smallest and the largest key, in both orders, into an empty table.
 static void test_extreme_keys(void **state)
 {
     (void)state;

@@ -65,7 +65,7 @@ static bool frame_count(struct frame_reader *r, uint64_t n)
     return true;
 }
 
-// Discards the message: the part that has arrived now, the rest as it arrives.
+// Discards the message: first the part that has arrived, then the rest as it arrives.
 static void frame_refuse(struct frame_reader *r, uint64_t left)
 {
     const struct wire_frame *f = &r->frame;

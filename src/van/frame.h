@@ -55,9 +55,9 @@ enum { FRAME_STOPPED = 1 };
 // the stream can only be closed.
 int frame_read(struct frame_reader *r, const void *bytes, size_t n, struct err *e);
 
-// Returns the address where the rest of the current body belongs, and its size in *ret_n;
-// NULL if no body is incomplete. The caller reads bytes there and reports them with
-// frame_came, which returns as frame_read does.
+// Returns the address at which the rest of an incomplete body must be stored, and the
+// size of the rest in *ret_n; NULL if no body is incomplete. The caller reads bytes there
+// and reports them with frame_came, which returns as frame_read does.
 void *frame_direct(struct frame_reader *r, size_t *ret_n);
 int frame_came(struct frame_reader *r, size_t n, struct err *e);
 

@@ -13,7 +13,7 @@ enum { ALIGN = 64, MAPPED_FROM = 1 << 20 };
 // Blocks beyond this, and those that the budget has no room for, are freed.
 #define UNUSED_MAX ((uint64_t)256 << 20)
 
-// Stands in front of the memory that frame_pool_take returns.
+// The header in front of the memory that frame_pool_take returns.
 struct frame_block {
     struct frame_block *next;
     uint32_t class;

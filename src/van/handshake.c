@@ -136,9 +136,9 @@ static int check_knock(struct handshake *h, const struct msg_knock *m, struct er
 }
 
 // Returns whether the proof is for this node's address. A proof for another address was
-// meant for another listener; accepting it would let a stranger between the two pass for
-// both. Every address that this node gives to others counts as its own, whether a peer
-// dials it by name or by number.
+// meant for another listener; accepting it would let a stranger between the two ends
+// impersonate both. Every address that this node gives to others counts as its own,
+// whether a peer dials it by name or by number.
 static bool is_address(const struct handshake *h)
 {
     const char *told = h->link.name;

@@ -21,12 +21,13 @@
 #include "van/mac.h"
 #include "van/van.h"
 
-// The proofs that a node gives to other nodes and asks of them.
+// The settings for the proofs that a node gives to other nodes and requires from them.
 struct prover {
     enum wire_role role; // the role that the peer claims
     bool insecure;       // peers without a token are accepted, too
-    // Gets the newest token of `*role`, or, if the node has only the token of a lesser
-    // role, that one, and sets *role to it. TUG_EIO if no token was found.
+    // Gets the newest token for `*role`. If the node has only a token of a role with
+    // fewer rights, gets that token and sets *role to its role. TUG_EIO if no token was
+    // found.
     int (*token)(void *ctx, enum wire_role *role, uint8_t ret[MAC_BYTES], struct err *e);
     bool (*random)(void *ctx, uint8_t ret[MAC_BYTES]);
     void *ctx;
@@ -34,14 +35,14 @@ struct prover {
 
 // The facts that the van knows about a link without a handshake.
 struct handshake_link {
-    bool believed;                  // TLS, or a Unix socket of the same user
-    enum wire_role role;            // the highest role of the peer, if it is believed
+    bool believed;       // TLS, or a Unix socket of the same user
+    enum wire_role role; // the peer's role with the most rights, if its proof is accepted
     uint8_t certificate[MAC_BYTES]; // fingerprint of the peer's certificate; zeros: none
     // Of a TLS link: a value that both ends share and no other link has.
     uint8_t channel[MAC_BYTES];
     char address[VAN_ADDRESS_MAX]; // numeric address of the listening socket
-    // The address that was dialled. On an accepted link: an address by which others know
-    // the listener besides its own (a proxy, NAT); empty: none.
+    // On a dialled link: the address that was dialled. On an accepted link: an additional
+    // address by which peers reach the listener (behind a proxy or NAT); empty: none.
     char name[VAN_ADDRESS_MAX];
 };
 
@@ -58,8 +59,8 @@ struct handshake {
     uint8_t answer[MAC_BYTES]; // the proof that CHALLENGE or PROOF points at
 };
 
-// Begins the handshake as the dialler. A dialler without a token knocks, too, and the
-// listener tells it which token is missing. TUG_EIO if the system gives no random
+// Begins the handshake as the dialler. A dialler without a token sends KNOCK, too, and
+// the listener answers which token is missing. TUG_EIO if the system gives no random
 // numbers. Messages point into *h.
 int handshake_knock(struct handshake *h, const struct prover *p,
                     const struct handshake_link *l, struct msg_knock *ret, struct err *e);
@@ -76,7 +77,8 @@ void handshake_refused(const struct handshake *h, const struct msg_error *m,
                        struct err *e);
 int handshake_proven(struct handshake *h, const struct msg_proof *m, struct err *e);
 
-// Returns the peer's identity; `accepted`: on the listener's end. Wipes the key in *h.
+// Returns the peer's identity, and wipes the key in *h. `accepted` is true on the
+// listener's end.
 void handshake_end(struct handshake *h, bool accepted, struct van_trust *ret);
 
 #endif

@@ -75,7 +75,7 @@ static void finish_round(struct tcp_van *v)
     tcp_accept_due(v);
     if (v->over)
         tcp_limits_relieve(v);
-    flush_dirty(v); // a link in the list of dirty ones is not freed before
+    flush_dirty(v); // links in the list of links with unsent messages must not be freed
     tell_ended(v);
     v->tick_due = VAN_NEVER;
     if (v->handler.tick != NULL && !v->freeing)
@@ -99,8 +99,8 @@ static void sleep_until(struct tcp_van *v, uint64_t now, uint64_t due)
 {
     if (due != VAN_NEVER) {
         uint64_t left = due > now ? due - now : 0;
-        // The timer repeats: libuv runs timers before it polls, and would then poll
-        // without an end.
+        // The timer must repeat: libuv runs timers before it polls, so that after a
+        // single timer it would poll without a time limit.
         uv_update_time(&v->loop);
         uv_timer_start(&v->timer, timer_rang, (left + MS_NS - 1) / MS_NS, 1);
     }
@@ -114,8 +114,8 @@ static uint64_t due_before(const struct tcp_van *v, uint64_t until)
     return clock_earlier(due, v->accept_due);
 }
 
-// A callback of libuv may bring a deadline forward without counting as an event, as when
-// an attempt to connect has failed and the next one is due in a moment.
+// A callback of libuv may bring a deadline forward without counting as an event, for
+// example if an attempt to connect has failed and the next attempt is due soon.
 static void wait_for_events(struct tcp_van *v, uint64_t until)
 {
     uint64_t now = clock_ns(), awake_until = now + v->options.spin_ns, due;
@@ -339,7 +339,7 @@ static bool any_closing(const struct tcp_van *v)
     return false;
 }
 
-// Gives links that van_close_link has closed a moment to send what is queued.
+// Waits a moment for links that van_close_link has closed to send their queued messages.
 static void linger(struct tcp_van *v)
 {
     for (; any_closing(v); finish_round(v)) {

@@ -69,7 +69,7 @@ struct tcp_options {
     // A node that has no valid token dials again for this time, as the scheduler may be
     // about to write a new one; 0: 3 s.
     uint64_t token_timeout_ns;
-    uint32_t max_links; // accepted links at a time; 0: as descriptors allow
+    uint32_t max_links; // most accepted links at a time; 0: as many as descriptors allow
     // The most of these links that have sent no message yet; 0: 1024.
     uint32_t max_strangers;
     struct budget *budget; // limits the memory of the process; NULL: no limit
@@ -78,8 +78,8 @@ struct tcp_options {
 int tcp_van_open(struct van **ret, const struct tcp_options *o,
                  const struct van_handler *h, struct err *e);
 
-// Tells the van an address, a proxy's, by which others reach its listener: handshakes for
-// that address are then valid. Call it before the van is polled.
+// Sets an additional address, such as a proxy's, by which peers reach the van's listener,
+// so that handshakes for that address are valid. Call it before the van is polled.
 void tcp_van_known_as(struct van *v, const char *address);
 
 #endif

@@ -58,7 +58,7 @@ static void state_has_its_parts(const struct tcp_link *l)
     assert(l->state != LINK_PROVING || l->handshake != NULL);
 }
 
-// An accepted link leaves the first states in the call that accepts it.
+// An accepted link has left the first states when the call that accepts it returns.
 static void accepted_link_is_connected(const struct tcp_link *l)
 {
     assert(!l->accepted || l->state > LINK_CONNECTING);
@@ -85,7 +85,7 @@ static void queue_adds_up(const struct tcp_link *l)
     assert(l->writing == (l->in_flight > 0) && l->in_flight <= l->queued);
 }
 
-// No link is due before the van looks at its links.
+// The van's next check of its links is not later than the deadline of any link.
 static void due_is_seen(const struct tcp_link *l)
 {
     assert(l->van->next_due <= l->due);
@@ -102,8 +102,8 @@ static void strangers_hold(const struct tcp_van *v, const struct counted *all)
     assert(v->n_strangers == n && v->n_trials == all->trials);
 }
 
-// Each link is once in each of the lists that it says it is in. Small messages have left
-// when a round is over.
+// Each link is exactly once in each list in which its flags say it is. At the end of a
+// round all small messages have been sent.
 static void lists_hold(const struct tcp_van *v, const struct counted *all)
 {
     uint32_t ended = 0;

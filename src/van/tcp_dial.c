@@ -10,7 +10,7 @@
 
 #define PAUSE_MIN (SECOND_NS / 500)
 #define PAUSE_MAX SECOND_NS
-#define ATTEMPT_MIN SECOND_NS // the time of one address while others wait
+#define ATTEMPT_MIN SECOND_NS // the time for one address while other addresses wait
 
 // A name being looked up; it may outlive the link.
 struct tcp_lookup {
@@ -73,7 +73,7 @@ static int take_address(struct tcp_link *l, struct err *e)
 }
 
 // Returns the pause before the next attempt: a quarter of the time since the first one,
-// so that a listener that comes up late, or leaves its token late, is soon found.
+// so that a listener that starts late, or writes its token late, is soon found.
 static uint64_t pause_of(const struct tcp_dial *d, uint64_t now)
 {
     uint64_t since = d->unproven_since != 0 ? d->unproven_since : d->began;
@@ -125,8 +125,8 @@ static void tcp_link_failed(struct tcp_link *l, int status)
 {
     struct err e;
     const char *hint = "";
-    // The listener that refused the token has ended, so the next one gets time to write
-    // its own.
+    // The listener that refused the token has ended, so the next listener gets time to
+    // write its token.
     if (l->dial->unproven_rest == l->dial->rest)
         l->dial->unproven_since = 0;
     if (status == UV_ECONNREFUSED)
@@ -151,8 +151,8 @@ static void connected(uv_connect_t *req, int status)
         tcp_link_failed(l, status);
 }
 
-// Returns when this attempt must end: with the whole dial, or sooner if other addresses
-// wait.
+// Returns the time at which this attempt must end: the time limit of the whole dial, or
+// earlier if other addresses wait.
 static uint64_t attempt_until(const struct tcp_dial *d)
 {
     uint64_t now = clock_ns(), left = d->deadline > now ? d->deadline - now : 0;

@@ -103,9 +103,9 @@ struct tcp_pace {
 
 enum tcp_room {
     TCP_ROOM,
-    TCP_TRIAL,   // the link is on trial until its role is known (tcp_limits_admit)
-    TCP_FULL,    // no room; the peer is told
-    TCP_NO_WORD, // no descriptor left even to tell the peer: closed at once
+    TCP_TRIAL, // the link is on trial until its role is known (tcp_limits_admit)
+    TCP_FULL,  // no room; the peer gets an error
+    TCP_NO_WORD, // no descriptor is left even for sending the error: the link is closed at once
 };
 
 struct tcp_link {
@@ -167,7 +167,7 @@ struct tcp_van {
     uv_async_t wake;
     uv_timer_t timer;
     struct tcp_listener *listeners;
-    // The address by which peers behind a proxy or NAT know it; "": none.
+    // The address by which peers behind a proxy or NAT know this listener; "": none.
     char known_as[VAN_ADDRESS_MAX];
     struct links links;
     uint32_t n_accepted, n_strangers, n_trials;

@@ -153,10 +153,11 @@ static enum wire_from rank(const struct tcp_link *l)
     return l->joined ? WIRE_FROM_ORDER : wire_right(l->trust.role);
 }
 
-// Returns whether a link is closed to make room for a peer with `right`. A link that has
-// not joined and has been silent for a while, less than a new peer keeps trying, is
-// closed for any peer: a new worker is about to join, and the silent peer could have
-// joined already. New strangers may be about to prove their role.
+// Returns whether a link may be closed to make room for a peer with `right`. A link that
+// has not joined and has been silent for some time is closed for any peer, because it
+// could have joined already; that time is shorter than the time for which a new peer
+// keeps trying. New strangers are not closed, because they may be about to prove their
+// role.
 static bool goes_for(const struct tcp_link *l, enum wire_from right)
 {
     bool idle = l->van->now - l->last_byte >= l->van->options.slow_timeout_ns / 2;
@@ -216,7 +217,7 @@ enum tcp_room tcp_limits_room(struct tcp_van *v, const struct tcp_stream *s)
     if (drop_stranger(v))
         return TCP_TRIAL;
     budget_refused(v->options.budget);
-    // TCP_FULL keeps a descriptor for a moment longer, to tell the peer why.
+    // TCP_FULL keeps the descriptor a little longer, to send the peer the reason.
     return low ? TCP_NO_WORD : TCP_FULL;
 }
 
@@ -240,7 +241,8 @@ static bool is_over(const struct tcp_van *v, const struct tcp_link *l)
 int tcp_limits_admit(struct tcp_link *l, enum wire_role role, bool proven, struct err *e)
 {
     struct tcp_van *v = l->van;
-    // Other links may have ended meanwhile, so that the limit is kept again.
+    // Other links may have ended by now, so that the number of links is within the limit
+    // again.
     if (!l->trial || !is_over(v, l))
         return 0;
     struct tcp_link *first = first_to_go(v, l, wire_right(role));
@@ -316,8 +318,8 @@ void tcp_limits_relieve(struct tcp_van *v)
     }
 }
 
-// Returns whether a link moves too slowly for the bytes that it holds, while others are
-// refused for lack of room.
+// Returns whether a link is too slow for the bytes that it keeps in memory while other
+// links are refused for lack of room.
 static bool crawls(const struct tcp_van *v, const struct tcp_pace *p, uint64_t holds)
 {
     uint64_t ns = v->now - p->since;

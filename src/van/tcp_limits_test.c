@@ -81,7 +81,7 @@ static void bodies(struct vans *w)
     t.code = 0;
     send_roster(a, 6, data, n);
     PUMP(w, t.ok == 1);
-    // Takes all room, as if other links used it.
+    // Takes all room, to simulate its use by other links.
     assert_true(budget_take(b, BUDGET_BODIES, most));
     send_roster(a, 7, data, n);
     PUMP(w, t.code != 0);
@@ -96,8 +96,8 @@ static void bodies(struct vans *w)
     mem_free(data);
 }
 
-// Node a reads none of its answers until there is no room: its link is closed, and that
-// of c, which reads its answers, is not.
+// Node a reads none of its answers until there is no room: its link is closed, and the
+// link of node c, which reads its answers, is not.
 static void unread(struct vans *w)
 {
     struct told t = {0}, u = {0};
@@ -229,7 +229,7 @@ static int connect_raw(const char *address)
     return fd;
 }
 
-// A link that has shown its role and stays idle is closed for others.
+// A link that has shown its role and stays idle is closed to make room for other links.
 
 static int token(void *ctx, enum wire_role *role, uint8_t ret[MAC_BYTES], struct err *e)
 {
@@ -365,9 +365,9 @@ static void count_errors(struct node *n, van_link link, struct van_message *m)
     *(int *)n->data += m->type == MSG_ERROR;
 }
 
-// Two peers come for one place. After a peer has shown its role its link is open; if
-// there is no room then, the link is closed, and the peer dials again. An error message
-// on an open link would end a member.
+// Two peers connect while there is room for one. When a peer has shown its role, its link
+// is open; if there is no room by then, the link is closed, and the peer dials again. An
+// error message on an open link would end a member.
 static void two_at_once(struct vans *w)
 {
     int errors = 0;

@@ -197,7 +197,7 @@ static bool is_talking(const struct tcp_link *l)
 }
 
 // Decrypts the received bytes, and puts large bodies directly into their final memory.
-// Returns TLS_MORE when all is read or the handler wants no more.
+// Returns TLS_MORE when all bytes were read, or when the handler takes no more messages.
 static int read_session(struct tcp_link *l, struct err *e)
 {
     char *plain = l->van->plain;
@@ -465,7 +465,8 @@ static void shut(uv_shutdown_t *req, int status)
         tcp_link_end(s->link, LINK_DEAD);
 }
 
-// Sends TLS's end of the stream, which the peer can tell from a cut.
+// Sends TLS's end of the stream, by which the peer can distinguish the end from a broken
+// link.
 void tcp_link_say_end(struct tcp_link *l)
 {
     if (l->tls == NULL || l->said_end)
@@ -476,7 +477,7 @@ void tcp_link_say_end(struct tcp_link *l)
 }
 
 // Shuts down our end and waits for the peer's: if unread bytes are left, closing at once
-// would make the kernel discard what is on its way.
+// would make the kernel discard bytes that are being sent.
 void tcp_link_drained(struct tcp_link *l)
 {
     struct tcp_stream *s = l->stream;

@@ -30,8 +30,8 @@ static void tcp_listen_refuse(struct tcp_listener *listener, struct tcp_link *l)
     tcp_close_link(&v->base, l->number);
 }
 
-// Tries again in a moment to accept a peer for which there was no memory. libuv announces
-// no other peer before.
+// Tries again in a moment to accept a peer for which there was no memory. Until then
+// libuv announces no other peer.
 static void accept_later(struct tcp_listener *listener)
 {
     struct tcp_van *v = listener->van;
@@ -141,8 +141,8 @@ static int tcp_listen_resolve(struct tcp_van *v, const struct tcp_address *a,
     return 0;
 }
 
-// Gets this machine's address as others reach it; the loopback address if there is no
-// other.
+// Gets the address at which other machines reach this machine; the loopback address if it
+// has no other.
 static void own_address(char *ret, size_t n, int family)
 {
     char own[ROUTE_ADDRESS_MAX];

@@ -175,7 +175,7 @@ static void lost(struct tcp_link *l, int status)
     tcp_link_fail(l, &why);
 }
 
-// Is called when libuv has sent all bytes that it was given.
+// Called when libuv has sent all bytes that it was given.
 static void flight_landed(struct tcp_link *l)
 {
     size_t n = l->in_flight;
@@ -207,7 +207,7 @@ static void written(uv_write_t *req, int status)
     tcp_out_flush(l);
 }
 
-// Hands bytes to libuv, which calls back when all have left.
+// Passes bytes to libuv, which calls back when all of them were sent.
 static void write_later(struct tcp_link *l, const uv_buf_t *bufs, unsigned n)
 {
     struct tcp_stream *s = l->stream;
@@ -220,7 +220,8 @@ static void write_later(struct tcp_link *l, const uv_buf_t *bufs, unsigned n)
         l->writing = true;
 }
 
-// Offers bytes to the socket; returns how many it took, or negative: the link is lost.
+// Offers bytes to the socket. Returns the number of bytes that the socket has taken; a
+// negative number if the link is lost.
 static ssize_t try_write(struct tcp_link *l, const uv_buf_t *bufs, unsigned n)
 {
     int taken = uv_try_write(&l->stream->stream, bufs, n);
@@ -291,7 +292,8 @@ static const char *next_run(struct tcp_link *l, struct cursor *c, size_t most,
     return data;
 }
 
-// Encrypts about `most` bytes; returns how many, or negative: the link is lost.
+// Encrypts about `most` bytes. Returns the number of encrypted bytes; a negative number
+// if the link is lost.
 static ssize_t encrypt(struct tcp_link *l, struct cursor *c, size_t most)
 {
     size_t done = 0;
@@ -346,7 +348,7 @@ static unsigned fill_bufs(struct tcp_link *l, uv_buf_t bufs[BUFS_MAX], size_t *r
     return n;
 }
 
-// Hands libuv the bytes that the socket did not take, up to BUFS_MAX segments.
+// Passes libuv the bytes that the socket did not take, up to BUFS_MAX segments.
 static void wait_for_room(struct tcp_link *l)
 {
     uv_buf_t bufs[BUFS_MAX];
@@ -401,7 +403,7 @@ static unsigned pieces_of(const struct wire_out *o, bool stays,
     return n;
 }
 
-// Queues the bytes behind the first `skip`. Sets *ret_last to the last segment that
+// Queues the bytes after the first `skip` bytes. Sets *ret_last to the last segment that
 // points at the sender's memory; NULL: no segment does. Returns false if memory is out.
 static bool queue_pieces(struct tcp_link *l, const struct piece *p, unsigned n,
                          size_t skip, struct tcp_segment **ret_last)

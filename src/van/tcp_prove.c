@@ -60,7 +60,7 @@ static void note_refusal(const struct tcp_link *l, const struct err *why)
         v->handler.refused(v->handler.ctx, &e, v->now);
 }
 
-// Tells a peer why it is refused, and tells the handler.
+// Sends a peer the reason why it is refused, and passes the reason to the handler.
 static void turn_away(struct tcp_link *l, const struct err *why)
 {
     struct msg_error m = wire_error(why);
@@ -78,8 +78,8 @@ static void succeeded(struct tcp_link *l)
         tcp_link_open(l);
         return;
     }
-    // The peer sees an open link: an error on it would end its node instead of failing
-    // one attempt.
+    // For the peer, the link is already open, so an error on it would end the peer's node
+    // instead of failing one attempt.
     note_refusal(l, &e);
     tcp_close_link(&l->van->base, l->number);
 }
@@ -128,7 +128,7 @@ static void knocked(struct tcp_link *l, const struct msg_knock *m)
         rc = handshake_knocked(l->handshake, l->van->options.prover, &link, m, &answer,
                                &e);
     if (rc ==
-        0) // if there is no room, the peer is told now, while it can still try again
+        0) // if there is no room, the peer gets the error now, while it can still try again
         rc = tcp_limits_admit(l, l->handshake->role, false, &e);
     l->knocked = rc == 0;
     if (rc == 0)
@@ -167,7 +167,8 @@ static void tcp_prove_refused(struct tcp_link *l, const struct msg_error *m)
         tcp_dial_unproven(l, &e);
         return;
     }
-    e.code = TUG_EIO; // no room now: the dialler tries again as if nothing listened
+    e.code =
+        TUG_EIO; // no room now: with this code the dialler tries again, as if no process listened
     tcp_dial_failed(l, &e, false);
 }
 

@@ -9,7 +9,7 @@
 
 #include "van/tls.h"
 
-// Stands before the role in a certificate's organizational unit.
+// The text before the role in a certificate's organizational unit.
 #define TLS_ROLE_PREFIX "tug "
 
 struct tls {

@@ -40,8 +40,8 @@ typedef uint32_t van_link; // 0: none
 enum { VAN_ADDRESS_MAX = 256 };
 #define VAN_NEVER UINT64_MAX
 
-// The kinds of links, by how much a kind alone proves about the peer before the peer has
-// sent anything. A higher value proves more.
+// The kinds of links, ordered by how much a kind alone proves about the peer before the
+// peer has sent anything. A higher value proves more.
 enum van_kind {
     VAN_OPEN, // any process that reaches the address; also returned for an unknown link
     VAN_LOOPBACK, // plain TCP over loopback: a process of any user of this machine
@@ -52,8 +52,8 @@ enum van_kind {
 
 struct van;
 
-// A message as the handler gets it. All of it, with its texts and spans, is valid until
-// the handler returns; van_keep keeps the body, and with it all spans, for longer.
+// A message that the handler gets. Its texts and spans are valid until the handler
+// returns; van_keep keeps the body, and with it all spans, for longer.
 struct van_message {
     uint16_t type;    // enum wire_type
     uint64_t request; // the request number in the frame
@@ -76,22 +76,23 @@ struct van_trust {
 struct van_handler {
     void *ctx;
 
-    // A link is ready to send. `accepted`: a peer connected; else this node did. On tcp
-    // with TLS the peer has shown its certificate.
+    // A link is open, so that messages can be sent. `accepted` is true if the peer has
+    // connected, false if this node has. On tcp with TLS the peer has shown its
+    // certificate.
     void (*opened)(void *ctx, van_link link, bool accepted, uint64_t now);
 
     void (*message)(void *ctx, van_link link, struct van_message *m, uint64_t now);
 
     // The head of a message has arrived and its body of body_bytes bytes follows. Returns
     // where the van puts the body; NULL: the van uses its own memory. The returned memory
-    // must stay valid until `message` or `closed` is called. A van that has the whole
-    // body already copies it there.
+    // must stay valid until `message` or `closed` is called. A van that already has the
+    // whole body copies it to the returned memory.
     void *(*place)(void *ctx, van_link link, uint16_t type, uint64_t request,
                    const union wire_any *head, uint64_t body_bytes);
 
     // The peer, an error or a timeout has ended the link. why->code is TUG_EIO, TUG_EDATA
-    // if the peer sent bytes that are not valid frames, or 0 if the peer just closed. Not
-    // called after van_close_link.
+    // if the peer sent bytes that are not valid frames, or 0 if the peer closed the link
+    // without an error. Not called after van_close_link.
     void (*closed)(void *ctx, van_link link, const struct err *why, uint64_t now);
 
     // Does the handler's timed work and returns the time at which it must be called again
@@ -203,7 +204,8 @@ static inline enum van_kind van_kind(const struct van *v, van_link link)
 }
 
 // Returns the identity of an open link's peer. For a link between threads, and for a
-// closed one, which brings no more messages, it is an operator without a certificate.
+// closed link, on which no more messages arrive, the peer counts as an operator without a
+// certificate.
 static inline struct van_trust van_trust(const struct van *v, van_link link)
 {
     struct van_trust t = {.role = WIRE_OPERATOR};
@@ -260,9 +262,10 @@ static inline void van_hold(struct van *v)
         v->ops->hold(v);
 }
 
-// Returns a descriptor that is readable when van_poll would find something, for a thread
-// that waits without the van; -1 if this van has none. It does not show messages sent and
-// links opened or closed since the last poll: see van_unsettled.
+// Returns a descriptor that is readable when van_poll has work, for a thread that waits
+// without the van; -1 if this van has none. The descriptor does not show messages that
+// were sent, and links that were opened or closed, since the last poll: see
+// van_unsettled.
 static inline int van_descriptor(const struct van *v)
 {
     return v->ops->descriptor != NULL ? v->ops->descriptor(v) : -1;

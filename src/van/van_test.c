@@ -88,7 +88,7 @@ static void open_and_accept(struct vans *w)
     assert_int_equal(a->closed + b->closed, 0);
 }
 
-// The times that handlers get never go back, which take_time checks.
+// The times that handlers get never decrease, which take_time checks.
 static void time_goes_on(struct vans *w)
 {
     vans_open_pair(w);
@@ -549,7 +549,7 @@ static void *wake(void *arg)
     return NULL;
 }
 
-// If the wake were lost, the poll would not return.
+// If the wake-up were lost, the poll would not return.
 static void woken_from_a_thread(struct vans *w)
 {
     struct err e;

@@ -33,8 +33,8 @@ static const struct scheme *find_scheme(const char *text, size_t len)
     return NULL;
 }
 
-// Sets the error for an address without a known scheme. It does not show the path, whose
-// query may be a signature.
+// Sets the error for an address without a known scheme. The error does not contain the
+// path, whose query may have a signature.
 static int no_scheme(const char *text, size_t len, struct err *e)
 {
     const char *advice = strncmp(text, "hdfs", len) == 0

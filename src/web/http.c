@@ -138,7 +138,8 @@ static void end_transfer(struct http *h)
     h->at = h->len = 0;
 }
 
-// Returns whether a later attempt may succeed. It may not if the request itself is wrong.
+// Returns whether a later attempt may succeed. No attempt can succeed if the request
+// itself is wrong.
 static bool may_pass(CURLcode code)
 {
     switch ((int)code) {
@@ -190,9 +191,9 @@ static void see_end(struct http *h)
 }
 
 // Checks whether the server sends too slowly, so that a server that sends a byte now and
-// then cannot hold the reader for ever. Only time spent waiting counts, since a busy
-// reader makes the server wait. The first time, the request is repeated; the second time
-// it fails.
+// then cannot hold the reader for ever. Only the time spent waiting for the server
+// counts, because a busy reader makes the server wait. At the first failure of this check
+// the request is repeated; at the second it fails.
 static int check_rate(struct http *h, struct err *e)
 {
     double waited = h->waited;

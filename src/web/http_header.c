@@ -50,7 +50,7 @@ static bool digits(const char **p, uint64_t *ret)
     return errno == 0;
 }
 
-// Steps over `byte` and returns true if it comes next; never steps over the NUL that ends
+// If the next byte is `byte`, skips it and returns true; never skips the NUL that ends
 // the text.
 static bool passes(const char **p, char byte)
 {

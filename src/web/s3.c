@@ -198,7 +198,7 @@ static int make_request(const struct address *a, const char *key, const char *qu
     struct target t;
     struct buf path = BUF_INIT(HTTP_URL_MAX);
     TRY(read_account(&who, e));
-    // If the request went to another region, the answer names the right one.
+    // If the request was sent to a wrong region, the answer has the right region.
     q->wanted = "x-amz-bucket-region";
     find_target(&who, a->host, &t);
     int rc = add_path(&t, a, key, &path);

@@ -12,7 +12,7 @@
 
 enum { DEPTH_MAX = 16, TEXT_MAX = 64 << 10 };
 
-// Where the parser is: the elements from the root down to the one that is read.
+// The parser's position: the element in which it is.
 enum place { OUTSIDE, IN_LIST, IN_CONTENTS, IN_OTHER };
 
 struct list {

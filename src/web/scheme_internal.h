@@ -28,14 +28,14 @@ struct scheme {
     // Makes the request for bytes [from, to) of the file.
     int (*request)(const struct address *a, uint64_t from, uint64_t to,
                    struct http_request *q, struct err *e);
-    // Calls listing_add for every file that `l` may want. NULL: every address is one
-    // file.
+    // Calls listing_add for every file that may match the address of `l`. NULL: every
+    // address is a single file.
     int (*list)(struct listing *l, struct err *e);
     bool whole; // true: the answer to a range has status 200 and the range's length
     const char *host_is; // the word for the host in messages: "host" or "bucket"
-    // Explains a refusal beyond its HTTP status. `reason` is a blank and the server's
-    // word for the refusal, or "". Returns the error's code, or 0 if it has no
-    // explanation. May be NULL.
+    // Sets the error for a refusal if more is known than its HTTP status. `reason` is a
+    // blank and the server's word for the refusal, or "". Returns the error's code, or 0
+    // if nothing more is known. May be NULL.
     int (*refused)(const struct address *a, const struct http_answer *answer,
                    const char *reason, struct err *e);
 };
@@ -75,8 +75,9 @@ struct web {
     uint64_t bytes, version;
     uint64_t at; // offset in the file of the next byte that the caller gets
 
-    // The open answer, which is being read. `next` is the offset in the file of its next
-    // byte; it ends before offset `to`; bytes before `from` are skipped.
+    // The answer that is being read. `next` is the offset in the file of the answer's
+    // next byte, `to` the offset at which the answer ends; bytes before offset `from` are
+    // skipped.
     bool open;
     uint64_t next, from, to;
     uint64_t given; // bytes of the answer that were given to the caller

@@ -44,7 +44,8 @@ static int try_again(struct web *r, int rc, struct err *e)
 {
     r->open = false;
     if (r->tries == 0 && e != NULL)
-        r->first = *e; // the first error names the cause; later ones may be consequences
+        r->first =
+            *e; // the first error names the cause; later errors may be consequences of it
     if (++r->tries >= web_patience.tries)
         return err_set(e, rc, "cannot read '%s', tried %u times: %s", r->a.name, r->tries,
                        r->first.text);
@@ -52,7 +53,7 @@ static int try_again(struct web *r, int rc, struct err *e)
         log_warn("'%s': %s; trying again", r->a.name, e->text);
     r->mentioned = true;
     if (r->given >= HTTP_ENOUGH_BYTES)
-        return 0; // no wait: the server answers, and only the transfer broke off
+        return 0; // without a wait, because the server answers and only the transfer has ended early
     double wait = web_patience.wait * (double)(1u << (r->tries - 1));
     return wait_a_while(r, wait < wait_most ? wait : wait_most, e);
 }
@@ -193,7 +194,8 @@ static int changed(const struct web *r, struct err *e)
     return err_set(e, TUG_EDATA, "'%s' changed since the run began", r->a.name);
 }
 
-// Compares an answer's facts about the file with earlier ones.
+// Checks that the size and version of the file in an answer equal those in earlier
+// answers.
 static int check_answer(struct web *r, const struct http_answer *a, struct err *e)
 {
     uint64_t version = version_hash(a->version), total = a->total;
@@ -288,7 +290,7 @@ static int read_some(struct web *r, char *out, size_t cap, size_t *ret_n, struct
     return try_again(r, rc, e);
 }
 
-// Reads bytes at offset `at`. Uses the open answer if its next byte is the one at `at`;
+// Reads bytes at offset `at`. Uses the open answer if its next byte is the byte at `at`;
 // else requests bytes [at, to).
 static int read_from(struct web *r, char *out, size_t cap, uint64_t at, uint64_t to,
                      size_t *ret_n, struct err *e)
