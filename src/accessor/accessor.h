@@ -82,8 +82,8 @@ struct accessor {
 enum { ACCESSOR_NAME_MAX = 32 };
 struct accessor_options {
     char name[ACCESSOR_NAME_MAX];
-    uint32_t
-        dim; // plain, merge: floats of a row; other accessors: floats of embedx, may be 0
+    // Accessors plain and merge: floats of a row; other accessors: floats of embedx, may be 0.
+    uint32_t dim;
     struct rule_params rule;  // the rule of group 0
     struct rule_params extra; // the rule of embedx
     uint32_t embed;           // for features: floats of group 0

@@ -65,7 +65,8 @@ enum save_mode {
     SAVE_CHECKPOINT, // every row, for continuing a run
     SAVE_BASE,       // rows worth publishing
     SAVE_DELTA, // those rows of a base that have changed since the last base or delta
-    SAVE_DAY, // a checkpoint at the end of a day; the save also makes all rows a day older
+    // A checkpoint at the end of a day; the save also makes all rows a day older.
+    SAVE_DAY,
 };
 const char *save_mode_name(enum save_mode m);
 // Finds a save mode by its name, or by Paddle's number, "0" to "3".
@@ -83,8 +84,7 @@ struct life {
     float delete_after_days; // 30    days; a shrink removes rows unseen for longer
     float cold_after_days;   // 1     days; rows unseen for longer go to the cold tier
     bool show_scale;         // true  gradients are divided by the shows of the push
-    bool
-        embedx_late; // false true: the push by which a row gets embedx is not applied to it (Paddle)
+    bool embedx_late;        // false the push that creates embedx skips it (Paddle)
     // A shrink removes rows that got no push for this many steps; 0, the default: never.
     uint64_t ttl_steps;
 };

@@ -35,8 +35,8 @@ enum reason {
     REASON_KEYS_UNKNOWN = 1, // a loop does not have the list of keys that a request names
     REASON_NO_ROOM = 2,      // there is no room now: the request may be sent again
     REASON_NOT_FINITE = 3, // `about` is the key whose row a push would have made infinite
-    REASON_SAVE_PASSED =
-        4, // `about` is the table's next batch, which is after the save's
+    // `about` is the table's next batch, which is after the save's.
+    REASON_SAVE_PASSED = 4,
     REASON_TABLE_UNKNOWN = 5, // a server does not have the table
     REASON_TABLE_DIFFERS = 6, // `about` is a table number, which another table has
     REASON_RUN_ENDED = 7,     // the scheduler ended this process with the run

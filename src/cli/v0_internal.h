@@ -11,7 +11,9 @@
 
 enum v0_fate {
     V0_IS, // becomes option `to`; nothing if the value is empty or one of `so`
-    V0_SO, // tug always works in this way, so the value must be one of `so`; else `say` gives advice
+    // No choice in tug: the value must be one of `so`, which is what tug does; else `say`
+    // gives advice.
+    V0_SO,
     V0_SAME,   // the option has the same name: only its form may differ, with one dash
     V0_NONE,   // has no effect
     V0_PLACE,  // the flag describes the other processes of the run

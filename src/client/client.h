@@ -175,10 +175,10 @@ struct client_save {
     const char *path; // the save's directory, relative to the servers' save root
     const uint32_t *tables;
     size_t n; // 0: all tables
-    bool
-        marked; // each loop saves its rows as they were after the marks of all living workers
-    uint64_t
-        clock; // tables of mode sync: saves the rows before this batch; 0: the current rows
+    // Each loop saves its rows as they were after the marks of all living workers.
+    bool marked;
+    // Tables of mode sync: saves the rows before this batch; 0: the current rows.
+    uint64_t clock;
     // The roster of the save, as in msg_save. 0: the client's roster, and all living
     // workers.
     uint64_t roster, newest;

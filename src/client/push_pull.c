@@ -44,7 +44,8 @@ static int prepare_keys(struct request *r, const uint64_t *keys, bool arranged)
     if (arranged) {
         int rc = slice_cut(r);
         if (rc !=
-            TUG_EUSAGE) // TUG_EUSAGE: the placement has changed since the keys were arranged
+            // TUG_EUSAGE: the placement has changed since the keys were arranged.
+            TUG_EUSAGE)
             return rc;
     }
     TRY(gather_keys(r));

@@ -107,8 +107,8 @@ int secrets_read(int fd, struct buf *ret_pem, struct err *e)
     char head[32];
     size_t n = 0;
     do {
-        int got = read_some(fd, head + n, 1,
-                            e); // reads byte by byte, to read nothing after the keys
+        // Reads byte by byte, to read nothing after the keys.
+        int got = read_some(fd, head + n, 1, e);
         if (got < 0)
             return got;
         n++;

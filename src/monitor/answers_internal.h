@@ -15,9 +15,11 @@
 enum answer_kind {
     ANSWER_PAGE,
     ANSWER_STATUS,
-    ANSWER_METRICS, // /metrics in the text format of Prometheus, for clients that do not accept OpenMetrics
+    // /metrics in the text format of Prometheus, for clients that do not accept OpenMetrics.
+    ANSWER_METRICS,
     ANSWER_OPEN_METRICS,
-    ANSWER_KEPT, // the number of kinds above; their answers are cached until the facts change
+    // The number of kinds above; their answers are cached until the facts change.
+    ANSWER_KEPT,
     ANSWER_READY = ANSWER_KEPT,
     ANSWER_EVENTS,
     ANSWER_HEALTH,
@@ -30,8 +32,8 @@ struct answers {
     struct trust trust;
     struct render_page page;
     struct facts_told told;
-    struct MHD_Response *kept
-        [ANSWER_KEPT];   // cached answers by kind; NULL: not made since the facts changed
+    // Cached answers by kind; NULL: not made since the facts changed.
+    struct MHD_Response *kept[ANSWER_KEPT];
     struct event *event; // the event of told.now; NULL: not made yet
     bool closing;
 };

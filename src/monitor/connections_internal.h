@@ -39,8 +39,8 @@ struct connection {
     void *of; // the monitor
     struct MHD_Connection *mhd;
     int fd;
-    uint64_t
-        since_ns; // when `state` began, or, with CONNECTION_EVENTS, when sending the event began
+    // When `state` began, or, with CONNECTION_EVENTS, when sending the event began.
+    uint64_t since_ns;
     bool suspended;
     bool refused; // the connection is closed before it sends anything
     struct event *event;

@@ -60,7 +60,8 @@ static void keep(struct facts *f, json_t *told, const struct err *why)
     f->version++;
     pthread_mutex_unlock(&f->lock);
     if (write(f->wake, &one, sizeof(one)) < 0)
-        return; // the counter of `wake` is at its maximum, so the monitor's thread is about to wake anyway
+        // The counter of `wake` is at its maximum, so the monitor's thread is about to wake anyway.
+        return;
 }
 
 static void *run_facts(void *arg)

@@ -37,10 +37,10 @@ struct metric_step {
     // The member to descend into, an object or an array of objects; NULL: no further
     // step.
     const char *name;
-    const char
-        *labels[METRIC_LABELS][2]; // pairs of a label and the member that has its value
-    const char *
-        key_label; // if set, each member of the object is visited, and its name is the value of this label
+    // Pairs of a label and the member that has its value.
+    const char *labels[METRIC_LABELS][2];
+    // If set, each member of the object is visited, and its name is the value of this label.
+    const char *key_label;
     const char *only; // if set, only objects with this `role` are visited
 };
 
@@ -55,11 +55,11 @@ extern const struct metric_scope metric_scopes[];
 struct metric {
     const char *name;
     enum metric_place scope;
-    const char
-        *field; // path of the value in the object: member names with dots in between
+    // Path of the value in the object: member names with dots in between.
+    const char *field;
     enum metric_type type;
-    const char *
-        label; // a fixed label with its value, or ""; for METRIC_TEXT the name of the label
+    // A fixed label with its value, or ""; for METRIC_TEXT the name of the label.
+    const char *label;
     const char *help;
 };
 // Rows with the same name are adjacent, because a format writes all samples of a name in

@@ -121,8 +121,8 @@ static void names_follow_the_rules(void **state)
         assert_true(ends_with(m->help, "."));
         assert_null(strpbrk(m->help, "\\\n"));
         for (size_t k = i + 1; k < metrics_n; k++)
-            if (strcmp(m->name, metrics[k].name) ==
-                0) // rows of one name must be adjacent and have one type
+            // Rows of one name must be adjacent and have one type.
+            if (strcmp(m->name, metrics[k].name) == 0)
                 assert_true(strcmp(m->name, metrics[k - 1].name) == 0 &&
                             m->type == metrics[k].type &&
                             strcmp(m->help, metrics[k].help) == 0);

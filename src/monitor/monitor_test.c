@@ -445,8 +445,8 @@ static void serves_beside_many_connections(void **state)
         fds[i] = browse_connect(url);
         if (i % 2 == 0)
             browse_send(fds[i], "GET / HTTP/1.1\r\nHost: local");
-        if (i % SOME ==
-            0) // an answered request now and then keeps the listen queue from filling up
+        // An answered request now and then keeps the listen queue from filling up.
+        if (i % SOME == 0)
             browse_says(url, "/healthz", 200, "alive");
     }
     browse_says(url, "/readyz", 200, "ready");
@@ -465,8 +465,8 @@ static void closes_slow_connections(void **state)
     int half = browse_connect(url), deaf = browse_connect(url);
     setsockopt(deaf, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
     browse_send(half, "GET / HTTP/1.1\r\nHost: ");
-    browse_says(url, "/healthz", 200,
-                "alive"); // by now the monitor has accepted both slow connections
+    // By now the monitor has accepted both slow connections.
+    browse_says(url, "/healthz", 200, "alive");
     kit_clock_skip(31 * SECOND_NS);
     struct browse b = browse_read(half);
     assert_int_equal(b.status, 0); // closed

@@ -36,8 +36,8 @@ struct usage {
     struct disk disks[USAGE_DISKS];
     size_t n;
     uint64_t opened; // the time of usage_open
-    atomic_int
-        users; // 2 while both the owner and the thread use the struct; the last user frees it
+    // 2 while both the owner and the thread use the struct; the last user frees it.
+    atomic_int users;
 };
 
 static void usage_leave(struct usage *u)
@@ -80,9 +80,8 @@ static uint64_t count_open_files(void)
     while (readdir(d) != NULL)
         n++;
     closedir(d);
-    return n > 3
-               ? n - 3
-               : 0; // the entries ".", ".." and the descriptor of the open directory do not count
+    // The entries ".", ".." and the descriptor of the open directory do not count.
+    return n > 3 ? n - 3 : 0;
 }
 
 static void look_at_process(struct usage *u)

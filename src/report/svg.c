@@ -113,9 +113,8 @@ static const char *tick_label(const struct axis *a, double v, char ret[32])
     return ret;
 }
 
-enum {
-    TICKS_MAX = 50
-}; // exceeded only if adding a step to a large double does not change it
+// Exceeded only if adding a step to a large double does not change it.
+enum { TICKS_MAX = 50 };
 
 static void axes(const struct drawing *d, const struct svg_chart *c)
 {

@@ -24,8 +24,8 @@ struct svg_series {
     enum svg_mark mark;
     unsigned color;
     size_t n;
-    const double *x, *y, *low,
-        *high; // low and high are NULL if the mark does not need them
+    // Low and high are NULL if the mark does not need them.
+    const double *x, *y, *low, *high;
 };
 
 struct svg_chart {
@@ -33,8 +33,8 @@ struct svg_chart {
     const char *x, *y;        // labels of the axes
     const struct svg_series *series;
     size_t n;
-    double x_from, x_to, y_from,
-        y_to;    // bounds of the axes; NAN: the bound fits the series
+    // Bounds of the axes; NAN: the bound fits the series.
+    double x_from, x_to, y_from, y_to;
     double mark; // the x of a vertical line with the name `marked`; NAN: no line
     const char *marked;
 };

@@ -313,7 +313,8 @@ static bool follow(struct pump *p, struct waiter *w)
 {
     while (!w->ended && p->leader != NULL)
         pthread_cond_wait(&w->told, &p->mutex);
-    if (w->ended) { // if this thread was also chosen as leader, the next thread leads instead
+    // If this thread was also chosen as leader, the next thread leads instead.
+    if (w->ended) {
         if (p->leader == NULL && p->first != NULL)
             pthread_cond_signal(&p->first->told);
         return false;

@@ -21,8 +21,8 @@ struct server_options {
     // see shard_options; it is called by the thread of each loop
     void (*log)(void *ctx, const char *line);
     void *log_ctx;
-    struct usage
-        *usage; // the process's use of the machine (shard_options); NULL: not reported
+    // The process's use of the machine (shard_options); NULL: not reported.
+    struct usage *usage;
     // Called with the address of each loop when it listens; NULL: not called.
     void (*listens)(void *ctx, uint32_t loop, const char *address);
     void *listens_ctx;

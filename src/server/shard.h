@@ -69,8 +69,8 @@ struct shard_options {
     void *log_ctx;
     // The directories for files (server/saves/roots.h); NULL: none.
     const struct roots *roots;
-    struct usage
-        *usage; // the process's use of the machine, for the status; NULL: not reported
+    // The process's use of the machine, for the status; NULL: not reported.
+    struct usage *usage;
     // Handles APP messages (tug/kvapp.h), and sends the answer, if there is one. May be
     // NULL.
     void (*app)(void *ctx, van_link link, uint32_t node, struct van_message *m);

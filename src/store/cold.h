@@ -88,8 +88,8 @@ struct cold {
     char dir[FILE_PATH_MAX];
     struct cold_part *parts;
     uint32_t share; // limit of a partition's rows in memory; UINT32_MAX: none
-    uint8_t *
-        uses; // the number of uses of each handle since the clock hand passed it: see above
+    // The number of uses of each handle since the clock hand passed it: see above.
+    uint8_t *uses;
     uint32_t n_uses;
     struct handle_bits copied; // a bit for each row in memory that has a copy on disk
     uint32_t unwritten;        // number of puts and deletes that wait to be written

@@ -208,9 +208,9 @@ static int admit(struct store *s, const struct store_push *push, struct store_ru
 {
     const struct accessor *a = &s->accessor;
     struct store_scratch *x = &s->batch;
-    assert(
-        push->op ==
-        STORE_GRADIENT); // other operations have no statistics by which the policy decides
+    assert(push->op ==
+           // Other operations have no statistics by which the policy decides.
+           STORE_GRADIENT);
     TRY(begin_entry(s, run.partition, e));
     struct entry *entry = s->parts[run.partition].entry;
     size_t stats = a->push_width - a->pushed_stats;

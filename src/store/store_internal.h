@@ -90,8 +90,8 @@ struct store_scratch {
     size_t max;
     void *memory; // the block that all of them are in
     float **rows, **extras;
-    uint64_t
-        *keys; // scratch for a selection of the keys; some[] and which[] are also scratch
+    // Scratch for a selection of the keys; some[] and which[] are also scratch.
+    uint64_t *keys;
     uint32_t *handles, *some, *which;
     uint32_t *found; // handles from the time before rows were made
     float *divisors;

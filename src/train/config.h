@@ -175,8 +175,8 @@ struct train_config {
     // The file of --report, which the caller writes and the run only checks; NULL: none.
     const char *report_file;
     struct pictures *pictures; // receives what a report shows; NULL: not wanted
-    struct train_facts
-        *facts; // gets the state of the run for STATUS and --http; NULL: not wanted
+    // Gets the state of the run for STATUS and --http; NULL: not wanted.
+    struct train_facts *facts;
     // Receives the records of all passes when the run ends, including those before it was
     // resumed; the caller frees it. NULL: not wanted.
     struct history *history;
@@ -195,7 +195,8 @@ struct train_result {
         struct metrics test, tests[LABELS_MAX];
     };
     bool validated;
-    union { // metrics of the first label, and of every label, by the model that the run keeps
+    // Metrics of the first label, and of every label, by the model that the run keeps.
+    union {
         struct metrics valid, valids[LABELS_MAX];
     };
     uint32_t best_epoch;

@@ -26,8 +26,8 @@ struct pictures {
     uint32_t points;
     struct metrics_stream *before; // the sums at the last point; NULL: no point yet
     uint32_t before_pass;
-    double
-        share; // the part of the pass that was done at the last point that pictures_note_share added
+    // The part of the pass that was done at the last point that pictures_note_share added.
+    double share;
     double positives; // sum of weighted labels of the last pass
     // The curves on the --test data, of the latest validation, and of the validation of
     // the pass that the model is taken from.

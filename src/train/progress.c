@@ -25,8 +25,8 @@ struct progress {
     struct tfevents *events;   // NULL: none
     struct train_facts *facts; // NULL: none
     uint64_t lines, dots;      // lines and dots that were due so far
-    bool
-        terminal; // standard error is a terminal, on which each line is drawn over the previous one
+    // Standard error is a terminal, on which each line is drawn over the previous one.
+    bool terminal;
     const struct train_listener *listener;
     uint64_t start_ns, next_ns;
     // Time and examples at the previous line, for the rate.

@@ -54,8 +54,8 @@ struct worker {
     struct rule_params dense_rule[ACCESSOR_MAX_GROUPS];
     struct hot_copies hot; // copies of hot rows, with hogwild and several threads
     uint64_t unmerged;     // examples since the last merge of `hot`
-    struct order_block
-        hand; // the block of the pass's order from which this worker takes examples
+    // The block of the pass's order from which this worker takes examples.
+    struct order_block hand;
     // For each label: sums over examples, taken before training on them.
     struct metrics_stream *stream;
     struct synchronous *synchronous;

@@ -304,9 +304,8 @@ static size_t ask_heads(struct deal_rows *d, struct cursor c, uint32_t bucket,
         if (!exact && count < 2 * c.index + 1)
             count = 2 * c.index + 1;
         if (count > (uint64_t)1 << INDEX_BITS)
-            count =
-                (uint64_t)1
-                << INDEX_BITS; // the number is unknown, so all possible pieces are tried
+            // The number is unknown, so all possible pieces are tried.
+            count = (uint64_t)1 << INDEX_BITS;
         for (; c.index < count && r->n < HEADS; c.index++) {
             ret[r->n] = (struct dealt_cell){.file = c.file, .index = c.index};
             r->keys[r->n++] = key_of(bucket, c.file, c.index, 0);

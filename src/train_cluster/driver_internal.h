@@ -55,7 +55,8 @@ struct driver_published {
     int lock;   // lock of that directory, so that no other run publishes there
     double due; // time (clock_seconds) at which the next save is due
     bool
-        based; // whether a delta can follow: the newest save in that directory is one of this run
+        // Whether a delta can follow: the newest save in that directory is one of this run.
+        based;
     uint32_t deltas; // deltas since the last base
 };
 
@@ -100,8 +101,8 @@ struct driver {
         saved_batches; // batches of the run at its last save within a pass, or at its
                        // begin
     bool began;        // a pass has begun
-    uint64_t
-        ahead; // with shares: the number of batches by which a save is announced ahead
+    // With shares: the number of batches by which a save is announced ahead.
+    uint64_t ahead;
 };
 
 extern const struct run_rows rows_driver; // defined in driver_rows.c

@@ -211,8 +211,8 @@ static int read_some(struct frame_reader *r, const char **at, size_t *n, struct 
     TRY(read_header(r, *at, e));
     size_t heads = WIRE_FRAME_BYTES + (size_t)r->frame.head_bytes;
     if (*n < heads || *n - heads < r->frame.body_bytes)
-        return gather_head(r, at, n,
-                           e); // texts must stay in memory until the body has arrived
+        // Texts must stay in memory until the body has arrived.
+        return gather_head(r, at, n, e);
     const char *header = *at;
     *at += heads;
     *n -= heads;

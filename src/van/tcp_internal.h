@@ -105,7 +105,8 @@ enum tcp_room {
     TCP_ROOM,
     TCP_TRIAL, // the link is on trial until its role is known (tcp_limits_admit)
     TCP_FULL,  // no room; the peer gets an error
-    TCP_NO_WORD, // no descriptor is left even for sending the error: the link is closed at once
+    // No descriptor is left even for sending the error: the link is closed at once.
+    TCP_NO_WORD,
 };
 
 struct tcp_link {

@@ -127,8 +127,8 @@ static void knocked(struct tcp_link *l, const struct msg_knock *m)
     if (rc == 0)
         rc = handshake_knocked(l->handshake, l->van->options.prover, &link, m, &answer,
                                &e);
-    if (rc ==
-        0) // if there is no room, the peer gets the error now, while it can still try again
+    // If there is no room, the peer gets the error now, while it can still try again.
+    if (rc == 0)
         rc = tcp_limits_admit(l, l->handshake->role, false, &e);
     l->knocked = rc == 0;
     if (rc == 0)
@@ -167,8 +167,8 @@ static void tcp_prove_refused(struct tcp_link *l, const struct msg_error *m)
         tcp_dial_unproven(l, &e);
         return;
     }
-    e.code =
-        TUG_EIO; // no room now: with this code the dialler tries again, as if no process listened
+    // No room now: with this code the dialler tries again, as if no process listened.
+    e.code = TUG_EIO;
     tcp_dial_failed(l, &e, false);
 }
 

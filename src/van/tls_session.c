@@ -23,8 +23,8 @@ struct tls_session {
     size_t in_left;
     char *out; // bytes to send, in a block of the pool; NULL: none
     size_t out_from, out_to;
-    bool
-        accepted; // the server's ticket has arrived, so the server accepts this node's certificate
+    // The server's ticket has arrived, so the server accepts this node's certificate.
+    bool accepted;
 };
 
 // ---------------------------------------------------------------- the BIO

@@ -535,8 +535,8 @@ static void ticks(struct vans *w)
         return;
     }
     while (a->ticked_at < due)
-        assert_int_equal(van_poll(a->v, VAN_NEVER, &e),
-                         0); // ends at the handler's next tick
+        // Ends at the handler's next tick.
+        assert_int_equal(van_poll(a->v, VAN_NEVER, &e), 0);
     assert_in_range(a->ticked_at, due, due + PATIENCE);
     uint64_t until = van_now(a->v) + 5 * MS;
     while (van_now(a->v) < until)

@@ -44,8 +44,8 @@ static int try_again(struct web *r, int rc, struct err *e)
 {
     r->open = false;
     if (r->tries == 0 && e != NULL)
-        r->first =
-            *e; // the first error names the cause; later errors may be consequences of it
+        // The first error names the cause; later errors may be consequences of it.
+        r->first = *e;
     if (++r->tries >= web_patience.tries)
         return err_set(e, rc, "cannot read '%s', tried %u times: %s", r->a.name, r->tries,
                        r->first.text);
@@ -53,7 +53,8 @@ static int try_again(struct web *r, int rc, struct err *e)
         log_warn("'%s': %s; trying again", r->a.name, e->text);
     r->mentioned = true;
     if (r->given >= HTTP_ENOUGH_BYTES)
-        return 0; // without a wait, because the server answers and only the transfer has ended early
+        // Without a wait, because the server answers and only the transfer has ended early.
+        return 0;
     double wait = web_patience.wait * (double)(1u << (r->tries - 1));
     return wait_a_while(r, wait < wait_most ? wait : wait_most, e);
 }

@@ -154,9 +154,8 @@ static size_t read_block(const unsigned char *bytes, size_t bytes_n, size_t n,
     size_t packed_n = pack_bytes_of(n, b.bits);
     if ((b.bits > MOST_BITS && b.bits != 64) || packed_n > bytes_n - HEAD)
         return 0;
-    unsigned char
-        packed[BLOCK * 8 +
-               8]; // 8 more bytes, so that 8-byte loads do not read past the end
+    // 8 more bytes, so that 8-byte loads do not read past the end.
+    unsigned char packed[BLOCK * 8 + 8];
     memcpy(packed, bytes + HEAD, packed_n);
     memset(packed + packed_n, 0, 8);
     take_bits(packed, n, &b, ret);

@@ -69,7 +69,8 @@ enum wire_op {
     WIRE_ASSIGN,   // sets weights (n x pull width) and keeps state
     // The kinds below are only for rows without a lifecycle.
     WIRE_ROW, // sets whole rows (n x width)
-    WIRE_DELTA, // adds differences of whole rows (n x width), which the sender has computed by its rules
+    // Adds differences of whole rows (n x width), which the sender has computed by its rules.
+    WIRE_DELTA,
 };
 enum wire_flags {
     WIRE_BF16 = 1,        // values are bfloat16
@@ -81,8 +82,8 @@ enum wire_flags {
     // mode sync: all pushes to the table have the same keys, and loops without any of
     // these keys get no push
     WIRE_KEYS_ONLY = 64,
-    WIRE_AGAIN =
-        32, // the examples of the push were already pushed in an earlier pass of the run
+    // The examples of the push were already pushed in an earlier pass of the run.
+    WIRE_AGAIN = 32,
 };
 enum wire_order {
     WIRE_CLEAR,

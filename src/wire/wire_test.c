@@ -421,8 +421,8 @@ static void test_damaged_bodies(void **state)
 {
     (void)state;
     struct frame f;
-    golden_frame(&f,
-                 MSG_ROSTER); // a message with an even type, whose body has a checksum
+    // A message with an even type, whose body has a checksum.
+    golden_frame(&f, MSG_ROSTER);
     assert_true(f.body_n > 0);
     for (size_t i = 0; i < f.body_n; i++) {
         f.body[i] ^= 1;

@@ -71,8 +71,8 @@ struct worker {
     uint64_t pace;
     client_ts making[LINES + 2];
     bool ready;
-    uint64_t
-        rests_until; // the worker sends nothing before this time, because a push was refused
+    // The worker sends nothing before this time, because a push was refused.
+    uint64_t rests_until;
     struct line lines[LINES];
 };
 
@@ -169,8 +169,8 @@ static int open_worker(struct world *w, uint32_t i, struct err *e)
     struct client_options o = {.cache_keys = one_in(w, 2)};
     TRY(stage_open_client(&w->stage, &k->c, WIRE_WORKER, i, &o, e));
     sim_van_loses_none(k->c.van);
-    client_set_timeout(k->c.client,
-                       PATIENCE); // pushes to one table may wait for the other table
+    // Pushes to one table may wait for the other table.
+    client_set_timeout(k->c.client, PATIENCE);
     return 0;
 }
 

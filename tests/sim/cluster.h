@@ -30,8 +30,8 @@ struct op {
     bool begun, acknowledged;
     uint32_t group; // the number in the push's identity
     uint64_t clock;
-    uint32_t
-        counted; // ssp: a bit for each worker that had sent a tick when the request was made
+    // Ssp: a bit for each worker that had sent a tick when the request was made.
+    uint32_t counted;
     size_t n;
     uint32_t which[KEYS]; // numbers of the request's keys
     uint64_t keys[KEYS];
@@ -78,8 +78,8 @@ struct world {
     enum wire_mode mode;
     uint32_t staleness; // ssp: most clocks that a worker may be ahead of the slowest
     uint32_t batches;   // sync: number of batches
-    bool
-        identities; // pushes have identities, so that a living worker can repeat those of dead workers
+    // Pushes have identities, so that a living worker can repeat those of dead workers.
+    bool identities;
     bool repeated; // the pushes of dead workers have been repeated
     // ssp: a late worker begins when the other workers have done 1/late_share of their
     // work.

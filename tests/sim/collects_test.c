@@ -23,8 +23,8 @@ struct worker {
     struct world *world;
     struct stage_client c;
     bool waits;
-    uint32_t came,
-        passed; // the number of rounds that the worker has begun, and the number that have ended
+    // The number of rounds that the worker has begun, and the number that have ended.
+    uint32_t came, passed;
     uint64_t next; // time at which the worker begins the next round
 };
 

@@ -39,8 +39,8 @@ void node_catch_signals(void)
 {
     signal(SIGINT, on_signal);
     signal(SIGTERM, on_signal);
-    if (signal(SIGHUP, on_signal) ==
-        SIG_IGN) // nohup made this process ignore SIGHUP; leave it ignored
+    // The program nohup made this process ignore SIGHUP; leave it ignored.
+    if (signal(SIGHUP, on_signal) == SIG_IGN)
         signal(SIGHUP, SIG_IGN);
     log_options_catch(on_signal);
 }
@@ -100,8 +100,8 @@ static void node_options_look_at(void *ctx, const char *path)
     if (file_read(path, &b, NULL) == 0 && b.len > 0) {
         const char *address = buf_str(&b);
         if (is_dead(address)) {
-            (void)disk_remove(
-                path); // tug launch was killed before it could remove the file
+            // The command tug launch was killed before it could remove the file.
+            (void)disk_remove(path);
         } else {
             size_t at = strlen(f->all);
             if (f->n++ == 0)

@@ -38,8 +38,8 @@ void scheduler_end(struct scheduler *s, int code, const char *why)
     snprintf(s->end.text, sizeof(s->end.text), "%s", why);
     leases_over(s->leases);
     scheduler_note(s, "stop", "scheduler", why[0] != '\0' ? why : "the run is over");
-    if (code ==
-        0) // after an error, the scheduler's process reports the error when all nodes have left
+    // After an error, the scheduler's process reports the error when all nodes have left.
+    if (code == 0)
         scheduler_say(s, "the cluster ends%s%s", why[0] != 0 ? ": " : "", why);
     for (uint32_t i = 0; i < s->n_nodes; i++)
         if (s->nodes[i].n.alive)

@@ -49,8 +49,8 @@ struct process {
     // cannot move.
     bool fixed;
     bool placed; // the process takes part in placements: all its loops have joined
-    bool
-        draining; // the process's partitions move to other servers; then it is asked to leave
+    // The process's partitions move to other servers; then it is asked to leave.
+    bool draining;
     // A process counts its barriers in a group from 1; its barrier 1 is generation `base`
     // of the group.
     bool known[SCHEDULER_GROUPS]; // whether the group waits for this process
@@ -110,10 +110,10 @@ struct move {
     bool over;    // the move is done, and the newest roster does not have it
     bool handing; // the owner may stop serving the partition and hand it over
     uint64_t bytes, total;
-    uint64_t began,
-        heard; // the time at which the move began, and at which a message of its target last arrived
-    uint64_t
-        grown; // the time at which `bytes` last grew, or at which the hand-over began
+    // The time at which the move began, and at which a message of its target last arrived.
+    uint64_t began, heard;
+    // The time at which `bytes` last grew, or at which the hand-over began.
+    uint64_t grown;
 };
 
 // The moves in progress, and the placement to which they lead.
@@ -172,8 +172,8 @@ struct encoded_roster {
 struct operation {
     uint64_t unix_ns;
     const char *what; // "join", "death", ...
-    char who
-        [ROSTER_NAME_MAX]; // the node or peer that did the operation, or that it is about
+    // The node or peer that did the operation, or that it is about.
+    char who[ROSTER_NAME_MAX];
     char text[OPERATION_TEXT];
 };
 
@@ -205,9 +205,9 @@ struct scheduler {
     uint32_t more_servers, more_workers, n_guests;
     uint64_t session;
     struct refusals refusals;
-    struct operation
-        operations[SCHEDULER_OPERATIONS]; // the last operations, as a ring buffer
-    uint64_t n_operations;                // the number of all operations so far
+    // The last operations, as a ring buffer.
+    struct operation operations[SCHEDULER_OPERATIONS];
+    uint64_t n_operations; // the number of all operations so far
 
     struct roster roster;
     struct encoded_roster *encoded; // NULL if not made yet

@@ -124,7 +124,8 @@ static uint64_t begin_one(struct scheduler *s, int space, uint32_t partition)
     uint64_t at = s->moving.retries[space][partition].at;
     if (is_on_its_way(s, space, partition) || !has_turn(target) ||
         !has_turn(scheduler_node_of(s, from)))
-        return VAN_NEVER; // the end of another move makes room, and then this move is tried
+        // The end of another move makes room, and then this move is tried.
+        return VAN_NEVER;
     at = at > target->moves.at ? at : target->moves.at;
     if (s->now < at)
         return at;

@@ -45,15 +45,15 @@ struct block {
     uint8_t labels;            // number of labels of an example
     bool label_gaps;           // some labels are missing
     const uint8_t *label_bits; // NULL: label_values has the labels
-    const float
-        *label_values;    // all labels of example 0, then all labels of example 1, ...
+    // All labels of example 0, then all labels of example 1, ...
+    const float *label_values;
     const float *weights; // NULL: all are 1
 
     uint32_t n, nnz, positives, max_slot, min_slot;
     uint32_t file;
     uint64_t line;
-    const uint32_t
-        *gaps; // the indices of examples that follow a line without an example, ascending
+    // The indices of examples that follow a line without an example, ascending.
+    const uint32_t *gaps;
     uint32_t n_gaps;
     // Texts of the kept columns, those of example i at kept_at[i]; NULL: none.
     const char *kept;

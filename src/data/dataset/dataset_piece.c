@@ -18,8 +18,8 @@ struct piece_intake {
     const struct reader_layout *layout; // layout of the file
     size_t at;                          // the begin of the next chunk
     uint64_t number;
-    uint64_t
-        line; // number of the line in the file, or in the piece if the former is unknown
+    // Number of the line in the file, or in the piece if the former is unknown.
+    uint64_t line;
 };
 
 // Returns the end of a chunk: after the last newline within CHUNK_BYTES, or else after

@@ -526,7 +526,7 @@ int reader_row(const struct reader *r, const struct reader_layout *layout,
 
 void reader_see_rows(struct reader *r, const struct rows *rows)
 {
-    if (r->rows !=
-        rows) // writes only a change, because other threads may be reading the field
+    // Writes only a change, because other threads may be reading the field.
+    if (r->rows != rows)
         r->rows = rows;
 }

@@ -87,8 +87,8 @@ struct reader_options {
     // 0.
     char trained_separator;
     bool allow_missing; // files may lack feature columns of the schema
-    bool
-        no_options; // errors give no advice about options, for callers without options, such as a scorer
+    // Errors give no advice about options, for callers without options, such as a scorer.
+    bool no_options;
     bool drop_elsewhere; // the columns of `drop` need not be in the first file
     // multislot only: the slots of a line, as text or as the name of a file with the text
     // (reader_multislot.h). If a schema is given, the order of slots may differ from it,
@@ -126,9 +126,8 @@ int reader_header(struct reader *r, const char *line, size_t len,
 // data is read: the header if it decides the schema, and the lines from which bins of
 // numbers are made. 0: the schema is complete.
 size_t reader_wants(const struct reader *r);
-enum {
-    READER_LOOK_BYTES = 64 << 20
-}; // the most bytes of these lines; if lines are long, fewer lines suffice
+// The most bytes of these lines; if lines are long, fewer lines suffice.
+enum { READER_LOOK_BYTES = 64 << 20 };
 // Completes the schema from these lines, to which it adds padding. Skips lines that are
 // not examples, which are reported when the whole file is read. Returns TUG_EDATA, with
 // `name`:LINE in front if a line is the cause.

@@ -30,8 +30,8 @@ struct column {
     bool absent;      // some file lacks this feature column, which is allowed
     enum decimal_mark mark;
     const struct bins *bins;
-    uint32_t
-        cells; // from SCHEMA_TYPE: how spellings are mapped to words; 0: they are not mapped
+    // From SCHEMA_TYPE: how spellings are mapped to words; 0: they are not mapped.
+    uint32_t cells;
 };
 
 struct reader_layout {
@@ -40,8 +40,8 @@ struct reader_layout {
     size_t header_len;
     struct column *column;
     size_t columns;
-    size_t
-        absent; // the number of columns of bins that the file lacks; they follow the other columns
+    // The number of columns of bins that the file lacks; they follow the other columns.
+    size_t absent;
     bool in_order; // features of a line are in the order of slots
     bool named;    // a line of data cannot look like this header
 };

@@ -161,8 +161,8 @@ static int add_slots(struct schema *s, const struct entry *x, size_t name_len,
     TRY(parse_range(x, x->text, name_len, &prefix, &first, &last, e));
     if (prefix == name_len)
         return add_slot(s, x, x->text, name_len, t, e);
-    for (uint64_t i = 0; i <= last - first;
-         i++) { // not "i <= last": `last` may be the largest number
+    // Not "i <= last": `last` may be the largest number.
+    for (uint64_t i = 0; i <= last - first; i++) {
         char number[24];
         struct buf b = BUF_INIT(SCHEMA_TEXT_MAX);
         snprintf(number, sizeof number, "%llu", (unsigned long long)(first + i));

@@ -27,12 +27,12 @@ struct stream {
     struct input *in;  // reads a plain file; else NULL
     struct decoder *d; // reads a compressed file; else NULL
     uint64_t offset;   // offset of the next byte
-    uint64_t
-        from; // to read a piece that begins before this byte, the file must be read from its start again
+    // To read a piece that begins before this byte, the file must be read from its start again.
+    uint64_t from;
     uint64_t line; // number of the line with the byte at `offset`; 0: unknown
     bool ended;    // the decoder has reached the end of its input
-    char ahead
-        [READ_BYTES]; // decompressed bytes that were read but not used: ahead[at .. n), from `offset` on
+    // Decompressed bytes that were read but not used: ahead[at .. n), from `offset` on.
+    char ahead[READ_BYTES];
     size_t at, n;
 };
 
@@ -383,8 +383,8 @@ static int piece_read_text(struct cut *k, uint64_t begin, uint64_t end, struct e
     c->offset = s->offset + from;
     c->line = s->line > 0 ? s->line + count_lines(c->memory, from) : 0;
     TRY(pass_text(k, end, to, e));
-    TRY(piece_grow(c, 1,
-                   e)); // makes room for the padding, which a piece without text has, too
+    // Makes room for the padding, which a piece without text has, too.
+    TRY(piece_grow(c, 1, e));
     c->text = c->memory + from;
     c->len = to - from;
     memset(c->text + c->len, 0, READER_PADDING);

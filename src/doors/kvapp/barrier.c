@@ -174,7 +174,8 @@ void kv_barrier_reached(struct tug_node *n, struct received *q)
     bool good = read_reach(q, &r);
     struct received *before = good ? reached_by(n, q->m.sender, &r, q->m.head) : NULL;
     if (before !=
-        NULL) // an interrupted wait left this request; it must not count for the next barrier
+        // An interrupted wait left this request; it must not count for the next barrier.
+        NULL)
         done_with(n, before, "its node has come to this barrier again");
     q->next = n->reached;
     n->reached = q;

@@ -253,7 +253,8 @@ static void end_if_over(struct kv_request *r)
     bool assemble = r->kv.pull && !r->in_place;
     bool handled =
         r->kind ==
-            KV_BY_HAND || // the request must not end before the handler of its answers has run
+            // The request must not end before the handler of its answers has run.
+            KV_BY_HAND ||
         (r->kind == KV_SIMPLE && r->app->h.response != NULL);
     if (r->kv.done != NULL || assemble || handled || something_kept(r)) {
         r->work.run = end_as_work;
@@ -376,9 +377,8 @@ void kv_part_transmit(struct tug_node *n, struct kv_peer *to, struct kv_part *p)
     if (n->n_in_flight >= MANY)
         van_hold(n->van); // throughput counts more than latency then
     int rc = van_send(n->van, to->s.link, MSG_APP, r->id, &m, &release);
-    if (rc == 0 ||
-        rc ==
-            TUG_EIO) // TUG_EIO: the link broke; when it is closed, the part is sent again
+    // TUG_EIO: the link broke; when it is closed, the part is sent again.
+    if (rc == 0 || rc == TUG_EIO)
         return;
     err_set(&why, rc, "a request cannot be sent to %s: %s",
             kv_node_name(n, to->node, name), kv_unsent(rc));

@@ -57,8 +57,8 @@ struct kvs_optimizer {
     double centered, multi_precision, lazy_update, correct_bias; // 0 or 1
     struct kvs_schedule schedule;
     struct kvs_by_key mults; // list of struct kvs_mult
-    uint64_t
-        num_update; // begin_num_update plus the number of updates of the key with the most updates
+    // begin_num_update plus the number of updates of the key with the most updates.
+    uint64_t num_update;
     uint64_t
         stream; // number of the stream of random numbers, which differs between servers
 };

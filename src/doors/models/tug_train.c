@@ -264,8 +264,8 @@ static int open_rows(struct training *t, struct given_rows *to, const struct tug
 static int set_data(struct training *t, struct err *e)
 {
     const struct tug_data *d = t->data;
-    t->values.report =
-        NULL; // TUG_REPORT of the environment has no effect: a program calls tug_model_report
+    // TUG_REPORT of the environment has no effect: a program calls tug_model_report.
+    t->values.report = NULL;
     t->values.data = (struct option_list){(const char **)(uintptr_t)d->paths, d->n_paths};
     if (!given_rows_are(d))
         return d->n_paths > 0 || (t->m->client != NULL && t->m->own_files)

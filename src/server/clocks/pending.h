@@ -18,8 +18,8 @@ struct pending {
     union wire_any m;
     void *kept;
     uint64_t bytes, deadline, since;
-    bool
-        dropped; // the batch of this push was dropped, so pending_settle refuses the push
+    // The batch of this push was dropped, so pending_settle refuses the push.
+    bool dropped;
     uint64_t room; // bytes of the answer that waits for room: see struct request
     char texts[];
 };

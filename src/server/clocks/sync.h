@@ -25,9 +25,8 @@ struct contribution {
     uint32_t refs; // the number of groups of partitions that use the contribution
 };
 
-void contribution_drop(
-    struct shard *s,
-    struct contribution *c); // drops a reference; the last one frees the contribution
+// Drops a reference; the last one frees the contribution.
+void contribution_drop(struct shard *s, struct contribution *c);
 // Returns the index of the partition's run; n_runs if the contribution has no keys there.
 uint32_t contribution_run(const struct contribution *c, uint32_t partition);
 // Makes a contribution to one partition, with one reference, from like->n keys and their

@@ -35,8 +35,8 @@ struct shard_table {
     uint64_t version;     // the number of applied pushes and admin operations
     uint64_t *changed_at; // for each partition: the version at which it last changed
     uint64_t bytes;       // bytes of rows and index, when last measured
-    uint64_t measured,
-        measured_at;      // the version and the time at which t->bytes was measured
+    // The version and the time at which t->bytes was measured.
+    uint64_t measured, measured_at;
     struct ssp_clock ssp; // used in mode WIRE_SSP
     // Used in mode WIRE_SYNC: the common group of partitions, and groups of single
     // partitions. groups[p] is the group of partition p alone; NULL: p is in the common

@@ -109,8 +109,8 @@ struct saves {
 struct shard;
 struct shard_table;
 
-void saves_look(
-    struct shard *s); // called when the event that the save waits for may have happened
+// Called when the event that the save waits for may have happened.
+void saves_look(struct shard *s);
 // Returns whether the session has marked the save, so that its pushes to the table must
 // wait until the save's cuts have begun.
 bool saves_hold(const struct shard *s, const struct shard_table *t, uint64_t session);

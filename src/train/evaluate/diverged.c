@@ -211,8 +211,8 @@ int diverged_dense(const struct model *m, float *const *blocks, struct err *e)
     char layer[MODEL_LAYER_NAME_MAX] = "";
     if (blocks != NULL)
         name_dense(m, blocks, layer);
-    if (layer[0] ==
-        '\0') // a rule's state is not finite, or the rows are in another process
+    // A rule's state is not finite, or the rows are in another process.
+    if (layer[0] == '\0')
         snprintf(layer, sizeof(layer), "%s",
                  model_has_layers(m) ? "the layers" : "the bias");
     return err_set(e, TUG_EDATA,

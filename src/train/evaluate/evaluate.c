@@ -462,7 +462,8 @@ static int metrics_of(const struct evaluation_options *o, struct evaluated *all,
                       struct metrics *ret, struct err *e)
 {
     TRY(evaluated_metrics(all, o->loss, o->loss == LOSS_LOGISTIC && !o->predict, ret, e));
-    if (o->predict) // the only metric that predictions need is the share of known features
+    // The only metric that predictions need is the share of known features.
+    if (o->predict)
         *ret = (struct metrics){
             .examples = ret->examples, .features = ret->features, .known = ret->known};
     return 0;

@@ -188,7 +188,8 @@ void guard_columns(const struct reader *r)
 void guard_layers(const struct model_options *o)
 {
     static atomic_flag told =
-        ATOMIC_FLAG_INIT; // warn once per process: a program may train in many runs of one pass
+        // Warn once per process: a program may train in many runs of one pass.
+        ATOMIC_FLAG_INIT;
     const char *older = o->ops->dense != NULL ? layers_older_cpu() : NULL;
     if (older != NULL && !atomic_flag_test_and_set(&told))
         log_warn("OpenBLAS does not know this CPU and computes layers as for the older "

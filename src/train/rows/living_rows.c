@@ -312,8 +312,8 @@ static int living_rows_save(void *ctx, const char *dir, struct save_manifest *m,
     (void)run;
     store_set_step(l->sparse, l->steps_before + r->at.batches);
     TRY(save_add_stores(m, dir, both, 2, 0, e));
-    return store_finish(l->sparse,
-                        e); // ends the cut that the save has begun: STORE_PUBLISHED
+    // Ends the cut that the save has begun: STORE_PUBLISHED.
+    return store_finish(l->sparse, e);
 }
 
 static struct saved_rows living_rows_saved(struct run *r, bool best)
