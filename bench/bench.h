@@ -19,8 +19,8 @@ struct bench_options {
     uint64_t rows, epochs; // train: examples, and passes over them
     int threads;           // train: measured in addition to one thread
     double seconds;        // van, cluster: time for each figure
-    double spin_us;        // how long a wait polls for an answer before it sleeps
-    uint64_t max_bytes;    // van: longer messages are left out; kvstore: the array's size
+    double spin_us; // microseconds for which a wait polls for an answer before it sleeps
+    uint64_t max_bytes; // van: longer messages are left out; kvstore: the array's size
     uint64_t servers, workers, keys;
     bool sockets; // the cluster's processes use Unix sockets
     uint64_t table_rows;
@@ -62,8 +62,8 @@ void bench_set(json_t *figures, const char *name, double x); // 0 if it is not f
 double bench_get(const json_t *figures, const char *name);
 // Sets `name` to the figure `over` divided by the figure `under`.
 void bench_ratio(json_t *figures, const char *name, const char *over, const char *under);
-// bench_group adds a set of figures with this name. bench_row appends one to the list with
-// this name, which it makes if there is none. Both return the new set.
+// bench_group adds a set of figures with this name. bench_row appends a set of figures to
+// the list with this name, and makes the list if it is missing. Both return the new set.
 json_t *bench_group(json_t *figures, const char *name);
 json_t *bench_row(json_t *figures, const char *list);
 // Prints a text unless --json is given. These fields are replaced by figures:

@@ -213,7 +213,8 @@ int bench_cluster(struct bench *bench, struct err *e)
     TRY(share_memory(&b, e));
     int rc = run_all(&b, e);
     wait_for_processes(&b, rc != 0);
-    if (atomic_load(&b.shared->failed)) // its error tells more than the scheduler's
+    // The worker's error is more precise than the scheduler's.
+    if (atomic_load(&b.shared->failed))
         rc = err_set(e, TUG_EIO, "%s", b.shared->error);
     if (rc == 0)
         print_figures(&b);

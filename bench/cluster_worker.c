@@ -42,7 +42,7 @@ struct worker {
     double bytes; // bytes per key in the last measurement
 };
 
-// A request that is repeated, with other batches in turn.
+// A request that is repeated with one batch after the other.
 struct load {
     struct client *client;
     uint32_t table;

@@ -105,7 +105,7 @@ static int store_worker(const struct bench_kv *b, struct err *e)
     return said(tug_kvstore_close(s), e);
 }
 
-// A turn: processes that are started together, and run until all have ended.
+// One turn of a measurement: starts processes together, and waits until all have ended.
 
 static pid_t start(const struct bench_kv *of, uint32_t rank, life_fn life)
 {
@@ -131,7 +131,8 @@ static void all_end(pid_t *pids, uint32_t n)
         for (uint32_t i = 0; i < n; i++) {
             if (pids[i] == pid)
                 pids[i] = 0;
-            else if (status != 0 && pids[i] > 0) // others would wait for the failed one
+            // Other processes would wait for the failed one.
+            else if (status != 0 && pids[i] > 0)
                 (void)kill(pids[i], SIGKILL);
         }
     }

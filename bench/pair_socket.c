@@ -17,7 +17,7 @@
 #include "bench/pair.h"
 #include "os/clock.h"
 
-// Stands before each message; a header without a message is a ping or an answer.
+// The header before each message; a header without a message is a ping or an answer.
 struct header {
     uint64_t bytes;
     char padding[56];

@@ -100,7 +100,7 @@ static double time_apply(struct side *x, uint64_t seed)
 static int time_updates(struct side *x, uint32_t run, double *ret_updates,
                         double *ret_pushed, struct err *e)
 {
-    // The seed is not that of the lines, so these are other rows.
+    // The seed differs from that of the lines, so other rows are drawn.
     struct bench_traffic even = {0, RUNS + run, PUSHES, BENCH_PUSH_KEYS};
     double apply = 0;
     TRY(bench_rows_draw(&x->t, &even, e));

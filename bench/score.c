@@ -150,7 +150,7 @@ static int score_batch(struct score_bench *x, size_t i, struct err *e)
     return score_rows(x->served, &rows, false, ret, NULL, e);
 }
 
-// Returns this thread's CPU time. On a shared machine it tells more than wall time.
+// Returns this thread's CPU time. On a shared machine it is more reliable than wall time.
 static double cpu_seconds(void)
 {
     struct timespec t;

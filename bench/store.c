@@ -191,7 +191,7 @@ int bench_rows_draw(struct bench_rows *x, const struct bench_traffic *t, struct 
     for (size_t i = 0; i < t->pushes; i++)
         x->begin[i + 1] = x->begin[i] +
                           bench_draw_keys(&d, t->draws, x->keys + x->begin[i]);
-    // Small gradients; shows and clicks get such values, too.
+    // Gradients are small; shows and clicks get the same values.
     for (size_t i = 0; i < floats; i++)
         x->values[i] = (float)(1 + i % 7) * 0.1F;
     bench_draw_close(&d);

@@ -26,7 +26,7 @@ void bench_draw_close(struct bench_draw *d);
 uint32_t bench_partition(uint64_t key);
 // Draws n times. Stores the distinct keys, sorted by partition, and returns their number.
 size_t bench_draw_keys(struct bench_draw *d, size_t n, uint64_t *ret);
-// Stores the keys of the next n ranks from *at on, sorted by partition, moves *at behind
+// Stores the keys of the next n ranks from *at on, sorted by partition, moves *at past
 // them, and returns their number.
 size_t bench_next_keys(uint64_t *at, uint64_t n_keys, size_t n, uint64_t *ret);
 
@@ -36,9 +36,10 @@ struct bench_rows {
     struct store *s;
     uint64_t n;
     uint64_t *keys;
-    size_t *begin; // where each push's keys begin; n_pushes + 1 entries
+    size_t *begin; // the index at which each push's keys begin; n_pushes + 1 entries
     size_t n_pushes;
-    float *values; // the values of the longest push; others use its first ones
+    // The values of the longest push; shorter pushes use the first of these values.
+    float *values;
 };
 // Opens a table without rows. bench_rows_close must follow, also after a failure; it
 // accepts a zeroed struct.

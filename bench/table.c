@@ -19,7 +19,8 @@
 enum {
     GROW_BATCH = 10000,
     CEILING_MS = 5, // ceiling for the time of a batch
-    READS = 100000, // keys of a run; each run has other keys, which are not in the cache
+    // Keys of a run; each run has different keys, which are not in the cache.
+    READS = 100000,
     RUNS = 80,
     TURN = 10,        // runs of one side before the next side's turn
     READ_BATCH = 512, // keys per table_find, as in a trainer's batches

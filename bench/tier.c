@@ -162,9 +162,9 @@ static int measure_disk(struct tier_bench *x, double exponent, uint32_t batches,
     return rc;
 }
 
-// Measures RocksDB twice. First with uniform draws, for "computed": the keys that are not
-// in memory are almost equally frequent. Then with draws by Zipf's law and as many keys
-// as a push has, for "straight".
+// Measures RocksDB twice. The first time draws are uniform, for "computed", because the
+// keys that are not in memory are almost equally frequent. The second time draws follow
+// Zipf's law, with as many keys as a push has, for "straight".
 static int measure_rocksdb(struct tier_bench *x, struct err *e)
 {
     double ns[2];

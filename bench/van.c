@@ -91,8 +91,8 @@ static int measure_latency(struct van_bench *x, struct err *e)
     return 0;
 }
 
-// Returns the rate that TLS would reach if each end spent only the time that it takes
-// without TLS, plus that of the cipher.
+// Returns the rate that TLS would reach if each end spent only the time that it needs
+// without TLS plus the time of the cipher.
 static double tls_limit(const struct van_bench *x, double plain)
 {
     return 1 / (1 / plain + 1 / x->cipher);

@@ -102,7 +102,7 @@ static void put_limit(char ret[LIMIT_BYTES], uint32_t partition)
     ret[LIMIT_BYTES - 1] = 0;
 }
 
-// Makes RocksDB's options. tier_memory says how much memory they allow. Filters and
+// Makes RocksDB's options. tier_memory computes the memory that they allow. Filters and
 // indexes are outside the block cache, so that they stay in memory. Level 0 may have more
 // files than by RocksDB's default, because scanning them costs less than waiting for a
 // compaction.
@@ -451,8 +451,9 @@ int tier_each(struct tier *t, uint32_t partition, uint64_t from, tier_row_fn row
     put_limit(limit, partition);
     rocksdb_readoptions_t *reading = r->readoptions_create();
     r->readoptions_set_iterate_upper_bound(reading, limit, sizeof(limit));
-    r->readoptions_set_fill_cache(reading,
-                                  0); // rows read once must not displace cached ones
+    r->readoptions_set_fill_cache(
+        reading,
+        0); // rows that are read once must not displace cached rows
     rocksdb_iterator_t *it = r->create_iterator(t->db, reading);
     r->iter_seek(it, first, sizeof(first));
     int rc = each(t, it, row, ctx, e);

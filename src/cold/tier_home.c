@@ -174,7 +174,7 @@ int tier_home_open(struct tier_home *h, const char *dir, bool durable, const cha
     h->scratch = true; // a marker in the directory may change this
     int rc = check_dir(h, durable, e);
     if (rc != 0) {
-        // Another process has the directory, so nothing in it may be removed.
+        // Another process has locked the directory, so nothing in it may be removed.
         h->scratch = h->made = false;
         return rc;
     }
@@ -196,8 +196,8 @@ int tier_home_keep(struct tier_home *h, uint64_t sequence, struct err *e)
 
 void tier_home_close(struct tier_home *h)
 {
-    // The marker is removed last, so that what an interrupted removal leaves is still
-    // known to be a tier's.
+    // The marker is removed last, so that the files left by an interrupted removal are
+    // still recognized as a tier's.
     if (h->scratch && file_remove_tree(h->rows, NULL) == 0)
         (void)disk_remove(h->marker);
     if (h->scratch && h->made)

@@ -31,7 +31,7 @@ struct tier_home {
 };
 
 // Locks and checks the directory, and makes it if it is missing. Removes the rows of a
-// scratch tier that an earlier process left. Afterwards h->scratch says whether RocksDB
+// scratch tier that an earlier process left. Afterwards h->scratch is true if RocksDB
 // must make a new database.
 int tier_home_open(struct tier_home *h, const char *dir, bool durable, const char *about,
                    struct err *e);

@@ -72,8 +72,8 @@ struct kernels {
     //   out[h][f]  sum of u[j] * v_j[f] over the features j of field h
     //   in[f][h]   = out[h][f], the transposed array
     // Only the `present` fields in list[] are read (NULL: all fields); the rows of `out`
-    // and `in` that belong to other fields stay unchanged. Both arrays have
-    // KERNEL_PADDING floats behind them, which may be written. Rows are shared.
+    // and `in` that belong to other fields stay unchanged. Both arrays are followed by
+    // KERNEL_PADDING floats, which may be written. Rows are shared.
     void (*ffm_sums)(float *const *rows, size_t col, const uint16_t *slot, const float *u,
                      size_t n, size_t fields, size_t k, const uint16_t *list,
                      size_t present, float *out, float *in);

@@ -18,7 +18,7 @@ static const uint64_t SEED = 20240607;
 static const struct kernels *ref;
 static const struct kernels *levels[2];
 static int n_levels;
-static bool can_tell; // whether this CPU tells which registers are in use
+static bool can_tell; // whether this CPU reports which registers are in use
 
 // Calls a kernel, and checks that it leaves the registers clean for SSE code.
 #define RUN(call)                                                                        \
@@ -410,8 +410,7 @@ static void check_ffm(const struct kernels *k_new, const struct rule_params *p,
     assert_same("in", in[0], in[1], fields * fields * k, k);
     assert_same("score", score, score + 1, 1, k);
     assert_same("gradient", ffm_g[0], ffm_g[1], n * fields * k, k);
-    // The step, compared with the reference's separate functions, one row after the
-    // other.
+    // Compares the step with the reference's separate functions, one row after the other.
     for (size_t i = 0; i < n; i++) {
         ref->ffm_grad(ffm_rows[0] + i, 3, slot + i, u + i, 1, fields, k, in[0], 0.3f,
                       ffm_g[0]);

@@ -6,9 +6,9 @@
 
 #include "kernels/kernels.h"
 
-// Begins the state of ftrl-group: sets z of the weights that have none yet to the value
-// from which the current weights follow, so that random initial weights are kept. t is
-// the vector's l21 penalty.
+// Initializes the state of ftrl-group: for weights without a z, sets z to the value that
+// gives the current weight, so that random initial weights are kept. t is the vector's
+// l21 penalty.
 void kernels_ftrl_group_begin(const struct rule_params *p, float l2, float t,
                               const float *w, float *s, size_t n);
 

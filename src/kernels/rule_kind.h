@@ -102,7 +102,7 @@ struct rule_params {
     float l2;
     float prior;
     float n0;    // for adagrad, adagrad-row, adagrad-v2, rmsprop: the initial value of n
-    float beta;  // is added to the denominator, which makes the first steps smaller
+    float beta;  // added to the denominator, which makes the first steps smaller
     float beta1; // for momentum, adam, adamw, adam-shared, adam-d2sum, lamb
     float beta2; // for rmsprop, and for the rules with beta1
     float g0;    // for adagrad-shared, adagrad-std: above 0; their n begins with 0
@@ -114,8 +114,8 @@ struct rule_params {
     bool dense;    // weights with a gradient of 0 take part, too, as in layers
     bool unscaled; // gradients are not divided by the shows of a push (accessor/life.h)
     // true: weights stay within [low, high]. If an update would make a weight or its
-    // state infinite or NaN, both keep their old values (with a state of the whole
-    // vector, all its weights do). rule.h says which functions ensure this.
+    // state infinite or NaN, both keep their old values (if the state belongs to the
+    // whole vector, all its weights do). rule.h lists the functions that ensure this.
     bool bounded;
     float low, high;
     float clip; // gradients are clipped to [-clip, clip]; 0: not clipped

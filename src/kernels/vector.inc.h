@@ -24,7 +24,7 @@ typedef float v4 __attribute__((vector_size(16)));
 typedef int32_t v8i __attribute__((vector_size(32)));
 typedef int32_t v4i __attribute__((vector_size(16)));
 
-// Loads one to three floats into a vector of four, with zeros behind them.
+// Loads one to three floats into a vector of four, followed by zeros.
 static inline v4 load_part(const float *p, size_t n)
 {
     if (n == 1)
@@ -140,7 +140,7 @@ static inline v16 only(v16 x, size_t n)
 
 #ifndef REPEATS_16
 // Returns the lower halves of the addresses of eight rows, which different rows seldom
-// share. Lanes behind the first n are odd numbers, which no address is.
+// share. Lanes after the first n get odd numbers, which are never addresses.
 static inline v8i addresses_8(float *const *rows, size_t n)
 {
     const v8i place = {0, 1, 4, 5,

@@ -315,7 +315,8 @@ COLUMN(adam, four, two,
 COLUMN(adamw, four, two,
        adamw_8(p, l2v, next_rates(p, state + 2), wv, gv, &state[0], &state[1]))
 
-// Rules that only copy values, or whose vectors usually have several weights.
+// Defines the column update row by row, for rules that only copy values, or whose vectors
+// usually have several weights.
 #define COLUMN_BY_ROW(rule)                                                              \
     static void column_##rule(const struct rule_params *p, const float *l2,              \
                               float *const *rows, size_t w, size_t s, const float *g,    \

@@ -28,7 +28,7 @@ static inline v4 high_4(v8 x)
     return (v4)_mm256_extractf128_ps((__m256)x, 1);
 }
 
-// Loads the first n <= 8 floats, with zeros behind them; reads no further.
+// Loads the first n <= 8 floats, followed by zeros; reads no further floats.
 static inline v8 load_first(const float *p, size_t n)
 {
     static const int32_t lanes[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
@@ -224,8 +224,8 @@ static inline void ffm_walk_sums(const struct rule_params *p, float l2, const fl
     }
 }
 
-// The last walk: updates the weights. If d is 0, the rate may be infinite, and the weight
-// keeps its value.
+// The last walk: updates the weights. If d is 0, the weight keeps its value, even if the
+// rate is infinite.
 static inline void ffm_walk_move(float *w, const float *d, const float *rate, size_t row)
 {
     size_t c = 0;

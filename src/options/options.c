@@ -166,8 +166,8 @@ static int first_clause(const char *help)
     return (int)n;
 }
 
-// Returns the value of the option at w->i: the text behind '=', or the next word. The error
-// about a missing value has the option's unit and help.
+// Returns the value of the option at w->i: the text after '=', or the next word. The
+// error about a missing value has the option's unit and help.
 static int word_value(struct words *w, const char *eq, const char *unit, const char *help,
                       const char **ret, struct err *e)
 {
@@ -309,7 +309,7 @@ static int load_words(struct options *o, struct words *w, struct err *e)
             int rc = take_operand(o, w->i > 0 ? w->at[w->i - 1] : "", word, &by, e);
             TRY(option_note(o, rc, e));
             if (rc != 0 && word[0] != '-' && takes_program(o->table))
-                break; // the other words belong to the program
+                break; // the words after "--" belong to the program
             if (rc != 0 && is_dash(word) && w->i + 1 < w->n && !is_dash(w->at[w->i + 1]))
                 w->i++; // the word was meant as the value
         }
@@ -402,8 +402,8 @@ static int load_all(struct options *o, struct words *w, unsigned flags, struct e
     return problems_tell(&o->problems, e);
 }
 
-// Zeroes the values of the command. Its struct may be larger than the options need: only
-// up to the end of the last option.
+// Zeroes the values of the command. Zeroes only up to the end of the last option, because
+// the struct may have further members.
 static void zero_values(struct options *o)
 {
     for (size_t i = 0; i < o->table->n_options; i++)

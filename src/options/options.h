@@ -37,9 +37,9 @@ struct option_list {
 };
 
 // A row of a table begins with the name and ends with the help. Between them, one of the
-// macros below gives the kind and the place; before the macro stand fields that only some
-// options have:
-//     {"keep", .group = "Saving", U64_AT(keep, "N", "3", 1, 1000), "how many are kept"},
+// macros below gives the kind and the place; fields that only some options have come
+// before the macro: {"keep", .group = "Saving", U64_AT(keep, "N", "3", 1, 1000), "how
+// many are kept"},
 struct option {
     const char *name; // "log-every": --log-every, log-every: in YAML, TUG_LOG_EVERY
     enum option_kind kind;
@@ -89,7 +89,7 @@ struct option {
 struct option_table {
     const char *command; // "train", for `tug train`
     const char *summary; // one line
-    const char *usage;   // the text behind the command: "--data PATH... [options]"
+    const char *usage;   // the text after the command: "--data PATH... [options]"
     const char *about;   // one or more paragraphs for --help and the man page; NULL: none
     const char *examples; // lines "command  # what it does"; NULL: none
     const struct option *options;
@@ -122,9 +122,9 @@ extern const struct option_table *const *_Atomic options_family;
 enum { OPTIONS_INCOMPLETE = 1 };
 
 // Sets *values (the command's struct, zeroed first) from all sources. argv[0] is the
-// first word behind the command. Strings and lists in *values belong to *ret. If --help
-// is among the words, only the defaults are set: ask options_help_wanted. Returns
-// TUG_EUSAGE for wrong usage.
+// first word after the command. Strings and lists in *values belong to *ret. If --help is
+// among the words, only the defaults are set; the caller must check options_help_wanted.
+// Returns TUG_EUSAGE for wrong usage.
 int options_parse(struct options **ret, const struct option_table *t, int argc,
                   char *const *argv, void *values, unsigned flags, struct err *e);
 // Does what options_parse does, after other problems were found. These are reported
@@ -155,7 +155,8 @@ const char *options_place(const struct options *o, size_t i);
 int options_text(const struct options *o, size_t i, struct buf *b);
 bool options_given(
     const struct options *o,
-    const char *name); // returns whether any source but the default has set the option
+    // Returns whether any source other than the default has set the option.
+    const char *name);
 // Returns whether a source other than the default and a preset gave the option.
 bool options_said(const struct options *o, const char *name);
 // Returns the first option under this heading for which options_said is true; NULL if

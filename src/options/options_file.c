@@ -31,7 +31,7 @@ struct file {
 // The mapping that is being read: the command whose names it has, and the prefix of the
 // names.
 struct section {
-    // If it is another command's table, the section is skipped.
+    // The table of the command; a section of another command is skipped.
     const struct option_table *table;
     const char *prefix; // NULL, or "optimizer"
 };
@@ -235,7 +235,7 @@ static int read_pair(struct file *f, const struct section *s, struct err *e)
     snprintf(key, sizeof(key), "%s", (const char *)f->event.data.scalar.value);
     TRY(next(f, e));
     size_t i = OPTION_NONE;
-    if (f->event.type != YAML_MAPPING_START_EVENT) { // else the name is that of a section
+    if (f->event.type != YAML_MAPPING_START_EVENT) { // else the name begins a section
         int rc = lookup(f, s, key, &i, e);
         i = rc != 0 ? OPTION_NONE : i; // skip the value of an unknown name
         TRY(option_note(f->o, rc, e));

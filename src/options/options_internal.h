@@ -56,8 +56,8 @@ size_t option_distance(const char *a, size_t n, const char *b, size_t m);
 int option_unknown(const struct option_table *t, const char *prefix, const char *dashes,
                    const char *name, size_t len, struct err *e);
 
-// Returns TUG_EUSAGE, with the way to write it, if `word` was meant as the value of the
-// option `before`, which takes a value only behind '='.
+// Returns TUG_EUSAGE, with the correct form, if `word` was meant as the value of the
+// option `before`, which takes a value only after '='.
 int option_check_value(const struct option_table *t, const char *before, const char *word,
                        struct err *e);
 // Reports a word that begins with one dash, and suggests the option that it likely means.

@@ -338,8 +338,8 @@ int option_dash(const struct option_table *t, const char *word, struct err *e)
                    "there is no option '%.200s'; options begin with two dashes", word);
 }
 
-// Names of options in other programs that tug needs no option for or does otherwise: the
-// commands that say so (NULL: all), and the sentence.
+// Names of options in other programs for which tug has no option: the commands that
+// answer them (NULL: all commands), and the answer.
 static const struct answer {
     const char *name, *command, *sentence;
 } answers[] = {

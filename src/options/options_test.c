@@ -172,7 +172,8 @@ static void test_defaults(void **state)
     assert_null(options_given_of_group(o, "Training"));
 }
 
-// Returns the first given option of a group, whose heading stands at its first option.
+// Returns the first given option of a group; only the first option of a group has its
+// heading.
 static void test_groups(void **state)
 {
     (void)state;
@@ -275,7 +276,7 @@ static void test_bad_values(void **state)
     REFUSED("unexpected argument 'stray'; did you mean --data stray?", "stray");
     REFUSED("unexpected argument 'off'; write --json=off", "--json", "off");
     REFUSED("there is no option '-x'; options begin with two dashes", "-x");
-    // Names of other programs; the word behind one counts as its value.
+    // Names of other programs' options; the word after such a name counts as its value.
     REFUSED("there is no option '-d'; did you mean '--data'?", "-d", "a");
     REFUSED("there is no option '-r'; did you mean '--lr'?", "-r", "0.2");
     REFUSED("there is no option '-epoch'; did you mean '--epochs'?", "-epoch", "3");
@@ -299,7 +300,7 @@ static void test_bad_values(void **state)
 static void test_all_problems(void **state)
 {
     (void)state;
-    // The word behind a wrong option counts as its value.
+    // The word after a wrong option counts as its value.
     REFUSED("4 problems: (1) there is no option '--epocs'; did you mean '--epochs'? (2) "
             "--lr: 'x' is not a number, 0 to 100 (3) unexpected argument 'stray'; "
             "did you mean --data stray? (4) --out needs a value, DIR: where to",

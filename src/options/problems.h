@@ -8,7 +8,7 @@
 #include "base/err.h"
 
 struct problems {
-    struct buf text; // one problem per line
+    struct buf text; // the problems, one per line
     unsigned n;
     int code; // code of the first problem
 };

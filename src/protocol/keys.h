@@ -58,7 +58,7 @@ struct keys_scratch {
 int keys_scratch_init(struct keys_scratch *s, uint32_t partition_bits);
 void keys_scratch_fini(struct keys_scratch *s); // a zeroed one is fine
 
-// Keys as a push or pull has them.
+// Keys in the form of a push or pull message.
 struct keys_wire {
     uint8_t flags; // flags of enum wire_flags
     uint32_t n;

@@ -16,7 +16,8 @@ enum { SPEC_MAX_TABLES = 4096 };
 struct table_spec {
     uint32_t id; // number of the table in the cluster
     struct table_config config;
-    struct accessor accessor; // this member and the following ones follow from the config
+    // This member and the following ones are computed from the config.
+    struct accessor accessor;
     enum wire_space space;
     enum wire_mode mode;
 };
@@ -37,12 +38,13 @@ uint32_t spec_page_rows(const struct table_spec *s, uint32_t max);
 // Encodes a spec as a message; *ret points into *config.
 int spec_encode(const struct table_spec *s, struct buf *config, struct msg_table *ret);
 
-// Decodes and checks a spec. TUG_EUSAGE says what is invalid.
+// Decodes and checks a spec. TUG_EUSAGE if it is invalid; the error has the reason.
 int spec_decode(struct table_spec *ret, const struct msg_table *m, struct err *e);
 
 bool spec_same(const struct table_spec *a, const struct table_spec *b);
 
-// Returns a setting that differs; NULL if none does. Numbers are not compared.
+// Returns a setting in which the two specs differ, or NULL. Table numbers are not
+// compared.
 const char *spec_difference(const struct table_spec *a, const struct table_spec *b);
 
 #endif

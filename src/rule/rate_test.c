@@ -22,7 +22,8 @@ static struct rate parsed(const char *text)
     return r;
 }
 
-// Returns the factor by the formula, computed with libm. t: steps since the warm-up.
+// Returns the factor by the formula, computed with libm. t is the number of steps since
+// the warm-up.
 static double by_the_book(const struct rate *r, double t)
 {
     double steps = (double)r->steps, factor = (double)r->factor, end = (double)r->end;
@@ -99,7 +100,7 @@ static void noam(void **state)
     assert_true(r.dim == 512 && r.warmup == 4000);
 }
 
-// The rate of any step, however far, is a number.
+// The rate is a number at every step, even at the largest one.
 static void far_steps(void **state)
 {
     (void)state;

@@ -26,8 +26,8 @@ enum { RULE_NAME_MAX = 32, RULE_TEXT_MAX = 640 }; // bytes, including the final 
 
 // How several pushed values for a weight, such as those of one clock, become one update.
 enum rule_reduce {
-    RULE_STEP, // the values are gradients: their sum is applied, or their mean
-    RULE_ADD,  // their sum is added, never their mean
+    RULE_STEP, // the values are gradients: their sum or their mean is applied
+    RULE_ADD,  // the sum of the values is added, never their mean
     RULE_LAST, // the last value replaces the weight
     RULE_MEAN, // the mean of the values is used
 };

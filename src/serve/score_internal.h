@@ -44,7 +44,7 @@ void score_count(struct scratch *x, const struct served_copy *c, uint64_t first)
 void score_count_end(struct served *s, const struct served_copy *c, struct scratch *x,
                      const struct score_given *given);
 
-// Gets a place among the readers, with its scratch; served_leave gives it back.
+// Gets a reader's place and its scratch memory; served_leave gives the place back.
 int score_enter(struct served *s, struct served_reader **ret, struct err *e);
 int score_by(struct served *s, struct served_reader *r, const struct score_rows *rows,
              bool raw, float *ret, uint32_t *ret_number, struct err *e);

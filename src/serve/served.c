@@ -22,7 +22,7 @@ enum {
     MAX_WAIT = 64, // the most checks between two attempts to load a refused save
 };
 
-// Waits for a time that served_stop can end early. Returns false if it has.
+// Waits for this time, or until served_stop is called; returns false in that case.
 static bool pause_ms(struct served *s, double ms)
 {
     struct timespec until = clock_deadline(ms * 1e-3);
@@ -239,7 +239,8 @@ int served_refresh(struct served *s, bool *ret_taken, struct err *e)
     if (rc != 0 || !served_look_at(save, &file))
         return rc == TUG_EDATA
                    ? 0
-                   : rc; // the save was removed meanwhile; the loaded rows stay in use
+                   // The save was removed while it was loaded; the loaded rows stay in use.
+                   : rc;
     if (same_file(&file, &s->seen) && (s->wait == 0 || s->waited++ < s->wait))
         return 0;
     s->wait = same_file(&file, &s->seen) ? s->wait : 0;
@@ -251,8 +252,8 @@ int served_refresh(struct served *s, bool *ret_taken, struct err *e)
     taken = rc == 0;
     if (taken)
         catch_up(s, save);
-    // If the save was removed meanwhile because a newer one exists, it is not refused:
-    // the next check takes the newer one.
+    // If the save was removed because a newer save exists, it is not refused: the next
+    // check loads the newer save.
     if (!taken && save_find(s->from, now, NULL) == 0 && strcmp(now, save) == 0)
         served_refuse(s, save, s->wait > 0, &why);
     s->wait = taken ? 0 : s->wait == 0 ? 1 : s->wait < MAX_WAIT ? 2 * s->wait : MAX_WAIT;
@@ -295,7 +296,7 @@ static int threads_of(int wanted)
     return n < THREADS_UNASKED ? n : THREADS_UNASKED;
 }
 
-// Loads the first save. A newer save may replace it while it is read; then that one is
+// Loads the first save. If a newer save replaces it while it is read, the newer save is
 // loaded.
 static int open_first(struct served *s, struct err *e)
 {

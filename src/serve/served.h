@@ -20,7 +20,7 @@
 
 enum { SERVED_READERS = 512, SERVED_LINE = 128, SERVED_TOLD = 64 };
 
-// A copy of the model as one save has it. Readers do not change it.
+// A copy of the model with the rows of one save. Readers do not change it.
 struct served_copy {
     struct parameters p; // rows without rules' states; p.sparse NULL: the copy is empty
     float *dense;        // the dense parameters: model_dense floats
@@ -49,7 +49,7 @@ struct served_status {
     enum save_mode mode;
     uint64_t step, rows;
     uint64_t taken, refused; // numbers of saves loaded and refused since served_open
-    struct err refusal;      // why the newest save was refused; code 0: it was not
+    struct err refusal; // why the newest save was refused; code 0: it was not refused
 };
 
 struct served {
@@ -69,8 +69,8 @@ struct served {
     struct team *team;
     // The newest manifest found, whether its save was loaded or refused.
     struct served_file seen;
-    // A refused save is tried again after `wait` looks; `waited` counts the looks since the
-    // last try.
+    // A refused save is tried again after `wait` checks; `waited` counts the checks since
+    // the last attempt.
     uint32_t wait, waited;
     uint32_t poll_ms;
 

@@ -79,8 +79,7 @@ static const struct recipe {
     {100000, 1.35, 8, 44, .4},
 };
 
-// Strengths of the latent dimensions: some matter more, as in a matrix of real
-// preferences.
+// Strengths of the latent dimensions, which differ as in a matrix of real preferences.
 static const double dimensions[SYNTH_DIM] = {1, .9, .8, .7, .5, .4, .3, .2};
 
 // Random streams other than the two of enum synth_part.
@@ -93,7 +92,7 @@ static double power(double x, double y)
     return maths_exp(y * maths_log(x));
 }
 
-// Returns the value below which a share u of the power law lies, by inverting its
+// Returns the value below which the fraction u of the power law lies, by inverting its
 // integral.
 static double quantile(const struct recipe *r, double u)
 {

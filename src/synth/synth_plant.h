@@ -10,8 +10,8 @@ enum {
     SYNTH_DIM = 8,
     SYNTH_QUANTILES = 1024, // parts of a slot's distribution with equal probability
     SYNTH_HEAD = 1 << 15,   // values of a slot that have their own weights
-    // Weights that the other values share by hash. For a model that sees each of these
-    // values only once or twice, they are as good as weights of their own.
+    // The number of weights that all other values share by hash. For a model that sees
+    // each of these values only once or twice, they are as good as weights of their own.
     SYNTH_TAIL = 1 << 10,
     SYNTH_FRACTION = 8, // fractional bits of a quantile
 };

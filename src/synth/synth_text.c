@@ -28,8 +28,8 @@ static char *put_word(char *to, uint32_t value, uint32_t scramble)
     x ^= x >> 13;
     x = x * 0xd1b54bu & 0xffffff;
     x ^= x >> 11;
-    // Spreads the nibbles, the first digit into the lowest byte: splits into halves, and
-    // these into thirds.
+    // Spreads the nibbles over bytes, with the first digit in the lowest byte: splits the
+    // number into halves, and each half into thirds.
     const uint64_t first = 0x0f00000f;
     uint64_t halves = x >> 12 | (uint64_t)(x & 0xfff) << 24;
     uint64_t n = (halves >> 8 & first) | (halves >> 4 & first) << 8 |

@@ -27,7 +27,8 @@ static const char *rows_of(const char *out, const char *table)
     return to;
 }
 
-// Whether both files have the same text behind their first line, which names the table.
+// Returns whether both files have the same text after their first line, which names the
+// table.
 static bool same_rows(const char *a, const char *b)
 {
     size_t n;

@@ -99,8 +99,8 @@ static void tables_of_a_begun_run(void **state)
     files_remove("old");
 }
 
-// A resumed run's errors name only options that its user gave, and say which come from
-// the save.
+// Errors of a resumed run name only options that the user gave, and mark options that
+// come from the save.
 static void options_of_a_resumed_run(void **state)
 {
     (void)state;
@@ -136,7 +136,7 @@ static void options_of_a_resumed_run(void **state)
     files_remove("old");
 }
 
-// Options that had no effect are taken from the save like others.
+// Options without effect are taken from the save like all other options.
 static void options_without_effect(void **state)
 {
     (void)state;
@@ -194,7 +194,8 @@ static void numbering_of_a_begun_run(void **state)
         else
             tug_ends(0, "train %s", words);
         e2e_says(up ? SHIFTED_UP : SHIFTED_DOWN);
-        // The new save knows the numbers of both, so data from 0 fits it.
+        // The new save knows the feature numbers of both data sets, so data numbered from
+        // 0 fits it.
         files_remove("newer");
         tug_ends(0, "train --data zero.svm --epochs 1 --init-from new --out newer");
         says_not("its features are numbered");

@@ -19,7 +19,7 @@ enum { ENDS_WITHIN = 20, SCHEDULER_PORT = 9100, SERVER_PORT = 9200 };
 // Hosts have the addresses 10.77.0.1 to 10.77.0.4.
 enum host { SCHEDULER, SERVER, WORKER, INTRUDER, HOSTS };
 static char spaces[HOSTS][32], bridge[32];
-// False if this machine cannot have namespaces: all tests are skipped then.
+// False if this machine has no network namespaces, in which case all tests are skipped.
 static bool have_hosts;
 
 #define TLS_OF(name) "--ca keys/ca.pem --cert keys/" name ".pem --key keys/" name ".key"
@@ -169,7 +169,8 @@ static void say_hello_plainly(const char *address, int port)
         cluster_fail("a plain hello to %s:%d: %d", address, port, WEXITSTATUS(status));
 }
 
-// Checks that the intruder's process ends soon, and that the cluster told it nothing.
+// Checks that the intruder's process ends soon, and that the cluster has sent it no
+// information.
 static void is_shut_out(const char *words)
 {
     starts(INTRUDER, "intruder", words);

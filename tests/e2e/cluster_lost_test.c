@@ -87,8 +87,8 @@ static void scheduler_killed_alone(void **state)
     cluster_ends("scheduler", 128 + SIGKILL, ENDS_WITHIN);
 }
 
-// A restarted scheduler knows no node: all nodes report that, and none continues under
-// another's id.
+// A restarted scheduler knows no node: all nodes report this, and no node continues under
+// another node's id.
 static void scheduler_started_again(void **state)
 {
     (void)state;

@@ -105,8 +105,8 @@ static int ask_and_sleep(void)
     return tug_client_close(c) == 0 ? 0 : 5;
 }
 
-// Whether the server's buffers are full: `tug status` shows queued answers, held requests
-// and refused bytes.
+// Returns whether the server's buffers are full: `tug status` shows queued answers,
+// waiting requests and refused bytes.
 static bool is_full(void)
 {
     tug_ends(0, "status --json --scheduler %s", scheduler);
@@ -238,7 +238,7 @@ static void endless_bodies(void **state)
     assert_int_equal(node_open(&n, &(struct node_options){.scheduler = scheduler}, &e),
                      0);
     assert_int_equal(node_van(&n, &s.van, &h, false, &e), 0);
-    // Zero pages: the mapping takes no memory until it is written.
+    // The mapping consists of zero pages, which take no memory until they are written.
     void *body = mem_map(BODY);
     assert_non_null(body);
     van_link links[BODIES];

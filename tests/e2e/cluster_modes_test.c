@@ -42,7 +42,7 @@ static void all_learn(void **state)
     check(sync, "--model fm --mode half-async", 0.03);
     check(sync, "--model fm --mode geo:1", 0.02);
     check(sync, "--model fm --mode geo:8", 0.02);
-    // 1000 steps are more than one piece of the data has.
+    // 1000 steps are more than the batches of one piece of the data.
     check(sync, "--model fm --mode geo:1000", 0.02);
     check(sync, "--model fm --mode elastic:8", 0.02);
     check(sync, "--model fm --mode elastic:8:0.5", 0.03);

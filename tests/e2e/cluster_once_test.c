@@ -145,7 +145,7 @@ static void worker_joins_sync(void **state)
 }
 
 // A worker that is stopped for longer than --dead-timeout counts as dead, and another
-// worker gets its pieces. When it goes on, its pushes must not count.
+// worker gets its pieces. When it continues, its pushes must not count.
 static void stopped_worker_is_dead(void **state)
 {
     (void)state;

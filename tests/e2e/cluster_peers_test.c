@@ -216,8 +216,8 @@ static const char *words_of(const char *out, const char *more)
     return words;
 }
 
-// Links that stay open for the whole run: silent links, a link that has got half of a
-// message, and a link that gets one byte at each call.
+// Links that stay open for the whole run: silent links, a link on which half of a message
+// was sent, and a link on which each call sends one byte.
 struct lingering {
     int silent[SILENT], half, slow;
     size_t sent;

@@ -208,7 +208,8 @@ static void saves_of_short_passes(void **state)
                words_of("short", files_path("--mode %s --table accessor=sparse --epochs "
                                             "24 --save-every 25batches --keep 100",
                                             modes[i])));
-        // About eight, where the driver has looked in time; the last one is made anyway.
+        // About eight saves if the driver has checked in time; the last save is always
+        // made.
         assert_true(files_list("short", names, 64) >= 3);
     }
 }

@@ -57,7 +57,8 @@ static void scheduler_last(void **state)
     cluster_ends("worker", 0, ENDS_WITHIN);
 }
 
-// A process that finds nobody says once, soon, whom it waits for.
+// A process that cannot reach the scheduler soon logs once that it waits for the
+// scheduler.
 static void waiting_is_told(void **state)
 {
     (void)state;
@@ -94,7 +95,7 @@ static void waiting_is_told(void **state)
     }
 }
 
-// A worker that has found the scheduler says that the cluster is not complete.
+// A worker that has reached the scheduler logs that the cluster is not complete.
 static void others_are_awaited(void **state)
 {
     (void)state;
@@ -137,8 +138,8 @@ static void scheduler_unknown(void **state)
     fails(2, "server", "--scheduler HOST:PORT", NULL);
 }
 
-// A process listens at the scheduler's port and says nothing, or does not even accept the
-// connection.
+// A process listens at the scheduler's port, and sends nothing or does not even accept
+// the connection.
 static void scheduler_silent(void **state)
 {
     (void)state;
@@ -191,7 +192,7 @@ static void too_few(void **state)
     cluster_ends("worker", 4, ENDS_WITHIN);
 }
 
-// Two clusters were given the same port: the server of the second cluster is told so.
+// Two clusters were given the same port: the server of the second cluster gets an error.
 static void other_cluster(void **state)
 {
     (void)state;
@@ -262,7 +263,7 @@ static void slots_that_differ(void **state)
     cluster_wait("server", ENDS_WITHIN);
 }
 
-// All workers have the same options, and the driver has others.
+// All workers have the same options, and the driver has different ones.
 static void driver_that_differs(void **state)
 {
     (void)state;

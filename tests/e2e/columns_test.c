@@ -266,8 +266,8 @@ static void resumed(void **state)
     assert_non_null(strstr(e2e_out, "nothing to do"));
     // The run wrote no other save.
     assert_string_equal(e2e_newest("model"), "model/save-000002");
-    // Data that differs from the run's is refused: another order of columns, more lines,
-    // another name, more files.
+    // A resumed run refuses data that differs from the run's: another order of columns,
+    // more lines, another name, more files.
     write_csv("other/train.csv", "aiscy", 0, ROWS);
     tug_ends(3, "train --data other/train.csv " HOW " --epochs 5 --out model --resume");
     e2e_says("--data is not what the run in model trains on: 'train.csv' is as long");
@@ -334,8 +334,8 @@ static void on_a_cluster(void **state)
     tug_ends(0, "train --data one.csv turned.csv " HOW " --out alone");
     launch(0, "--data one.csv turned.csv " HOW " --test test.csv --out cluster");
     e2e_same_model("alone", "cluster");
-    // The columns are read as the saved model says, although the workers are not told its
-    // directory.
+    // The columns are read by the settings of the saved model, although the workers do
+    // not know its directory.
     launch(0, "--data one.csv turned.csv --model fm --dim 2 --epochs 4 --deterministic "
               "--seed 3 --out cluster --resume");
     tug_ends(0,

@@ -198,7 +198,7 @@ static void refused(void **state)
     e2e_says("--rules worker: workers update layers only in --mode geo:K and elastic:K");
 }
 
-// A resumed run refuses other layers than those of the save.
+// A resumed run refuses layers that differ from those of the save.
 static void other_layers(void **state)
 {
     (void)state;

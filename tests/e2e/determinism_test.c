@@ -110,7 +110,8 @@ static void streaming(void **state)
             if (threads > 1)
                 e2e_same_model("one", "many");
         }
-    // Windows change the order of the examples, so data in memory gives another model.
+    // Reading by windows changes the order of the examples, so data in memory gives
+    // another model.
     train("many", "ffm", "--data long.ffm --data-in memory", 1);
     assert_true(e2e_models_differ("one", "many"));
 }

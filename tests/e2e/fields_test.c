@@ -53,7 +53,7 @@ static void numbered_from_one(void **state)
         tug_ends(0, "%s --model ffm --data %s.ffm --valid %s.ffm", train, mine, other);
         e2e_says("warning: --valid: its fields");
         e2e_says(says);
-        // A resumed run still knows the fields of the passes before.
+        // A resumed run knows the fields of the earlier passes.
         tug_ends(0,
                  "train --resume --fields 4 --out of-%s --epochs 3 --data %s.ffm "
                  "--valid %s.ffm",

@@ -491,7 +491,7 @@ static void find_all(struct tug_fleet *f)
     expect(tug_fleet_barrier_worker(f) == 0);
     if (tug_fleet_worker_index(f) == 1)
         expect(tug_wrapper_stop_server(f) == 0);
-    else // the other worker has not come to this barrier
+    else // the other worker has not reached this barrier
         (void)tug_fleet_barrier_worker(f);
 }
 
@@ -541,7 +541,7 @@ static void one_leaves(struct tug_fleet *f)
 
 static atomic_bool met;
 
-// A callback calls a collective operation, which is refused; the run goes on.
+// A callback calls a collective operation, which is refused; the run continues.
 static void meet(void *ctx, uint64_t timestamp, int rc)
 {
     double x = 2;

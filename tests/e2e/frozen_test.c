@@ -23,8 +23,8 @@ static const char *const models[] = {"lr", "fm", "ffm"};
 
 static const struct rule {
     const char *name;
-    // Whether this rule also runs on a cluster: that takes longer, so only a few rules
-    // do.
+    // Whether this rule is also tested on a cluster, which takes longer and is therefore
+    // done for a few rules only.
     bool on_cluster;
 } rules[] = {
     {"sgd", false},     {"momentum", false}, {"adagrad", false}, {"adagrad-row", true},

@@ -47,8 +47,8 @@ static void worse_than_a_guess(void **state)
         "It is still close to the untrained model: try more --epochs, a smaller --batch, "
         "or a larger --lr (it is 1e-05)");
     silent("diverged");
-    // Beside the warning about the training data, the one about --test is left out: a
-    // diverged model fits no other data either.
+    // If the warning about the training data is given, the warning about --test is left
+    // out, because a diverged model does not fit other data, either.
     tug_ends(0, "train --data wide.svm --format libsvm --model lr --optimizer sgd --lr 3 "
                 "--epochs 4 --deterministic --test wide.svm");
     e2e_says("worse than a guess: its loss on the training data is ");
@@ -89,8 +89,8 @@ static void far_from_zero(void **state)
     }
     tug_ends(0, "launch --workers 1 -- %s --model lr --data far.csv --epochs 2", squared);
     e2e_says(far);
-    // No warning: the model learns the mean in the first pass, whose loss is high only
-    // for that reason.
+    // There is no warning: the model learns the mean in the first pass, and the loss of
+    // this pass is high only for that reason.
     tug_ends(0, "%s --model lr --data far.csv --lr 300 --epochs 1", squared);
     silent("worse than a guess");
     files_write("same.csv", "y,a\n7,u\n7,v\n7,u\n");
@@ -181,7 +181,7 @@ static void headers(void **state)
     tug_ends(3, TRAIN "--epochs 1 --test later.svm");
     e2e_says("later.svm:2: the label 'label' is not a number");
     silent("looks like a header");
-    // A bad line is not taken for a header when a skipped header stands above it.
+    // A bad line after a skipped header is not taken for a second header.
     files_write("passed.svm", "label,a,b\n1 1:1\n0 2:x\n");
     tug_ends(3, "train --data passed.svm --format libsvm --epochs 1 --max-bad-lines 1");
     e2e_says("passed.svm:3: ");

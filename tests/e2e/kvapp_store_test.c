@@ -51,7 +51,7 @@ static int pull(struct tug_app *a, float got[KEYS])
     return rc == 0 ? tug_app_wait(a, ts) : rc;
 }
 
-// The last server dies, and another process tries to take its place.
+// The last server dies, and another process tries to replace it.
 static void replace_server(struct tug_app *a, const char *scheduler)
 {
     uint32_t ts;

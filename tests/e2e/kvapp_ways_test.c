@@ -287,8 +287,8 @@ static int work_on_breaking_links(const char *scheduler)
     return tug_node_finalize(n, true);
 }
 
-// The count in the servers' latest answer. The worker that asks last finds all pushes in
-// it.
+// The count of pushes in the servers' latest answer; in the last answer it includes all
+// pushes.
 static atomic_uint heard;
 
 static void hear(void *ctx, struct tug_app *a, const struct tug_simple *r)

@@ -18,13 +18,14 @@ enum { BIG = 1000, N = 2000, ROUNDS = 6, DIES_AT = 2 };
 
 // The progress of the processes, in memory that they share.
 static struct shared {
-    atomic_bool pushed;  // the worker that dies has sent its push
-    atomic_bool counted; // the worker in its place has asked for the finished rounds
-    atomic_bool over;    // the round that includes the push is over
+    atomic_bool pushed; // the worker that dies has sent its push
+    // The worker that replaces the dead one has asked for the finished rounds.
+    atomic_bool counted;
+    atomic_bool over; // the round that includes the push is over
 } * shared;
 
 static struct way {
-    // The first piece that is pushed before the death, and their number.
+    // The first piece that is pushed before the death, and the number of such pieces.
     uint32_t first, n;
     // Whether the other worker pushes only after the new worker has asked for the rounds.
     bool late;
@@ -162,8 +163,7 @@ static void push_at_all(void **state)
     run((struct way){.n = NODES_SERVERS, .late = true});
 }
 
-// No worker comes in the dead one's place: the error of the other worker names the dead
-// one.
+// No worker replaces the dead one: the error of the other worker names the dead worker.
 
 static int wait_in_vain(const char *scheduler)
 {

@@ -18,7 +18,7 @@
 
 enum { ROWS = 5, WIDTH = 3, N = ROWS * WIDTH, KEY = 3 };
 
-// The server has worker 0's push; in memory that the processes share.
+// Set when the server has worker 0's push; in memory that the processes share.
 static atomic_bool *first_is_there;
 
 static struct tug_kvstore *open_store(const char *scheduler)
@@ -132,7 +132,7 @@ static void by_calls(struct tug_kvstore *s)
     both[0] = both[1]; // two finite arrays whose sum is not finite
     expect(tug_kvstore_push(s, both, 2, 0) == TUG_EUSAGE);
     item.array = &a;
-    // A pull ignores what the array held before.
+    // A pull ignores the previous contents of the array.
     expect(tug_kvstore_pull(s, &item, 1, 0) == 0);
 }
 
@@ -181,14 +181,14 @@ static void ask_who(struct tug_kvstore *s)
 }
 
 // Worker 0 has pushed to the round. Worker 1 sends a wrong push, which is refused, and
-// the round goes on.
+// the round continues.
 static void be_second(struct tug_kvstore *s)
 {
     const struct kvs_entry *x = entry(s);
     uint32_t words[64];
     size_t n = push_words(words, TUG_FLOAT32, INFINITY);
-    if (s->rank ==
-        0) { // the server has the push when it has answered the request sent after it
+    // The server has the push when it has answered the request sent after it.
+    if (s->rank == 0) {
         expect(kvs_dist_tell(s, KVS_META, (int)x->pieces[0].server, &x->key.id,
                              sizeof(x->key.id)) == 0);
         atomic_store(first_is_there, true);

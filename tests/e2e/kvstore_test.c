@@ -62,7 +62,8 @@ static int serve(const char *scheduler)
                       &(struct tug_kvstore_server_options){0});
 }
 
-// A server with callbacks of the program: the number of a command scales later pushes.
+// A server with callbacks of the program: a command has a number by which later pushes
+// are multiplied.
 struct own {
     pthread_t main;
     float scale;
@@ -324,8 +325,8 @@ static void check_misuse(struct tug_kvstore *s)
     refused(tug_kvstore_push(s, &item, 1, 0), "key 999");
     refused(tug_kvstore_pull(s, &item, 1, 0), "key 999");
     item.key.number = 3;
-    expect(tug_kvstore_init(s, &item, 1) ==
-           0); // a second init of this array changes nothing
+    // A second init of this array changes nothing.
+    expect(tug_kvstore_init(s, &item, 1) == 0);
     item.array = &other;
     refused(tug_kvstore_init(s, &item, 1), "5 x 3");
     refused(tug_kvstore_set_updater(s, NULL, NULL), "servers");
@@ -458,8 +459,8 @@ static void async(void **state)
     threads(serve, work_async);
 }
 
-// Compression: the received values are those of the codes, however arrays are cut into
-// pieces.
+// Compression: the received values equal the decoded ones, whatever the pieces into which
+// arrays are cut.
 
 enum { CODED = 4999 };
 
@@ -639,8 +640,8 @@ static void own_servers(void **state)
     threads(serve_own, work_own);
 }
 
-// The states of all servers are saved to a file. A store that continues from it ends like
-// one that never stopped.
+// The states of all servers are saved to a file. A store that continues from this file
+// has the same result as a store that was not interrupted.
 
 // A file has wrong states for the last server only: the other server keeps its states,
 // too.

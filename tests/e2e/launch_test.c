@@ -278,7 +278,7 @@ static void bad_input(void **state)
                  settings[i]);
         e2e_says("follows from the run");
     }
-    // Wrong settings of the table are refused: launch checks them itself.
+    // Wrong settings of the table are refused: launch checks the settings itself.
     static const char *const refused[] = {"rate=exponential:x=5", "nonsense=1",  "dim=x",
                                           "accessor=none-such",   "entry=7:7:7", ";;=;"};
     for (size_t i = 0; i < sizeof(refused) / sizeof(*refused); i++)

@@ -109,7 +109,7 @@ static void launch_is_rotated(void **state)
     size_t n = check_lines(buf_str(&all), "scheduler");
     size_t shown = check_lines(e2e_err, "scheduler");
     assert_true(n > ROTATIONS);
-    // The last words of a process are shown once, by launch.
+    // launch prints the last line of a process once.
     assert_true(shown == n || shown + 1 == n);
     buf_free(&all);
 }

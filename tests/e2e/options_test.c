@@ -78,8 +78,8 @@ static void options_without_effect(void **state)
     e2e_says("--reduce mean needs --deterministic");
 }
 
-// Numbers behind the name of an update rule are used for the rows; wrong ones are named
-// in the error.
+// Numbers after the name of an update rule are used for the rows; the error names wrong
+// numbers.
 static void optimizers(void **state)
 {
     (void)state;
@@ -153,7 +153,7 @@ static void versions(void **state)
 }
 
 // The completions that the shells offer at the end of a line: sorted, one word a line;
-// for "--model=fm" only the part behind '='.
+// for "--model=fm" only the part after '='.
 #define SORTED "| cut -f 1 | sed 's/^--[a-z-]*=//' | LC_ALL=C sort -u"
 
 static const char bash_script[] =
@@ -205,8 +205,9 @@ static const struct shell {
 enum { BASH, ZSH, FISH, SHELLS };
 
 static const struct offer {
-    const char *line, *want; // each wanted word has a space behind it
-    // What bash offers, where it differs from `want`: bash itself completes files.
+    const char *line, *want; // each wanted word is followed by a space
+    // The words that bash offers if they differ from `want`, because bash itself
+    // completes files.
     const char *bash;
 } offers[] = {
     {"tug tra", "train ", NULL},
@@ -292,7 +293,7 @@ static const char *offered_behind(const char *command)
     return files_path("%.*s", (int)strcspn(at, "'"), at);
 }
 
-// The offered actions are those that the commands have.
+// The completions offer exactly the actions of the commands.
 static void actions(void **state)
 {
     (void)state;

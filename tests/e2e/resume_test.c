@@ -179,8 +179,8 @@ static void saved_at_the_signal(void **state)
     }
     assert_int_equal(complete_saves("out"), 0);
     for (int i = 0; i < 4;
-         // A process group that is stopped gets several signals: all of them count as one
-         // request.
+         // If a process group is stopped, a process may get several signals, which count
+         // as one request.
          i++)
         kill(pid, together[i]);
     assert_int_equal(tug_finish(pid), 130);
@@ -333,24 +333,24 @@ static void options_of_the_save(void **state)
             e2e_same_model("straight", "out");
             continue;
         }
-        // The manifest of a table names the save that it follows, so files differ:
-        // predictions are compared instead.
+        // The files differ, because the manifest of a table names the save that it
+        // follows, so predictions are compared instead.
         tug_ends(0, "predict --from straight --data data.svm");
         char *straight_says = mem_strdup(e2e_out);
         tug_ends(0, "predict --from out --data data.svm");
         assert_string_equal(e2e_out, straight_says);
         mem_free(straight_says);
     }
-    // A given option must equal that of the save; a save of another model does not fill
-    // in options.
+    // A given option must equal the option in the save; a save of another model does not
+    // fill in options.
     tug_ends(2, "train --data data.svm --epochs 3 --out out --resume --lr 3");
     e2e_says("this one has 3: give");
     tug_ends(2, "train --data data.svm --epochs 3 --out out --resume --model lr");
     e2e_says("--model 'fm', this one has 'lr'");
 }
 
-// A resumed run takes from the save when it ends and when it saves: the passes, the
-// patience, --save-every and --keep.
+// A resumed run takes the options about its end and its saves from the save: the passes,
+// the patience, --save-every and --keep.
 static void plan_of_the_save(void **state)
 {
     (void)state;
@@ -366,7 +366,7 @@ static void plan_of_the_save(void **state)
         e2e_out,
         "there is nothing to do: the run has done 2 passes, more than --epochs 1"));
     assert_int_equal(complete_saves("out"), 1);
-    // Fewer passes than before do not stop a later run that asks for none.
+    // A save with fewer passes than before does not stop a later run without --epochs.
     tug_ends(0, "%s --epochs 4 --save-every 1 --keep 2", again);
     assert_int_equal(complete_saves("out"), 2);
     tug_ends(0, "%s --epochs 7", again);
@@ -382,8 +382,8 @@ static void plan_of_the_save(void **state)
     assert_non_null(strstr(e2e_out, "there is nothing to do: the run is over"));
 }
 
-// A run that stopped in the middle of a pass is never called finished, and continues to
-// the passes that it was begun with.
+// A run that stopped in the middle of a pass never counts as finished, and continues up
+// to the number of passes that it began with.
 static void plan_within_a_pass(void **state)
 {
     (void)state;
@@ -412,8 +412,8 @@ static void plan_within_a_pass(void **state)
     assert_true(complete_saves("out") > 6); // --save-every and --keep are the same, too
 }
 
-// The file of --valid is not in the save: a run that was validated by it has to be given
-// the file again.
+// The save does not have the path of --valid, so the user must give it again for a run
+// that was validated by it.
 static void valid_is_given_again(void **state)
 {
     (void)state;
@@ -492,7 +492,7 @@ static void history_goes_on(void **state)
     json_t *o = e2e_json();
     assert_int_equal(json_array_size(json_object_get(o, "history")), 5);
     json_decref(o);
-    // As if the run had been killed before this save.
+    // Simulates that the run was killed before this save.
     files_remove("remembered/save-000002");
     tug_ends(0, "%s --epochs 4 --resume", run);
     passes_in("h.jsonl", 4);

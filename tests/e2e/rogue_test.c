@@ -102,7 +102,7 @@ static void say_status(van_link link, uint64_t request, uint32_t loops)
     buf_free(&json);
 }
 
-// Answers with one row or event, and says that more follow.
+// Answers with one row or event, and with the flag that more follow.
 static void say_more(van_link link, const struct van_message *m)
 {
     struct msg_table_info_is info = {.table = 3,
@@ -156,7 +156,7 @@ static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t
         (rogue.manner == CROWD && m->type == MSG_HELLO && rogue.greeted++ > 0))
         return;
     if (m->type == MSG_HELLO && m->m->hello.session != 0)
-        welcome.role = WIRE_SERVER; // it also plays a server
+        welcome.role = WIRE_SERVER; // the test also acts as a server
     if (m->type == MSG_HELLO)
         van_send(rogue.van, link, MSG_WELCOME, 0, &welcome, NULL);
     else if (m->type == MSG_JOIN && rogue.manner >= JOINS)
@@ -253,8 +253,8 @@ static void falls_silent(void **state)
     close_rogue();
 }
 
-// The scheduler only greets: tools get no answer, and processes cannot join. All end when
-// their time is over.
+// The scheduler sends only WELCOME: tools get no answer, and processes cannot join. All
+// of them end when their time limit has passed.
 static void only_greets(void **state)
 {
     (void)state;

@@ -122,8 +122,8 @@ static void too_long_a_path(void **state)
     setenv("XDG_RUNTIME_DIR", old, 1);
 }
 
-// All processes of a killed launcher die without removing their files: the next run
-// removes them.
+// All processes of a killed launcher die without removing their files; the next run
+// removes these files.
 static void files_of_killed_processes(void **state)
 {
     (void)state;

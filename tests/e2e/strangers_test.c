@@ -281,7 +281,8 @@ static bool other_account(const char **ret_words)
     return cluster_system("%s version", words) == 0;
 }
 
-// Another account of the machine reaches the port and knows all paths: it is refused.
+// Another account of the machine is refused, although it reaches the port and knows all
+// paths.
 static void another_account(void **state)
 {
     const char *other;
@@ -297,7 +298,7 @@ static void another_account(void **state)
     end_cluster();
 }
 
-// Another account may write to the scheduler's Unix socket: it is refused.
+// Another account is refused even if it may write to the scheduler's Unix socket.
 static void another_account_at_a_socket(void **state)
 {
     const char *other;

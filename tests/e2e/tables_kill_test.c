@@ -17,7 +17,8 @@ enum { KILLS = 50, SERVERS = 2, ROWS = 600, DIM = 8 };
 // Before every fourth kill, the cluster loads the saved state; after the last kill, the
 // test waits until the scheduler has noticed it.
 enum { LOADS = 4, PATIENT = 1 };
-// The longest time before a kill, in microseconds; the most saves in the directory.
+// MOST_US: the longest time before a kill, in microseconds; MOST_SAVES: the most saves in
+// the directory.
 enum { MOST_US = 60000, MOST_SAVES = 512 };
 
 #define VERSIONED "name=versions;accessor=plain;dim=8;rule=sgd;deltas=yes"

@@ -218,7 +218,8 @@ static void imports(const char *files, const char *out)
     tug_ends(0, "table export --from %s --state --out %s.txt", out, out);
 }
 
-// An export with states, when imported, gives the same table, whatever its history.
+// Importing an export with states gives the same table, whatever the history of the table
+// is.
 static void text_and_back(void **state)
 {
     (void)state;
@@ -482,10 +483,10 @@ static void *save_once(void *arg)
     return NULL;
 }
 
-// Two processes repeatedly save at once on two servers of two loops: neither waits for
-// the other for ever, and both saves are complete. They start as close together as two
-// threads can, so that in some tries some loops get one's request first and other loops
-// the other's.
+// Two processes repeatedly save at once on two servers of two loops: neither process
+// waits for the other for ever, and both saves are complete. They start as close together
+// as two threads can, so that in some tries the loops get the two requests in different
+// orders.
 static void two_saves_at_once(void **state)
 {
     (void)state;

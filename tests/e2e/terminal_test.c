@@ -114,7 +114,8 @@ static void progress(void **state)
 
     struct winsize size = {.ws_row = 24, .ws_col = NARROW};
     assert_int_equal(ioctl(fd, TIOCSWINSZ, &size), 0);
-    wait_for_drawn(fd, n_seen, 2); // the first of the two may be from before the change
+    // The first of the two lines may be from before the change.
+    wait_for_drawn(fd, n_seen, 2);
     size_t narrow = n_seen;
     wait_for_drawn(fd, narrow, 3);
     drawn_lines(seen + narrow, &longest);

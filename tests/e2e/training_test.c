@@ -195,7 +195,7 @@ static void held_out(void **state)
         double loss = held_out_loss("a", "long.svm", ways[i]);
         if (i == 0)
             in_memory = loss;
-        else // another order, but the same examples
+        else // writes the same examples in another order
             assert_true(fabs(loss - in_memory) < 0.02);
         assert_true(held_out_loss("b", "turned.svm", ways[i]) > loss + 0.1);
         assert_true(same_training("a", "b"));
@@ -204,8 +204,8 @@ static void held_out(void **state)
     }
 }
 
-// --valid with a share of data that can be read only once; features that only held-out
-// examples have are unknown to the model.
+// Tests --valid with a fraction of data that can be read only once; features that only
+// held-out examples have are unknown to the model.
 static void assert_same_bytes(const char *one, const char *other)
 {
     size_t n, m;
@@ -464,7 +464,7 @@ static void threads_share_rows(void **state)
     }
 }
 
-// Several threads together give no worse a model than one.
+// Several threads together give a model that is not worse than that of one thread.
 static void as_good_as_one_thread(void **state)
 {
     (void)state;

@@ -71,8 +71,9 @@ static void keys(const char *role)
 #define KEYS(role)                                                                       \
     "--ca keys/ca.pem --cert=keys/" role ".pem --key keys/" role ".key --cluster=theirs"
 
-// Links by certificates, under the options of tug's other commands. The first server needs a
-// scheduler's certificate, and trainer 0 an operator's, as it drives the run.
+// Links with certificates, which are given by the same options as in tug's other
+// commands. The first server needs a scheduler's certificate, and trainer 0 an
+// operator's, as it drives the run.
 static void certificates(void **state)
 {
     (void)state;
@@ -96,7 +97,8 @@ static void certificates(void **state)
              port);
 }
 
-// Hosts of one machine, each said by its address; in sync mode the model is one process's.
+// Several hosts on one machine, each given by its address; in sync mode the model equals
+// that of one process.
 static void two_hosts(void **state)
 {
     (void)state;
@@ -119,8 +121,7 @@ static void two_hosts(void **state)
     cluster_same_parts("alone", "hosts");
 }
 
-// All processes end and give the reason, whichever of them was given the number that
-// differs.
+// All processes end with the reason, whichever process got the number that differs.
 static void all_say(const char *text)
 {
     static const char *const names[] = {"trainer0", "trainer1", "server"};

@@ -198,7 +198,7 @@ static bool all_items(const struct world *w, uint64_t pass)
 }
 
 // Does the worker's part of the pass. As in training, the worker cannot finish before all
-// parts are done: a VIEW gives it the part of a worker that has died.
+// parts are done, because a VIEW may give it the part of a worker that has died.
 static void do_share(struct actor *a)
 {
     bool *items = a->w->items[a->piece.pass];
@@ -267,7 +267,7 @@ static void on_move_said(void *ctx, const struct van_message *m)
         return;
     assert_int_equal(m->type, MSG_OK);
     if (m->m->ok.value == WIRE_MOVE_GO_ON && a->says == WIRE_MOVE_ARRIVED)
-        a->arrived = a->move; // the roster says what becomes of it
+        a->arrived = a->move; // the roster shows the result of the move
     else if (m->m->ok.value == WIRE_MOVE_GO_ON)
         a->says++;
     else if (m->m->ok.value == WIRE_MOVE_OVER)
@@ -289,7 +289,7 @@ static const struct roster_move *move_of(const struct actor *a)
     return first;
 }
 
-// Takes the partitions that the roster gives to this server, one after the other.
+// Takes over the partitions that the roster assigns to this server, one after the other.
 static void take_partition(struct actor *a)
 {
     const struct roster_move *x = move_of(a);

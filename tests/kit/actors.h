@@ -29,13 +29,15 @@ struct actor {
     bool asking, told_data, over;
     // For the driver: the current pass; for a worker: the pass of its last lease.
     uint64_t pass;
-    // For the driver: the pass is open; the driver waits until the test lets it go on.
+    // For the driver: opened: the pass is open; waits: the driver waits until the test
+    // lets it continue.
     bool opened, waits;
     struct msg_leased piece;
     bool has_piece;
     bool finished; // the actor has finished its share of the pass
-    // For a server: the move whose target it is, and what it says of it next. With
-    // `fails_with`, moves fail with this code; `mute`, it says nothing more in this state.
+    // For a server: the move whose target it is, and the state of the move that it
+    // reports next. If `fails_with` is not 0, its moves fail with this code; in the state
+    // `mute` it sends nothing more.
     uint64_t move, arrived;
     enum wire_move_state says;
     bool telling;
@@ -57,10 +59,10 @@ struct world {
     bool compressed; // the file is compressed, so that the scheduler does not know this
                      // number
     uint64_t passes; // number of passes that the driver runs
-    bool go_on;      // the driver may say that the run is over
+    bool go_on;      // the driver may end the run
     bool shares;     // passes have shares instead of pieces
     uint64_t reported[MAX_PIECES];
-    // for each piece, the actors that held it, as bits
+    // For each piece, a bit for each actor that had it.
     uint32_t pending_by[MAX_PASSES][2 * MAX_PIECES];
     bool items[MAX_PASSES][ITEMS]; // for passes of shares: whether each item is done
     uint64_t reported_pass;

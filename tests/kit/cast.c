@@ -12,7 +12,7 @@
 
 #define MS (SIM_SECOND / 1000)
 
-// Streams of random numbers; the worlds use other ones.
+// Streams of random numbers, which differ from those of the worlds.
 enum { NETWORK = 0x100, SILENCES };
 
 struct member_options sim_member(enum wire_role role, uint64_t number,
@@ -62,8 +62,8 @@ bool sim_has_silences(uint64_t seed)
     return random_below(seed, SILENCES, 0, 2) == 0;
 }
 
-// Returns the network of the seed. Where links fall silent, no single messages get lost,
-// as with TCP: otherwise all requests for a sign of life could get lost, and the process
+// Returns the network of the seed. If links fall silent, single messages are not lost, as
+// with TCP: otherwise all requests for a sign of life could be lost, and the process
 // would rightly be declared dead.
 struct sim_options sim_network(uint64_t seed)
 {

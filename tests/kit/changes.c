@@ -8,7 +8,8 @@
 #include "base/random.h"
 #include "cluster/scheduler/scheduler_internal.h"
 
-enum { CHANGES = 0x500 }; // stream of random numbers; the worlds use other ones
+// Stream of random numbers, which differs from those of the worlds.
+enum { CHANGES = 0x500 };
 
 static uint64_t draw(struct changes *c, uint64_t n)
 {
@@ -95,7 +96,8 @@ static void drain(struct changes *c, bool back)
     (void)scheduler_drain(s, at, back);
 }
 
-// Kills a late server, unless the cluster needs it: it owns a partition, or is about to.
+// Kills a late server, unless the cluster needs it because it owns a partition or is
+// about to.
 static void kill(struct changes *c)
 {
     struct scheduler *s = c->stage->scheduler;

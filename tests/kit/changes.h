@@ -13,17 +13,17 @@ struct changes {
     // Opens one more server, as the world's first ones, with `late` in its options.
     int (*open)(void *world, bool late, struct err *e);
     void *world;
-    uint64_t next; // time of the next change; VAN_NEVER: none follows
+    uint64_t next; // time of the next change; VAN_NEVER: no change follows
     uint64_t pace; // most time between two changes
-    uint32_t most; // number of changes after which none follows
+    uint32_t most; // the most changes
     uint64_t draws;
     uint64_t made, joined, drained, died;
 };
 
-// Lets some changes happen if their time has come. The cluster must have been there.
+// Makes the changes whose time has come. The cluster must have been complete before.
 void changes_act(struct changes *c);
-// Ends the changes, and lets the moves that are under way come to their end. Returns false
-// if they do not; the stage has failed then.
+// Ends the changes, and waits until the moves in progress have ended. Returns false if
+// they do not end; the stage has then failed.
 bool changes_end(struct changes *c);
 // Returns whether a server has partitions of sparse tables.
 bool changes_owns(const struct changes *c, uint32_t server);

@@ -50,7 +50,7 @@ struct cluster {
     uint32_t owners[PARTITIONS];
     uint64_t epoch;
     bool handing_over; // the scheduler does not keep the placement yet
-    bool held;         // the client has asked it to keep the placement
+    bool held;         // the client has asked the scheduler to hold the placement
     uint32_t holds;    // number of times that the client has asked so
     struct client *client;
     struct van *van;

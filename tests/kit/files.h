@@ -46,7 +46,8 @@ bool files_same(const char *a, const char *b);
 // directory. ret_path gets the path of one of them, unless it is NULL.
 int files_beside(const char *dir, char ret_path[FILE_PATH_MAX]);
 
-// Checks that the directory has no such file, and no file that is to be removed.
+// Checks that the directory has no temporary file, and no file that is about to be
+// removed.
 void files_nothing_beside(const char *dir);
 
 // Returns the path of a file in the shared data sets, or skips the test if these are

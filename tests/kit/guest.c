@@ -37,7 +37,7 @@ void guest_add_all(uint32_t servers, uint32_t workers, bool driver)
         assert_true(member_ready(w.actors[i].m));
 }
 
-// These functions are a peer that sends what the test chooses.
+// A peer that sends the messages that a test chooses.
 
 static void guest_message(void *ctx, van_link link, struct van_message *m, uint64_t now)
 {

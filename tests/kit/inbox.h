@@ -26,9 +26,9 @@ struct item {
 struct item *item_new(enum item_kind kind, const char *address);
 void item_free(struct item *i); // NULL is fine
 
-// Sends an item of kind `kind` back to the sender of `i`, in the same memory; its new
-// sender is the end `link` of the inbox `self` (NULL: no inbox). Returns false if the
-// sender is gone; the item is then freed.
+// Turns the item `i` into an item of kind `kind` and sends it back to the sender of `i`;
+// its new sender is the end `link` of the inbox `self` (NULL: no inbox). Returns false if
+// the sender has closed its inbox; the item is then freed.
 bool item_answer(struct item *i, enum item_kind kind, struct inbox *self, van_link link);
 
 struct inbox *inbox_open(void); // NULL if memory is out
@@ -41,7 +41,7 @@ bool inbox_post(struct inbox *b, struct item *i);
 struct item *inbox_take(struct inbox *b, uint64_t until);
 uint64_t inbox_bytes(struct inbox *b); // bytes of the messages that were not taken yet
 void inbox_wake(struct inbox *b);
-// Closes the inbox, and tells peers that connect or were accepted.
+// Closes the inbox, and notifies peers that are connecting or were accepted.
 void inbox_shut(struct inbox *b);
 
 // The listeners of the whole process.

@@ -295,7 +295,7 @@ static void on_dial(struct inproc_van *v, struct item *i)
 static void on_accepted(struct inproc_van *v, struct item *i)
 {
     struct link *l = links_find(&v->links, i->to);
-    if (l == NULL) { // this van has given the link up meanwhile
+    if (l == NULL) { // this van has already given the link up
         item_answer(i, ITEM_CLOSED, NULL, 0);
         return;
     }

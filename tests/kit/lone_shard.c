@@ -111,7 +111,7 @@ static uint64_t fake_now(const struct van *v)
     return ((const struct lone *)(const void *)v)->now;
 }
 
-// Does nothing: the test checks again anyway.
+// Does nothing, because the test checks for work in a loop.
 static void fake_wake(struct van *v)
 {
     (void)v;

@@ -20,7 +20,7 @@ enum {
     WORKER = 10, // id of the first worker
     SCHEDULER_LINK = 1,
     OTHER_LINK = 2,   // link that the shard opens to the other server
-    WORKER_LINK = 10, // link of the first worker; the others follow
+    WORKER_LINK = 10, // link of the first worker; the links of other workers follow
     CROWD = 1000,     // first number of the further workers' links, nodes and sessions
 };
 
@@ -67,7 +67,7 @@ struct lone {
     bool hears_orders;        // whether MSG_ORDERED is kept for the test
     bool hears_moves;         // whether MSG_MOVE_SAYS is kept
     struct wire_move move;    // the move in rosters; number 0: none
-    // Role with which other peers are let in; WIRE_NOBODY: as operators.
+    // The role with which other peers are accepted; WIRE_NOBODY: as operators.
     enum wire_role role;
 };
 

@@ -152,7 +152,7 @@ void loop_push_with(struct lone *w, const struct loop_batch *b, uint32_t worker,
     m.examples = 3 * micros;
     lone_send_push(w, worker, &m);
     lone_expect_ok(w);
-    lone_send_push(w, worker, &m); // the same push again: the shard ignores it
+    lone_send_push(w, worker, &m); // repeats the push, which the shard ignores
     lone_expect_ok(w);
 }
 
@@ -175,7 +175,7 @@ uint64_t loop_admin(struct lone *w, enum wire_order what, float threshold, uint6
     for (int i = 0; i < 1000 && w->sent == NULL; i++)
         lone_pass_time(w, 1000);
     uint64_t value = lone_expect_ok(w);
-    // The same order again: the shard does not execute it twice.
+    // Repeats the operation, which the shard does not do twice.
     lone_deliver(w, WORKER_LINK, MSG_TABLE_DO, number, &m);
     assert_int_equal(lone_expect_ok(w), value);
     return value;

@@ -173,8 +173,8 @@ void naive_remove(struct naive *m, uint32_t i)
     m->gone[i] = true;
 }
 
-// Whether the entry policy admits the row i. `again`: the push repeats examples that were
-// counted before.
+// Returns whether the entry policy admits row i. `again` is true if the push repeats
+// examples that were counted before.
 static bool naive_admit(struct naive *m, uint32_t i, float show, float click, bool again)
 {
     const struct entry_options *o = &m->config->entry;

@@ -41,7 +41,7 @@ struct naive {
     bool life, wide;
     uint32_t bits, dim; // dim of embedx, or of a plain row
     struct naive_row rows[KEYS];
-    // The real entry policies, where a policy has no formula.
+    // The real entry policies, used if a policy has no formula.
     struct entry *oracle[PARTS_MAX];
     uint64_t keys[KEYS];
     uint32_t day;

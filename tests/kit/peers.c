@@ -88,8 +88,8 @@ void peers_close(struct peers *w)
     draw_free(&w->d);
 }
 
-// Lets the time pass. A node may do no more in this time than repeat messages twice a
-// second: if it did more, it would never come to rest.
+// Lets the time pass. In this time a node may only repeat messages twice a second; if it
+// did more, it would never come to rest.
 void peers_run(struct peers *w, uint64_t ns)
 {
     uint64_t until = sim_now(w->sim) + ns;

@@ -16,11 +16,12 @@ struct sim_process {
     atomic_bool lost; // the scheduler has told this process that it was declared dead
 };
 
-// A stream of random numbers; the worlds use other ones.
+// A stream of random numbers, which differs from those of the worlds.
 enum { SILENT_LINKS = 0x200 };
 
-// Chooses the links of this process that fall silent. Heartbeats are few, so their link
-// falls silent often; other messages are many, so their links do so rarely.
+// Chooses the links of this process that fall silent. The link of heartbeats falls silent
+// at a high rate, because heartbeats are few; other links do so at a low rate, because
+// they have many messages.
 static void choose_silent_links(const struct sim_process *p, uint64_t seed)
 {
     uint64_t number = p->node.process;

@@ -259,8 +259,8 @@ void cluster_said(const char *name, const char *text)
         cluster_fail("%s has not said '%s'", name, text);
 }
 
-// Returns the part behind the text in a process's standard error; waits until complete
-// lines contain the text.
+// Waits until complete lines of a process's standard error contain the text; returns the
+// part after the text.
 static const char *await(const char *name, const char *wanted)
 {
     char text[256], path[64];

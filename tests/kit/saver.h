@@ -26,7 +26,7 @@ int sim_saver_open(struct sim_saver **ret, struct sim *s,
                    const struct sim_saver_options *o, struct err *e);
 void sim_saver_close(struct sim_saver *k); // NULL is fine
 
-// Does the next step. `ready` says that the table exists. Errors are in *e.
+// Does the next step. `ready` is true if the table exists. Errors are in *e.
 int sim_saver_step(struct sim_saver *k, const struct scheduler *s, bool ready,
                    struct err *e);
 // True if the saver has finished, or is dead.

@@ -20,7 +20,7 @@ extern const char saving_users[];
 const char *saving_rest(const char *path);
 struct lone *saving_open_loop(uint32_t i, uint32_t n, const char *config);
 
-// A save that is under way: its manifest, and the directory of its files.
+// A save in progress: its manifest, and the directory of its files.
 struct saving {
     struct save_manifest m;
     char path[FILE_PATH_MAX];

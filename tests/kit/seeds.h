@@ -25,8 +25,8 @@ struct seeds_run {
     int bug; // the bug to simulate, as in struct seeds_bug
     bool trace;
     const char *dir; // directory for saves; it is empty before and after
-    // Sums of how often each kind of event happened: a world without such events would
-    // find nothing.
+    // The number of events of each kind, summed over all seeds, because worlds without
+    // such events would find no defect.
     uint64_t *counts;
 };
 

@@ -170,7 +170,7 @@ static void close_end(struct sim *s, struct sim_end *end)
 static void tell(struct sim *s, struct sim_end *end, struct sim_van *from,
                  enum sim_why why)
 {
-    // A close arrives after the last message; a break overtakes messages under way.
+    // A close arrives after the last message; a break overtakes messages in flight.
     uint64_t at = s->now + delay(s);
     if (why == SIM_BY_PEER)
         at = later(at, end->arrival);
@@ -308,7 +308,7 @@ void sim_unlisten(struct sim *s, const struct sim_van *v)
     }
 }
 
-// These functions let an event happen. Each returns the van whose handler was called, or
+// Functions that execute an event. Each returns the van whose handler was called, or
 // NULL.
 
 static struct sim_van *call_closed(struct sim *s, struct sim_end *end,
@@ -401,7 +401,7 @@ static struct sim_van *do_closed(struct sim *s, struct sim_end *end, enum sim_wh
 static struct sim_van *happen(struct sim *s, const struct sim_event *e)
 {
     struct sim_end *end = links_find(&e->to->links, e->link);
-    if (end == NULL) // the link was closed meanwhile, or its node crashed
+    if (end == NULL) // the link has been closed, or its node has crashed
         return NULL;
     switch (e->kind) {
     case SIM_ATTEMPT:
@@ -433,7 +433,8 @@ static bool do_event(struct sim *s)
         sim_queue_hold(&s->queue, &e);
         return false;
     }
-    // The node reads it when it goes on, after what arrived before.
+    // The node reads the message when it continues, after the messages that arrived
+    // before.
     if (e.to->deaf_until > s->now) {
         e.time = e.to->deaf_until;
         sim_queue_put(&s->queue, e);
@@ -503,7 +504,7 @@ void sim_stop(struct sim *s, struct van *van, uint64_t until, uint64_t lag)
     until = later(until, v->deaf_until); // if two stops overlap, the later end counts
     v->still_until = until;
     v->deaf_until = until + lag;
-    s->tick_at[v->slot] = until; // the van ticks when it goes on
+    s->tick_at[v->slot] = until; // the van ticks when it continues
 }
 
 bool sim_is_stopped(const struct van *van)

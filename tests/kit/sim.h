@@ -56,11 +56,11 @@ void sim_crash(struct sim *s, struct van *v);
 void sim_stop(struct sim *s, struct van *v, uint64_t until, uint64_t lag);
 bool sim_is_stopped(const struct van *v);
 
-// From now on the van's links have this kind for other nodes (initially VAN_OWNER), for
+// From now on other nodes see links of this kind from the van (initially VAN_OWNER), for
 // example to make strangers.
 void sim_van_is(struct van *v, enum van_kind kind);
 
-// Sets the role with which others let the van in (initially WIRE_OPERATOR).
+// Sets the role with which other nodes accept the van (initially WIRE_OPERATOR).
 void sim_van_role(struct van *v, enum wire_role role);
 
 // From now on the van's links fall silent at this rate, in addition to that of the
@@ -71,13 +71,13 @@ void sim_van_silences(struct van *v, double rate);
 // TCP.
 void sim_van_loses_none(struct van *v);
 
-// Separates two vans, or joins them again. While they are apart nothing passes between
-// them, but links stay open, and messages wait, whether they were sent before or
-// meanwhile.
+// Separates two vans, or joins them again. While they are separated, no message passes
+// between them, but links stay open, and messages wait, including those that were in
+// flight.
 void sim_partition(struct sim *s, struct van *a, struct van *b, bool apart);
 
-// Silences a link for good: it carries nothing any more, in either direction, and neither
-// end is told, not even when the other one closes it or crashes. Messages under way still
+// Silences a link for ever: it carries no more messages in either direction, and neither
+// end is notified, even if the other end closes it or crashes. Messages in flight still
 // arrive. A link that is not open yet never opens. Other links between the two nodes are
 // not affected.
 void sim_silence(struct sim *s, struct van *v, van_link link);

@@ -49,9 +49,9 @@ struct sim_end {
     van_link number;
     enum wire_role role; // role of the van, also after this end has closed
     bool open;
-    bool mute;        // messages that this end sends get lost, and no end is told
-    uint64_t opened;  // nothing arrives at this end before this time
-    uint64_t heard;   // time at which the last message arrived at this end
+    bool mute;       // messages that this end sends are lost, and neither end is notified
+    uint64_t opened; // nothing arrives at this end before this time
+    uint64_t heard;  // time at which the last message arrived at this end
     uint64_t arrival; // latest arrival of the messages that were sent to this end so far
     uint64_t in_flight; // bytes that this end has sent and that have not arrived
 };
@@ -59,7 +59,7 @@ struct sim_end {
 struct sim_conn {
     struct sim_end ends[2]; // the end that connected, then the end that accepted
     struct sim_conn *next;  // next in the list of connections that can be freed
-    bool broken;            // the connection has broken, and both ends will be told
+    bool broken;            // the connection has broken, and both ends will be notified
     uint64_t began, deadline, backoff;
     char address[VAN_ADDRESS_MAX], from[VAN_ADDRESS_MAX];
 };
@@ -76,7 +76,7 @@ struct sim_van {
     // before deaf_until.
     uint64_t still_until, deaf_until;
     enum van_kind kind;  // the kind that this van's links have for other nodes
-    enum wire_role role; // the role with which others let this van in
+    enum wire_role role; // the role with which other nodes accept this van
     // Rate at which its links fall silent, in addition to that of the options.
     double silences;
     bool loses_none; // no message is lost unless its link is
@@ -119,7 +119,7 @@ int sim_transmit(struct sim *s, struct sim_end *end, struct parcel *p);
 // Begins a connection from `v` to `address`; returns NULL if memory is out.
 struct sim_conn *sim_dial(struct sim *s, struct sim_van *v, const char *address,
                           uint64_t timeout_ns);
-// Closes one end; the other end is told.
+// Closes one end and notifies the other end.
 void sim_hang_up(struct sim *s, struct sim_end *end, enum sim_why why);
 
 int sim_listen(struct sim *s, struct sim_van *v, const char *address, struct err *e);

@@ -250,7 +250,7 @@ static void test_crash(void **state)
     assert_int_equal(p.b.ticks, ticks);
     assert_int_equal(p.a.closed, 1);
     assert_int_equal(p.a.why, TUG_EIO);
-    // No node listens at the address until the node is started anew.
+    // No node listens at the address until the node is started again.
     van_connect(p.a.v, "sim://b", 10 * MS);
     run(p.s);
     assert_int_equal(p.a.closed, 2);
@@ -280,7 +280,7 @@ static void test_partition(void **state)
     (void)state;
     struct pair p;
     open_pair(&p, &quiet);
-    send_n(&p.a, 3); // these messages are already under way, and do not pass either
+    send_n(&p.a, 3); // these messages are already in flight, and do not pass, either
     sim_partition(p.s, p.a.v, p.b.v, true);
     send_n(&p.a, 3);
     van_link second = van_connect(p.a.v, "sim://b", 100 * MS);
@@ -317,7 +317,7 @@ static void test_silence(void **state)
     assert_int_equal(p.a.messages, 1);
     assert_int_equal(p.a.last, 2);
     assert_int_equal(p.a.closed + p.b.closed, 0);
-    van_close_link(p.a.v, dead); // neither end is told
+    van_close_link(p.a.v, dead); // neither end is notified
     run(p.s);
     assert_int_equal(p.b.closed, 0);
     van_close_link(p.a.v, p.a.link);
@@ -326,8 +326,8 @@ static void test_silence(void **state)
     close_pair(&p);
 }
 
-// The messages of one end get lost, and those of the other arrive. Only the mute end is
-// told that its link was closed.
+// The messages of one end are lost, and those of the other end arrive. Only the mute end
+// is notified that its link was closed.
 static void test_mute(void **state)
 {
     (void)state;
@@ -489,7 +489,7 @@ static void test_refusals(void **state)
     sim_close(s);
 }
 
-// Messages to a stopped van wait in order; when it goes on, it ticks first.
+// Messages to a stopped van wait in order; when the van continues, it ticks first.
 static void test_stop(void **state)
 {
     (void)state;

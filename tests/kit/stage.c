@@ -190,8 +190,8 @@ static uint64_t pause_draw(struct stage *s, uint64_t n)
     return random_below(s->o->seed, PAUSES, s->pauses++, n);
 }
 
-// Returns the lag after a stop: a process that goes on may first read the waiting
-// messages, or first send what it had begun.
+// Returns the lag after a stop: a process that continues may first read the waiting
+// messages, or first send the messages that it had begun.
 static uint64_t lag(struct stage *s)
 {
     return pause_draw(s, 2) * pause_draw(s, 200 * MS);
@@ -229,8 +229,8 @@ bool stage_is_there(const struct stage_server *x)
     return !x->lost && !x->gone && !x->dead;
 }
 
-// Stops a random process for less than the lease. The scheduler's stops may be longer: it
-// keeps the leases, and must not blame other processes for messages that it missed
+// Stops a random process for less than the lease. The scheduler may be stopped for
+// longer: it must not declare other processes dead because of messages that it missed
 // itself.
 static void stop_somebody(struct stage *s)
 {
@@ -272,8 +272,8 @@ static bool was_drained(const struct stage *s, const struct stage_server *x)
 }
 
 // Checks that the scheduler has not declared a living process dead. Clients are not
-// checked after its restart, since it then knows no node; nor is anything checked when
-// the last client has ended, since that ends the cluster.
+// checked after a restart of the scheduler, which then knows no node. Nothing is checked
+// after the last client has ended, because that ends the cluster.
 void stage_check_living(struct stage *s)
 {
     bool anybody = false, ends = false;

@@ -46,8 +46,9 @@ struct stage_client {
 // A kind of world. The struct behind `w` (`bytes` long) must begin with a struct stage.
 struct stage_world {
     size_t bytes;
-    uint64_t stream;                      // random stream for the world's choices
-    int (*open)(void *w, struct err *e);  // opens the parts, one after the other
+    uint64_t stream; // random stream for the world's choices
+    // Opens the parts of the world, one after the other.
+    int (*open)(void *w, struct err *e);
     void (*act)(void *w);                 // lets all parts act
     void (*work)(void *w);                // runs the world from begin to end
     void (*count)(void *w, uint64_t *to); // adds up how often things happened
@@ -65,7 +66,7 @@ struct stage {
     struct van *scheduler_van;
     bool restarted; // the scheduler was restarted, so that it and the nodes do not know
                     // each other
-    uint32_t lives; // how often all processes have crashed
+    uint32_t lives; // the number of times that all processes have crashed
     uint32_t n_servers, n_clients;
     struct stage_server servers[STAGE_PLACES];
     // The clients, in the order in which they started.
@@ -111,7 +112,7 @@ void stage_settle(struct stage *s, uint64_t ns);
 // processes from living ones. Some dead clients are ghosts: they were stopped until they
 // were declared dead, and then continue their work. Returns whether it has died.
 bool stage_dies(struct stage_client *c);
-// Stops a server until it is declared dead; then the server goes on, and the cluster
+// Stops a server until it is declared dead; then the server continues, and the cluster
 // ends.
 void stage_lose_server(struct stage *s, uint32_t i);
 // Returns whether the client acts now: it is alive or a ghost, and is not stopped.

@@ -157,7 +157,8 @@ uint64_t sim_strangers_frames(const struct sim_strangers *x)
     return x->frames;
 }
 
-// Records numbers from the roster, so that drawn messages make sense to their receiver.
+// Records numbers from the roster, so that the receiver does not refuse drawn messages at
+// once.
 static void know(struct sim_strangers *x, const struct roster *r)
 {
     x->d.epoch = r->epoch;
@@ -188,7 +189,7 @@ static void send_push(struct stranger *k, van_link link)
 }
 
 // Sends a random frame, but neither JOIN nor HELLO: a process that has left still knows a
-// worker's token, and could join anew with it.
+// worker's token, and could join again with it.
 static void send_frame(struct stranger *k, van_link link)
 {
     struct sim_strangers *x = k->all;
@@ -222,8 +223,8 @@ static void speak(struct stranger *k, uint32_t n_servers)
         send_frame(k, t->link);
 }
 
-// Whether all servers know that the member's session has ended: before, they rightly
-// accept its messages.
+// Returns whether all servers know that the member's session has ended; until then they
+// rightly accept its messages.
 static bool is_over(const struct member *m, struct shard *const *shards, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)

@@ -11,7 +11,8 @@
 
 struct sim_strangers;
 
-// A key that the world checks: a stranger's push that took effect would change its row.
+// A key whose row the world checks, and which a stranger's push would change if it took
+// effect.
 struct sim_seen {
     uint32_t table, width; // table, and floats per key of a push
     uint64_t key;

@@ -41,17 +41,17 @@ int sums_open(struct sums *s, struct err *e);
 struct shard_options sums_server(const struct sums *s);
 // Opens the other saver. Call it when all other nodes have come.
 int sums_open_other(struct sums *s, struct err *e);
-// Lets the other saver act. `made` says that the table exists.
+// Lets the other saver act. `made` is true if the table exists.
 void sums_step(struct sums *s, bool made);
-void sums_leave(struct sums *s); // call it before the stage closes
-// Call it before the stage closes: all savers have crashed, and the table may go back to
-// an older save.
+void sums_leave(struct sums *s); // must be called before the stage closes
+// Must be called before the stage closes, if all savers have crashed and the table may go
+// back to an older save.
 void sums_crash(struct sums *s);
-void sums_close(struct sums *s); // call it after the stage has closed
+void sums_close(struct sums *s); // must be called after the stage has closed
 
-// Each returns the request that it has begun: sums_begin_save for the save's turn,
-// sums_save for its rows (path and directory are set here), and sums_end_save for its
-// end.
+// Each function returns the request that it has begun: sums_begin_save the request for
+// the save's turn, sums_save the one for its rows (the function sets path and directory),
+// sums_end_save the one for its end.
 client_ts sums_begin_save(struct sums *s, struct stage_client *c, uint64_t id,
                           enum save_mode mode); // returns 0 if no turn is needed
 client_ts sums_save(struct sums *s, struct stage_client *c, struct client_save *o);

@@ -47,7 +47,7 @@ enum { SANITIZED = 0 };
 
 // Runs `call` (which returns an error code, with the error in test_err) with its first,
 // second, ... allocation failing, until it succeeds without a failure; `undo` undoes a
-// success. A failure must leave nothing behind.
+// success. A failure must leave no memory allocated.
 #define FAIL_EACH_ALLOCATION(call, undo)                                                 \
     do {                                                                                 \
         bool passed_ = false;                                                            \

@@ -8,7 +8,7 @@
 
 #include "kit/inproc.h"
 
-// Checks that the time which handlers get never goes back.
+// Checks that the time that handlers get never decreases.
 static void take_time(struct node *n, uint64_t now)
 {
     assert_true(now >= n->now);

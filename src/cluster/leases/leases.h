@@ -99,7 +99,8 @@ void leases_state(struct leases *l, uint64_t pass, struct msg_pass_state *ret,
 
 // The work of a worker so far.
 struct leases_work {
-    // In passes of pieces: the examples in the worker's finished pieces, and the number of these pieces.
+    // In passes of pieces: the examples in the worker's finished pieces, and the
+    // number of these pieces.
     uint64_t examples, pieces;
     uint32_t holds; // 1 while it has a piece, or has not finished its share of the pass
 };
