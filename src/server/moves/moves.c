@@ -25,7 +25,7 @@ void moves_close(struct shard *s)
 void moves_break(struct shard *s, const char *what)
 {
     struct err why;
-    err_set(&why, TUG_EIO, "%s while a partition moved", what);
+    err_set(&why, TUG_EINTERRUPTED, "%s while a partition moved", what);
     for (struct outgoing *o = s->moves.out; o != NULL; o = o->next)
         if (!o->handing && !o->gone && o->why.code == 0) {
             o->why = why;
