@@ -190,8 +190,8 @@ static uint64_t pause_draw(struct stage *s, uint64_t n)
     return random_below(s->o->seed, PAUSES, s->pauses++, n);
 }
 
-// Returns the lag after a stop: a process that continues may first read the waiting
-// messages, or first send the messages that it had begun.
+// Returns the lag after a stop: a process that goes on may first read the waiting
+// messages, or first send what it had begun.
 static uint64_t lag(struct stage *s)
 {
     return pause_draw(s, 2) * pause_draw(s, 200 * MS);
@@ -229,8 +229,17 @@ bool stage_is_there(const struct stage_server *x)
     return !x->lost && !x->gone && !x->dead;
 }
 
-// Stops a random process for less than the lease. The scheduler may be stopped for
-// longer: it must not declare other processes dead because of messages that it missed
+// Two stops soon after each other could be as long as the lease together.
+static void stop_server(struct stage *s, struct stage_server *x, uint64_t until)
+{
+    if (!stage_is_there(x) || sim_now(s->sim) < x->next_stop)
+        return;
+    x->next_stop = until + 3 * SECOND;
+    sim_process_stop(x->process, s->sim, until, lag(s));
+}
+
+// Stops a random process for less than the lease. The scheduler's stops may be longer: it
+// keeps the leases, and must not blame other processes for messages that it missed
 // itself.
 static void stop_somebody(struct stage *s)
 {
@@ -239,9 +248,8 @@ static void stop_somebody(struct stage *s)
     s->next_pause = now + pause_draw(s, 4 * SECOND);
     if (i < s->n_clients && s->clients[i]->client != NULL && stage_acts(s->clients[i]))
         sim_process_stop(s->clients[i]->process, s->sim, until, lag(s));
-    else if (i >= s->n_clients && i + 1 < n &&
-             stage_is_there(&s->servers[i - s->n_clients]))
-        sim_process_stop(s->servers[i - s->n_clients].process, s->sim, until, lag(s));
+    else if (i >= s->n_clients && i + 1 < n)
+        stop_server(s, &s->servers[i - s->n_clients], until);
     else if (i + 1 == n)
         sim_stop(s->sim, s->scheduler_van, now + pause_draw(s, 12 * SECOND), lag(s));
 }
@@ -272,8 +280,8 @@ static bool was_drained(const struct stage *s, const struct stage_server *x)
 }
 
 // Checks that the scheduler has not declared a living process dead. Clients are not
-// checked after a restart of the scheduler, which then knows no node. Nothing is checked
-// after the last client has ended, because that ends the cluster.
+// checked after its restart, since it then knows no node; nor is anything checked when
+// the last client has ended, since that ends the cluster.
 void stage_check_living(struct stage *s)
 {
     bool anybody = false, ends = false;

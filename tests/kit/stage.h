@@ -24,10 +24,11 @@ struct stage_server {
     struct shard *shard;
     struct van *van;
     struct sim_process *process;
-    bool lost;         // the server was stopped until it was declared dead
-    bool late;         // it has joined the running cluster
-    bool leaves, gone; // it was drained and leaves, and has left
-    bool dead;         // it was killed while it owned nothing
+    bool lost;          // the server was stopped until it was declared dead
+    bool late;          // it has joined the running cluster
+    bool leaves, gone;  // it was drained and leaves, and has left
+    bool dead;          // it was killed while it owned nothing
+    uint64_t next_stop; // the server is not stopped again before this time
 };
 
 struct stage_client {
