@@ -90,6 +90,11 @@ void page_text(struct view *p, const char *text)
     buf_free(&shown);
 }
 
+void page_fact(struct view *p, const char *name, const char *text)
+{
+    html_add(&p->h, "<div><dt>%s</dt><dd>%s</dd></div>", name, text);
+}
+
 void page_cell(struct view *p, const char *text)
 {
     html_add(&p->h, "<td>");
@@ -139,6 +144,7 @@ static void add_head(struct view *p, const struct facts_told *t)
 static void add_sections(struct view *p)
 {
     page_add_run(p);
+    page_add_worker(p);
     page_add_nodes(p);
     page_add_processes(p);
     page_add_requests(p);

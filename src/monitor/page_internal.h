@@ -21,10 +21,13 @@ void page_table(struct view *p, const char *const *names);
 void page_table_end(struct view *p);
 // Adds a name or a message from outside; a long one is cut.
 void page_text(struct view *p, const char *text);
+// Adds a name and a text of ours to a list of them (<dl>).
+void page_fact(struct view *p, const char *name, const char *text);
 void page_cell(struct view *p, const char *text);   // a name from outside
 void page_number(struct view *p, const char *text); // a text of text_internal.h
 
 void page_add_run(struct view *p);
+void page_add_worker(struct view *p);
 void page_add_nodes(struct view *p);
 void page_add_partitions(struct view *p);
 void page_add_processes(struct view *p);

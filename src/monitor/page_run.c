@@ -16,11 +16,6 @@ enum {
     OPERATIONS = 64
 };
 
-static void add_fact(struct view *p, const char *name, const char *text)
-{
-    html_add(&p->h, "<div><dt>%s</dt><dd>%s</dd></div>", name, text);
-}
-
 // ---------------------------------------------------------------- curves
 
 // Returns the metric `name` of a pass, on validation data if `valid`, else on training
@@ -117,11 +112,12 @@ static void add_whole_run(struct view *p, const json_t *run)
            rate = fact_number(run, "examples_per_second");
     double left = passes - pass + 1 - share;
     char text[TEXT_MAX];
-    add_fact(p, "done of the run", text_percent((pass - 1 + share) / passes, text));
+    page_fact(p, "done of the run", text_percent((pass - 1 + share) / passes, text));
     if (strcmp(fact_text(run, "state"), "training") == 0)
-        add_fact(p, "time left, without validation",
-                 text_seconds(
-                     share > 0 && rate > 0 ? left * examples / share / rate : NAN, text));
+        page_fact(
+            p, "time left, without validation",
+            text_seconds(share > 0 && rate > 0 ? left * examples / share / rate : NAN,
+                         text));
 }
 
 void page_add_run(struct view *p)
@@ -138,19 +134,19 @@ void page_add_run(struct view *p)
     html_add(&p->h, "</dd></div>");
     snprintf(more, sizeof(more), "%.0f of %.0f", fmax(fact_number(run, "pass"), 0),
              fmax(fact_number(run, "passes"), 0));
-    add_fact(p, "pass", more);
-    add_fact(p, "done of it", text_percent(fact_number(run, "share"), text));
-    add_fact(p, "examples", text_count(fact_number(run, "examples"), text));
-    add_fact(p, "examples a second",
-             text_count(fact_number(run, "examples_per_second"), text));
-    add_fact(p, "loss", text_number(fact_number(run, "loss"), text));
-    add_fact(p, "AUC", text_number(fact_number(run, "auc"), text));
-    add_fact(p, "last progress",
-             text_seconds(fact_number(run, "seconds_since_progress"), text));
+    page_fact(p, "pass", more);
+    page_fact(p, "done of it", text_percent(fact_number(run, "share"), text));
+    page_fact(p, "examples", text_count(fact_number(run, "examples"), text));
+    page_fact(p, "examples a second",
+              text_count(fact_number(run, "examples_per_second"), text));
+    page_fact(p, "loss", text_number(fact_number(run, "loss"), text));
+    page_fact(p, "AUC", text_number(fact_number(run, "auc"), text));
+    page_fact(p, "last progress",
+              text_seconds(fact_number(run, "seconds_since_progress"), text));
     add_whole_run(p, run);
     if (!isnan(fact_number(run, "best_pass")))
-        add_fact(p, "validation best at pass",
-                 text_count(fact_number(run, "best_pass"), text));
+        page_fact(p, "validation best at pass",
+                  text_count(fact_number(run, "best_pass"), text));
     html_add(&p->h, "</dl>\n<div class=\"curves\">");
     add_curve(p, history, "loss", "Loss");
     add_curve(p, history, "auc", "AUC");

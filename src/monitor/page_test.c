@@ -89,6 +89,28 @@ static void computes_rates(void **state)
     has(all, "<tr><td>push</td><td class=\"n\">–</td>");
 }
 
+static void shows_a_worker(void **state)
+{
+    (void)state;
+    const char *now =
+        "{'role': 'worker', 'joined': true, 'pass': 2, 'examples': 1234, "
+        "'examples_per_second': 500, 'seconds_since_progress': 0.5, 'pull_seconds': 3, "
+        "'compute_seconds': 8, 'push_seconds': 0, 'read_seconds': 1, 'resent': 1, "
+        "'pieces': [{'lane': 0, 'file': 1, 'index': 7, 'seconds': 2}, {'lane': 1, "
+        "'seconds': 2}]}";
+    const char *earlier =
+        "{'role': 'worker', 'joined': true, 'pull_seconds': 2, 'compute_seconds': 5, "
+        "'push_seconds': 0, 'read_seconds': 1}";
+    const char *all = main_of(now, NULL);
+    has(all, "joined, pass 2, 1,234 examples</p>");
+    has(all, "<div><dt>requests sent again</dt><dd>1</dd></div>");
+    has(all, "<td>waiting for rows</td><td class=\"n\">25.0 %</td><td "
+             "class=\"n\">3.0 s</td>");
+    has(all, "<td class=\"n\">7</td><td class=\"n\">2.0 s</td>");
+    all = main_of(now, earlier);
+    has(all, "<td>computing</td><td class=\"n\">75.0 %</td>");
+}
+
 static void verdict_is(const char *sample, bool well, const char *says)
 {
     char line[RENDER_TEXT_MAX];
@@ -324,6 +346,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shows_a_cluster),
         cmocka_unit_test(escapes_names),
+        cmocka_unit_test(shows_a_worker),
         cmocka_unit_test(computes_rates),
         cmocka_unit_test(says_what_is_wrong),
         cmocka_unit_test(sees_that_training_goes_wrong),
