@@ -114,7 +114,7 @@ static void save_between_moves(void **state)
     (void)state;
     start_run(words_of("cut", "--mode sync"));
     join("third", "");
-    cluster_await("run", "moved partition");
+    cluster_await("run", "because server 2 has joined");
     cluster_signal("run", SIGINT); // saves while partitions move
     cluster_ends("run", 130, CLUSTER_PATIENCE);
     cluster_said("run", "saved to cut/save-");
