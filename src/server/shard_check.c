@@ -188,7 +188,7 @@ static void check_moves(const struct shard *s)
         for (uint32_t p = 0; p < (uint32_t)1 << s->bits && s->roles.n_unsettled > 0; p++)
             assert(now.of[i][p] != ROLE_HANDING || is_handed(s, (enum wire_space)i, p));
     for (const struct incoming *m = s->moves.in; m != NULL; m = m->next)
-        assert(m->state == INCOMING_DROPS ||
+        assert(m->state == INCOMING_DROPS || m->n == 0 ||
                (m->state == INCOMING_HERE) ==
                    (roles_of(&now, m->move.space, m->move.partition) == ROLE_HERE));
 }

@@ -47,8 +47,8 @@ static const uint16_t asked[] = {
 // Sends a valid roster, except for what the byte `odd` changes.
 static void send_roster(uint64_t epoch, uint8_t odd)
 {
-    struct buf nodes = BUF_INIT(WIRE_BYTES_MAX);
-    uint32_t owners[WIRE_SPACES << BITS];
+    struct buf nodes = BUF_INIT(WIRE_BYTES_MAX), moves = BUF_INIT(WIRE_BYTES_MAX);
+    uint32_t owners[WIRE_SPACES << BITS], partition = odd % (1 << BITS);
     peers_put_node(&nodes, 1, WIRE_SCHEDULER, 0, 1, true);
     peers_put_node(&nodes, ME, WIRE_SERVER, 0, 100, true);
     peers_put_node(&nodes, WORKER, WIRE_WORKER, 0, 101, odd % 5 != 1);
@@ -57,7 +57,13 @@ static void send_roster(uint64_t epoch, uint8_t odd)
     peers_put_node(&nodes, WORKER + 4, WIRE_WORKER, 2, 104, false);
     for (uint32_t i = 0; i < WIRE_SPACES << BITS; i++)
         owners[i] = (i + odd / 16) % 4 == 3 ? OTHER : ME;
+    // A partition is on its way to this loop or from it, under some number.
+    struct wire_move move = {.move = 1 + odd / 64, .partition = partition};
+    move.to = owners[partition] == ME ? OTHER : ME;
+    if (odd % 3 == 2)
+        require(wire_put_move(&moves, &move) == 0);
     struct msg_roster m = {.epoch = epoch,
+                           .moves = {moves.data, (uint32_t)moves.len},
                            .version = ++w.d.version,
                            .partition_bits = (uint8_t)(odd == 255 ? BITS + 1 : BITS),
                            .servers = 2,
@@ -66,6 +72,7 @@ static void send_roster(uint64_t epoch, uint8_t odd)
                            .owners = {owners, sizeof(owners)}};
     peer_send(&w.peers[SCHEDULER], MSG_ROSTER, 0, &m);
     buf_free(&nodes);
+    buf_free(&moves);
     peers_run(&w, MILLIS);
 }
 

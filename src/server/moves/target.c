@@ -255,11 +255,23 @@ static uint64_t drop(struct shard *s, struct incoming *m)
     return VAN_NEVER;
 }
 
+// Drops rows that a roster took away before, without a move. Returns whether none are left.
+static bool is_clear(struct shard *s, const struct incoming *m)
+{
+    const struct roster_move *move = &m->move;
+    struct err e;
+    return m->n > 0 || roles_of(&s->roles, move->space, move->partition) == ROLE_AWAY ||
+           (partition_is_free(s, move->space) &&
+            partition_drop(s, move->space, move->partition, &e) == 0);
+}
+
 uint64_t incoming_tick(struct shard *s, struct incoming *m)
 {
     uint64_t next = VAN_NEVER;
     if (m->state == INCOMING_DROPS)
         return drop(s, m);
+    if (m->state == INCOMING_COPIES && !is_clear(s, m))
+        return s->now + NOTHING_NS;
     if (m->state <= INCOMING_ENDS && m->try_at <= s->now)
         apply(s, m);
     if (m->state <= INCOMING_ENDS && !m->last)
