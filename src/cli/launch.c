@@ -330,6 +330,54 @@ static int level_of(const struct launch_values *v, const struct options *given,
     return quiet && v->node.log_level > LOG_WARN ? LOG_WARN : v->node.log_level;
 }
 
+// Returns the options of a run of the words `argv`: a command of tug, or a program.
+static struct launch_options options_of(const struct launch_values *v, const char *tug,
+                                        int argc, char *const *argv,
+                                        const struct launch_roots *roots,
+                                        const struct argv *env, int level)
+{
+    return (struct launch_options){
+        .tug = tug,
+        .servers = (uint32_t)v->servers,
+        .workers = (uint32_t)v->workers,
+        .words = {(const char *const *)argv, (size_t)argc},
+        .program = cli_find(argv[0]) == NULL,
+        .cluster = v->node.cluster,
+        .host = v->node.host,
+        .interface = v->node.interface,
+        .port = (uint16_t)v->node.port,
+        .loops = (uint32_t)v->loops,
+        .sparse_loops = (uint32_t)v->sparse_loops,
+        .save_root = v->save_root != NULL ? v->save_root : roots->save,
+        .cold_root = v->cold_root != NULL ? v->cold_root : roots->cold,
+        .load_roots = v->load_roots.n > 0
+                          ? (struct launch_list){v->load_roots.items, v->load_roots.n}
+                          : (struct launch_list){roots->load, roots->load[0] != NULL},
+        .ca = v->node.ca,
+        .cert = v->node.cert,
+        .key = v->node.key,
+        .insecure = v->node.insecure,
+        .connect_seconds = v->node.connect_timeout,
+        .dead_seconds = v->dead_timeout,
+        .gather_seconds = v->gather_timeout,
+        .log_level = levels[level],
+        .log_json = log_format() == LOG_JSON, // also if train's words say so
+        .hosts = v->hosts,
+        .sync = v->sync,
+        .force = v->force,
+        .wraps = {v->wraps.items, v->wraps.n},
+        .env = {env->at, env->n},
+        .log_dir = v->log_dir,
+        .http = v->node.http.address,
+        .http_cert = v->node.http.cert,
+        .http_key = v->node.http.key,
+        .http_token_file = v->node.http.token_file,
+        .http_targets = v->http_targets,
+        .advertise = v->node.advertise,
+        .sockets = v->node.transport == NODE_TRANSPORT_UNIX,
+    };
+}
+
 static int run_launch(const struct launch_values *v, const struct options *given,
                       const char *tug, int argc, char *const *argv, struct err *e)
 {
@@ -346,46 +394,7 @@ static int run_launch(const struct launch_values *v, const struct options *given
     if (!program)
         roots_of_training(&roots, argc, argv);
     int level = level_of(v, given, &roots);
-    struct launch_options o = {
-        .tug = tug,
-        .servers = (uint32_t)v->servers,
-        .workers = (uint32_t)v->workers,
-        .words = {(const char *const *)argv, (size_t)argc},
-        .program = program,
-        .cluster = v->node.cluster,
-        .host = v->node.host,
-        .interface = v->node.interface,
-        .port = (uint16_t)v->node.port,
-        .loops = (uint32_t)v->loops,
-        .sparse_loops = (uint32_t)v->sparse_loops,
-        .save_root = v->save_root != NULL ? v->save_root : roots.save,
-        .cold_root = v->cold_root != NULL ? v->cold_root : roots.cold,
-        .load_roots = {roots.load, roots.load[0] != NULL},
-        .ca = v->node.ca,
-        .cert = v->node.cert,
-        .key = v->node.key,
-        .insecure = v->node.insecure,
-        .connect_seconds = v->node.connect_timeout,
-        .dead_seconds = v->dead_timeout,
-        .gather_seconds = v->gather_timeout,
-        .log_level = levels[level],
-        .log_json = log_format() == LOG_JSON, // also if train's words say so
-        .hosts = v->hosts,
-        .sync = v->sync,
-        .force = v->force,
-        .wraps = {v->wraps.items, v->wraps.n},
-        .env = {env.at, env.n},
-        .log_dir = v->log_dir,
-        .http = v->node.http.address,
-        .http_cert = v->node.http.cert,
-        .http_key = v->node.http.key,
-        .http_token_file = v->node.http.token_file,
-        .http_targets = v->http_targets,
-        .advertise = v->node.advertise,
-        .sockets = v->node.transport == NODE_TRANSPORT_UNIX,
-    };
-    if (v->load_roots.n > 0)
-        o.load_roots = (struct launch_list){v->load_roots.items, v->load_roots.n};
+    struct launch_options o = options_of(v, tug, argc, argv, &roots, &env, level);
     log_set_level((enum log_level)level);
     rc = roots.refit ? launch_refit(&o, e) : launch_run(&o, e);
     roots_free(&roots);
