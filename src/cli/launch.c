@@ -9,6 +9,7 @@
 #include "cli/cli.h"
 #include "cli/launch_refit.h"
 #include "cli/nodes/node_options.h"
+#include "cli/nodes/role_http.h"
 #include "cli/nodes/roles.h"
 #include "launch/argv.h"
 #include "launch/launch.h"
@@ -28,6 +29,7 @@ struct launch_values {
     bool force;
     struct option_list wraps, env;
     const char *log_dir, *http_targets;
+    double http_wait;
     uint64_t child_of;
     bool supervise;
     const char *lock;
@@ -95,6 +97,10 @@ static const struct option options[] = {
     {"http-targets", STRING_AT(http_targets, "FILE"),
      "with --http: keep a list of these addresses there, for Prometheus's "
      "file_sd_configs"},
+    {"http-wait", F64_AT(http_wait, "SECONDS", "60", 0, 3600),
+     "with --http-targets: how long a run that has failed waits until Prometheus has "
+     "read "
+     "that; 0: not at all"},
     {"child-of", .group = "For processes that launch starts itself",
      U64_AT(child_of, "PID", "0", 0, 1e9),
      "become the program after --, and be killed when process PID ends"},
@@ -330,6 +336,17 @@ static int level_of(const struct launch_values *v, const struct options *given,
     return quiet && v->node.log_level > LOG_WARN ? LOG_WARN : v->node.log_level;
 }
 
+static void tell_failure(void *ctx, const char *address, const struct err *why)
+{
+    const struct launch_values *v = ctx;
+    struct monitor_options at = v->node.http;
+    at.address = address;
+    if (v->http_wait <= 0)
+        return;
+    node_catch_signals(); // the launcher's own handlers have gone with its processes
+    role_http_tell_failure(&at, why, v->http_wait);
+}
+
 // Returns the options of a run of the words `argv`: a command of tug, or a program.
 static struct launch_options options_of(const struct launch_values *v, const char *tug,
                                         int argc, char *const *argv,
@@ -373,6 +390,8 @@ static struct launch_options options_of(const struct launch_values *v, const cha
         .http_key = v->node.http.key,
         .http_token_file = v->node.http.token_file,
         .http_targets = v->http_targets,
+        .failed = tell_failure,
+        .failed_ctx = (void *)(uintptr_t)v,
         .advertise = v->node.advertise,
         .sockets = v->node.transport == NODE_TRANSPORT_UNIX,
     };

@@ -65,6 +65,8 @@ static int train_here(const struct train_options *values, const struct options *
     s.config.facts = facts;
     if (rc == 0)
         rc = s.folds > 0 ? run_cv(&s, e) : run_alone(&s, e);
+    role_http_end(http, rc, false);
+    role_http_await_seen(http);
     role_http_close(http);
     train_facts_close(facts);
     usage_close(usage);

@@ -394,6 +394,7 @@ static int launch_begin(struct run *r, struct err *e)
         .timer = on_timer,
     };
     TRY(plan_open(&r->plan, r->o, e));
+    TRY(plan_write_targets(&r->plan, r->runs, e));
     if (r->o->log_dir != NULL)
         TRY(open_log(r->o->log_dir, e));
     if (r->o->sync != NULL)
@@ -403,6 +404,19 @@ static int launch_begin(struct run *r, struct err *e)
         signal(SIGINT, SIG_IGN); // leave Ctrl-C to the debugger
     TRY(start_role(r, LAUNCH_SCHEDULER, 0, e));
     return r->o->program ? start_members(r, e) : 0;
+}
+
+// Lets Prometheus know that the run has failed.
+static void tell_failure(struct run *r, const struct err *why)
+{
+    char address[PLAN_ADDRESS_MAX + 16];
+    if (r->o->failed == NULL || r->o->http_targets == NULL ||
+        r->plan.http_ports == NULL || r->interrupted || why->code == TUG_EINTERRUPTED)
+        return;
+    plan_http_scheduler(&r->plan, address);
+    tell_targets(r, 0, true);
+    r->o->failed(r->o->failed_ctx, address, why);
+    tell_targets(r, 0, false);
 }
 
 int launch_run(const struct launch_options *o, struct err *e)
@@ -430,8 +444,10 @@ int launch_run(const struct launch_options *o, struct err *e)
         say_held(r);
     processes_close(r->processes);
     unpublish(r);
-    plan_close(&r->plan);
     const struct err *why = end_of(r)->code != 0 ? end_of(r) : &unlogged;
+    if (rc == 0 && why->code != 0)
+        tell_failure(r, why);
+    plan_close(&r->plan);
     if (rc == 0 && why->code != 0) {
         if (e != NULL)
             *e = *why;

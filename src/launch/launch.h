@@ -50,6 +50,10 @@ struct launch_options {
     // NULL: none.
     const char *http, *http_targets;
     const char *http_cert, *http_key, *http_token_file; // NULL: not needed there
+    // Called with --http-targets when a run has failed and all its processes have ended.
+    // The file then lists only the scheduler's address, which is free, until it returns.
+    void (*failed)(void *ctx, const char *address, const struct err *why);
+    void *failed_ctx;
 };
 
 // Runs the processes until all have ended. Returns 0, or an error that names the role.

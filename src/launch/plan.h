@@ -46,6 +46,8 @@ int plan_ssh(struct argv *argv, const struct host *h);
 int plan_http_choose(struct plan *p, struct err *e);
 int plan_http_add(struct argv *w, const struct plan *p, enum launch_role role,
                   uint32_t rank);
+// Writes the scheduler's address, HOST:PORT. Not for Unix sockets.
+void plan_http_scheduler(const struct plan *p, char ret[PLAN_ADDRESS_MAX + 16]);
 // Writes the file of --http-targets, with those processes for which runs[i] is true, in
 // the order of http_ports. Does nothing if the option is not given.
 int plan_write_targets(const struct plan *p, const bool *runs, struct err *e);

@@ -46,6 +46,11 @@ static int add_file(struct argv *w, const char *option, const char *file)
     return file != NULL ? argv_add(w, "--%s=%s", option, file) : 0;
 }
 
+void plan_http_scheduler(const struct plan *p, char ret[PLAN_ADDRESS_MAX + 16])
+{
+    write_address(p, 0, ret, PLAN_ADDRESS_MAX + 16);
+}
+
 int plan_http_add(struct argv *w, const struct plan *p, enum launch_role role,
                   uint32_t rank)
 {

@@ -29,7 +29,7 @@ const struct metric_scope metric_scopes[] = {
     [WORKERS] = {"scheduler",
                  {{"nodes", .labels = {{"worker", "rank"}}, .only = "worker"}}},
     [SPACE] = {"scheduler", {{"placement", .key_label = "space"}}},
-    [RUN] = {"scheduler train", {{"run"}}},
+    [RUN] = {"scheduler train launch", {{"run"}}},
     [PROCESS] = {"launch",
                  {{"processes",
                    .labels = {{"process_role", "role"}, {"process_rank", "rank"}}}}},

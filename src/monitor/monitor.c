@@ -22,6 +22,8 @@ enum {
     EVENT_BLOCK = 4 << 10,
     TICK_MS = 500,
     FACTS_SECONDS = 3, // how long a request waits for facts
+    PAGE_SECONDS = 3,  // how long an open page has to show the end
+    READ_SECONDS = 120 // the longest usual time between two readings of Prometheus
 };
 
 extern const unsigned char page_html[]; // page.html, made by the build
@@ -37,6 +39,13 @@ struct monitor {
     pthread_t thread;
     bool started;
     atomic_bool stop;
+
+    // The end of the work (monitor_end).
+    _Atomic uint64_t ended_ns; // 0: not yet
+    uint64_t until_ns;         // when the readers of /metrics have had their time
+    _Atomic uint64_t read_ns;  // when /metrics was read last; 0: never
+    atomic_bool end_read, end_shown;
+    atomic_size_t pages; // open ones
 };
 
 // ---------------------------------------------------------------- requests
@@ -44,7 +53,30 @@ struct monitor {
 static bool facts_are_fresh(const struct monitor *m)
 {
     const struct facts_told *t = &m->answers.told;
-    return t->version > 0 && clock_ns() - t->told_ns < SECOND_NS;
+    uint64_t ended = atomic_load(&m->ended_ns);
+    return t->version > 0 && clock_ns() - t->told_ns < SECOND_NS &&
+           (ended == 0 || t->asked_ns >= ended);
+}
+
+// Notes what a connection reads, for note_read when it has all of it.
+static void note_reading(const struct monitor *m, struct connection *one,
+                         enum answer_kind kind)
+{
+    uint64_t ended = atomic_load(&m->ended_ns);
+    one->reads_metrics = kind == ANSWER_METRICS || kind == ANSWER_OPEN_METRICS;
+    one->reads_page = kind == ANSWER_PAGE;
+    one->reads_end = ended != 0 && m->answers.told.asked_ns >= ended;
+}
+
+static void note_read(struct monitor *m, struct connection *one)
+{
+    if (one->reads_metrics)
+        atomic_store(&m->read_ns, clock_ns());
+    if (one->reads_metrics && one->reads_end)
+        atomic_store(&m->end_read, true);
+    if (one->reads_page && one->reads_end)
+        atomic_store(&m->end_shown, true);
+    one->reads_metrics = one->reads_page = false;
 }
 
 // Gives libmicrohttpd the next bytes of the event stream; suspends the connection if no
@@ -120,6 +152,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *mhd, const c
         return MHD_YES;
     }
     connection_begin(&m->connections, one, CONNECTION_ANSWER);
+    note_reading(m, one, kind);
     return answers_give(&m->answers, one, kind);
 }
 
@@ -128,7 +161,9 @@ static void on_completed(void *cls, struct MHD_Connection *mhd, void **con_cls,
 {
     struct monitor *m = cls;
     struct connection *one = connection_of(m->lib, mhd);
-    (void)con_cls, (void)why;
+    (void)con_cls;
+    if (one != NULL && why == MHD_REQUEST_TERMINATED_COMPLETED_OK)
+        note_read(m, one);
     if (one != NULL)
         connection_begin(&m->connections, one, CONNECTION_IDLE);
 }
@@ -163,6 +198,7 @@ static void take_facts(struct monitor *m)
     uint64_t now = clock_ns();
     connections_resume(&m->connections, CONNECTION_WAITS,
                        now - FACTS_SECONDS * SECOND_NS);
+    atomic_store(&m->pages, m->connections.n_events);
     if (m->connections.n_events > 0)
         facts_want(m->facts);
     connections_sweep(&m->connections, now);
@@ -271,6 +307,28 @@ int monitor_open(struct monitor **ret, const struct monitor_options *o,
 const char *monitor_url(const struct monitor *m)
 {
     return m->address.url;
+}
+
+void monitor_end(struct monitor *m, double seconds)
+{
+    uint64_t now = clock_ns();
+    m->until_ns = now + (uint64_t)(seconds * (double)SECOND_NS);
+    atomic_store(&m->ended_ns, now);
+}
+
+bool monitor_is_seen(const struct monitor *m)
+{
+    uint64_t now = clock_ns(), ended = atomic_load(&m->ended_ns);
+    bool read = atomic_load(&m->end_read) || now >= m->until_ns;
+    bool shown = atomic_load(&m->pages) == 0 || atomic_load(&m->end_shown) ||
+                 now >= ended + PAGE_SECONDS * SECOND_NS;
+    return read && shown;
+}
+
+bool monitor_is_read(const struct monitor *m)
+{
+    uint64_t at = atomic_load(&m->read_ns);
+    return at != 0 && clock_ns() - at < READ_SECONDS * SECOND_NS;
 }
 
 void monitor_close(struct monitor *m)

@@ -14,6 +14,7 @@
 #define TUG_MONITOR_MONITOR_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 
 #include <jansson.h>
 
@@ -51,6 +52,16 @@ int monitor_open(struct monitor **ret, const struct monitor_options *o,
                  const struct monitor_source *source, struct err *e);
 // Returns the address of the monitor: "http://127.0.0.1:9100/", or "unix:PATH".
 const char *monitor_url(const struct monitor *m);
+
+// The work of the process has ended, and its facts say how. From now on monitor_is_seen
+// tells whether those who look have seen that: all open pages, and, if `seconds` is above
+// 0, a reader of /metrics. It becomes true after that time, too (pages have 3 s).
+// The caller goes on to answer for its facts meanwhile.
+void monitor_end(struct monitor *m, double seconds);
+bool monitor_is_seen(const struct monitor *m);
+// Returns whether somebody has read /metrics in the last two minutes.
+bool monitor_is_read(const struct monitor *m);
+
 void monitor_close(struct monitor *m); // NULL is fine
 
 #endif

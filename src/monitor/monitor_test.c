@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "monitor/monitor.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -477,6 +478,31 @@ static void closes_slow_connections(void **state)
 
 #define TEST(f) cmocka_unit_test_teardown(f, close_it)
 
+// The end of the work is seen when those who look have had facts from after it.
+static void waits_until_the_end_is_seen(void **state)
+{
+    (void)state;
+    const char *url = open_any();
+    assert_false(monitor_is_read(monitor));
+    monitor_end(monitor, 0); // nobody looks
+    assert_true(monitor_is_seen(monitor));
+    monitor_close(monitor);
+
+    url = open_any();
+    browse_says(url, "/metrics", 200, "tug_run_state{");
+    while (!monitor_is_read(monitor))
+        sched_yield();
+    unsigned before = atomic_load(&asked);
+    monitor_end(monitor, 3600);
+    assert_false(monitor_is_seen(monitor));
+    browse_says(url, "/healthz", 200, "alive");
+    assert_false(monitor_is_seen(monitor));
+    browse_says(url, "/metrics", 200, "tug_run_state{"); // not the facts of before
+    while (!monitor_is_seen(monitor))
+        sched_yield();
+    assert_true(atomic_load(&asked) > before);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -493,7 +519,8 @@ int main(void)
         TEST(sends_events),
         TEST(survives_bad_requests),
         TEST(serves_beside_many_connections),
-        TEST(closes_slow_connections),
+        TEST(waits_until_the_end_is_seen),
+        TEST(closes_slow_connections), // the last one: it moves the clock
     };
     return cmocka_run_group_tests(tests, files_begin, files_end);
 }

@@ -133,8 +133,9 @@ static void add_head(struct view *p, const struct facts_told *t)
             html_add(&p->h, " · ");
             page_text(p, fact_text(t->now, "address"));
         }
-        html_add(&p->h, " · up %s",
-                 text_seconds(fact_number(t->now, "uptime_seconds"), text));
+        if (!isnan(fact_number(t->now, "uptime_seconds")))
+            html_add(&p->h, " · up %s",
+                     text_seconds(fact_number(t->now, "uptime_seconds"), text));
         html_add(&p->h, " · tug ");
         page_text(p, fact_text(t->now, "version"));
     }

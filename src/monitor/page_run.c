@@ -127,6 +127,15 @@ void page_add_run(struct view *p)
     if (run == NULL)
         return;
     page_section(p, "Training");
+    if (*fact_text(run, "error") != '\0') {
+        html_add(&p->h, "<p class=\"error\">");
+        page_text(p, fact_text(run, "error"));
+        html_add(&p->h, "</p>\n");
+    }
+    if (isnan(fact_number(run, "pass"))) { // all that launch knows of a run
+        page_section_end(p);
+        return;
+    }
     html_add(&p->h, "<dl><div><dt>model</dt><dd>");
     page_text(p, fact_text(run, "model"));
     html_add(&p->h, "</dd></div><div><dt>state</dt><dd>");

@@ -285,6 +285,8 @@ static void knows_who_is_ready(void **state)
              false, "worker 1: ended");
     ready_is("{'role': 'train', 'run': {'state': 'loading'}}", false, "data");
     ready_is("{'role': 'train', 'run': {'state': 'training'}}", true, "ready");
+    ready_is("{'role': 'launch', 'run': {'state': 'failed', 'error': 'why'}}", false,
+             "the run has failed: why");
 }
 
 static void survives_facts_of_other_types(void **state)

@@ -466,12 +466,15 @@ static bool worker_is_ready(const json_t *facts, char ret[RENDER_TEXT_MAX])
 
 static bool run_is_ready(const json_t *run, char ret[RENDER_TEXT_MAX])
 {
-    bool loading = strcmp(fact_text(run, "state"), "loading") == 0;
-    add(ret, "%s",
+    bool loading = strcmp(fact_text(run, "state"), "loading") == 0,
+         failed = strcmp(fact_text(run, "state"), "failed") == 0;
+    add(ret, "%s%.400s",
         run == NULL ? "the run does not tell its state"
         : loading   ? "the data is being read"
-                    : "ready");
-    return run != NULL && !loading;
+        : failed    ? "the run has failed: "
+                    : "ready",
+        failed ? fact_text(run, "error") : "");
+    return run != NULL && !loading && !failed;
 }
 
 static bool processes_are_ready(const json_t *all, char ret[RENDER_TEXT_MAX])

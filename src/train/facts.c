@@ -163,6 +163,11 @@ void train_facts_saved(struct train_facts *f, const char *path, double seconds,
     pthread_mutex_unlock(&f->lock);
 }
 
+bool train_facts_is_divergence(const char *error)
+{
+    return strstr(error, "training diverged") != NULL;
+}
+
 void train_facts_end(struct train_facts *f, int rc, const char *error)
 {
     if (f == NULL)
@@ -173,7 +178,7 @@ void train_facts_end(struct train_facts *f, int rc, const char *error)
                                         : TRAIN_FAILED;
     if (rc != 0)
         snprintf(f->error, sizeof(f->error), "%s", error);
-    f->diverged = f->state == TRAIN_FAILED && strstr(error, "training diverged") != NULL;
+    f->diverged = f->state == TRAIN_FAILED && train_facts_is_divergence(error);
     pthread_mutex_unlock(&f->lock);
 }
 

@@ -5,11 +5,13 @@ then opens the page in three widths, light and dark. http_test.sh runs this file
 SPDX-License-Identifier: Apache-2.0
 """
 
+import html
 import html.parser
 import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -23,6 +25,7 @@ MOVING = {"unix_seconds", "uptime_seconds", "cpu_seconds", "resident_bytes", "op
           "memory", "seconds_since_sign", "clock_skew_seconds", "operations", "operations_seen", "nodes"}
 
 
+import html
 def settled(facts):
     """The facts without those that move."""
     if isinstance(facts, dict):
@@ -126,6 +129,32 @@ def check_launch():
     expect(targets("targets.json") == [], "the targets are still there")
 
 
+def check_failure():
+    """A run that fails is told to Prometheus: launch serves its end at the scheduler's address until that is read."""
+    with started("failed", "launch", "--cluster", "http-failed", "--servers", "1", "--workers", "1", "--http",
+                 "127.0.0.1:0", "--http-targets", "failed.json", "--http-wait", "3600", "--", "train", "--data", "day.txt",
+                 "--format", "criteo", "--epochs", "100000") as process:
+        url = await_line("failed.err", r"\[scheduler\] http: the page of this process is at (\S+)")
+        server = await_line("failed.err", r"server 0 \([^)]*:(\d+)\) joined")
+        await_status(url, "/readyz", 200)
+        os.kill(int(server), signal.SIGKILL)
+        await_line("failed.err", r"^(http: the page of this process is at )" + re.escape(url))
+        with open("failed.json", encoding="utf-8") as file:
+            listed = [target["labels"]["process"] for target in json.load(file)]
+        expect(listed == ["scheduler"], f"the targets of a failed run are {listed}")
+        run = json.loads(get(url, "/status.json")[1])["run"]
+        expect(run["state"] == "failed" and "server 0" in run["error"], f"the run tells {run}")
+        expect(run["error"] in html.unescape(get(url, "/")[1]), "the page has no reason")
+        expect(process.poll() is None, "the end was read, but not the metrics of it")
+        expect('tug_run_state{role="launch",state="failed"} 1' in get(url, "/metrics")[1], "the metrics lack the end")
+        expect(process.wait(PATIENCE) == 4, "the exit code is another one")
+    with open("failed.json", encoding="utf-8") as file:
+        expect(json.load(file) == [], "the targets of a failed run are left")
+    run = subprocess.run([TUG, "launch", "--http", "127.0.0.1:0", "--http-targets", "no/such/dir/t.json", "--", "train",
+                          "--data", "day.txt", "--format", "criteo"], capture_output=True, text=True)
+    expect(run.returncode == 4 and "no/such/dir" in run.stderr, f"a missing directory: {run.returncode} {run.stderr}")
+
+
 def check_train():
     """A run of one process tells its state, with the passes so far."""
     with started("train", "train", "--data", "day.txt", "--format", "criteo", "--epochs", "100000", "--http",
@@ -141,6 +170,7 @@ def check_train():
 
 def main():
     check_launch()
+    check_failure()
     check_train()
     with started("scheduler", "scheduler", "--servers", "1", "--workers", "0", "--http", "127.0.0.1:0"):
         scheduler = await_line("scheduler.err", r" at tcp://(127.0.0.1:\d+), waiting")

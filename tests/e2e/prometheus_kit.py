@@ -146,7 +146,8 @@ scrape_configs:
 def queries_of_page(path):
     """The queries that a page has in blocks of promql."""
     with open(path, encoding="utf-8") as file:
-        return [" ".join(block.split()) for block in re.findall(r"^```promql\n(.*?)^```", file.read(), re.S | re.M)]
+        blocks = re.findall(r"^```promql\n(.*?)^```", file.read(), re.S | re.M)
+    return [re.sub(r"[ \n]+", " ", block) if "#" not in block else block for block in blocks]
 
 
 def queries_of_board(path):

@@ -3,17 +3,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/nodes/role_http.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "cli/nodes/roles.h"
 #include "cli/status.h"
 #include "monitor/monitor.h"
 #include "os/json.h"
 #include "os/log.h"
 #include "runtime/loop_facts.h"
 #include "server/server.h"
+#include "train/facts.h"
+
+// How long a failed run waits for Prometheus, which asks once a minute or more often; and
+// the time between two looks.
+static const double read_seconds = 65;
+static const int look_ms = 20;
 
 // The most seconds to wait for the answer of the scheduler and of each loop.
 static const double ask_seconds = 1, loop_seconds = 1;
@@ -31,6 +39,7 @@ struct role_http {
     struct usage *usage;
     void (*more)(void *of, struct json_out *o);
     void *of;
+    int rc; // of the work that has ended
 };
 
 static int begin(struct role_http **ret, const struct monitor_options *at,
@@ -67,6 +76,36 @@ void role_http_close(struct role_http *h)
     pthread_mutex_destroy(&h->lock);
     mem_free(h->loops);
     mem_free(h);
+}
+
+// ---------------------------------------------------------------- the end
+
+void role_http_end(struct role_http *h, int rc, bool launched)
+{
+    if (h == NULL)
+        return;
+    bool failed = rc != 0 && rc != TUG_EINTERRUPTED;
+    bool waits = failed && !launched && monitor_is_read(h->monitor);
+    h->rc = rc;
+    monitor_end(h->monitor, waits ? read_seconds : 0);
+    if (waits)
+        log_warn("http: the end of this run stays at %smetrics until it is read, for at "
+                 "most %.0f s; Ctrl-C ends this",
+                 monitor_url(h->monitor), read_seconds);
+}
+
+bool role_http_is_seen(const struct role_http *h)
+{
+    // A signal that has ended the work does not hide its end from open pages.
+    bool told_to_end = h != NULL && h->rc != TUG_EINTERRUPTED &&
+                       atomic_load(&node_interrupted);
+    return h == NULL || told_to_end || monitor_is_seen(h->monitor);
+}
+
+void role_http_await_seen(const struct role_http *h)
+{
+    while (!role_http_is_seen(h))
+        (void)poll(NULL, 0, look_ms); // the monitor's threads have no event for us
 }
 
 // ---------------------------------------------------------------- the scheduler
@@ -186,4 +225,36 @@ int role_http_process(struct role_http **ret, const struct monitor_options *at,
     struct role_http as = {.role = role, .usage = u, .more = more, .of = of};
     *ret = NULL;
     return at->address != NULL ? begin(ret, at, tell_process, &as, e) : 0;
+}
+
+// ---------------------------------------------------------------- tug launch
+
+static void put_failure(void *of, struct json_out *o)
+{
+    const struct err *why = of;
+    json_out_open(o, "run", '{');
+    json_out_text(o, "state", "failed");
+    json_out_text(o, "error", why->text);
+    json_out_flag(o, "diverged", train_facts_is_divergence(why->text));
+    json_out_close(o, '}');
+}
+
+void role_http_tell_failure(const struct monitor_options *at, const struct err *why,
+                            double seconds)
+{
+    struct role_http as = {
+        .role = "launch", .more = put_failure, .of = (void *)(uintptr_t)why};
+    struct role_http *h = NULL;
+    struct err e = {0};
+    if (begin(&h, at, tell_process, &as, &e) != 0) {
+        log_warn("--http: the end of the run cannot be shown: %s", e.text);
+        return;
+    }
+    log_error("the run has failed: %s", why->text);
+    log_info("http: the page tells this until Prometheus has read it, for at most %.0f s "
+             "(--http-wait); Ctrl-C ends this",
+             seconds);
+    monitor_end(h->monitor, seconds);
+    role_http_await_seen(h);
+    role_http_close(h);
 }

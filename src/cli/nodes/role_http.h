@@ -7,6 +7,7 @@
 
 #include <jansson.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 
 #include "cluster/node.h"
 #include "monitor/monitor.h"
@@ -47,6 +48,20 @@ int role_http_process(struct role_http **ret, const struct monitor_options *at,
                       const char *role, struct usage *u,
                       void (*more)(void *of, struct json_out *o), void *of,
                       struct err *e);
+
+// The work of the process has ended with `rc`. Until role_http_is_seen, the process still
+// answers, so that an open page shows the end, and Prometheus, if it has read the metrics
+// before, gets to know that the work has failed. For a scheduler that tug launch has
+// started, `launched`, tug launch tells Prometheus. role_http_await_seen waits until it is
+// seen. NULL is fine.
+void role_http_end(struct role_http *h, int rc, bool launched);
+bool role_http_is_seen(const struct role_http *h);
+void role_http_await_seen(const struct role_http *h);
 void role_http_close(struct role_http *h); // NULL is fine
+
+// For tug launch: serves that a run has failed, and why, until somebody reads the metrics,
+// for at most so many seconds.
+void role_http_tell_failure(const struct monitor_options *at, const struct err *why,
+                            double seconds);
 
 #endif

@@ -23,6 +23,7 @@
 #include "train/saved/saved.h"
 
 static const uint64_t poll_ns = 200000000; // time between two checks for signals
+static const uint64_t look_ns = 20000000;  // the same when the run has ended
 
 enum {
     LEAVE_SECONDS = 30, // longer than it takes to replace a silent link
@@ -260,6 +261,16 @@ static int finish_process(struct process *p, const struct scheduler_values *v,
     return code;
 }
 
+// Answers until the end of the run is seen: see role_http_end.
+static int show_end(struct process *p, const struct scheduler_values *v, int rc,
+                    struct err *e)
+{
+    role_http_end(p->http, rc, v->announce);
+    while (!role_http_is_seen(p->http))
+        TRY(van_poll(p->van, van_now(p->van) + look_ns, e));
+    return 0;
+}
+
 static int run_process(struct process *p, const struct scheduler_values *v,
                        const struct training *t, struct err *e)
 {
@@ -276,7 +287,11 @@ static int run_process(struct process *p, const struct scheduler_values *v,
         atomic_store(&node_interrupted, atomic_load(&node_interrupted) || rc != 0);
         pthread_join(p->driver, NULL); // the driver ends when the cluster has ended
     }
-    return rc == 0 ? finish_process(p, v, &why, e) : rc;
+    if (rc == 0)
+        rc = finish_process(p, v, &why, e);
+    struct err unseen = {0};
+    (void)show_end(p, v, rc, &unseen); // the run has ended, whether that is seen or not
+    return rc;
 }
 
 void scheduler_values_fill(struct scheduler_values *v, const struct options *o,
