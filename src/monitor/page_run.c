@@ -52,8 +52,8 @@ static void add_line(struct view *p, const json_t *history, const char *name, bo
         if (!isnan(y))
             html_add(&p->h, "%.1f,%.1f ",
                      n > 1 ? (double)i * CURVE_WIDTH / (double)(n - 1) : 0,
-                     5 + (CURVE_HEIGHT - 10) *
-                             (most > least ? (most - y) / (most - least) : .5));
+                     most > least ? 5 + (CURVE_HEIGHT - 10) * (most - y) / (most - least)
+                                  : CURVE_HEIGHT / 2);
     }
     html_add(&p->h, "\"/>");
 }
@@ -61,21 +61,31 @@ static void add_line(struct view *p, const json_t *history, const char *name, bo
 static void add_curve(struct view *p, const json_t *history, const char *name,
                       const char *title)
 {
-    double least = INFINITY, most = -INFINITY;
-    char low[TEXT_MAX], high[TEXT_MAX];
+    double least = INFINITY, most = -INFINITY, none = INFINITY;
+    size_t n = json_array_size(history);
+    char text[TEXT_MAX];
+    widen(history, name, true, &none, &most);
+    least = none;
     widen(history, name, false, &least, &most);
-    widen(history, name, true, &least, &most);
-    if (!isfinite(least) || json_array_size(history) < 2)
+    if (!isfinite(least) || n < 2)
         return;
     html_add(&p->h,
-             "<figure><figcaption>%s by pass, %s to %s: <b class=\"train\">training</b> "
-             "<b class=\"valid\">validation</b></figcaption><svg viewBox=\"0 0 %d %d\" "
-             "preserveAspectRatio=\"none\" role=\"img\" aria-label=\"%s by pass\">",
-             title, text_number(least, low), text_number(most, high), CURVE_WIDTH,
-             CURVE_HEIGHT, title);
+             "<figure><figcaption>%s by pass: <b class=\"train\">training</b>%s"
+             "</figcaption><div class=\"plot\"><span class=\"top\">%s</span>",
+             title, isfinite(none) ? " <b class=\"valid\">validation</b>" : "",
+             text_number(most, text));
+    html_add(&p->h,
+             "<svg viewBox=\"0 0 %d %d\" preserveAspectRatio=\"none\" role=\"img\" "
+             "aria-label=\"%s by pass\">",
+             CURVE_WIDTH, CURVE_HEIGHT, title);
     add_line(p, history, name, false, least, most);
-    add_line(p, history, name, true, least, most);
-    html_add(&p->h, "</svg></figure>\n");
+    if (isfinite(none))
+        add_line(p, history, name, true, least, most);
+    html_add(&p->h, "</svg><span class=\"low\">%s</span>", text_number(least, text));
+    html_add(&p->h, "<span class=\"from\">pass %s</span>",
+             text_count(fact_number(json_array_get(history, 0), "pass"), text));
+    html_add(&p->h, "<span class=\"to\">pass %s</span></div></figure>\n",
+             text_count(fact_number(json_array_get(history, n - 1), "pass"), text));
 }
 
 static void add_passes(struct view *p, const json_t *history)
@@ -254,11 +264,19 @@ static double add_owner(struct view *p, const json_t *owners, double id)
 
 static void add_space(struct view *p, const char *name, const json_t *space)
 {
+    static const char *const ways[][2] = {
+        {"sparse", "keys that are spread evenly"},
+        {"range", "keys in their order"},
+        {"dense", "blocks of arrays"},
+    };
     const json_t *owners = fact_at(space, "owners"), *n;
     char text[TEXT_MAX];
     size_t i, color = 0;
     html_add(&p->h, "<figure><figcaption>");
     page_text(p, name);
+    for (size_t k = 0; k < sizeof(ways) / sizeof(*ways); k++)
+        if (strcmp(name, ways[k][0]) == 0)
+            html_add(&p->h, " (%s)", ways[k][1]);
     html_add(&p->h, ": %s partitions",
              text_count(fact_number(space, "partitions"), text));
     html_add(&p->h, ", the fullest loop has %s times the mean</figcaption>",

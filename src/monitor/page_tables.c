@@ -118,6 +118,29 @@ static void add_table(struct view *p, const json_t *t, const json_t *before,
     html_add(&p->h, "</tr>\n");
 }
 
+// Says what the sums over the servers lack.
+static void add_missing(struct view *p)
+{
+    const json_t *loop;
+    size_t i, n = 0;
+    json_array_foreach(json_object_get(p->now, "servers"), i,
+                       loop) if (*fact_text(loop, "error") != '\0')
+    {
+        html_add(&p->h, n++ == 0 ? "<p class=\"error\">The numbers lack" : ",");
+        html_add(&p->h, " server %.0f loop %.0f", fact_number(loop, "rank"),
+                 fact_number(loop, "loop"));
+    }
+    if (n > 0)
+        html_add(&p->h, ", which %s not answer</p>\n", n == 1 ? "does" : "do");
+}
+
+static bool is_copy(const char *name)
+{
+    static const char end[] = "-copy";
+    size_t n = strlen(name), k = strlen(end);
+    return n > k && strcmp(name + n - k, end) == 0;
+}
+
 void page_add_tables(struct view *p)
 {
     static const char *const names[] = {
@@ -126,9 +149,11 @@ void page_add_tables(struct view *p)
         "#waiting pulls", "#refused",  NULL};
     const json_t *tables = fact_at(p->now, "tables"), *t;
     size_t i;
+    bool copies = false;
     if (json_array_size(tables) == 0)
         return;
     page_section(p, "Tables");
+    add_missing(p);
     page_table(p, names);
     json_t *before = tables_by_key(fact_at(p->before, "tables"));
     json_t *sums = cold_sums(p->now);
@@ -136,6 +161,11 @@ void page_add_tables(struct view *p)
     json_decref(before);
     json_decref(sums);
     page_table_end(p);
+    json_array_foreach(tables, i, t) copies |= is_copy(fact_text(t, "name"));
+    if (copies)
+        html_add(&p->h,
+                 "<p class=\"later\">A table NAME-copy has the rows of NAME as they "
+                 "were in the best pass.</p>\n");
     page_section_end(p);
 }
 

@@ -254,6 +254,34 @@ static void tells_how_it_is_beside_what_is_wrong(void **state)
     has(all, "<dt>validation best at pass</dt><dd>2</dd>");
 }
 
+// Sums over servers say which server they lack, and charts have their numbers beside them.
+static void says_what_numbers_are_of(void **state)
+{
+    (void)state;
+    const char *all = main_of(
+        "{'role': 'scheduler', 'servers': [{'rank': 0, 'loop': 0}, {'rank': 1, 'loop': "
+        "0, "
+        "'error': 'no answer'}], 'tables': [{'id': 0, 'name': 'sparse', 'rows': 5}, "
+        "{'id': "
+        "1, 'name': 'sparse-copy', 'rows': 5}], 'placement': {'range': {'partitions': 4, "
+        "'max_over_mean': 1, 'owners': []}}}",
+        NULL);
+    has(all, "The numbers lack server 1 loop 0, which does not answer");
+    has(all, "A table NAME-copy has the rows of NAME as they were in the best pass.");
+    has(all, "range (keys in their order): 4 partitions");
+    all = main_of(
+        RUN_OF(", 'history': [{'pass': 1, 'loss': 0.5}, {'pass': 2, 'loss': 0.25}]"),
+        NULL);
+    has(all, "Loss by pass: <b class=\"train\">training</b></figcaption>");
+    has(all, "<span class=\"top\">0.5</span>");
+    has(all, "<span class=\"low\">0.25</span>");
+    has(all, "<span class=\"from\">pass 1</span><span class=\"to\">pass 2</span>");
+    all = main_of(SAMPLE_CLUSTER, NULL);
+    has(all, "training</b> <b class=\"valid\">validation</b></figcaption>");
+    assert_null(strstr(all, "The numbers lack"));
+    assert_null(strstr(all, "-copy"));
+}
+
 static void ready_is(const char *sample, bool ready, const char *says)
 {
     char line[RENDER_TEXT_MAX];
@@ -354,6 +382,7 @@ int main(void)
         cmocka_unit_test(sees_that_training_goes_wrong),
         cmocka_unit_test(names_the_worker_that_holds_up_others),
         cmocka_unit_test(tells_how_it_is_beside_what_is_wrong),
+        cmocka_unit_test(says_what_numbers_are_of),
         cmocka_unit_test(knows_who_is_ready),
         cmocka_unit_test(survives_facts_of_other_types),
         cmocka_unit_test(numbers_are_readable),

@@ -24,7 +24,8 @@ struct train_facts {
     char model[32], error[ERR_TEXT_MAX];
     bool diverged;
     uint32_t pass, passes, best_pass;
-    double share, loss, auc, valid_loss, valid_auc, rate;
+    double share, loss, auc, valid_loss, valid_auc;
+    double rate, rate_seconds; // examples a second, over so many seconds
     uint64_t examples, batches;
     _Atomic uint64_t told_ns; // time at which the number of examples last increased
     char **history;           // the records of the last passes as JSON, the oldest first
@@ -79,6 +80,8 @@ enum train_state train_facts_state(struct train_facts *f, enum train_state state
     pthread_mutex_lock(&f->lock);
     enum train_state before = f->state;
     f->state = state;
+    if (state == TRAIN_VALIDATING)
+        f->share = 1; // the data of the pass was read to its end
     pthread_mutex_unlock(&f->lock);
     return before;
 }
@@ -101,6 +104,7 @@ static void note_examples(struct train_facts *f, uint32_t pass, uint64_t example
     if (more == 0 || seconds <= 0)
         return;
     f->rate = (double)more / seconds;
+    f->rate_seconds = seconds;
     atomic_store(&f->told_ns, time);
 }
 
@@ -219,7 +223,9 @@ static void put_numbers(const struct train_facts *f, struct json_out *to)
     json_out_real(to, "share", 6, f->share);
     json_out_u64(to, "examples", f->examples);
     json_out_u64(to, "batches", f->batches);
-    json_out_real(to, "examples_per_second", 6, f->rate);
+    // A run that stands still becomes slower from second to second.
+    json_out_real(to, "examples_per_second", 6,
+                  f->rate * fmin(1, f->rate_seconds / fmax(idle, 1e-9)));
     json_out_real(to, "seconds_since_progress", 9, idle);
     json_out_real(to, "loss", 12, f->loss);
     json_out_real(to, "auc", 12, f->auc);

@@ -8,8 +8,10 @@
 
 #include <jansson.h>
 
+#include "kit/clock.h"
 #include "kit/files.h"
 #include "kit/test.h"
+#include "os/clock.h"
 #include "train/history.h"
 
 static json_t *printed(struct train_facts *f)
@@ -102,7 +104,34 @@ static void a_run(void **state)
     train_facts_close(f);
 }
 
-// The facts keep only the last 1,000 passes.
+static double number_of(struct train_facts *f, const char *name)
+{
+    json_t *run = printed(f);
+    double x = json_number_value(json_object_get(run, name));
+    json_decref(run);
+    return x;
+}
+
+// The speed of the last progress is no longer true when the run stands still; a pass that
+// is validated was read to its end.
+static void a_run_that_stands_still(void **state)
+{
+    (void)state;
+    struct train_facts *f = NULL;
+    struct metrics m = {.examples = 1000};
+    assert_int_equal(train_facts_open(&f, NULL), 0);
+    kit_clock_skip(SECOND_NS);
+    train_facts_progress(f, &(struct train_now){1, .69, 7, &m});
+    double rate = number_of(f, "examples_per_second");
+    assert_true(rate > 500 && rate <= 1000);
+    kit_clock_skip(100 * SECOND_NS);
+    assert_true(number_of(f, "examples_per_second") < rate / 10);
+    (void)train_facts_state(f, TRAIN_VALIDATING);
+    assert_true(number_of(f, "share") == 1);
+    train_facts_close(f);
+}
+
+// Only the last 1,000 passes are kept.
 static void many_passes(void **state)
 {
     (void)state;
@@ -126,6 +155,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nobody_asks),
         cmocka_unit_test(a_run),
+        cmocka_unit_test(a_run_that_stands_still),
         cmocka_unit_test(many_passes),
     };
     return cmocka_run_group_tests(tests, files_begin, files_end);
