@@ -26,6 +26,17 @@ static bool write_line(FILE *to, const char *prefix, const char *line, size_t n)
     return fprintf(to, "%s%.*s\n", prefix, (int)n, line) >= 0 && fflush(to) == 0;
 }
 
+// Writes a line of a log file: JSON has the time already, and text gets it in front.
+static bool write_log(const struct lines *l, const char *line, size_t n)
+{
+    char time[LOG_TIME_BYTES], front[LOG_TIME_BYTES + 1] = "";
+    if (l->json == NULL) {
+        log_json_time(time);
+        snprintf(front, sizeof(front), "%s ", time);
+    }
+    return write_line(l->log, front, line, n);
+}
+
 // A line in the form in which it is written, and its text for people.
 struct shown {
     const char *line, *text;
@@ -65,7 +76,7 @@ static void put_line(struct lines *l, const char *line, size_t n)
     if (!held && l->to != NULL)
         // main reports errors of standard output
         (void)write_line(l->to, l->json == NULL ? l->prefix : "", s.line, s.n);
-    if (l->log != NULL && !write_line(l->log, "", s.line, s.n)) {
+    if (l->log != NULL && !write_log(l, s.line, s.n)) {
         err_sys(&l->failed, TUG_EIO, "cannot write the log '%s'", l->log_path);
         log_warn("%s", l->failed.text);
         l->log = NULL;

@@ -128,6 +128,35 @@ static void long_lines_are_cut(void **state)
     }
 }
 
+// Each line of a log file begins with the time, also that of a program, and the other
+// output has none.
+static void times_in_the_log(void **state)
+{
+    (void)state;
+    char line[64] = "";
+    int at = 0;
+    FILE *log = tmpfile(), *to = tmpfile();
+    assert_non_null(log);
+    assert_non_null(to);
+    struct lines l;
+    lines_open(&l, "", to, log, "log");
+    assert_int_equal(lines_add(&l, "one\n\nend", 8), 0);
+    lines_close(&l);
+    assert_int_equal(ftell(to), 9);
+    rewind(log);
+    static const char *const texts[] = {"one", "", "end"};
+    for (size_t i = 0; i < 3; i++) {
+        assert_non_null(fgets(line, sizeof(line), log));
+        (void)sscanf(line, "%*4d-%*2d-%*2dT%*2d:%*2d:%*2d.%*3dZ%n", &at);
+        assert_int_equal(at, 24);
+        assert_int_equal(line[at], ' ');
+        line[strcspn(line, "\n")] = '\0';
+        assert_string_equal(line + at + 1, texts[i]);
+    }
+    fclose(to);
+    fclose(log);
+}
+
 // A log that is full is reported once, and the other output continues.
 static void full_log(void **state)
 {
@@ -233,6 +262,7 @@ int main(void)
         cmocka_unit_test(shells_read_words_back),
         cmocka_unit_test(environments),
         cmocka_unit_test(full_log),
+        cmocka_unit_test(times_in_the_log),
         cmocka_unit_test(memory_runs_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -438,6 +438,16 @@ static void add_save(struct view *p, const char *who, const json_t *of, double n
     html_add(&p->h, "</tr>\n");
 }
 
+static bool saves_somewhere(const json_t *facts)
+{
+    const json_t *disk;
+    size_t i;
+    json_array_foreach(json_object_get(facts, "disks"), i,
+                       disk) if (strcmp(fact_text(disk, "what"), "saves") ==
+                                 0) return true;
+    return false;
+}
+
 void page_add_saves(struct view *p)
 {
     static const char *const names[] = {"saves of", "#made", "#failed", "the last one",
@@ -450,6 +460,12 @@ void page_add_saves(struct view *p)
     char who[64];
     size_t i;
     json_array_foreach(loops, i, loop) any = any || has_saved(loop);
+    if (!any && run != NULL && !isnan(fact_number(run, "pass"))) {
+        page_section(p, "Saves");
+        html_add(&p->h, "<p class=\"later\">%s</p>\n",
+                 saves_somewhere(p->now) ? "none yet" : "none: the run has no --out");
+        page_section_end(p);
+    }
     if (!any)
         return;
     page_section(p, "Saves");

@@ -252,6 +252,13 @@ static void tells_how_it_is_beside_what_is_wrong(void **state)
     has(all, "<dt>done of the run</dt><dd>50.0 %</dd>");
     has(all, "<dt>time left, without validation</dt><dd>25 s</dd>");
     has(all, "<dt>validation best at pass</dt><dd>2</dd>");
+    all = main_of(RUN_OF(""), NULL);
+    has(all, "<h2>Saves</h2>\n<p class=\"later\">none: the run has no --out</p>");
+    all = main_of("{'role': 'train', 'disks': [{'what': 'saves'}], 'run': {'state': "
+                  "'validating', 'pass': 1, 'passes': 2}}",
+                  NULL);
+    has(all, "<h2>Saves</h2>\n<p class=\"later\">none yet</p>");
+    has(all, "validating, pass 1 of 2");
 }
 
 // Sums over servers say which server they lack, and charts have their numbers beside them.

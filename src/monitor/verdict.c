@@ -337,12 +337,15 @@ static void say_run(struct verdict *v)
     char speed[TEXT_MAX];
     if (run == NULL)
         return;
-    if (strcmp(fact_text(run, "state"), "training") == 0)
-        add(v->text, "training, pass %.0f of %.0f, %s examples a second",
-            fact_number(run, "pass"), fact_number(run, "passes"),
+    const char *state = fact_text(run, "state");
+    double pass = fact_number(run, "pass"), passes = fact_number(run, "passes");
+    if (isnan(passes)) // launch knows no more
+        add(v->text, "the run: %.60s", state);
+    else if (strcmp(state, "training") == 0)
+        add(v->text, "training, pass %.0f of %.0f, %s examples a second", pass, passes,
             text_count(fact_number(run, "examples_per_second"), speed));
     else
-        add(v->text, "the run: %.60s", fact_text(run, "state"));
+        add(v->text, "%.60s, pass %.0f of %.0f", state, pass, passes);
 }
 
 static void say_cluster(struct verdict *v, const json_t *before)
