@@ -30,7 +30,8 @@ static const char style[] =
     ".card{max-width:640px}.card table{width:100%}\n"
     ".tile b{display:block;font-size:26px;line-height:1.25}"
     ".tile span{color:var(--soft);font-size:13px}\n"
-    ".grid{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,370px),1fr)"
+    ".grid{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,370px),"
+    "1fr)"
     ");"
     "gap:16px;align-items:start}\n"
     ".grid>figure{max-width:760px}\n"
@@ -55,6 +56,7 @@ static const char style[] =
     "border-bottom:1px solid var(--line)}th{color:var(--soft);font-weight:500}\n"
     "th:first-child,td:first-child,.text{text-align:left}th{white-space:nowrap}\n"
     "td.text{min-width:8ch;overflow-wrap:anywhere}\n"
+    ".usual{white-space:nowrap}\n"
     "td .share{display:inline-block;height:10px;background:var(--c0);border-radius:2px;"
     "vertical-align:baseline}\n"
     "details{margin:12px 0}summary{cursor:pointer;color:var(--soft)}\n"
@@ -99,6 +101,19 @@ const char *html_number(double x, char ret[HTML_NUMBER_MAX])
     return ret;
 }
 
+// Appends a number that is shown as a text, with its exact value and its place.
+static void add_data(struct page *p, const json_t *value, const char *place,
+                     const char *shown)
+{
+    char *exact = json_dumps(value, JSON_ENCODE_ANY);
+    if (exact == NULL && p->rc == 0)
+        p->rc = TUG_ENOMEM;
+    html_add(p, "<data value=\"%s\" data-of=\"", exact != NULL ? exact : "");
+    html_text(p, place);
+    html_add(p, "\">%s</data>", shown);
+    mem_free(exact);
+}
+
 void html_value(struct page *p, const json_t *value, const char *place, ...)
 {
     char number[HTML_NUMBER_MAX], where[256];
@@ -117,13 +132,32 @@ void html_value(struct page *p, const json_t *value, const char *place, ...)
     va_start(args, place);
     (void)vsnprintf(where, sizeof(where), place, args);
     va_end(args);
-    char *exact = json_dumps(value, JSON_ENCODE_ANY);
-    if (exact == NULL && p->rc == 0)
-        p->rc = TUG_ENOMEM;
-    html_add(p, "<data value=\"%s\" data-of=\"", exact != NULL ? exact : "");
-    html_text(p, where);
-    html_add(p, "\">%s</data>", html_number(json_number_value(value), number));
-    mem_free(exact);
+    add_data(p, value, where, html_number(json_number_value(value), number));
+}
+
+void html_bytes(struct page *p, const json_t *value, const char *place)
+{
+    static const char *const units[] = {"bytes", "kB", "MB", "GB", "TB"};
+    char shown[HTML_NUMBER_MAX + 8];
+    double x = json_number_value(value);
+    size_t unit = 0;
+    if (!json_is_number(value)) {
+        html_value(p, value, "%s", place);
+        return;
+    }
+    for (; unit + 1 < sizeof(units) / sizeof(*units) && fabs(x) >= 999.5; unit++)
+        x /= 1000;
+    snprintf(shown, sizeof(shown), "%.*f %s", unit > 0 && fabs(x) < 99.95 ? 1 : 0, x,
+             units[unit]);
+    add_data(p, value, place, shown);
+}
+
+void html_seconds(struct page *p, const json_t *value, const char *place)
+{
+    if (json_is_number(value) && fabs(json_number_value(value)) < 5e-5)
+        add_data(p, value, place, "0");
+    else
+        html_value(p, value, "%s", place);
 }
 
 // Copies the part of a list up to the next separator into ret; returns false at the end

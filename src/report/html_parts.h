@@ -20,6 +20,11 @@ void html_end(struct page *p);
 void html_value(struct page *p, const json_t *value, const char *place, ...)
     PRINTF_LIKE(3, 4);
 
+// Does the same for bytes, "32.2 MB", and for seconds, where a microsecond is as good as
+// none.
+void html_bytes(struct page *p, const json_t *value, const char *place);
+void html_seconds(struct page *p, const json_t *value, const char *place);
+
 // Writes a number as people read it: "1,234", "0.7421", "1.2e-05".
 const char *html_number(double x, char ret[HTML_NUMBER_MAX]);
 

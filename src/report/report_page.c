@@ -158,7 +158,7 @@ static void training(struct page *p, const struct report_run *run)
             "Passes",
             "pass examples loss auc valid/examples valid/loss valid/auc seconds best",
             "pass|examples|loss|AUC|validation examples|validation loss|"
-            "validation AUC|seconds|best so far",
+            "validation AUC|seconds, with reading and validation|best so far",
             .open = json_array_size(history) <= 12});
     html_table(p, json_object_get(run->result, "course"), "/course",
                &(struct html_table){
@@ -266,6 +266,18 @@ static void columns(struct page *p, const json_t *result)
     html_add(p, "</tbody></table></div>\n");
 }
 
+// Shows a number in its unit, which its name tells.
+static void show(struct page *p, const json_t *v, const char *where)
+{
+    size_t n = strlen(where);
+    if (n > 6 && strcmp(where + n - 6, "_bytes") == 0)
+        html_bytes(p, v, where);
+    else if (strncmp(where, "/seconds/", 9) == 0)
+        html_seconds(p, v, where);
+    else
+        html_value(p, v, "%s", where);
+}
+
 // Appends a table with one row for each member of an object, without members that are
 // lists or objects.
 static void members(struct page *p, const json_t *o, const char *place, const char *names,
@@ -279,8 +291,10 @@ static void members(struct page *p, const json_t *o, const char *place, const ch
         const json_t *v = json_object_get(o, name);
         const char *words = json_string_value(v);
         if (v != NULL && !json_is_null(v) && (words == NULL || words[0] != '\0')) {
+            char where[128];
+            snprintf(where, sizeof(where), "%s/%s", place, name);
             html_add(p, "<tr><td>%.*s</td><td>", (int)h, headings);
-            html_value(p, v, "%s/%s", place, name);
+            show(p, v, where);
             html_add(p, "</td></tr>\n");
         }
         names += n + (names[n] == ' ');
@@ -289,15 +303,36 @@ static void members(struct page *p, const json_t *o, const char *place, const ch
     html_add(p, "</tbody></table>\n");
 }
 
+// Shows the command of the run, where it was given, and what was around it.
+static void repeat(struct page *p, const json_t *result, const json_t *run)
+{
+    const char *directory = member_text(run, "directory");
+    bool cluster = json_is_number(json_object_get(result, "servers"));
+    html_add(p, "<p>This command");
+    if (*directory != '\0') {
+        html_add(p, ", in the directory <b>");
+        html_text(p, directory);
+        html_add(p, "</b>,");
+    }
+    html_add(p, " repeats it%s:</p>\n<pre>",
+             cluster ? ", on a cluster behind 'tug launch --servers S --workers W --' in "
+                       "place of 'tug'"
+                     : "");
+    html_text(p, member_text(run, "command"));
+    html_add(p, "</pre>\n");
+}
+
+#define MORE_HEADINGS                                                                    \
+    "|bytes of a feature|further bytes of the table|data in memory|most memory|threads|" \
+    "workers|servers|seed|saved in|examples a second|known share of features"
+
 static void about(struct page *p, const json_t *result)
 {
     const json_t *run = json_object_get(result, "run");
+    bool trains = strcmp(member_text(result, "command"), "train") == 0;
     html_add(p, "<h2>The run</h2>\n");
-    if (json_is_string(json_object_get(run, "command"))) {
-        html_add(p, "<p>This command repeats it:</p>\n<pre>");
-        html_text(p, member_text(run, "command"));
-        html_add(p, "</pre>\n");
-    }
+    if (json_is_string(json_object_get(run, "command")))
+        repeat(p, result, run);
     html_table(p, json_object_get(result, "data"), "/data",
                &(struct html_table){"Data", "use files examples positives",
                                     "use|files|examples|positives", .open = true});
@@ -312,10 +347,10 @@ static void about(struct page *p, const json_t *result)
             "model format examples held_out epochs skipped_lines keys bytes_per_key "
             "fixed_bytes data_bytes peak_rss_bytes threads workers servers seed out "
             "examples_per_second known_features",
-            "model|format|examples of a pass|held out for validation|passes|skipped lines"
-            "|features|bytes of a feature|further bytes of the table|bytes of data in "
-            "memory|most memory (bytes)|threads|workers|servers|seed|saved in|examples a "
-            "second|known share of features");
+            trains ? "model|format|examples of a pass|held out for validation|passes|"
+                     "skipped lines|features" MORE_HEADINGS
+                   : "model|format|examples|held out|passes of the saved model|skipped "
+                     "lines|features of the saved model" MORE_HEADINGS);
     html_add(p, "</div>\n<div class=\"card scroll\">");
     members(p, json_object_get(result, "seconds"), "/seconds",
             "read train wait valid save test other total",

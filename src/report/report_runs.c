@@ -26,12 +26,13 @@ static const json_t *find(const json_t *o, const char *place)
     return o;
 }
 
-static void heads(struct runs *r, const char *first)
+// Appends the names of the runs, over numbers or over texts.
+static void heads(struct runs *r, const char *first, bool numbers)
 {
     html_add(&r->p, "<div class=\"scroll\"><table><thead><tr><th class=\"text\">%s</th>",
              first);
     for (size_t i = 0; i < r->n; i++) {
-        html_add(&r->p, "<th class=\"text\">");
+        html_add(&r->p, numbers ? "<th>" : "<th class=\"text\">");
         html_text(&r->p, r->run[i].name);
         html_add(&r->p, "</th>");
     }
@@ -55,8 +56,17 @@ static void metric_row(struct runs *r, const char *what, const char *place)
         return;
     html_add(&r->p, "<tr><td>%s</td>", what);
     for (size_t i = 0; i < r->n; i++) {
-        html_add(&r->p, "<td class=\"text\">");
-        html_value(&r->p, find(r->run[i].result, place), "/%zu%s", i, place);
+        const json_t *v = find(r->run[i].result, place);
+        char where[128];
+        size_t n = strlen(place);
+        snprintf(where, sizeof(where), "/%zu%s", i, place);
+        html_add(&r->p, "<td>");
+        if (v == NULL || json_is_null(v))
+            html_add(&r->p, "–");
+        else if (n > 6 && strcmp(place + n - 6, "_bytes") == 0)
+            html_bytes(&r->p, v, where);
+        else
+            html_value(&r->p, v, "%s", where);
         html_add(&r->p, "</td>");
     }
     html_add(&r->p, "</tr>\n");
@@ -80,12 +90,12 @@ static void metrics(struct runs *r)
         {"features", "/keys"},
         {"seconds in all", "/seconds/total"},
         {"examples a second", "/examples_per_second"},
-        {"most memory (bytes)", "/peak_rss_bytes"},
+        {"most memory", "/peak_rss_bytes"},
         {"CPU", "/run/cpu"},
         {"tug", "/run/version"},
     };
     html_add(&r->p, "<h2>Results</h2>\n");
-    heads(r, "");
+    heads(r, "", true);
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
         metric_row(r, rows[i][0], rows[i][1]);
     tail(r);
@@ -112,6 +122,31 @@ static bool is_of_save(const json_t *result)
     return json_is_true(find(result, "/run/of_save"));
 }
 
+// Returns whether both runs have the same options at all: tug eval lacks most options of
+// tug train.
+static bool same_command(const json_t *a, const json_t *b)
+{
+    const char *x = json_string_value(json_object_get(a, "command")),
+               *y = json_string_value(json_object_get(b, "command"));
+    return x != NULL && y != NULL && strcmp(x, y) == 0;
+}
+
+// Returns the default of an option, as a run that differs from it tells; NULL: none does.
+static const char *default_of(const struct runs *r, const char *name)
+{
+    for (size_t i = 0; i < r->n; i++) {
+        const json_t *all = find(r->run[i].result, "/run/options"), *one;
+        size_t k;
+        json_array_foreach(all, k, one)
+        {
+            const char *is = json_string_value(json_object_get(one, "name"));
+            if (is != NULL && strcmp(is, name) == 0)
+                return json_string_value(json_object_get(one, "default"));
+        }
+    }
+    return NULL;
+}
+
 // Returns whether the runs differ in an option. A run whose result lacks the option has
 // its default, unless the result was read from a save.
 static bool differs(const struct runs *r, const char *name)
@@ -121,6 +156,8 @@ static bool differs(const struct runs *r, const char *name)
     for (size_t i = 1; i < r->n; i++) {
         const json_t *other = r->run[i].result;
         const char *b = option_of(other, name);
+        if ((a == NULL || b == NULL) && !same_command(first, other))
+            continue;
         if (a != NULL && b != NULL ? strcmp(a, b) != 0
                                    : a != b && !is_of_save(first) && !is_of_save(other))
             return true;
@@ -136,17 +173,34 @@ static bool named_before(const struct runs *r, size_t run, const char *name)
     return false;
 }
 
+// Returns whether a run of the same command names the option, so that the command has it.
+static bool named_by_command(const struct runs *r, size_t run, const char *name)
+{
+    for (size_t i = 0; i < r->n; i++)
+        if (same_command(r->run[i].result, r->run[run].result) &&
+            option_of(r->run[i].result, name) != NULL)
+            return true;
+    return false;
+}
+
 static void option_row(struct runs *r, const char *name)
 {
     html_add(&r->p, "<tr><td>");
     html_text(&r->p, name);
     html_add(&r->p, "</td>");
     for (size_t i = 0; i < r->n; i++) {
-        const char *value = option_of(r->run[i].result, name);
+        const json_t *run = r->run[i].result;
+        const char *value = option_of(run, name), *usual = default_of(r, name);
         html_add(&r->p, "<td class=\"text\">");
-        html_text(&r->p, value != NULL                  ? value
-                         : is_of_save(r->run[i].result) ? "unknown"
-                                                        : "(default)");
+        bool by_default = value == NULL && !is_of_save(run) &&
+                          named_by_command(r, i, name);
+        html_text(&r->p, value != NULL     ? value
+                         : is_of_save(run) ? "unknown"
+                         : !by_default     ? "–"
+                         : usual != NULL   ? usual
+                                           : "");
+        if (by_default)
+            html_add(&r->p, " <span class=\"usual\">(default)</span>");
         html_add(&r->p, "</td>");
     }
     html_add(&r->p, "</tr>\n");
@@ -164,7 +218,7 @@ static void options(struct runs *r)
             if (name == NULL || named_before(r, i, name) || !differs(r, name))
                 continue;
             if (rows++ == 0)
-                heads(r, "option");
+                heads(r, "option", false);
             option_row(r, name);
         }
     }
@@ -186,6 +240,22 @@ static const json_t *data_of(const json_t *result, const char *use)
     return NULL;
 }
 
+static void amounts(struct runs *r, size_t i, const json_t *one, const char *use)
+{
+    const json_t *positives = json_object_get(one, "positives");
+    if (one == NULL) {
+        html_add(&r->p, "–");
+        return;
+    }
+    html_value(&r->p, json_object_get(one, "examples"), "/%zu/data/%s/examples", i, use);
+    html_add(&r->p, " examples");
+    if (!json_is_number(positives))
+        return;
+    html_add(&r->p, ", ");
+    html_value(&r->p, positives, "/%zu/data/%s/positives", i, use);
+    html_add(&r->p, " positives");
+}
+
 // Appends a row about the data of one `use` (training, validation or test), if the runs
 // differ in its files or number of examples.
 static void data_row(struct runs *r, const char *use, size_t *rows)
@@ -199,7 +269,7 @@ static void data_row(struct runs *r, const char *use, size_t *rows)
     if (same)
         return;
     if ((*rows)++ == 0)
-        heads(r, "data");
+        heads(r, "data", false);
     html_add(&r->p, "<tr><td>%s</td>", use);
     for (size_t i = 0; i < r->n; i++) {
         const json_t *one = data_of(r->run[i].result, use);
@@ -209,12 +279,8 @@ static void data_row(struct runs *r, const char *use, size_t *rows)
             html_text(&r->p, json_string_value(json_array_get(files, k)));
             html_add(&r->p, "<br>");
         }
-        html_value(&r->p, json_object_get(one, "examples"), "/%zu/data/%s/examples", i,
-                   use);
-        html_add(&r->p, " examples, ");
-        html_value(&r->p, json_object_get(one, "positives"), "/%zu/data/%s/positives", i,
-                   use);
-        html_add(&r->p, " positives</td>");
+        amounts(r, i, one, use);
+        html_add(&r->p, "</td>");
     }
     html_add(&r->p, "</tr>\n");
 }

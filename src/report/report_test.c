@@ -200,6 +200,73 @@ static void test_ticks(void **state)
     }
 }
 
+static const char *page_of_runs(const char *a, const char *b)
+{
+    static char page[1 << 16];
+    struct err e;
+    size_t n;
+    struct report_run runs[] = {{"a", parse(a)}, {"b", parse(b)}};
+    assert_int_equal(report_write_runs(runs, 2, files_in("f.html"), &e), 0);
+    json_decref(runs[0].result);
+    json_decref(runs[1].result);
+    char *all = files_read(files_in("f.html"), &n);
+    assert_true(all != NULL && n < sizeof(page));
+    memcpy(page, all, n);
+    page[n] = '\0';
+    mem_free(all);
+    return page;
+}
+
+// An evaluation has neither the data nor the options of a training; a training that does
+// not name an option has its default.
+static void test_runs_of_two_commands(void **state)
+{
+    (void)state;
+    static const char fm[] = "{\"command\":\"train\",\"model\":\"fm\",\"peak_rss_bytes\":"
+                             "32202752,\"data\":[{\"use\":"
+                             "\"train\",\"files\":[\"d\"],\"examples\":7,\"positives\":"
+                             "null}],\"run\":{\"options\":"
+                             "[]}}";
+    static const char lr[] =
+        "{\"command\":\"train\",\"model\":\"lr\",\"run\":{\"options\":[{\"name\":"
+        "\"model\","
+        "\"value\":\"lr\",\"default\":\"fm\",\"from\":\"option\"}]}}";
+    static const char eval[] = "{\"command\":\"eval\",\"run\":{\"options\":[{\"name\":"
+                               "\"from\",\"value\":\"m\"}]}}";
+    const char *page = page_of_runs(fm, lr);
+    assert_non_null(
+        strstr(page, "<td class=\"text\">fm <span class=\"usual\">(default)"));
+    assert_non_null(strstr(page, ">32.2 MB</data></td>"));
+    assert_non_null(
+        strstr(page, "<th>b</th>")); // numbers and their heads are to the right
+    assert_non_null(strstr(page, ">7</data> examples</td><td class=\"text\">–</td>"));
+    assert_null(strstr(page, "none examples"));
+    page = page_of_runs(lr, eval);
+    assert_null(strstr(page, "(default)"));
+    assert_non_null(strstr(page, "The results show no difference"));
+}
+
+// The page names units, and says what repeats the run.
+static void test_the_run(void **state)
+{
+    (void)state;
+    const char *page = page_of("{\"command\":\"train\",\"servers\":1,\"workers\":2,"
+                               "\"data_bytes\":1500,\"seconds\":{"
+                               "\"save\":1.91e-07,\"train\":0.25},\"run\":{\"command\":"
+                               "\"tug train\",\"directory\":"
+                               "\"/a<b\"}}");
+    assert_non_null(strstr(page, "<data value=\"1500\" data-of=\"/data_bytes\">1.5 kB<"));
+    assert_non_null(strstr(page, "data-of=\"/seconds/save\">0</data>"));
+    assert_non_null(strstr(page, "data-of=\"/seconds/train\">0.2500</data>"));
+    assert_non_null(strstr(page,
+                           "in the directory <b>/a&lt;b</b>, repeats it, on a cluster "
+                           "behind 'tug launch --servers S --workers W --'"));
+    page = page_of(
+        "{\"command\":\"eval\",\"keys\":3,\"run\":{\"command\":\"tug eval\"}}");
+    assert_non_null(strstr(page, "<p>This command repeats it:</p>"));
+    assert_non_null(strstr(page, "features of the saved model"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -210,6 +277,8 @@ int main(void)
         cmocka_unit_test(test_memory),
         cmocka_unit_test(test_numbers),
         cmocka_unit_test(test_ticks),
+        cmocka_unit_test(test_runs_of_two_commands),
+        cmocka_unit_test(test_the_run),
     };
     return cmocka_run_group_tests(tests, files_begin_in_memory, files_end);
 }

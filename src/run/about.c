@@ -11,6 +11,7 @@
 #include "base/printable.h"
 #include "kernels/kernels.h"
 #include "os/clock.h"
+#include "os/file.h"
 #include "tug/tug.h"
 
 enum { TEXT_MAX = 1 << 20 };
@@ -144,17 +145,19 @@ static json_t *warnings(const struct buf *b)
 static void add_run(json_t *to, const struct option_table *t, const struct options *o,
                     const void *values, const struct pictures *p)
 {
-    char host[256] = "";
+    char host[256] = "", directory[FILE_PATH_MAX];
     struct buf line = BUF_INIT(TEXT_MAX);
     json_t *options = json_array();
     bool whole = add_options(options, &line, t, o, values) == 0;
     (void)gethostname(host, sizeof(host) - 1);
+    bool known = getcwd(directory, sizeof(directory)) != NULL;
     json_object_set_new(
         to, "run",
-        json_pack("{s:o, s:o, s:s, s:s, s:o, s:o, s:i, s:o, s:o}", "command",
-                  whole ? text(line.data, line.len) : json_null(), "options", options,
-                  "version", tug_version(), "kernels", kernels_get()->name, "cpu",
-                  cpu_name(), "host", text(host, strlen(host)), "cores",
+        json_pack("{s:o, s:o, s:o, s:s, s:s, s:o, s:o, s:i, s:o, s:o}", "command",
+                  whole ? text(line.data, line.len) : json_null(), "directory",
+                  known ? text(directory, strlen(directory)) : json_null(), "options",
+                  options, "version", tug_version(), "kernels", kernels_get()->name,
+                  "cpu", cpu_name(), "host", text(host, strlen(host)), "cores",
                   (int)sysconf(_SC_NPROCESSORS_ONLN), "began",
                   time_text(p->began_unix_ns), "warnings", warnings(&p->warnings)));
     buf_free(&line);
@@ -296,12 +299,14 @@ static json_t *saved_options(const struct saved_run *run)
 
 json_t *about_saved(const struct saved_run *run, const struct history *h, const char *dir)
 {
-    json_t *o = json_pack(
-        "{s:s, s:s, s:I, s:i, s:o, s:o, s:{s:b, s:o, s:s, s:o}}", "command", "train",
-        "model", run->options.model.ops->name, "examples", (json_int_t)run->examples,
-        "epochs", (int)run->at.epoch, "out", text(dir, strlen(dir)), "history",
-        history_to_json(h), "run", "of_save", 1, "options", saved_options(run), "version",
-        tug_version(), "cpu", cpu_name());
+    // As in a run's own result: without the examples that are held out for validation.
+    uint64_t examples = h->n > 0 ? h->pass[h->n - 1].examples : run->examples;
+    json_t *o = json_pack("{s:s, s:s, s:I, s:i, s:o, s:o, s:{s:b, s:o, s:s, s:o}}",
+                          "command", "train", "model", run->options.model.ops->name,
+                          "examples", (json_int_t)examples, "epochs", (int)run->at.epoch,
+                          "out", text(dir, strlen(dir)), "history", history_to_json(h),
+                          "run", "of_save", 1, "options", saved_options(run), "version",
+                          tug_version(), "cpu", cpu_name());
     struct metrics m = run->best_valid;
     json_t *valid = run->has_best ? json_pack("{s:i}", "epoch", (int)run->best_epoch)
                                   : NULL;

@@ -140,8 +140,13 @@ def check_eval(trained):
 
 
 def check_others():
-    found = result(*TRAIN, "--valid", "0.2", "--epochs", "2", "--report", "v.html")
+    found = result(*TRAIN, "--valid", "0.2", "--epochs", "2", "--report", "v.html", "--out", "valid")
     check_page("v.html", found, ["roc", "calibration", "lift"])
+    tug("report", "valid", "--out", "v_saved.html")
+    saved, printed = ({k: v for k, v in Page(path).numbers.items() if k in ("/examples", "/valid/epoch", "/epochs")}
+                      for path in ("v_saved.html", "v.html"))
+    expect(saved == printed, f"the page of a directory has {saved}, that of its run {printed}")
+    expect(f"in the directory <b>{os.getcwd()}</b>" in Page("v.html").text, "the page does not tell its directory")
     cv = result(*TRAIN, "--cv", "3", "--epochs", "2")
     with open("cv.json", "w", encoding="utf-8") as file:
         json.dump(cv, file)
