@@ -91,6 +91,29 @@ def check_in_browser(url):
                 expect(browser.run("return document.getElementById('verdict').className") == "well", f"{where}: is ill")
 
 
+def check_end_in_browser():
+    """An open page tells how the run has ended, when its process is gone."""
+    train = ["train", "--data", "day.txt", "--format", "criteo", "--epochs", "100000"]
+    launch = ["launch", "--cluster", "http-end", "--servers", "1", "--workers", "1", "--http", "127.0.0.1:0", "--", *train]
+    for words, ends, color in (([*train, "--http", "127.0.0.1:0"], "the run was interrupted", "well"),
+                               (launch, "the run has failed: server 0 ", "ill")):
+        with started("ends", *words) as process, Browser(os.getcwd()) as browser:
+            browser.open(await_line("ends.err", r"http: the page of this process is at (\S+)"), 1280, False)
+            last = time.monotonic() + PATIENCE
+            while not browser.run("return before && before.run && before.run.state === 'training'"):
+                expect(time.monotonic() < last, "no facts of the training have come")
+                time.sleep(0.05)
+            if words is launch:
+                os.kill(int(await_line("ends.err", r"server 0 \([^)]*:(\d+)\) joined")), signal.SIGKILL)
+            else:
+                process.terminate()
+            process.wait(PATIENCE)
+            while not (seen := browser.run("const v = document.getElementById('verdict'); return [v.textContent, v.className]")
+                       )[0].startswith(ends) or seen[1] != color:
+                expect(time.monotonic() < last, f"the page of a run that has ended says {seen}")
+                time.sleep(0.05)
+
+
 def check_workers(*urls):
     """Workers are ready once they have joined. The one that has the only piece of the data tells what it does."""
     for url in urls:
@@ -150,7 +173,7 @@ def check_failure():
         expect(process.wait(PATIENCE) == 4, "the exit code is another one")
     with open("failed.json", encoding="utf-8") as file:
         expect(json.load(file) == [], "the targets of a failed run are left")
-    run = subprocess.run([TUG, "launch", "--http", "127.0.0.1:0", "--http-targets", "no/such/dir/t.json", "--", "train",
+    run = subprocess.run([os.environ["TUG_BINARY"], "launch", "--http", "127.0.0.1:0", "--http-targets", "no/such/dir/t.json", "--", "train",
                           "--data", "day.txt", "--format", "criteo"], capture_output=True, text=True)
     expect(run.returncode == 4 and "no/such/dir" in run.stderr, f"a missing directory: {run.returncode} {run.stderr}")
 
@@ -172,6 +195,8 @@ def main():
     check_launch()
     check_failure()
     check_train()
+    if not missing():
+        check_end_in_browser()
     with started("scheduler", "scheduler", "--servers", "1", "--workers", "0", "--http", "127.0.0.1:0"):
         scheduler = await_line("scheduler.err", r" at tcp://(127.0.0.1:\d+), waiting")
         url = await_line("scheduler.err", r"http: the page of this process is at (\S+)")

@@ -53,7 +53,7 @@ def await_line(path, pattern):
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         with open(path, encoding="utf-8") as file:
-            found = re.search(pattern, file.read())
+            found = re.search(pattern, file.read(), re.M)
         if found:
             return found.group(1)
         time.sleep(0.02)
