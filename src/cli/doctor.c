@@ -329,7 +329,8 @@ static void print_all(const json_t *all)
     json_array_foreach(json_object_get(all, "problems"), i, one)
         cli_printf("problem: %s\n", json_string_value(one));
     if (json_array_size(json_object_get(all, "problems")) == 0)
-        cli_printf("no problem found\n");
+        cli_printf("no problem found with processes, links, versions and clocks; tug "
+                   "status and the page of --http show how the run goes\n");
 }
 
 static int print(json_t *all, bool json, struct err *e)

@@ -177,6 +177,16 @@ static void print_placement(const json_t *placement)
         tool_number(space, "max_over_mean"));
 }
 
+// Prints a clock. A training has the pass in the upper half.
+static void print_clock(const char *name, int64_t clock)
+{
+    if (clock >> 32 > 0)
+        cli_printf("%s %lld of pass %lld", name, (long long)(clock & UINT32_MAX),
+                   (long long)(clock >> 32));
+    else
+        cli_printf("%s %lld", name, (long long)clock);
+}
+
 static void print_table(const json_t *t)
 {
     const json_t *r = json_object_get(t, "per_second");
@@ -187,9 +197,9 @@ static void print_table(const json_t *t)
         tool_number(t, "bytes") * 1e-6, tool_number(t, "pushes"),
         tool_number(t, "repeats"), tool_number(t, "pulls"), tool_number(t, "held"));
     if (strcmp(tool_text(t, "mode"), "async") != 0 && tool_number(t, "clock") >= 0)
-        cli_printf(", clock %.0f", tool_number(t, "clock"));
+        print_clock(", clock", tool_count(t, "clock"));
     if (tool_number(t, "clock_max") > tool_number(t, "clock"))
-        cli_printf(" to %.0f", tool_number(t, "clock_max"));
+        print_clock(" to", tool_count(t, "clock_max"));
     if (tool_number(t, "refused") > 0)
         cli_printf(", %.0f keys refused", tool_number(t, "refused"));
     if (tool_number(t, "left_out") > 0)

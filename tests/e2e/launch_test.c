@@ -456,7 +456,7 @@ static void tools_watch_a_run(void **state)
     pid_t pids[ROLES + 1];
     tug_ends(2, "status --cluster st");
     e2e_says("no run of cluster 'st' was launched on this machine");
-    pid_t run = start_run("st", pids, "--epochs 100000");
+    pid_t run = start_run("st", pids, "--epochs 100000 --mode ssp:4");
     tug_ends(0, "status --cluster st --json");
     json_t *s = e2e_json();
     assert_int_equal(json_array_size(json_object_get(s, "nodes")), ROLES + 1);
@@ -470,6 +470,11 @@ static void tools_watch_a_run(void **state)
     assert_non_null(strstr(e2e_out, "requests took: push p50 "));
     assert_non_null(strstr(e2e_out, "run: lr, "));
     assert_non_null(strstr(e2e_out, "last operations\n"));
+    // Between passes no worker is waited for, so there is no clock.
+    for (int i = 0; i < 1000 && strstr(e2e_out, " of pass ") == NULL; i++)
+        tug_ends(0, "status --cluster st");
+    assert_non_null(strstr(e2e_out, ", clock "));
+    assert_non_null(strstr(e2e_out, " of pass "));
     tug_ends(0, "doctor --cluster st");
     assert_non_null(strstr(e2e_out, "no problem found"));
     tug_ends(0, "stop --cluster st --timeout 15");
