@@ -50,7 +50,8 @@ struct run {
     struct buf told; // the lines about processes whose end did not end the run
     struct buf held; // such lines about processes that ended within TOLD_SECONDS
     char address_file[FILE_PATH_MAX]; // "": not written
-    bool *runs; // for each process: whether it runs; used for --http-targets
+    bool *runs;        // for each process: whether it runs; used for --http-targets
+    bool targets_fail; // their file could not be written, which was said
 };
 
 // Returns the index of a process: first the scheduler, then the servers, then the
@@ -196,8 +197,10 @@ static void tell_targets(struct run *r, uint32_t member, bool runs)
 {
     struct err e = {0};
     r->runs[member] = runs;
-    if (plan_write_targets(&r->plan, r->runs, &e) != 0)
-        log_warn("--http-targets: %s", e.text);
+    bool fails = plan_write_targets(&r->plan, r->runs, &e) != 0;
+    if (fails && !r->targets_fail)
+        log_warn("--http-targets: Prometheus may see an old list: %s", e.text);
+    r->targets_fail = fails;
 }
 
 static void on_ended(void *ctx, uint32_t member, int pid, int code, int number,

@@ -167,10 +167,15 @@ static int visit(struct writer *w, const json_t *o)
     if (w->depth == METRIC_STEPS || step->name == NULL)
         return add_value(w, o);
     json_t *next = json_object_get(o, step->name), *one;
+    bool nodes = strcmp(step->name, "nodes") == 0;
     const char *key;
     size_t i;
     if (json_is_array(next)) {
-        json_array_foreach(next, i, one) TRY(enter(w, step, NULL, one));
+        json_array_foreach(next, i, one)
+        {
+            if (!nodes || !fact_is_replaced(next, one)) // else there were two samples
+                TRY(enter(w, step, NULL, one));
+        }
     } else if (step->key_label != NULL) {
         json_object_foreach(next, key, one) TRY(enter(w, step, key, one));
     } else if (next != NULL) {

@@ -179,13 +179,16 @@ void page_add_run(struct view *p)
 static void add_node(struct view *p, const json_t *n)
 {
     char text[TEXT_MAX];
-    bool left = fact_true(n, "left"), alive = fact_true(n, "alive");
+    bool left = fact_true(n, "left"), alive = fact_true(n, "alive"),
+         replaced = fact_is_replaced(fact_at(p->now, "nodes"), n);
     const char *state = left                      ? "left"
+                        : replaced                ? "replaced"
                         : !alive                  ? "dead"
                         : !fact_true(n, "linked") ? "link broken"
                                                   : "alive";
     html_add(&p->h, "<tr%s>",
-             !left && (!alive || !fact_true(n, "linked")) ? " class=\"ill\"" : "");
+             !left && !replaced && (!alive || !fact_true(n, "linked")) ? " class=\"ill\""
+                                                                       : "");
     page_cell(p, fact_text(n, "role"));
     page_number(p, text_count(fact_number(n, "rank"), text));
     page_number(p, text_count(fact_number(n, "loop"), text));

@@ -289,6 +289,36 @@ static void says_what_numbers_are_of(void **state)
     assert_null(strstr(all, "-copy"));
 }
 
+// A worker that has taken the place of a dead one: nothing is wrong any more, and its
+// metrics are not there twice.
+static void knows_who_was_replaced(void **state)
+{
+    (void)state;
+    static const char facts[] =
+        "{'role': 'scheduler', 'phase': 'running', 'nodes': [" NODE_OF(
+            "worker", "1", "false", "") ", " NODE_OF("worker", "1", "true",
+                                                     "") ", " NODE_OF("worker", "2",
+                                                                      "false", "") "]}";
+    verdict_is(facts, false, "worker 2 is dead (its work goes to the others)");
+    const char *all = main_of(facts, NULL);
+    assert_null(strstr(all, "worker 1 is dead"));
+    has(all, "<td>replaced</td>");
+    json_t *told = sample_facts(facts);
+    buf_clear(&text);
+    OK(render_metrics(told, false, &text));
+    json_decref(told);
+    all = buf_str(&text);
+    has(all, "tug_node_up{role=\"scheduler\",node_role=\"worker\",node_rank=\"1\",loop="
+             "\"0\"} 1\n");
+    has(all, "tug_node_up{role=\"scheduler\",node_role=\"worker\",node_rank=\"2\",loop="
+             "\"0\"} 0\n");
+    assert_null(strstr(all, "node_rank=\"1\",loop=\"0\"} 0\n# HELP tug_node_left"));
+    const char *up = strstr(
+        all, "tug_node_up{role=\"scheduler\",node_role=\"worker\",node_rank=\"1\"");
+    assert_null(strstr(
+        up + 1, "tug_node_up{role=\"scheduler\",node_role=\"worker\",node_rank=\"1\""));
+}
+
 static void ready_is(const char *sample, bool ready, const char *says)
 {
     char line[RENDER_TEXT_MAX];
@@ -390,6 +420,7 @@ int main(void)
         cmocka_unit_test(names_the_worker_that_holds_up_others),
         cmocka_unit_test(tells_how_it_is_beside_what_is_wrong),
         cmocka_unit_test(says_what_numbers_are_of),
+        cmocka_unit_test(knows_who_was_replaced),
         cmocka_unit_test(knows_who_is_ready),
         cmocka_unit_test(survives_facts_of_other_types),
         cmocka_unit_test(numbers_are_readable),

@@ -51,6 +51,9 @@ bool fact_true(const json_t *o, const char *name);
 const json_t *fact_at(const json_t *o, const char *name); // NULL
 // Whether a disk has less free space than an operator should leave it with.
 bool fact_disk_is_low(const json_t *disk);
+// Whether a dead node was replaced by another one, which has its role, rank and loop, and
+// is alive or joined later.
+bool fact_is_replaced(const json_t *nodes, const json_t *node);
 // Whether a worker that is behind by so many clocks holds up the others.
 bool fact_holds_up(double behind, double bound);
 

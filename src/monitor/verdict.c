@@ -45,6 +45,26 @@ bool fact_disk_is_low(const json_t *disk)
     return fact_number(disk, "free_bytes") < disk_share * fact_number(disk, "size_bytes");
 }
 
+bool fact_is_replaced(const json_t *nodes, const json_t *node)
+{
+    static const char *const names[] = {"role", "rank", "loop"};
+    const json_t *n;
+    size_t i, same;
+    bool after = false;
+    if (!json_is_false(json_object_get(node, "alive")))
+        return false;
+    json_array_foreach(nodes, i, n)
+    {
+        for (same = 0; same < 3 && json_equal(json_object_get(n, names[same]),
+                                              json_object_get(node, names[same]));)
+            same++;
+        if (same == 3 && n != node && (after || fact_true(n, "alive")))
+            return true;
+        after |= n == node;
+    }
+    return false;
+}
+
 // The problems found so far, or the sentence that says how it is.
 struct verdict {
     const json_t *facts;
@@ -84,6 +104,8 @@ static void judge_nodes(struct verdict *v)
         if (fact_true(n, "left") || (!is_role(n, "server") && !is_role(n, "worker")))
             continue;
         double idle = fact_number(n, "seconds_since_progress");
+        if (fact_is_replaced(nodes, n))
+            continue;
         if (!fact_true(n, "alive"))
             PROBLEM(v, "%s %.0f is dead%s", fact_text(n, "role"), fact_number(n, "rank"),
                     is_role(n, "worker") ? " (its work goes to the others)" : "");
