@@ -173,8 +173,9 @@ def check_failure():
         expect(process.wait(PATIENCE) == 4, "the exit code is another one")
     with open("failed.json", encoding="utf-8") as file:
         expect(json.load(file) == [], "the targets of a failed run are left")
-    run = subprocess.run([os.environ["TUG_BINARY"], "launch", "--http", "127.0.0.1:0", "--http-targets", "no/such/dir/t.json", "--", "train",
-                          "--data", "day.txt", "--format", "criteo"], capture_output=True, text=True)
+    run = subprocess.run([os.environ["TUG_BINARY"], "launch", "--http", "127.0.0.1:0", "--http-targets",
+                          "no/such/dir/t.json", "--", "train", "--data", "day.txt", "--format", "criteo"],
+                         capture_output=True, text=True)
     expect(run.returncode == 4 and "no/such/dir" in run.stderr, f"a missing directory: {run.returncode} {run.stderr}")
 
 

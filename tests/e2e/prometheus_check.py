@@ -23,7 +23,7 @@ CLUSTER = f"seen{os.getpid()}"
 
 # The shipped rules are for hours; here they are for seconds. (What stands, what takes its place, how often it stands)
 QUICK = [
-    ("for: 1m", "for: 0s", 2), ("for: 2m", "for: 0s", 2), ("for: 5m", "for: 0s", 1),
+    ("for: 1m", "for: 0s", 3), ("for: 2m", "for: 0s", 2), ("for: 5m", "for: 0s", 1),
     ("idle_seconds > 300", "idle_seconds > 3", 1),
     ("idle_seconds > 600", "idle_seconds > 3", 1), ("21600", "4", 2), ("[15m]", "[5s]", 2), ("[5m]", "[5s]", 3),
     ("[10m]", "[5s]", 2), ("offset 5m", "offset 5s", 1), ("offset 30m", "offset 5s", 1), ("> 0.9", "> 0.0001", 2),
@@ -166,13 +166,31 @@ def diverging(p):
     run = Run(f"{CLUSTER}d", "--http", "127.0.0.1:0", "--http-cert", "keys/web.pem", "--http-key", "keys/web.key",
               "--http-token-file", "token", "--http-targets", "targets-d.json", "--",
               "train", "--data", "day.csv", "--valid", "valid.csv", "--format", "csv", "--model", "lr", "--lr", "50",
-              "--epochs", "1000000")
+              "--patience", "0", "--epochs", "1000000")
     try:
         all_queries_answer(p, validated=True)
         await_firing(p, "TugDiverged", cluster=run.name)
         since = len(p.got)
         run.end()
         await_resolved(p, "TugDiverged", since=since, cluster=run.name)
+    finally:
+        run.process.kill()
+
+
+def validating(p):
+    """Validation data whose labels are wrong."""
+    none_fires(p, "TugValidationWorse")
+    with open("day.csv", encoding="utf-8") as day, open("wrong.csv", "w", encoding="utf-8") as to:
+        to.write(next(day))
+        to.writelines(("0" if line[0] == "1" else "1") + line[1:] for line in day)
+    run = Run(f"{CLUSTER}v", "--http", "127.0.0.1:0", "--http-targets", "targets-v.json", "--", "train", "--data",
+              "day.csv", "--format", "csv", "--model", "lr", "--valid", "wrong.csv", "--patience", "0", "--epochs",
+              "1000000")
+    try:
+        await_firing(p, "TugValidationWorse", cluster=run.name)
+        since = len(p.got)
+        run.end()
+        await_resolved(p, "TugValidationWorse", since=since, cluster=run.name)
     finally:
         run.process.kill()
 
@@ -217,6 +235,7 @@ def main():
         if os.path.ismount("disk"):
             full_disk(p)
         diverging(p)
+        validating(p)
         failing(p)
         lost_node(p, run)
     finally:
