@@ -150,7 +150,7 @@ static int check_sum(const struct model *m, const struct model_explained *x, dou
         return 0;
     return err_set(e, TUG_EINTERNAL,
                    "the score is %.9g, but its parts add up to %.9g: model %s has parts "
-                   "that it does not tell of",
+                   "that tug cannot explain",
                    x->score, sum, m->options.ops->name);
 }
 

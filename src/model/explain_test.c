@@ -166,7 +166,7 @@ static void unreported_parts_are_detected(void **state)
     assert_int_equal(model_register(&toy, NULL), 0);
     open_world("toy", false);
     assert_int_equal(model_explain(&t.w, &t.b, &x, &e), TUG_EINTERNAL);
-    assert_non_null(strstr(e.text, "model toy has parts that it does not tell of"));
+    assert_non_null(strstr(e.text, "model toy has parts that tug cannot explain"));
     model_work_close(&t.w);
 }
 

@@ -26,7 +26,8 @@ int save_write_cut(struct store *s, const char *path, int zstd_level,
 {
     struct rows_writer *w;
     if (!cut_going(s))
-        return err_set(e, TUG_EINTERNAL, "a cut is to be written that has not begun");
+        return err_set(e, TUG_EINTERNAL,
+                       "save_write_cut was called without a cut in progress");
     struct rows_shape shape = save_cut_shape(s);
     TRY(rows_create(&w, FILE_OWN, path, &shape, zstd_level, e));
     for (;;) {

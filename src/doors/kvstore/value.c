@@ -232,7 +232,7 @@ int kvs_values_read_states(struct kvs_values *v, struct kvs_rule *r, const char 
     for (uint64_t i = 0; i < count && rc == 0; i++)
         rc = read_one(v, r, &at, end, states, e);
     if (rc == 0 && at != end)
-        rc = err_set(e, TUG_EDATA, "it has bytes behind its end");
+        rc = err_set(e, TUG_EDATA, "it has extra bytes at its end");
     for (size_t i = 0; i < v->by_key.n; i++) {
         struct kvs_value *x = v->by_key.list[i];
         if (rc == 0 && keep) {
