@@ -95,7 +95,8 @@ struct client_push {
     uint64_t id_pass, id_piece; // identity of the push across sessions; id_pass 0: none
     // The group of the push and the low-water mark, as in msg_push.
     uint32_t id_group, id_low;
-    // Number of examples. async, ssp: the first key's loop counts them; sync: each loop.
+    // Number of examples. In async and ssp only the loop that has the first key counts
+    // them; in sync every loop does.
     uint64_t examples;
     float *pulled; // gets the rows after the push, n x pull width; NULL: only pushes
     bool arranged; // keys are in the order of client_arrange

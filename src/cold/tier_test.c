@@ -901,7 +901,7 @@ static void test_damaged_marker(void **state)
         good.data[at] = (char)(good.data[at] ^ 1);
         files_write_bytes(marker, good.data, good.len);
         good.data[at] = (char)(good.data[at] ^ 1);
-        // A change of the newline behind the checksum is harmless.
+        // A change of the newline after the checksum is harmless.
         if (at + 1 < good.len)
             check_refused(&o, TUG_EDATA, "tug-tier");
         files_write_bytes(marker, good.data, at);

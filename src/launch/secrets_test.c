@@ -34,7 +34,7 @@ static void keys_arrive(void **state)
     struct buf sent = BUF_INIT(1 << 20), pem = {0};
     assert_int_equal(secrets_open(&s, NULL, NULL, NULL, &e), 0);
     assert_int_equal(secrets_node(&s, "worker:1", "worker", &sent, &e), 0);
-    assert_int_equal(buf_add(&sent, "more", 4), 0); // bytes behind the keys stay unread
+    assert_int_equal(buf_add(&sent, "more", 4), 0); // bytes after the keys stay unread
     assert_int_equal(read_from(sent.data, sent.len, &pem, &e), 0);
     struct tls *t = NULL;
     assert_int_equal(tls_open_text(&t, pem.data, pem.len, &e), 0);

@@ -176,7 +176,7 @@ const struct metric metrics[] = {
     ROW("tug_worker_idle_seconds", WORKERS, "seconds_since_progress", GAUGE,
         "Time since the worker's last finished piece."),
 
-    // A training.
+    // A training run.
     ROW_OF("tug_run_state", RUN, "state", TEXT, "state",
            "The state of the run: loading, training, validating, saving, done, "
            "interrupted, failed."),

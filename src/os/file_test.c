@@ -281,7 +281,7 @@ static void test_remove_deep(void **state)
     assert_int_equal(symlink(files_in("deep"), files_in("door")), 0);
     assert_int_equal(file_remove_deep(files_in("door"), 2, &e), 0);
     assert_true(file_exists(files_in("deep/a/b/x")));
-    // the tree is deeper
+    // the tree is deeper than the limit
     assert_int_equal(file_remove_deep(files_in("deep"), 1, &e), TUG_EIO);
     assert_true(file_exists(files_in("deep/a/b")));
     assert_int_equal(file_remove_deep(files_in("deep"), 2, &e), 0);

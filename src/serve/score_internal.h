@@ -16,7 +16,7 @@ struct scratch {
     // The following members are for text and columns:
     struct reader *reader;
     const struct reader_layout *layout; // the layout of the header
-    // The last header; a line, with the bytes behind it that parsers may read.
+    // The last header; a line, with the bytes after it that parsers may read.
     struct buf header, line;
     struct examples examples;
     uint64_t *offsets;

@@ -72,6 +72,6 @@ int merge_end(const struct merge *m, const struct dataset_options *o, struct err
                ? 0
                : err_set(
                      e, TUG_EDATA,
-                     "--merge-ids: no id of column '%s' has %u lines that go together",
+                     "--merge-ids: no id of column '%s' has %u lines that can be merged",
                      m->column, o->merge);
 }

@@ -120,7 +120,7 @@ int pack_keys(const uint64_t *keys, size_t n, struct buf *ret)
     return 0;
 }
 
-// Unpacks the bits of n numbers. `from` must have 8 readable bytes behind the numbers.
+// Unpacks the bits of n numbers. `from` must have 8 readable bytes after the numbers.
 static void take_bits(const unsigned char *from, size_t n, const struct block *b,
                       uint64_t *ret)
 {

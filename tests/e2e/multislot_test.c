@@ -187,7 +187,7 @@ static void merged(void **state)
     tug_ends(2, "%s --merge-ids id", how);
     e2e_says("--merge-ids: 'id' is not COLUMN:N");
     tug_ends(3, "%s --merge-ids id:3", how);
-    e2e_says("no id of column 'id' has 3 lines that go together");
+    e2e_says("no id of column 'id' has 3 lines that can be merged");
     tug_ends(2, "%s --out merged --resume --merge-ids user:2", how);
     e2e_says("had --merge-ids 'id:2', this one has 'user:2'");
 }

@@ -73,7 +73,7 @@ uint64_t dataset_bytes(const struct dataset *d);     // bytes of memory used
 uint64_t dataset_positives(const struct dataset *d); // examples whose first label is > 0
 uint32_t dataset_slots(const struct dataset *d);     // the highest slot + 1
 uint32_t dataset_first_slot(const struct dataset *d); // the lowest slot
-bool dataset_at_end(const struct dataset *d); // the source has no more data behind it
+bool dataset_at_end(const struct dataset *d);         // the source has no more data
 
 // A batch of unpacked examples. It grows as needed and is reused from batch to batch.
 struct batch {

@@ -1,6 +1,6 @@
 // Parses numbers in text, eight bytes at a time.
 //
-// The fast functions read up to 8 bytes behind the number (READER_PADDING covers this)
+// The fast functions read up to 8 bytes after the number (READER_PADDING covers this)
 // and accept only short plain forms; number_parse, which is slow and exact, handles all
 // others. Both return the float nearest to the text.
 //

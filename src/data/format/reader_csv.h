@@ -46,7 +46,7 @@ struct reader_layout {
     bool named;    // a line of data cannot look like this header
 };
 
-// Returns whether a line behind the header repeats the header.
+// Returns whether a line after the header repeats the header.
 static inline bool csv_repeats_header(const struct reader_layout *l, const char *line,
                                       size_t len)
 {

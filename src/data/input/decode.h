@@ -3,7 +3,7 @@
 //
 // To add a compression, write a file with a `decode_ops` and add a line in decode.c.
 // Concatenated streams (gzip members, zstd and lz4 frames) are read one after the other.
-// A stream that stops before its end, a wrong checksum, and bytes behind the last stream
+// A stream that stops before its end, a wrong checksum, and bytes after the last stream
 // are errors.
 //
 // SPDX-License-Identifier: Apache-2.0

@@ -67,7 +67,7 @@ struct piece_file {
 int pieces_describe(const struct pieces *p, struct piece_file *ret, struct err *e);
 
 // The text of one piece: whole lines. The last line of a file may lack its newline; the
-// byte behind the text is then NUL. READER_PADDING bytes behind the text can be read.
+// byte after the text is then NUL. READER_PADDING bytes after the text can be read.
 struct piece {
     char *text;
     size_t len;      // 0: no line begins in the piece
@@ -98,7 +98,7 @@ int pieces_line(const struct pieces *p, uint32_t file, uint64_t offset,
                 uint64_t *ret_line, struct err *e);
 
 // Appends the first lines of a file to *b, without the last newline: at most `lines`
-// lines and `most` bytes. Used for a header and the lines behind it.
+// lines and `most` bytes. Used for a header and the lines after it.
 int pieces_first_lines(const struct pieces *p, uint32_t file, size_t lines, size_t most,
                        struct buf *b, struct err *e);
 

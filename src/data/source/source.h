@@ -40,8 +40,8 @@ struct source_options {
     const atomic_bool *interrupted;
 };
 
-// Whole lines of one file. The last line of a file may lack its newline; the byte behind
-// the text is then NUL. READER_PADDING bytes behind the text can be read. For rows in
+// Whole lines of one file. The last line of a file may lack its newline; the byte after
+// the text is then NUL. READER_PADDING bytes after the text can be read. For rows in
 // memory, the chunk has the rows from number `offset` on instead of text, and `line` has
 // this number, too.
 struct chunk {

@@ -267,7 +267,7 @@ static void test_same_keys_move(void **state)
     lone_expect_ok(a);
     send_part(a, 0, 1, 0, SHARD_MICROS / 2, &one, 1, WIRE_KEYS_ONLY);
     lone_expect_ok(a);
-    move(a, b, P); // its group has got a part of a batch, and will get no other
+    move(a, b, P); // its group has received one part of a batch and receives no more
     give(a, P, false);
     give(b, P, true);
     assert_true(sync_is_idle(table_of(b), sync_group_of(table_of(b), P)));

@@ -24,7 +24,7 @@ enum { PARCEL_FORMAT = 2 };
 enum record_kind { RECORD_ROWS = 1, RECORD_PUSH, RECORD_FACTS };
 
 struct record_head {
-    uint64_t format, kind, space, partition, bits, n, hash; // n: bytes behind the head
+    uint64_t format, kind, space, partition, bits, n, hash; // n: bytes after the head
 };
 
 struct rows_head {
