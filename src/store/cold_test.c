@@ -259,6 +259,7 @@ static void save_both(struct pair *x, struct rng *d)
             OK(batch_push(x->s[i], x->b, d, &ok_e));
             struct rows_block b;
             OK(cut_next(x->s[i], 1 << 12, &b, &ok_e));
+            store_check(x->s[i]);
             if (b.kind != ROWS_END)
                 image_add(images[i], &b);
         }

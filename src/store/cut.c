@@ -174,7 +174,7 @@ int cut_begin(struct store *s, const struct cut_options *o, struct err *e)
     return 0;
 }
 
-static void note_peak(struct cut *c)
+void cut_note_peak(struct cut *c)
 {
     uint64_t bytes = side_bytes(&c->side) + c->state_bytes;
     if (bytes > c->stats.side_peak)
@@ -251,7 +251,7 @@ int cut_before_change(struct store *s, uint32_t p, const uint32_t *handles, size
     for (size_t i = 0; i < n && copies > 0 && rc == 0; i++)
         if (is_wanted(c, handles[i]))
             rc = copy_row(s, c, p, handles[i]);
-    note_peak(c);
+    cut_note_peak(c);
     return rc == 0 ? 0 : err_nomem(e, "copies of rows that change during a save");
 }
 
@@ -318,7 +318,7 @@ int cut_before_admit(struct store *s, uint32_t p, struct err *e)
         return err_nomem(e, "the entry policy's memory as of a save's begin");
     x->admitted = true;
     c->state_bytes += x->state.cap;
-    note_peak(c);
+    cut_note_peak(c);
     return 0;
 }
 

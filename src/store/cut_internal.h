@@ -65,6 +65,9 @@ struct cut {
     size_t cap_block;
 };
 
+// Keeps the most bytes of copies so far, after copies were made.
+void cut_note_peak(struct cut *c);
+
 #define CUT_COPY TABLE_MAX_ROWS // no handle has this bit
 
 static inline bool cut_publishes(const struct cut *c)

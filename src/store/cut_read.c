@@ -167,6 +167,7 @@ static int cut_read_collect(struct store *s, uint32_t p, struct err *e)
     c->n_entries = 0;
     if (s->cold != NULL)
         TRY(collect_cold(s, p, e));
+    cut_note_peak(c);
     int rc = delta ? collect_rows(s, p, &x->changed, x->changed.n, true)
                    : collect_rows(s, p, &s->parts[p].rows, x->n_rows, false);
     if (rc == 0)
