@@ -37,6 +37,7 @@ static int run_cv(struct train_setup *s, struct err *e)
 static void tell(void *of, struct json_out *o)
 {
     train_facts_put(of, "run", o);
+    train_facts_put_tables(of, o);
 }
 
 static int train_here(const struct train_options *values, const struct options *o,

@@ -149,6 +149,13 @@ const struct metric metrics[] = {
     ROW("tug_trained_table_rows", TRAINED, "rows", GAUGE, "Rows of the table."),
     ROW("tug_trained_table_memory_bytes", TRAINED, "bytes", GAUGE,
         "Memory of the table."),
+    ROW("tug_trained_table_cold_rows", TRAINED, "cold.rows", GAUGE, "Rows on disk."),
+    ROW("tug_trained_table_cold_hits_total", TRAINED, "cold.hits", COUNTER,
+        "Uses of rows that were in memory, in tables with rows on disk."),
+    ROW("tug_trained_table_cold_reads_total", TRAINED, "cold.reads", COUNTER,
+        "Rows read from disk."),
+    ROW("tug_trained_table_cold_writes_total", TRAINED, "cold.writes", COUNTER,
+        "Rows moved to disk."),
 
     // The scheduler.
     ROW_OF("tug_phase", OWN, "phase", TEXT, "phase",

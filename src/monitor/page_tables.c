@@ -100,6 +100,8 @@ static void add_table(struct view *p, const json_t *t, const json_t *before,
     char key[KEY_MAX];
     const json_t *old = json_object_get(before, key_of(t, key)),
                  *cold = json_object_get(sums, key);
+    if (cold == NULL) // a process that trains alone tells it with its tables
+        cold = fact_at(t, "cold");
     double hits = fact_number(cold, "hits"), reads = fact_number(cold, "reads");
     char text[TEXT_MAX];
     html_add(&p->h, "<tr>");

@@ -50,6 +50,8 @@ enum { TRAIN_MAX_IN_FLIGHT = 3 };
 // Settings of training on a cluster, for the scheduler's driver and for all workers.
 struct train_cluster {
     struct node *node;
+    bool
+        within; // the node is in this process, and its server, too (train_cluster/within.h)
     const struct course *course; // the code that does the passes (train_cluster/remote.h)
     const struct train_peer *peer; // set with course_peer; else NULL
     enum config_mode mode;

@@ -30,6 +30,8 @@ struct train_facts {
     _Atomic uint64_t told_ns; // time at which the number of examples last increased
     char **history;           // the records of the last passes as JSON, the oldest first
     size_t n_history;
+    struct train_table tables[TRAIN_TABLES];
+    size_t n_tables;
     uint64_t saves, failed_saves, save_bytes;
     double save_seconds, saved_unix;
     uint32_t save_pass;
@@ -118,6 +120,16 @@ void train_facts_progress(struct train_facts *f, const struct train_now *now)
     f->batches = now->batches;
     f->loss = now->m->logloss;
     f->auc = now->m->auc;
+    pthread_mutex_unlock(&f->lock);
+}
+
+void train_facts_tables(struct train_facts *f, const struct train_table *t, size_t n)
+{
+    if (f == NULL)
+        return;
+    pthread_mutex_lock(&f->lock);
+    f->n_tables = n < TRAIN_TABLES ? n : TRAIN_TABLES;
+    memcpy(f->tables, t, f->n_tables * sizeof(*t));
     pthread_mutex_unlock(&f->lock);
 }
 
@@ -254,5 +266,35 @@ void train_facts_put(void *facts, const char *name, struct json_out *to)
     put_count(to, "best_pass", f->best_pass, f->best_pass > 0);
     put_saves(f, to);
     json_out_close(to, '}');
+    pthread_mutex_unlock(&f->lock);
+}
+
+static void put_table(const struct train_table *t, uint64_t id, struct json_out *to)
+{
+    json_out_open(to, NULL, '{');
+    json_out_u64(to, "id", id);
+    json_out_text(to, "name", t->name);
+    json_out_u64(to, "rows", t->rows);
+    json_out_u64(to, "bytes", t->bytes);
+    if (t->cold) {
+        json_out_open(to, "cold", '{');
+        json_out_u64(to, "rows", t->cold_rows);
+        json_out_u64(to, "hits", t->hits);
+        json_out_u64(to, "reads", t->reads);
+        json_out_u64(to, "writes", t->writes);
+        json_out_close(to, '}');
+    }
+    json_out_close(to, '}');
+}
+
+void train_facts_put_tables(struct train_facts *f, struct json_out *to)
+{
+    if (f == NULL)
+        return;
+    pthread_mutex_lock(&f->lock);
+    json_out_open(to, "tables", '[');
+    for (size_t i = 0; i < f->n_tables; i++)
+        put_table(&f->tables[i], i, to);
+    json_out_close(to, ']');
     pthread_mutex_unlock(&f->lock);
 }

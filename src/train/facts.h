@@ -48,6 +48,16 @@ struct train_now {
 };
 void train_facts_progress(struct train_facts *f, const struct train_now *now);
 
+// The tables of a run in this process, as they are now.
+enum { TRAIN_TABLES = 2 };
+struct train_table {
+    const char *name; // never freed
+    uint64_t rows, bytes;
+    bool cold; // some rows are on disk; else the following numbers mean nothing
+    uint64_t cold_rows, hits, reads, writes;
+};
+void train_facts_tables(struct train_facts *f, const struct train_table *t, size_t n);
+
 // Adds the last pass of the history; `best` is the number of the best pass.
 void train_facts_pass(struct train_facts *f, const struct history *h, uint32_t best);
 // Records a save of pass `pass` that took `seconds`. `path` NULL: the save failed.
@@ -59,5 +69,7 @@ bool train_facts_is_divergence(const char *error);
 
 // Writes the member `name` into an open object; `facts` is a struct train_facts.
 void train_facts_put(void *facts, const char *name, struct json_out *to);
+// Writes the tables as the member "tables", a list.
+void train_facts_put_tables(struct train_facts *f, struct json_out *to);
 
 #endif

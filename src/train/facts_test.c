@@ -150,6 +150,37 @@ static void many_passes(void **state)
     train_facts_close(f);
 }
 
+static void tables(void **state)
+{
+    (void)state;
+    struct train_facts *f = NULL;
+    struct buf b = BUF_INIT(1 << 20);
+    struct json_out o = JSON_OUT(&b);
+    train_facts_tables(NULL, NULL, 0);
+    train_facts_put_tables(NULL, &o);
+    assert_int_equal(train_facts_open(&f, NULL), 0);
+    const struct train_table two[] = {{.name = "sparse",
+                                       .rows = 5,
+                                       .bytes = 640,
+                                       .cold = true,
+                                       .cold_rows = 3,
+                                       .hits = 8,
+                                       .reads = 2,
+                                       .writes = 9},
+                                      {.name = "dense", .rows = 1, .bytes = 1024}};
+    train_facts_tables(f, two, 2);
+    json_out_open(&o, NULL, '{');
+    train_facts_put_tables(f, &o);
+    json_out_close(&o, '}');
+    assert_int_equal(o.rc, 0);
+    assert_string_equal(buf_str(&b),
+                        "{\"tables\":[{\"id\":0,\"name\":\"sparse\",\"rows\":5,\"bytes\":"
+                        "640,\"cold\":{\"rows\":3,\"hits\":8,\"reads\":2,\"writes\":9}},{"
+                        "\"id\":1,\"name\":\"dense\",\"rows\":1,\"bytes\":1024}]}");
+    buf_free(&b);
+    train_facts_close(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -157,6 +188,7 @@ int main(void)
         cmocka_unit_test(a_run),
         cmocka_unit_test(a_run_that_stands_still),
         cmocka_unit_test(many_passes),
+        cmocka_unit_test(tables),
     };
     return cmocka_run_group_tests(tests, files_begin, files_end);
 }

@@ -285,6 +285,7 @@ static void print_line(struct run *r, uint64_t end)
     for (uint32_t k = 0; k < r->model->options.tasks; k++)
         m[k] = metrics_stream_result(&seen[k], loss);
     bool since = progress_window(r->progress, r->at.epoch, seen, loss, window);
+    run_rows_tell(r);
     progress_line(r->progress, r->at.epoch, share_of_pass(r, end), r->at.batches, m,
                   since ? window : NULL);
 }

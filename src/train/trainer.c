@@ -204,6 +204,7 @@ static int finish_pass(struct run *r, double began, struct train_result *result,
     progress_pass(r->progress, pass, seen, valid, course->streams(r),
                   &r->history->pass[r->history->n - 1]);
     train_facts_pass(r->config->facts, r->history, r->best_epoch);
+    run_rows_tell(r);
     course->clear_streams(r);
     if (r->config->out != NULL && run_due(r->at.epoch, r->config->save_passes) &&
         r->at.epoch < r->config->epochs)

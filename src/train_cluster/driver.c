@@ -358,6 +358,7 @@ static int tell_progress(struct run *r, uint64_t pass, uint64_t first,
     if (c->cluster->mode == CONFIG_SYNC)
         m[0].examples = examples;
     r->at.batches = p->done ? batches : first + m[0].examples / c->batch;
+    run_rows_tell(r);
     progress_line(r->progress, r->at.epoch, share, r->at.batches, m, NULL);
     return 0;
 }

@@ -375,6 +375,34 @@ static void fill_result(struct run *r, struct train_result *result)
                                             &result->fixed_bytes);
 }
 
+static bool describe_table(struct driver *d, uint32_t number, const char *name,
+                           struct train_table *ret)
+{
+    struct msg_table_is s = {0};
+    client_ts ts = client_stat(d->remote.client, number, &s, NULL);
+    if (ts == 0 || client_wait(d->remote.client, ts, NULL) != 0)
+        return false;
+    const struct table_spec *spec = client_spec(d->remote.client, number);
+    *ret = (struct train_table){.name = name,
+                                .rows = s.rows,
+                                .bytes = s.bytes,
+                                .cold = spec != NULL && spec->config.cold[0] != '\0',
+                                .cold_rows = s.cold_rows,
+                                .hits = s.hot_hits,
+                                .reads = s.promoted,
+                                .writes = s.demoted};
+    return true;
+}
+
+static size_t describe(struct run *r, struct train_table ret[TRAIN_TABLES])
+{
+    struct driver *d = r->driver;
+    if (!r->config->cluster->within ||
+        !describe_table(d, EXCHANGE_SPARSE, "sparse", &ret[0]))
+        return 0;
+    return 1 + describe_table(d, EXCHANGE_DENSE, "dense", &ret[1]);
+}
+
 const struct run_rows rows_driver = {
     .whole_passes = true,
     .evaluates = evaluates,
@@ -387,4 +415,5 @@ const struct run_rows rows_driver = {
     .resume = resume,
     .known = known,
     .fill_result = fill_result,
+    .describe = describe,
 };

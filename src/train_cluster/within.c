@@ -44,6 +44,7 @@ static int open_node(struct within *w, const struct train_config *c,
     w->config = *c;
     w->cluster = *c->cluster;
     w->cluster.node = &w->node;
+    w->cluster.within = true;
     w->cluster.course = &course_cluster;
     w->config.cluster = &w->cluster;
     return c->table != NULL ? set_table(w, c->table, e) : 0;

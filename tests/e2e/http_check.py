@@ -189,6 +189,7 @@ def check_train():
             expect(time.monotonic() < end and process.poll() is None, "the run does not come to a pass")
             time.sleep(0.02)
         expect('tug_run_passes{role="train"} 100000' in text, "the passes are wrong")
+        expect(re.search(r'^tug_trained_table_rows\{role="train",table="sparse"\} [1-9]', text, re.M), "no rows")
         check_metrics(url)
 
 

@@ -70,7 +70,7 @@
     "'save to <x>'}], 'run': " SAMPLE_RUN ", 'servers': [" SAMPLE_LOOP "], 'tables': "   \
     "[{'id': 0, 'name': 'a\\\"b<script>', 'mode': 'ssp', 'rows': 1234, 'bytes': 64000, " \
     "'pushes': 9, 'pulls': 8, 'pushed_keys': 90, 'held': 0, 'refused': 0, 'left_out': "  \
-    "2}]}"
+    "2, 'cold': {'rows': 500, 'hits': 3, 'reads': 1}}]}"
 
 // Parses a sample, in which ' stands for ".
 json_t *sample_facts(const char *text);

@@ -363,6 +363,19 @@ static void fill_result(struct run *r, struct train_result *result)
                                             &result->fixed_bytes);
 }
 
+static struct train_table table_of(const char *name, const struct store *s)
+{
+    return (struct train_table){
+        .name = name, .rows = store_counts(s).rows, .bytes = store_bytes(s)};
+}
+
+static size_t describe(struct run *r, struct train_table ret[TRAIN_TABLES])
+{
+    ret[0] = table_of("sparse", r->local.living->sparse);
+    ret[1] = table_of("dense", r->local.living->dense);
+    return 2;
+}
+
 // Rows are saved only between passes (whole_passes). So a cluster can resume the run,
 // although it describes positions within a pass differently.
 static const struct local_rows local = {
@@ -388,5 +401,6 @@ const struct run_rows rows_living = {
     .resume = resume,
     .known = known,
     .fill_result = fill_result,
+    .describe = describe,
     .local = &local,
 };

@@ -87,6 +87,17 @@ static void fill_result(struct run *r, struct train_result *result)
                                             &result->fixed_bytes);
 }
 
+static size_t describe(struct run *r, struct train_table ret[TRAIN_TABLES])
+{
+    struct table_stats s = table_stats(r->parameters.sparse),
+                       d = table_stats(r->parameters.dense);
+    ret[0] = (struct train_table){
+        .name = "sparse", .rows = s.rows, .bytes = s.row_bytes + s.index_bytes};
+    ret[1] = (struct train_table){
+        .name = "dense", .rows = d.rows, .bytes = d.row_bytes + d.index_bytes};
+    return 2;
+}
+
 static int own_rows_begin(struct run *r, struct err *e)
 {
     (void)e;
@@ -154,5 +165,6 @@ const struct run_rows rows_own = {
     .resume = resume,
     .known = known,
     .fill_result = fill_result,
+    .describe = describe,
     .local = &local,
 };

@@ -8,6 +8,7 @@
 #define TUG_TRAIN_ROWS_RUN_ROWS_H
 
 #include "train/evaluate/evaluate.h"
+#include "train/facts.h"
 #include "train/run.h"
 #include "train/saved/saved.h"
 
@@ -76,9 +77,20 @@ struct run_rows {
     struct numbering *(*known)(struct run *r);
     // Sets the final number of rows and their bytes.
     void (*fill_result)(struct run *r, struct train_result *result);
+    // Describes the tables, for those who watch the run. Returns their number; 0: servers
+    // of a cluster have them, and tell it themselves.
+    size_t (*describe)(struct run *r, struct train_table ret[TRAIN_TABLES]);
 
     const struct local_rows *local; // NULL: the rows are on servers
 };
+
+// Tells those who watch the run what its tables hold now. No thread may update rows.
+static inline void run_rows_tell(struct run *r)
+{
+    struct train_table tables[TRAIN_TABLES];
+    if (r->config->facts != NULL)
+        train_facts_tables(r->config->facts, tables, r->rows->describe(r, tables));
+}
 
 // Rows in this process.
 extern const struct run_rows rows_own, rows_living;
