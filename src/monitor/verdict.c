@@ -376,7 +376,7 @@ static void say_cluster(struct verdict *v, const json_t *before)
     double servers = fact_number(v->facts, "servers_wanted"),
            workers = fact_number(v->facts, "workers_wanted");
     if (strcmp(fact_text(v->facts, "phase"), "gathering") == 0)
-        add(v->text, "gathering: %u of %.0f server%s and %u of %.0f worker%s are there",
+        add(v->text, "gathering: %u of %.0f server%s and %u of %.0f worker%s have joined",
             c.servers, servers, PLURAL_S(servers), c.workers, workers, PLURAL_S(workers));
     else
         add(v->text, "%u server%s and %u worker%s alive", c.servers, PLURAL_S(c.servers),
