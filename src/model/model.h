@@ -42,6 +42,7 @@
 #include "base/loss.h"
 #include "kernels/kernels.h"
 #include "model/metrics.h"
+#include "model/setting.h"
 #include "table/table.h"
 
 // The models, one per line: `model_NAME` is the model's struct model_ops, and the text is
@@ -69,15 +70,30 @@ enum {
     MODEL_MAX_TASKS = LABELS_MAX,
 };
 
+// Settings of a model (model/setting.h). `dim`: floats of a latent vector. `fields`: number
+// of fields, for models that need fields; all slots are below it. `init`: weights of all
+// groups but the first have random initial values in (-init, init).
+#define MODEL_SETTINGS(SETTING)                                                          \
+    SETTING(u32, dim, "dim", MODEL_MAX_DIM, ALWAYS)                                      \
+    SETTING(u32, fields, "fields", UINT16_MAX + 1, ALWAYS)                               \
+    SETTING(f32, init, "init", , ALWAYS)                                                 \
+    SETTING(hex, seed, "seed", , ALWAYS)                                                 \
+    SETTING(flag, normalize, "normalize", , ALWAYS)
+
+// Settings of models with layers. `cross`: number of layers of products (dcn); 0 in other
+// models. `dropout`: the share of units that are left out in training. `data_norm`: the
+// values of `numbers` are normalised (model/data_norm.h). `pooling_mean`: the mean of a
+// field's vectors is used instead of their sum.
+#define LAYER_SETTINGS(SETTING)                                                          \
+    SETTING(u32, cross, "cross", MODEL_MAX_CROSS, ALWAYS)                                \
+    SETTING(f32, dropout, "dropout", , ALWAYS)                                           \
+    SETTING(flag, batch_norm, "batch-norm", , false)                                     \
+    SETTING(flag, data_norm, "data-norm", , false)                                       \
+    SETTING(word, pooling_mean, "pooling", "sum mean", false)
+
 struct model_options {
     const struct model_ops *ops;
-    uint32_t dim;    // floats of a latent vector
-    uint32_t fields; // number of fields, for models that need fields; all slots are below
-                     // it
-    uint64_t seed;
-    bool normalize;
-    float init; // weights of all groups but the first have random initial values in
-                // (-init, init)
+    MODEL_SETTINGS(SETTING_MEMBER)
     // Rule of the first group, and of the bias of models without layers.
     struct rule_params linear;
     // Rule of the other groups; model_init sets the rule's block.
@@ -93,12 +109,8 @@ struct model_options {
     uint32_t tasks;
     uint32_t tower[MODEL_MAX_HIDDEN];
     float task_weight[MODEL_MAX_TASKS];
-    uint32_t cross; // number of layers of products (dcn); 0 in other models
-    float dropout;  // the share of units that are left out in training
-    bool batch_norm;
-    bool pooling_mean; // the mean of a field's vectors is used instead of their sum
-    bool data_norm; // values of the following fields are normalised (model/data_norm.h)
-    uint32_t n_numbers;
+    LAYER_SETTINGS(SETTING_MEMBER)
+    uint32_t n_numbers; // fields with numbers, for data_norm
     struct model_numbers {
         uint32_t field, n; // the field, and how many numbers it has
     } numbers[MODEL_MAX_NUMBERS];

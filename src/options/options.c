@@ -535,6 +535,12 @@ bool options_given(const struct options *o, const char *name)
     return i != OPTION_NONE && o->origin[i].giver.source != OPTION_DEFAULT;
 }
 
+bool options_has(const struct options *o, const char *name)
+{
+    size_t i = option_find(o->table, name, strlen(name));
+    return i != OPTION_NONE && o->origin[i].text != NULL;
+}
+
 bool options_said(const struct options *o, const char *name)
 {
     size_t i = option_find(o->table, name, strlen(name));

@@ -157,6 +157,8 @@ bool options_given(
     const struct options *o,
     // Returns whether any source other than the default has set the option.
     const char *name);
+// Returns whether an option other than a list has a value, its default or another.
+bool options_has(const struct options *o, const char *name);
 // Returns whether a source other than the default and a preset gave the option.
 bool options_said(const struct options *o, const char *name);
 // Returns the first option under this heading for which options_said is true; NULL if

@@ -157,6 +157,22 @@ uint64_t json_read_hex(struct json_fields *f, const json_t *o, const char *name)
     return x;
 }
 
+double json_read_real(struct json_fields *f, const json_t *o, const char *name)
+{
+    const json_t *v = json_object_get(o, name);
+    if (!json_is_number(v))
+        json_complain(f, name, "is missing or not a number");
+    return json_number_value(v);
+}
+
+bool json_read_flag(struct json_fields *f, const json_t *o, const char *name)
+{
+    const json_t *v = json_object_get(o, name);
+    if (!json_is_boolean(v))
+        json_complain(f, name, "is missing or neither true nor false");
+    return json_is_true(v);
+}
+
 const char *json_read_text(struct json_fields *f, const json_t *o, const char *name)
 {
     const char *text = json_string_value(json_object_get(o, name));

@@ -67,6 +67,8 @@ void json_complain(struct json_fields *f, const char *name, const char *what);
 uint64_t json_read_int(struct json_fields *f, const json_t *o, const char *name,
                        uint64_t max); // reads an integer from 0 to max
 uint64_t json_read_hex(struct json_fields *f, const json_t *o, const char *name);
+double json_read_real(struct json_fields *f, const json_t *o, const char *name);
+bool json_read_flag(struct json_fields *f, const json_t *o, const char *name);
 // Reads a text; "" if it is missing.
 const char *json_read_text(struct json_fields *f, const json_t *o, const char *name);
 const json_t *json_read_array(struct json_fields *f, const json_t *o, const char *name,

@@ -15,6 +15,11 @@ static inline int err_in(int rc, const char *where, struct err *e)
     return rc == 0 ? 0 : err_wrap(e, "%s", where);
 }
 
+// Copies a setting (model/setting.h) from its option, if that was given or has a default.
+#define TRAIN_TAKE(kind, member, name, arg, was)                                         \
+    if (options_has(o, name))                                                            \
+        to->member = (SETTING_##kind)t->member;
+
 // Warns of options that were given but have no effect on this model.
 void train_warn_of_unused(const struct model_ops *ops, const struct options *o);
 int train_set_model(struct model_options *m, const struct train_options *t,

@@ -63,52 +63,47 @@ static int adjust(const char *option, const char *text, struct rule_params *p,
                          option, numbers + 1);
 }
 
-static int set_layers(struct model_options *m, const struct train_options *t,
+static int set_layers(struct model_options *to, const struct train_options *t,
                       const struct options *o, struct err *e)
 {
     const char *given = options_given_of_group(o, TRAIN_OF_LAYERS);
-    if (given != NULL && m->ops->dense == NULL)
+    if (given != NULL && to->ops->dense == NULL)
         return err_set(e, TUG_EUSAGE, "--%s: an %s model has no layers", given,
-                       m->ops->name);
+                       to->ops->name);
     enum rule_kind rule;
+    bool crosses = to->cross > 0; // by the model's default
+    LAYER_SETTINGS(TRAIN_TAKE)
     if (options_given(o, "hidden"))
-        TRY(err_in(model_hidden_parse(t->hidden, m->hidden, e), "--hidden", e));
+        TRY(err_in(model_hidden_parse(t->hidden, to->hidden, e), "--hidden", e));
     if (options_given(o, "tower"))
-        TRY(err_in(model_hidden_parse(t->tower, m->tower, e), "--tower", e));
+        TRY(err_in(model_hidden_parse(t->tower, to->tower, e), "--tower", e));
     if (options_given(o, "task-weights"))
-        TRY(err_in(model_weights_parse(t->task_weights, m->task_weight, e),
+        TRY(err_in(model_weights_parse(t->task_weights, to->task_weight, e),
                    "--task-weights", e));
     if (t->label != NULL && strchr(t->label, ',') != NULL && t->fields != 0)
         return err_set(e, TUG_EUSAGE,
                        "several --label and --fields cannot be used together: the "
                        "columns decide the number of fields");
-    if (options_given(o, "cross") && m->cross == 0)
+    if (options_given(o, "cross") && !crosses)
         return err_set(e, TUG_EUSAGE, "--cross: an %s model has no layers of products",
-                       m->ops->name);
-    if (options_given(o, "cross"))
-        m->cross = (uint32_t)t->cross;
-    if (options_given(o, "dropout"))
-        m->dropout = (float)t->dropout;
-    m->batch_norm = t->batch_norm;
-    m->data_norm = t->data_norm;
-    m->pooling_mean = t->pooling == 1;
-    if (m->data_norm && t->fields != 0)
+                       to->ops->name);
+    if (to->data_norm && t->fields != 0)
         return err_set(e, TUG_EUSAGE,
                        "--data-norm and --fields cannot be used together: --data-norm "
                        "is for columns of numbers, which are the fields then");
     if (options_given(o, "dense-optimizer")) {
         TRY(find_optimizer("dense-optimizer", t->dense_optimizer, &rule, e));
-        m->dense = rule_defaults(rule);
-        TRY(adjust("dense-optimizer", t->dense_optimizer, &m->dense, e));
+        to->dense = rule_defaults(rule);
+        TRY(adjust("dense-optimizer", t->dense_optimizer, &to->dense, e));
     }
     if (options_given(o, "dense-lr"))
-        m->dense.lr = (float)t->dense_lr;
-    if (m->ops->dense != NULL && !(m->dense.lr > 0))
+        to->dense.lr = (float)t->dense_lr;
+    if (to->ops->dense != NULL && !(to->dense.lr > 0))
         return err_set(e, TUG_EUSAGE, "--dense-lr: a learning rate of 0 learns nothing");
     return 0;
 }
 
-int train_set_model(struct model_options *m, const struct train_options *t,
+int train_set_model(struct model_options *to, const struct train_options *t,
                     const struct options *o, struct err *e)
 {
     char name[OPTION_NAME_MAX];
@@ -116,27 +111,24 @@ int train_set_model(struct model_options *m, const struct train_options *t,
     const struct model_ops *ops;
     TRY(find_optimizer("optimizer", t->optimizer, &rule, e));
     TRY(model_find(options_word(TRAIN_MODELS, t->model, name), &ops, e));
-    model_defaults(m, ops, rule);
-    TRY(adjust("optimizer", t->optimizer, &m->linear, e));
-    TRY(adjust("optimizer", t->optimizer, &m->latent, e));
-    m->seed = t->seed;
-    m->fields = ops->needs_fields ? (uint32_t)t->fields : 0;
-    m->normalize &= t->normalize;
-    if (options_given(o, "dim"))
-        m->dim = (uint32_t)t->dim;
-    if (options_given(o, "init"))
-        m->init = (float)t->init;
-    float ratio = m->linear.lr > 0 ? m->latent.lr / m->linear.lr : 1;
+    model_defaults(to, ops, rule);
+    TRY(adjust("optimizer", t->optimizer, &to->linear, e));
+    TRY(adjust("optimizer", t->optimizer, &to->latent, e));
+    bool normalizes = to->normalize; // by the model's default
+    MODEL_SETTINGS(TRAIN_TAKE)
+    to->normalize &= normalizes;
+    to->fields = ops->needs_fields ? to->fields : 0;
+    float ratio = to->linear.lr > 0 ? to->latent.lr / to->linear.lr : 1;
     if (options_given(o, "lr"))
-        m->linear.lr = (float)t->lr;
-    m->latent.lr = options_given(o, "latent-lr") ? (float)t->latent_lr
-                                                 : m->linear.lr * ratio;
-    set_penalties(&m->linear, t, o);
-    set_penalties(&m->latent, t, o);
+        to->linear.lr = (float)t->lr;
+    to->latent.lr = options_given(o, "latent-lr") ? (float)t->latent_lr
+                                                  : to->linear.lr * ratio;
+    set_penalties(&to->linear, t, o);
+    set_penalties(&to->latent, t, o);
     if (t->dims != NULL)
         TRY(model_check_dims_by_field(ops, e));
-    TRY(set_layers(m, t, o, e));
-    if (!(m->linear.lr > 0 && m->latent.lr > 0))
+    TRY(set_layers(to, t, o, e));
+    if (!(to->linear.lr > 0 && to->latent.lr > 0))
         return err_set(e, TUG_EUSAGE, "--lr: a learning rate of 0 learns nothing");
     return 0;
 }

@@ -134,7 +134,7 @@ static const struct option options[] = {
     {"dropout", F64_AT(dropout, "P", NULL, 0, 0.99),
      "share of the layers' units that is left out at random for each training example "
      "(default: 0)"},
-    {"pooling", CHOICE_AT(pooling, "sum mean", "sum"),
+    {"pooling", CHOICE_AT(pooling_mean, "sum mean", "sum"),
      "whether the vectors of a field's features are added or averaged"},
     {"data-norm", FLAG_AT(data_norm),
      "normalise each number by the mean and the spread of its training examples (csv: "
@@ -199,7 +199,7 @@ static const struct option options[] = {
      "elastic:K: every K batches the workers' copies and the servers' rows move RATE / "
      "workers (RATE: 0.9) of the way towards each other. In one process: async, or "
      "sync, which is the same as --deterministic"},
-    {"reduce", CHOICE_AT(reduce, TRAIN_REDUCES, "sum"),
+    {"reduce", CHOICE_AT(reduce_mean, TRAIN_REDUCES, "sum"),
      "with --deterministic: whether the gradients of a batch are added, or averaged "
      "over its examples"},
     {"average", U64_AT(average, "N", "0", 0, 1ull << 40),

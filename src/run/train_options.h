@@ -11,13 +11,13 @@
 #include "data/format/reader.h"
 #include "model/model.h"
 #include "options/options.h"
-#include "train/held_out.h"
+#include "train/config.h"
 
 // The words of choices, in the order of their values.
 #define TRAIN_FORMATS (READER_FORMATS(READER_FORMAT_WORD) + 1)
 #define TRAIN_MODEL_WORD(name, about) " " #name
 #define TRAIN_MODELS (MODELS(TRAIN_MODEL_WORD) + 1)
-// Rules whose parameters a save of a run holds (train/saved/saved_run.c).
+// Rules whose parameters a save of a run holds (train/saved/saved_options.c).
 #define TRAIN_OPTIMIZERS_WITH(between)                                                   \
     "sgd" between "momentum" between "adagrad" between "adagrad-row" between             \
     "rmsprop" between "adam" between "ftrl"
@@ -37,6 +37,11 @@
 #define TRAIN_OF_CLUSTERS "On a cluster"
 
 struct train_options {
+    // Settings, which saves keep as they are typed.
+    MODEL_SETTINGS(SETTING_OPTION)
+    LAYER_SETTINGS(SETTING_OPTION)
+    TRAINING_SETTINGS(SETTING_OPTION, SETTING_NOTHING)
+    PLAN_SETTINGS(SETTING_OPTION, SETTING_OPTION, SETTING_NOTHING)
     // Data:
     struct option_list data, test;
     const char *valid;
@@ -51,35 +56,25 @@ struct train_options {
         *decimal;
     bool allow_missing;
     const char *slots; // option of format multislot
-    uint64_t fields;
-    bool normalize;
-    uint64_t max_bad_lines;
     int data_in;
     uint64_t window_mb;
     // Model:
     int recipe, model;
-    uint64_t dim;
     const char *dims;
     int loss;
-    double init;
     // The members from hidden to dense_optimizer are for models with layers.
     const char *hidden, *tower, *task_weights;
-    uint64_t cross;
-    double dropout, dense_lr;
-    bool data_norm, batch_norm;
-    int pooling;
+    double dense_lr;
     const char *dense_optimizer;
     // Training:
-    uint64_t epochs, batch, threads, seed;
+    uint64_t threads;
     const char *optimizer;
     // Valid only if options_given says so; else the optimizer's own values are used.
     double lr, latent_lr, l1, l2, prior;
     int schedule;
     double schedule_a, schedule_b;
     const char *mode;
-    int reduce;
-    bool deterministic, refit;
-    uint64_t average, patience;
+    bool refit;
     const char *table; // settings of a table with a feature lifecycle
     // Options of training on a cluster.
     int rules, values, shuffle;
@@ -94,7 +89,7 @@ struct train_options {
     const char *save_every, *publish;
     double publish_every;
     uint64_t publish_deltas;
-    uint64_t keep, keep_names;
+    uint64_t keep_names;
     // Messages:
     uint64_t log_every, dot_every, fetch_every;
     const char *fetch, *dump, *dump_fields;

@@ -5,6 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "run/train_options.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -374,12 +375,40 @@ static void unused_options_are_taken(void **state)
     is_kept("--format=csv --model=lr", "latent-lr", "0.5", FIXED);
 }
 
+static void number_fits(const char *name, uint64_t most)
+{
+    for (size_t i = 0; i < cli_train_options.n_options; i++) {
+        const struct option *o = &cli_train_options.options[i];
+        if (strcmp(o->name, name) == 0 && !(o->max > 0 && o->max <= (double)most))
+            fail_msg("--%s: %g can be typed, but a save may have %" PRIu64, name, o->max,
+                     most);
+    }
+}
+
+// A number that can be typed fits into its member of 32 bits, and a save accepts it.
+static void numbers_fit_in_saves(void **state)
+{
+#define FITS(kind, member, name, arg, was) FITS_##kind(name, arg)
+#define FITS_flag(name, none)
+#define FITS_u32(name, most) number_fits(name, most);
+#define FITS_u64(name, most)
+#define FITS_f32(name, none)
+#define FITS_hex(name, none)
+#define FITS_word(name, words)
+    (void)state;
+    MODEL_SETTINGS(FITS)
+    LAYER_SETTINGS(FITS)
+    TRAINING_SETTINGS(FITS, SETTING_NOTHING)
+    PLAN_SETTINGS(FITS, FITS, SETTING_NOTHING)
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_option_is_own_or_compared),
         cmocka_unit_test(every_option_is_saved_or_not),
         cmocka_unit_test(unused_options_are_taken),
+        cmocka_unit_test(numbers_fit_in_saves),
         cmocka_unit_test(resume_takes_its_word_behind_an_equals_sign),
     };
     return cmocka_run_group_tests(tests, files_begin, files_end);

@@ -1,5 +1,5 @@
 // See train_resumed.h. Each option of saved_options_to_json and of saved_plan is filled in
-// here, as it would be typed.
+// here, as it would be typed: settings (model/setting.h) by their kinds, others by hand.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "run/train_resumed.h"
@@ -19,6 +19,7 @@
 struct filling {
     struct options *options;
     const char *place; // the directory of the save
+    const struct saved_run *run;
     int rc;
     struct err *e;
 };
@@ -48,9 +49,10 @@ static void fill_word(struct filling *f, const char *name, const char *words, in
     train_resumed_fill(f, name, "%s", options_word(words, index, word));
 }
 
-static void fill_flag(struct filling *f, const char *name, bool on, bool usual)
+// A flag without a default is off already.
+static void fill_flag(struct filling *f, const char *name, bool on)
 {
-    if (on != usual)
+    if (on || options_has(f->options, name))
         train_resumed_fill(f, name, "%s", on ? "true" : "false");
 }
 
@@ -95,52 +97,68 @@ static void fill_rates(struct filling *f, const struct model_options *m)
         train_resumed_fill(f, "dense-lr", "%.9g", (double)m->dense.lr);
 }
 
-static void fill_layers(struct filling *f, const struct model_options *m,
+// Returns whether the save's value of a setting could have been typed.
+static bool could_be_typed(const struct filling *f, const char *name)
+{
+    const struct model_options *m = &f->run->options.model;
+    struct model_options usual;
+    if (strcmp(name, "deterministic") == 0)
+        return !options_given(f->options, "mode"); // which decides it
+    if (strcmp(name, "fields") == 0) // other formats have columns or slots instead
+        return m->fields > 0 && strcmp(f->run->schema.format, "libffm") == 0;
+    if (strcmp(name, "cross") == 0)
+        return m->cross > 0; // else the model has no such layers
+    if (strcmp(name, "normalize") != 0)
+        return true;
+    model_defaults(&usual, m->ops, m->latent.kind);
+    return m->normalize != usual.normalize;
+}
+
+// Fills in the settings of a list from the struct `from`, by their kinds.
+#define FILL(kind, member, name, arg, was)                                               \
+    if (could_be_typed(f, name))                                                         \
+        FILL_##kind(f, name, from->member, arg);
+#define FILL_flag(f, name, x, none) fill_flag(f, name, x)
+#define FILL_u32(f, name, x, most) train_resumed_fill(f, name, "%u", x)
+#define FILL_u64(f, name, x, most) train_resumed_fill(f, name, "%" PRIu64, x)
+#define FILL_f32(f, name, x, none) train_resumed_fill(f, name, "%.9g", (double)(x))
+#define FILL_hex(f, name, x, none) FILL_u64(f, name, x, none)
+#define FILL_word(f, name, x, words) fill_word(f, name, words, x)
+
+static void fill_layers(struct filling *f, const struct model_options *from,
                         const struct model_options *usual)
 {
     char hidden[MODEL_HIDDEN_TEXT_MAX], tower[MODEL_HIDDEN_TEXT_MAX],
         weights[MODEL_WEIGHTS_TEXT_MAX];
-    struct rule_params dense = m->dense.kind == usual->dense.kind
+    struct rule_params dense = from->dense.kind == usual->dense.kind
                                    ? usual->dense
-                                   : rule_defaults(m->dense.kind);
-    model_hidden_print(m->hidden, hidden);
-    model_hidden_print(m->tower, tower);
-    model_weights_print(m->task_weight, weights);
+                                   : rule_defaults(from->dense.kind);
+    model_hidden_print(from->hidden, hidden);
+    model_hidden_print(from->tower, tower);
+    model_weights_print(from->task_weight, weights);
     fill_text(f, "hidden", hidden);
-    if (m->tasks > 1) {
+    if (from->tasks > 1) {
         fill_text(f, "tower", tower);
         fill_text(f, "task-weights", weights);
     }
-    if (m->cross > 0)
-        train_resumed_fill(f, "cross", "%u", m->cross);
-    train_resumed_fill(f, "dropout", "%.9g", (double)m->dropout);
-    train_resumed_fill(f, "pooling", "%s", m->pooling_mean ? "mean" : "sum");
-    fill_flag(f, "batch-norm", m->batch_norm, false);
-    fill_flag(f, "data-norm", m->data_norm, false);
-    if (m->dense.kind != usual->dense.kind || !rule_same(&dense, &m->dense))
-        fill_rule(f, "dense-optimizer", &m->dense, &dense);
+    LAYER_SETTINGS(FILL)
+    if (from->dense.kind != usual->dense.kind || !rule_same(&dense, &from->dense))
+        fill_rule(f, "dense-optimizer", &from->dense, &dense);
 }
 
 // Fills in the options of the model, including those without effect on it, which the save
-// also has. The number of fields is an option for libffm only; for other formats the
-// columns or slots determine it.
-static void fill_model(struct filling *f, const struct saved_run *run)
+// also has.
+static void fill_model(struct filling *f)
 {
-    const struct saved_options *s = &run->options;
-    const struct model_options *m = &s->model;
+    const struct model_options *from = &f->run->options.model;
     struct model_options usual;
-    model_defaults(&usual, m->ops, m->latent.kind);
-    train_resumed_fill(f, "model", "%s", m->ops->name);
-    fill_rule(f, "optimizer", &m->latent, &usual.latent);
-    train_resumed_fill(f, "seed", "%" PRIu64, m->seed);
-    fill_flag(f, "normalize", m->normalize, usual.normalize);
-    if (m->fields > 0 && strcmp(run->schema.format, "libffm") == 0)
-        train_resumed_fill(f, "fields", "%u", m->fields);
-    train_resumed_fill(f, "dim", "%u", m->dim);
-    train_resumed_fill(f, "init", "%.9g", (double)m->init);
-    fill_text(f, "dims", s->dims);
-    if (m->ops->dense != NULL)
-        fill_layers(f, m, &usual);
+    model_defaults(&usual, from->ops, from->latent.kind);
+    train_resumed_fill(f, "model", "%s", from->ops->name);
+    fill_rule(f, "optimizer", &from->latent, &usual.latent);
+    MODEL_SETTINGS(FILL)
+    fill_text(f, "dims", f->run->options.dims);
+    if (from->ops->dense != NULL)
+        fill_layers(f, from, &usual);
 }
 
 static void fill_valid(struct filling *f, struct held_out h)
@@ -157,31 +175,25 @@ static void fill_valid(struct filling *f, struct held_out h)
 
 // Fills in the options of training. `t` is what the user gave. A program that calls the
 // library may have data for --valid.
-static void fill_training(struct filling *f, const struct saved_options *s,
-                          const struct train_options *t, bool cluster)
+static void fill_training(struct filling *f, const struct train_options *t, bool cluster)
 {
-    if (s->schedule.kind != SCHEDULE_CONSTANT) {
-        fill_word(f, "schedule", SCHEDULE_NAMES, (int)s->schedule.kind);
-        train_resumed_fill(f, "schedule-a", "%.17g", s->schedule.a);
-        train_resumed_fill(f, "schedule-b", "%.17g", s->schedule.b);
+    const struct saved_options *from = &f->run->options;
+    if (from->schedule.kind != SCHEDULE_CONSTANT) {
+        fill_word(f, "schedule", SCHEDULE_NAMES, (int)from->schedule.kind);
+        train_resumed_fill(f, "schedule-a", "%.17g", from->schedule.a);
+        train_resumed_fill(f, "schedule-b", "%.17g", from->schedule.b);
     }
-    train_resumed_fill(f, "batch", "%u", s->batch);
-    if (!options_given(f->options, "mode"))
-        fill_flag(f, "deterministic", s->deterministic, false);
-    if (s->reduce_mean)
-        train_resumed_fill(f, "reduce", "mean");
-    if (s->streaming)
-        train_resumed_fill(f, "window", "%" PRIu64, s->window_bytes >> 20);
+    TRAINING_SETTINGS(FILL, SETTING_NOTHING)
+    if (from->streaming)
+        train_resumed_fill(f, "window", "%" PRIu64, from->window_bytes >> 20);
     if (t->valid == NULL)
-        fill_valid(f, s->valid_part);
-    fill_text(f, "table", s->table);
-    if (s->average > 0)
-        train_resumed_fill(f, "average", "%" PRIu64, s->average);
-    fill_text(f, "merge-ids", s->merge);
-    if (cluster && strncmp(s->shuffle, "global", 6) == 0) {
+        fill_valid(f, from->valid_part);
+    fill_text(f, "table", from->table);
+    fill_text(f, "merge-ids", from->merge);
+    if (cluster && strncmp(from->shuffle, "global", 6) == 0) {
         train_resumed_fill(f, "shuffle", "global");
-        if (strncmp(s->shuffle, "global by ", 10) == 0)
-            train_resumed_fill(f, "shuffle-by", "%s", s->shuffle + 10);
+        if (strncmp(from->shuffle, "global by ", 10) == 0)
+            train_resumed_fill(f, "shuffle-by", "%s", from->shuffle + 10);
     }
 }
 
@@ -205,29 +217,26 @@ static void fill_mode(struct filling *f, const struct saved_options *s,
 }
 
 // Fills in when the run ends, when it saves, and how its workers cooperate.
-static void fill_plan(struct filling *f, const struct saved_run *run,
-                      const struct train_options *t, bool cluster)
+static void fill_plan(struct filling *f, const struct train_options *t, bool cluster)
 {
-    const struct saved_plan *p = &run->plan;
-    bool living = t->table != NULL || saved_run_has_lifecycle(run);
-    if (p->epochs == 0)
+    const struct saved_plan *from = &f->run->plan;
+    bool living = t->table != NULL || saved_run_has_lifecycle(f->run);
+    if (from->epochs == 0)
         return; // an older save does not have it
-    train_resumed_fill(f, "epochs", "%u", p->epochs);
-    train_resumed_fill(f, "patience", "%u", p->patience);
-    train_resumed_fill(f, "keep", "%u", p->keep);
-    train_resumed_fill(f, "max-bad-lines", "%" PRIu64, p->max_bad_lines);
-    if (p->save_passes > 0)
-        train_resumed_fill(f, "save-every", "%u", p->save_passes);
-    else if (p->save_batches > 0 && (living || !cluster))
-        train_resumed_fill(f, "save-every", "%" PRIu64 "batches", p->save_batches);
+    PLAN_SETTINGS(FILL, FILL, SETTING_NOTHING)
+    if (from->save_passes > 0)
+        train_resumed_fill(f, "save-every", "%u", from->save_passes);
+    else if (from->save_batches > 0 && (living || !cluster))
+        train_resumed_fill(f, "save-every", "%" PRIu64 "batches", from->save_batches);
     if (cluster)
-        fill_mode(f, &run->options, p);
-    else if (p->mode[0] != '\0' && strcmp(p->mode, "sync") != 0 &&
-             strcmp(p->mode, "async") != 0)
+        fill_mode(f, &f->run->options, from);
+    else if (from->mode[0] != '\0' && strcmp(from->mode, "sync") != 0 &&
+             strcmp(from->mode, "async") != 0)
         log_warn(
             "the run was trained on a cluster with --mode %s, which one process does "
             "not have: it continues %s",
-            p->mode, run->options.deterministic ? "with --deterministic" : "as async");
+            from->mode,
+            f->run->options.deterministic ? "with --deterministic" : "as async");
 }
 
 // Returns whether a rule that the user gave, as "adagrad:n0=1", is of another kind.
@@ -268,7 +277,8 @@ static void fill_shape(struct filling *f, const struct saved_options *s,
     model_defaults(&usual, m->ops, m->latent.kind);
     train_resumed_fill(f, "model", "%s", m->ops->name);
     train_resumed_fill(f, "optimizer", "%s", rule_info(m->latent.kind)->name);
-    fill_flag(f, "normalize", m->normalize, usual.normalize);
+    if (m->normalize != usual.normalize)
+        fill_flag(f, "normalize", m->normalize);
     if (m->ops->layout != NULL)
         train_resumed_fill(f, "dim", "%u", m->dim);
     fill_text(f, "dims", s->dims);
@@ -284,8 +294,8 @@ static void fill_shape(struct filling *f, const struct saved_options *s,
         fill_text(f, "tower", tower);
     if (m->cross > 0)
         train_resumed_fill(f, "cross", "%u", m->cross);
-    fill_flag(f, "batch-norm", m->batch_norm, false);
-    fill_flag(f, "data-norm", m->data_norm, false);
+    fill_flag(f, "batch-norm", m->batch_norm);
+    fill_flag(f, "data-norm", m->data_norm);
     train_resumed_fill(f, "dense-optimizer", "%s", rule_info(m->dense.kind)->name);
 }
 
@@ -294,7 +304,7 @@ static int train_resumed_take(struct train_setup *setup, const struct train_opti
                               const struct options **o, const struct saved_run *run,
                               bool resumes, const struct node *node, struct err *e)
 {
-    struct filling f = {.place = setup->taken_from, .e = e};
+    struct filling f = {.place = setup->taken_from, .run = run, .e = e};
     bool other_rules = has_other_rules(&run->options, *t, *o);
     if (other_rules)
         setup->typed = *o;
@@ -307,12 +317,12 @@ static int train_resumed_take(struct train_setup *setup, const struct train_opti
     if (!resumes) {
         fill_shape(&f, &run->options, *t);
     } else {
-        fill_model(&f, run);
+        fill_model(&f);
         if (!other_rules)
             fill_rates(&f, &run->options.model);
         if (!setup->own_plan)
-            fill_plan(&f, run, *t, node != NULL);
-        fill_training(&f, &run->options, *t, node != NULL);
+            fill_plan(&f, *t, node != NULL);
+        fill_training(&f, *t, node != NULL);
     }
     *t = &setup->taken;
     *o = setup->taken_options;

@@ -102,6 +102,26 @@ struct train_listener {
     void *ctx;
 };
 
+// Settings of training (model/setting.h). `reduce_mean`: synchronous batches take the mean
+// of the gradients instead of their sum. `average`: window of the parameters' mean in
+// batches (rows/averaging.h); 0: no mean.
+#define TRAINING_SETTINGS(SETTING, BY_HAND)                                              \
+    SETTING(u32, batch, "batch", INT32_MAX, ALWAYS)                                      \
+    SETTING(flag, deterministic, "deterministic", , ALWAYS)                              \
+    SETTING(word, reduce_mean, "reduce", "sum mean", ALWAYS)                             \
+    BY_HAND(data)                                                                        \
+    SETTING(u64, average, "average", INT64_MAX, 0)
+
+// Settings of when a run ends and saves, which a resumed run may change. `patience`: the run
+// stops after this many passes in a row without a better validation loss; 0: never. `keep`:
+// number of saves that are kept in `out`.
+#define PLAN_SETTINGS(SETTING, OWN, BY_HAND)                                             \
+    SETTING(u32, epochs, "epochs", INT32_MAX, ALWAYS)                                    \
+    OWN(u32, patience, "patience", INT32_MAX, ALWAYS)                                    \
+    OWN(u32, keep, "keep", INT32_MAX, ALWAYS)                                            \
+    BY_HAND(save_every)                                                                  \
+    SETTING(u64, max_bad_lines, "max-bad-lines", INT64_MAX, ALWAYS)
+
 struct run_settings {
 #include "train/settings.inc.h"
 };
@@ -128,16 +148,16 @@ struct train_config {
     };
     // "COLUMN=N,...": fields_dims sets model.dims from it; NULL: not given.
     const char *dims;
-    uint32_t epochs;
+    PLAN_SETTINGS(SETTING_MEMBER, SETTING_MEMBER, SETTING_NOTHING)
+    // Number of passes between two saves; 0: saves only after the last pass.
+    uint32_t save_passes;
+    // Number of batches between two saves; 0: saves only after passes.
+    uint64_t save_batches;
     int threads;
     enum data_in data_in;
     uint64_t window_bytes; // when streaming: bytes of text that are held and shuffled at
                            // a time
-    // The run stops after this many passes in a row without a better validation loss; 0:
-    // never.
-    uint32_t patience;
-    uint64_t max_bad_lines;
-    const char *out; // directory of the saves; NULL: the run saves nothing
+    const char *out;       // directory of the saves; NULL: the run saves nothing
     enum train_resume resume;
     // Errors about options that differ from the save name only these options; NULL: they
     // name all. It is set to the options that the user gave if the user chose another
@@ -146,10 +166,6 @@ struct train_config {
     const char *init_from;   // directory of the model to begin with; NULL: none.
                              // TRAIN_RESUME_AUTO ignores it when it resumes
     const char *init_tables; // "sparse", "dense" or both, separated by ','; NULL: both
-    // Number of passes between two saves; 0: saves only after the last pass.
-    uint32_t save_passes;
-    // Number of batches between two saves; 0: saves only after passes.
-    uint64_t save_batches;
     // Number of batches between two progress lines; 0: lines by time.
     uint64_t log_batches;
     uint64_t dot_batches; // number of batches between two dots; 0: no dots
@@ -165,7 +181,6 @@ struct train_config {
     double publish_seconds;
     uint32_t publish_deltas;
     uint64_t keep_names; // the greatest number of keys whose words are kept; 0: none
-    uint32_t keep;       // number of saves that are kept in `out`
     const atomic_bool *interrupted; // set by a signal to end the run; NULL: never set
     // For a caller that trains a model in several runs of a few passes each. other_data:
     // a resumed run may have different data. all_or_nothing: an interrupted run saves

@@ -95,25 +95,46 @@ static const char *const rules[] = {
     [TRAIN_RULES_WORKER] = "worker",
 };
 
+// Copies a setting of the plan into a save.
+#define COPY(kind, member, name, arg, was) ret->member = c->member;
+
+void run_options_plan(const struct train_config *c, struct saved_plan *ret)
+{
+    const struct train_cluster *k = c->cluster;
+    *ret = (struct saved_plan){.save_passes = c->save_passes,
+                               .save_batches = c->save_batches};
+    PLAN_SETTINGS(COPY, COPY, SETTING_NOTHING)
+    if (k == NULL || k->node == NULL)
+        return;
+    print_mode(k, ret->mode);
+    snprintf(ret->rules, sizeof(ret->rules), "%s", rules[k->rules]);
+    ret->bf16 = k->bf16;
+    ret->in_flight = k->in_flight;
+    ret->dense_bounded = k->dense_bounded;
+    ret->dense_staleness = k->dense_staleness;
+}
+
 static int add_shared(json_t *o, const struct train_config *c)
 {
     const struct train_cluster *k = c->cluster;
     char mode[MODE_TEXT_MAX], tower[MODEL_HIDDEN_TEXT_MAX],
         weights[MODEL_WEIGHTS_TEXT_MAX];
+    struct saved_plan plan;
     print_mode(k, mode);
+    run_options_plan(c, &plan);
     model_hidden_print(c->model.tower, tower);
     model_weights_print(c->model.task_weight, weights);
+    saved_plan_put_shared(o, &plan);
     return json_object_update_new(
         o,
-        json_pack("{s:s, s:i, s:s, s:i, s:o, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:b}",
-                  "mode", mode, "epochs", (int)c->epochs, "rules", rules[k->rules],
-                  "in-flight", (int)k->in_flight, "dense-staleness",
+        json_pack("{s:s, s:s, s:i, s:o, s:s, s:s, s:s, s:s, s:s, s:s, s:b}", "mode", mode,
+                  "rules", rules[k->rules], "in-flight", (int)k->in_flight,
+                  "dense-staleness",
                   k->dense_bounded ? json_integer(k->dense_staleness) : json_string(""),
                   "values", k->bf16 ? "bf16" : "f32", "tower", tower, "task-weights",
                   weights, "score-by", k->workers_score ? "workers" : "driver", "group",
                   text_of(k->workers_score ? c->group : NULL), "pipe-command",
-                  text_of(c->data.command), "max-bad-lines", (json_int_t)c->max_bad_lines,
-                  "publish", c->publish != NULL));
+                  text_of(c->data.command), "publish", c->publish != NULL));
 }
 
 // Returns all options; NULL if there is not enough memory.
@@ -154,27 +175,6 @@ int run_options_print(const struct train_config *c, char **ret, struct err *e)
     mem_free(*ret);
     *ret = NULL;
     return err_nomem(e, "the options of a run");
-}
-
-void run_options_plan(const struct train_config *c, struct saved_plan *ret)
-{
-    const struct train_cluster *k = c->cluster;
-    *ret = (struct saved_plan){
-        .epochs = c->epochs,
-        .patience = c->patience,
-        .keep = c->keep,
-        .save_passes = c->save_passes,
-        .save_batches = c->save_batches,
-        .max_bad_lines = c->max_bad_lines,
-    };
-    if (k == NULL || k->node == NULL)
-        return;
-    print_mode(k, ret->mode);
-    snprintf(ret->rules, sizeof(ret->rules), "%s", rules[k->rules]);
-    ret->bf16 = k->bf16;
-    ret->in_flight = k->in_flight;
-    ret->dense_bounded = k->dense_bounded;
-    ret->dense_staleness = k->dense_staleness;
 }
 
 // ----------------------------------------------------- comparing the options of two runs

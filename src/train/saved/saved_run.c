@@ -1,5 +1,5 @@
 // A save's description of its run, as JSON (jansson). For each field, one line writes it,
-// and one line of the same shape reads it.
+// and one line of the same shape reads it. saved_options.c has the options.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train/saved/saved_run.h"
@@ -18,83 +18,6 @@
 #include "os/file.h"
 #include "rule/rule.h"
 #include "train/fields.h"
-
-static json_t *rule_to_json(const struct rule_params *p)
-{
-    json_t *o = json_object();
-    json_put(o, "optimizer", rule_info(p->kind)->name);
-    json_put(o, "lr", p->lr);
-    json_put(o, "l1", p->l1);
-    json_put(o, "l2", p->l2);
-    json_put(o, "prior", p->prior);
-    json_put(o, "n0", p->n0);
-    json_put(o, "beta", p->beta);
-    json_put(o, "beta1", p->beta1);
-    json_put(o, "beta2", p->beta2);
-    return o;
-}
-
-// Describes the tasks of a model with several labels; the schema has their number.
-static void put_tasks(json_t *o, const struct model_options *m)
-{
-    char tower[MODEL_HIDDEN_TEXT_MAX], weights[MODEL_WEIGHTS_TEXT_MAX];
-    model_hidden_print(m->tower, tower);
-    model_weights_print(m->task_weight, weights);
-    json_put(o, "tower", tower);
-    json_put(o, "task-weights", weights);
-}
-
-// Describes the layers of a model.
-static json_t *layers_to_json(const struct model_options *m)
-{
-    char hidden[MODEL_HIDDEN_TEXT_MAX];
-    json_t *o = json_object();
-    model_hidden_print(m->hidden, hidden);
-    json_put(o, "hidden", hidden);
-    json_put(o, "cross", m->cross);
-    json_put(o, "dropout", m->dropout);
-    json_put(o, "batch-norm", m->batch_norm);
-    json_put(o, "data-norm", m->data_norm);
-    json_put(o, "pooling", m->pooling_mean ? "mean" : "sum");
-    json_put_value(o, "dense", rule_to_json(&m->dense));
-    if (m->tasks > 1)
-        put_tasks(o, m);
-    return o;
-}
-
-json_t *saved_options_to_json(const struct saved_options *s)
-{
-    const struct model_options *m = &s->model;
-    json_t *o = json_object();
-    json_put(o, "model", m->ops->name);
-    json_put(o, "dim", m->dim);
-    json_put(o, "fields", m->fields);
-    json_put(o, "init", m->init);
-    json_put_value(o, "seed", json_hex(m->seed));
-    json_put(o, "normalize", m->normalize);
-    json_put_value(o, "linear", rule_to_json(&m->linear));
-    json_put_value(o, "latent", rule_to_json(&m->latent));
-    json_put(o, "schedule", (uint32_t)s->schedule.kind);
-    json_put(o, "schedule-a", s->schedule.a);
-    json_put(o, "schedule-b", s->schedule.b);
-    json_put(o, "batch", s->batch);
-    json_put(o, "deterministic", s->deterministic);
-    json_put(o, "reduce", s->reduce_mean ? "mean" : "sum");
-    json_put(o, "data-in", s->streaming ? "stream" : "memory");
-    json_put(o, "window", s->window_bytes);
-    json_put(o, "valid", s->valid_part.share);
-    json_put(o, "table", s->table);
-    json_put(o, "average", s->average);
-    json_put(o, "merge-ids", s->merge);
-    json_put(o, "dims", s->dims);
-    if (m->ops->dense != NULL)
-        json_put_value(o, "layers", layers_to_json(m));
-    if (s->valid_part.from > 0)
-        json_put(o, "valid-from", s->valid_part.from);
-    if (s->shuffle[0] != '\0')
-        json_put(o, "shuffle", s->shuffle);
-    return o;
-}
 
 static json_t *position_to_json(const struct position *p)
 {
@@ -185,155 +108,14 @@ void saved_run_free(struct saved_run *x)
 
 // ----------------------------------------------------- reading the description from JSON
 
-static double get_real(struct json_fields *f, const json_t *o, const char *name)
-{
-    const json_t *v = json_object_get(o, name);
-    if (!json_is_number(v))
-        json_complain(f, name, "is missing or not a number");
-    return json_number_value(v);
-}
-
 static double get_real_or_nan(const json_t *o, const char *name)
 {
     const json_t *v = json_object_get(o, name);
     return json_is_number(v) ? json_number_value(v) : (double)NAN;
 }
 
-static bool get_bool(struct json_fields *f, const json_t *o, const char *name)
+static void get_position(struct json_fields *f, const json_t *o, struct position *ret)
 {
-    const json_t *v = json_object_get(o, name);
-    if (!json_is_boolean(v))
-        json_complain(f, name, "is missing or neither true nor false");
-    return json_is_true(v);
-}
-
-// Adds settings that older saves lack, with the values that those runs had. A new setting
-// in an existing object needs a line in `values`, too. Takes ownership of `values`, which
-// may be NULL.
-static void saved_run_complete(struct json_fields *f, json_t *o, json_t *values)
-{
-    if (json_is_object(o))
-        json_object_update_missing(o, values); // `values` may be NULL for lack of memory
-    if (f->rc == 0 && json_memory_failed())
-        f->rc = err_nomem(f->e, f->path);
-    json_decref(values);
-}
-
-// Returns whether the field is the text `second`; reports an error if it is neither
-// `first` nor `second`.
-static bool get_choice(struct json_fields *f, const json_t *o, const char *name,
-                       const char *first, const char *second)
-{
-    const char *text = json_read_text(f, o, name);
-    bool is_second = strcmp(text, second) == 0;
-    if (!is_second && strcmp(text, first) != 0)
-        json_complain(f, name, "is a word that this version does not know");
-    return is_second;
-}
-
-static void copy_text(struct json_fields *f, const json_t *o, const char *name, char *to,
-                      size_t size)
-{
-    const char *text = json_read_text(f, o, name);
-    if ((size_t)snprintf(to, size, "%s", text) >= size)
-        json_complain(f, name, "is too long");
-}
-
-static void get_rule(struct json_fields *f, const json_t *o, const char *name,
-                     struct rule_params *ret)
-{
-    const json_t *r = json_object_get(o, name);
-    if (!json_is_object(r)) {
-        json_complain(f, name, "is missing");
-        return;
-    }
-    enum rule_kind kind = RULE_SGD;
-    if (rule_find(json_read_text(f, r, "optimizer"), &kind, NULL) != 0)
-        json_complain(f, name, "names no optimizer that this version knows");
-    *ret = (struct rule_params){
-        .kind = kind,
-        .block = 1,
-        .lr = (float)get_real(f, r, "lr"),
-        .l1 = (float)get_real(f, r, "l1"),
-        .l2 = (float)get_real(f, r, "l2"),
-        .prior = (float)get_real(f, r, "prior"),
-        .n0 = (float)get_real(f, r, "n0"),
-        .beta = (float)get_real(f, r, "beta"),
-        .beta1 = (float)get_real(f, r, "beta1"),
-        .beta2 = (float)get_real(f, r, "beta2"),
-    };
-}
-
-static void get_tasks(struct json_fields *f, const json_t *o, struct model_options *ret)
-{
-    const char *tower = json_read_text(f, o, "tower");
-    if (tower[0] != '\0' && model_hidden_parse(tower, ret->tower, NULL) != 0)
-        json_complain(f, "tower", "is not a list of layers");
-    if (model_weights_parse(json_read_text(f, o, "task-weights"), ret->task_weight,
-                            NULL) != 0)
-        json_complain(f, "task-weights", "is not a list of weights");
-}
-
-static void get_layers(struct json_fields *f, json_t *o, struct model_options *ret)
-{
-    if (!json_is_object(o)) {
-        json_complain(f, "layers", "is missing");
-        return;
-    }
-    saved_run_complete(
-        f, o,
-        json_pack("{s:b, s:b, s:s}", "batch-norm", 0, "data-norm", 0, "pooling", "sum"));
-    if (model_hidden_parse(json_read_text(f, o, "hidden"), ret->hidden, NULL) != 0)
-        json_complain(f, "hidden", "is not a list of layers");
-    ret->cross = (uint32_t)json_read_int(f, o, "cross", MODEL_MAX_CROSS);
-    ret->dropout = (float)get_real(f, o, "dropout");
-    ret->batch_norm = get_bool(f, o, "batch-norm");
-    ret->data_norm = get_bool(f, o, "data-norm");
-    ret->pooling_mean = get_choice(f, o, "pooling", "sum", "mean");
-    get_rule(f, o, "dense", &ret->dense);
-    if (ret->tasks > 1)
-        get_tasks(f, o, ret);
-}
-
-void saved_options_from_json(struct saved_options *ret, json_t *o, struct json_fields *f)
-{
-    struct model_options *m = &ret->model;
-    saved_run_complete(f, o,
-                       json_pack("{s:i, s:s, s:s, s:s}", "average", 0, "merge-ids", "",
-                                 "shuffle", "", "dims", ""));
-    if (model_find(json_read_text(f, o, "model"), &m->ops, NULL) != 0)
-        json_complain(f, "model", "names no model that this version knows");
-    m->dim = (uint32_t)json_read_int(f, o, "dim", MODEL_MAX_DIM);
-    m->fields = (uint32_t)json_read_int(f, o, "fields", UINT16_MAX + 1);
-    m->init = (float)get_real(f, o, "init");
-    m->seed = json_read_hex(f, o, "seed");
-    m->normalize = get_bool(f, o, "normalize");
-    get_rule(f, o, "linear", &m->linear);
-    get_rule(f, o, "latent", &m->latent);
-    if (m->ops != NULL && m->ops->dense != NULL)
-        get_layers(f, json_object_get(o, "layers"), m);
-    ret->schedule.kind = (enum schedule_kind)json_read_int(f, o, "schedule",
-                                                           SCHEDULE_LINEAR);
-    ret->schedule.a = get_real(f, o, "schedule-a");
-    ret->schedule.b = get_real(f, o, "schedule-b");
-    ret->batch = (uint32_t)json_read_int(f, o, "batch", INT32_MAX);
-    ret->deterministic = get_bool(f, o, "deterministic");
-    ret->reduce_mean = get_choice(f, o, "reduce", "sum", "mean");
-    ret->streaming = get_choice(f, o, "data-in", "memory", "stream");
-    ret->window_bytes = json_read_int(f, o, "window", INT64_MAX);
-    ret->valid_part.share = get_real(f, o, "valid");
-    if (json_object_get(o, "valid-from") != NULL) // older saves lack it: from 0
-        ret->valid_part.from = get_real(f, o, "valid-from");
-    copy_text(f, o, "table", ret->table, sizeof(ret->table));
-    copy_text(f, o, "shuffle", ret->shuffle, sizeof(ret->shuffle));
-    ret->average = json_read_int(f, o, "average", INT64_MAX);
-    copy_text(f, o, "merge-ids", ret->merge, sizeof(ret->merge));
-    copy_text(f, o, "dims", ret->dims, sizeof(ret->dims));
-}
-
-static void get_position(struct json_fields *f, json_t *o, struct position *ret)
-{
-    saved_run_complete(f, o, json_pack("{s:i}", "averaged", 0));
     *ret = (struct position){
         .epoch = (uint32_t)json_read_int(f, o, "epoch", INT32_MAX),
         .window = json_read_int(f, o, "window", INT64_MAX),
@@ -345,7 +127,9 @@ static void get_position(struct json_fields *f, json_t *o, struct position *ret)
                   .file = (uint32_t)json_read_int(f, o, "file", INT32_MAX),
                   .line = json_read_int(f, o, "line", INT64_MAX),
                   .offset = json_read_int(f, o, "offset", INT64_MAX)},
-        .averaged = json_read_int(f, o, "averaged", INT64_MAX),
+        .averaged = json_object_get(o, "averaged") != NULL // older saves lack it
+                        ? json_read_int(f, o, "averaged", INT64_MAX)
+                        : 0,
     };
 }
 
@@ -456,9 +240,9 @@ int saved_run_parse(struct saved_run *ret, const char *text, const char *path,
     }
     const json_t *data = json_object_get(root, "data");
     if (json_object_get(data, "piped") != NULL) // missing without a command
-        ret->piped = get_bool(&f, data, "piped");
+        ret->piped = json_read_flag(&f, data, "piped");
     ret->examples = json_read_int(&f, root, "examples", INT64_MAX);
-    ret->finished = get_bool(&f, root, "finished");
+    ret->finished = json_read_flag(&f, root, "finished");
     get_position(&f, json_object_get(root, "position"), &ret->at);
     ret->bad_lines = json_read_int(&f, root, "bad_lines", INT64_MAX);
     get_best(&f, json_object_get(root, "best"), ret);

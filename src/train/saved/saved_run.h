@@ -44,9 +44,10 @@ struct saved_options {
 // the user gave them. A resumed run takes from the save those options that the user does
 // not give again.
 struct saved_plan {
-    uint32_t epochs; // 0: the save is of an older version and has no plan
-    uint32_t patience, keep, save_passes;
-    uint64_t save_batches, max_bad_lines;
+    // epochs 0: the save is of an older version and has no plan
+    PLAN_SETTINGS(SETTING_MEMBER, SETTING_MEMBER, SETTING_NOTHING)
+    uint32_t save_passes;
+    uint64_t save_batches;
     // Only clusters use these: --mode and --rules as typed, and the options that depend
     // on them; "" if one process trained.
     char mode[SAVED_WORD_MAX], rules[SAVED_WORD_MAX];
@@ -102,6 +103,8 @@ void saved_options_from_json(struct saved_options *ret, json_t *o, struct json_f
 
 // Returns the plan as JSON; NULL if there is not enough memory.
 json_t *saved_plan_to_json(const struct saved_plan *p);
+// Adds the settings of the plan that all processes of a run share.
+void saved_plan_put_shared(json_t *o, const struct saved_plan *from);
 // Reads the plan; `o` is NULL in saves of older versions.
 void saved_plan_from_json(struct saved_plan *ret, const json_t *o, struct json_fields *f);
 
