@@ -153,10 +153,8 @@ bool options_help_wanted(const struct options *o);
 enum option_source options_source(const struct options *o, size_t i);
 const char *options_place(const struct options *o, size_t i);
 int options_text(const struct options *o, size_t i, struct buf *b);
-bool options_given(
-    const struct options *o,
-    // Returns whether any source other than the default has set the option.
-    const char *name);
+// Returns whether any source other than the default has set the option.
+bool options_given(const struct options *o, const char *name);
 // Returns whether an option other than a list has a value, its default or another.
 bool options_has(const struct options *o, const char *name);
 // Returns whether a source other than the default and a preset gave the option.
