@@ -392,7 +392,7 @@ static void sends_events(void **state)
         await_text(fds[i], &seen, "event: facts\ndata: {");
     }
     await_text(fds[0], &seen, "\"operations_seen\":1");
-    browse_says(url, "/events", 503, "too many readers");
+    browse_says(url, "/events", 503, "too many clients");
     browse_says(url, "/metrics", 200, "tug_"); // others are still served
     for (int i = 1; i < READERS; i++)
         close(fds[i]);
