@@ -222,8 +222,8 @@ int store_make_rows(struct store *s, uint32_t p, const uint64_t *keys, size_t n,
     return 0;
 }
 
-// Removes stale entries. Of repeated entries only the last one stays, which was added
-// when the row was made.
+// Removes stale entries. If an entry is repeated, only the last one stays, which was
+// added when the row was made.
 static int unique(struct store *s, struct handle_list *l)
 {
     uint32_t kept = 0;

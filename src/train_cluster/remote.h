@@ -147,7 +147,7 @@ struct remote_worker {
     struct schema *schema;             // the schema that config.reader points to, or NULL
     uint16_t lane, lanes;   // number of this worker among the threads of its process, and
                             // their number
-    struct work_lane *work; // what others may know of it; NULL: nobody asks
+    struct work_lane *work; // the facts for the worker's page; NULL: no page
     uint64_t pulled_ns;     // time spent waiting for rows
     struct remote remote;
     struct model model;

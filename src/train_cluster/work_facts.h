@@ -1,8 +1,8 @@
-// What others may know of a worker while it works: docs/cluster.md describes the fields
-// ("The facts of a node"). Each lane, a thread of the worker's process, writes its own
-// numbers, once a batch; any thread prints their sums.
+// The facts that a worker shows on its page while it works: docs/cluster.md describes the
+// fields ("The facts of a node"). Each lane, a thread of the worker's process, writes its
+// own numbers, once a batch; any thread prints their sums.
 //
-// All functions do nothing if the lane is NULL: nobody asks.
+// All functions do nothing if the lane is NULL, which means that the worker has no page.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_CLUSTER_WORK_FACTS_H

@@ -71,7 +71,7 @@ static void has_joined_when_all_lanes_have(void **state)
     work_facts_close(f);
 }
 
-// Two lanes work. Their times are sums, and what is no wait is computing.
+// Two lanes work. Their times are sums, and time without waiting counts as computing.
 static void tells_what_lanes_did(void **state)
 {
     (void)state;

@@ -24,7 +24,7 @@ void tls_close(struct tls *t); // no van may use t any more; NULL is fine
 
 // Makes a CA (PEM texts), and a node's key and certificate signed by it. ECDSA P-256.
 int tls_make_ca(struct buf *ret_key, struct buf *ret_cert, uint32_t days, struct err *e);
-// What a node's certificate says.
+// The contents of a node's certificate.
 struct tls_node {
     const char *name;
     const char *role; // limits what the holder may do (wire_role_read); NULL: no limit

@@ -1,4 +1,4 @@
-// What the type of a message says: its name, the type of its answer, its fields.
+// Tables by message type: its name, the type of its answer, its fields.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>

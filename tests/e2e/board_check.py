@@ -80,7 +80,7 @@ def main():
     expect(8 <= len(board["uid"]) <= 40 and "id" not in board, "the board's uid has 8 to 40 characters")
     expect(board["timezone"] in ("browser", "utc"), "the time zone is unknown")
     expect(36 <= board["schemaVersion"] <= 38, "Grafana 9.0 has schema 36, Grafana 10 has 38")
-    expect(re.fullmatch(r"\d+[smhd]", board["refresh"]), "the refresh is no interval")
+    expect(re.fullmatch(r"\d+[smhd]", board["refresh"]), "the refresh is not an interval")
     has(board["time"], {"from": str, "to": str}, ("from", "to"), "the time")
     variables = board["templating"]["list"]
     for v in variables:

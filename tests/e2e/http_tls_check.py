@@ -174,9 +174,9 @@ def check_scheduler(context):
     with started("scheduler", "scheduler", "--servers", "1", "--workers", "0", "--ca", "keys/ca.pem", "--cert",
                  "keys/web.pem", "--key", "keys/web.key", "--http", "0.0.0.0:0", "--http-token-file", "token"):
         url = reached(await_line("scheduler.err", PAGE))
-        expect(json.loads(get(url, "/status.json", BEARER, context)[1])["role"] == "scheduler", "it is no scheduler")
+        expect(json.loads(get(url, "/status.json", BEARER, context)[1])["role"] == "scheduler", "wrong role")
         expect(get(url, "/readyz", context=context) == (503, "not ready\n"), "a stranger learns why it is not ready")
-        expect("0 of 1 server" in get(url, "/readyz", BEARER, context)[1], "nobody learns why it is not ready")
+        expect("0 of 1 server" in get(url, "/readyz", BEARER, context)[1], "the reason is missing")
 
 
 def main():

@@ -153,7 +153,7 @@ static void hangup_of_a_terminal(void **state)
     const char *const argv[] = {
         "tug",     "train",     "--data", "day.svm",  "--format",
         "libsvm",  "--model",   "lr",     "--epochs", "1000000",
-        "--quiet", "--log-dir", "tty",    NULL}; // nobody reads the terminal
+        "--quiet", "--log-dir", "tty",    NULL}; // no process reads the terminal
     pid_t pid = forkpty(&fd, NULL, NULL, NULL);
     assert_true(pid >= 0);
     if (pid == 0) {

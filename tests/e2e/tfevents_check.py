@@ -70,7 +70,7 @@ message Event {
 
 
 def decoded(message):
-    """What protoc prints of a message, as (field, value) pairs; the value of a message is such a list."""
+    """Returns the output of protoc for a message, as (field, value) pairs; the value of a message is such a list."""
     text = subprocess.run(["protoc", "--decode", "Event", "event.proto"], input=message, capture_output=True,
                           check=True).stdout.decode()
     stack = [[]]

@@ -162,7 +162,7 @@ static int unsettled_server(const struct changes *c)
         const struct stage_server *x = &c->stage->servers[i];
         const struct process *p = placed(c, i);
         uint64_t epoch = member_roster(shard_member(x->shard))->epoch;
-        // A server that nobody can take over from stays, although it is to be drained.
+        // A server stays, although it is to be drained, if no server can take over its partitions.
         if (!x->dead && !x->gone &&
             (p == NULL || (p->draining && can_be_drained(c, p)) ||
              epoch != c->stage->scheduler->roster.epoch))

@@ -42,8 +42,8 @@ int role_http_scheduler(struct role_http **ret, const struct monitor_options *at
 int role_http_server(struct role_http **ret, const struct monitor_options *at,
                      struct node *n, struct err *e);
 void role_http_add_loop(void *http, uint32_t loop, const char *loop_address);
-// A process that listens to nobody: `role`, what it uses of the machine, and the members
-// that `more` writes, which may be NULL.
+// The page of a process that accepts no links. Its facts are `role`, its use of the
+// machine, and the members that `more` writes; `more` may be NULL.
 int role_http_process(struct role_http **ret, const struct monitor_options *at,
                       const char *role, struct usage *u,
                       void (*more)(void *of, struct json_out *o), void *of,

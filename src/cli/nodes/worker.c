@@ -43,7 +43,7 @@ const struct option_table cli_worker_options = {
     CLI_OPTIONS(options),
 };
 
-// What the monitor of a worker tells.
+// The sources of the facts on a worker's page.
 struct told {
     struct usage *usage;
     struct work_facts *facts;

@@ -1,8 +1,8 @@
 // The clock of synchronous batches: it records which micro-batches of each open batch
 // have arrived. Pure: no clock of the machine, no I/O.
 //
-// A contribution stands for an aligned dyadic range of micro-batches. Of two nested
-// contributions only the larger one is kept, so the kept contributions are disjoint. A
+// A contribution stands for an aligned dyadic range of micro-batches. If two
+// contributions are nested, only the larger one is kept, so the kept ones are disjoint. A
 // batch is complete when they cover all its micro-batches.
 //
 // SPDX-License-Identifier: Apache-2.0

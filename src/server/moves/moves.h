@@ -14,8 +14,8 @@
 //
 // If a move is given up, the target drops what it has, and the source serves the partition
 // again. Requests that came after the end wait, and are then served or answered by the
-// roster. What changes rows in another way than a push, such as an admin operation or the
-// notes after a save, breaks the moves of both ends: the scheduler tries them again later.
+// roster. A change of rows that is not a push, such as an admin operation or the notes
+// after a save, breaks the moves at both ends: the scheduler tries them again later.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_MOVES_MOVES_H
@@ -95,7 +95,7 @@ bool moves_opened(struct shard *s, van_link link);
 bool moves_message(struct shard *s, van_link link, const struct van_message *m);
 bool moves_closed(struct shard *s, van_link link, const struct err *why);
 
-// Of source.c and target.c:
+// Defined in source.c and target.c:
 
 void outgoing_free(struct shard *s, struct outgoing **at);
 void incoming_fail(struct shard *s, struct incoming *m);

@@ -1,5 +1,5 @@
-// Both ends of a move: the test plays the scheduler and the other server. What the source
-// has given is served by nobody until a roster says whose it is.
+// Both ends of a move: the test plays the scheduler and the other server. After the
+// source has given a partition away, no server serves it until a roster names its owner.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/moves/moves.h"
@@ -248,7 +248,7 @@ static void test_source_refuses(void **state)
     lone_close(w);
 }
 
-// What changes rows in another way than a push breaks the move.
+// A change of rows that is not a push breaks the move.
 static void test_source_breaks(void **state)
 {
     (void)state;
@@ -268,7 +268,7 @@ static void test_source_breaks(void **state)
 
 // ---------------------------------------------------------------- the target
 
-// What the scheduler and the source do, and what they have heard.
+// The messages that the simulated scheduler and source send and have received.
 static struct play {
     struct buf bytes;    // the records: rows, a push, and the facts
     size_t rows, pushed; // where the rows end, and the push

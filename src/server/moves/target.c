@@ -42,8 +42,8 @@ void incoming_fail(struct shard *s, struct incoming *m)
     m->say_at = s->now;
 }
 
-// The scheduler has given the move up. What is installed stays until the roster says so,
-// too.
+// The scheduler has given the move up. An installed partition stays until the
+// roster, too, says that the move was given up.
 static void give_up(struct incoming *m)
 {
     m->say_at = VAN_NEVER;
