@@ -203,7 +203,7 @@ static void asker_before_its_roster(void **state)
     lone_node_greet(&lone, LONE_FIRST, LONE_NEW + 2, 106);
     peer_send(&lone.w.peers[LONE_FIRST], MSG_APP, 1, &m);
     uint64_t refusals = lone.w.heard[MSG_ERROR];
-    run_for(11 * SECOND);
+    run_for(11 * SECOND_NS);
     assert_int_equal(refusals + 1, lone.w.heard[MSG_ERROR]);
     assert_int_equal(1, asked);
 }
