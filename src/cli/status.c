@@ -196,10 +196,11 @@ static void print_table(const json_t *t)
         tool_text(t, "name"), tool_text(t, "mode"), tool_number(t, "rows"),
         tool_number(t, "bytes") * 1e-6, tool_number(t, "pushes"),
         tool_number(t, "repeats"), tool_number(t, "pulls"), tool_number(t, "held"));
-    if (strcmp(tool_text(t, "mode"), "async") != 0 && tool_number(t, "clock") >= 0)
+    if (strcmp(tool_text(t, "mode"), "async") != 0 && tool_number(t, "clock") >= 0) {
         print_clock(", clock", tool_count(t, "clock"));
-    if (tool_number(t, "clock_max") > tool_number(t, "clock"))
-        print_clock(" to", tool_count(t, "clock_max"));
+        if (tool_number(t, "clock_max") > tool_number(t, "clock"))
+            print_clock(" to", tool_count(t, "clock_max"));
+    }
     if (tool_number(t, "refused") > 0)
         cli_printf(", %.0f keys refused", tool_number(t, "refused"));
     if (tool_number(t, "left_out") > 0)
