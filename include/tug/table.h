@@ -325,9 +325,9 @@ TUG_API int tug_auc(struct tug_client *c, uint32_t table, double *ret_auc,
 TUG_API int tug_profile_start(struct tug_client *c);
 TUG_API int tug_profile_stop(struct tug_client *c, const char *file);
 
-// Ends the cluster in order (Paddle: stop_server). Waits in all its processes return
-// TUG_EINTERRUPTED with the sentence `why`; if `why` is NULL, the sentence says that a
-// program ended the cluster.
+// Shuts the cluster down in an orderly way (Paddle: stop_server). Calls that wait, in any
+// of its processes, return TUG_EINTERRUPTED with the sentence `why`; if `why` is NULL, the
+// sentence says that a program ended the cluster.
 TUG_API int tug_stop(struct tug_client *c, const char *why);
 
 // A program's own accessors, rules and entry policies, up to 16 of each, which settings

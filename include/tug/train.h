@@ -211,7 +211,7 @@ TUG_API int tug_model_train(struct tug_model *m, const struct tug_data *data,
                             const struct tug_data *valid);
 
 // Evaluates the model on data with labels; tug_model_result then returns the metrics.
-// `options` are options of `tug eval`, except from, data and json.
+// `options` are options of `tug eval`, except "from", "data" and "json".
 TUG_API int tug_model_evaluate(struct tug_model *m, const struct tug_data *data,
                                const char *const *options, size_t n_options);
 // Returns the tables of the last tug_model_evaluate: a JSON object as in the last line of
@@ -226,7 +226,7 @@ TUG_API const char *tug_model_tables(const struct tug_model *m);
 // after example. The predictions are written to `ret`, which has room for `room` floats;
 // *ret_n is their number. If `ret` is NULL, the model keeps them for
 // tug_model_predictions. Labels in the data are ignored. `options` are the options of
-// `tug predict` about reading data, and raw; a line that max-bad-lines skips gives NAN.
+// `tug predict` about reading data, and "raw"; a line that max-bad-lines skips gives NAN.
 // TUG_EUSAGE if `room` is too small; *ret_n is then the room that is needed.
 TUG_API int tug_model_predict(struct tug_model *m, const struct tug_data *data,
                               const char *const *options, size_t n_options, float *ret,

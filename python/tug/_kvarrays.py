@@ -279,7 +279,7 @@ class CArray:
 
 
 def to_push(given: Any, name: str) -> CArray:
-    """Returns an array that is pushed as a CArray."""
+    """Converts an array that is to be pushed into a CArray."""
     array = array_of(given, name)
     if isinstance(array, RowSparse):
         c = CArray(array.shape, array.dtype, name)

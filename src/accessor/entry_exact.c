@@ -44,7 +44,7 @@ static struct candidate *entry_exact_place(const struct exact *x, uint64_t key)
     return &x->slots[at];
 }
 
-// Empties a slot, and moves entries into the gap that a search could not find across it.
+// Empties a slot, and then moves into the gap each entry that a search would no longer reach.
 static void entry_exact_forget(struct exact *x, struct candidate *c)
 {
     size_t mask = x->max - 1, gap = (size_t)(c - x->slots);

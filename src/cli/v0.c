@@ -229,7 +229,7 @@ static const struct option *link_option(const char *word)
     return o;
 }
 
-// Moves an option with its value, if that is a word of its own.
+// Copies an option, and its value too if the value is the next word.
 static int take_link_option(struct v0_list *to, const struct option *o, int argc,
                             char *const *argv, int *i, struct err *e)
 {

@@ -32,7 +32,7 @@ static uint64_t look_again(const struct silence *x, uint64_t next, uint64_t now)
 static void try_another(struct silence *x, const struct session *s, const char *address,
                         uint64_t now)
 {
-    session_end(&x->another); // ends an earlier attempt without success
+    session_end(&x->another); // ends an earlier attempt that has not succeeded
     x->tried_at = now;
     x->another.side = s->side;
     x->another.role = s->role;

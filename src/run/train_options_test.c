@@ -274,7 +274,7 @@ static bool same_plan(void)
     return same;
 }
 
-// Resumes from a save of process p without any option. Describes its run in saves[0], and
+// Resumes from p's save, with no option but --resume and --out. Describes its run in saves[0], and
 // the resumed one in saves[1].
 static void resume(const struct process *p, const char *name)
 {

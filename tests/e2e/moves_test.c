@@ -85,7 +85,7 @@ static void sync_has_the_same_bits(void **state)
     cluster_same_parts("truth", "moved");
 }
 
-// Each row counts its updates.
+// No update is lost or applied twice: each row counts its updates.
 static void async_counts_each_example(void **state)
 {
     (void)state;

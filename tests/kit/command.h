@@ -49,8 +49,9 @@ bool e2e_sanitizer_complains(void);
 int e2e_status(int status);
 
 // Settings for the commands that follow; NULL and 0 are the defaults.
-extern const char *e2e_stdin;   // file for standard input
-extern uint64_t e2e_file_limit; // largest size of a file in bytes, as on a full disk
+extern const char *e2e_stdin; // file for standard input
+extern uint64_t
+    e2e_file_limit; // bytes; a file that would grow larger fails, as on a full disk
 
 // Starts a command in the background.
 pid_t tug_start(const char *words, ...) E2E_PRINTF(1);

@@ -65,8 +65,8 @@ void naive_check_row(const struct naive *m, const struct store *s, uint32_t i);
 struct naive_setting {
     const char *text, *more;
     uint32_t bits;
-    uint64_t budget; // budget for tables without a lifecycle, which the text of settings
-                     // does not allow
+    uint64_t
+        budget; // budget of a table without a lifecycle; the text of settings does not allow the two together
 };
 
 enum { NAIVE_SETTINGS = 15 };

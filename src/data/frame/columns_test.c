@@ -395,7 +395,7 @@ static void test_a_column_taken_out(void **state)
     assert_non_null(strstr(e.text, "row 0: column 'n': it is missing"));
     assert_int_equal(c->n, 3);
     OK(columns_take_out(c, "w", &ret, &ok_e));
-    // as read from its text
+    // as if each number were read from its text
     assert_true(ret[0] == 18 && ret[1] == 1 + 0x1p-23F && ret[2] == 0.5F);
     mem_free(ret);
     assert_int_equal(c->n, 2);

@@ -145,7 +145,8 @@ static void give(struct lone *w, bool mine)
 
 static void close_both(struct lone *a, struct lone *b)
 {
-    b->live = SIZE_MAX; // lone_close(a) checks the memory of both shards
+    b->live =
+        SIZE_MAX; // SIZE_MAX: lone_close(b) checks no memory, and lone_close(a) that of both
     lone_close(b);
     lone_close(a);
 }
