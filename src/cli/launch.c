@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "cli/cli.h"
+#include "cli/launch_http.h"
 #include "cli/launch_refit.h"
 #include "cli/nodes/node_options.h"
 #include "cli/nodes/role_http.h"
@@ -91,8 +92,8 @@ static const struct option options[] = {
     {"http", STRING_AT(node.http.address, "HOST:PORT|unix:PATH"),
      "serve a page about the cluster, and /metrics for Prometheus: at an address of "
      "loopback for all accounts of this machine, at a Unix socket for this one, or at "
-     "any other address with TLS and a token; servers and workers of this machine get "
-     "free ports of the same host, or PATH.server-0, ..."},
+     "any other address with TLS and a token; servers and workers of this machine, and "
+     "launch itself, get free ports of the same host, or PATH.server-0, ..."},
     HTTP_TRUST_OPTIONS(node.http),
     {"http-targets", STRING_AT(http_targets, "FILE"),
      "with --http: keep a list of these addresses there, for Prometheus's "
@@ -397,6 +398,18 @@ static struct launch_options options_of(const struct launch_values *v, const cha
     };
 }
 
+// Runs it while the launcher serves its own page, if --http asks for one.
+static int run_watched(struct launch_options *o, const struct monitor_options *http,
+                       bool refit, struct err *e)
+{
+    struct launch_http own;
+    int rc = launch_http_open(&own, http, o, e);
+    if (rc == 0)
+        rc = refit ? launch_refit(o, e) : launch_run(o, e);
+    launch_http_close(&own);
+    return rc;
+}
+
 static int run_launch(const struct launch_values *v, const struct options *given,
                       const char *tug, int argc, char *const *argv, struct err *e)
 {
@@ -415,7 +428,7 @@ static int run_launch(const struct launch_values *v, const struct options *given
     int level = level_of(v, given, &roots);
     struct launch_options o = options_of(v, tug, argc, argv, &roots, &env, level);
     log_set_level((enum log_level)level);
-    rc = roots.refit ? launch_refit(&o, e) : launch_run(&o, e);
+    rc = run_watched(&o, &v->node.http, roots.refit, e);
     roots_free(&roots);
     argv_free(&env);
     return rc;

@@ -50,7 +50,8 @@ struct run {
     struct buf told; // the lines about processes whose end did not end the run
     struct buf held; // such lines about processes that ended within TOLD_SECONDS
     char address_file[FILE_PATH_MAX]; // "": not written
-    bool *runs;        // for each process: whether it runs; used for --http-targets
+    bool *runs; // for each process, and last the launcher: whether it runs; used for
+                // --http-targets
     bool targets_fail; // their file could not be written, which was said
 };
 
@@ -203,6 +204,16 @@ static void tell_targets(struct run *r, uint32_t member, bool runs)
     r->targets_fail = fails;
 }
 
+// After the last process, the file does not list the launcher either.
+static void tell_ended(struct run *r, uint32_t member)
+{
+    uint32_t launcher = member_of(r, LAUNCH_WORKER, r->o->workers), running = 0;
+    for (uint32_t i = 0; i < launcher; i++)
+        running += r->runs[i] && i != member;
+    r->runs[launcher] = running > 0;
+    tell_targets(r, member, false);
+}
+
 static void on_ended(void *ctx, uint32_t member, int pid, int code, int number,
                      const char *said)
 {
@@ -210,13 +221,14 @@ static void on_ended(void *ctx, uint32_t member, int pid, int code, int number,
     struct launch_exit x = {
         .code = code, .signal = number, .said = said, .asked = r->stage >= STAGE_GENTLE};
     role_of(r, member, &x.role, &x.rank);
-    tell_targets(r, member, false);
+    tell_ended(r, member);
     bool supervised = r->o->program || plan_host(&r->plan, x.role, x.rank) != NULL;
     x.pid = supervised ? 0 : pid;
     if (supervised && code > 128 && code < 128 + NSIG && code != INTERRUPTED) {
         x.signal = code - 128; // a supervisor reports signals so
         x.code = 0;
     }
+    launch_facts_ended(r->o->facts, member, x.code, x.signal);
     if (r->interrupted && member != 0)
         return; // the processes were asked to end
     char text[EXIT_POLICY_TEXT_MAX];
@@ -266,6 +278,16 @@ static const char *log_path(const struct run *r, enum launch_role role, uint32_t
     return to;
 }
 
+static void tell_began(struct run *r, enum launch_role role, uint32_t rank)
+{
+    uint32_t member = member_of(r, role, rank);
+    const struct host *host = plan_host(&r->plan, role, rank);
+    launch_facts_began(r->o->facts, member, processes_pid(r->processes, member),
+                       host != NULL ? host->name : NULL);
+    r->runs[member_of(r, LAUNCH_WORKER, r->o->workers)] = true; // the launcher
+    tell_targets(r, member, true);
+}
+
 static int start_role(struct run *r, enum launch_role role, uint32_t rank, struct err *e)
 {
     struct argv argv, env;
@@ -300,7 +322,7 @@ static int start_role(struct run *r, enum launch_role role, uint32_t rank, struc
     };
     int rc = processes_start(r->processes, &p, e);
     if (rc == 0)
-        tell_targets(r, member_of(r, role, rank), true);
+        tell_began(r, role, rank);
     argv_free(&argv);
     argv_free(&env);
     if (input.data != NULL)
@@ -427,7 +449,7 @@ int launch_run(const struct launch_options *o, struct err *e)
     struct run *r = mem_zalloc(sizeof(*r));
     if (r == NULL)
         return err_nomem(e, "the launcher");
-    r->runs = mem_zalloc((1 + o->servers + o->workers) * sizeof(*r->runs));
+    r->runs = mem_zalloc((1 + o->servers + o->workers + 1) * sizeof(*r->runs));
     if (r->runs == NULL) {
         mem_free(r);
         return err_nomem(e, "the launcher");

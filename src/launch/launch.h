@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "launch/launch_facts.h"
 
 struct launch_list {
     const char *const *items;
@@ -50,8 +51,13 @@ struct launch_options {
     // NULL: none.
     const char *http, *http_targets;
     const char *http_cert, *http_key, *http_token_file; // NULL: not needed there
+    // What others may know of the processes, and where the launcher itself serves that,
+    // "HOST:PORT", which the file lists while it has other addresses; NULL: nobody asks.
+    struct launch_facts *facts;
+    const char *http_own;
     // Called with --http-targets when a run has failed and all its processes have ended.
-    // The file then lists only the scheduler's address, which is free, until it returns.
+    // The file then lists the scheduler's address, which is free, until it returns, and
+    // those of no other process.
     void (*failed)(void *ctx, const char *address, const struct err *why);
     void *failed_ctx;
 };

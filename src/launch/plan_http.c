@@ -73,6 +73,13 @@ int plan_http_add(struct argv *w, const struct plan *p, enum launch_role role,
     return argv_add(w, "--http=%s", address);
 }
 
+static json_t *target(const struct plan *p, const char *address, const char *name)
+{
+    return json_pack("{s:[s], s:{s:s, s:s, s:s}}", "targets", address, "labels",
+                     "__scheme__", p->o->http_cert != NULL ? "https" : "http", "cluster",
+                     p->o->cluster, "process", name);
+}
+
 static json_t *target_of(const struct plan *p, uint32_t i)
 {
     char address[PLAN_ADDRESS_MAX + 16], name[48];
@@ -83,9 +90,7 @@ static json_t *target_of(const struct plan *p, uint32_t i)
     else
         snprintf(name, sizeof(name), "%s-%u", i <= servers ? "server" : "worker",
                  i <= servers ? i - 1 : i - 1 - servers);
-    return json_pack("{s:[s], s:{s:s, s:s, s:s}}", "targets", address, "labels",
-                     "__scheme__", p->o->http_cert != NULL ? "https" : "http", "cluster",
-                     p->o->cluster, "process", name);
+    return target(p, address, name);
 }
 
 int plan_write_targets(const struct plan *p, const bool *runs, struct err *e)
@@ -94,9 +99,12 @@ int plan_write_targets(const struct plan *p, const bool *runs, struct err *e)
         return 0;
     json_begin();
     json_t *all = json_array();
-    for (uint32_t i = 0; i < 1 + p->o->servers + p->o->workers; i++)
+    uint32_t n = 1 + p->o->servers + p->o->workers;
+    for (uint32_t i = 0; i < n; i++)
         if (runs[i] && p->http_ports[i] != 0)
             (void)json_array_append_new(all, target_of(p, i));
+    if (runs[n] && p->o->http_own != NULL)
+        (void)json_array_append_new(all, target(p, p->o->http_own, "launch"));
     if (json_memory_failed()) {
         json_decref(all);
         return err_nomem(e, "the targets");

@@ -391,6 +391,11 @@ void processes_signal(struct processes *c, uint32_t member, int number)
     kill(m->started ? -pid : pid, number);
 }
 
+int processes_pid(const struct processes *c, uint32_t member)
+{
+    return (int)c->members[member]->process.pid;
+}
+
 void processes_signal_all(struct processes *c, int number)
 {
     for (uint32_t i = 0; i < c->n; i++)

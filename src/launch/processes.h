@@ -73,6 +73,7 @@ int processes_start(struct processes *c, const struct processes_process *p,
 // Sends a signal to the process if it still lives.
 void processes_signal(struct processes *c, uint32_t member, int number);
 void processes_signal_all(struct processes *c, int number);
+int processes_pid(const struct processes *c, uint32_t member);
 // Returns whether there is a process with this number.
 bool processes_has(const struct processes *c, uint32_t member);
 // Calls `said` for the held lines of a process (lines.h).

@@ -247,11 +247,12 @@ const struct metric metrics[] = {
         "Time since the worker's last finished batch."),
 
     // `tug launch`.
-    ROW_OF("tug_process_state", PROCESS, "state", TEXT, "state",
+    ROW("tug_launch_process_up", PROCESS, "up", GAUGE, "1 while the process runs."),
+    ROW_OF("tug_launch_process_state", PROCESS, "state", TEXT, "state",
            "The state of the process: waiting, running, ended."),
-    ROW("tug_process_exit_code", PROCESS, "code", GAUGE,
+    ROW("tug_launch_process_exit_code", PROCESS, "code", GAUGE,
         "Its exit code, if it has ended."),
-    ROW("tug_process_restarts_total", PROCESS, "restarts", COUNTER,
+    ROW("tug_launch_process_restarts_total", PROCESS, "restarts", COUNTER,
         "Number of times that the process was started again."),
 };
 const size_t metrics_n = sizeof(metrics) / sizeof(*metrics);

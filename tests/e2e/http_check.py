@@ -131,6 +131,23 @@ def check_workers(*urls):
     expect(re.search(r"^tug_worker_batches_total\{.*\} [1-9]", text, re.M), f"the metrics are {text}")
 
 
+def check_processes(url):
+    """The launcher tells its processes; one that is killed has ended, and the run goes on without it."""
+    await_status(url, "/readyz", 200)
+    processes = {p["name"]: p for p in json.loads(get(url, "/status.json")[1])["processes"]}
+    expect(set(processes) == {"scheduler", "server 0", "worker 0", "worker 1"}, f"the processes are {processes}")
+    expect(all(p["state"] == "running" and p["restarts"] == 0 for p in processes.values()), f"{processes}")
+    os.kill(processes["worker 1"]["pid"], signal.SIGKILL)
+    await_status(url, "/readyz", 503)
+    ended = json.loads(get(url, "/status.json")[1])["processes"][3]
+    expect(ended["code"] == 137 and ended["signal"] == 9, f"worker 1 is {ended}")
+    expect("worker 1 has ended with code 137" in get(url, "/")[1], "the page does not say that worker 1 has ended")
+    text = get(url, "/metrics")[1]
+    for rank, up in (("0", 1), ("1", 0)):
+        line = f'tug_launch_process_up{{role="launch",process_role="worker",process_rank="{rank}"}} {up}\n'
+        expect(line in text, f"the metrics lack {line}: {text}")
+
+
 def check_launch():
     """Each process of a launched run has an address of its own, which the file of targets has while it runs."""
     tug("synth", "--rows", "2000", "--out", "day.txt")
@@ -138,17 +155,18 @@ def check_launch():
                  "--http-targets", "targets.json", "--", "train", "--data", "day.txt", "--format", "criteo", "--epochs",
                  "100000") as process:
         end = time.monotonic() + PATIENCE
-        while len(targets("targets.json") or []) < 4:
+        while len(targets("targets.json") or []) < 5:
             expect(time.monotonic() < end and process.poll() is None, f"the targets are {targets('targets.json')}")
             time.sleep(0.02)
         names = {target["labels"]["process"]: f"http://{target['targets'][0]}/" for target in targets("targets.json")}
-        expect(set(names) == {"scheduler", "server-0", "worker-0", "worker-1"}, f"the targets are {names}")
+        expect(set(names) == {"launch", "scheduler", "server-0", "worker-0", "worker-1"}, f"the targets are {names}")
         await_status(names["scheduler"], "/readyz", 200)
         for url in names.values():
-            await_line("launch.err", f"http: the page of this process is at ({re.escape(url)})")
+            await_line("launch.err", f"http: the page of (?:this process|the launched processes) is at ({re.escape(url)})")
             expect(get(url, "/healthz")[0] == 200, f"{url} does not answer")
         check_workers(names["worker-0"], names["worker-1"])
         check_metrics(*names.values())
+        check_processes(names["launch"])
     expect(targets("targets.json") == [], "the targets are still there")
 
 

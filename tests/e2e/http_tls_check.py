@@ -158,13 +158,13 @@ def check_launch(context):
                  *KEYS, "--http-targets", "targets.json", "--", "train", "--data", "day.txt", "--format", "criteo", "--epochs",
                  "100000") as process:
         end = time.monotonic() + PATIENCE
-        while len(targets("targets.json") or []) < 3:
+        while len(targets("targets.json") or []) < 4:
             expect(time.monotonic() < end and process.poll() is None, "the targets do not come")
             time.sleep(0.02)
         for target in targets("targets.json"):
             expect(target["labels"]["__scheme__"] == "https", f"the scheme is wrong: {target}")
             url = f"https://{target['targets'][0]}/"
-            await_line("launch.err", f"http: the page of this process is at ({re.escape(url)})")
+            await_line("launch.err", f"http: the page of (?:this process|the launched processes) is at ({re.escape(url)})")
             expect(get(reached(url), "/metrics", BEARER, context)[0] == 200, f"{target} does not answer")
             expect(get(reached(url), "/metrics", context=context)[0] == 401, f"{target} answers strangers")
 

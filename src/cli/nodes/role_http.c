@@ -35,7 +35,7 @@ struct role_http {
     char (*loops)[VAN_ADDRESS_MAX]; // "": not known yet
     uint32_t n_loops;
 
-    const char *role;
+    const char *role, *about; // about: whose page the log announces; NULL: this process's
     struct usage *usage;
     void (*more)(void *of, struct json_out *o);
     void *of;
@@ -64,8 +64,14 @@ static int begin(struct role_http **ret, const struct monitor_options *at,
         return rc;
     }
     *ret = h;
-    log_info("http: the page of this process is at %s", monitor_url(h->monitor));
+    log_info("http: the page of %s is at %s",
+             as->about != NULL ? as->about : "this process", monitor_url(h->monitor));
     return 0;
+}
+
+const char *role_http_url(const struct role_http *h)
+{
+    return monitor_url(h->monitor);
 }
 
 void role_http_close(struct role_http *h)
@@ -222,7 +228,12 @@ int role_http_process(struct role_http **ret, const struct monitor_options *at,
                       const char *role, struct usage *u,
                       void (*more)(void *of, struct json_out *o), void *of, struct err *e)
 {
-    struct role_http as = {.role = role, .usage = u, .more = more, .of = of};
+    struct role_http as = {.role = role,
+                           .about = strcmp(role, "launch") == 0 ? "the launched processes"
+                                                                : NULL,
+                           .usage = u,
+                           .more = more,
+                           .of = of};
     *ret = NULL;
     return at->address != NULL ? begin(ret, at, tell_process, &as, e) : 0;
 }

@@ -57,6 +57,8 @@ int role_http_process(struct role_http **ret, const struct monitor_options *at,
 void role_http_end(struct role_http *h, int rc, bool launched);
 bool role_http_is_seen(const struct role_http *h);
 void role_http_await_seen(const struct role_http *h);
+// Returns the address of an open monitor, as monitor_url does.
+const char *role_http_url(const struct role_http *h);
 void role_http_close(struct role_http *h); // NULL is fine
 
 // For tug launch: serves that a run has failed, and why, until somebody reads the metrics,
