@@ -412,7 +412,8 @@ static void test_mutations(void **state)
         frame_free(&good);
         frame_free(&f);
     }
-    // Some changes give valid messages, but most of those that are valid had their checksum corrected.
+    // Some changes give valid messages, but most of those that are valid had their
+    // checksum corrected.
     assert_in_range(read, MUTATIONS / 100, MUTATIONS * 2 / 3);
 }
 

@@ -65,8 +65,9 @@ void naive_check_row(const struct naive *m, const struct store *s, uint32_t i);
 struct naive_setting {
     const char *text, *more;
     uint32_t bits;
-    uint64_t
-        budget; // budget of a table without a lifecycle; the text of settings does not allow the two together
+    // Budget of a table without a lifecycle; the text of settings does not allow the two
+    // together.
+    uint64_t budget;
 };
 
 enum { NAIVE_SETTINGS = 15 };
