@@ -63,7 +63,7 @@ uint64_t hold_tick(struct client *c, uint64_t now)
 {
     struct hold *h = &c->hold;
     bool on = h->users > 0;
-    if (h->asking || c->over || on == (h->epoch != 0))
+    if (h->asking || c->over || (on ? h->epoch != 0 : !h->asked))
         return VAN_NEVER;
     if (on && now < h->due)
         return h->due;
@@ -71,6 +71,7 @@ uint64_t hold_tick(struct client *c, uint64_t now)
     if (member_ask(c->member, MSG_HOLD, &m, on ? hold_answered : let_go_answered, c) != 0)
         return now + AGAIN_MS * MS; // memory is out
     h->asking = true;
+    h->asked = on;
     h->epoch = 0;
     return VAN_NEVER;
 }

@@ -270,8 +270,10 @@ struct hold {
     uint32_t users; // requests that hold, and 1 for `save`
     uint64_t save;  // save whose end the client has not told yet; 0: none
     uint64_t epoch; // epoch of the placement that the scheduler keeps; 0: it keeps none
-    bool asking;    // a question to the scheduler is under way
-    uint64_t due;   // time of the next question
+    bool asked;   // the scheduler was asked to keep it, and not told to let go: it holds
+                  // from the question on
+    bool asking;  // a question to the scheduler is under way
+    uint64_t due; // time of the next question
 };
 
 #define NUMBERS_OF_PUSHES ((struct numbers){.next = 1, .low = 1, .window = SHARD_WINDOW})
