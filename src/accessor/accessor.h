@@ -107,7 +107,7 @@ struct accessor_class {
     uint32_t kept_stats;
     // Rules that share state among a block of weights (rule_info.per_block): the whole
     // extra group is one block, unless `rules_give_blocks`, since a group may be several
-    // vectors. With `weights_are_block` the group of weights is one block, too.
+    // vectors. The group of weights is one block, too, if `weights_are_block`.
     bool rules_give_blocks, weights_are_block;
     struct life_class life;
 };

@@ -24,7 +24,7 @@ void html_close(struct page *p);
 
 // Appends HTML as it is, by a format for which html_text is not needed.
 void html_add(struct page *p, const char *fmt, ...) PRINTF_LIKE(2, 3);
-// Appends a text, of which every character is shown as it is; NULL: nothing.
+// Appends a text so that each of its characters is shown as it is. Does nothing for NULL.
 void html_text(struct page *p, const char *text);
 
 // Writes a whole number with its digits grouped by threes: "1,234". Returns `ret`.

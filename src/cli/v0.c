@@ -440,7 +440,7 @@ static int find_own(struct role *r, const char *list, const char *own, struct er
                    own != NULL ? own : "");
 }
 
-// By a network interface, servers that share the machine's loopback cannot be told apart.
+// Servers that share the machine's loopback cannot be told apart by a network interface.
 static int check_loopback(const char *list, const char *own, struct err *e)
 {
     char host[ROLE_TEXT_MAX];

@@ -70,7 +70,7 @@ static void test_admin_operations(void **state)
     fake_close(c);
 }
 
-// From the turn of a save to its end, also between the requests.
+// The client holds from the turn of a save to its end, also between the requests.
 static void test_saves(void **state)
 {
     (void)state;

@@ -393,7 +393,7 @@ void request_advance(struct client *c, uint64_t now); // starts queued requests
 
 void hold_take(struct client *c); // one more request holds
 void hold_give(struct client *c);
-// Holds until the end of this save, in place of an earlier one; 0: until now.
+// Holds until the end of this save, in place of an earlier one. Ends that hold if id is 0.
 void hold_save(struct client *c, uint64_t id);
 // Returns whether the scheduler keeps the placement that the client has.
 bool hold_is_on(const struct client *c);

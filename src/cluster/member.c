@@ -191,7 +191,7 @@ bool member_closed(struct member *m, van_link link, const struct err *why, uint6
 }
 
 // Returns whether the scheduler has given this node a different id, session or rank than
-// before. With a different id the node would not own the partitions whose rows it has.
+// before. A node with a different id would not own the partitions whose rows it has.
 static bool is_somebody_else(const struct member *m, const struct msg_joined *msg)
 {
     return m->who.id != 0 && !bug_in(m->o.bugs, WITHOUT_IDENTITY) &&

@@ -51,8 +51,9 @@ struct launch_options {
     // NULL: none.
     const char *http, *http_targets;
     const char *http_cert, *http_key, *http_token_file; // NULL: not needed there
-    // What others may know of the processes, and where the launcher itself serves that,
-    // "HOST:PORT", which the file lists while it has other addresses; NULL: nobody asks.
+    // The facts about the processes, and the address "HOST:PORT" at which the launcher
+    // serves them, which the file lists while it has other addresses; NULL: they are not
+    // served.
     struct launch_facts *facts;
     const char *http_own;
     // Called with --http-targets when a run has failed and all its processes have ended.

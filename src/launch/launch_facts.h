@@ -1,8 +1,8 @@
-// What others may know of the processes of a run while it goes on: docs/cluster.md
-// describes the fields ("The facts of a node"). The launcher's thread writes them, any
+// The facts about the processes of a run: docs/cluster.md describes the fields ("The facts
+// of a node"). The launcher's thread writes them, any
 // thread prints them.
 //
-// All functions do nothing if the facts are NULL: nobody asks.
+// All functions do nothing if the facts are NULL, which means that they are not served.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_LAUNCH_LAUNCH_FACTS_H
@@ -15,14 +15,14 @@
 
 struct launch_facts;
 
-// For a scheduler, and these numbers of servers and workers.
+// Opens the facts of a scheduler and these numbers of servers and workers.
 int launch_facts_open(struct launch_facts **ret, uint32_t servers, uint32_t workers,
                       struct err *e);
 void launch_facts_close(struct launch_facts *f);
 
-// Process `member` (0 is the scheduler; servers and workers follow) has begun, or has
-// ended: with a code, or by a signal. Until it begins it waits. `host` is where it runs, NULL: this
-// machine.
+// Record that process `member` (0 is the scheduler; servers and workers follow) has begun,
+// or has ended with a code or by a signal. A process waits until it begins. `host` is the
+// host on which it runs; NULL: this machine.
 void launch_facts_began(struct launch_facts *f, uint32_t member, int pid,
                         const char *host);
 void launch_facts_ended(struct launch_facts *f, uint32_t member, int code, int signal);

@@ -74,7 +74,7 @@ static void *run(void *facts)
     return NULL;
 }
 
-// Meant for a build with a thread sanitizer.
+// The thread sanitizer finds races here.
 static void is_read_while_it_changes(void **state)
 {
     (void)state;

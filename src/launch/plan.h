@@ -48,8 +48,8 @@ int plan_http_add(struct argv *w, const struct plan *p, enum launch_role role,
                   uint32_t rank);
 // Writes the scheduler's address, HOST:PORT. Not for Unix sockets.
 void plan_http_scheduler(const struct plan *p, char ret[PLAN_ADDRESS_MAX + 16]);
-// Writes the file of --http-targets, with those processes for which runs[i] is true, in
-// the order of http_ports, and last the launcher. Does nothing if the option is not given.
+// Writes the file of --http-targets: the processes for which runs[i] is true, as ordered
+// in http_ports, and then the launcher. Does nothing if the option is not given.
 int plan_write_targets(const struct plan *p, const bool *runs, struct err *e);
 
 // Makes the command line, environment and standard input of a role. Except for the

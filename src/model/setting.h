@@ -1,6 +1,6 @@
 // Settings: options of a run that its saves keep as they were typed. Each is a line of a
 // list: MODEL_SETTINGS and LAYER_SETTINGS (model/model.h), TRAINING_SETTINGS and
-// PLAN_SETTINGS (train/config.h), in the order of a save. From the line follow the members
+// PLAN_SETTINGS (train/config.h), in the order of a save. The line makes the members
 // in the structs of the options and of the run, the copy between them, the value in a save
 // and in a resumed run, and the comparison of two runs.
 //

@@ -46,7 +46,7 @@ struct connection {
     struct event *event;
     size_t sent;      // number of bytes of `event` that were sent
     uint64_t version; // version of the facts in the last event sent
-    // What the answer is, and whether it has the facts of the work's end.
+    // The answer is the metrics, or the page; and it has the facts of the work's end.
     bool reads_metrics, reads_page, reads_end;
 };
 

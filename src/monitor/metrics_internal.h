@@ -45,8 +45,8 @@ struct metric_step {
 };
 
 struct metric_scope {
-    // The names of the roles whose processes have this metric, in one string; NULL: all
-    // roles.
+    // The names of the roles whose processes have this metric, in one string. It is NULL if
+    // all roles have it.
     const char *role;
     struct metric_step steps[METRIC_STEPS];
 };

@@ -54,12 +54,12 @@ int monitor_open(struct monitor **ret, const struct monitor_options *o,
 const char *monitor_url(const struct monitor *m);
 
 // The work of the process has ended, and its facts say how. From now on monitor_is_seen
-// tells whether those who look have seen that: all open pages, and, if `seconds` is above
-// 0, a reader of /metrics. It becomes true after that time, too (pages have 3 s).
-// The caller goes on to answer for its facts meanwhile.
+// returns whether all open pages and, if `seconds` is above 0, a client that read /metrics
+// have got these facts. It also returns true after that time (3 s for pages). The caller
+// answers for its facts until then.
 void monitor_end(struct monitor *m, double seconds);
 bool monitor_is_seen(const struct monitor *m);
-// Returns whether somebody has read /metrics in the last two minutes.
+// Returns whether a client has read /metrics in the last two minutes.
 bool monitor_is_read(const struct monitor *m);
 
 void monitor_close(struct monitor *m); // NULL is fine

@@ -478,13 +478,13 @@ static void closes_slow_connections(void **state)
 
 #define TEST(f) cmocka_unit_test_teardown(f, close_it)
 
-// The end of the work is seen when those who look have had facts from after it.
+// The end of the work is seen when all pages and readers of metrics have got its facts.
 static void waits_until_the_end_is_seen(void **state)
 {
     (void)state;
     const char *url = open_any();
     assert_false(monitor_is_read(monitor));
-    monitor_end(monitor, 0); // nobody looks
+    monitor_end(monitor, 0); // no page is open
     assert_true(monitor_is_seen(monitor));
     monitor_close(monitor);
 

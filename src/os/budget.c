@@ -9,7 +9,7 @@
 #include "os/clock.h"
 
 #define LEAST ((uint64_t)64 << 20)
-// With this limit, a message of the greatest length fits into the budget of its kind.
+// A message of the greatest length fits into the budget of its kind with this limit.
 #define MOST ((uint64_t)4 << 30)
 #define SHORT_NS (5 * SECOND_NS)
 

@@ -61,8 +61,8 @@ void role_http_await_seen(const struct role_http *h);
 const char *role_http_url(const struct role_http *h);
 void role_http_close(struct role_http *h); // NULL is fine
 
-// For tug launch: serves that a run has failed, and why, until somebody reads the metrics,
-// for at most so many seconds.
+// Serves the failure of a run and its reason, for tug launch, until a client reads the
+// metrics or `seconds` have passed.
 void role_http_tell_failure(const struct monitor_options *at, const struct err *why,
                             double seconds);
 

@@ -94,8 +94,8 @@ struct node {
     bool holds;            // it has asked that no partition changes its owner
     bool held;             // and this was granted
     uint64_t hold_request; // request number of the newest HOLD
-    // Of servers: it had no room for a partition, and gets no more until placements are
-    // planned anew.
+    // The server had no room for a partition, and gets no more until placements are planned
+    // anew.
     bool full;
     uint32_t in_flight; // the number of moves from and to this node that are in progress
     struct retry moves; // failed moves to this node

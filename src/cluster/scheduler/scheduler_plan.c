@@ -1,5 +1,5 @@
-// Which partitions shall move, and why: servers that join late, are drained, or die
-// without owning anything. scheduler_moves.c carries the plan out.
+// Plans which partitions move, when servers join late, are drained, or die without owning
+// anything. scheduler_moves.c carries the plan out.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <inttypes.h>
@@ -258,7 +258,7 @@ static void place_new_servers(struct scheduler *s)
 }
 
 // Returns whether all nodes know the placement in which the last partition has moved.
-// From then on no node sends requests to a server without partitions.
+// No node sends requests to a server without partitions from then on.
 static bool placement_is_known(const struct scheduler *s)
 {
     for (uint32_t i = 0; i < s->n_nodes; i++) {

@@ -46,7 +46,7 @@ struct dataset_options {
     const char *keep, *keep_option;
     // If not 0, merges groups of this many examples with equal texts in the columns
     // `keep` into one example each (dataset_merge.h), in a source that is loaded to its
-    // end; the texts are not kept then.
+    // end. Merged examples keep no texts.
     uint32_t merge;
     struct dataset_merged *merged;
 };

@@ -25,8 +25,8 @@ struct dataset {
     bool dealt; // the data set is a bucket of a global shuffle: its lines are not those
                 // of a file
     // Set if the line number at which the piece begins is unknown; lines in blocks are
-    // then counted from the first line of the piece. NULL: they are counted from the
-    // first line of the file.
+    // then counted from the first line of the piece. If it is NULL, lines are counted from
+    // the first line of the file.
     const struct pieces *pieces;
     uint64_t offset;
     uint32_t slots, first_slot;

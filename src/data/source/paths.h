@@ -25,8 +25,8 @@ struct data_file {
     bool is_stdin, compressed;
     bool is_pipe; // can be read only once: standard input, a named pipe, <(command)
     // The command through which the file's bytes pass (data/input/filter.h), so that the
-    // text is known only when it is read; NULL: none. With a command, `compressed` is
-    // true.
+    // text is known only when it is read; NULL: none. `compressed` is true if there is
+    // a command.
     const char *command;
     bool packed; // whether the file is compressed, also if a command reads it
     const struct reader_layout *layout; // the layout that source_layout returns

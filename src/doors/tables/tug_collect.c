@@ -39,7 +39,7 @@ static int may_meet(struct tug_client *c)
     return rc;
 }
 
-// The destination of the answer to a call.
+// Says where the answer to a call is to be written.
 struct answer {
     uint32_t workers;
     size_t n;      // bytes of each worker in this piece
