@@ -96,8 +96,10 @@ static void worker_dies_in_ssp(void **state)
 static void worker_dies_while_dealing(void **state)
 {
     (void)state;
-    files_write("wait.sh", "echo >>begun\n"
-                           "test $(wc -l <begun) -le 2 ||\n"
+    // The first two pieces go through; each later one waits. A shell looks for the number of
+    // its own line: lines that another worker adds meanwhile don't change it.
+    files_write("wait.sh", "echo $$ >>begun\n"
+                           "test $(grep -n -x -m1 $$ begun | cut -d: -f1) -le 2 ||\n"
                            "    until test -e go; do sleep 0.02; done\n"
                            "exec cat\n");
     cluster_start("run", "launch --servers 2 --workers 2 --dead-timeout 2 -- %s",

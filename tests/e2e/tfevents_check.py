@@ -250,7 +250,9 @@ def test_while_it_goes_on():
             pipe.write(rows)
         pipe.flush()
         end = time.monotonic() + 60
-        while not (os.path.isdir("live") and files_of("live") and len(events_of(files_of("live")[0])) > 1):
+        # a file is empty for a moment, until the writer has written its first record
+        while not (os.path.isdir("live") and any(map(os.path.getsize, files_of("live")))
+                   and len(events_of(files_of("live")[0])) > 1):
             assert time.monotonic() < end and run.poll() is None
             time.sleep(0.01)
     assert run.wait() == 0
