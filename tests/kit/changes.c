@@ -16,7 +16,7 @@ static uint64_t draw(struct changes *c, uint64_t n)
     return random_below(c->stage->o->seed, CHANGES, c->draws++, n);
 }
 
-static struct node *node_of(const struct changes *c, uint32_t server)
+static struct sched_node *node_of(const struct changes *c, uint32_t server)
 {
     const struct member *m = shard_member(c->stage->servers[server].shard);
     return member_id(m) != 0 ? scheduler_node_of(c->stage->scheduler, member_id(m))
@@ -26,7 +26,7 @@ static struct node *node_of(const struct changes *c, uint32_t server)
 // Returns the entry of a server's process if the server takes part in placements.
 static struct process *placed(const struct changes *c, uint32_t server)
 {
-    const struct node *n = node_of(c, server);
+    const struct sched_node *n = node_of(c, server);
     if (n == NULL || !n->n.alive)
         return NULL;
     struct process *p = &c->stage->scheduler->processes[n->process];
@@ -38,7 +38,7 @@ static void let_leave(struct changes *c)
 {
     for (uint32_t i = 0; i < c->stage->n_servers; i++) {
         struct stage_server *x = &c->stage->servers[i];
-        const struct node *n = node_of(c, i);
+        const struct sched_node *n = node_of(c, i);
         struct err why = {0};
         if (x->dead || sim_is_stopped(x->van))
             continue;
@@ -103,7 +103,7 @@ static void kill(struct changes *c)
     struct scheduler *s = c->stage->scheduler;
     const uint32_t i = (uint32_t)draw(c, c->stage->n_servers);
     struct stage_server *x = &c->stage->servers[i];
-    const struct node *n = node_of(c, i);
+    const struct sched_node *n = node_of(c, i);
     if (!x->late || x->dead || n == NULL || !n->n.alive || n->stop_at != 0 ||
         scheduler_owns(s, n) || !sim_is_heard(s, WIRE_SERVER, i))
         return;

@@ -274,7 +274,7 @@ static bool was_drained(const struct stage *s, const struct stage_server *x)
 {
     struct err why = {0};
     uint32_t id = member_id(shard_member(x->shard));
-    const struct node *n = id != 0 ? scheduler_node_of(s->scheduler, id) : NULL;
+    const struct sched_node *n = id != 0 ? scheduler_node_of(s->scheduler, id) : NULL;
     return x->gone || (n != NULL && n->stop_at != 0) ||
            (shard_finished(x->shard, &why) && why.code == 0);
 }

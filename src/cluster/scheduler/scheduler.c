@@ -127,7 +127,7 @@ void scheduler_say(struct scheduler *s, const char *fmt, ...)
     s->o.log(s->o.log_ctx, line);
 }
 
-const char *scheduler_name(const struct node *n, char to[ROSTER_NAME_MAX])
+const char *scheduler_name(const struct sched_node *n, char to[ROSTER_NAME_MAX])
 {
     return roster_name(&n->n, to);
 }
@@ -252,7 +252,7 @@ void scheduler_note_order(struct scheduler *s, const char *who, enum wire_role r
                    by, what);
 }
 
-void scheduler_ordered_serve(struct scheduler *s, struct node *n, uint64_t request,
+void scheduler_ordered_serve(struct scheduler *s, struct sched_node *n, uint64_t request,
                              const struct msg_ordered *m)
 {
     char name[ROSTER_NAME_MAX], from[VAN_ADDRESS_MAX], what[ERR_TEXT_MAX / 2];
@@ -278,7 +278,7 @@ void scheduler_stop_serve(struct scheduler *s, struct link *l, uint64_t request,
 void scheduler_roster_wanted_serve(struct scheduler *s, struct link *l, uint64_t request,
                                    const struct msg_roster_wanted *m)
 {
-    struct node *n = l->node != SCHEDULER_NOBODY ? &s->nodes[l->node] : NULL;
+    struct sched_node *n = l->node != SCHEDULER_NOBODY ? &s->nodes[l->node] : NULL;
     if (n != NULL && m->version > n->roster_version && m->version <= s->roster.version)
         n->roster_version = m->version;
     // A message without a request number only acknowledges a roster.
@@ -309,7 +309,8 @@ static bool from_anyone(struct scheduler *s, struct link *l, const struct van_me
     }
 }
 
-static void from_node(struct scheduler *s, struct node *n, const struct van_message *m)
+static void from_node(struct scheduler *s, struct sched_node *n,
+                      const struct van_message *m)
 {
     switch (m->type) {
 #define TO_SCHEDULER(NAME, name)                                                         \
@@ -354,7 +355,7 @@ static void from_link(struct scheduler *s, struct link *l, const struct van_mess
         scheduler_refuse(s, l->link, m->request, TUG_EUSAGE, "join the cluster first");
         return;
     }
-    struct node *n = &s->nodes[l->node];
+    struct sched_node *n = &s->nodes[l->node];
     if (n->n.alive || (n->left && m->type == MSG_LEAVE))
         from_node(s, n, m);
 }

@@ -45,7 +45,7 @@ static bool all_have_come(const struct scheduler *s, uint8_t group)
     return n > 0;
 }
 
-static void scheduler_barrier_tell(struct scheduler *s, const struct node *n,
+static void scheduler_barrier_tell(struct scheduler *s, const struct sched_node *n,
                                    uint64_t request, uint8_t group, uint64_t generation,
                                    bool done)
 {
@@ -57,8 +57,8 @@ static void scheduler_barrier_tell(struct scheduler *s, const struct node *n,
     scheduler_send(s, n->link, MSG_BARRIER_STATE, request, &msg);
 }
 
-static void tell_collected(struct scheduler *s, const struct node *n, uint64_t request,
-                           uint64_t generation, bool done)
+static void tell_collected(struct scheduler *s, const struct sched_node *n,
+                           uint64_t request, uint64_t generation, bool done)
 {
     char missing[ERR_TEXT_MAX];
     const struct collected *c = &s->collected;
@@ -80,7 +80,7 @@ static void tell_all(struct scheduler *s, uint8_t group)
 {
     uint64_t completed = s->groups[group].completed;
     for (uint32_t i = 0; i < s->n_nodes; i++) {
-        const struct node *n = &s->nodes[i];
+        const struct sched_node *n = &s->nodes[i];
         const struct process *p = &s->processes[n->process];
         if (!n->n.alive || !waited_for(s, n->process, group) ||
             p->base[group] >= completed)
@@ -147,7 +147,7 @@ struct arrival {
 };
 
 // Returns whether the node may enter the barrier; refuses its request if not.
-static bool may_arrive(struct scheduler *s, struct node *n, uint64_t request,
+static bool may_arrive(struct scheduler *s, struct sched_node *n, uint64_t request,
                        uint8_t group, uint64_t generation, struct arrival *ret)
 {
     assert(n->used && n->link != 0);
@@ -173,7 +173,7 @@ static bool may_arrive(struct scheduler *s, struct node *n, uint64_t request,
     return true;
 }
 
-void scheduler_barrier_serve(struct scheduler *s, struct node *n, uint64_t request,
+void scheduler_barrier_serve(struct scheduler *s, struct sched_node *n, uint64_t request,
                              const struct msg_barrier *m)
 {
     uint8_t group = m->group;
@@ -198,7 +198,7 @@ static size_t room_for_given(const struct scheduler *s)
     return used < WIRE_REDUCE_MAX ? WIRE_REDUCE_MAX - used : 0;
 }
 
-void scheduler_collect_serve(struct scheduler *s, struct node *n, uint64_t request,
+void scheduler_collect_serve(struct scheduler *s, struct sched_node *n, uint64_t request,
                              const struct msg_collect *m)
 {
     const uint8_t group = WIRE_GROUP_WORKERS;
@@ -252,7 +252,7 @@ const char *scheduler_missing(const struct scheduler *s, uint8_t group, char *to
     size_t at = 0;
     to[0] = 0;
     for (uint32_t i = 0; i < s->n_nodes; i++) {
-        const struct node *n = &s->nodes[i];
+        const struct sched_node *n = &s->nodes[i];
         const struct process *p = &s->processes[n->process];
         char name[ROSTER_NAME_MAX];
         if (!n->n.alive || n->n.loop != 0 || !waited_for(s, n->process, group) ||

@@ -26,7 +26,7 @@ static void counts_have_room(const struct scheduler *s)
 
 // An unused entry of the node table, which the next guest may get, is not alive and has
 // no link.
-static void free_place_is_empty(const struct node *n)
+static void free_place_is_empty(const struct sched_node *n)
 {
     assert(!n->n.alive);
     assert(n->link == 0);
@@ -58,7 +58,7 @@ static void id_is_of_its_role(const struct scheduler *s, const struct roster_nod
 // Session numbers lie above the base of this start, up to the newest. A higher number
 // would be refused as a session that has not begun; a lower one belongs to an earlier
 // start.
-static void session_was_given(const struct scheduler *s, const struct node *n)
+static void session_was_given(const struct scheduler *s, const struct sched_node *n)
 {
     assert(n->n.session > s->o.session_base);
     assert(n->n.session <= s->session);
@@ -66,7 +66,7 @@ static void session_was_given(const struct scheduler *s, const struct node *n)
 
 // A node lives and dies with its process. So a process stays as long as its nodes are in
 // the table, and agrees with them in all facts that the roster has.
-static void node_fits_its_process(const struct scheduler *s, const struct node *n)
+static void node_fits_its_process(const struct scheduler *s, const struct sched_node *n)
 {
     assert(n->process < s->n_processes);
     const struct process *p = &s->processes[n->process];
@@ -78,7 +78,7 @@ static void node_fits_its_process(const struct scheduler *s, const struct node *
 
 // A node that has left is not alive, and no node has acknowledged a roster that was not
 // made yet.
-static void node_is_up_to_date(const struct scheduler *s, const struct node *n)
+static void node_is_up_to_date(const struct scheduler *s, const struct sched_node *n)
 {
     assert(!(n->left && n->n.alive));
     assert(n->roster_version <= s->roster.version);
@@ -91,7 +91,7 @@ static void nodes_hold(const struct scheduler *s)
 {
     uint32_t used = 0;
     for (uint32_t i = 0; i < s->n_nodes; i++) {
-        const struct node *n = &s->nodes[i];
+        const struct sched_node *n = &s->nodes[i];
         if (!n->used) {
             free_place_is_empty(n);
             continue;
@@ -111,9 +111,9 @@ static void nodes_hold(const struct scheduler *s)
 // all others.
 static void node_is_the_only_one(const struct scheduler *s, uint32_t one)
 {
-    const struct node *n = &s->nodes[one];
+    const struct sched_node *n = &s->nodes[one];
     for (uint32_t i = 0; i < s->n_nodes && n->used; i++) {
-        const struct node *other = &s->nodes[i];
+        const struct sched_node *other = &s->nodes[i];
         if (i == one || !other->used)
             continue;
         // The id of the scheduler's own member is used again after that member has died.
@@ -294,7 +294,7 @@ static void partition_has_its_server(const struct scheduler *s, uint32_t partiti
 // move, and an owner hands over one partition at a time.
 static void move_is_possible(const struct scheduler *s, const struct move *x)
 {
-    const struct node *to = NULL;
+    const struct sched_node *to = NULL;
     assert(!x->over && x->id > 0 && x->id <= s->moving.last_id);
     assert(x->from == s->roster.owners[x->space][x->partition] && x->from != x->to);
     assert(x->heard <= s->now && x->grown <= s->now);
@@ -318,7 +318,7 @@ static uint32_t in_flight(const struct scheduler *s, uint32_t id)
 }
 
 // While a hold is granted, no partition is handed over, and the epoch does not change.
-static void hold_holds(const struct scheduler *s, const struct node *n)
+static void hold_holds(const struct scheduler *s, const struct sched_node *n)
 {
     assert(!n->held || n->holds);
     assert(!n->held || n->n.alive);
@@ -347,7 +347,7 @@ static void moves_hold(const struct scheduler *s)
     for (uint32_t i = 0; i < s->moving.n; i++)
         move_is_possible(s, &s->moving.list[i]);
     for (uint32_t i = 0; i < s->n_nodes; i++) {
-        const struct node *n = &s->nodes[i];
+        const struct sched_node *n = &s->nodes[i];
         assert(!n->used || n->in_flight == in_flight(s, n->n.id));
         hold_holds(s, n);
     }
@@ -410,7 +410,7 @@ static void forgets_are_in_order(const struct scheduler *s)
 }
 
 // A living worker can get leases, and the pieces of a dead one are free for others.
-static void leases_know_the_worker(const struct scheduler *s, const struct node *n)
+static void leases_know_the_worker(const struct scheduler *s, const struct sched_node *n)
 {
     if (n->used && n->n.role == WIRE_WORKER)
         assert(leases_has_worker(s->leases, n->n.id) == n->n.alive);

@@ -13,7 +13,7 @@ static void check(void)
 // in which they joined.
 enum { SERVER, OTHER_SERVER, WORKER, OTHER_WORKER, DRIVER };
 
-static struct node *node(int i)
+static struct sched_node *node(int i)
 {
     return &w.s->nodes[i];
 }

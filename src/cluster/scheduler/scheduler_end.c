@@ -11,7 +11,7 @@
 
 enum { PARTITIONS_NAMED = 80 }; // longest list of lost partitions, in characters
 
-void scheduler_stop_node(struct scheduler *s, struct node *n)
+void scheduler_stop_node(struct scheduler *s, struct sched_node *n)
 {
     assert(s->phase == SCHEDULER_ENDING); // holds also if a node that has left asks again
     struct msg_stop msg = {.code = s->end.code, .why = wire_text(s->end.text)};
@@ -19,7 +19,7 @@ void scheduler_stop_node(struct scheduler *s, struct node *n)
     scheduler_send(s, n->link, MSG_STOP, 0, &msg);
 }
 
-void scheduler_stop_drained(struct scheduler *s, struct node *n)
+void scheduler_stop_drained(struct scheduler *s, struct sched_node *n)
 {
     char why[64];
     snprintf(why, sizeof(why), "server %u was drained", n->n.rank);
@@ -46,10 +46,10 @@ void scheduler_end(struct scheduler *s, int code, const char *why)
             scheduler_stop_node(s, &s->nodes[i]);
 }
 
-static bool rank_was_taken(const struct scheduler *s, const struct node *lost)
+static bool rank_was_taken(const struct scheduler *s, const struct sched_node *lost)
 {
     for (uint32_t i = 0; i < s->n_nodes; i++) {
-        const struct node *n = &s->nodes[i];
+        const struct sched_node *n = &s->nodes[i];
         if (n->used && n->left && n->n.role == lost->n.role && n->n.rank == lost->n.rank)
             return true;
     }
@@ -58,17 +58,17 @@ static bool rank_was_taken(const struct scheduler *s, const struct node *lost)
 
 // Returns a lost worker whose rank was not taken over by a worker that has left in order;
 // NULL if there is no such worker.
-static const struct node *missed_worker(const struct scheduler *s)
+static const struct sched_node *missed_worker(const struct scheduler *s)
 {
     for (uint32_t i = 0; i < s->n_nodes; i++) {
-        const struct node *n = &s->nodes[i];
+        const struct sched_node *n = &s->nodes[i];
         if (n->used && n->lost && n->n.role == WIRE_WORKER && !rank_was_taken(s, n))
             return n;
     }
     return NULL;
 }
 
-static void end_for(struct scheduler *s, const struct node *lost)
+static void end_for(struct scheduler *s, const struct sched_node *lost)
 {
     char name[ROSTER_NAME_MAX], why[ERR_TEXT_MAX];
     snprintf(why, sizeof(why), "%s has disconnected without giving a reason",
@@ -79,7 +79,7 @@ static void end_for(struct scheduler *s, const struct node *lost)
 // Called after a worker has left or died: ends the cluster if it was the last worker.
 static void after_worker(struct scheduler *s)
 {
-    const struct node *missed = missed_worker(s);
+    const struct sched_node *missed = missed_worker(s);
     if (s->o.workers == 0 || scheduler_alive(s, WIRE_WORKER) > 0)
         return;
     if (s->phase == SCHEDULER_OVER)
@@ -95,8 +95,8 @@ static void after_worker(struct scheduler *s)
 }
 
 // Writes the partitions of a node as "12-40, 77", as many as fit.
-static void list_partitions(const struct scheduler *s, const struct node *n, char *to,
-                            size_t cap)
+static void list_partitions(const struct scheduler *s, const struct sched_node *n,
+                            char *to, size_t cap)
 {
     uint32_t partitions = (uint32_t)1 << s->roster.partition_bits;
     const uint32_t *owners = s->roster.owners[WIRE_SPACE_SPARSE];
@@ -120,7 +120,7 @@ static void list_partitions(const struct scheduler *s, const struct node *n, cha
     }
 }
 
-static void server_lost(struct scheduler *s, const struct node *n)
+static void server_lost(struct scheduler *s, const struct sched_node *n)
 {
     char name[ROSTER_NAME_MAX], list[PARTITIONS_NAMED], why[ERR_TEXT_MAX];
     list_partitions(s, n, list, sizeof(list));
@@ -140,7 +140,7 @@ static void note_failure(struct scheduler *s, int code, const char *why)
     snprintf(s->fail.text, sizeof(s->fail.text), "%s", why);
 }
 
-void scheduler_lost(struct scheduler *s, struct node *n)
+void scheduler_lost(struct scheduler *s, struct sched_node *n)
 {
     assert(!n->n.alive);
     if (s->phase == SCHEDULER_GATHERING && n->n.role != WIRE_DRIVER)
@@ -208,13 +208,13 @@ bool scheduler_asked(const struct scheduler *s)
 
 // Returns whether a node that leaves with this code ends the run: wrong usage, bad data
 // and bugs would affect all other nodes, too.
-static bool ends_the_run(const struct scheduler *s, const struct node *n, int code)
+static bool ends_the_run(const struct scheduler *s, const struct sched_node *n, int code)
 {
     return code == TUG_EUSAGE || code == TUG_EDATA || code == TUG_EINTERNAL ||
            n->n.role != WIRE_WORKER || s->phase == SCHEDULER_GATHERING;
 }
 
-static void left_failing(struct scheduler *s, const struct node *n,
+static void left_failing(struct scheduler *s, const struct sched_node *n,
                          const struct msg_leave *m)
 {
     char name[ROSTER_NAME_MAX], why[ERR_TEXT_MAX], said[ERR_TEXT_MAX - ROSTER_NAME_MAX];
@@ -240,7 +240,7 @@ static void left_failing(struct scheduler *s, const struct node *n,
 // so only if the guest has the right to stop the cluster, which a tool's token does not
 // give. The failure of a server without partitions does not end the run, because the run
 // does not need the server.
-static bool may_end_all(const struct scheduler *s, const struct node *n)
+static bool may_end_all(const struct scheduler *s, const struct sched_node *n)
 {
     if (s->phase == SCHEDULER_RUNNING && n->n.role == WIRE_SERVER)
         return scheduler_owns(s, n);
@@ -250,8 +250,8 @@ static bool may_end_all(const struct scheduler *s, const struct node *n)
 
 // Refuses a code that is neither 0 nor one of tug/tug.h: it would have no meaning for the
 // other nodes. Returns whether it has refused the code.
-static bool refused_for_code(struct scheduler *s, const struct node *n, uint64_t request,
-                             int32_t code)
+static bool refused_for_code(struct scheduler *s, const struct sched_node *n,
+                             uint64_t request, int32_t code)
 {
     char name[ROSTER_NAME_MAX], why[ERR_TEXT_MAX];
     if (wire_code(code) == code)
@@ -264,7 +264,7 @@ static bool refused_for_code(struct scheduler *s, const struct node *n, uint64_t
     return true;
 }
 
-static void server_left(struct scheduler *s, const struct node *n,
+static void server_left(struct scheduler *s, const struct sched_node *n,
                         const struct msg_leave *m)
 {
     char name[ROSTER_NAME_MAX], said[ERR_TEXT_MAX - ROSTER_NAME_MAX];
@@ -277,7 +277,7 @@ static void server_left(struct scheduler *s, const struct node *n,
                   m->code != 0 ? said : "");
 }
 
-void scheduler_leave_serve(struct scheduler *s, struct node *n, uint64_t request,
+void scheduler_leave_serve(struct scheduler *s, struct sched_node *n, uint64_t request,
                            const struct msg_leave *m)
 {
     if (refused_for_code(s, n, request, m->code))
@@ -298,7 +298,7 @@ void scheduler_leave_serve(struct scheduler *s, struct node *n, uint64_t request
     scheduler_barriers_again(s);
 }
 
-void scheduler_run_over_serve(struct scheduler *s, struct node *n, uint64_t request,
+void scheduler_run_over_serve(struct scheduler *s, struct sched_node *n, uint64_t request,
                               const struct msg_run_over *m)
 {
     char why[ERR_TEXT_MAX];
@@ -388,7 +388,7 @@ static uint64_t tick_ending(struct scheduler *s)
     uint64_t over = s->phase_at + s->o.leave_timeout_ns, next = over;
     bool somebody = false;
     for (uint32_t i = 0; i < s->n_nodes; i++) {
-        struct node *n = &s->nodes[i];
+        struct sched_node *n = &s->nodes[i];
         if (!n->n.alive)
             continue;
         somebody = true;

@@ -66,7 +66,7 @@ struct retry {
     uint32_t fails; // the number of consecutive failures
 };
 
-struct node {
+struct sched_node {
     bool used; // false if this entry is free
     struct roster_node n;
     uint64_t ticket;
@@ -195,7 +195,7 @@ struct scheduler {
     struct link *links;
     uint32_t n_links, cap_links;
     // The nodes in the order of joining, except that guests reuse free entries.
-    struct node *nodes;
+    struct sched_node *nodes;
     uint32_t n_nodes, cap_nodes, used_nodes;
     struct process *processes;
     uint32_t n_processes, cap_processes;
@@ -256,7 +256,7 @@ void scheduler_send(struct scheduler *s, van_link link, uint16_t type, uint64_t 
 void scheduler_refuse(struct scheduler *s, van_link link, uint64_t request, int code,
                       const char *why);
 void scheduler_say(struct scheduler *s, const char *fmt, ...) PRINTF_LIKE(2, 3);
-const char *scheduler_name(const struct node *n, char to[ROSTER_NAME_MAX]);
+const char *scheduler_name(const struct sched_node *n, char to[ROSTER_NAME_MAX]);
 uint64_t scheduler_unix_ns(const struct scheduler *s);
 
 // Records an operation (scheduler_operations.c). `what` is not copied; other texts are
@@ -266,7 +266,7 @@ void scheduler_note(struct scheduler *s, const char *what, const char *who,
 void scheduler_operations_print(const struct scheduler *s, struct json_out *o);
 // Returns whether this node is a guest: a tool or a program that only looks. The driver
 // of a run is in the scheduler's own process.
-bool scheduler_is_guest(const struct scheduler *s, const struct node *n);
+bool scheduler_is_guest(const struct scheduler *s, const struct sched_node *n);
 
 // Functions that serve one type of message each: of any peer (TO_DOOR), or of a node that
 // has joined (TO_SCHEDULER).
@@ -274,8 +274,8 @@ bool scheduler_is_guest(const struct scheduler *s, const struct node *n);
     void scheduler_##name##_serve(struct scheduler *s, struct link *l, uint64_t request, \
                                   const struct msg_##name *m);
 #define TO_SCHEDULER(NAME, name)                                                         \
-    void scheduler_##name##_serve(struct scheduler *s, struct node *n, uint64_t request, \
-                                  const struct msg_##name *m);
+    void scheduler_##name##_serve(struct scheduler *s, struct sched_node *n,             \
+                                  uint64_t request, const struct msg_##name *m);
 #include "wire/messages.def"
 
 // Defined in scheduler_nodes.c:
@@ -283,12 +283,12 @@ void scheduler_forget_link(struct scheduler *s, struct link *l); // l has closed
 // Keeps the link of a node from being closed to make room for others. Links of guests are
 // not kept: any number of tools may join as guests.
 void scheduler_keep_link(struct scheduler *s, van_link link, enum wire_role role);
-void scheduler_close_link(struct scheduler *s, struct node *n);
+void scheduler_close_link(struct scheduler *s, struct sched_node *n);
 uint32_t scheduler_alive(const struct scheduler *s, enum wire_role role);
 
 // Defined in scheduler_signs.c:
 // Records that n is no longer alive.
-void scheduler_gone(struct scheduler *s, struct node *n, bool left);
+void scheduler_gone(struct scheduler *s, struct sched_node *n, bool left);
 uint64_t scheduler_find_dead(struct scheduler *s); // returns the time of the next call
 // Forgets guests some time after they have gone. Returns when to call it again.
 uint64_t scheduler_forget_guests(struct scheduler *s);
@@ -301,7 +301,7 @@ int scheduler_list(struct scheduler *s); // makes the node table; 0 or TUG_ENOME
 // Returns whether this node serves tables of the space. If `any` is true, no node was
 // assigned to this space, so nodes for other tables count, too.
 bool scheduler_takes(const struct roster_node *n, int space, bool any);
-void scheduler_send_roster(struct scheduler *s, struct node *n, van_link link,
+void scheduler_send_roster(struct scheduler *s, struct sched_node *n, van_link link,
                            uint64_t request);
 void scheduler_drop_roster(void *encoded); // drops one use; NULL is fine
 uint64_t scheduler_spread_roster(struct scheduler *s);
@@ -330,17 +330,17 @@ int scheduler_drain(struct scheduler *s, uint32_t process, bool back);
 // Returns whether handlers of the servers' program hold state, so that nothing can move.
 bool scheduler_fixed(const struct scheduler *s);
 // Makes a new plan in which the node `full`, which has no room, gets no more partitions.
-void scheduler_plan_around(struct scheduler *s, struct node *full);
+void scheduler_plan_around(struct scheduler *s, struct sched_node *full);
 uint64_t scheduler_plan_tick(struct scheduler *s); // returns the time of the next call
 
 // Defined in scheduler_moves.c:
 uint64_t scheduler_moves_tick(struct scheduler *s); // returns the time of the next call
-bool scheduler_owns(const struct scheduler *s, const struct node *n);
-struct node *scheduler_node_of(struct scheduler *s, uint32_t id);
+bool scheduler_owns(const struct scheduler *s, const struct sched_node *n);
+struct sched_node *scheduler_node_of(struct scheduler *s, uint32_t id);
 // Gives up the moves that are not in the newest plan.
 void scheduler_moves_sift(struct scheduler *s);
 // Gives up the moves of a server that has died or left, and makes a new plan.
-void scheduler_moves_lost(struct scheduler *s, const struct node *n);
+void scheduler_moves_lost(struct scheduler *s, const struct sched_node *n);
 void scheduler_moves_print(const struct scheduler *s, struct json_out *o);
 void scheduler_moving_free(struct scheduler *s);
 
@@ -353,11 +353,11 @@ void scheduler_note_order(struct scheduler *s, const char *who, enum wire_role r
 uint64_t scheduler_work_tick(struct scheduler *s);
 
 // Defined in scheduler_end.c:
-void scheduler_lost(struct scheduler *s, struct node *n); // n has just died
+void scheduler_lost(struct scheduler *s, struct sched_node *n); // n has just died
 void scheduler_end(struct scheduler *s, int code, const char *why);
-void scheduler_stop_node(struct scheduler *s, struct node *n);
+void scheduler_stop_node(struct scheduler *s, struct sched_node *n);
 // Tells a server that was drained to leave.
-void scheduler_stop_drained(struct scheduler *s, struct node *n);
+void scheduler_stop_drained(struct scheduler *s, struct sched_node *n);
 uint64_t scheduler_end_tick(struct scheduler *s);
 
 // Asserts what must hold between two events: scheduler_check.c.

@@ -30,7 +30,7 @@ enum {
 
 static const char *const space_names[] = {"sparse", "dense", "range"};
 
-struct node *scheduler_node_of(struct scheduler *s, uint32_t id)
+struct sched_node *scheduler_node_of(struct scheduler *s, uint32_t id)
 {
     for (uint32_t i = 0; i < s->n_nodes; i++)
         if (s->nodes[i].used && s->nodes[i].n.id == id)
@@ -38,7 +38,7 @@ struct node *scheduler_node_of(struct scheduler *s, uint32_t id)
     return NULL;
 }
 
-bool scheduler_owns(const struct scheduler *s, const struct node *n)
+bool scheduler_owns(const struct scheduler *s, const struct sched_node *n)
 {
     uint32_t partitions = (uint32_t)1 << s->roster.partition_bits;
     for (int space = 0; space < WIRE_SPACES && s->roster.epoch != 0; space++)
@@ -67,8 +67,8 @@ static bool is_on_its_way(const struct scheduler *s, int space, uint32_t partiti
 
 static void count_in_flight(struct scheduler *s, const struct move *x, int more)
 {
-    struct node *from = scheduler_node_of(s, x->from);
-    struct node *to = scheduler_node_of(s, x->to);
+    struct sched_node *from = scheduler_node_of(s, x->from);
+    struct sched_node *to = scheduler_node_of(s, x->to);
     if (from != NULL)
         from->in_flight += (uint32_t)more;
     if (to != NULL)
@@ -110,7 +110,7 @@ static void begin(struct scheduler *s, int space, uint32_t partition, uint32_t f
     s->changed = true;
 }
 
-static bool has_turn(const struct node *n)
+static bool has_turn(const struct sched_node *n)
 {
     return n != NULL && n->n.alive && n->in_flight < MOVES_OF_NODE;
 }
@@ -120,7 +120,7 @@ static uint64_t begin_one(struct scheduler *s, int space, uint32_t partition)
 {
     uint32_t from = s->roster.owners[space][partition];
     uint32_t to = s->moving.wanted[space][partition];
-    const struct node *target = scheduler_node_of(s, to);
+    const struct sched_node *target = scheduler_node_of(s, to);
     uint64_t at = s->moving.retries[space][partition].at;
     if (is_on_its_way(s, space, partition) || !has_turn(target) ||
         !has_turn(scheduler_node_of(s, from)))
@@ -151,7 +151,7 @@ static void begin_some(struct scheduler *s)
 
 static const char *name_of(struct scheduler *s, uint32_t id, char to[ROSTER_NAME_MAX])
 {
-    const struct node *n = scheduler_node_of(s, id);
+    const struct sched_node *n = scheduler_node_of(s, id);
     if (n != NULL)
         return scheduler_name(n, to);
     snprintf(to, ROSTER_NAME_MAX, "node %u", id);
@@ -192,7 +192,7 @@ static uint64_t put_off(const struct scheduler *s, struct retry *r)
 // interrupted.
 static void fail(struct scheduler *s, struct move *x, int code, const char *why)
 {
-    struct node *to = scheduler_node_of(s, x->to);
+    struct sched_node *to = scheduler_node_of(s, x->to);
     char text[ERR_TEXT_MAX + 64];
     bool full = code == TUG_ENOMEM && to != NULL;
     if (code == TUG_EINTERRUPTED) { // an admin operation came between, for example
@@ -223,7 +223,7 @@ void scheduler_moves_sift(struct scheduler *s)
     }
 }
 
-void scheduler_moves_lost(struct scheduler *s, const struct node *n)
+void scheduler_moves_lost(struct scheduler *s, const struct sched_node *n)
 {
     struct moving *m = &s->moving;
     char why[ROSTER_NAME_MAX + 16], name[ROSTER_NAME_MAX];
@@ -342,8 +342,8 @@ static void hear(struct scheduler *s, struct move *x, const struct msg_move_says
     x->total = m->total;
 }
 
-void scheduler_move_says_serve(struct scheduler *s, struct node *n, uint64_t request,
-                               const struct msg_move_says *m)
+void scheduler_move_says_serve(struct scheduler *s, struct sched_node *n,
+                               uint64_t request, const struct msg_move_says *m)
 {
     struct move *x = find(s, m->move);
     uint64_t answer = WIRE_MOVE_GO_ON;
@@ -373,7 +373,7 @@ void scheduler_move_says_serve(struct scheduler *s, struct node *n, uint64_t req
 static bool servers_know_owners(const struct scheduler *s)
 {
     for (uint32_t i = 0; i < s->n_nodes; i++) {
-        const struct node *n = &s->nodes[i];
+        const struct sched_node *n = &s->nodes[i];
         if (n->n.alive && n->n.role == WIRE_SERVER &&
             n->roster_version < s->moving.version)
             return false;
@@ -381,7 +381,7 @@ static bool servers_know_owners(const struct scheduler *s)
     return true;
 }
 
-void scheduler_hold_serve(struct scheduler *s, struct node *n, uint64_t request,
+void scheduler_hold_serve(struct scheduler *s, struct sched_node *n, uint64_t request,
                           const struct msg_hold *m)
 {
     bool handing = false;

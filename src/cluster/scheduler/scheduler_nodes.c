@@ -18,7 +18,7 @@ enum {
     MAX_GUESTS = ROSTER_MAX_NODES / 8, // limit of guests, so that workers still find room
 };
 
-static struct node *by_ticket(struct scheduler *s, uint64_t ticket)
+static struct sched_node *by_ticket(struct scheduler *s, uint64_t ticket)
 {
     for (uint32_t i = 0; i < s->n_nodes; i++)
         if (s->nodes[i].used && s->nodes[i].ticket == ticket)
@@ -54,7 +54,7 @@ uint32_t scheduler_alive(const struct scheduler *s, enum wire_role role)
 
 // Returns whether this node holds its rank in this role: it is alive, or has left in
 // order.
-static bool holds_rank(const struct node *n, enum wire_role role)
+static bool holds_rank(const struct sched_node *n, enum wire_role role)
 {
     return n->n.role == role && (n->n.alive || n->left);
 }
@@ -75,7 +75,7 @@ static uint32_t free_rank(const struct scheduler *s, enum wire_role role)
     for (uint32_t first = 0;; first += RANKS) {
         uint8_t taken[RANKS] = {0};
         for (uint32_t i = 0; i < s->n_nodes; i++) {
-            const struct node *n = &s->nodes[i];
+            const struct sched_node *n = &s->nodes[i];
             if (holds_rank(n, role) && n->n.rank >= first && n->n.rank - first < RANKS)
                 taken[n->n.rank - first] = 1;
         }
@@ -214,7 +214,7 @@ static uint32_t new_process(struct scheduler *s, const struct msg_join *m)
     return at;
 }
 
-static struct node *new_place(struct scheduler *s)
+static struct sched_node *new_place(struct scheduler *s)
 {
     for (uint32_t i = 0; i < s->n_nodes; i++)
         if (!s->nodes[i].used)
@@ -247,13 +247,13 @@ static uint32_t new_id(struct scheduler *s, const struct msg_join *m, uint32_t r
 }
 
 // Returns false if memory is out.
-static bool fill_node(struct scheduler *s, struct node *n, uint32_t process,
+static bool fill_node(struct scheduler *s, struct sched_node *n, uint32_t process,
                       const struct msg_join *m)
 {
     uint64_t known_as;
     if (!proof_process(&known_as, s->o.session_key, m->process))
         return false;
-    *n = (struct node){.used = true, .process = process, .ticket = m->ticket};
+    *n = (struct sched_node){.used = true, .process = process, .ticket = m->ticket};
     n->n = (struct roster_node){
         .id = new_id(s, m, s->processes[process].rank),
         .role = m->role,
@@ -281,7 +281,7 @@ static bool is_full(const struct scheduler *s, enum wire_role role)
     return guests >= MAX_GUESTS || s->used_nodes >= ROSTER_MAX_NODES - 1;
 }
 
-bool scheduler_is_guest(const struct scheduler *s, const struct node *n)
+bool scheduler_is_guest(const struct scheduler *s, const struct sched_node *n)
 {
     return n->n.role == WIRE_DRIVER &&
            (n->n.pid != s->o.pid ||
@@ -290,8 +290,8 @@ bool scheduler_is_guest(const struct scheduler *s, const struct node *n)
 
 // Adds a node. If it is refused, returns NULL with the reason in *ret_why. NULL without a
 // reason means that memory is out; the node will ask again.
-static struct node *new_node(struct scheduler *s, const struct msg_join *m,
-                             const char **ret_why, char text[ERR_TEXT_MAX])
+static struct sched_node *new_node(struct scheduler *s, const struct msg_join *m,
+                                   const char **ret_why, char text[ERR_TEXT_MAX])
 {
     *ret_why = check_join(m);
     // All loops count, including those that have joined, because members cannot read a
@@ -315,7 +315,7 @@ static struct node *new_node(struct scheduler *s, const struct msg_join *m,
         process = new_process(s, m);
     if (process == SCHEDULER_NOBODY)
         return NULL;
-    struct node *n = new_place(s);
+    struct sched_node *n = new_place(s);
     if (n == NULL || !fill_node(s, n, process, m) ||
         (m->role == WIRE_WORKER && leases_worker_joined(s->leases, n->n.id) != 0)) {
         if (n != NULL)
@@ -342,7 +342,7 @@ void scheduler_keep_link(struct scheduler *s, van_link link, enum wire_role role
         van_joined(s->van, link);
 }
 
-void scheduler_close_link(struct scheduler *s, struct node *n)
+void scheduler_close_link(struct scheduler *s, struct sched_node *n)
 {
     van_link link = n->link;
     for (uint32_t i = 0; i < s->n_links; i++)
@@ -351,7 +351,7 @@ void scheduler_close_link(struct scheduler *s, struct node *n)
     van_close_link(s->van, link);
 }
 
-static void attach(struct scheduler *s, struct node *n, struct link *l)
+static void attach(struct scheduler *s, struct sched_node *n, struct link *l)
 {
     assert(n->used && l->link != 0 && l->greeted);
     if (n->link == l->link)
@@ -370,7 +370,7 @@ static void attach(struct scheduler *s, struct node *n, struct link *l)
 
 // Refuses a node that says it has joined before but is not known under that id: with
 // another id it would own other partitions than those whose rows it holds.
-static const char *check_identity(const struct scheduler *s, const struct node *n,
+static const char *check_identity(const struct scheduler *s, const struct sched_node *n,
                                   const struct msg_join *m, char to[ERR_TEXT_MAX])
 {
     bool ours = m->session > s->o.session_base && m->session <= s->session;
@@ -387,7 +387,7 @@ static const char *check_identity(const struct scheduler *s, const struct node *
 }
 
 // Sends JOINED. If memory is out it sends nothing, and the node asks again.
-static void tell_joined(struct scheduler *s, const struct node *n, uint64_t request)
+static void tell_joined(struct scheduler *s, const struct sched_node *n, uint64_t request)
 {
     const struct van_trust trust = van_trust(s->van, n->link);
     const struct proof_of whose = {n->n.session, n->n.id, (uint8_t)n->n.role};
@@ -408,7 +408,7 @@ static void tell_joined(struct scheduler *s, const struct node *n, uint64_t requ
 // Returns whether the node lived when the cluster ended, and STOP did not reach it in
 // time. Then the end of the cluster, and not its own silence, is the reason why the node
 // cannot continue.
-static bool missed_the_end(const struct scheduler *s, const struct node *n)
+static bool missed_the_end(const struct scheduler *s, const struct sched_node *n)
 {
     return s->phase == SCHEDULER_ENDING && !n->n.alive && !n->left && n->stop_at != 0;
 }
@@ -417,7 +417,7 @@ void scheduler_join_serve(struct scheduler *s, struct link *l, uint64_t request,
                           const struct msg_join *m)
 {
     char text[ERR_TEXT_MAX], name[ROSTER_NAME_MAX];
-    struct node *n = by_ticket(s, m->ticket);
+    struct sched_node *n = by_ticket(s, m->ticket);
     const char *why = check_identity(s, n, m, text);
     if (why == NULL && !proof_role_fits(m->role, l->role))
         why = "its certificate or token is for another role";
@@ -459,7 +459,7 @@ void scheduler_forget_link(struct scheduler *s, struct link *l)
     l->beats_of = 0;
     if (l->node == SCHEDULER_NOBODY)
         return;
-    struct node *n = &s->nodes[l->node];
+    struct sched_node *n = &s->nodes[l->node];
     l->node = SCHEDULER_NOBODY;
     n->link = 0;
     n->closed_at = s->now;

@@ -24,7 +24,7 @@ static int by_id(const void *a, const void *b)
 }
 
 // Returns whether this node keeps its partitions and may get others.
-static bool stays(const struct scheduler *s, const struct node *n)
+static bool stays(const struct scheduler *s, const struct sched_node *n)
 {
     const struct process *p = &s->processes[n->process];
     return n->used && n->n.alive && n->n.role == WIRE_SERVER && p->placed && !p->draining;
@@ -129,7 +129,7 @@ int scheduler_plan(struct scheduler *s, bool even, const char *why)
     return plan(s);
 }
 
-void scheduler_plan_around(struct scheduler *s, struct node *full)
+void scheduler_plan_around(struct scheduler *s, struct sched_node *full)
 {
     char name[ROSTER_NAME_MAX];
     full->full = true;
@@ -168,7 +168,7 @@ int scheduler_drain(struct scheduler *s, uint32_t process, bool back)
 }
 
 // Returns why this node cannot be drained, or cannot be kept; NULL if it can.
-static const char *drain_fault(struct scheduler *s, const struct node *n,
+static const char *drain_fault(struct scheduler *s, const struct sched_node *n,
                                const struct msg_drain *m, char to[ERR_TEXT_MAX])
 {
     char name[ROSTER_NAME_MAX];
@@ -210,7 +210,7 @@ void scheduler_drain_serve(struct scheduler *s, struct link *l, uint64_t request
                            const struct msg_drain *m)
 {
     char text[ERR_TEXT_MAX], what[64];
-    const struct node *n = scheduler_node_of(s, m->node);
+    const struct sched_node *n = scheduler_node_of(s, m->node);
     const char *fault = drain_fault(s, n, m, text);
     if (fault != NULL) {
         scheduler_refuse(s, l->link, request, TUG_EUSAGE, fault);
@@ -262,7 +262,7 @@ static void place_new_servers(struct scheduler *s)
 static bool placement_is_known(const struct scheduler *s)
 {
     for (uint32_t i = 0; i < s->n_nodes; i++) {
-        const struct node *n = &s->nodes[i];
+        const struct sched_node *n = &s->nodes[i];
         if (n->n.alive && n->link != 0 && n->roster_version < s->moving.version)
             return false;
     }
@@ -272,7 +272,7 @@ static bool placement_is_known(const struct scheduler *s)
 static bool is_empty(const struct scheduler *s, uint32_t process)
 {
     for (uint32_t i = 0; i < s->n_nodes; i++) {
-        const struct node *n = &s->nodes[i];
+        const struct sched_node *n = &s->nodes[i];
         if (n->used && n->process == process &&
             (n->in_flight > 0 || scheduler_owns(s, n)))
             return false;
@@ -283,7 +283,7 @@ static bool is_empty(const struct scheduler *s, uint32_t process)
 static uint64_t let_leave(struct scheduler *s, uint32_t process)
 {
     for (uint32_t i = 0; i < s->n_nodes; i++) {
-        struct node *n = &s->nodes[i];
+        struct sched_node *n = &s->nodes[i];
         if (n->n.alive && n->process == process && n->link != 0 &&
             (n->stop_at == 0 || s->now >= n->stop_at + SCHEDULER_RESEND_NS))
             scheduler_stop_drained(s, n);

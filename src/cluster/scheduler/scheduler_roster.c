@@ -231,7 +231,7 @@ static struct encoded_roster *encoded(struct scheduler *s)
     return x;
 }
 
-void scheduler_send_roster(struct scheduler *s, struct node *n, van_link link,
+void scheduler_send_roster(struct scheduler *s, struct sched_node *n, van_link link,
                            uint64_t request)
 {
     if (!can_be_sent(
@@ -285,7 +285,7 @@ uint64_t scheduler_spread_roster(struct scheduler *s)
         return VAN_NEVER;
     uint32_t sent_now = 0;
     for (uint32_t i = 0; i < s->n_nodes; i++) {
-        struct node *n = &s->nodes[i];
+        struct sched_node *n = &s->nodes[i];
         if (!n->n.alive || n->link == 0 || n->roster_version >= s->roster.version)
             continue;
         bool sent = n->sent_version == s->roster.version;

@@ -75,7 +75,7 @@ void scheduler_heartbeat_serve(struct scheduler *s, struct link *l, uint64_t req
     scheduler_send(s, l->link, MSG_HEARTBEAT_OK, request, &ok);
 }
 
-void scheduler_gone(struct scheduler *s, struct node *n, bool left)
+void scheduler_gone(struct scheduler *s, struct sched_node *n, bool left)
 {
     assert(n->used);
     if (!n->n.alive)
@@ -114,7 +114,7 @@ void scheduler_gone(struct scheduler *s, struct node *n, bool left)
 // Returns when a node with a closed link is dead. If the heartbeats' link is closed, too,
 // the process was most likely killed: it has less time to come back, from the moment at
 // which the last link closed.
-static uint64_t closed_too_long(const struct scheduler *s, const struct node *n)
+static uint64_t closed_too_long(const struct scheduler *s, const struct sched_node *n)
 {
     const struct process *p = &s->processes[n->process];
     uint64_t grace = s->o.dead_timeout_ns, since = n->closed_at;
@@ -129,7 +129,7 @@ static uint64_t closed_too_long(const struct scheduler *s, const struct node *n)
     return since + grace;
 }
 
-static uint64_t death_of(const struct scheduler *s, const struct node *n)
+static uint64_t death_of(const struct scheduler *s, const struct sched_node *n)
 {
     const struct process *p = &s->processes[n->process];
     uint64_t due = p->beats ? p->sign_at + s->o.dead_timeout_ns : VAN_NEVER;
@@ -139,7 +139,7 @@ static uint64_t death_of(const struct scheduler *s, const struct node *n)
 // Asks a process for a sign of life over the links of its nodes, before it is declared
 // dead: the link of its heartbeats may be dead although the process is alive. Returns
 // when to call it again.
-static uint64_t ask_for_sign(struct scheduler *s, struct node *n)
+static uint64_t ask_for_sign(struct scheduler *s, struct sched_node *n)
 {
     const struct process *p = &s->processes[n->process];
     if (n->link == 0 || !p->beats || bug_in(s->o.bugs, WITHOUT_SIGNS))
@@ -158,7 +158,7 @@ uint64_t scheduler_find_dead(struct scheduler *s)
 {
     uint64_t next = VAN_NEVER;
     for (uint32_t i = 0; i < s->n_nodes; i++) {
-        struct node *n = &s->nodes[i];
+        struct sched_node *n = &s->nodes[i];
         if (!n->n.alive)
             continue;
         uint64_t due = death_of(s, n);
@@ -181,14 +181,14 @@ void scheduler_free_process(struct scheduler *s, uint32_t process)
     s->processes[process] = (struct process){0};
 }
 
-static void forget_guest(struct scheduler *s, struct node *n)
+static void forget_guest(struct scheduler *s, struct sched_node *n)
 {
     uint32_t process = n->process;
     bool last = true;
     for (uint32_t i = 0; i < s->n_links; i++)
         if (s->links[i].link != 0 && s->links[i].link == n->link)
             s->links[i].node = SCHEDULER_NOBODY;
-    *n = (struct node){0};
+    *n = (struct sched_node){0};
     s->used_nodes--;
     s->changed = true;
     for (uint32_t i = 0; i < s->n_nodes; i++)
@@ -201,7 +201,7 @@ uint64_t scheduler_forget_guests(struct scheduler *s)
 {
     uint64_t next = VAN_NEVER;
     for (uint32_t i = 0; i < s->n_nodes; i++) {
-        struct node *n = &s->nodes[i];
+        struct sched_node *n = &s->nodes[i];
         if (!n->used || n->n.alive || n->n.role != WIRE_DRIVER || n->drives)
             continue;
         if (s->now >= n->gone_at + guest_memory_ns)

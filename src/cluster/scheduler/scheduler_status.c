@@ -20,8 +20,8 @@ static double seconds(uint64_t ns)
 }
 
 // Writes the work of a worker. `hint` lets leases_work find the worker without a search.
-static void put_work(const struct scheduler *s, const struct node *n, uint32_t *hint,
-                     struct json_out *o)
+static void put_work(const struct scheduler *s, const struct sched_node *n,
+                     uint32_t *hint, struct json_out *o)
 {
     struct leases_work w = {0};
     if (n->n.role != WIRE_WORKER)
@@ -33,8 +33,8 @@ static void put_work(const struct scheduler *s, const struct node *n, uint32_t *
     json_out_real(o, "seconds_since_progress", 12, seconds(s->now - n->progress_at));
 }
 
-static void put_node(const struct scheduler *s, const struct node *n, uint32_t *hint,
-                     struct json_out *o)
+static void put_node(const struct scheduler *s, const struct sched_node *n,
+                     uint32_t *hint, struct json_out *o)
 {
     const struct process *p = &s->processes[n->process];
     json_out_open(o, NULL, '{');

@@ -6,8 +6,8 @@
 
 #include "cluster/scheduler/scheduler_internal.h"
 
-static void answer(struct scheduler *s, const struct node *n, uint64_t request, int rc,
-                   const struct err *e)
+static void answer(struct scheduler *s, const struct sched_node *n, uint64_t request,
+                   int rc, const struct err *e)
 {
     if (rc == 0)
         scheduler_send(s, n->link, MSG_OK, request, &(struct msg_ok){0});
@@ -17,8 +17,8 @@ static void answer(struct scheduler *s, const struct node *n, uint64_t request, 
 
 // Refuses a request that only nodes of another role may send: drivers open passes,
 // workers ask for leases. Returns whether it has refused the request.
-static bool refused_for_part(struct scheduler *s, const struct node *n, uint64_t request,
-                             uint16_t type, enum wire_role role)
+static bool refused_for_part(struct scheduler *s, const struct sched_node *n,
+                             uint64_t request, uint16_t type, enum wire_role role)
 {
     char name[ROSTER_NAME_MAX], why[ERR_TEXT_MAX];
     if (n->n.role == role)
@@ -29,7 +29,7 @@ static bool refused_for_part(struct scheduler *s, const struct node *n, uint64_t
     return true;
 }
 
-void scheduler_data_serve(struct scheduler *s, struct node *n, uint64_t request,
+void scheduler_data_serve(struct scheduler *s, struct sched_node *n, uint64_t request,
                           const struct msg_data *m)
 {
     char name[ROSTER_NAME_MAX];
@@ -40,7 +40,7 @@ void scheduler_data_serve(struct scheduler *s, struct node *n, uint64_t request,
     answer(s, n, request, rc, &e);
 }
 
-void scheduler_schema_serve(struct scheduler *s, struct node *n, uint64_t request,
+void scheduler_schema_serve(struct scheduler *s, struct sched_node *n, uint64_t request,
                             const struct msg_schema *m)
 {
     struct err e = {0};
@@ -48,8 +48,8 @@ void scheduler_schema_serve(struct scheduler *s, struct node *n, uint64_t reques
         answer(s, n, request, leases_schema(s->leases, m, &e), &e);
 }
 
-void scheduler_data_wanted_serve(struct scheduler *s, struct node *n, uint64_t request,
-                                 const struct msg_data_wanted *m)
+void scheduler_data_wanted_serve(struct scheduler *s, struct sched_node *n,
+                                 uint64_t request, const struct msg_data_wanted *m)
 {
     struct buf files = BUF_INIT(WIRE_BYTES_MAX);
     struct msg_data_is is;
@@ -61,7 +61,7 @@ void scheduler_data_wanted_serve(struct scheduler *s, struct node *n, uint64_t r
     buf_free(&files); // if memory is short, the worker asks again later
 }
 
-void scheduler_lease_serve(struct scheduler *s, struct node *n, uint64_t request,
+void scheduler_lease_serve(struct scheduler *s, struct sched_node *n, uint64_t request,
                            const struct msg_lease *m)
 {
     struct msg_leased leased = {.what = WIRE_LEASE_WAIT};
@@ -77,8 +77,8 @@ void scheduler_lease_serve(struct scheduler *s, struct node *n, uint64_t request
 // worker pushed which of its batches. They may forget this only after they have learned
 // of all deaths that came before: otherwise a late push of a worker that was declared
 // dead would be applied although another worker has done its piece again.
-void scheduler_piece_done_serve(struct scheduler *s, struct node *n, uint64_t request,
-                                const struct msg_piece_done *m)
+void scheduler_piece_done_serve(struct scheduler *s, struct sched_node *n,
+                                uint64_t request, const struct msg_piece_done *m)
 {
     if (refused_for_part(s, n, request, MSG_PIECE_DONE, WIRE_WORKER))
         return;
@@ -96,7 +96,7 @@ void scheduler_piece_done_serve(struct scheduler *s, struct node *n, uint64_t re
     answer(s, n, request, 0, NULL);
 }
 
-static void pass_state(struct scheduler *s, struct node *n, uint64_t request,
+static void pass_state(struct scheduler *s, struct sched_node *n, uint64_t request,
                        uint64_t pass)
 {
     if (request < n->state_request)
@@ -113,10 +113,10 @@ static void pass_state(struct scheduler *s, struct node *n, uint64_t request,
 
 // Refuses requests of drivers other than the one that drives the run. Returns whether it
 // has refused the request.
-static bool refused_for_driver(struct scheduler *s, const struct node *n,
+static bool refused_for_driver(struct scheduler *s, const struct sched_node *n,
                                uint64_t request, uint16_t type)
 {
-    const struct node *driver = NULL;
+    const struct sched_node *driver = NULL;
     char name[ROSTER_NAME_MAX], other[ROSTER_NAME_MAX], why[ERR_TEXT_MAX];
     for (uint32_t i = 0; i < s->n_nodes && driver == NULL; i++)
         if (s->nodes[i].used && s->nodes[i].n.alive && s->nodes[i].drives)
@@ -133,7 +133,7 @@ static bool refused_for_driver(struct scheduler *s, const struct node *n,
     return true;
 }
 
-void scheduler_pass_serve(struct scheduler *s, struct node *n, uint64_t request,
+void scheduler_pass_serve(struct scheduler *s, struct sched_node *n, uint64_t request,
                           const struct msg_pass *m)
 {
     struct err e = {0};
@@ -155,7 +155,7 @@ void scheduler_pass_serve(struct scheduler *s, struct node *n, uint64_t request,
     pass_state(s, n, request, m->pass);
 }
 
-void scheduler_cut_serve(struct scheduler *s, struct node *n, uint64_t request,
+void scheduler_cut_serve(struct scheduler *s, struct sched_node *n, uint64_t request,
                          const struct msg_cut *m)
 {
     struct buf done = BUF_INIT(WIRE_BYTES_MAX);
@@ -180,8 +180,8 @@ void scheduler_cut_serve(struct scheduler *s, struct node *n, uint64_t request,
     buf_free(&done);
 }
 
-void scheduler_pass_wanted_serve(struct scheduler *s, struct node *n, uint64_t request,
-                                 const struct msg_pass_wanted *m)
+void scheduler_pass_wanted_serve(struct scheduler *s, struct sched_node *n,
+                                 uint64_t request, const struct msg_pass_wanted *m)
 {
     if (!refused_for_part(s, n, request, MSG_PASS_WANTED, WIRE_DRIVER))
         pass_state(s, n, request, m->pass);
@@ -192,7 +192,7 @@ static uint64_t known_to_servers(const struct scheduler *s)
 {
     uint64_t least = UINT64_MAX;
     for (uint32_t i = 0; i < s->n_nodes; i++) {
-        const struct node *n = &s->nodes[i];
+        const struct sched_node *n = &s->nodes[i];
         if (n->n.role == WIRE_SERVER && n->n.alive && n->roster_version < least)
             least = n->roster_version;
     }
