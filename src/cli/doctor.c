@@ -241,8 +241,7 @@ static void look_at_phase(struct examination *x, const json_t *s)
     unsigned servers = 0, workers = 0;
     json_t *n;
     size_t i;
-    json_array_foreach(json_object_get(s, "nodes"), i, n)
-    {
+    json_array_foreach(json_object_get(s, "nodes"), i, n) {
         bool counts = tool_true(n, "alive") && tool_number(n, "loop") == 0;
         servers += counts && strcmp(tool_text(n, "role"), "server") == 0;
         workers += counts && strcmp(tool_text(n, "role"), "worker") == 0;
@@ -281,8 +280,7 @@ static int examine(struct examination *x, const struct doctor_values *v, json_t 
                   round_trip_ms(&t), "clock_skew_seconds", skew));
     look_at_phase(x, status);
     uint64_t until = clock_ns() + NODES_SECONDS * SECOND_NS;
-    json_array_foreach(json_object_get(status, "nodes"), i, n)
-    {
+    json_array_foreach(json_object_get(status, "nodes"), i, n) {
         if (clock_ns() >= until) {
             problem(x,
                     "the nodes from number %zu on were not asked, because asking the "
@@ -310,8 +308,7 @@ static void print_all(const json_t *all)
     size_t i;
     cli_printf("%-18s %-16s %-28s %-9s %-9s %-8s %8s %8s\n", "node", "host", "address",
                "scheduler", "here", "version", "ms", "skew s");
-    json_array_foreach(json_object_get(all, "nodes"), i, row)
-    {
+    json_array_foreach(json_object_get(all, "nodes"), i, row) {
         char trip[32] = "-";
         if (json_is_real(json_object_get(row, "round_trip_ms")))
             snprintf(trip, sizeof(trip), "%.3f", tool_number(row, "round_trip_ms"));

@@ -62,10 +62,9 @@ static int find_server(struct tool *t, uint64_t rank, double seconds, uint32_t *
     size_t i;
     *ret_node = 0;
     TRY(tool_status(t, seconds, &status, e));
-    json_array_foreach(
-        json_object_get(status, "nodes"), i,
-        node) if (*ret_node == 0 &&
-                  is_loop_of(node, rank)) *ret_node = (uint32_t)tool_count(node, "id");
+    json_array_foreach(json_object_get(status, "nodes"), i, node)
+        if (*ret_node == 0 && is_loop_of(node, rank))
+            *ret_node = (uint32_t)tool_count(node, "id");
     json_decref(status);
     return 0;
 }

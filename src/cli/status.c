@@ -101,10 +101,9 @@ int status_ask(struct node *n, const struct status_limits *l, json_t **ret, stru
     TRY(rc);
     json_t *servers = json_array();
     uint64_t until = clock_ns() + LOOPS_SECONDS * SECOND_NS;
-    json_array_foreach(json_object_get(status, "nodes"), i,
-                       node) if (strcmp(tool_text(node, "role"), "server") == 0 &&
-                                 tool_true(node, "alive"))
-        json_array_append_new(servers, ask_next_loop(n, node, l, until));
+    json_array_foreach(json_object_get(status, "nodes"), i, node)
+        if (strcmp(tool_text(node, "role"), "server") == 0 && tool_true(node, "alive"))
+            json_array_append_new(servers, ask_next_loop(n, node, l, until));
     json_object_set_new(status, "servers", servers);
     json_object_set_new(status, "tables", loop_facts_sum_tables(servers));
     json_object_set_new(status, "sampled_ns", json_integer((json_int_t)clock_ns()));
@@ -129,8 +128,7 @@ static void set_rates(const json_t *before, json_t *after)
                      1e-9;
     json_t *table;
     size_t i;
-    json_array_foreach(json_object_get(after, "tables"), i, table)
-    {
+    json_array_foreach(json_object_get(after, "tables"), i, table) {
         const json_t *old = json_array_get(json_object_get(before, "tables"), i);
         json_t *rates = json_object();
         for (size_t k = 0; k < sizeof(names) / sizeof(*names); k++)
@@ -169,12 +167,13 @@ static void print_placement(const json_t *placement)
 {
     const char *name;
     json_t *space;
-    json_object_foreach((json_t *)(uintptr_t)placement, name, space) cli_printf(
-        "  %-8s %.0f partitions on %zu loop%s, the fullest has %.2f times the mean\n",
-        name, tool_number(space, "partitions"),
-        json_object_size(json_object_get(space, "loops")),
-        PLURAL_S(json_object_size(json_object_get(space, "loops"))),
-        tool_number(space, "max_over_mean"));
+    json_object_foreach((json_t *)(uintptr_t)placement, name, space)
+        cli_printf(
+            "  %-8s %.0f partitions on %zu loop%s, the fullest has %.2f times the mean\n",
+            name, tool_number(space, "partitions"),
+            json_object_size(json_object_get(space, "loops")),
+            PLURAL_S(json_object_size(json_object_get(space, "loops"))),
+            tool_number(space, "max_over_mean"));
 }
 
 // Prints a clock. A training has the pass in the upper half.
@@ -232,11 +231,11 @@ static void print_work(const json_t *s)
                                                 : "");
     json_array_foreach(json_object_get(s, "barriers"), i, barrier)
         cli_printf("a barrier waits for %s\n", tool_text(barrier, "missing"));
-    json_array_foreach(json_object_get(s, "servers"), i,
-                       server) if (json_object_get(server, "error") != NULL)
-        cli_printf("server %.0f loop %.0f does not answer: %s\n",
-                   tool_number(server, "rank"), tool_number(server, "loop"),
-                   tool_text(server, "error"));
+    json_array_foreach(json_object_get(s, "servers"), i, server)
+        if (json_object_get(server, "error") != NULL)
+            cli_printf("server %.0f loop %.0f does not answer: %s\n",
+                       tool_number(server, "rank"), tool_number(server, "loop"),
+                       tool_text(server, "error"));
 }
 
 static void print_all(const json_t *s)
@@ -253,7 +252,8 @@ static void print_all(const json_t *s)
         PLURAL_S(servers), (long long)workers, PLURAL_S(workers),
         tool_number(s, "epoch"));
     cli_printf("nodes\n");
-    json_array_foreach(json_object_get(s, "nodes"), i, one) print_node(one);
+    json_array_foreach(json_object_get(s, "nodes"), i, one)
+        print_node(one);
     if (json_object_get(s, "placement") != NULL) {
         cli_printf("placement\n");
         print_placement(json_object_get(s, "placement"));
@@ -261,7 +261,8 @@ static void print_all(const json_t *s)
     status_print_moves(s);
     if (json_array_size(json_object_get(s, "tables")) > 0)
         cli_printf("tables\n");
-    json_array_foreach(json_object_get(s, "tables"), i, one) print_table(one);
+    json_array_foreach(json_object_get(s, "tables"), i, one)
+        print_table(one);
     print_work(s);
     status_print_facts(s);
 }

@@ -22,11 +22,9 @@ static struct histogram sum_requests(const json_t *s, const char *kind)
     struct histogram h = {0};
     json_t *server, *count;
     size_t i, k;
-    json_array_foreach(json_object_get(s, "servers"), i, server)
-    {
+    json_array_foreach(json_object_get(s, "servers"), i, server) {
         const json_t *of = json_object_get(json_object_get(server, "requests"), kind);
-        json_array_foreach(json_object_get(of, "buckets"), k, count)
-        {
+        json_array_foreach(json_object_get(of, "buckets"), k, count) {
             json_int_t n = json_integer_value(count);
             if (k < HISTOGRAM_BUCKETS && n > 0)
                 h.bucket[k] = loop_facts_add(h.bucket[k], (uint64_t)n);
@@ -68,12 +66,11 @@ static void print_slowest(const json_t *s)
     const json_t *slowest = NULL;
     json_t *n;
     size_t i;
-    json_array_foreach(
-        json_object_get(s, "nodes"), i,
-        n) if (tool_true(n, "alive") && tool_count(n, "pieces_held") > 0 &&
-               (slowest == NULL || tool_number(n, "seconds_since_progress") >
-                                       tool_number(slowest, "seconds_since_progress")))
-        slowest = n;
+    json_array_foreach(json_object_get(s, "nodes"), i, n)
+        if (tool_true(n, "alive") && tool_count(n, "pieces_held") > 0 &&
+            (slowest == NULL || tool_number(n, "seconds_since_progress") >
+                                    tool_number(slowest, "seconds_since_progress")))
+            slowest = n;
     if (slowest != NULL && tool_number(slowest, "seconds_since_progress") >= 1)
         cli_printf("slowest worker: %.0f (%s), no progress for %.0f s\n",
                    tool_number(slowest, "rank"), tool_text(slowest, "host"),

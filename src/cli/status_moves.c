@@ -17,8 +17,7 @@ static const char *loop_name(const json_t *s, int64_t id, char to[64])
     const json_t *node;
     size_t i;
     snprintf(to, 64, "node %lld", (long long)id);
-    json_array_foreach(json_object_get(s, "nodes"), i, node)
-    {
+    json_array_foreach(json_object_get(s, "nodes"), i, node) {
         if (tool_count(node, "id") != id)
             continue;
         snprintf(to, 64, "server %lld", (long long)tool_count(node, "rank"));
@@ -53,7 +52,8 @@ void status_print_moves(const json_t *s)
     if (done + left + failed > 0)
         cli_printf("moves: %lld partition%s moved, %lld left, %lld given up\n",
                    (long long)done, PLURAL_S(done), (long long)left, (long long)failed);
-    json_array_foreach(json_object_get(s, "moves"), i, one) print_move(s, one);
+    json_array_foreach(json_object_get(s, "moves"), i, one)
+        print_move(s, one);
     json_array_foreach(json_object_get(all, "held_by"), i, one)
         cli_printf("  no partition changes its owner now: %s saves or changes a table\n",
                    json_string_value(one));

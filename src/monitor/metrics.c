@@ -171,13 +171,13 @@ static int visit(struct writer *w, const json_t *o)
     const char *key;
     size_t i;
     if (json_is_array(next)) {
-        json_array_foreach(next, i, one)
-        {
+        json_array_foreach(next, i, one) {
             if (!nodes || !fact_is_replaced(next, one)) // else there were two samples
                 TRY(enter(w, step, NULL, one));
         }
     } else if (step->key_label != NULL) {
-        json_object_foreach(next, key, one) TRY(enter(w, step, key, one));
+        json_object_foreach(next, key, one)
+            TRY(enter(w, step, key, one));
     } else if (next != NULL) {
         return enter(w, step, NULL, next);
     }

@@ -30,8 +30,7 @@ static void widen(const json_t *history, const char *name, bool valid, double *l
 {
     const json_t *pass;
     size_t i;
-    json_array_foreach(history, i, pass)
-    {
+    json_array_foreach(history, i, pass) {
         double y = point_of(pass, name, valid);
         if (isnan(y))
             continue;
@@ -46,8 +45,7 @@ static void add_line(struct view *p, const json_t *history, const char *name, bo
     const json_t *pass;
     size_t i, n = json_array_size(history);
     html_add(&p->h, "<polyline class=\"%s\" points=\"", valid ? "valid" : "train");
-    json_array_foreach(history, i, pass)
-    {
+    json_array_foreach(history, i, pass) {
         double y = point_of(pass, name, valid);
         if (!isnan(y))
             html_add(&p->h, "%.1f,%.1f ",
@@ -214,7 +212,8 @@ void page_add_nodes(struct view *p)
         return;
     page_section(p, "Nodes");
     page_table(p, names);
-    json_array_foreach(nodes, i, n) add_node(p, n);
+    json_array_foreach(nodes, i, n)
+        add_node(p, n);
     page_table_end(p);
     page_section_end(p);
 }
@@ -230,8 +229,7 @@ void page_add_processes(struct view *p)
         return;
     page_section(p, "Processes");
     page_table(p, names);
-    json_array_foreach(all, i, one)
-    {
+    json_array_foreach(all, i, one) {
         html_add(&p->h, "<tr%s>", fact_number(one, "code") > 0 ? " class=\"ill\"" : "");
         page_cell(p, fact_text(one, "name"));
         page_cell(p, fact_text(one, "host"));
@@ -253,8 +251,7 @@ static double add_owner(struct view *p, const json_t *owners, double id)
     const json_t *run;
     size_t i;
     double all = 0;
-    json_array_foreach(owners, i, run)
-    {
+    json_array_foreach(owners, i, run) {
         double first = json_number_value(json_array_get(run, 0)),
                n = json_number_value(json_array_get(run, 1));
         if (json_number_value(json_array_get(run, 2)) != id)
@@ -288,8 +285,7 @@ static void add_space(struct view *p, const char *name, const json_t *space)
              "<svg class=\"strip\" viewBox=\"0 0 %.0f 1\" "
              "preserveAspectRatio=\"none\">",
              fmax(fact_number(space, "partitions"), 1));
-    json_array_foreach(json_object_get(p->now, "nodes"), i, n)
-    {
+    json_array_foreach(json_object_get(p->now, "nodes"), i, n) {
         if (strcmp(fact_text(n, "role"), "server") != 0)
             continue;
         html_add(&p->h, "<path class=\"c%zu\" d=\"", color++ % COLORS);
@@ -312,10 +308,10 @@ void page_add_partitions(struct view *p)
     json_object_foreach((json_t *)(uintptr_t)placement, name, space)
         add_space(p, name, space);
     html_add(&p->h, "<p class=\"legend\">");
-    json_array_foreach(json_object_get(p->now, "nodes"), i,
-                       n) if (strcmp(fact_text(n, "role"), "server") == 0)
-        html_add(&p->h, "<span class=\"c%zu\">server %.0f loop %.0f</span> ",
-                 color++ % COLORS, fact_number(n, "rank"), fact_number(n, "loop"));
+    json_array_foreach(json_object_get(p->now, "nodes"), i, n)
+        if (strcmp(fact_text(n, "role"), "server") == 0)
+            html_add(&p->h, "<span class=\"c%zu\">server %.0f loop %.0f</span> ",
+                     color++ % COLORS, fact_number(n, "rank"), fact_number(n, "loop"));
     html_add(&p->h, "</p>\n<p class=\"later\">Moves, replicas, decisions: none</p>\n");
     page_section_end(p);
 }

@@ -57,7 +57,8 @@ static json_t *tables_by_key(const json_t *tables)
     json_t *all = json_object(), *t;
     char key[KEY_MAX];
     size_t i;
-    json_array_foreach(tables, i, t)(void) json_object_set(all, key_of(t, key), t);
+    json_array_foreach(tables, i, t)
+        (void)json_object_set(all, key_of(t, key), t);
     return all;
 }
 
@@ -74,8 +75,7 @@ static void add_cold(json_t *sums, const json_t *t)
         (void)json_object_set_new(sums, key, json_object());
         sum = json_object_get(sums, key);
     }
-    json_object_foreach((json_t *)(uintptr_t)cold, name, x)
-    {
+    json_object_foreach((json_t *)(uintptr_t)cold, name, x) {
         double before = fact_number(sum, name);
         (void)json_object_set_new(
             sum, name, json_real(json_number_value(x) + (isnan(before) ? 0 : before)));
@@ -89,7 +89,8 @@ static json_t *cold_sums(const json_t *facts)
     json_t *sums = json_object(), *loop, *t;
     size_t i, k;
     json_array_foreach(json_object_get(facts, "servers"), i, loop)
-        json_array_foreach(json_object_get(loop, "tables"), k, t) add_cold(sums, t);
+        json_array_foreach(json_object_get(loop, "tables"), k, t)
+            add_cold(sums, t);
     return sums;
 }
 
@@ -125,13 +126,12 @@ static void add_missing(struct view *p)
 {
     const json_t *loop;
     size_t i, n = 0;
-    json_array_foreach(json_object_get(p->now, "servers"), i,
-                       loop) if (*fact_text(loop, "error") != '\0')
-    {
-        html_add(&p->h, n++ == 0 ? "<p class=\"error\">The numbers lack" : ",");
-        html_add(&p->h, " server %.0f loop %.0f", fact_number(loop, "rank"),
-                 fact_number(loop, "loop"));
-    }
+    json_array_foreach(json_object_get(p->now, "servers"), i, loop)
+        if (*fact_text(loop, "error") != '\0') {
+            html_add(&p->h, n++ == 0 ? "<p class=\"error\">The numbers lack" : ",");
+            html_add(&p->h, " server %.0f loop %.0f", fact_number(loop, "rank"),
+                     fact_number(loop, "loop"));
+        }
     if (n > 0)
         html_add(&p->h, ", which %s not answer</p>\n", n == 1 ? "does" : "do");
 }
@@ -159,11 +159,13 @@ void page_add_tables(struct view *p)
     page_table(p, names);
     json_t *before = tables_by_key(fact_at(p->before, "tables"));
     json_t *sums = cold_sums(p->now);
-    json_array_foreach(tables, i, t) add_table(p, t, before, sums);
+    json_array_foreach(tables, i, t)
+        add_table(p, t, before, sums);
     json_decref(before);
     json_decref(sums);
     page_table_end(p);
-    json_array_foreach(tables, i, t) copies |= is_copy(fact_text(t, "name"));
+    json_array_foreach(tables, i, t)
+        copies |= is_copy(fact_text(t, "name"));
     if (copies)
         html_add(&p->h,
                  "<p class=\"later\">A table NAME-copy has the rows of NAME as they "
@@ -308,7 +310,8 @@ void page_add_loops(struct view *p)
         return;
     page_section(p, "Servers");
     page_table(p, names);
-    json_array_foreach(loops, i, loop) add_loop(p, loop, i);
+    json_array_foreach(loops, i, loop)
+        add_loop(p, loop, i);
     page_table_end(p);
     page_section_end(p);
 }
@@ -322,8 +325,7 @@ static void keep_behind(json_t *by_worker, const json_t *t)
     const json_t *w;
     char rank[TEXT_MAX];
     size_t i;
-    json_array_foreach(json_object_get(t, "workers"), i, w)
-    {
+    json_array_foreach(json_object_get(t, "workers"), i, w) {
         double behind = fact_number(w, "behind");
         snprintf(rank, sizeof(rank), "%.0f", fact_number(w, "rank"));
         if (!(behind <= fact_number(by_worker, rank)))
@@ -339,14 +341,13 @@ static json_t *behind_by_table(const json_t *facts)
     char key[KEY_MAX];
     size_t i, k;
     json_array_foreach(json_object_get(facts, "servers"), i, loop)
-        json_array_foreach(json_object_get(loop, "tables"), k, t)
-    {
-        if (json_array_size(json_object_get(t, "workers")) == 0)
-            continue;
-        if (json_object_get(all, key_of(t, key)) == NULL)
-            (void)json_object_set_new(all, key, json_object());
-        keep_behind(json_object_get(all, key), t);
-    }
+        json_array_foreach(json_object_get(loop, "tables"), k, t) {
+            if (json_array_size(json_object_get(t, "workers")) == 0)
+                continue;
+            if (json_object_get(all, key_of(t, key)) == NULL)
+                (void)json_object_set_new(all, key, json_object());
+            keep_behind(json_object_get(all, key), t);
+        }
     return all;
 }
 
@@ -359,8 +360,7 @@ static void add_clocks(struct view *p, const json_t *t, json_t *all, json_t *all
            *before = json_object_get(all_before, key), *behind;
     const char *rank;
     double bound = fact_number(t, "staleness");
-    json_object_foreach(now, rank, behind)
-    {
+    json_object_foreach(now, rank, behind) {
         double n = json_number_value(behind);
         bool slow = fact_holds_up(n, bound) &&
                     fact_holds_up(fact_number(before, rank), bound);
@@ -391,8 +391,7 @@ void page_add_staleness(struct view *p)
     json_t *now = behind_by_table(p->now), *before = behind_by_table(p->before);
     bool begun = false;
     size_t i;
-    json_array_foreach(json_object_get(p->now, "tables"), i, t)
-    {
+    json_array_foreach(json_object_get(p->now, "tables"), i, t) {
         if (strcmp(fact_text(t, "mode"), "ssp") != 0)
             continue;
         if (!begun) {
@@ -444,9 +443,9 @@ static bool saves_somewhere(const json_t *facts)
 {
     const json_t *disk;
     size_t i;
-    json_array_foreach(json_object_get(facts, "disks"), i,
-                       disk) if (strcmp(fact_text(disk, "what"), "saves") ==
-                                 0) return true;
+    json_array_foreach(json_object_get(facts, "disks"), i, disk)
+        if (strcmp(fact_text(disk, "what"), "saves") == 0)
+            return true;
     return false;
 }
 
@@ -461,7 +460,8 @@ void page_add_saves(struct view *p)
     bool any = has_saved(run);
     char who[64];
     size_t i;
-    json_array_foreach(loops, i, loop) any = any || has_saved(loop);
+    json_array_foreach(loops, i, loop)
+        any = any || has_saved(loop);
     if (!any && run != NULL && !isnan(fact_number(run, "pass"))) {
         page_section(p, "Saves");
         html_add(&p->h, "<p class=\"later\">%s</p>\n",
@@ -473,8 +473,7 @@ void page_add_saves(struct view *p)
     page_section(p, "Saves");
     page_table(p, names);
     add_save(p, "the run", run, now);
-    json_array_foreach(loops, i, loop)
-    {
+    json_array_foreach(loops, i, loop) {
         snprintf(who, sizeof(who), "server %.0f loop %.0f", fact_number(loop, "rank"),
                  fact_number(loop, "loop"));
         add_save(p, who, loop, fact_number(loop, "unix_seconds"));
@@ -488,8 +487,7 @@ static void add_disks(struct view *p, const char *who, const json_t *of)
     const json_t *disk;
     char text[TEXT_MAX];
     size_t i;
-    json_array_foreach(json_object_get(of, "disks"), i, disk)
-    {
+    json_array_foreach(json_object_get(of, "disks"), i, disk) {
         double left = fact_number(disk, "free_bytes") / fact_number(disk, "size_bytes");
         html_add(&p->h, "<tr%s><td>%s</td>",
                  fact_disk_is_low(disk) ? " class=\"ill\"" : "", who);
@@ -512,14 +510,14 @@ void page_add_disks(struct view *p)
     const json_t *loops = is_server ? NULL : fact_at(p->now, "servers"), *loop;
     size_t i, n = json_array_size(fact_at(p->now, "disks"));
     char who[64];
-    json_array_foreach(loops, i, loop) n += json_array_size(fact_at(loop, "disks"));
+    json_array_foreach(loops, i, loop)
+        n += json_array_size(fact_at(loop, "disks"));
     if (n == 0)
         return;
     page_section(p, "Disks");
     page_table(p, names);
     add_disks(p, "this process", p->now);
-    json_array_foreach(loops, i, loop)
-    {
+    json_array_foreach(loops, i, loop) {
         if (fact_number(loop, "loop") > 0)
             continue; // all loops of a process have the same disks
         snprintf(who, sizeof(who), "server %.0f", fact_number(loop, "rank"));

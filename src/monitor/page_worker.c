@@ -45,8 +45,7 @@ static void add_pieces(struct view *p)
     if (json_array_size(pieces) == 0)
         return;
     page_table(p, names);
-    json_array_foreach(pieces, i, piece)
-    {
+    json_array_foreach(pieces, i, piece) {
         html_add(&p->h, "<tr>");
         page_number(p, text_count(fact_number(piece, "lane"), text));
         page_number(p, text_count(fact_number(piece, "file"), text));

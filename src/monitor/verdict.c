@@ -53,8 +53,7 @@ bool fact_is_replaced(const json_t *nodes, const json_t *node)
     bool after = false;
     if (!json_is_false(json_object_get(node, "alive")))
         return false;
-    json_array_foreach(nodes, i, n)
-    {
+    json_array_foreach(nodes, i, n) {
         for (same = 0; same < 3 && json_equal(json_object_get(n, names[same]),
                                               json_object_get(node, names[same]));)
             same++;
@@ -99,8 +98,7 @@ static void judge_nodes(struct verdict *v)
 {
     const json_t *nodes = fact_at(v->facts, "nodes"), *n;
     size_t i;
-    json_array_foreach(nodes, i, n)
-    {
+    json_array_foreach(nodes, i, n) {
         if (fact_true(n, "left") || (!is_role(n, "server") && !is_role(n, "worker")))
             continue;
         double idle = fact_number(n, "seconds_since_progress");
@@ -123,8 +121,7 @@ static void judge_disks(struct verdict *v, const json_t *of, const char *who)
     const json_t *disk;
     char text[TEXT_MAX];
     size_t i;
-    json_array_foreach(json_object_get(of, "disks"), i, disk)
-    {
+    json_array_foreach(json_object_get(of, "disks"), i, disk) {
         if (fact_disk_is_low(disk))
             PROBLEM(v, "%sthe disk of its %s is nearly full, %s are free", who,
                     fact_text(disk, "what"),
@@ -145,8 +142,7 @@ static void judge_servers(struct verdict *v)
 {
     const json_t *loop;
     size_t i;
-    json_array_foreach(json_object_get(v->facts, "servers"), i, loop)
-    {
+    json_array_foreach(json_object_get(v->facts, "servers"), i, loop) {
         const json_t *memory = fact_at(loop, "memory");
         double rows_max = fact_number(memory, "rows_max");
         char who[64];
@@ -174,8 +170,7 @@ static struct passes compare_passes(const json_t *run, bool valid)
     struct passes ret = {NAN, NAN, NAN, NAN};
     const json_t *pass;
     size_t i;
-    json_array_foreach(json_object_get(run, "history"), i, pass)
-    {
+    json_array_foreach(json_object_get(run, "history"), i, pass) {
         double loss = fact_number(valid ? fact_at(pass, "valid") : pass, "loss");
         if (isnan(loss))
             continue;
@@ -241,10 +236,10 @@ static void judge_processes(struct verdict *v)
 {
     const json_t *p;
     size_t i;
-    json_array_foreach(json_object_get(v->facts, "processes"), i,
-                       p) if (fact_number(p, "code") > 0)
-        PROBLEM(v, "%.60s has ended with code %.0f", fact_text(p, "name"),
-                fact_number(p, "code"));
+    json_array_foreach(json_object_get(v->facts, "processes"), i, p)
+        if (fact_number(p, "code") > 0)
+            PROBLEM(v, "%.60s has ended with code %.0f", fact_text(p, "name"),
+                    fact_number(p, "code"));
 }
 
 // ---------------------------------------------------------------- states without
@@ -264,8 +259,7 @@ static struct counts count_nodes(const json_t *facts)
     struct counts c = {.least = INFINITY};
     const json_t *n;
     size_t i;
-    json_array_foreach(json_object_get(facts, "nodes"), i, n)
-    {
+    json_array_foreach(json_object_get(facts, "nodes"), i, n) {
         bool alive = fact_true(n, "alive") && !fact_true(n, "left");
         c.servers += alive && is_role(n, "server") && !(fact_number(n, "loop") > 0);
         if (!alive || !is_role(n, "worker"))
@@ -299,15 +293,14 @@ static bool held_up_before(const json_t *before, const char *table, double worke
     const json_t *loop, *t, *w;
     size_t i, k, m;
     json_array_foreach(json_object_get(before, "servers"), i, loop)
-        json_array_foreach(json_object_get(loop, "tables"), k, t)
-    {
-        if (strcmp(fact_text(t, "name"), table) != 0)
-            continue;
-        json_array_foreach(json_object_get(t, "workers"), m,
-                           w) if (fact_number(w, "rank") == worker &&
-                                  fact_holds_up(fact_number(w, "behind"),
-                                                fact_number(t, "staleness"))) return true;
-    }
+        json_array_foreach(json_object_get(loop, "tables"), k, t) {
+            if (strcmp(fact_text(t, "name"), table) != 0)
+                continue;
+            json_array_foreach(json_object_get(t, "workers"), m, w)
+                if (fact_number(w, "rank") == worker &&
+                    fact_holds_up(fact_number(w, "behind"), fact_number(t, "staleness")))
+                    return true;
+        }
     return false;
 }
 
@@ -316,8 +309,7 @@ static bool say_behind(struct verdict *v, const json_t *before, const json_t *t)
 {
     const json_t *w;
     size_t i;
-    json_array_foreach(json_object_get(t, "workers"), i, w)
-    {
+    json_array_foreach(json_object_get(t, "workers"), i, w) {
         double rank = fact_number(w, "rank"), behind = fact_number(w, "behind"),
                bound = fact_number(t, "staleness");
         if (!fact_holds_up(behind, bound) || v->looks++ > LOOKS_MAX ||
@@ -334,8 +326,10 @@ static void say_slowest(struct verdict *v, const json_t *before, const struct co
 {
     const json_t *loop, *t;
     size_t i, k;
-    json_array_foreach(json_object_get(v->facts, "servers"), i, loop) json_array_foreach(
-        json_object_get(loop, "tables"), k, t) if (say_behind(v, before, t)) return;
+    json_array_foreach(json_object_get(v->facts, "servers"), i, loop)
+        json_array_foreach(json_object_get(loop, "tables"), k, t)
+            if (say_behind(v, before, t))
+                return;
     if (c->holding == 1 && c->workers > 1 && c->held_since >= waiting_seconds)
         add(v->text, "all others wait for worker %.0f", c->holder);
     else if (c->compared > 1 && c->least < slow_share * c->most)
@@ -464,8 +458,7 @@ static bool server_is_ready(const json_t *facts, char ret[RENDER_TEXT_MAX])
 {
     const json_t *loops = fact_at(facts, "servers"), *loop;
     size_t i;
-    json_array_foreach(loops, i, loop)
-    {
+    json_array_foreach(loops, i, loop) {
         if (*fact_text(loop, "error") != '\0')
             add(ret, "loop %zu does not answer: %.200s", i, fact_text(loop, "error"));
         else if (!(fact_number(loop, "epoch") > 0))
@@ -506,8 +499,9 @@ static bool processes_are_ready(const json_t *all, char ret[RENDER_TEXT_MAX])
 {
     const json_t *p;
     size_t i;
-    json_array_foreach(all, i, p) if (strcmp(fact_text(p, "state"), "running") != 0)
-        add(ret, "%.60s: %.60s", fact_text(p, "name"), fact_text(p, "state"));
+    json_array_foreach(all, i, p)
+        if (strcmp(fact_text(p, "state"), "running") != 0)
+            add(ret, "%.60s: %.60s", fact_text(p, "name"), fact_text(p, "state"));
     bool ready = ret[0] == '\0';
     if (ready)
         add(ret, "ready: all processes run");

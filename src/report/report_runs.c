@@ -137,8 +137,7 @@ static const char *default_of(const struct runs *r, const char *name)
     for (size_t i = 0; i < r->n; i++) {
         const json_t *all = find(r->run[i].result, "/run/options"), *one;
         size_t k;
-        json_array_foreach(all, k, one)
-        {
+        json_array_foreach(all, k, one) {
             const char *is = json_string_value(json_object_get(one, "name"));
             if (is != NULL && strcmp(is, name) == 0)
                 return json_string_value(json_object_get(one, "default"));

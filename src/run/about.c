@@ -276,7 +276,8 @@ static void add_saved_option(json_t *to, const char *of, const char *name, json_
     const char *member;
     json_t *one;
     if (json_is_object(v)) {
-        json_object_foreach(v, member, one) add_saved_option(to, name, member, one);
+        json_object_foreach(v, member, one)
+            add_saved_option(to, name, member, one);
         return;
     }
     snprintf(full, sizeof(full), "%s%s%s", of, of[0] != '\0' ? "." : "", name);
@@ -292,7 +293,8 @@ static json_t *saved_options(const struct saved_run *run)
 {
     json_t *all = json_array(), *of = saved_options_to_json(&run->options), *v;
     const char *name;
-    json_object_foreach(of, name, v) add_saved_option(all, "", name, v);
+    json_object_foreach(of, name, v)
+        add_saved_option(all, "", name, v);
     json_decref(of);
     return all;
 }

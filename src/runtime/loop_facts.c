@@ -152,11 +152,10 @@ static json_t *keep_counts(struct keep *k, const json_t *from)
 {
     json_t *to = made(k, json_object()), *value;
     const char *name;
-    json_object_foreach((json_t *)(uintptr_t)from, name,
-                        value) if (json_is_number(value) &&
-                                   strlen(name) <= NAME_MAX_BYTES &&
-                                   json_object_size(to) < COUNTS_MAX && !k->failed)
-        k->failed = json_object_set(to, name, value) != 0;
+    json_object_foreach((json_t *)(uintptr_t)from, name, value)
+        if (json_is_number(value) && strlen(name) <= NAME_MAX_BYTES &&
+            json_object_size(to) < COUNTS_MAX && !k->failed)
+            k->failed = json_object_set(to, name, value) != 0;
     return to;
 }
 
@@ -164,8 +163,7 @@ static json_t *keep_list(struct keep *k, const json_t *from, const struct member
 {
     json_t *to = made(k, json_array()), *value;
     size_t i, most = m->max;
-    json_array_foreach(from, i, value)
-    {
+    json_array_foreach(from, i, value) {
         bool right = m->kind == NUMBERS ? json_is_number(value) : json_is_object(value);
         if (m->of == worker && k->workers++ >= WORKERS_MAX)
             break;
@@ -244,7 +242,8 @@ static void add_part(json_t *sum, const json_t *of, const char *part)
         json_decref(to);
         return;
     }
-    json_object_foreach(json_object_get(sum, part), name, value) add_to(to, from, name);
+    json_object_foreach(json_object_get(sum, part), name, value)
+        add_to(to, from, name);
     json_object_set_new(sum, part, to);
 }
 
@@ -276,7 +275,8 @@ json_t *loop_facts_sum_tables(const json_t *loops)
 {
     json_t *tables = json_array(), *by_id[SPEC_MAX_TABLES] = {NULL}, *of, *t;
     size_t i, k;
-    json_array_foreach(loops, i, of) json_array_foreach(json_object_get(of, "tables"), k,
-                                                        t) add_table(tables, by_id, t);
+    json_array_foreach(loops, i, of)
+        json_array_foreach(json_object_get(of, "tables"), k, t)
+            add_table(tables, by_id, t);
     return tables;
 }

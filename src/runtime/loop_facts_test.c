@@ -135,7 +135,8 @@ static void workers_are_bounded(void **state)
     assert_int_equal(buf_printf(&b, "]}]}"), 0);
     json_t *o = kept(buf_str(&b)), *tables = json_object_get(o, "tables"), *t;
     size_t i, n = 0;
-    json_array_foreach(tables, i, t) n += json_array_size(json_object_get(t, "workers"));
+    json_array_foreach(tables, i, t)
+        n += json_array_size(json_object_get(t, "workers"));
     assert_true(n >= MANY && n < 2 * MANY);
     json_decref(o);
     buf_free(&b);

@@ -84,8 +84,10 @@ static int name_tables(struct tool *t, struct trace_loop *l, struct err *e)
     size_t i;
     TRY(tool_status(t, LOOP_SECONDS, &status, e));
     int rc = 0;
-    json_array_foreach(json_object_get(status, "tables"), i, table) if (rc == 0)
-        rc = trace_name(l, (uint32_t)tool_count(table, "id"), tool_text(table, "name"));
+    json_array_foreach(json_object_get(status, "tables"), i, table)
+        if (rc == 0)
+            rc = trace_name(l, (uint32_t)tool_count(table, "id"),
+                            tool_text(table, "name"));
     json_decref(status);
     return rc == 0 ? 0 : err_nomem(e, "names of tables");
 }
@@ -148,8 +150,7 @@ static int ask_all(struct question *q, struct trace *trace, struct err *e)
     trace->loops = mem_zalloc((json_array_size(nodes) + 1) * sizeof(*trace->loops));
     if (trace->loops == NULL)
         rc = err_nomem(e, "the cluster's loops");
-    json_array_foreach(trace->loops != NULL ? nodes : NULL, i, node)
-    {
+    json_array_foreach(trace->loops != NULL ? nodes : NULL, i, node) {
         struct err one = {0};
         uint64_t begun = clock_ns();
         if (strcmp(tool_text(node, "role"), "server") != 0 || !tool_true(node, "alive"))

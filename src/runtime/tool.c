@@ -181,9 +181,12 @@ static bool make_printable(json_t *x)
         mem_free(copy);
         return rc == 0;
     }
-    json_object_foreach(x, name, value) if (!printable_check(name, strlen(name)) ||
-                                            !make_printable(value)) return false;
-    json_array_foreach(x, i, value) if (!make_printable(value)) return false;
+    json_object_foreach(x, name, value)
+        if (!printable_check(name, strlen(name)) || !make_printable(value))
+            return false;
+    json_array_foreach(x, i, value)
+        if (!make_printable(value))
+            return false;
     return true;
 }
 

@@ -191,8 +191,7 @@ static void read_config(struct json_fields *f, const json_t *o, struct table_con
     struct err why = {0};
     size_t i;
     int rc = 0;
-    json_array_foreach(lines, i, line)
-    {
+    json_array_foreach(lines, i, line) {
         if (!json_is_string(line))
             json_complain(f, "config", "has a line that is not text");
         else if (rc == 0)
@@ -217,8 +216,7 @@ static void read_files(struct json_fields *f, const json_t *o, struct save_table
 {
     const json_t *list = json_read_array(f, o, "files", SAVE_MAX_FILES), *file;
     size_t i;
-    json_array_foreach(list, i, file)
-    {
+    json_array_foreach(list, i, file) {
         struct rows_info info = {
             .rows = json_read_int(f, file, "rows", INT64_MAX),
             .extras = json_read_int(f, file, "extras", INT64_MAX),
@@ -239,8 +237,7 @@ static void read_tables(struct json_fields *f, const json_t *root,
 {
     const json_t *list = json_read_array(f, root, "tables", SAVE_MAX_TABLES), *o;
     size_t i;
-    json_array_foreach(list, i, o)
-    {
+    json_array_foreach(list, i, o) {
         struct table_config config;
         struct err why = {0};
         read_config(f, o, &config);

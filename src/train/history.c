@@ -167,8 +167,7 @@ static void read_labels(struct history *h, struct json_fields *f, json_t *labels
     bool first = h->n == 0;
     if (first)
         h->labels = 0;
-    json_object_foreach(labels, name, one)
-    {
+    json_object_foreach(labels, name, one) {
         if (first)
             name_label(h, name);
         if (k < h->labels)

@@ -178,8 +178,7 @@ static void server_address(char ret[VAN_ADDRESS_MAX])
     json_t *answer = e2e_json(), *node;
     size_t i;
     ret[0] = '\0';
-    json_array_foreach(json_object_get(answer, "nodes"), i, node)
-    {
+    json_array_foreach(json_object_get(answer, "nodes"), i, node) {
         const char *role = json_string_value(json_object_get(node, "role"));
         const char *address = json_string_value(json_object_get(node, "address"));
         if (strcmp(role, "server") == 0)

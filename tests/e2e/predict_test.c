@@ -172,8 +172,7 @@ static const json_t *feature_of(const json_t *o, const char *column)
 {
     size_t i;
     json_t *f;
-    json_array_foreach(json_object_get(o, "features"), i, f)
-    {
+    json_array_foreach(json_object_get(o, "features"), i, f) {
         const char *name = json_string_value(json_object_get(f, "column"));
         if (name != NULL && strcmp(name, column) == 0)
             return f;

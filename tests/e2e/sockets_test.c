@@ -62,8 +62,7 @@ static void sockets_and_tcp(void **state)
     json_t *j = e2e_json(), *nodes = json_object_get(j, "nodes");
     size_t i, servers = 0;
     json_t *node;
-    json_array_foreach(nodes, i, node)
-    {
+    json_array_foreach(nodes, i, node) {
         const char *address = json_string_value(json_object_get(node, "address"));
         if (strcmp(json_string_value(json_object_get(node, "role")), "server") != 0)
             continue;

@@ -294,9 +294,9 @@ static void find_server(void)
     tug_ends(0, "status --json --scheduler 127.0.0.1:%u", tables_port);
     json_t *status = e2e_json(), *node;
     size_t i;
-    json_array_foreach(json_object_get(status, "nodes"), i,
-                       node) if (strcmp(tool_text(node, "role"), "server") == 0)
-        snprintf(server, sizeof(server), "%s", tool_text(node, "address"));
+    json_array_foreach(json_object_get(status, "nodes"), i, node)
+        if (strcmp(tool_text(node, "role"), "server") == 0)
+            snprintf(server, sizeof(server), "%s", tool_text(node, "address"));
     json_decref(status);
     assert_true(server[0] != 0);
 }

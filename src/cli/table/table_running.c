@@ -46,8 +46,9 @@ static int name_others(struct running *r, const char *name, struct err *e)
     size_t i;
     struct err ignored;
     if (ask_status(r, &status, &ignored) == 0) {
-        json_array_foreach(json_object_get(status, "tables"), i, table)(void) buf_printf(
-            &names, "%s%s", names.len > 0 ? " " : "", tool_text(table, "name"));
+        json_array_foreach(json_object_get(status, "tables"), i, table)
+            (void)buf_printf(&names, "%s%s", names.len > 0 ? " " : "",
+                             tool_text(table, "name"));
         json_decref(status);
     }
     int rc = table_unknown("the cluster", name, buf_str(&names), e);
@@ -169,8 +170,7 @@ static int show_all(struct running *r, json_t *tables, struct err *e)
     int rc = 0;
     if (json_array_size(all) == 0 && !r->v->json)
         cli_printf("there are no tables yet; 'tug table create' makes one\n");
-    json_array_foreach(all, i, table)
-    {
+    json_array_foreach(all, i, table) {
         const char *name = tool_text(table, "name");
         if (rc == 0)
             rc = table_running_failed(tug_table_find(r->client, name, &r->table), e);
@@ -206,8 +206,7 @@ static int list(struct running *r, struct err *e)
     json_begin();
     TRY(ask_status(r, &status, e));
     names = json_array();
-    json_array_foreach(json_object_get(status, "tables"), i, table)
-    {
+    json_array_foreach(json_object_get(status, "tables"), i, table) {
         const char *name = tool_text(table, "name");
         json_array_append_new(names, json_pack("{s:s}", "table", name));
         if (!r->v->json)

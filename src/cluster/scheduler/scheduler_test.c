@@ -688,8 +688,7 @@ static void check_owners(const json_t *space)
     json_t *run;
     size_t i;
     json_int_t next = 0, of[16] = {0};
-    json_array_foreach(json_object_get(space, "owners"), i, run)
-    {
+    json_array_foreach(json_object_get(space, "owners"), i, run) {
         json_int_t n = json_integer_value(json_array_get(run, 1)),
                    node = json_integer_value(json_array_get(run, 2));
         assert_int_equal(json_integer_value(json_array_get(run, 0)), next);

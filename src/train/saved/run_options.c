@@ -367,8 +367,7 @@ static void compare_values(struct differences *d, const char *group,
     const char *name;
     bool other_model = !same_value(json_object_get(then->root, "model"),
                                    json_object_get(now->root, "model"));
-    json_object_foreach(then->all, name, value)
-    {
+    json_object_foreach(then->all, name, value) {
         const struct side a = side_of(then, name), b = side_of(now, name);
         if (json_is_object(value))
             compare_values(d, name, &a, &b);
