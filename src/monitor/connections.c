@@ -15,20 +15,31 @@ static void end(struct connection *one)
     (void)shutdown(one->fd, SHUT_RDWR);
 }
 
-// Closes the connection that has waited longest for its request.
-static void make_room(struct connections *c)
+// Returns the connection that has been longest in the state; NULL: none is in it.
+static struct connection *oldest_of(struct connections *c, enum connection_state state)
 {
     struct connection *oldest = NULL;
     for (size_t i = 0; i < CONNECTIONS_MAX; i++) {
         struct connection *one = &c->at[i];
-        if (one->state == CONNECTION_IDLE && !one->refused &&
+        if (one->state == state && !one->refused &&
             (oldest == NULL || one->since_ns < oldest->since_ns))
             oldest = one;
     }
-    if (oldest == NULL)
+    return oldest;
+}
+
+// Closes the connection that has waited longest for its request. If all have sent one,
+// closes the connection whose client has read longest at its answer: most answers take
+// milliseconds.
+static void make_room(struct connections *c)
+{
+    struct connection *one = oldest_of(c, CONNECTION_IDLE);
+    if (one == NULL)
+        one = oldest_of(c, CONNECTION_ANSWER);
+    if (one == NULL)
         return;
-    oldest->refused = true;
-    end(oldest);
+    one->refused = true;
+    end(one);
 }
 
 struct connection *connections_add(struct connections *c, struct MHD_Connection *mhd,

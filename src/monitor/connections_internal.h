@@ -14,7 +14,7 @@
 enum {
     CONNECTIONS_MAX = 128,
     // From this number on, a new connection closes the one that has waited longest
-    // without a complete request.
+    // without a complete request, or else the one that has read longest at an answer.
     CONNECTIONS_CROWD = 96,
     CONNECTIONS_EVENTS_MAX = 16, // the greatest number of connections that read /events
     // Time limits in seconds: for an idle connection to send a whole request, for a peer
@@ -42,7 +42,7 @@ struct connection {
     // When `state` began, or, with CONNECTION_EVENTS, when sending the event began.
     uint64_t since_ns;
     bool suspended;
-    bool refused; // the connection is closed before it sends anything
+    bool refused; // the connection is being closed, and starts no answer
     struct event *event;
     size_t sent;      // number of bytes of `event` that were sent
     uint64_t version; // version of the facts in the last event sent

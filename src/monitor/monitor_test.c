@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "kit/browse.h"
 #include "kit/clock.h"
 #include "kit/facts.h"
@@ -23,11 +24,17 @@
 
 #define TOKEN "secret-of-the-test"
 
-enum { MANY = 2000, SOME = 100, READERS = 16 };
+enum {
+    MANY = 2000,
+    SOME = 100,
+    READERS = 16,
+    DEAF = 128,     // as many as the monitor has connections
+    LARGE = 4 << 20 // bytes of an answer that no socket's buffer can hold
+};
 
 static struct monitor *monitor;
 static atomic_uint asked; // how often the source was asked
-static atomic_bool fails, closing;
+static atomic_bool fails, closing, large;
 
 static int tell(void *of, json_t **ret, struct err *e)
 {
@@ -36,6 +43,13 @@ static int tell(void *of, json_t **ret, struct err *e)
     if (atomic_load(&fails))
         return err_set(e, TUG_EIO, "the scheduler does not answer");
     *ret = sample_facts(SAMPLE_CLUSTER);
+    if (atomic_load(&large)) {
+        char *text = mem_alloc(LARGE);
+        assert_non_null(text);
+        memset(text, 'x', LARGE);
+        (void)json_object_set_new(*ret, "filler", json_stringn(text, LARGE));
+        mem_free(text);
+    }
     return 0;
 }
 
@@ -68,6 +82,7 @@ static int close_it(void **state)
     monitor_close(monitor);
     monitor = NULL;
     atomic_store(&fails, false);
+    atomic_store(&large, false);
     return 0;
 }
 
@@ -457,6 +472,30 @@ static void serves_beside_many_connections(void **state)
     browse_says(url, "/healthz", 200, "alive");
 }
 
+// Clients that ask for large answers and read nothing of them do not keep others out.
+static void serves_beside_deaf_readers(void **state)
+{
+    (void)state;
+    static int fds[DEAF];
+    const int small = 4096;
+    char first;
+    atomic_store(&large, true);
+    const char *url = open_any();
+    for (int i = 0; i < DEAF; i++) {
+        fds[i] = browse_connect(url);
+        setsockopt(fds[i], SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
+        browse_send(fds[i], "GET /status.json HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        if (recv(fds[i], &first, 1, MSG_PEEK) != 1) // the answer has begun
+            fail_msg("the connection of reader %d was closed", i);
+    }
+    uint64_t begun = clock_ns();
+    browse_says(url, "/healthz", 200, "alive");
+    assert_true(clock_ns() - begun < 10 * SECOND_NS);
+    for (int i = 0; i < DEAF; i++)
+        close(fds[i]);
+    browse_says(url, "/healthz", 200, "alive");
+}
+
 // This test must be the last one, because it moves the clock of this process.
 static void closes_slow_connections(void **state)
 {
@@ -519,6 +558,7 @@ int main(void)
         TEST(sends_events),
         TEST(survives_bad_requests),
         TEST(serves_beside_many_connections),
+        TEST(serves_beside_deaf_readers),
         TEST(waits_until_the_end_is_seen),
         TEST(closes_slow_connections), // the last one: it moves the clock
     };
