@@ -121,7 +121,7 @@ static uint64_t fake_queued(const struct van *v, van_link link)
 {
     const struct lone *w = (const struct lone *)(const void *)v;
     bool worker = link >= WORKER_LINK && link < WORKER_LINK + WORKERS;
-    return worker ? w->unread[link - WORKER_LINK] : 0;
+    return worker ? w->unread[link - WORKER_LINK] : w->unread_by_others;
 }
 
 static const char *fake_peer(const struct van *v, van_link link)

@@ -70,9 +70,9 @@ static void end_move(struct lone *w, bool given)
 
 // ---------------------------------------------------------------- the source
 
-static struct lone *open_source(void)
+static struct lone *open_source_with(const struct shard_options *o)
 {
-    struct lone *w = open_one(true, &plain);
+    struct lone *w = open_one(true, o);
     w->role = WIRE_OPERATOR;
     struct msg_hello hello = {.cluster = 77,
                               .role = WIRE_SERVER,
@@ -85,6 +85,11 @@ static struct lone *open_source(void)
     lone_deliver(w, PEER_LINK, MSG_HELLO, 0, &hello);
     parcel_unpin(lone_expect(w, MSG_WELCOME));
     return w;
+}
+
+static struct lone *open_source(void)
+{
+    return open_source_with(&plain);
 }
 
 static void want(struct lone *w, uint64_t move, uint64_t at, bool finish)
@@ -244,6 +249,29 @@ static void test_source_refuses(void **state)
     lone_forget(w);
     want(w, MOVE + 1, 0, true);
     expect_nothing(w);
+    buf_free(&bytes);
+    lone_close(w);
+}
+
+// A target that reads nothing, but asks again and again, gets no more pieces.
+static void test_deaf_target(void **state)
+{
+    (void)state;
+    struct budget budget;
+    const struct shard_options o = {.budget = &budget};
+    budget_open(&budget, 64 << 20);
+    struct lone *w = open_source_with(&o);
+    struct buf bytes = BUF_INIT(64 << 20);
+    push(w);
+    lone_expect_ok(w);
+    w->unread_by_others = 8 << 20;
+    for (int i = 0; i < 100; i++) {
+        want(w, MOVE, 0, false);
+        expect_nothing(w);
+    }
+    w->unread_by_others = 0;
+    fetch(w, true, &bytes);
+    check_records(&bytes, 1);
     buf_free(&bytes);
     lone_close(w);
 }
@@ -466,9 +494,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_source_gives),   cmocka_unit_test(test_source_keeps),
-        cmocka_unit_test(test_source_refuses), cmocka_unit_test(test_source_breaks),
-        cmocka_unit_test(test_target_gets),    cmocka_unit_test(test_target_loses),
-        cmocka_unit_test(test_target_fails),
+        cmocka_unit_test(test_source_refuses), cmocka_unit_test(test_deaf_target),
+        cmocka_unit_test(test_source_breaks),  cmocka_unit_test(test_target_gets),
+        cmocka_unit_test(test_target_loses),   cmocka_unit_test(test_target_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,7 @@
 #include "server/clocks/pending.h"
 #include "server/moves/moves.h"
 #include "server/moves/parcel.h"
+#include "server/room.h"
 #include "server/rows/tables.h"
 #include "server/shard_internal.h"
 
@@ -48,7 +49,9 @@ static enum outcome answer_piece(struct shard *s, const struct request *q,
     uint64_t n = o->bytes.len - skip, total = o->sent + o->bytes.len;
     struct van_release release;
     n = n < PIECE_BYTES ? n : PIECE_BYTES;
-    char *piece = pool_take(s->pool, n + 1, &release);
+    // A target that asks again and again, and reads nothing, must not fill the memory.
+    bool room = s->o.budget == NULL || room_now(s, q->peer, n);
+    char *piece = room ? pool_take(s->pool, n + 1, &release) : NULL;
     if (piece == NULL)
         return answer_nothing(s, q);
     memcpy(piece, o->bytes.data + skip, n);
