@@ -59,13 +59,38 @@ class Run:
             return re.search(rf"{name} \([^)]*:(\d+)\) joined", self.said())
         return int(wait(f"{name} joins", found)[1])
 
+    def status(self):
+        answer = subprocess.run([TUG, "status", "--cluster", self.name, "--json"], capture_output=True, check=True)
+        return json.loads(answer.stdout)
+
     def at_begin_of_pass(self):
         """Waits until a pass has begun, so that all workers have pieces left for a while."""
         def begun():
-            answer = subprocess.run([TUG, "status", "--cluster", self.name, "--json"], capture_output=True, check=True)
-            state = json.loads(answer.stdout).get("pass")
+            state = self.status().get("pass")
             return state and not state["done"] and state["pieces_done"] == 0
         wait("a pass begins", begun)
+
+    def stop_at_work(self, pid, rank):
+        """Stops a worker that has a piece and whose batch the others wait for. On a busy machine it may be stopped
+        between two pieces, or before it has read its piece: then the run goes on, or stands for another reason, such as
+        a save. So this looks where it stands, and stops it again somewhere else if need be."""
+        def stands():
+            facts = self.status()
+            stopped = next(n for n in facts["nodes"] if (n["role"], n["rank"], n["alive"]) == ("worker", rank, True))
+            return min(stopped["seconds_since_progress"], facts["run"]["seconds_since_progress"]) > 1 and (stopped, facts)
+
+        def stopped_at_work():
+            self.at_begin_of_pass()
+            os.kill(pid, signal.SIGSTOP)
+            stopped, facts = wait("the run stands", stands)
+            behind = max((w["behind"] for loop in facts["servers"] for table in loop.get("tables", [])
+                          for w in table.get("workers", []) if w["rank"] == rank), default=0)
+            if stopped["pieces_held"] > 0 and behind >= 2:
+                return True
+            print("the worker is stopped again, since the others did not wait for its batch")
+            os.kill(pid, signal.SIGCONT)
+            return False
+        wait("the worker is stopped at work", stopped_at_work)
 
     def end(self):
         self.process.send_signal(signal.SIGTERM)
@@ -114,8 +139,7 @@ def stopped_worker(p, run):
     stalled = ("TugWorkerNoProgress", "TugRunNoProgress", "TugSavesTooOld", "TugProcessDown")
     none_fires(p, *stalled)
     worker = run.node("worker 1")
-    run.at_begin_of_pass()
-    os.kill(worker, signal.SIGSTOP)
+    run.stop_at_work(worker, 1)
     await_firing(p, *stalled)
     await_firing(p, "TugStaleness", worker="1")
     since = len(p.got)

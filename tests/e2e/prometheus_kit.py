@@ -87,7 +87,7 @@ receivers:
 """)
         with open("prometheus.yml", "w", encoding="utf-8") as file:
             file.write(f"""
-global: {{scrape_interval: 500ms, scrape_timeout: 500ms, evaluation_interval: 500ms}}
+global: {{scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 500ms}}
 rule_files: [rules.yml]
 alerting: {{alertmanagers: [{{static_configs: [{{targets: ['127.0.0.1:{self.alert_port}']}}]}}]}}
 scrape_configs:
