@@ -106,11 +106,13 @@ static int open_scheduler(struct net_bench *b, struct err *e)
 
 static int schedule(struct net_bench *b, struct err *e)
 {
-    struct err why = {0};
+    struct err why = {0}, failed;
     while (!scheduler_finished(b->scheduler, &why)) {
         TRY(van_poll(b->van, van_now(b->van) + SECOND_NS / 20, e));
-        if (atomic_load(&b->shared->failed))
-            scheduler_stop(b->scheduler, TUG_EIO, b->shared->error);
+        if (atomic_load(&b->shared->failed)) {
+            err_set(&failed, TUG_EIO, "%s", b->shared->error);
+            scheduler_stop(b->scheduler, &failed);
+        }
     }
     return why.code == 0 ? 0 : err_set(e, why.code, "%s", why.text);
 }

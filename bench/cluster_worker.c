@@ -360,7 +360,7 @@ static int run(struct worker *w, struct err *e)
         TRY(fill(w, table, e));
     TRY(measure_all(w, e));
     for (int i = 0; i < CLIENTS; i++)
-        TRY(client_leave(w->clients[i], 0, "", e));
+        TRY(client_leave(w->clients[i], NULL, e));
     return 0;
 }
 

@@ -57,6 +57,12 @@ void err_add(struct err *e, const char *fmt, ...)
     va_end(args);
 }
 
+enum reason err_reason(const struct err *e)
+{
+    bool of_run = e->reason == REASON_RUN_ENDED && e->about < REASONS;
+    return of_run && e->about != REASON_NONE ? (enum reason)e->about : e->reason;
+}
+
 int err_copy(struct err *e, const struct err *why)
 {
     if (e != NULL)

@@ -39,9 +39,11 @@ enum reason {
     REASON_SAVE_PASSED = 4,
     REASON_TABLE_UNKNOWN = 5, // a server does not have the table
     REASON_TABLE_DIFFERS = 6, // `about` is a table number, which another table has
-    REASON_RUN_ENDED = 7,     // the scheduler ended this process with the run
+    // The scheduler ended this process with the run; `about` is the reason of the run.
+    REASON_RUN_ENDED = 7,
+    REASON_DIVERGED = 8, // weights, scores or updates of the training became infinite
 };
-enum { REASONS = 8 };
+enum { REASONS = 9 };
 
 struct err {
     int code;
@@ -69,6 +71,9 @@ int err_wrap(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 // Appends to the text of *e (which may be NULL); the code and the reason stay.
 void err_add(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+// Returns the reason of the error; of REASON_RUN_ENDED, the reason of the run.
+enum reason err_reason(const struct err *e);
 
 // Makes *e (which may be NULL) the error *why; returns its code.
 int err_copy(struct err *e, const struct err *why);

@@ -262,7 +262,8 @@ int client_ask(struct client *c, uint16_t type, const void *msg,
 int client_meet(struct client *c, uint8_t group, uint64_t timeout_ns,
                 bool (*stops)(void *ctx, const char *missing), void *ctx, struct err *e);
 int client_barrier(struct client *c, uint8_t group, uint64_t timeout_ns, struct err *e);
-int client_leave(struct client *c, int code, const char *why, struct err *e);
+// Leaves the cluster, as member_leave does, and waits until the scheduler knows it.
+int client_leave(struct client *c, const struct err *why, struct err *e);
 // Lets the van work for a moment without waiting.
 int client_poll(struct client *c, struct err *e);
 void client_set_interrupt(struct client *c, const atomic_bool *interrupted);

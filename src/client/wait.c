@@ -164,10 +164,10 @@ int client_barrier(struct client *c, uint8_t group, uint64_t timeout_ns, struct 
 }
 
 // If the cluster ends before this client's leave is acknowledged, that is fine, too.
-int client_leave(struct client *c, int code, const char *why, struct err *e)
+int client_leave(struct client *c, const struct err *why, struct err *e)
 {
     uint64_t until = van_now(c->van) + c->o.connect_timeout_ns;
-    member_leave(c->member, code, why);
+    member_leave(c->member, why);
     while (!member_left(c->member) && !member_ended(c->member, NULL)) {
         if (van_now(c->van) >= until)
             return err_set(e, TUG_EIO,

@@ -202,7 +202,7 @@ static void test_a_run(void **state)
     assert_int_equal(figures.examples, 300);
     good(client_barrier(c.client, WIRE_GROUP_WORKERS, PATIENCE, e));
     good(client_poll(c.client, e));
-    good(client_leave(c.client, 0, "", e));
+    good(client_leave(c.client, NULL, e));
     close_all();
     assert_int_equal(mem_live(), live);
 }
@@ -220,7 +220,8 @@ static void test_after_an_error(void **state)
     good(client_wait_ready(c.client, PATIENCE, e));
     make_table();
     good(client_over(c.client, e));
-    good(client_leave(c.client, TUG_EDATA, "a bad line", e));
+    good(client_leave(c.client, &(struct err){.code = TUG_EDATA, .text = "a bad line"},
+                      e));
     err_set(&why, TUG_EDATA, "it left: a bad line");
     client_abandon(c.client, &why);
     err_set(&err, TUG_EIO, "another");

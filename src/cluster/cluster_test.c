@@ -200,7 +200,7 @@ static void test_random_messages(void **state)
         world_run(&w, 3 * SECONDS);
         for (uint32_t i = 0; i < 2; i++)
             assert_true(member_ready(w.actors[i].m) || member_ended(w.actors[i].m, NULL));
-        scheduler_stop(w.s, 0, "");
+        scheduler_stop(w.s, NULL);
         van_free(v);
         world_finish(&w, 60 * SECONDS);
         world_close(&w);

@@ -143,7 +143,7 @@ static void test_an_idle_members_dead_link_is_replaced(void **state)
 {
     (void)state;
     sim_silence(w.sim, w.actors[0].v, FIRST_LINK);
-    scheduler_stop(w.s, 0, "");
+    scheduler_stop(w.s, NULL);
     world_run(&w, 15 * SECONDS);
     assert_true(member_left(w.actors[0].m));
     assert_true(scheduler_finished(w.s, NULL));

@@ -284,8 +284,10 @@ static void stop(struct member *m, const struct msg_stop *msg)
     int code = wire_code(msg->code);
     if (m->who.id == 0)
         part(m);
-    if (!m->ended)
+    if (!m->ended) {
         m->why.reason = REASON_RUN_ENDED;
+        m->why.about = wire_known_reason(msg->reason);
+    }
     member_end(m, code,
                (code != 0 ? wire_reason : wire_words)(msg->why, text, sizeof(text)));
 }

@@ -154,9 +154,9 @@ int member_collect(struct member *m, const struct member_collect *c, struct err 
 // call, or the error with which the call failed at all workers.
 int member_collected(const struct member *m, struct wire_text *ret, struct err *e);
 
-// Tells the scheduler that the node has finished, with a code as in msg_leave. The caller
-// polls member_left.
-void member_leave(struct member *m, int code, const char *why);
+// Tells the scheduler that the node has finished, or (unless `why` is NULL or its code is
+// 0) failed for this reason. The caller polls member_left.
+void member_leave(struct member *m, const struct err *why);
 bool member_left(const struct member *m);
 
 #endif

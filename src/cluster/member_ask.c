@@ -255,18 +255,20 @@ int member_collected(const struct member *m, struct wire_text *ret, struct err *
 
 static void send_leave(struct member *m, uint64_t now)
 {
-    struct msg_leave msg = {.code = m->leave_code, .why = wire_text(m->leave_why)};
+    struct msg_leave msg = {.code = m->leaves_for.code,
+                            .reason = (uint16_t)m->leaves_for.reason,
+                            .why = wire_text(m->leaves_for.text)};
     m->leave_sent_at = now;
     member_send(m, MSG_LEAVE, REQUEST_LEAVE, &msg);
 }
 
-void member_leave(struct member *m, int code, const char *why)
+void member_leave(struct member *m, const struct err *why)
 {
     if (m->leaving)
         return;
     m->leaving = true;
-    m->leave_code = code;
-    snprintf(m->leave_why, sizeof(m->leave_why), "%s", why != NULL ? why : "");
+    if (why != NULL && why->code != 0)
+        m->leaves_for = *why;
     if (member_is_here(m))
         send_leave(m, van_now(m->side.van));
     else if (m->side.van == NULL || (m->ended && m->s.link == 0) ||

@@ -71,8 +71,7 @@ struct member {
     uint64_t last_request;
 
     bool leaving, left;
-    int leave_code;
-    char leave_why[ERR_TEXT_MAX];
+    struct err leaves_for; // code 0: the node has finished
     uint64_t leave_sent_at;
 
     bool ended;

@@ -452,7 +452,7 @@ static void test_requests_after_leaving(void **state)
     answers = ends = 0;
     sim_partition(w.sim, w.actors[1].v, w.v, true);
     assert_int_equal(member_ask(m, MSG_LEASE, &lease, on_answer, &answers), 0);
-    member_leave(m, 0, "");
+    member_leave(m, NULL);
     world_run(&w, 200 * SECONDS);
     assert_int_equal(answers + ends, 1);
     assert_true(member_left(m));

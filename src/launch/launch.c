@@ -47,8 +47,9 @@ struct run {
     enum stage stage;
     bool interrupted, announced;
     struct err start_error;
-    struct buf told; // the lines about processes whose end did not end the run
-    struct buf held; // such lines about processes that ended within TOLD_SECONDS
+    enum reason reason; // the reason of a failure, which the scheduler told
+    struct buf told;    // the lines about processes whose end did not end the run
+    struct buf held;    // such lines about processes that ended within TOLD_SECONDS
     char address_file[FILE_PATH_MAX]; // "": not written
     bool *runs; // for each process, and last the launcher: whether it runs; used for
                 // --http-targets
@@ -386,15 +387,20 @@ static void unpublish(const struct run *r)
     buf_free(&b);
 }
 
-static void on_announced(void *ctx, uint32_t member, const char *text)
+static void on_announced(void *ctx, uint32_t member, const char *line)
 {
     struct run *r = ctx;
+    const size_t head = strlen(PROCESSES_REASON);
     (void)member;
+    if (strncmp(line, PROCESSES_REASON, head) == 0) {
+        unsigned long reason = strtoul(line + head, NULL, 10);
+        r->reason = reason < REASONS ? (enum reason)reason : REASON_NONE;
+        return;
+    }
     if (r->announced || r->stage != STAGE_RUN)
         return;
     r->announced = true;
-    snprintf(r->plan.scheduler, sizeof(r->plan.scheduler), "%.*s",
-             (int)strcspn(text, "\n"), text);
+    snprintf(r->plan.scheduler, sizeof(r->plan.scheduler), "%s", line);
     publish(r);
     if (start_members(r, &r->start_error) != 0)
         go_to(r, STAGE_GENTLE, GENTLE_SECONDS);
@@ -469,6 +475,7 @@ int launch_run(const struct launch_options *o, struct err *e)
         say_held(r);
     processes_close(r->processes);
     unpublish(r);
+    r->policy.end.reason = r->reason;
     const struct err *why = end_of(r)->code != 0 ? end_of(r) : &unlogged;
     if (rc == 0 && why->code != 0)
         tell_failure(r, why);

@@ -34,7 +34,8 @@ struct member {
     char prefix[48];
     struct lines out, err;
     struct log_origin origin;
-    struct buf announcement, input;
+    struct buf announcement; // a line that has not ended
+    struct buf input;
     uv_write_t write;
     FILE *log;
     char log_path[FILE_PATH_MAX];
@@ -225,13 +226,21 @@ static void on_alloc(uv_handle_t *h, size_t wanted, uv_buf_t *ret)
 
 static void on_pipe_closed(uv_handle_t *h)
 {
-    struct member *m = h->data;
-    if (h == (uv_handle_t *)&m->pipes[ANNOUNCE] && m->announcement.len > 0) {
-        const char *text = buf_str(&m->announcement);
-        if (text != NULL)
-            m->processes->handler.announced(m->processes->handler.ctx, m->number, text);
+    one_done(h->data);
+}
+
+static int take_announcement(struct member *m, const char *bytes, size_t n)
+{
+    const struct processes_handler *h = &m->processes->handler;
+    TRY(buf_add(&m->announcement, bytes, n));
+    char *line = m->announcement.data, *end = line + m->announcement.len, *over;
+    for (; (over = memchr(line, '\n', (size_t)(end - line))) != NULL; line = over + 1) {
+        *over = '\0';
+        h->announced(h->ctx, m->number, line);
     }
-    one_done(m);
+    m->announcement.len = (size_t)(end - line);
+    memmove(m->announcement.data, line, m->announcement.len);
+    return 0;
 }
 
 static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
@@ -243,7 +252,7 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
         return;
     }
     if (s == (uv_stream_t *)&m->pipes[ANNOUNCE]) {
-        rc = buf_add(&m->announcement, b->base, (size_t)n);
+        rc = take_announcement(m, b->base, (size_t)n);
     } else if (s == (uv_stream_t *)&m->pipes[OUT] && m->raw) {
         fwrite(b->base, 1, (size_t)n, stdout);
         fflush(stdout);

@@ -21,9 +21,9 @@ struct processes_handler {
     // Called when a process has ended and all its output was passed on.
     void (*ended)(void *ctx, uint32_t member, int pid, int code, int signal,
                   const char *said);
-    // Called with the text that a process wrote to its descriptor PROCESSES_ANNOUNCE_FD,
-    // when it closes that.
-    void (*announced)(void *ctx, uint32_t member, const char *text);
+    // Called with each line that a process writes to its descriptor
+    // PROCESSES_ANNOUNCE_FD.
+    void (*announced)(void *ctx, uint32_t member, const char *line);
     // Called when the launcher gets SIGINT, SIGTERM or SIGHUP: once for signals that
     // count as one request (os/wish.h), and again for each later one, with at_once. Not
     // called for a SIGHUP that opens the log files again.
@@ -32,6 +32,9 @@ struct processes_handler {
 };
 
 enum { PROCESSES_ANNOUNCE_FD = 3 };
+
+// The line of a process that fails: this and the number of an enum reason (base/err.h).
+#define PROCESSES_REASON "reason "
 
 enum processes_output {
     PROCESSES_LINES,    // both outputs are passed on line by line, with the prefix

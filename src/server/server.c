@@ -92,7 +92,7 @@ static void leave(struct loop *l)
 {
     struct member *m = shard_member(l->shard);
     uint64_t until = van_now(l->van) + leave_ns;
-    member_leave(m, l->end.code, l->end.text);
+    member_leave(m, &l->end);
     while (!member_left(m) && van_now(l->van) < until)
         if (van_poll(l->van, until, NULL) != 0)
             return;

@@ -47,11 +47,14 @@ static const char *name_of(uint8_t what)
     }
 }
 
+// Gets the kind of an admin operation, and the operation in words. Returns false for
+// other messages.
 static bool in_words(struct shard *s, uint16_t type, const union wire_any *m,
-                     char to[ERR_TEXT_MAX])
+                     enum wire_operation *ret_kind, char to[ERR_TEXT_MAX])
 {
     char path[ERR_TEXT_MAX / 2];
     const char *name;
+    *ret_kind = WIRE_OPERATION_OTHER;
     switch (type) {
     case MSG_TABLE_DO:
         name = name_of(m->table_do.what);
@@ -60,6 +63,7 @@ static bool in_words(struct shard *s, uint16_t type, const union wire_any *m,
                      table_name(s, m->table_do.table));
         return name != NULL;
     case MSG_SAVE:
+        *ret_kind = WIRE_OPERATION_SAVE;
         snprintf(to, ERR_TEXT_MAX, "save to '%s'",
                  wire_words(m->save.path, path, sizeof(path)));
         return true;
@@ -71,6 +75,7 @@ static bool in_words(struct shard *s, uint16_t type, const union wire_any *m,
     case MSG_PROFILE:
         if (m->profile.what > WIRE_PROFILE_STOP)
             return false;
+        *ret_kind = WIRE_OPERATION_PROFILE;
         snprintf(to, ERR_TEXT_MAX, "%s profiling",
                  m->profile.what == WIRE_PROFILE_START ? "start" : "stop");
         return true;
@@ -79,11 +84,13 @@ static bool in_words(struct shard *s, uint16_t type, const union wire_any *m,
     }
 }
 
-static void told_tell(struct shard *s, const struct peer *p, const char *what)
+static void told_tell(struct shard *s, const struct peer *p, enum wire_operation kind,
+                      const char *what)
 {
     struct msg_ordered told = {
         .node = p->node,
         .role = (uint8_t)p->role,
+        .kind = (uint8_t)kind,
         .from = wire_text(van_peer(s->van, p->link)),
         .what = wire_text(what),
     };
@@ -93,17 +100,19 @@ static void told_tell(struct shard *s, const struct peer *p, const char *what)
 void told_done(struct shard *s, const struct request *q)
 {
     char what[ERR_TEXT_MAX];
-    if (in_words(s, q->type, q->m, what) && is_teller(s))
-        told_tell(s, q->peer, what);
+    enum wire_operation kind;
+    if (in_words(s, q->type, q->m, &kind, what) && is_teller(s))
+        told_tell(s, q->peer, kind, what);
 }
 
 void told_refused(struct shard *s, const struct request *q, const struct err *why)
 {
     char what[ERR_TEXT_MAX], line[ERR_TEXT_MAX];
+    enum wire_operation kind;
     struct err e;
-    if (!in_words(s, q->type, q->m, what) || !is_teller(s))
+    if (!in_words(s, q->type, q->m, &kind, what) || !is_teller(s))
         return;
     err_set(&e, why->code, "%.*s: %s", ERR_TEXT_MAX / 2, what, why->text);
     if (refusals_note(&s->refused_orders, &e, s->now, line))
-        told_tell(s, q->peer, line);
+        told_tell(s, q->peer, kind, line);
 }

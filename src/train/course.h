@@ -17,9 +17,9 @@ struct course {
     // the run begins with is loaded; `begin` is called after that save is loaded.
     int (*open)(struct run *r, struct err *e);
     int (*begin)(struct run *r, struct err *e);
-    // Reports to other processes that the run has ended, with its code and reason. May be
-    // NULL.
-    void (*over)(struct run *r, int code, const char *why);
+    // Reports to other processes that the run has ended, and why (code 0: the work is
+    // done). May be NULL.
+    void (*over)(struct run *r, const struct err *why);
     void (*close)(struct run *r); // frees what open and begin have opened
 
     // Trains on the current pass, from the run's position in it to its end.

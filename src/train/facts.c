@@ -179,13 +179,9 @@ void train_facts_saved(struct train_facts *f, const char *path, double seconds,
     pthread_mutex_unlock(&f->lock);
 }
 
-bool train_facts_is_divergence(const char *error)
+void train_facts_end(struct train_facts *f, const struct err *why)
 {
-    return strstr(error, "training diverged") != NULL;
-}
-
-void train_facts_end(struct train_facts *f, int rc, const char *error)
-{
+    int rc = why->code;
     if (f == NULL)
         return;
     pthread_mutex_lock(&f->lock);
@@ -193,8 +189,8 @@ void train_facts_end(struct train_facts *f, int rc, const char *error)
                : rc == TUG_EINTERRUPTED ? TRAIN_INTERRUPTED
                                         : TRAIN_FAILED;
     if (rc != 0)
-        snprintf(f->error, sizeof(f->error), "%s", error);
-    f->diverged = f->state == TRAIN_FAILED && train_facts_is_divergence(error);
+        snprintf(f->error, sizeof(f->error), "%s", why->text);
+    f->diverged = f->state == TRAIN_FAILED && err_reason(why) == REASON_DIVERGED;
     pthread_mutex_unlock(&f->lock);
 }
 

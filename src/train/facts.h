@@ -63,9 +63,8 @@ void train_facts_pass(struct train_facts *f, const struct history *h, uint32_t b
 // Records a save of pass `pass` that took `seconds`. `path` NULL: the save failed.
 void train_facts_saved(struct train_facts *f, const char *path, double seconds,
                        uint32_t pass);
-void train_facts_end(struct train_facts *f, int rc, const char *error);
-// Returns whether an error says that weights became infinite.
-bool train_facts_is_divergence(const char *error);
+// Records the end; code 0 of `why`: the work is done.
+void train_facts_end(struct train_facts *f, const struct err *why);
 
 // Writes the member `name` into an open object; `facts` is a struct train_facts.
 void train_facts_put(void *facts, const char *name, struct json_out *to);

@@ -52,7 +52,7 @@ static void nobody_asks(void **state)
     assert_int_equal(train_facts_state(NULL, TRAIN_SAVING), TRAIN_SAVING);
     assert_false(train_facts_due(NULL));
     train_facts_saved(NULL, "x", 1, 1);
-    train_facts_end(NULL, TUG_EIO, "x");
+    train_facts_end(NULL, &(struct err){.code = TUG_EIO, .text = "x"});
     train_facts_close(NULL);
 }
 
@@ -87,10 +87,13 @@ static void a_run(void **state)
     files_write(files_in("save"), "12345");
     train_facts_saved(f, files_dir, .5, 1);
     train_facts_saved(f, NULL, .5, 1);
-    train_facts_end(f, TUG_EDATA, "training diverged: \"x\"");
+    train_facts_end(f, &(struct err){.code = TUG_EDATA,
+                                     .reason = REASON_RUN_ENDED,
+                                     .about = REASON_DIVERGED,
+                                     .text = "worker 1 ended: \"x\""});
     run = printed(f);
     text_is(run, "state", "failed");
-    text_is(run, "error", "training diverged: \"x\"");
+    text_is(run, "error", "worker 1 ended: \"x\"");
     assert_true(json_is_true(json_object_get(run, "diverged")));
     number_is(run, "loss", .4);
     number_is(run, "valid_auc", .7);

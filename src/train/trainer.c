@@ -488,9 +488,12 @@ int train_run(const struct train_config *c, struct train_result *ret, struct err
             rc = trainer_finish(&r, ret, e);
         fill_result(&r, ret);
     }
-    train_facts_end(c->facts, rc, rc != 0 && e != NULL ? e->text : "");
+    struct err end = {.code = rc};
+    if (rc != 0 && e != NULL)
+        end = *e;
+    train_facts_end(c->facts, &end);
     if (r.course->over != NULL)
-        r.course->over(&r, rc, rc != 0 && e != NULL ? e->text : "");
+        r.course->over(&r, &end);
     close_run(&r);
     pictures_end(c->pictures);
     history_free(&unasked);

@@ -825,7 +825,7 @@ static void *run_saver(void *arg)
     if (a->rc == 0)
         a->rc = save_slowly(&r, &a->e);
     if (a->rc == 0)
-        a->rc = client_leave(r.client, 0, "", &a->e);
+        a->rc = client_leave(r.client, NULL, &a->e);
     remote_close(&r);
     node_close(&n);
     return NULL;

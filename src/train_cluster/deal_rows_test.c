@@ -37,7 +37,7 @@ static void open_client(void)
 
 static void close_client(void)
 {
-    check(client_leave(remote.client, 0, "", &test_err));
+    check(client_leave(remote.client, NULL, &test_err));
     remote_close(&remote);
     node_close(&node);
     embedded_close(servers);

@@ -100,14 +100,15 @@ static int open_driver(struct run *r, struct err *e)
     return look_open(&r->look, r, e);
 }
 
-static void over(struct run *r, int code, const char *why)
+static void over(struct run *r, const struct err *why)
 {
     struct driver *d = r->driver;
     if (d == NULL || !d->opened)
         return;
-    struct msg_run_over m = {.code = code, .why = wire_text(why)};
+    struct msg_run_over m = {
+        .code = why->code, .reason = (uint16_t)why->reason, .why = wire_text(why->text)};
     (void)client_ask(d->remote.client, MSG_RUN_OVER, &m, NULL, NULL, NULL);
-    (void)client_leave(d->remote.client, code, why, NULL);
+    (void)client_leave(d->remote.client, why, NULL);
 }
 
 static void close_driver(struct run *r)

@@ -110,7 +110,7 @@ static void close_world(void)
 {
     dataset_close(w.data);
     exchange_keys_close(&w.keys);
-    check(client_leave(w.remote.client, 0, "", &test_err));
+    check(client_leave(w.remote.client, NULL, &test_err));
     remote_close(&w.remote);
     node_close(&w.node);
     embedded_close(w.servers);

@@ -140,11 +140,10 @@ static void close_peer(struct run *r)
 // Ends the run with a barrier, so that no worker continues while the first worker still
 // saves. A worker that fails does not come to this barrier; the other workers learn of
 // the failure when it leaves.
-static void over(struct run *r, int code, const char *why)
+static void over(struct run *r, const struct err *why)
 {
     struct err ignored;
-    (void)why;
-    if (code == 0 && r->driver != NULL)
+    if (why->code == 0 && r->driver != NULL)
         (void)peer_meet(r, &ignored);
 }
 

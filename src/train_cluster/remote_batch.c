@@ -67,9 +67,9 @@ int remote_failed(struct remote_worker *w, int rc, uint64_t pass, struct err *e)
     w->bad_score |= rc == TUG_EDATA;
     if (rc == TUG_ENOMEM)
         return err_nomem(e, "a batch");
-    return rc == 0
-               ? 0
-               : err_set(e, rc,
+    return rc == 0 ? 0
+                   : err_because(
+                         e, rc, REASON_DIVERGED, 0,
                          "pass %llu: a score is not finite: the model has diverged; try "
                          "a smaller --lr",
                          (unsigned long long)pass);

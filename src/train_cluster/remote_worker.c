@@ -445,7 +445,7 @@ static void *run_lane(void *arg)
         rc = remote_worker_work(w, &l->end);
     // Other nodes wait for this worker, so it leaves even after an error.
     if (w->remote.client != NULL)
-        (void)client_leave(w->remote.client, rc, rc != 0 ? l->end.text : "", NULL);
+        (void)client_leave(w->remote.client, rc != 0 ? &l->end : NULL, NULL);
     remote_worker_close(w);
     mem_free(w);
     if (rc == 0)

@@ -261,14 +261,19 @@ struct msg_error wire_error(const struct err *e)
                               .what = wire_text(e->text)};
 }
 
+enum reason wire_known_reason(uint16_t reason)
+{
+    return reason < REASONS ? (enum reason)reason : REASON_NONE;
+}
+
 int wire_refusal(const struct msg_error *m, const char *who, struct err *e)
 {
     char why[ERR_TEXT_MAX];
-    bool known = m->reason < REASONS;
+    enum reason reason = wire_known_reason(m->reason);
     wire_reason(m->what, why, sizeof(why));
-    return err_because(e, wire_failure(m->code), known ? m->reason : REASON_NONE,
-                       known ? m->about : 0, "%s%s%s", who != NULL ? who : "",
-                       who != NULL ? ": " : "", why);
+    return err_because(e, wire_failure(m->code), reason,
+                       reason != REASON_NONE ? m->about : 0, "%s%s%s",
+                       who != NULL ? who : "", who != NULL ? ": " : "", why);
 }
 
 int wire_check_flags(uint16_t type, const union wire_any *m, struct err *e)

@@ -105,6 +105,15 @@ enum wire_move_state {
 };
 // The scheduler's answers to that.
 enum wire_moved { WIRE_MOVE_GO_ON, WIRE_MOVE_WAIT, WIRE_MOVE_OVER };
+// Kinds of admin operations in the scheduler's log.
+enum wire_operation {
+    WIRE_OPERATION_OTHER, // of tables, and of the placement
+    WIRE_OPERATION_SAVE,
+    WIRE_OPERATION_PROFILE,
+    WIRE_OPERATION_STOP,
+    WIRE_OPERATION_DRAIN,
+    WIRE_OPERATIONS,
+};
 enum wire_root { WIRE_ROOT_SAVE, WIRE_ROOT_LOAD, WIRE_ROOT_COLD };
 enum wire_profile {
     WIRE_PROFILE_START,
@@ -201,6 +210,9 @@ union wire_any {
 // another flag is set, because its meaning is unknown. A receiver calls this before it
 // uses any flag.
 int wire_check_flags(uint16_t type, const union wire_any *m, struct err *e);
+
+// Returns the reason of a message; REASON_NONE for one that is not known here.
+enum reason wire_known_reason(uint16_t reason);
 
 // Returns MSG_ERROR for an error, whose text it uses.
 struct msg_error wire_error(const struct err *e);

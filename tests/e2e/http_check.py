@@ -197,6 +197,21 @@ def check_failure():
     expect(run.returncode == 4 and "no/such/dir" in run.stderr, f"a missing directory: {run.returncode} {run.stderr}")
 
 
+def check_divergence():
+    """The launcher tells that the training has diverged: the scheduler gives it the reason, not only its words."""
+    with open("wild.csv", "w", encoding="utf-8") as file:
+        file.write("y,word\n" + "".join(f"{i % 3 == 0:d},w{i % 7}\n" for i in range(1000)))
+    with started("diverged", "launch", "--cluster", "http-diverged", "--servers", "1", "--workers", "1", "--http",
+                 "127.0.0.1:0", "--http-targets", "diverged.json", "--http-wait", "3600", "--", "train", "--data",
+                 "wild.csv", "--format", "csv", "--label", "y", "--model", "fm", "--optimizer", "sgd", "--lr", "900",
+                 "--epochs", "20") as process:
+        url = await_line("diverged.err", r"^http: the page of this process is at (\S+)")
+        run = json.loads(get(url, "/status.json")[1])["run"]
+        expect(run["state"] == "failed" and run["diverged"] is True, f"the run tells {run}")
+        expect('tug_run_diverged{role="launch"} 1' in get(url, "/metrics")[1], "the metrics do not tell it")
+        expect(process.wait(PATIENCE) == 3, "the exit code is another one")
+
+
 def check_train():
     """A run of one process tells its state, with the passes so far."""
     with started("train", "train", "--data", "day.txt", "--format", "criteo", "--epochs", "100000", "--http",
@@ -214,6 +229,7 @@ def check_train():
 def main():
     check_launch()
     check_failure()
+    check_divergence()
     check_train()
     if not missing():
         check_end_in_browser()

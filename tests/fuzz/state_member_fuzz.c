@@ -188,7 +188,7 @@ static void step(void)
         break;
     case 5:
         if (what == 5)
-            member_leave(m, TUG_EIO, "enough");
+            member_leave(m, &(struct err){.code = TUG_EIO, .text = "enough"});
         member_want_roster(m, draw_byte(d));
         break;
     case 6:

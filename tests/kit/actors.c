@@ -83,7 +83,7 @@ static void on_run_over(void *ctx, const struct van_message *m)
     if (m != NULL)
         assert_int_equal(m->type, MSG_OK);
     a->over = true;
-    member_leave(a->m, 0, "");
+    member_leave(a->m, NULL);
 }
 
 static void drive(struct actor *a)
@@ -160,7 +160,7 @@ static void on_leased(void *ctx, const struct van_message *m)
     }
     if (a->piece.what == WIRE_LEASE_OVER) {
         a->over = true;
-        member_leave(a->m, 0, "");
+        member_leave(a->m, NULL);
     }
 }
 
@@ -349,13 +349,15 @@ static bool meet(struct actor *a)
 static void act(struct actor *a)
 {
     if (member_ended(a->m, NULL)) {
-        member_leave(a->m, 0, "");
+        member_leave(a->m, NULL);
         return;
     }
     if (!member_ready(a->m))
         return;
     if (a->leaves_with != 0) {
-        member_leave(a->m, a->leaves_with, "its own reason");
+        struct err why;
+        err_because(&why, a->leaves_with, REASON_DIVERGED, 0, "its own reason");
+        member_leave(a->m, &why);
         return;
     }
     if (a->role == WIRE_SERVER)

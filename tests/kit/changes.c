@@ -44,7 +44,7 @@ static void let_leave(struct changes *c)
             continue;
         if (!x->leaves && shard_finished(x->shard, &why) && why.code == 0) {
             x->leaves = true;
-            member_leave(shard_member(x->shard), why.code, why.text);
+            member_leave(shard_member(x->shard), &why);
             van_wake(x->van);
         }
         // If its link breaks before it can say so, it counts as dead.

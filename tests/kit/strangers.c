@@ -243,7 +243,7 @@ static void come_and_go(struct stranger *k, uint32_t n_servers)
         return;
     snprintf(address, sizeof(address), "sim://server%u", which - 1);
     if (draw(k->all, 20) == 0) {
-        member_leave(k->m, 0, "");
+        member_leave(k->m, NULL);
         van_wake(k->van);
     } else if (k->targets[which].link == 0) {
         k->targets[which].link = van_connect(k->van, address, 5 * SIM_SECOND);

@@ -629,7 +629,7 @@ static void leave(struct world *w)
     // including the client of a ghost that was not declared dead
     for (uint32_t i = 0; i < w->n_workers; i++)
         if (!w->workers[i].c.dead || w->workers[i].c.ghost) {
-            member_leave(client_member(w->workers[i].c.client), 0, "");
+            member_leave(client_member(w->workers[i].c.client), NULL);
             van_wake(w->workers[i].c.van);
         }
     while (!scheduler_finished(w->stage.scheduler, &why))

@@ -246,7 +246,7 @@ static void put_failure(void *of, struct json_out *o)
     json_out_open(o, "run", '{');
     json_out_text(o, "state", "failed");
     json_out_text(o, "error", why->text);
-    json_out_flag(o, "diverged", train_facts_is_divergence(why->text));
+    json_out_flag(o, "diverged", err_reason(why) == REASON_DIVERGED);
     json_out_close(o, '}');
 }
 

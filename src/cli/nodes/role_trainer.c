@@ -35,7 +35,8 @@ struct trainer {
 // right to do so, the scheduler notices later that the trainer is missing.
 static void stop_run(struct tool *scheduler, const struct err *why)
 {
-    struct msg_stop stop = {.code = why->code, .why = wire_text(why->text)};
+    struct msg_stop stop = {
+        .code = why->code, .reason = (uint16_t)why->reason, .why = wire_text(why->text)};
     (void)tool_ask(scheduler, MSG_STOP, &stop, TELL_SECONDS, NULL);
 }
 

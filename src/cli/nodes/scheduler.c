@@ -2,6 +2,7 @@
 // `-- train ...` it also runs the driver of a training, on a second thread.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -52,7 +53,8 @@ static const struct option options[] = {
                                   "directory; nodes that are told its address "
                                   "(unix://...) then do the same")},
     {"announce", FLAG_AT(announce),
-     "write the address to descriptor 3 when it listens, for tug launch"},
+     "write the address to descriptor 3 when it listens, and at the end the reason of a "
+     "failure, for tug launch"},
     {NODE_SPIN_OPTION},
     {NODE_LOG_LEVEL_OPTION},
     NODE_LOG_OPTIONS,
@@ -158,12 +160,19 @@ static int open_scheduler(struct process *p, const struct scheduler_values *v,
 // Reports the address. The port is bound by then, so that no other process can take it.
 static int announce(const struct process *p, struct err *e)
 {
-    size_t n = strlen(p->address);
-    if (write(PROCESSES_ANNOUNCE_FD, p->address, n) != (ssize_t)n)
+    // commands that this process runs must not keep the pipe open
+    (void)fcntl(PROCESSES_ANNOUNCE_FD, F_SETFD, FD_CLOEXEC);
+    if (dprintf(PROCESSES_ANNOUNCE_FD, "%s\n", p->address) < 0)
         return err_sys(e, TUG_EIO, "--announce: cannot write to descriptor %d",
                        PROCESSES_ANNOUNCE_FD);
-    close(PROCESSES_ANNOUNCE_FD);
     return 0;
+}
+
+// Tells the launcher, which reads only the words of an error, the reason of the end.
+static void announce_end(const struct err *e)
+{
+    if (err_reason(e) != REASON_NONE)
+        (void)dprintf(PROCESSES_ANNOUNCE_FD, PROCESSES_REASON "%d\n", err_reason(e));
 }
 
 static void *drive(void *arg)
@@ -199,6 +208,7 @@ static int begin_driver(struct process *p, const struct training *t, struct err 
 // Serves until the cluster has ended; *ret_why says how it ended.
 static int process_serve(struct process *p, struct err *ret_why, struct err *e)
 {
+    struct err interrupted;
     bool told = false;
     while (!scheduler_finished(p->scheduler, ret_why)) {
         if (p->drives && scheduler_asked(p->scheduler))
@@ -206,11 +216,12 @@ static int process_serve(struct process *p, struct err *ret_why, struct err *e)
         // An interrupted driver saves first and then ends the run itself.
         if (!told && !p->drives && atomic_load(&node_interrupted)) {
             told = true;
-            scheduler_stop(p->scheduler, TUG_EINTERRUPTED, "interrupted");
+            err_set(&interrupted, TUG_EINTERRUPTED, "interrupted");
+            scheduler_stop(p->scheduler, &interrupted);
         }
         if (!told && p->drives && atomic_load(&p->driver_over) && p->driver_rc != 0) {
             told = true;
-            scheduler_stop(p->scheduler, p->driver_rc, p->driver_error.text);
+            scheduler_stop(p->scheduler, &p->driver_error);
         }
         TRY(van_poll(p->van, van_now(p->van) + poll_ns, e));
     }
@@ -289,6 +300,8 @@ static int run_process(struct process *p, const struct scheduler_values *v,
     }
     if (rc == 0)
         rc = finish_process(p, v, &why, e);
+    if (v->announce && rc != 0 && e != NULL)
+        announce_end(e);
     struct err unseen = {0};
     (void)show_end(p, v, rc, &unseen); // the run has ended, whether that is seen or not
     return rc;

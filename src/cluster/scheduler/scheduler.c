@@ -236,20 +236,17 @@ void scheduler_status_serve(struct scheduler *s, struct link *l, uint64_t reques
     buf_free(&json);
 }
 
-void scheduler_note_order(struct scheduler *s, const char *who, enum wire_role role,
-                          const char *from, const char *what)
+void scheduler_note_order(struct scheduler *s, uint8_t kind, const char *who,
+                          enum wire_role role, const char *from, const char *what)
 {
+    static const char *const kinds[WIRE_OPERATIONS] = {"order", "save", "profile", "stop",
+                                                       "drain"};
     char by[ERR_TEXT_MAX];
     snprintf(by, sizeof(by), "%s (%s) at %s", who,
              wire_role_name(role) != NULL ? wire_role_name(role) : "?", from);
     scheduler_say(s, "order: %s, by %s", what, by);
-    scheduler_note(s,
-                   strncmp(what, "save to ", 8) == 0    ? "save"
-                   : strstr(what, " profiling") != NULL ? "profile"
-                   : strcmp(what, "stop") == 0          ? "stop"
-                   : strncmp(what, "drain ", 6) == 0    ? "drain"
-                                                        : "order",
-                   by, what);
+    scheduler_note(s, kinds[kind < WIRE_OPERATIONS ? kind : WIRE_OPERATION_OTHER], by,
+                   what);
 }
 
 void scheduler_ordered_serve(struct scheduler *s, struct sched_node *n, uint64_t request,
@@ -258,21 +255,22 @@ void scheduler_ordered_serve(struct scheduler *s, struct sched_node *n, uint64_t
     char name[ROSTER_NAME_MAX], from[VAN_ADDRESS_MAX], what[ERR_TEXT_MAX / 2];
     const struct roster_node *who = roster_find(&s->roster, m->node);
     (void)n, (void)request;
-    scheduler_note_order(s, who != NULL ? roster_name(who, name) : "a tool", m->role,
-                         wire_words(m->from, from, sizeof(from)),
+    scheduler_note_order(s, m->kind, who != NULL ? roster_name(who, name) : "a tool",
+                         m->role, wire_words(m->from, from, sizeof(from)),
                          wire_words(m->what, what, sizeof(what)));
 }
 
 void scheduler_stop_serve(struct scheduler *s, struct link *l, uint64_t request,
                           const struct msg_stop *m)
 {
-    char why[ERR_TEXT_MAX];
-    wire_words(m->why, why, sizeof(why));
+    struct err why = {.code = wire_code(m->code), .reason = wire_known_reason(m->reason)};
+    wire_words(m->why, why.text, sizeof(why.text));
     // If the cluster is already ending, this request to stop is not the reason.
     if (s->phase != SCHEDULER_ENDING)
-        scheduler_note_order(s, "a tool", l->role, van_peer(s->van, l->link), "stop");
+        scheduler_note_order(s, WIRE_OPERATION_STOP, "a tool", l->role,
+                             van_peer(s->van, l->link), "stop");
     scheduler_send(s, l->link, MSG_OK, request, &(struct msg_ok){0});
-    scheduler_end(s, wire_code(m->code), why);
+    scheduler_end_with(s, &why);
 }
 
 void scheduler_roster_wanted_serve(struct scheduler *s, struct link *l, uint64_t request,
@@ -456,11 +454,11 @@ void scheduler_serve(struct scheduler *s, struct van *v, const char *address)
     s->changed = true;
 }
 
-void scheduler_stop(struct scheduler *s, int code, const char *why)
+void scheduler_stop(struct scheduler *s, const struct err *why)
 {
     if (s->van != NULL)
         s->now = van_now(s->van);
-    scheduler_end(s, code, why);
+    scheduler_end_with(s, why != NULL ? why : &(struct err){0});
     scheduler_check(s);
 }
 

@@ -74,7 +74,8 @@ struct van_handler scheduler_handler(struct scheduler *s);
 void scheduler_serve(struct scheduler *s, struct van *v, const char *address);
 
 // Ends the cluster from inside the process, after a signal or a failure of the driver.
-void scheduler_stop(struct scheduler *s, int code, const char *why);
+// `why` NULL: the work is done.
+void scheduler_stop(struct scheduler *s, const struct err *why);
 
 // Returns whether a signal asked a process that the run needs to end (with
 // ends_in_order).

@@ -130,7 +130,8 @@ static void test_error_of_another(void **state)
     open_world();
     give(1, "gather", 0, "a");
     run();
-    member_leave(w.actors[3].m, TUG_EUSAGE, "its numbers differ");
+    member_leave(w.actors[3].m,
+                 &(struct err){.code = TUG_EUSAGE, .text = "its numbers differ"});
     run();
     give(2, "gather", 1, "b");
     expect_failed(1, TUG_EUSAGE, "its numbers differ");
@@ -154,7 +155,7 @@ static void test_deaths(void **state)
                      .call = "of those alive", .index = 8 - i, .bytes = "z", .n = 1});
     expect_parts(1, "6=z 7=z ");
     begin(1, (struct member_collect){.call = "alone"});
-    member_leave(w.actors[2].m, 0, "");
+    member_leave(w.actors[2].m, NULL);
     run();
     expect_parts(1, "0= ");
     world_close(&w);

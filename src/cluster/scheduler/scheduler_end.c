@@ -14,7 +14,9 @@ enum { PARTITIONS_NAMED = 80 }; // longest list of lost partitions, in character
 void scheduler_stop_node(struct scheduler *s, struct sched_node *n)
 {
     assert(s->phase == SCHEDULER_ENDING); // holds also if a node that has left asks again
-    struct msg_stop msg = {.code = s->end.code, .why = wire_text(s->end.text)};
+    struct msg_stop msg = {.code = s->end.code,
+                           .reason = (uint16_t)s->end.reason,
+                           .why = wire_text(s->end.text)};
     n->stop_at = s->now > 0 ? s->now : 1;
     scheduler_send(s, n->link, MSG_STOP, 0, &msg);
 }
@@ -30,16 +32,23 @@ void scheduler_stop_drained(struct scheduler *s, struct sched_node *n)
 
 void scheduler_end(struct scheduler *s, int code, const char *why)
 {
+    struct err end = {.code = code};
+    snprintf(end.text, sizeof(end.text), "%s", why);
+    scheduler_end_with(s, &end);
+}
+
+void scheduler_end_with(struct scheduler *s, const struct err *end)
+{
+    const char *why = end->text;
     if (s->phase == SCHEDULER_ENDING)
         return; // the reason of the first call is kept
     s->phase = SCHEDULER_ENDING;
     s->phase_at = s->now;
-    s->end.code = code;
-    snprintf(s->end.text, sizeof(s->end.text), "%s", why);
+    s->end = *end;
     leases_over(s->leases);
     scheduler_note(s, "stop", "scheduler", why[0] != '\0' ? why : "the run is over");
     // After an error, the scheduler's process reports the error when all nodes have left.
-    if (code == 0)
+    if (end->code == 0)
         scheduler_say(s, "the cluster ends%s%s", why[0] != 0 ? ": " : "", why);
     for (uint32_t i = 0; i < s->n_nodes; i++)
         if (s->nodes[i].n.alive)
@@ -85,7 +94,7 @@ static void after_worker(struct scheduler *s)
     if (s->phase == SCHEDULER_OVER)
         scheduler_end(s, 0, "");
     else if (s->phase == SCHEDULER_RUNNING && s->fail.code != 0)
-        scheduler_end(s, s->fail.code, s->fail.text);
+        scheduler_end_with(s, &s->fail);
     else if (s->phase == SCHEDULER_RUNNING && missed != NULL)
         end_for(s, missed);
     else if (s->phase == SCHEDULER_RUNNING && s->driven)
@@ -130,14 +139,6 @@ static void server_lost(struct scheduler *s, const struct sched_node *n)
              scheduler_name(n, name), list[0] != 0 ? list : "none",
              (uint32_t)1 << s->roster.partition_bits);
     scheduler_end(s, TUG_EIO, why);
-}
-
-static void note_failure(struct scheduler *s, int code, const char *why)
-{
-    if (s->fail.code != 0)
-        return;
-    s->fail.code = code;
-    snprintf(s->fail.text, sizeof(s->fail.text), "%s", why);
 }
 
 void scheduler_lost(struct scheduler *s, struct sched_node *n)
@@ -217,23 +218,22 @@ static bool ends_the_run(const struct scheduler *s, const struct sched_node *n, 
 static void left_failing(struct scheduler *s, const struct sched_node *n,
                          const struct msg_leave *m)
 {
-    char name[ROSTER_NAME_MAX], why[ERR_TEXT_MAX], said[ERR_TEXT_MAX - ROSTER_NAME_MAX];
+    char name[ROSTER_NAME_MAX], said[ERR_TEXT_MAX - ROSTER_NAME_MAX];
     int code = m->code;
-    snprintf(why, sizeof(why), "%.*s ended with code %d%s%s", ROSTER_NAME_MAX,
+    struct err why = {.code = code, .reason = wire_known_reason(m->reason)};
+    snprintf(why.text, sizeof(why.text), "%.*s ended with code %d%s%s", ROSTER_NAME_MAX,
              scheduler_name(n, name), err_exit_code(code), m->why.n > 0 ? ": " : "",
              wire_words(m->why, said, sizeof(said)));
     // scheduler_end logs the reason of the end, so a node that reports this reason is not
     // logged again.
     if (s->phase != SCHEDULER_ENDING ? !ends_the_run(s, n, code) : s->end.code == 0)
-        scheduler_say(s, "%s", why);
-    if (s->phase == SCHEDULER_ENDING && s->end.code == 0) {
-        s->end.code = code; // the first failure of a run that had ended well
-        snprintf(s->end.text, sizeof(s->end.text), "%s", why);
-    } else if (ends_the_run(s, n, code)) {
-        scheduler_end(s, code, why);
-    } else {
-        note_failure(s, code, why);
-    }
+        scheduler_say(s, "%s", why.text);
+    if (s->phase == SCHEDULER_ENDING && s->end.code == 0)
+        s->end = why; // the first failure of a run that had ended well
+    else if (ends_the_run(s, n, code))
+        scheduler_end_with(s, &why);
+    else if (s->fail.code == 0)
+        s->fail = why;
 }
 
 // Returns whether the failure of this node may end the run. The failure of a guest may do
@@ -301,7 +301,7 @@ void scheduler_leave_serve(struct scheduler *s, struct sched_node *n, uint64_t r
 void scheduler_run_over_serve(struct scheduler *s, struct sched_node *n, uint64_t request,
                               const struct msg_run_over *m)
 {
-    char why[ERR_TEXT_MAX];
+    struct err why = {.code = wire_code(m->code), .reason = wire_known_reason(m->reason)};
     if (n->n.role != WIRE_DRIVER) {
         scheduler_refuse(s, n->link, request, TUG_EUSAGE,
                          "only the driver may end the run");
@@ -311,7 +311,8 @@ void scheduler_run_over_serve(struct scheduler *s, struct sched_node *n, uint64_
     if (s->phase >= SCHEDULER_OVER)
         return;
     if (m->code != 0) {
-        scheduler_end(s, wire_code(m->code), wire_words(m->why, why, sizeof(why)));
+        wire_words(m->why, why.text, sizeof(why.text));
+        scheduler_end_with(s, &why);
         return;
     }
     s->phase = SCHEDULER_OVER;

@@ -344,10 +344,10 @@ void scheduler_moves_lost(struct scheduler *s, const struct sched_node *n);
 void scheduler_moves_print(const struct scheduler *s, struct json_out *o);
 void scheduler_moving_free(struct scheduler *s);
 
-// Logs and records an admin operation: its kind, the peer that requested it, and the
-// peer's address.
-void scheduler_note_order(struct scheduler *s, const char *who, enum wire_role role,
-                          const char *from, const char *what);
+// Logs and records an admin operation: its kind (enum wire_operation), the peer that
+// requested it, and the peer's address.
+void scheduler_note_order(struct scheduler *s, uint8_t kind, const char *who,
+                          enum wire_role role, const char *from, const char *what);
 
 // Defined in scheduler_work.c:
 uint64_t scheduler_work_tick(struct scheduler *s);
@@ -355,6 +355,7 @@ uint64_t scheduler_work_tick(struct scheduler *s);
 // Defined in scheduler_end.c:
 void scheduler_lost(struct scheduler *s, struct sched_node *n); // n has just died
 void scheduler_end(struct scheduler *s, int code, const char *why);
+void scheduler_end_with(struct scheduler *s, const struct err *why);
 void scheduler_stop_node(struct scheduler *s, struct sched_node *n);
 // Tells a server that was drained to leave.
 void scheduler_stop_drained(struct scheduler *s, struct sched_node *n);

@@ -168,7 +168,7 @@ static void test_drain(void **state)
     check_log("order: drain server 0, by a tool", true);
     check_log("server 0 (host:10) has left", true);
     w.actors[2].leaves_with = 0; // the worker ends the run, as in a cluster that was
-    member_leave(w.actors[2].m, 0, ""); // made for one server
+    member_leave(w.actors[2].m, NULL); // made for one server
     struct err e = world_finish(&w, 60 * SECONDS);
     assert_int_equal(e.code, 0);
     world_close(&w);

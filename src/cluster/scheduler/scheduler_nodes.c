@@ -422,7 +422,9 @@ void scheduler_join_serve(struct scheduler *s, struct link *l, uint64_t request,
     if (why == NULL && !proof_role_fits(m->role, l->role))
         why = "its certificate or token is for another role";
     if (why == NULL && n == NULL && s->phase == SCHEDULER_ENDING) {
-        struct msg_stop stop = {.code = s->end.code, .why = wire_text(s->end.text)};
+        struct msg_stop stop = {.code = s->end.code,
+                                .reason = (uint16_t)s->end.reason,
+                                .why = wire_text(s->end.text)};
         scheduler_send(s, l->link, MSG_STOP, 0, &stop);
         return;
     }

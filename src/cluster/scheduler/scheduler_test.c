@@ -9,8 +9,9 @@
 #include "kit/guest.h"
 #include "kit/test.h"
 
-// Checks the cluster's result, and that all living nodes got the same code and text.
-static void check_end(int code, const char *text)
+// Checks the cluster's result, and that all living nodes got the same code, reason and
+// text. Returns the reason.
+static enum reason check_end(int code, const char *text)
 {
     struct err e = world_finish(&w, 200 * SECONDS), why;
     assert_string_equal(e.text, text);
@@ -22,8 +23,11 @@ static void check_end(int code, const char *text)
         assert_true(member_ended(a->m, &why));
         assert_string_equal(why.text, text);
         assert_int_equal(why.code, code);
+        assert_int_equal(why.reason, REASON_RUN_ENDED);
+        assert_int_equal(why.about, e.reason);
     }
     world_close(&w);
+    return e.reason;
 }
 
 // The link of a tool that has been silent for long is closed; nodes keep their links.
@@ -202,11 +206,11 @@ static void test_without_driver(void **state)
     (void)state;
     guest_open_world(2, 2);
     guest_add_all(2, 2, false);
-    member_leave(w.actors[2].m, 0, "");
+    member_leave(w.actors[2].m, NULL);
     w.actors[2].over = true;
     world_run(&w, 20 * SECONDS);
     assert_false(scheduler_finished(w.s, NULL));
-    member_leave(w.actors[3].m, 0, "");
+    member_leave(w.actors[3].m, NULL);
     w.actors[3].over = true;
     check_end(0, "");
 }
@@ -221,11 +225,11 @@ static void worker_is_replaced(bool well)
     world_run(&w, 6 * SECONDS);
     struct actor *instead = guest_add(WIRE_WORKER);
     assert_int_equal(member_rank(instead->m), 0);
-    member_leave(w.actors[2].m, 0, "");
+    member_leave(w.actors[2].m, NULL);
     w.actors[2].over = true;
     world_run(&w, SECONDS);
     if (well) {
-        member_leave(instead->m, 0, "");
+        member_leave(instead->m, NULL);
         instead->over = true;
         check_end(0, "");
     } else {
@@ -247,7 +251,34 @@ static void test_fatal_leave(void **state)
     guest_open_world(1, 2);
     guest_add_all(1, 2, true);
     w.actors[2].leaves_with = TUG_EDATA;
-    check_end(TUG_EDATA, "worker 1 (host:12) ended with code 3: its own reason");
+    assert_int_equal(
+        check_end(TUG_EDATA, "worker 1 (host:12) ended with code 3: its own reason"),
+        REASON_DIVERGED);
+}
+
+// The log names the kind of an operation by its number, not by its words.
+static void test_kinds_of_orders(void **state)
+{
+    (void)state;
+    static const char *const kinds[] = {"order", "save", "profile", "stop", "drain"};
+    guest_open_world(1, 1);
+    guest_add_all(1, 1, false);
+    for (unsigned kind = 0; kind <= WIRE_OPERATIONS; kind++) {
+        struct msg_ordered m = {.kind = (uint8_t)kind, .what = wire_text("stop")};
+        member_tell(w.actors[0].m, MSG_ORDERED, &m);
+        world_run(&w, SECONDS);
+        struct buf json = BUF_INIT(WIRE_SPAN_MAX);
+        assert_int_equal(scheduler_json(w.s, &json), 0);
+        json_t *status = json_loadb(json.data, json.len, 0, NULL);
+        const json_t *all = json_object_get(status, "operations");
+        const json_t *last = json_array_get(all, json_array_size(all) - 1);
+        assert_string_equal(json_string_value(json_object_get(last, "text")), "stop");
+        assert_string_equal(json_string_value(json_object_get(last, "what")),
+                            kinds[kind < WIRE_OPERATIONS ? kind : WIRE_OPERATION_OTHER]);
+        json_decref(status);
+        buf_free(&json);
+    }
+    world_close(&w);
 }
 
 // If a worker fails in a way that does not affect other nodes, the run continues, and the
@@ -260,9 +291,11 @@ static void test_failing_leave(void **state)
     w.actors[1].leaves_with = TUG_EIO;
     world_run(&w, 10 * SECONDS);
     assert_false(member_ended(w.actors[2].m, NULL));
-    member_leave(w.actors[2].m, 0, "");
+    member_leave(w.actors[2].m, NULL);
     w.actors[2].over = true;
-    check_end(TUG_EIO, "worker 0 (host:11) ended with code 4: its own reason");
+    assert_int_equal(
+        check_end(TUG_EIO, "worker 0 (host:11) ended with code 4: its own reason"),
+        REASON_DIVERGED);
 }
 
 static void test_driver_dies(void **state)
@@ -288,11 +321,11 @@ static void test_guests_come_and_go(void **state)
     guest_add(WIRE_DRIVER);
     world_run(&w, 10 * SECONDS);
     assert_true(member_ready(w.actors[3].m));
-    member_leave(w.actors[3].m, 0, "");
+    member_leave(w.actors[3].m, NULL);
     w.actors[3].over = true;
     world_run(&w, 10 * SECONDS);
     assert_false(member_ended(w.actors[1].m, NULL));
-    member_leave(w.actors[1].m, 0, "");
+    member_leave(w.actors[1].m, NULL);
     w.actors[1].over = true;
     check_end(0, "");
 }
@@ -302,7 +335,7 @@ static void test_stopped_from_inside(void **state)
     (void)state;
     guest_open_world(1, 1);
     guest_add_all(1, 1, true);
-    scheduler_stop(w.s, TUG_EINTERRUPTED, "interrupted");
+    scheduler_stop(w.s, &(struct err){.code = TUG_EINTERRUPTED, .text = "interrupted"});
     check_end(TUG_EINTERRUPTED, "interrupted");
 }
 
@@ -313,7 +346,7 @@ static void test_node_does_not_leave(void **state)
     guest_open_world(1, 1);
     guest_add_all(1, 1, false);
     w.actors[0].act_at = UINT64_MAX; // the server never notices the end
-    scheduler_stop(w.s, 0, "");
+    scheduler_stop(w.s, NULL);
     world_run(&w, 31 * SECONDS);
     struct err e;
     assert_true(scheduler_finished(w.s, &e));
@@ -423,7 +456,7 @@ static void test_given_up_at_the_end(void **state)
     world_run(&w, 20 * MILLIS);
     sim_set_faults(w.sim, 0, 0, 0, 0);
     sim_partition(w.sim, w.v, w.actors[1].v, true);
-    scheduler_stop(w.s, TUG_EIO, "server 0 is gone");
+    scheduler_stop(w.s, &(struct err){.code = TUG_EIO, .text = "server 0 is gone"});
     world_run(&w, 7 * SECONDS);
     assert_false(roster_find(scheduler_roster(w.s), 9)->alive);
     assert_false(member_ended(w.actors[1].m, NULL));
@@ -847,7 +880,7 @@ static void test_no_memory(void **state)
         world_run(&w, 5 * SECONDS);
         assert_true(member_ready(w.actors[1].m));
         assert_true(member_barrier_done(w.actors[1].m, WIRE_GROUP_WORKERS, NULL));
-        scheduler_stop(w.s, 0, "");
+        scheduler_stop(w.s, NULL);
         assert_int_equal(world_finish(&w, 60 * SECONDS).code, 0);
         struck = mem_faulted();
         mem_fault_after(-1);
@@ -872,6 +905,7 @@ int main(void)
         cmocka_unit_test(test_without_driver),
         cmocka_unit_test(test_worker_replaced),
         cmocka_unit_test(test_fatal_leave),
+        cmocka_unit_test(test_kinds_of_orders),
         cmocka_unit_test(test_failing_leave),
         cmocka_unit_test(test_driver_dies),
         cmocka_unit_test(test_guests_come_and_go),

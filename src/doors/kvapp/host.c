@@ -94,7 +94,7 @@ int kv_host_open_doors(struct host *h, struct err *e)
 void kv_host_end(struct host *h, const struct err *why)
 {
     pump_enter(h->pump);
-    scheduler_stop(h->scheduler, why->code, why->text);
+    scheduler_stop(h->scheduler, why);
     pump_leave(h->pump);
     h->broken_off = true;
 }

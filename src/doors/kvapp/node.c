@@ -129,7 +129,7 @@ static int check_rank(struct tug_node *n, const struct roster *r, struct err *e)
 static void leave_at_once(struct tug_node *n, const struct err *why)
 {
     kv_node_give_up(n, why);
-    member_leave(n->member, n->one_too_many ? 0 : why->code, why->text);
+    member_leave(n->member, n->one_too_many ? NULL : why);
 }
 
 static void look_at_roster(struct tug_node *n)

@@ -210,7 +210,7 @@ static bool has_left(void *ctx)
 static void give_back_place(struct tug_node *n, const struct err *why)
 {
     pump_enter(n->pump);
-    member_leave(n->member, n->one_too_many ? 0 : why->code, why->text);
+    member_leave(n->member, n->one_too_many ? NULL : why);
     pump_leave(n->pump);
     (void)pump_wait_uninterrupted(n->pump, has_left, n,
                                   van_now(n->van) + KV_BREAK_OFF_NS);
@@ -312,7 +312,7 @@ static int leave(struct tug_node *n)
     bool breaks_off = why.code == TUG_EINTERRUPTED && !n->over;
     if (why.code != 0)
         last_error_is(&why);
-    member_leave(n->member, breaks_off ? why.code : 0, breaks_off ? why.text : "");
+    member_leave(n->member, breaks_off ? &why : NULL);
     pump_leave(n->pump);
     if (breaks_off && n->host != NULL)
         kv_host_end(n->host, &why);

@@ -115,7 +115,7 @@ enum { PATIENCE_PARTS = 20 };
 static void leave_others(struct client *c, const struct err *e)
 {
     struct err why;
-    (void)client_leave(c, e->code, e->text, NULL);
+    (void)client_leave(c, e, NULL);
     err_set(&why, e->code, "this worker left its cluster when its training failed: %s",
             e->text);
     client_abandon(c, &why);

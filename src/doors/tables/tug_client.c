@@ -257,7 +257,7 @@ int tug_client_close(struct tug_client *c)
     pump_enter(c->pump);
     if (why.code == 0)
         (void)member_over(client_member(c->client), &why);
-    member_leave(client_member(c->client), 0, "");
+    member_leave(client_member(c->client), NULL);
     pump_leave(c->pump);
     (void)pump_wait(c->pump, has_left, c, deadline(c, LEAVE_SECONDS));
     free_client(c);

@@ -135,8 +135,8 @@ int diverged_score(struct run *r, uint64_t example, struct err *e)
     char layer[MODEL_LAYER_NAME_MAX] = "", feature[FEATURE_TEXT];
     if (r->local.blocks != NULL)
         name_dense(r->model, r->local.blocks, layer);
-    return err_set(
-        e, TUG_EDATA,
+    return err_because(
+        e, TUG_EDATA, REASON_DIVERGED, 0,
         "training diverged: the score of %s is not finite (largest weight * value %g, of "
         "%s%s%s%s) in pass %u, batch %llu: " ADVICE,
         where, worst.product, feature_text(r->reader, worst.slot, worst.key, feature),
@@ -182,18 +182,19 @@ static bool find_example(const struct run *r, const float *row, uint64_t *ret_ex
 int diverged_key(uint64_t key, const struct reader *r, struct err *e)
 {
     char feature[FEATURE_TEXT];
-    return err_set(e, TUG_EDATA,
-                   "training diverged: the weights of %s are not finite: " ADVICE,
-                   feature_text(r, DIVERGED_NO_SLOT, key, feature));
+    return err_because(e, TUG_EDATA, REASON_DIVERGED, 0,
+                       "training diverged: the weights of %s are not finite: " ADVICE,
+                       feature_text(r, DIVERGED_NO_SLOT, key, feature));
 }
 
 int diverged_update(const struct reader *r, uint32_t slot, uint64_t key, const char *what,
                     const char *where, struct err *e)
 {
     char feature[FEATURE_TEXT];
-    return err_set(e, TUG_EDATA, "training diverged: %s %s%s%s): " ADVICE, what,
-                   feature_text(r, slot, key, feature),
-                   where[0] != '\0' ? ", first in " : "", where);
+    return err_because(e, TUG_EDATA, REASON_DIVERGED, 0,
+                       "training diverged: %s %s%s%s): " ADVICE, what,
+                       feature_text(r, slot, key, feature),
+                       where[0] != '\0' ? ", first in " : "", where);
 }
 
 void diverged_left_out(const struct reader *r, uint32_t slot, uint64_t key,
@@ -215,10 +216,10 @@ int diverged_dense(const struct model *m, float *const *blocks, struct err *e)
     if (layer[0] == '\0')
         snprintf(layer, sizeof(layer), "%s",
                  model_has_layers(m) ? "the layers" : "the bias");
-    return err_set(e, TUG_EDATA,
-                   "training diverged: weights of %s, in table " RUN_DENSE
-                   ", are not finite: " ADVICE,
-                   layer);
+    return err_because(e, TUG_EDATA, REASON_DIVERGED, 0,
+                       "training diverged: weights of %s, in table " RUN_DENSE
+                       ", are not finite: " ADVICE,
+                       layer);
 }
 
 int diverged_check_table(const struct table *t, const struct reader *r, struct err *e)
@@ -241,8 +242,8 @@ int diverged_check(const struct run *r, struct err *e)
     char where[ORIGIN_TEXT_MAX], feature[FEATURE_TEXT];
     dataset_where(r->data, example, &file, &line);
     place_text(r->source, file, line, where);
-    return err_set(
-        e, TUG_EDATA,
+    return err_because(
+        e, TUG_EDATA, REASON_DIVERGED, 0,
         "training diverged: the weights of %s are not finite (first in %s): " ADVICE,
         feature_text(r->reader, slot, table_row_key(row), feature), where);
 }
