@@ -63,9 +63,12 @@ static char *digits_of(uint64_t x, char *end)
     return end;
 }
 
+// Peers choose some of the numbers, and readers, jansson too, refuse a whole document that
+// has an integer above INT64_MAX: such a number is written as INT64_MAX.
 void json_out_u64(struct json_out *o, const char *name, uint64_t x)
 {
     char text[DIGITS];
+    x = x < INT64_MAX ? x : INT64_MAX;
     char *first = digits_of(x, text + DIGITS);
     put(o, name, first, (size_t)(text + DIGITS - first));
 }

@@ -26,7 +26,8 @@ struct json_out {
 // array, and for the document itself.
 void json_out_open(struct json_out *o, const char *name, char bracket); // '{' or '['
 void json_out_close(struct json_out *o, char bracket);                  // '}' or ']'
-void json_out_u64(struct json_out *o, const char *name, uint64_t x);
+void json_out_u64(struct json_out *o, const char *name,
+                  uint64_t x); // at most INT64_MAX is written
 void json_out_i64(struct json_out *o, const char *name, int64_t x);
 // Writes null if x is not finite.
 void json_out_real(struct json_out *o, const char *name, int digits, double x);

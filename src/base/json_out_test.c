@@ -41,7 +41,7 @@ static void test_text(void **state)
     assert_int_equal(o.rc, 0);
     assert_string_equal(
         buf_str(&b),
-        "{\"zero\":0,\"most\":18446744073709551615,\"least\":-9223372036854775808,"
+        "{\"zero\":0,\"most\":9223372036854775807,\"least\":-9223372036854775808,"
         "\"some\":1234567890,\"half\":0.5,\"none\":null,\"list\":[],\"pairs\":[{\"yes\":"
         "true,\"no\":false},10],\"text\":\"<a> "
         "\\\"b\\\"\\u000a\\\\xff\",\"missing\":null,"

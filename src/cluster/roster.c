@@ -220,8 +220,10 @@ const struct roster_move *roster_move_of(const struct roster *r, enum wire_space
     uint64_t at = search_first(
         0, r->n_moves, i,
         compare_moves(r->moves[i].space, r->moves[i].partition, space, partition) >= 0);
+    if (at == r->n_moves)
+        return NULL; // `moves` may be NULL, too
     const struct roster_move *x = &r->moves[at];
-    return at < r->n_moves && x->space == space && x->partition == partition ? x : NULL;
+    return x->space == space && x->partition == partition ? x : NULL;
 }
 
 int roster_decode(struct roster *ret, const struct msg_roster *m, struct err *e)

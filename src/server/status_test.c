@@ -59,18 +59,23 @@ static void make_table(struct lone *w, uint32_t id, enum wire_mode mode)
     lone_make_table(w, &s);
 }
 
-static void push(struct lone *w, uint32_t n)
+static void push_of(struct lone *w, uint32_t n, uint64_t examples)
 {
     uint64_t keys[KEYS];
     float values[KEYS * WIDTH] = {1};
     n = lone_draw_keys(w, WIRE_SPACE_SPARSE, n, 977, keys);
     struct msg_push m = lone_push_of(w, 0, T, keys, n, values, WIDTH);
-    m.examples = 10;
+    m.examples = examples;
     lone_send_push(w, 0, &m);
     (void)lone_expect_ok(w);
     struct msg_pull pull = lone_pull_of(w, 0, T, keys, n);
     lone_send_pull(w, 0, &pull);
     parcel_unpin(lone_expect(w, MSG_PULLED));
+}
+
+static void push(struct lone *w, uint32_t n)
+{
+    push_of(w, n, 10);
 }
 
 static void test_counts(void **state)
@@ -236,11 +241,33 @@ static void test_without_memory(void **state)
     lone_close(w);
 }
 
+// A worker that says impossible numbers does not make the status of others unreadable.
+static void test_numbers_that_no_reader_takes(void **state)
+{
+    (void)state;
+    struct lone *w = lone_open(BITS, &plain);
+    make_table(w, T, WIRE_SSP);
+    struct msg_tick tick = {.table = T,
+                            .clock = UINT64_MAX - 1,
+                            .epoch = w->epoch,
+                            .session = lone_session(0)};
+    lone_deliver(w, WORKER_LINK, MSG_TICK, ++w->next_request, &tick);
+    (void)lone_expect_ok(w);
+    push_of(w, KEYS, UINT64_MAX - 7);
+    json_t *all = ask(w); // checks that jansson reads it
+    check_at(all, "tables.0.examples", (double)INT64_MAX);
+    json_decref(all);
+    lone_close(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_counts),         cmocka_unit_test(test_waiting),
-        cmocka_unit_test(test_left_out),       cmocka_unit_test(test_many_tables),
+        cmocka_unit_test(test_counts),
+        cmocka_unit_test(test_numbers_that_no_reader_takes),
+        cmocka_unit_test(test_waiting),
+        cmocka_unit_test(test_left_out),
+        cmocka_unit_test(test_many_tables),
         cmocka_unit_test(test_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

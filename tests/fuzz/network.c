@@ -6,7 +6,9 @@
 // of a seed (1).
 //
 // Messages that end a cluster when an authorised peer sends them are left out: STOP,
-// RUN_OVER, LEAVE, and a driver's PASS. So are files outside of the test's folder.
+// RUN_OVER, LEAVE, and a driver's PASS. So are files outside of the test's folder. In the
+// second test, in which servers join and are drained meanwhile, DRAIN and HOLD are left
+// out, too: the drained server must not be the only one, and moves wait for holds.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/servers.h"
@@ -29,6 +31,8 @@ static uint64_t seed = 1, round_number, sent, heard;
 static char scheduler[64], server[VAN_ADDRESS_MAX];
 static struct tug_client *honest;
 static uint64_t pushes;
+static bool moving; // servers join and leave
+static unsigned last_rank;
 
 static const char *const texts[] = {"name=t1",
                                     "name=t1;accessor=ctr;dim=4",
@@ -120,7 +124,8 @@ static bool ends_the_cluster(const union wire_any *m, uint16_t type, enum wire_r
                 memmem(m->table.config.data, m->table.config.n, "cold", 4) != NULL;
     (void)role;
     return type == MSG_STOP || type == MSG_RUN_OVER || type == MSG_LEAVE ||
-           type == MSG_PASS || joins || cold;
+           type == MSG_PASS || joins || cold ||
+           (moving && (type == MSG_DRAIN || type == MSG_HOLD));
 }
 
 static void say(struct attacker *a, int i, uint16_t type, enum wire_role role)
@@ -301,12 +306,28 @@ static void find_server(void)
     assert_true(server[0] != 0);
 }
 
-static void they_live(void **state)
+// A server joins, or the one that joined last is drained.
+static void grow(void)
+{
+    last_rank++;
+    cluster_start(files_path("extra%u", last_rank),
+                  "server --scheduler %s --join --save-root .", scheduler);
+    cluster_await("scheduler", files_path("because server %u has joined", last_rank));
+}
+
+static void shrink(void)
+{
+    tug_ends(0, "drain %u --wait --timeout %d --scheduler %s", last_rank,
+             CLUSTER_PATIENCE, scheduler);
+    cluster_ends(files_path("extra%u", last_rank), 0, CLUSTER_PATIENCE);
+}
+
+static void attack(void)
 {
     static const enum wire_role roles[] = {WIRE_WORKER, WIRE_SERVER, WIRE_TOOL,
                                            WIRE_OPERATOR};
     double end = cluster_now() + seconds, look = 0;
-    (void)state;
+    bool grown = false;
     tables_start(1);
     snprintf(scheduler, sizeof(scheduler), "127.0.0.1:%u", tables_port);
     find_server();
@@ -322,7 +343,12 @@ static void they_live(void **state)
         check_tool(scheduler);
         check_tool(server);
         check_client();
+        if (moving)
+            (grown ? shrink : grow)();
+        grown = !grown && moving;
     }
+    if (grown)
+        shrink();
     check_tool(server);
     check_client();
     tables_check(tug_client_close(honest));
@@ -330,6 +356,20 @@ static void they_live(void **state)
     printf("%llu rounds, %llu frames, %llu answers, %llu honest pushes\n",
            (unsigned long long)round_number, (unsigned long long)sent,
            (unsigned long long)heard, (unsigned long long)pushes);
+}
+
+static void they_live(void **state)
+{
+    (void)state;
+    attack();
+}
+
+static void they_live_while_servers_come_and_go(void **state)
+{
+    (void)state;
+    moving = true;
+    pushes = 0;
+    attack();
 }
 
 int main(int argc, char **argv)
@@ -342,6 +382,7 @@ int main(int argc, char **argv)
     }
     const struct CMUnitTest tests[] = {
         cluster_test(they_live),
+        cluster_test(they_live_while_servers_come_and_go),
     };
     return cmocka_run_group_tests(tests, cluster_begin, cluster_end);
 }
