@@ -93,8 +93,8 @@ struct tug_node_options {
 // worker); TUG_EIO if the scheduler cannot be reached in time.
 TUG_API int tug_node_start(struct tug_node **ret, const struct tug_node_options *o);
 
-// Does what tug_node_start with `async` leaves out: waits until all servers and workers
-// have joined. TUG_EUSAGE in a callback.
+// Waits until all servers and workers have joined, which tug_node_start does itself
+// unless `async` is true. TUG_EUSAGE in a callback.
 TUG_API int tug_node_wait(struct tug_node *n);
 
 // Leaves the cluster and frees the node and its customers (ps::Finalize). With `barrier`
@@ -132,8 +132,7 @@ TUG_API size_t tug_node_ids(struct tug_node *n, uint32_t group_or_id, uint32_t *
 // written.
 TUG_API size_t tug_node_dead(struct tug_node *n, uint32_t *ret, size_t room);
 
-// Facts about a node (ps::Node), for tug_node_find. It also finds nodes that have died,
-// and returns TUG_EUSAGE if no node ever had this id.
+// Facts about a node (ps::Node).
 struct tug_node_info {
     int role; // one of enum tug_group
     uint32_t id, rank;
@@ -144,9 +143,11 @@ struct tug_node_info {
     uint16_t port;
     bool recovered; // whether the node replaces one that died (ps::Node::is_recovery)
 };
+// Gets the facts about the node with this id, also if it has died. Does not wait.
+// TUG_EUSAGE if no node ever had this id.
 TUG_API int tug_node_find(struct tug_node *n, uint32_t id, struct tug_node_info *ret);
 
-// Begins to open the link to a node, which the first request to it would do otherwise
+// Begins to open the link to a node, so that the first request to the node need not
 // (ps::Van::Connect). Does not wait. TUG_EUSAGE if no node ever had this id.
 TUG_API int tug_node_reach(struct tug_node *n, uint32_t id);
 
@@ -183,11 +184,11 @@ struct tug_simple {
     uint64_t ticket;              // names the request for tug_app_answer
 };
 
-// Keys and their values (ps::KVPairs). Keys ascend strictly. Values are stored one after
-// the other. Key i has lengths[i] values, or, without lengths, each key has n_values /
-// n_keys. Values are floats, or, if value_bytes is not 0, data of value_bytes bytes each,
-// which the library does not interpret; the caller then casts the pointer `values`, and
-// that of pulled values.
+// Keys and their values (ps::KVPairs). Keys ascend and do not repeat. Values are stored
+// one after the other. Key i has lengths[i] values, or, without lengths, each key has
+// n_values / n_keys. Values are floats, or, if value_bytes is not 0, data of value_bytes
+// bytes each, which the library does not interpret; the caller then casts the pointers
+// `values` and `pulled`.
 struct tug_kv_data {
     const uint64_t *keys;
     size_t n_keys;
@@ -315,7 +316,7 @@ TUG_API int tug_app_wait(struct tug_app *a, uint32_t timestamp);
 // answered its message, or was counted by tug_app_add_responses.
 TUG_API int tug_app_new_request(struct tug_app *a, uint32_t group_or_id,
                                 uint32_t *ret_timestamp);
-// Counts n nodes, to which the request has not sent a message, as if they had answered
+// Counts n nodes as if they had answered; the request must not have sent them a message
 // (ps::Customer::AddResponse). TUG_EUSAGE if there are fewer such nodes, or the request
 // is done.
 TUG_API int tug_app_add_responses(struct tug_app *a, uint32_t timestamp, uint32_t n);
@@ -325,15 +326,17 @@ TUG_API int tug_app_add_responses(struct tug_app *a, uint32_t timestamp, uint32_
 // had answered.
 TUG_API int tug_app_responses(struct tug_app *a, uint32_t timestamp, uint32_t *ret_n);
 
-// Sends a message (ps::Van::Send), which is copied; its `sender` and `ticket` are
-// ignored. A request goes from this node's customer with the message's ids to the node
-// `receiver`; its timestamp must come from tug_app_new_request for a group that has this
-// node. An answer answers the request of node `receiver` with the message's app, customer
-// and timestamp. TUG_EUSAGE if there is no such customer or request, the message was sent
-// or the request answered before, or the data are not keys, values and lengths.
+// Sends a copy of a message (ps::Van::Send); `sender` and `ticket` are ignored. If the
+// message is a request, this node's customer `app`, `customer` sends it to the node
+// `receiver`; `timestamp` must come from tug_app_new_request for a group that includes
+// `receiver`. If the message is an answer, it answers the request of the node `receiver`
+// with this app, customer and timestamp. TUG_EUSAGE if there is no such customer or
+// request, the message was sent or the request answered before, or the data are not keys,
+// values and lengths.
 TUG_API int tug_message_send(struct tug_node *n, const struct tug_message *m);
 
-// A push, a pull, or both; then the answer has the values after the push.
+// A push, a pull, or both for tug_kv_send. A request that pushes and pulls gets the
+// values after its push.
 struct tug_kv_request {
     bool push, pull;
     int32_t cmd;
@@ -345,10 +348,10 @@ struct tug_kv_request {
     // The keys, for a push also the values and maybe lengths. The request uses this
     // memory until it is done.
     struct tug_kv_data data;
-    // The array for pulled values, in the order of the keys, and the exact number of
-    // values. If `pulled` is NULL, the library calls `room` for an array when all answers
-    // have arrived, with the number of their values; if `room` returns NULL, the request
-    // fails with TUG_ENOMEM.
+    // The caller's array for the pulled values, in the order of the keys, and its exact
+    // number of values. If `pulled` is NULL, the library calls `room` with the number of
+    // values when all answers have arrived, and `room` returns the array; if `room`
+    // returns NULL, the request fails with TUG_ENOMEM.
     float *pulled;
     size_t n_pulled;
     float *(*room)(void *ctx, size_t n_values);
@@ -398,9 +401,9 @@ TUG_API int tug_kv_answer(struct tug_app *a, uint64_t ticket, const struct tug_k
 // this process; keys that were never pushed have zeros. The first push of a key decides
 // its number of values. Values that are not finite are refused, as in tug_kv_send. A push
 // that would make a sum infinite is refused, too, and this server applies nothing of its
-// part. A store is used by the handlers of one node: a program calls tug_kv_default_keys,
-// which returns the number of the store's keys, and tug_kv_default_find in a callback or
-// handler of that node, or when none of these runs.
+// part. The handlers of only one node may use a store. tug_kv_default_keys returns the
+// number of keys. A program calls it and tug_kv_default_find in a callback or handler of
+// that node, or while none of these runs.
 struct tug_kv_default;
 TUG_API int tug_kv_default_open(struct tug_kv_default **ret);
 TUG_API void tug_kv_default_close(struct tug_kv_default *s); // NULL is fine
@@ -409,8 +412,8 @@ TUG_API size_t tug_kv_default_keys(const struct tug_kv_default *s);
 // NULL if the key was never pushed.
 TUG_API const float *tug_kv_default_find(const struct tug_kv_default *s, uint64_t key,
                                          size_t *ret_n);
-// Handles pushes and pulls by a default store. A program sets it as `kv` of struct
-// tug_app_handlers, with the store as ctx.
+// Handles pushes and pulls with a default store. A program sets this function as `kv` of
+// struct tug_app_handlers, and the store as `ctx`.
 TUG_API void tug_kv_default_handle(void *ctx, struct tug_app *a,
                                    const struct tug_kv_meta *m,
                                    const struct tug_kv_data *d);

@@ -43,11 +43,11 @@ extern "C" {
 // TUG_EUSAGE if there is no such table.
 TUG_API int tug_table_find(struct tug_client *c, const char *name, uint32_t *ret_number);
 
-// The numbers of floats that a key has in a pull, in a push and in tug_assign, for
-// tug_table_widths. It does not wait.
+// The numbers of floats of one key in a pull, in a push and in tug_assign.
 struct tug_table_widths {
     uint32_t pull, push, assign;
 };
+// Gets these numbers for a table. Does not wait.
 TUG_API int tug_table_widths(struct tug_client *c, uint32_t table,
                              struct tug_table_widths *ret);
 
@@ -59,38 +59,40 @@ TUG_API int tug_assign(struct tug_client *c, uint32_t table, const uint64_t *key
                        size_t n, const float *values, tug_done_fn done, void *ctx,
                        uint64_t *ret_timestamp);
 
-// Says whether this client's next pushes are of new examples (`again` is false, the
+// Declares whether this client's next pushes are of new examples (`again` is false, the
 // initial value) or of examples that it has pushed in an earlier pass of the run (true).
 // Examples that are pushed again do not change shows, clicks and scores and are not
 // counted by the entry policy, unless the table has count-passes = all; their gradients
 // are applied as always, and their rows count as seen today. Returns at once.
 TUG_API void tug_again(struct tug_client *c, bool again);
 
-// The learning rate and mode of a table, for tug_table_learning, which returns at once.
+// The learning rate and mode of a table.
 struct tug_table_learning {
     // The learning rate (lr) of the table's rule; if embedx has a rule of its own, that
     // of embed's rule; NAN if pushes carry values instead of gradients (rules sum,
     // summary, assign, average).
     float rate;
-    bool sync; // whether the table has mode sync: pushes belong to batches (tug_batch)
+    bool sync; // the table has mode sync, where pushes belong to batches (tug_batch)
 };
+// Gets the learning rate and mode of a table. Returns at once.
 TUG_API int tug_table_learning(struct tug_client *c, uint32_t table,
                                struct tug_table_learning *ret);
 
-// Multiplies the learning rates of the rules by `factor`, initially 1, in this client's
-// later pushes to the table, in addition to the table's own schedule. It serves programs
-// that compute a schedule themselves. TUG_EUSAGE if it is negative or not finite. Returns
-// at once.
+// Sets the factor, initially 1, by which the rules' learning rates are multiplied in this
+// client's later pushes to the table, in addition to the table's own schedule. It is for
+// programs that compute a schedule themselves. TUG_EUSAGE if `factor` is negative or not
+// finite. Returns at once.
 TUG_API int tug_rate_factor(struct tug_client *c, uint32_t table, float factor);
 
-// Says which part of which batch this client computes next, in a table of mode sync: its
-// next push is part `part` (from 0) of the `parts` parts (at most 16) of batch `batch`,
-// and its pulls see all earlier batches. A batch is applied when a push has come for each
-// part; a part without keys needs an empty push. Gradients are added up or, with reduce =
-// mean, averaged over the parts. The `clock` of tug_table_stat is the batch to begin or
-// continue with. Pulls wait for the parts of other clients, and so does a push that is
-// more than 3 batches ahead of the slowest part, at most the client's wait_seconds.
-// TUG_EUSAGE if the table is not of mode sync or there is no such part. Returns at once.
+// For a table of mode sync: sets the batch, and the part of the batch, that this client
+// computes next. Its next push is part `part` (from 0) of the `parts` parts (at most 16)
+// of batch `batch`, and its pulls see all earlier batches. The servers apply a batch when
+// each of its parts was pushed; a part without keys needs an empty push. Gradients are
+// added up or, with reduce = mean, averaged over the parts. The `clock` of tug_table_stat
+// is the batch to begin or continue with. Pulls wait for the parts of other clients. A
+// push that is more than 3 batches ahead of the slowest part waits for that part. Both
+// wait at most the client's wait_seconds. TUG_EUSAGE if the table is not of mode sync or
+// there is no such part. Returns at once.
 TUG_API int tug_batch(struct tug_client *c, uint32_t table, uint64_t batch, uint32_t part,
                       uint32_t parts);
 
@@ -105,8 +107,8 @@ TUG_API int tug_push_range(struct tug_client *c, uint32_t table, uint64_t first,
 
 // Decays shows and clicks, and removes rows whose score is below `threshold`, or, if that
 // is NAN, below the table's delete-threshold. *ret_removed (may be NULL) becomes the
-// number of rows removed. Each partition does this between two pushes, as with tug_day
-// and tug_clear.
+// number of rows removed. A partition shrinks all its rows between two pushes; tug_day
+// and tug_clear do the same.
 TUG_API int tug_shrink(struct tug_client *c, uint32_t table, float threshold,
                        uint64_t *ret_removed);
 // Ends a day: for each row, the number of days since its last push grows by one.
@@ -139,6 +141,7 @@ struct tug_table_stats {
     // worker.
     uint64_t clock;
 };
+// Gets the counts of a table, summed over all servers.
 TUG_API int tug_table_stat(struct tug_client *c, uint32_t table,
                            struct tug_table_stats *ret);
 
@@ -325,25 +328,28 @@ TUG_API int tug_auc(struct tug_client *c, uint32_t table, double *ret_auc,
 TUG_API int tug_profile_start(struct tug_client *c);
 TUG_API int tug_profile_stop(struct tug_client *c, const char *file);
 
-// Shuts the cluster down in an orderly way (Paddle: stop_server). Calls that wait, in any
-// of its processes, return TUG_EINTERRUPTED with the sentence `why`; if `why` is NULL, the
-// sentence says that a program ended the cluster.
+// Ends the cluster in an orderly way (Paddle: stop_server). In all its processes, calls
+// that wait return TUG_EINTERRUPTED, and tug_last_error() is the sentence `why`. If `why`
+// is NULL, the library writes the sentence: a program ended the cluster.
 TUG_API int tug_stop(struct tug_client *c, const char *why);
 
-// A program's own accessors, rules and entry policies, up to 16 of each, which settings
-// name like the built-in ones. Every process that holds
-// rows (a server's, tug/kvapp.h) or makes tables registers them, from one thread, before it
-// opens its first client or node. Structs are copied; the memory that they point at (name, about,
-// ctx) must live as long as the process. The functions are called on servers' threads,
-// several at a time; they must be quick, must not fail, and may depend only on their
+// A program can register rules, entry policies and accessors of its own, up to 16 of
+// each. Settings then name them as they name the built-in ones. Every process that holds
+// rows (a server, tug/kvapp.h) or makes tables registers them, from one thread, before it
+// opens its first client or node. The library copies a struct; `name`, `about` and `ctx`
+// must stay valid until the process ends. Threads of servers call the functions, several
+// at a time. The functions must be quick, must not fail, and may depend only on their
 // arguments. Registering returns at once. TUG_EUSAGE if the name is invalid or taken, a
-// function is missing, or there are 16 already.
+// function is missing, or 16 are registered already.
+//
+// An update rule: `name` in settings, and `about`, its line in lists of rules.
 struct tug_rule {
     const char *name, *about;
     // Floats of state for each weight, and for each row. In a new row they are 0.
     uint32_t state_per_weight, state_per_row;
-    // Updates n weights of a row with their gradients; `rate` is the learning rate of
-    // this push, after schedules.
+    // Updates n weights of a row and their state in place. `state` has n x
+    // state_per_weight floats, then state_per_row; `rate` is the learning rate of this
+    // push, after schedules.
     void (*apply)(void *ctx, float rate, float *weights, float *state,
                   const float *gradients, size_t n);
     void *ctx;
@@ -351,6 +357,7 @@ struct tug_rule {
 };
 TUG_API int tug_register_rule(const struct tug_rule *r);
 
+// An entry policy: decides which keys get a row.
 struct tug_entry_policy {
     const char *name, *about;
     // Returns whether a key without a row gets a row. `key` is the 64-bit hash of the
@@ -361,6 +368,7 @@ struct tug_entry_policy {
 };
 TUG_API int tug_register_entry(const struct tug_entry_policy *p);
 
+// An accessor: defines statistics that each row has besides its weights and their state.
 struct tug_accessor {
     const char *name, *about;
     uint32_t stats;  // number of floats of statistics in a row

@@ -74,8 +74,9 @@ static void heartbeat_on_closed(void *ctx, van_link link, const struct err *why,
         h->next = now + SECOND_NS;
 }
 
-// Called after a signal to end: asks the scheduler whether the process may end, and sets
-// *n->leave if the scheduler has been silent for too long to wait for its answer.
+// Once a signal has asked the process to end: asks the scheduler whether it may end. Sets
+// *n->leave if the scheduler has been silent for HEARTBEAT_LEAVE_NS, so that the process
+// ends without an answer.
 static void look_at_signals(struct heartbeat *h, uint64_t now)
 {
     const struct node *n = h->node;
@@ -90,9 +91,9 @@ static void look_at_signals(struct heartbeat *h, uint64_t now)
         atomic_store(n->leave, true);
 }
 
-// Logs once that the process waits for the scheduler, because otherwise nothing is
-// printed until the time limit. This is done here because a process may have many
-// members, but has only one thread of heartbeats.
+// Logs once that the process waits for the scheduler; otherwise it would print nothing
+// until the time limit. The thread of heartbeats logs it, because a process has one such
+// thread but may have many members.
 static void tell_wait(struct heartbeat *h, uint64_t now)
 {
     const struct node *n = h->node;

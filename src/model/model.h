@@ -198,7 +198,7 @@ struct model_work {
     // For each group: its gradients, n floats for each feature.
     float *gradients[ACCESSOR_MAX_GROUPS];
     float *share, *l2;   // for steps: a float for each feature
-    float *kept;         // values that forward keeps for backward (model_ops.kept)
+    float *kept;         // values that `forward` stores for `backward` (model_ops.kept)
     size_t stride;       // floats of `kept` for an example
     size_t room;         // number of examples for which there is room in `kept`,
     float *scores, *err; // the score of each example, and its d loss / d score

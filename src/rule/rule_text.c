@@ -102,15 +102,18 @@ int rule_check(const struct rule_params *p, struct err *e)
     for (size_t i = 0; i < NUMBERS; i++)
         TRY(check_number(p, i, e));
     if (info->takes != NULL && has_word(info->takes, "lr") && p->lr == 0)
-        return err_set(e, TUG_EUSAGE, "with lr 0 update rule %s learns nothing",
-                       info->name);
+        return err_set(
+            e, TUG_EUSAGE,
+            "update rule %s learns nothing with 'lr' 0; give it an 'lr' above 0",
+            info->name);
     if (info->takes != NULL && has_word(info->takes, "g0") && p->g0 == 0)
-        return err_set(e, TUG_EUSAGE, "g0 of update rule %s must be above 0", info->name);
+        return err_set(e, TUG_EUSAGE, "'g0' of update rule %s must be above 0",
+                       info->name);
     if (p->bounded && !(p->low <= p->high))
-        return err_set(e, TUG_EUSAGE, "low %g of update rule %s is above its high %g",
+        return err_set(e, TUG_EUSAGE, "'low' %g of update rule %s is above 'high' %g",
                        (double)p->low, info->name, (double)p->high);
     if (p->block == 0)
-        return err_set(e, TUG_EUSAGE, "a block of update rule %s has no weights",
+        return err_set(e, TUG_EUSAGE, "'block' of update rule %s must be at least 1",
                        info->name);
     return 0;
 }

@@ -173,15 +173,16 @@ static const struct option options[] = {
     {"schedule-a", F64_AT(schedule_a, "A", "1", 0, INFINITY), "A of --schedule"},
     {"schedule-b", F64_AT(schedule_b, "B", "0.5", 0, INFINITY), "B of --schedule"},
     {"patience", .own = true, U64_AT(patience, "N", "2", 0, 1000000),
-     "with --valid: stop after so many passes without a better loss; 0: never stop "
+     "with '--valid': stop after this many passes without a lower loss; 0: never stop "
      "early"},
     {"refit", .own = true, FLAG_AT(refit),
      "with --valid: once validation has found the best number of passes, train anew for "
      "that number of passes on all examples, those of --valid included"},
     {"batch", U64_AT(batch, "N", "256", 1, 1 << 20),
-     "examples in a batch: with --deterministic their gradients are added for each key "
-     "and applied once; otherwise a thread takes this many examples at a time. On a "
-     "cluster the default is 1024, with layers 512, except in sync mode"},
+     "number of examples in a batch. With --deterministic the gradients of a batch are "
+     "added up for each key and applied once; otherwise it is the number of examples "
+     "that a thread takes at a time. On a cluster the default is 1024, or 512 for models "
+     "with layers, except in sync mode"},
     {"threads", .own = true, U64_AT(threads, "N", "0", 0, 1024),
      "number of threads; 0: one per core"},
     // JSON's integers are signed, so the maximum is below 2^63.

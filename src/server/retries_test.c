@@ -141,16 +141,17 @@ static void test_window(void **state)
     assert_non_null(strstr(e.text, "more than 63 above 0"));
     assert_int_equal(begin(r, 4, 5, &p, &e), TUG_EUSAGE);
     assert_non_null(strstr(e.text, "number 4 is below 5"));
-    // The mark is raised, so that another number uses the entry.
+    // The mark rises to 1, so the push with number SHARD_WINDOW takes the entry of push
+    // 0.
     assert_int_equal(begin(r, SHARD_WINDOW, 1, &p, &e), 0);
     assert_false(retries_applied(&p, 3));
     assert_int_equal(begin(r, 0, 0, &p, &e), 0);
-    // The push is below the mark.
+    // Push 0 is below the mark and therefore counts as applied.
     assert_true(retries_applied(&p, 3) && retries_applied(&p, 4));
     assert_int_equal(begin(r, SHARD_WINDOW - 1, 0, &p, &e), 0);
     assert_true(retries_applied(&p, 3) && !retries_applied(&p, 4));
-    // A number far above the others leaves no record of them. The largest numbers are
-    // accepted.
+    // The largest numbers are accepted; a number far above the others drops the records
+    // of the others.
     assert_int_equal(begin(r, UINT64_MAX, UINT64_MAX - 1, &p, &e), 0);
     assert_false(retries_applied(&p, 3));
     retries_close(r);

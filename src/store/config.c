@@ -158,13 +158,13 @@ struct table_config table_config_defaults(void)
     return c;
 }
 
-// Names that Paddle has for settings which have another name here.
+// Paddle's names of settings that have another name here.
 static const struct {
     const char *theirs, *use;
 } paddle[] = {
     {"accessor-class", "use 'accessor'"},
     {"embedx-dim", "use 'dim'"},
-    {"fea-dim", "use 'dim', which is that of embedx"},
+    {"fea-dim", "use 'dim', the number of embedx weights"},
     {"nonclk-coeff", "use 'nonclick'"},
     {"click-coeff", "use 'click'"},
     {"show-click-decay-rate", "use 'decay'"},
@@ -496,18 +496,20 @@ static int check_numbers(const struct table_config *c, struct err *e)
                        "budget-floor is %g; it must be above 0 and at most 1",
                        (double)c->budget_floor);
     if ((unsigned)c->place > CONFIG_DENSE || (unsigned)c->mode > CONFIG_SYNC)
-        return err_set(e, TUG_EUSAGE, "placement or mode is not one that exists");
+        return err_set(e, TUG_EUSAGE, "the number of placement or mode is unknown");
     if (c->mean && c->mode != CONFIG_SYNC)
         return err_set(e, TUG_EUSAGE,
-                       "reduce mean needs mode sync, because only there the gradients of "
-                       "a clock are brought together");
+                       "'reduce = mean' needs 'mode = sync', because only this mode "
+                       "combines the gradients of a batch before it applies them");
     if (*c->cold == '\0' && (c->hot_rows != 0 || c->cold_durable))
-        return err_set(e, TUG_EUSAGE, "%s needs a directory: set cold",
+        return err_set(e, TUG_EUSAGE,
+                       "'%s' needs a cold tier: set 'cold' to its directory",
                        c->cold_durable ? "cold-durable" : "hot-rows");
     if (*c->cold != '\0' && c->budget_rows != 0)
-        return err_set(e, TUG_EUSAGE,
-                       "budget-rows and cold exclude each other: with a cold tier no row "
-                       "is removed, and hot-rows says how many rows stay in memory");
+        return err_set(
+            e, TUG_EUSAGE,
+            "'budget-rows' and 'cold' exclude each other: a cold tier moves rows to disk "
+            "instead of removing them; 'hot-rows' limits the rows in memory");
     return 0;
 }
 

@@ -265,7 +265,8 @@ static void test_opening(void **state)
     assert_int_equal(store_open(&s, &o, &e), TUG_EUSAGE);
 }
 
-// Rows without weights, whose counts do not stop at 2^24.
+// The accessor counter: rows have counts instead of weights, and counts beyond 2^24 are
+// exact.
 static void test_counters(void **state)
 {
     (void)state;

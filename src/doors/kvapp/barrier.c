@@ -173,23 +173,23 @@ void kv_barrier_reached(struct tug_node *n, struct received *q)
     struct reach r;
     bool good = read_reach(q, &r);
     struct received *before = good ? reached_by(n, q->m.sender, &r, q->m.head) : NULL;
-    if (before !=
-        // An interrupted wait left this request; it must not count for the next barrier.
-        NULL)
-        done_with(n, before, "its node has come to this barrier again");
+    // A wait that was interrupted left this request, which must not count for the next
+    // barrier.
+    if (before != NULL)
+        done_with(n, before, "the same node has called this barrier again");
     q->next = n->reached;
     n->reached = q;
     if (!good) {
-        done_with(n, q, "this is not a barrier");
+        done_with(n, q, "the barrier's request is malformed");
         return;
     }
     q->give_up = van_now(n->van) + (uint64_t)r.wait_ms * (SECOND_NS / 1000);
     (void)kv_barriers_look(n, van_now(n->van));
 }
 
-// Completes barriers for which only dead nodes are missing, and gives up those that have
-// waited too long. It is called repeatedly while barriers are open, and returns the time
-// of its next call.
+// Completes barriers that lack only dead nodes, and gives up requests whose time limit
+// has passed. It is called repeatedly while barriers are open, and returns the time of
+// its next call.
 uint64_t kv_barriers_look(struct tug_node *n, uint64_t now)
 {
     char who[256], why[400];

@@ -17,15 +17,15 @@
 #include "store/store_steps.h"
 #include "train/rows/parameters.h"
 
-// Special handles. LIVING_NONE: the id has no row yet. LIVING_REFUSED: the entry policy
-// has refused the key a row after all its examples were counted, so its decision is
-// final.
+// Special handles. LIVING_NONE: the id has no row yet. LIVING_REFUSED: the id never gets
+// a row, because the entry policy refused it after all its examples were counted.
 #define LIVING_NONE TABLE_NONE
 #define LIVING_REFUSED (TABLE_NONE - 1)
 
-// The links of all ids. A writer holds the partition's lock and writes a row's handle
-// last; pinned threads read without the lock. The links are separate arrays, because
-// later passes over counted data read only the first one or two.
+// Links from each id to its row. A writer holds the lock of the id's partition and writes
+// the handle last; threads that have pinned the table read without the lock. Each member
+// is an array of its own, because later passes over counted data read only the first one
+// or two arrays.
 struct living_links {
     size_t n;
     _Atomic uint32_t *handle; // handle of the row; values from TABLE_MAX_ROWS on mean no

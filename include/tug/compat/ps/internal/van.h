@@ -26,11 +26,11 @@ namespace ps
 
 class Customer;
 
-// Makes a call of a function of ps-lite's transport an error of the compiler.
+// The compiler's error for a program that calls a function of ps-lite's transport.
 #define TUG_NO_TRANSPORT                                                                 \
-    "the transport is the library's (TCP, Unix sockets, TLS): a program cannot bring "   \
-    "or "                                                                                \
-    "drive one; see from-ps-lite.md. Van::Send sends a message, a Customer gets them"
+    "the transport is part of the library (TCP, Unix sockets, TLS); a program cannot "   \
+    "replace or call it (see from-ps-lite.md). Van::Send sends a message, and a "        \
+    "Customer receives messages"
 template <typename> struct only_the_library {
     enum { may = false };
 };
