@@ -193,7 +193,7 @@ static void dead(void **state)
     run_for(10 * MILLIS);
     assert_int_equal(TUG_EIO, tug_app_wait(app, ts));
     assert_non_null(strstr(tug_last_error(), "worker 0"));
-    assert_non_null(strstr(tug_last_error(), "is not there any more"));
+    assert_non_null(strstr(tug_last_error(), "cannot be reached any more"));
 }
 
 // A customer is closed before its request is answered: the node sends nothing of it any

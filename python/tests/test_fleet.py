@@ -87,7 +87,7 @@ def test_environment():
     ({**TRAINER, "PADDLE_TRAINER_ID": "-1"}, "PADDLE_TRAINER_ID='-1'"),
     ({**TRAINER, "TRAINING_ROLE": "COORDINATOR"}, "federated"),
     ({**TRAINER, "TRAINING_ROLE": "WORKER"}, "TRAINING_ROLE='WORKER'"),
-    ({**TRAINER, "PADDLE_PSERVERS_IP_PORT_LIST": "a:1,a:1"}, "a:1 is there twice"),
+    ({**TRAINER, "PADDLE_PSERVERS_IP_PORT_LIST": "a:1,a:1"}, "a:1 is listed twice"),
     ({**TRAINER, "PADDLE_PSERVERS_IP_PORT_LIST": "a:1,b"}, "PADDLE_PSERVERS_IP_PORT_LIST='b'"),
     ({**TRAINER, "PADDLE_TRAINER_ENDPOINTS": "a:1"}, "has 1 endpoints, but there are 3 workers"),
     ({**TRAINER, "DMLC_ROLE": "server"}, "contradict each other"),

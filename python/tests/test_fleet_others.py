@@ -194,7 +194,7 @@ def test_startup_again(tmp_path, loads):
         said = []
         for _ in range(2):
             exe.run(fluid.default_startup_program())
-            with pytest.raises(tug.UsageError, match="learnt nothing yet"):
+            with pytest.raises(tug.UsageError, match="the net is not trained yet"):
                 exe.infer_from_dataset(dataset=data)
             exe.train_from_dataset(dataset=data)
             exe.infer_from_dataset(dataset=data)

@@ -153,7 +153,7 @@ def test_labels_beside(tmp_path):
         assert np.array_equal(model.predict(data), wanted)
     with pytest.raises(tug.UsageError, match="there are 1499 labels, and 1500 rows"):
         tug.train(data, labels[1:], **FIXED)
-    with pytest.raises(tug.UsageError, match="a column 'age', too"):
+    with pytest.raises(tug.UsageError, match="in the column 'age'"):
         tug.Model(label="age", progress=False).train(data, labels)
 
 

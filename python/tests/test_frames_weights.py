@@ -89,7 +89,7 @@ def test_a_column(written):
             with pytest.raises(tug.UsageError, match="the weights are missing: the model was trained with those in the "
                                                      "column 'w'"):
                 model.evaluate(data)
-            with pytest.raises(tug.UsageError, match="weights beside the columns, and the column 'w' has weights, too"):
+            with pytest.raises(tug.UsageError, match="weights are given twice, .* in the column 'w'"):
                 model.evaluate(frame, weight=weight)
         with tug.train(data, label="y", weight=weight, **FIXED) as model:  # the model has no column of weights
             assert repr(model.evaluate(frame, weight="w")) == repr(metrics)
@@ -158,7 +158,7 @@ def test_refused():
             model.evaluate(frame, weight="v")
         with pytest.raises(tug.DataError, match="weight: row 0: column 'city': '(Bonn|Oslo|Rome)' is not a number"):
             model.evaluate(frame, weight="city")
-    with pytest.raises(tug.UsageError, match="weights beside the columns, and the column 'w' has weights, too"):
+    with pytest.raises(tug.UsageError, match="weights are given twice, .* in the column 'w'"):
         tug.train(frame, label="y", weight=weight, weight_column="w", **FIXED)
     with pytest.raises(tug.UsageError, match="weight: is given, and so is weight_column"):
         tug.train(frame, label="y", weight="w", weight_column="w", **FIXED)

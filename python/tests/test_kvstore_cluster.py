@@ -368,7 +368,7 @@ def test_ctrl_c(tmp_path):
             while not os.path.exists("closed"):
                 time.sleep(0.02)
     """)
-    assert "ended in time True" in said and "this store ended" in said
+    assert "ended in time True" in said and "this store cannot be used any more" in said
 
 
 def test_failing_worker(tmp_path):

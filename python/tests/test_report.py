@@ -79,5 +79,5 @@ def test_refusals(tmp_path):
     assert mine.read_text() == "mine"
     with pytest.raises(tug.UsageError, match="Model.report"):
         tug.Model(report="r.html")
-    with pytest.raises(tug.UsageError, match="learnt nothing"):
+    with pytest.raises(tug.UsageError, match="not trained yet"):
         tug.Model(model="lr").report(tmp_path / "r.html")

@@ -115,7 +115,7 @@ def test_a_frame_of_one_column(tmp_path):
             assert np.array_equal(scorer.predict({"city": frame["city"]}), wanted)
     with tug.train(np.eye(4), [0, 1, 0, 1], progress=False) as model:
         model.save(tmp_path / "matrix")
-        with tug.Scorer(tmp_path / "matrix") as scorer, pytest.raises(tug.UsageError, match="no columns with names"):
+        with tug.Scorer(tmp_path / "matrix") as scorer, pytest.raises(tug.UsageError, match="columns have no names"):
             scorer.predict(frame)
 
 
@@ -257,7 +257,7 @@ def test_refused(tmp_path):
     with pytest.raises(tug.UsageError, match="is one save"):
         tug.Scorer(manifest.parent, follow=True)
     with tug.Scorer(tmp_path / "model") as scorer:
-        with pytest.raises(tug.UsageError, match="needs the fields"):
+        with pytest.raises(tug.UsageError, match="needs fields"):
             scorer.predict(np.ones((2, 3)))
         with pytest.raises(tug.UsageError, match="not below 6"):
             scorer.predict(tug.Rows([0, 1], [5], None, [6]))

@@ -197,14 +197,14 @@ def test_batches_of_dense_variables(client):
         dense.start_batch()
         for name in ("b", "w"):  # in the order of a backward pass
             dense.update(name, np.full(dense.shapes[name], 0.5))
-        with pytest.raises(tug.UsageError, match="variable 0 of table 0 has been updated in this batch"):
+        with pytest.raises(tug.UsageError, match="variable 0 of table 0 was already updated in this batch"):
             dense.update("w", np.ones((3, 7)))
-        with pytest.raises(tug.UsageError, match="finish_batch comes first"):
+        with pytest.raises(tug.UsageError, match="call finish_batch first"):
             dense.pull()
         values = dense.finish_batch()
         assert np.all(values["w"] == 2 - 0.5 * step) and np.all(values["b"] == -0.5 * step)
     for wrong in (lambda: dense.update("b", np.ones(5)), dense.finish_batch):
-        with pytest.raises(tug.UsageError, match="start_batch comes first"):
+        with pytest.raises(tug.UsageError, match="call start_batch first"):
             wrong()
     with pytest.raises(tug.UsageError, match="variable: 'c' is not one of w, b"):
         dense.update("c", np.ones(5))

@@ -231,8 +231,8 @@ class KVStore(KVStoreBase):
                                  f"this store are {'str' if isinstance(other, str) else 'int'}")
             if self.num_workers > 1:
                 raise UsageError(f"{_name(key)} has not been made in this worker (rank {self.rank}): every worker "
-                                 "calls init before push and pull, and rank 0's values count")
-            raise UsageError(f"{_name(key)} has not been made: init comes before push and pull")
+                                 "calls init before push and pull, and rank 0 sets the values")
+            raise UsageError(f"{_name(key)} has not been made: call init before push and pull")
         return found
 
     def _check_shape(self, key: Key, shape: Shape) -> None:

@@ -167,7 +167,7 @@ static int check_life(const struct accessor *a, struct err *e)
             e, TUG_EDATA,
             "the row has statistics, but belongs to no accessor that uses them");
     if (a->class != NULL && a->count != ACCESSOR_NO_COUNT)
-        return err_set(e, TUG_EDATA, "a row of accessor %s can't have a count",
+        return err_set(e, TUG_EDATA, "a row of accessor %s cannot have a count",
                        a->class->name);
     if (a->n_stats > ACCESSOR_MAX_STATS || a->pulled_stats > ACCESSOR_MAX_STATS ||
         a->pushed_stats > ACCESSOR_MAX_STATS)

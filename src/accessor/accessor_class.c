@@ -233,10 +233,10 @@ static int accessor_class_make(struct accessor *ret, struct accessor_options *o,
         set_block(&o->rule, o->dim);
     TRY(c->layout(o, ret, e));
     if (ret->pulled_stats > 0 && c->life.stats == NULL)
-        return err_set(e, TUG_EUSAGE,
-                       "its pulls return %u statistics, but it has no function that "
-                       "gives them",
-                       ret->pulled_stats);
+        return err_set(
+            e, TUG_EUSAGE,
+            "its pulls return %u statistics, but it has no function 'stats' for them",
+            ret->pulled_stats);
     for (uint32_t g = 0; g < ret->n_groups && g < ACCESSOR_MAX_GROUPS; g++)
         TRY(rule_check(&ret->groups[g].rule, e));
     ret->class = accessor_has_life(c) ? c : NULL;

@@ -251,7 +251,7 @@ static void own_accessors(void **state)
     float row[] = {5, 1, 2, 0, 0}, ret[3], *rows[] = {row};
     assert_ptr_equal(a.class, &hits);
     assert_int_equal(accessor_register(&mute, NULL), 0);
-    NOT_MADE("mute", (void)o, "no function that gives them");
+    NOT_MADE("mute", (void)o, "no function 'stats' for them");
     accessor_gather_life(&a, rows, NULL, 1, ret);
     assert_true(ret[0] == 10 && ret[1] == 1 && ret[2] == 2);
     NOT_MADE("hits", o.dim = 3, "three is too much");
@@ -288,7 +288,7 @@ static void wrong_layouts(void **state)
 {
     (void)state;
     LIFE_REFUSED(a.class = NULL, "belongs to no accessor");
-    LIFE_REFUSED(a.count = 1, "can't have a count");
+    LIFE_REFUSED(a.count = 1, "cannot have a count");
     LIFE_REFUSED(a.n_stats = UINT32_MAX, "statistics");
     LIFE_REFUSED(a.pulled_stats = 1 << 20, "statistics");
     LIFE_REFUSED(a.pushed_stats = 1 << 20, "statistics");

@@ -275,7 +275,7 @@ static int parse_paddle(struct words *w, const char **name, struct err *e)
             continue;
         if (w->n != all[i].words || *w->word[1] == '\0' || *w->word[w->n - 1] == '\0' ||
             (w->n == 2 && !entry_is_number(w->word[1], &x)))
-            return err_set(e, TUG_EUSAGE, "'%s' needs %s, after a ':'", w->word[0],
+            return err_set(e, TUG_EUSAGE, "'%s' needs %s after a ':'", w->word[0],
                            all[i].wants);
         *name = all[i].ours;
         w->n = w->n == 3 ? 1 : w->n;

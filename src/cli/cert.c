@@ -202,9 +202,9 @@ static int cert_command(const void *values, const struct options *o, struct err 
     else if (strcmp(what, "token") == 0)
         rc = print_token(v, e);
     else
-        rc = err_set(e, TUG_EUSAGE,
-                     "say what to make: 'tug cert ca', 'tug cert node' or 'tug cert "
-                     "token'");
+        rc = err_set(
+            e, TUG_EUSAGE,
+            "the action is missing: 'tug cert ca', 'tug cert node' or 'tug cert token'");
     if (key.data != NULL)
         explicit_bzero(key.data, key.len);
     buf_free(&key);

@@ -317,8 +317,7 @@ static int environment_of(const struct launch_values *v, const struct options *g
         if (options_given(given, of_train[i]))
             return err_set(
                 e, TUG_EUSAGE,
-                "--%s is for 'tug launch ... -- train': a program chooses that "
-                "itself",
+                "--%s is for 'tug launch ... -- train' only: a program sets it itself",
                 of_train[i]);
     int rc = program ? add_variables(v, given, ret) : 0;
     for (size_t i = 0; i < v->env.n && rc == 0; i++)

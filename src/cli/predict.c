@@ -221,8 +221,8 @@ static int predict_opened(struct opened_model *m, const struct predict_values *v
                         .labels = schema_labels(&m->run.schema)};
     if (v->explain && p.labels > 1)
         return err_set(e, TUG_EUSAGE,
-                       "--explain takes one score apart, and this model has %u labels, "
-                       "each with its own",
+                       "--explain works only for models with one label, and this model "
+                       "has %u labels",
                        p.labels);
     if (v->out != NULL && strcmp(v->out, "-") != 0) {
         TRY(encoder_check_name("--out", v->out, false, e));

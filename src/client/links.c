@@ -118,7 +118,7 @@ static void open_link(struct peer *p, uint64_t now)
     const struct roster_node *n = roster_find(member_roster(c->member), p->node);
     if (n != NULL && session_dial(&p->s, n->address, c->o.connect_timeout_ns, now))
         return;
-    err_set(&p->s.why, TUG_EIO, n != NULL ? "out of memory" : "it has gone");
+    err_set(&p->s.why, TUG_EIO, n != NULL ? "out of memory" : "it has left");
     p->s.due = now + c->side.retry_max_ns;
 }
 

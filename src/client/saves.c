@@ -223,7 +223,7 @@ static struct save_table *table_in(struct save_manifest *m, uint32_t partition_b
     struct msg_table table = {.table = f->table, .config = f->config};
     struct table_spec spec;
     if (f->config.n == 0 || spec_decode(&spec, &table, e) != 0) {
-        err_set(e, TUG_EDATA, "its mode of table %u is not one that exists", f->table);
+        err_set(e, TUG_EDATA, "its mode of table %u is unknown", f->table);
         return NULL;
     }
     return save_add_table(m, f->table, &spec.config, partition_bits, e);

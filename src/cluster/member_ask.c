@@ -194,7 +194,7 @@ static int check_collect(const struct member *m, const struct member_collect *c,
                        "complete yet",
                        c->call);
     if (c->n > WIRE_COLLECT_MAX)
-        return err_set(e, TUG_EUSAGE, "%s: %zu bytes are more than a call can have, %d",
+        return err_set(e, TUG_EUSAGE, "%s: %zu bytes are too many: a call can have %d",
                        c->call, c->n, WIRE_COLLECT_MAX);
     if (c->workers != 0 && c->index >= c->workers)
         return err_set(e, TUG_EUSAGE, "%s: this is worker %u of %u", c->call, c->index,

@@ -171,7 +171,7 @@ static int take_name(struct node *n, const char *name, struct err *e)
     return len >= 0 && len < NODE_CLUSTER_MAX
                ? 0
                : err_set(e, TUG_EUSAGE,
-                         "--cluster: the name has %zu bytes, and can have %d",
+                         "--cluster: the name has %zu bytes, but can have %d at most",
                          strlen(name), NODE_CLUSTER_MAX - 1);
 }
 

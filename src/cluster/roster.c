@@ -240,9 +240,10 @@ int roster_decode(struct roster *ret, const struct msg_roster *m, struct err *e)
         return err_set(e, TUG_EDATA, "the roster has 2^%u partitions", m->partition_bits);
     if (m->servers > ROSTER_MAX_NODES || m->workers > ROSTER_MAX_NODES ||
         (m->servers == 0 && m->epoch != 0))
-        return err_set(e, TUG_EDATA,
-                       "the roster says %u servers and %u workers, which is not possible",
-                       m->servers, m->workers);
+        return err_set(
+            e, TUG_EDATA,
+            "the roster has impossible numbers of nodes: %u servers and %u workers",
+            m->servers, m->workers);
     const struct wire_text lines = {m->nodes.data, (uint32_t)m->nodes.n};
     if (m->nodes.n > UINT32_MAX || count_nodes(lines, &r.n_nodes) != 0)
         return err_set(e, TUG_EDATA,
@@ -268,11 +269,12 @@ int roster_check_next(const struct roster *before, const struct roster *r, struc
     if (before->epoch == 0)
         return 0;
     if (r->epoch < before->epoch)
-        return err_set(e, TUG_EDATA, "a roster of epoch %llu comes after one of %llu",
+        return err_set(e, TUG_EDATA,
+                       "a roster of epoch %llu arrived after one of epoch %llu",
                        (unsigned long long)r->epoch, (unsigned long long)before->epoch);
     if (r->partition_bits != before->partition_bits)
         return err_set(e, TUG_EDATA,
-                       "a roster of 2^%u partitions comes after one of 2^%u",
+                       "a roster with 2^%u partitions arrived after one with 2^%u",
                        r->partition_bits, before->partition_bits);
     return 0;
 }

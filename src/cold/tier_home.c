@@ -125,10 +125,9 @@ static int check_links(const struct tier_home *h, struct err *e)
     const char *link = is_link(h->rows) ? h->rows : h->marker;
     if (!is_link(link))
         return 0;
-    return err_set(e, TUG_EUSAGE,
-                   "'%s' is a link: remove it, and give the directory that the rows are "
-                   "to lie in",
-                   link);
+    return err_set(
+        e, TUG_EUSAGE,
+        "'%s' is a link: remove it, and give the directory for the rows instead", link);
 }
 
 static int check_dir(struct tier_home *h, bool durable, struct err *e)

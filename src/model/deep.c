@@ -33,8 +33,8 @@ int deep_check(const struct model_options *o, struct err *e)
                            MODEL_MAX_UNITS);
     if (o->tower[0] != 0 && o->tasks == 1)
         return err_set(e, TUG_EUSAGE,
-                       "--tower needs several labels: each of several has a tower "
-                       "of its own on the layers of --hidden");
+                       "--tower needs several labels: each label gets layers of its own "
+                       "above those of --hidden");
     if (!(o->dropout >= 0 && o->dropout < 1))
         return err_set(e, TUG_EUSAGE,
                        "--dropout is %g; it must be at least 0 and below 1",

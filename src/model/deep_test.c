@@ -904,7 +904,7 @@ static void test_options(void **state)
     assert_int_equal(model_find("fm", &o.ops, NULL), 0);
     o.tasks = 2;
     assert_int_equal(model_init(&m, &o, &e), TUG_EUSAGE);
-    assert_non_null(strstr(e.text, "the model fm learns one"));
+    assert_non_null(strstr(e.text, "model fm can learn only one"));
 }
 
 int main(void)

@@ -27,7 +27,7 @@ int dims_check(const struct model_options *o, struct err *e)
                            "--dims: field %u is not below %u, the number of fields",
                            d->field, o->fields);
         if (i > 0 && d->field <= d[-1].field)
-            return err_set(e, TUG_EUSAGE, "--dims: field %u has two lengths", d->field);
+            return err_set(e, TUG_EUSAGE, "--dims gives field %u two lengths", d->field);
         if (d->dim < 1 || d->dim > MODEL_MAX_DIM)
             return err_set(e, TUG_EUSAGE,
                            "--dims: a length is %u; it must be between 1 and %d", d->dim,

@@ -197,7 +197,7 @@ static void test_refused(void **state)
     o = good, o.dims[1].field = FIELDS;
     refused(&o, "field 3 is not below 3");
     o = good, o.dims[1].field = 0;
-    refused(&o, "field 0 has two lengths");
+    refused(&o, "gives field 0 two lengths");
     o = good, o.dims[1].dim = 0;
     refused(&o, "must be between 1 and");
     o = good, o.dims[1].dim = MODEL_MAX_DIM + 1;

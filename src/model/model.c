@@ -62,7 +62,8 @@ int model_register(const struct model_ops *ops, struct err *e)
                        "has not 1 to %d characters",
                        ops->name, MODEL_NAME_MAX - 1);
     if (n == MODELS_MAX)
-        return err_set(e, TUG_EUSAGE, "there are %d models already", MODELS_MAX);
+        return err_set(e, TUG_EUSAGE, "%d models are registered already, the maximum",
+                       MODELS_MAX);
     models[n] = ops;
     return 0;
 }
@@ -101,11 +102,10 @@ static int check_tasks(struct model_options *o, struct err *e)
     if (o->tasks == 0)
         o->tasks = 1;
     if (o->tasks > 1 && !o->ops->tasks)
-        return err_set(
-            e, TUG_EUSAGE,
-            "the examples have %u labels, and the model %s learns one: give one "
-            "label, or a model with layers, as mlp",
-            o->tasks, o->ops->name);
+        return err_set(e, TUG_EUSAGE,
+                       "the examples have %u labels, but model %s can learn only one: "
+                       "give one label, or a model with layers, such as mlp",
+                       o->tasks, o->ops->name);
     if (o->tasks > MODEL_MAX_TASKS)
         return err_set(e, TUG_EUSAGE, "the examples have %u labels; at most %d", o->tasks,
                        MODEL_MAX_TASKS);

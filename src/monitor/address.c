@@ -73,8 +73,8 @@ int address_refuse(const struct address *a, const char *missing, struct err *e)
 {
     return err_set(
         e, TUG_EUSAGE,
-        "--http: '%.200s' is not a loopback address, so that strangers could look: "
-        "add %s, or listen at 127.0.0.1 or unix:PATH and reach it by ssh -L",
+        "--http: '%.200s' is not a loopback address, so others could read the page: add "
+        "%s, or listen at 127.0.0.1 or unix:PATH and reach it by ssh -L",
         a->host, missing);
 }
 

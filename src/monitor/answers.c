@@ -127,10 +127,10 @@ static bool refuse(const struct answers *a, struct connection *one, const char *
     if (!is_called(a, one))
         *ret = say(a, one, MHD_HTTP_MISDIRECTED_REQUEST, NULL, NULL,
                    a->trust.x != NULL
-                       ? "this is not a server of that name: use the host or address of "
-                         "--http, or one that its certificate names"
-                       : "this is not a server of that name: ask for localhost, or for "
-                         "the address that --http names");
+                       ? "this server does not have that name: use the host or address "
+                         "of --http, or a name in its certificate"
+                       : "this server does not have that name: use localhost, or the "
+                         "address of --http");
     else if (!is_open(url) && !shows_token(a, one))
         *ret = say(a, one, MHD_HTTP_UNAUTHORIZED, "WWW-Authenticate",
                    "Basic realm=\"tug\", charset=\"UTF-8\"",

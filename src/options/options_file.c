@@ -277,11 +277,12 @@ int options_load_file(struct options *o, const char *path, struct err *e)
     struct file f = {.o = o, .path = path};
     size_t n = strlen(path);
     int rc = n > 3 && strcmp(path + n - 3, ".py") == 0
-                 ? err_set(e, TUG_EUSAGE,
-                           "--config: '%s' is a Python file, and a configuration here "
-                           "consists of lines 'name: value'. Paddle's first version has "
-                           "its layers in one: give --model and --hidden instead",
-                           path)
+                 ? err_set(
+                       e, TUG_EUSAGE,
+                       "--config: '%s' is a Python file, and a configuration here "
+                       "consists of lines 'name: value'. Paddle's first version defines "
+                       "layers in such a file: give --model and --hidden instead",
+                       path)
                  : file_read_text(path, &text, e);
     if (rc)
         goto done;

@@ -21,7 +21,7 @@ int problems_note(struct problems *p, int rc, const struct err *e)
 static int problems_tell_one(const struct problems *p, const char *at, struct err *e)
 {
     if (at == NULL)
-        return err_set(e, p->code, "there are %u problems", p->n);
+        return err_set(e, p->code, "%u problems were found", p->n);
     if (p->n == 1)
         return err_set(e, p->code, "%.*s", (int)strcspn(at, "\n"), at);
     char all[ERR_TEXT_MAX];

@@ -260,7 +260,7 @@ int rule_register(const struct rule_info *info, rule_apply_fn apply, struct err 
         strcspn(name, ":,= ") != strlen(name))
         return err_set(
             e, TUG_EUSAGE,
-            "an update rule can't be called '%.*s': a name has 1 to %d letters, "
+            "an update rule cannot be called '%.*s': a name has 1 to %d letters, "
             "no colon, comma, equals sign or space",
             RULE_NAME_MAX, name, RULE_NAME_MAX - 1);
     if (rule_find_kind(name, &taken))

@@ -140,7 +140,7 @@ static void refused(void **state)
         {"adagrad-row:block=-3", "not a whole number"},
         {"adagrad-shared:g0=0", "must be above 0"},
         {"summary:decay=1.5", "more than 1"},
-        {"sgd:low=1,high=0", "above its high"},
+        {"sgd:low=1,high=0", "above 'high'"},
         {"sgd:clip=-1", "less than 0"},
     };
     char big[2 * RULE_TEXT_MAX] = "sgd:";

@@ -51,7 +51,8 @@ static int set_geo(const struct train_config *c, struct train_cluster *k,
             t->mode);
     if (s->mode_n == 0 || s->mode_n > UINT32_MAX)
         return err_set(e, TUG_EUSAGE,
-                       "--mode %s: K, the batches between two exchanges, is 1 or more%s",
+                       "--mode %s: K, the number of batches between two exchanges, must "
+                       "be 1 or more%s",
                        t->mode, s->mode_n != 0 ? ", and below 2^32" : "");
     k->geo = (uint32_t)s->mode_n;
     k->elastic = s->mode == TRAIN_ELASTIC ? (float)s->mode_rate : 0;

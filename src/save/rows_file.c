@@ -137,7 +137,7 @@ static int begin_partition(struct rows_writer *w, uint32_t partition, struct err
         if (last == partition)
             return 0;
         if (last > partition)
-            return err_set(e, TUG_EINTERNAL, "partition %u is written behind %u",
+            return err_set(e, TUG_EINTERNAL, "partition %u is written after %u",
                            partition, last);
     }
     if (mem_room(&w->directory, &w->cap_entries, w->n_entries + 1) != 0)

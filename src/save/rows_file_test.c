@@ -683,7 +683,7 @@ static void test_writer_refuses(void **state)
     refuse_write(&c, "out of place");
     c.blocks[0] = good[0], c.blocks[1] = good[1];
     c.blocks[1].partition = 0;
-    refuse_write(&c, "partition 0 is written behind 1");
+    refuse_write(&c, "partition 0 is written after 1");
     c.blocks[1].partition = 2;
     refuse_write(&c, "out of place");
     c.blocks[1].partition = 4;

@@ -351,9 +351,7 @@ static int commit(const char *dir, struct save_manifest *m, struct err *e)
 int save_commit(const char *dir, struct save_manifest *m, uint32_t keep, struct err *e)
 {
     int rc = m->locked ? commit(dir, m, e)
-                       : err_set(e, TUG_EINTERNAL,
-                                 "a save is committed that has not "
-                                 "begun");
+                       : err_set(e, TUG_EINTERNAL, "commit of a save that was not begun");
     if (rc != 0)
         save_abort(dir, m);
     else
@@ -482,8 +480,9 @@ static int add_parent(struct save_chain *c, struct err *e)
     m = &c->saves[c->n - 1];
     if (m->number == number && m->checksum == checksum)
         return 0;
-    return err_set(e, TUG_EDATA, "'%s' is a delta of another save than the present '%s'",
-                   child, path);
+    return err_set(e, TUG_EDATA,
+                   "'%s' is a delta of an earlier '%s', which was replaced since", child,
+                   path);
 }
 
 static void reverse(struct save_chain *c)

@@ -119,10 +119,8 @@ static int check_fields(const struct served *s, const struct score_rows *rows,
     const struct model_options *o = &s->model.options;
     if (!o->ops->needs_fields || rows->fields != NULL)
         return 0;
-    return err_set(
-        e, TUG_EUSAGE,
-        "rows: a model %s needs the fields of the features, and there are none",
-        o->ops->name);
+    return err_set(e, TUG_EUSAGE, "rows: a model %s needs fields, but the rows have none",
+                   o->ops->name);
 }
 
 // Takes the fields of rows into the batch. Models without fields ignore them.

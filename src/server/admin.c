@@ -36,8 +36,8 @@ int admin_begin(struct admin *o, uint64_t session, uint64_t number, uint64_t low
 {
     if (number < low || number == 0)
         return err_set(e, TUG_EUSAGE,
-                       "its number %llu is below %llu, and it says that all numbers "
-                       "below that are answered",
+                       "its number %llu is below %llu, although it acknowledges the "
+                       "answers to all lower numbers",
                        (unsigned long long)number, (unsigned long long)low);
     struct admin_session *s = sessions_make(&o->sessions, sizeof(*s), session);
     if (s == NULL)

@@ -144,7 +144,8 @@ static void test_placement(void **state)
     parcel_unpin(p);
     m.epoch = 4;
     lone_send_push(w, 0, &m);
-    lone_expect_refusal(w, TUG_EUSAGE, "partition 0 is not node 8's under epoch 4");
+    lone_expect_refusal(w, TUG_EUSAGE,
+                        "partition 0 does not belong to node 8 in epoch 4");
     assert_true(*shards_row(w->shard, T, keys[0]) == 1);
     // A request with a newer epoch waits for the newer roster, and so do the pushes
     // behind it.
@@ -234,7 +235,7 @@ static void test_bad_pushes(void **state)
         m.values.n = 2 * WIDTH * 4);
     BAD("key list unknown", m.list = 4; m.keys.n = 0);
     BAD("more than 63 above", m.number = 1000);
-    BAD("which it says are acknowledged", m.low = m.number + 1);
+    BAD("although it acknowledges all lower", m.low = m.number + 1);
     BAD("names session 1000, but the link belongs to session 1001", m.session = 1000);
 #undef BAD
     assert_int_equal(count, sizeof(bad) / sizeof(*bad));
@@ -678,7 +679,7 @@ static void test_walks_over_rows(void **state)
         lone_expect_refusal(w, TUG_EUSAGE, "there is no partition 16");
         rows = (struct msg_rows){.table = T, .epoch = 1, .partition = 3, .max = 1};
         lone_deliver(w, WORKER_LINK, MSG_ROWS, 1, &rows);
-        lone_expect_refusal(w, TUG_EUSAGE, "partition 3 is not node 8's");
+        lone_expect_refusal(w, TUG_EUSAGE, "partition 3 does not belong to node 8");
         // Removes all rows.
         operate(w, 1, T, WIRE_CLEAR, 0);
         lone_expect_ok(w);

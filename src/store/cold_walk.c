@@ -324,7 +324,7 @@ static int read_record(void *ctx, uint64_t key, const void *bytes, uint32_t size
     if (key == IN_USE)
         return err_set(
             e, TUG_EDATA,
-            "the rows in '%s' are of different moments, because the process that used "
+            "the rows in '%s' are from different moments, because the process that used "
             "them ended without closing the table; remove the directory and load a save",
             s->cold->dir);
     // n_parts stands for a bad key, and is refused there

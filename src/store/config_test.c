@@ -410,10 +410,10 @@ static void checks(void **state)
     not_together("accessor = counter; budget-rows = 5", "budget-rows has no effect");
     not_together("accessor = ctr; budget-floor = 0", "budget-floor");
     not_together("accessor = ctr; budget-floor = 1.1", "budget-floor");
-    not_together("reduce = mean", "mode sync");
+    not_together("reduce = mean", "'mode = sync'");
     not_together("sums-from = 3", "sums-from needs placement dense");
-    not_together("hot-rows = 5", "hot-rows needs a directory");
-    not_together("cold-durable = yes", "cold-durable needs a directory");
+    not_together("hot-rows = 5", "'hot-rows' needs a cold tier");
+    not_together("cold-durable = yes", "'cold-durable' needs a cold tier");
     not_together("placement = dense; accessor = ctr", "come and go");
     not_together("placement = dense; entry = count:2", "an entry policy");
     not_together("placement = dense; cold = /tmp", "a cold tier");

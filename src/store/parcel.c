@@ -171,7 +171,7 @@ static int check_idle(const struct store *s, struct err *e)
 {
     if (s->cut == NULL)
         return 0;
-    return err_set(e, TUG_EUSAGE, "table %s can't be moved while it is being saved",
+    return err_set(e, TUG_EUSAGE, "table %s cannot be moved while it is being saved",
                    s->config.name);
 }
 

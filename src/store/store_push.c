@@ -246,9 +246,10 @@ int store_push(struct store *s, const struct store_push *p, size_t *ret_keys,
     int rc = 0;
     bool checked = may_leave(s, p);
     if (p->op >= STORE_ROW && s->lives)
-        rc = err_set(e, TUG_EUSAGE,
-                     "rows of table %s have a lifecycle, so they cannot be set whole",
-                     s->config.name);
+        rc = err_set(
+            e, TUG_EUSAGE,
+            "rows of table %s have a lifecycle, so their whole contents cannot be set",
+            s->config.name);
     accessor_rules(&s->accessor, p->rate * rate_factor(&s->config.rate, s->step), rules);
     bool known = !s->wild && s->cold == NULL; // otherwise no push counts as tame
     float most = checked && known ? largest_of(s, p) : 0;
@@ -375,7 +376,7 @@ int store_pull_rows(struct store *s, const uint64_t *keys, size_t n, float *rows
     if (s->lives)
         return err_set(
             e, TUG_EUSAGE,
-            "rows of table %s have a lifecycle, so they cannot be pulled whole",
+            "rows of table %s have a lifecycle, so their whole contents cannot be pulled",
             s->config.name);
     return pull(s, keys, n, gather_rows, s->accessor.width, rows, found, e);
 }

@@ -138,7 +138,7 @@ static int check_distinct(struct store *s, const uint32_t *handles, size_t n,
     for (size_t i = 0; i < n; i++)
         handle_bit_clear(&s->marks, handles[i]);
     if (twice)
-        return err_set(e, TUG_EUSAGE, "a key comes twice in a push to table %s",
+        return err_set(e, TUG_EUSAGE, "a key occurs twice in a push to table %s",
                        s->config.name);
     return 0;
 }

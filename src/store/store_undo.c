@@ -156,11 +156,10 @@ int store_undo_check(struct store *s, struct store_batch *b, bool gradients,
     for (uint32_t i = r; i < b->n_runs; i++)
         undo_run(s, s->batch.runs[i]);
     store_batch_cut(b, &s->batch, r);
-    return err_because(
-        e, TUG_EUSAGE, REASON_NOT_FINITE, key,
-        "key %llu of table %s would become infinite, or no number, by this push: "
-        "nothing of its partition is changed",
-        (unsigned long long)key, s->config.name);
+    return err_because(e, TUG_EUSAGE, REASON_NOT_FINITE, key,
+                       "key %llu of table %s would become infinite or not a number by "
+                       "this push: its partition was left unchanged",
+                       (unsigned long long)key, s->config.name);
 }
 
 // A store with a cold tier counts as not tame, since rows of an earlier process may be on

@@ -73,9 +73,9 @@ static int initial_check(const struct initial *x, const char *text, struct err *
         return err_set(e, TUG_EUSAGE, "initial values '%.200s': the range is empty",
                        text);
     if (x->kind >= INITIAL_GAUSSIAN && !(x->b >= 0))
-        return err_set(e, TUG_EUSAGE,
-                       "initial values '%.200s': a standard deviation is not negative",
-                       text);
+        return err_set(
+            e, TUG_EUSAGE,
+            "initial values '%.200s': the standard deviation must not be negative", text);
     // Outside these bounds, TRIES random numbers would probably not include a value in
     // the range.
     if (x->kind == INITIAL_TRUNCATED_GAUSSIAN &&

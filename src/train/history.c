@@ -283,7 +283,7 @@ int history_check_file(const char *path, const struct data_files *read, bool con
                        path);
     if (data_files_has(read, path))
         return err_set(e, TUG_EUSAGE,
-                       "--history: this run reads '%s', and would overwrite it: give "
+                       "--history: this run reads '%s' and would overwrite it: give "
                        "another file",
                        path);
     TRY(read_begin(path, &s, &ours, e));

@@ -158,10 +158,9 @@ int remote_data_told(struct remote *r, struct remote_data *ret, struct err *e)
         if (ret->told)
             return 0;
         if (clock_ns() > until)
-            return err_set(
-                e, TUG_EIO,
-                "the driver has not told within %d s how the data is to be read",
-                DATA_SECONDS);
+            return err_set(e, TUG_EIO,
+                           "the driver has not sent the layout of the data within %d s",
+                           DATA_SECONDS);
         TRY(remote_pause(r, ask_seconds, e));
     }
 }
@@ -175,12 +174,12 @@ int remote_data_known(struct remote *r, const atomic_bool *interrupted,
         if (ret->known && ret->has_schema)
             return 0;
         if (ret->known)
-            return err_set(e, TUG_EDATA, "no worker has told how it reads the data");
+            return err_set(e, TUG_EDATA, "no worker has sent the layout of the data");
         if (interrupted != NULL && atomic_load(interrupted))
             return err_set(e, TUG_EINTERRUPTED, "interrupted before the first pass");
         if (clock_ns() > until)
             return err_set(e, TUG_EIO,
-                           "no worker has told within %d s which data it sees",
+                           "no worker has reported within %d s which data it sees",
                            DATA_SECONDS);
         TRY(remote_pause(r, ask_seconds, e));
     }

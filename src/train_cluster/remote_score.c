@@ -176,8 +176,8 @@ static int remote_score_tell(struct remote_worker *w, const struct msg_leased *l
         rc = evaluated_write(&found[t], &b);
     if (rc == TUG_EDATA)
         err_set(e, rc,
-                "%llu examples in %d KiB of text are more than a worker can tell of: "
-                "leave --score-by to the driver",
+                "%llu examples in %d KiB of text are more than a worker can report: use "
+                "--score-by driver",
                 (unsigned long long)found->n, SCORE_PIECE_BYTES >> 10);
     else if (rc != 0)
         err_nomem(e, "a report");

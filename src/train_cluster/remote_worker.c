@@ -131,7 +131,7 @@ static int put_files(const struct pieces *p, struct buf *list, struct err *e)
         };
         if (wire_put_data_file(list, &f) != 0)
             rc = err_set(e, TUG_EUSAGE,
-                         "%zu files like %s are too many for one run on a cluster: "
+                         "%zu files, such as %s, are too many for one run on a cluster: "
                          "concatenate some of them",
                          pieces_files(p), files[i].name);
     }

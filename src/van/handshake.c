@@ -87,14 +87,15 @@ int handshake_challenged(struct handshake *h, const struct msg_challenge *m,
 {
     uint8_t theirs[MAC_BYTES];
     if (m->nonce.n != MAC_BYTES || mac_same(m->nonce.data, m->nonce.n, h->dialler))
-        return err_set(e, TUG_EUSAGE, "its answer is not that of tug");
+        return err_set(e, TUG_EUSAGE, "its answer is not from tug");
     if (!m->token && !h->link.believed && !h->prover->insecure)
         return err_set(e, TUG_EUSAGE,
                        "the process that listens there does not prove the cluster's "
                        "token: it is another program, or runs with --insecure");
     if (m->token && !h->token)
-        return err_set(e, TUG_EUSAGE,
-                       "it asks for a token that this node has not proven");
+        return err_set(
+            e, TUG_EUSAGE,
+            "it requires the cluster's token, which this node has not proven to know");
     memcpy(h->listener, m->nonce.data, MAC_BYTES);
     h->token = m->token != 0;
     *ret = (struct msg_proof){.proof = {NULL, 0}};
@@ -126,7 +127,7 @@ static int check_knock(struct handshake *h, const struct msg_knock *m, struct er
     enum wire_from right = wire_right((enum wire_role)m->role);
     if (m->nonce.n != MAC_BYTES || !handshake_keep(h->address, m->address) ||
         !handshake_keep(h->name, m->name))
-        return err_set(e, TUG_EUSAGE, "its first message is not that of tug");
+        return err_set(e, TUG_EUSAGE, "its first message is not from tug");
     if (right == WIRE_FROM_KNOCK)
         return err_set(e, TUG_EUSAGE,
                        "a link cannot have the role %u, which does not exist", m->role);
@@ -154,7 +155,7 @@ static int need_token(struct handshake *h, const struct msg_knock *m, struct err
     if (!m->token)
         return p->insecure
                    ? 0
-                   : err_set(e, TUG_EUSAGE, "this node asks for its cluster's token");
+                   : err_set(e, TUG_EUSAGE, "this node requires the cluster's token");
     int rc = p->token(p->ctx, &role, h->key, e);
     if (rc == 0 && role != h->role)
         rc = err_set(e, TUG_EUSAGE, "this node has no token of the role %s",

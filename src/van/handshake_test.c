@@ -149,7 +149,7 @@ static void test_no_token(void **state)
     (void)state;
     begin(&w);
     w.dialler.role = WIRE_NOBODY;
-    expect(&w, KNOCKED, "asks for its cluster's token");
+    expect(&w, KNOCKED, "requires the cluster's token");
     struct msg_error answer = {.what = wire_text(w.e.text)};
     struct err e;
     handshake_refused(&w.dialler.h, &answer, &e);
@@ -453,9 +453,9 @@ static void test_malformed(void **state)
     (void)state;
     begin(&w);
     w.on_knock = long_address;
-    expect(&w, KNOCKED, "not that of tug");
+    expect(&w, KNOCKED, "not from tug");
     w.on_knock = no_nonce;
-    expect(&w, KNOCKED, "not that of tug");
+    expect(&w, KNOCKED, "not from tug");
     w.on_knock = NULL;
     w.listener.prover.random = fail_random;
     expect(&w, KNOCKED, "random");

@@ -164,7 +164,7 @@ static void test_token_comes_later(void **state)
     dialler.knows = false;
     dial();
     until(&dialler, &listener, &listener.refused);
-    assert_non_null(strstr(listener.why.text, "asks for its cluster's token"));
+    assert_non_null(strstr(listener.why.text, "requires the cluster's token"));
     assert_int_equal(dialler.closed, 0);
     dialler.knows = true;
     check_trust(WIRE_WORKER);

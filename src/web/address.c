@@ -75,7 +75,7 @@ int address_parse(struct address *ret, const char *text, struct err *e)
     if (memchr(host, '@', host_len) != NULL)
         return err_set(e, TUG_EUSAGE,
                        "an address of data has a name or a password in it, which others "
-                       "could see: take it out (for http, ~/.netrc may have it)");
+                       "could see: remove it (for http, ~/.netrc can hold it)");
     ret->scheme = s;
     snprintf(ret->whole, sizeof ret->whole, "%s", text);
     snprintf(ret->host, sizeof ret->host, "%.*s", (int)host_len, host);

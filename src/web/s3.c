@@ -86,10 +86,9 @@ static int read_account(struct account *ret, struct err *e)
     if (ret->endpoint == NULL && p->endpoint[0] != '\0')
         ret->endpoint = p->endpoint;
     if ((ret->key_id == NULL) != (ret->secret == NULL))
-        return err_set(
-            e, TUG_EUSAGE,
-            "of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY only one is set in "
-            "the environment: S3 needs both, or for public data neither");
+        return err_set(e, TUG_EUSAGE,
+                       "only one of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY is set "
+                       "in the environment: S3 needs both, or for public data neither");
     if (ret->key_id == NULL)
         TRY(take_keys(ret, e));
     return ret->endpoint == NULL ? 0 : check_endpoint(ret->endpoint, e);

@@ -211,10 +211,10 @@ static int check_answer(struct web *r, const struct http_answer *a, struct err *
                    ? changed(r, e)
                    : err_set(e, TUG_EDATA, "'%s' is empty", r->a.name);
     if (!ranged && (a->status != 200 || !a->has_length))
-        return err_set(e, TUG_EDATA,
-                       "'%s': the server does not say how long it is, so it cannot be "
-                       "read",
-                       r->a.name);
+        return err_set(
+            e, TUG_EDATA,
+            "'%s': the server does not send the length of the file, so it cannot be read",
+            r->a.name);
     if (!ranged)
         total = a->length;
     bool other = version != r->version && version != 0 && r->version != 0;
@@ -228,7 +228,7 @@ static int check_answer(struct web *r, const struct http_answer *a, struct err *
     r->known = true;
     return ranged && a->from != r->from
                ? err_set(e, TUG_EDATA,
-                         "'%s': the server sends other bytes than the requested ones",
+                         "'%s': the server sends bytes that were not requested",
                          r->a.name)
                : 0;
 }
@@ -287,7 +287,7 @@ static int read_some(struct web *r, char *out, size_t cap, size_t *ret_n, struct
         r->tries = 0;
     if (*ret_n > 0)
         return 0;
-    rc = err_set(e, TUG_EIO, "the server sends fewer bytes than it says it has");
+    rc = err_set(e, TUG_EIO, "the server sends fewer bytes than it announced");
     return try_again(r, rc, e);
 }
 

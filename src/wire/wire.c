@@ -301,8 +301,7 @@ int wire_check_flags(uint16_t type, const union wire_any *m, struct err *e)
     }
     if ((flags & ~known) == 0)
         return 0;
-    return err_set(e, TUG_EDATA,
-                   "%s: its flags 0x%02x contain 0x%02x, which is not known",
+    return err_set(e, TUG_EDATA, "%s: its flags 0x%02x contain unknown ones, 0x%02x",
                    wire_name(type), flags, flags & ~known);
 }
 
@@ -435,7 +434,7 @@ int wire_decode(const unsigned char header[WIRE_FRAME_BYTES], const struct wire_
     struct in in = {.at = head, .left = f->head_bytes};
     if (take_message(&in, f->type, ret) != 0 || in.left != 0 || in.body != f->body_bytes)
         return err_set(e, TUG_EDATA,
-                       "a message (%s) whose contents are not what it announces",
+                       "a message (%s) whose contents do not match its header",
                        wire_name(f->type));
     return 0;
 }

@@ -175,7 +175,7 @@ static void serve(struct tug_fleet *f)
     expect(tug_fleet_worker_num(f) == WORKERS && tug_fleet_server_num(f) == SERVERS);
     expect(!tug_fleet_is_first_worker(f) && tug_fleet_client(f) == NULL);
     refused(tug_fleet_init_worker(f), "is for workers, and this process is server");
-    refused(tug_fleet_barrier_worker(f), "tug_fleet_init_worker comes first");
+    refused(tug_fleet_barrier_worker(f), "call tug_fleet_init_worker first");
     refused(tug_fleet_init_server(f, NULL, (const char *[]){"emb"}, 1), "without");
     refused(tug_fleet_init_server(f, "/tmp", (const char *[]){"nosuch"}, 1), "'nosuch'");
     refused(tug_wrapper_load_sparse(f, 3, "/tmp"), "table 3");
@@ -241,7 +241,7 @@ static void gather(struct tug_fleet *f)
     expect(tug_fleet_get_file_shard(f, files, 3, &first, &some) == 0);
     expect(n == 1 ? first == 0 && some == 3 : first == me * 2 && some == 2 - me);
     expect(strcmp(files[0], "a") == 0 && strcmp(files[2], "c") == 0);
-    refused(tug_fleet_get_file_shard(f, twice, 3, &first, &some), "a is there twice");
+    refused(tug_fleet_get_file_shard(f, twice, 3, &first, &some), "a is listed twice");
     expect(tug_fleet_get_file_shard(f, files, 0, &first, &some) == 0 && some == 0);
 }
 
@@ -270,7 +270,7 @@ static void dense(struct tug_fleet *f)
         want[i] = i < 5 ? 0.5f : -1;
     expect(tug_wrapper_pull_dense_params(f, DENSE, x, FLOATS) == 0);
     expect(memcmp(x, want, sizeof(x)) == 0);
-    refused(tug_wrapper_pull_dense_params(f, DENSE, x, 3), "have 8 floats, and not 3");
+    refused(tug_wrapper_pull_dense_params(f, DENSE, x, 3), "have 8 floats, not 3");
     refused(tug_wrapper_push_dense_params(f, SPARSE, x, FLOATS), "is sparse");
     expect(tug_fleet_barrier_worker(f) == 0);
     for (int i = 0; i < FLOATS; i++)
@@ -421,8 +421,8 @@ static void work(struct tug_fleet *f)
 {
     bool alone = tug_fleet_server_endpoint(f, 0) == NULL;
     refused(tug_fleet_run_server(f, NULL, 0), "is for servers");
-    refused(tug_fleet_stop_worker(f), "tug_fleet_init_worker comes first");
-    refused(tug_fleet_save_persistables(f, "model", TUG_FLEET_ALL, NULL), "comes first");
+    refused(tug_fleet_stop_worker(f), "call tug_fleet_init_worker first");
+    refused(tug_fleet_save_persistables(f, "model", TUG_FLEET_ALL, NULL), "first");
     expect(tug_fleet_init_worker(f) == 0);
     refused(tug_fleet_init_worker(f), "already");
     expect(tug_fleet_worker_num(f) == (alone ? 1 : WORKERS));

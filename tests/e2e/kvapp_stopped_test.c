@@ -58,7 +58,7 @@ static int work(const char *scheduler)
         poll(NULL, 0, 1);
     expect(ask(a, other) == TUG_EIO);
     expect(strstr(tug_last_error(), "worker 1") &&
-           strstr(tug_last_error(), "the cluster goes on without it"));
+           strstr(tug_last_error(), "the cluster continues without it"));
     return tug_node_finalize(n, false);
 }
 

@@ -305,7 +305,7 @@ static void refused(void **state)
     write_all();
     static const char *const cases[][2] = {
         {"--model fm --label click,buy",
-         "the examples have 2 labels, and the model fm learns one"},
+         "the examples have 2 labels, and model fm can learn only one"},
         {"--model mlp --label click --drop buy --tower 8",
          "--tower needs several labels"},
         {"--model mlp --label click --drop buy --task-weights 2",

@@ -284,7 +284,7 @@ static void bad_input(void **state)
     for (size_t i = 0; i < sizeof(refused) / sizeof(*refused); i++)
         tug_ends(2, "launch -- " TRAIN " --table %s", refused[i]);
     tug_ends(2, "launch -- " TRAIN " --mode geo:0");
-    e2e_says("is 1 or more");
+    e2e_says("must be 1 or more");
     tug_ends(2, "launch -- train --data day.svm --format libsvm --model deepfm "
                 "--mode elastic:3 --optimizer adagrad --dense-optimizer ftrl");
     e2e_says("its weights are computed from its state; give another --dense-optimizer");

@@ -303,11 +303,11 @@ static void actions(void **state)
     offered = offered_behind("cert");
     for (size_t n; (n = strcspn(offered, " ")) > 0; offered += n + (offered[n] == ' ')) {
         tug("cert %.*s --dir none", (int)n, offered);
-        if (strstr(e2e_err, "say what to make") != NULL)
+        if (strstr(e2e_err, "the action is missing") != NULL)
             fail_msg("%s", e2e_err);
     }
     tug_ends(2, "cert nosuch --dir none");
-    e2e_says("say what to make");
+    e2e_says("the action is missing");
 }
 
 static int begin(void **state)

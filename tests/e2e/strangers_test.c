@@ -50,10 +50,10 @@ static void without_token(void **state)
     tug_ends(0, "status --scheduler 127.0.0.1:%u", port);
     assert_int_equal(mkdir("elsewhere", 0700), 0);
     setenv("XDG_RUNTIME_DIR", files_path("%s/elsewhere", files_dir), 1);
-    is_refused("status", "asks for its cluster's token");
+    is_refused("status", "requires the cluster's token");
     e2e_says("TUG_TOKEN");
-    is_refused("stop", "asks for its cluster's token");
-    is_refused("status --insecure", "asks for its cluster's token");
+    is_refused("stop", "requires the cluster's token");
+    is_refused("status --insecure", "requires the cluster's token");
     setenv("TUG_TOKEN",
            "operator:00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff",
            1);
@@ -63,7 +63,7 @@ static void without_token(void **state)
     unsetenv("TUG_TOKEN");
     setenv("XDG_RUNTIME_DIR", files_dir, 1);
     cluster_await("scheduler", "refused: tcp://127.0.0.1");
-    cluster_await("scheduler", "asks for its cluster's token");
+    cluster_await("scheduler", "requires the cluster's token");
     end_cluster();
 }
 
@@ -293,7 +293,7 @@ static void another_account(void **state)
     int code = cluster_system("%s status --scheduler 127.0.0.1:%u --connect-timeout 10",
                               other, port);
     assert_true(code == 2 || code == 4);
-    cluster_said("system", "asks for its cluster's token");
+    cluster_said("system", "requires the cluster's token");
     chmod(files_dir, 0700);
     end_cluster();
 }

@@ -250,7 +250,7 @@ static void text_and_back(void **state)
     tables_admin(0, "list");
     assert_string_equal(e2e_out, "");
     tables_admin(2, "get 5 --table users");
-    e2e_says("holds no table 'users'");
+    e2e_says("has no tables, so no table 'users'");
     tables_stop();
 }
 

@@ -172,8 +172,8 @@ refused 3 'the server has none (404)' "http://$at/fine/nothing.csv?hidden=1"
 refused 4 'the server refuses' "http://$at/forbidden/all.csv"
 refused 4 'redirects too often' "http://$at/circle/all.csv"
 refused 3 'changed since the run began' "http://$at/changes/all.csv"
-refused 3 'sends other bytes' "http://$at/other/all.csv"
-refused 3 'does not say how long it is' "http://$at/unknown/all.csv"
+refused 3 'sends bytes that were not requested' "http://$at/other/all.csv"
+refused 3 'does not send the length of the file' "http://$at/unknown/all.csv"
 refused 3 'is empty' "http://$at/fine/empty.csv"
 refused 2 'a name or a password' "http://me:hidden=@$at/fine/all.csv"
 refused 2 'hadoop fs -cat' hdfs://host/path
@@ -184,7 +184,7 @@ refused 3 'no such bucket' s3://none/t
 refused 4 'set AWS_REGION' s3://far/t
 refused 3 'nothing is in it' "webhdfs://$at/nothing"
 AWS_SECRET_ACCESS_KEY=not+a/secret2 refused 4 '403 SignatureDoesNotMatch' s3://bucket/t
-AWS_SECRET_ACCESS_KEY='' refused 2 'only one is set' s3://bucket/t
+AWS_SECRET_ACCESS_KEY='' refused 2 'only one of AWS_ACCESS_KEY_ID' s3://bucket/t
 HADOOP_USER_NAME=nobody refused 4 '401 SecurityException' "webhdfs://$at/t"
 
 wait $given_up

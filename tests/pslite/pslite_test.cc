@@ -292,7 +292,7 @@ void CheckValuesOfKeys(int customer)
     lens[0] = 1;
     two[0] = 2;
     two[1] = 0;
-    const char *few = "this server takes 1 of each key";
+    const char *few = "this server expects 1 for each key";
     CHECK(Says(Refusal([&] { kv.Wait(kv.Push(keys, {})); }), few));
     CHECK(Says(Refusal([&] { kv.Wait(kv.PushPull(keys, {}, &got)); }), few));
     CHECK(Says(Refusal([&] { kv.Wait(kv.PushPull(keys, {1}, &got, &lens)); }), few));

@@ -202,7 +202,7 @@ class _Pass:
             assert net.model is not None
             return net.model
         if not net.trained and net.begins_with is None:
-            raise UsageError("the net has learnt nothing yet: train it, or load a save")
+            raise UsageError("the net is not trained yet: train it, or load a save")
         if not net.trained and net.tables is not None:
             raise UsageError(f"the net begins with a part of {net.begins_with} ({net.tables}), and is not a model "
                              "before training: train it first")

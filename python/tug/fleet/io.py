@@ -57,7 +57,7 @@ def save_net(net: DeclaredNet, directory: Path) -> str:
     if net.model is not None and net.trained:
         return save_over(net.model, directory)
     if net.begins_with is None:
-        raise UsageError("save_persistables: the net has learnt nothing yet")
+        raise UsageError("save_persistables: the net is not trained yet: train it first")
     with net.open_save(net.begins_with) as begun:
         return save_over(begun, directory)
 

@@ -194,10 +194,10 @@ static int begin_driver(struct process *p, const struct training *t, struct err 
     TRY(train_open_log(t->values, t->options, &p->node.node, e));
     p->setup.config.facts = p->facts;
     if (t->values->http != NULL)
-        log_warn("--http of the training has no effect on a cluster: say tug launch "
+        log_warn("--http of the training has no effect on a cluster: use tug launch "
                  "--http HOST:PORT, or give it to tug scheduler, server and worker");
     if (t->values->log_dir != NULL)
-        log_warn("--log-dir of the training has no effect on a cluster: say tug launch "
+        log_warn("--log-dir of the training has no effect on a cluster: use tug launch "
                  "--log-dir DIR, which keeps a log of each process");
     if (pthread_create(&p->driver, NULL, drive, p) != 0)
         return err_set(e, TUG_EIO, "cannot start the thread that drives the training");

@@ -129,8 +129,7 @@ int table_unknown(const char *where, const char *name, const char *names, struct
         return err_set(e, TUG_EUSAGE, "%s holds no table '%s'; did you mean '%s'?", where,
                        name, near);
     if (names == NULL || names[0] == 0)
-        return err_set(e, TUG_EUSAGE, "%s holds no table '%s' and no other table", where,
-                       name);
+        return err_set(e, TUG_EUSAGE, "%s has no tables, so no table '%s'", where, name);
     return err_set(e, TUG_EUSAGE, "%s holds no table '%s'; there are: %s", where, name,
                    names);
 }

@@ -82,8 +82,8 @@ static int believe_schema(struct leases *l, const char *who, struct wire_text sc
 {
     if (l->schema.len > 0 && !same_schema(l, schema))
         return err_set(e, TUG_EUSAGE,
-                       "%s reads the data in another way than the saved model with "
-                       "which the run begins",
+                       "%s reads the data differently from the saved model with which "
+                       "the run begins",
                        who);
     if (l->schema.len > 0 || schema.n == 0)
         return 0;

@@ -248,7 +248,7 @@ static uint64_t give_up_silent(struct scheduler *s)
         if (s->now >= due)
             fail(s, x, TUG_EIO,
                  x->handing ? "the hand-over got no further for 15 s"
-                            : "its new owner sent no word of it for 30 s");
+                            : "its new owner sent nothing about it for 30 s");
         else
             next = clock_earlier(next, due);
         if (i > m->n)

@@ -296,7 +296,7 @@ static void test_silent_target(void **state)
     (void)state;
     static const enum wire_move_state states[] = {WIRE_MOVE_COPIED, WIRE_MOVE_ARRIVED};
     static const char *const words[] = {
-        "its new owner sent no word of it for 30 s; it is tried "
+        "its new owner sent nothing about it for 30 s; it is tried "
         "again in 5 s",
         "the hand-over got no further for 15 s; it is "
         "tried again in 5 s"};

@@ -228,7 +228,7 @@ int encoder_check_name(const char *option, const char *path, bool plain, struct 
         return 0;
     return plain ? err_set(e, TUG_EUSAGE,
                            "%s: '%s' ends in %s, but this file is not "
-                           "compressed: give a name without it",
+                           "compressed: give a name without this ending",
                            option, path, says)
                  : err_set(e, TUG_EUSAGE,
                            "%s: '%s' ends in %s, which tug does not write: end the name "

@@ -306,7 +306,7 @@ static int add_rows(struct data_files *f, const char *address, struct err *e)
 {
     const struct rows *r = rows_find(address);
     if (r == NULL)
-        return err_set(e, TUG_EDATA, "there are no rows in memory at '%s' any more",
+        return err_set(e, TUG_EDATA, "the rows in memory at '%s' no longer exist",
                        address);
     if (f->command != NULL)
         return err_set(e, TUG_EUSAGE,

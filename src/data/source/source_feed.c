@@ -228,7 +228,7 @@ static int no_text(const struct source *s, struct err *e)
     if (file->command == NULL)
         return err_set(e, TUG_EDATA, "%s is empty%s", file->name, others);
     return err_set(e, TUG_EDATA, "%s: '%s' wrote nothing%s", file->name, file->command,
-                   s->files.n > 1 ? ", nor did it for any other file" : "");
+                   s->files.n > 1 ? ", and nothing for any other file" : "");
 }
 
 // Queues chunks that refer to rows in memory.

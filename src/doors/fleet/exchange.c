@@ -30,7 +30,7 @@ int tug_fleet_all_gather(struct tug_fleet *f, const void *bytes, size_t n, void 
     if (n > SAID_MAX)
         return err_set(
             last_error(), TUG_EUSAGE,
-            "a worker can give the other workers at most %d bytes at a time, not %zu",
+            "a worker can send the other workers at most %d bytes at a time, not %zu",
             SAID_MAX, n);
     struct calls_collect k = call_of(f, "all_gather");
     return calls_gather(f->client, &k, bytes, n, ret);

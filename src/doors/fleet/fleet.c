@@ -49,7 +49,7 @@ static int take_table(struct tug_fleet *f, const struct tug_fleet_table *from,
 {
     const char *settings = from->settings != NULL ? from->settings : "";
     if (from->number >= TUG_TABLES_MAX || from->name == NULL || from->name[0] == '\0')
-        return err_set(e, TUG_EUSAGE, "table %u: needs a name, and a number below %d",
+        return err_set(e, TUG_EUSAGE, "table %u needs a name, and a number below %d",
                        from->number, TUG_TABLES_MAX);
     for (size_t i = 0; i < f->n_tables; i++)
         if (f->tables[i].number == from->number ||
@@ -218,12 +218,10 @@ static int is_for(const struct tug_fleet *f, bool right, const char *call,
 
 int fleet_in_run(const struct tug_fleet *f)
 {
-    return f->client != NULL
-               ? 0
-               : err_set(
-                     last_error(), TUG_EUSAGE,
-                     "this process is a worker of no run: tug_fleet_init_worker comes "
-                     "first");
+    return f->client != NULL ? 0
+                             : err_set(last_error(), TUG_EUSAGE,
+                                       "this worker has not joined the run: call "
+                                       "tug_fleet_init_worker first");
 }
 
 // ---------------------------------------------------------------- servers
@@ -432,9 +430,8 @@ static int meet_servers(struct tug_fleet *f)
     if (f->roles->alone || f->lent != NULL)
         return 0;
     int rc = calls_barrier(f->client, ALL_MEET);
-    return rc != 0 ? err_wrap(last_error(),
-                              "the run has not begun (each server comes as far as "
-                              "tug_fleet_run_server)")
+    return rc != 0 ? err_wrap(last_error(), "the run has not begun (has each server "
+                                            "called tug_fleet_run_server?)")
                    : 0;
 }
 
@@ -557,7 +554,7 @@ int tug_fleet_get_file_shard(const struct tug_fleet *f, const char **paths, size
     qsort(paths, n, sizeof(*paths), by_path);
     for (size_t i = 1; i < n; i++)
         if (strcmp(paths[i - 1], paths[i]) == 0)
-            return err_set(last_error(), TUG_EUSAGE, "files: %.200s is there twice",
+            return err_set(last_error(), TUG_EUSAGE, "files: %.200s is listed twice",
                            paths[i]);
     size_t each = n / workers, more = n % workers;
     *ret_first = each * index + (index < more ? index : more);

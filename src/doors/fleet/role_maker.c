@@ -53,7 +53,7 @@ static int check_twice(const struct endpoints *x, const char *what, struct err *
         if (strcmp(sorted[i - 1], sorted[i]) == 0)
             twice = sorted[i];
     mem_free(sorted);
-    return twice != NULL ? err_set(e, TUG_EUSAGE, "%s: %s is there twice", what, twice)
+    return twice != NULL ? err_set(e, TUG_EUSAGE, "%s: %s is listed twice", what, twice)
                          : 0;
 }
 
@@ -91,8 +91,8 @@ static int endpoints_read(struct endpoints *ret, const char *text, const char *w
         at = next;
     }
     if (ret->n > ROLE_PROCESSES_MAX)
-        return err_set(e, TUG_EUSAGE, "%s: has %zu endpoints, and can have %d", what,
-                       ret->n, ROLE_PROCESSES_MAX);
+        return err_set(e, TUG_EUSAGE, "%s has %zu endpoints, but can have %d at most",
+                       what, ret->n, ROLE_PROCESSES_MAX);
     return check_twice(ret, what, e);
 }
 
@@ -226,7 +226,7 @@ static int read_environment(struct tug_role_maker *m, void *ctx, struct err *e)
     if ((at = role_maker_get(ctx, "TUG_SCHEDULER")) != NULL &&
         snprintf(r->scheduler, sizeof(r->scheduler), "%s", at) >=
             (int)sizeof(r->scheduler))
-        return err_set(e, TUG_EUSAGE, "TUG_SCHEDULER: is longer than %d bytes",
+        return err_set(e, TUG_EUSAGE, "TUG_SCHEDULER is longer than %d bytes",
                        ROLE_TEXT_MAX - 1);
     return check_counts(m, e);
 }

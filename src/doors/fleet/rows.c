@@ -214,10 +214,10 @@ static int find_dense(struct tug_fleet *f, uint32_t table, size_t n,
     TRY(fleet_find(f, table, &t));
     if (t->dense == NULL)
         return err_set(last_error(), TUG_EUSAGE,
-                       "table %u is sparse: it was given no variables", table);
+                       "table %u is sparse, because it has no variables", table);
     if (n != tug_dense_floats(t->dense))
         return err_set(last_error(), TUG_EUSAGE,
-                       "the variables of table %u have %llu floats, and not %zu", table,
+                       "the variables of table %u have %llu floats, not %zu", table,
                        (unsigned long long)tug_dense_floats(t->dense), n);
     *ret = t->dense;
     return 0;

@@ -84,7 +84,7 @@ static int open_app(struct tug_app *a, struct err *e)
         return err_set(e, TUG_EUSAGE, "this process already has a customer %u of app %u",
                        a->customer, a->app);
     if (a->app == KV_BARRIERS)
-        return err_set(e, TUG_EUSAGE, "app %u is the library's own", a->app);
+        return err_set(e, TUG_EUSAGE, "app %u is reserved for the library", a->app);
     link_app(n, a);
     kv_received_deliver_held(n);
     return 0;
@@ -206,8 +206,8 @@ int tug_app_close(struct tug_app *a)
     struct tug_node *n = a->node;
     if (pump_working(n->pump))
         return err_set(last_error(), TUG_EUSAGE,
-                       "a callback or handler must not close a customer: it would wait "
-                       "for its own end");
+                       "a callback or handler must not close a customer, because it "
+                       "would wait for itself");
     if (!kv_app_end_requests(a))
         return err_set(last_error(), TUG_EIO,
                        "customer %u of app %u is not closed: a callback of its "

@@ -30,8 +30,7 @@ int kv_check_keys(const struct tug_kv_data *d, struct err *e)
     for (size_t i = 1; i < d->n_keys && !ascend; i++)
         if (k[i - 1] >= k[i])
             return err_set(e, TUG_EUSAGE,
-                           "keys must ascend strictly: key %zu is %llu, and the one "
-                           "before it %llu",
+                           "keys must ascend and not repeat: key %zu is %llu, after %llu",
                            i, (unsigned long long)k[i], (unsigned long long)k[i - 1]);
     return 0;
 }
@@ -106,15 +105,14 @@ int tug_kv_check_values(const struct tug_kv_meta *m, const struct tug_kv_data *d
         (d->n_values / d->n_keys != each || d->n_values % d->n_keys != 0))
         return err_set(
             e, TUG_EUSAGE,
-            "a push of %zu keys has %zu values: this server takes %zu of each key",
+            "a push of %zu keys has %zu values: this server expects %zu for each key",
             d->n_keys, d->n_values, each);
     for (size_t i = 0; d->lengths != NULL && i < d->n_keys; i++)
         if (d->lengths[i] < 0 || (size_t)d->lengths[i] != each)
-            return err_set(
-                e, TUG_EUSAGE,
-                "key %llu is pushed with %d values: this server takes %zu of each "
-                "key",
-                (unsigned long long)d->keys[i], d->lengths[i], each);
+            return err_set(e, TUG_EUSAGE,
+                           "key %llu is pushed with %d values: this server expects "
+                           "%zu for each key",
+                           (unsigned long long)d->keys[i], d->lengths[i], each);
     return 0;
 }
 
@@ -415,7 +413,7 @@ static int check_answer(const struct kv_part *p, const struct msg_app *m, struct
 {
     if (lacks_values(p, m))
         return err_set(e, TUG_EDATA,
-                       "it has no values, but request %u pulls them for %zu keys: the "
+                       "it has no values, but request %u pulls values of %zu keys: the "
                        "handler has to answer with keys and values",
                        p->request->timestamp, p->d.n_keys);
     if (m->value_bytes != p->d.value_bytes)

@@ -32,8 +32,8 @@ static int add_responses(struct kv_request *r, uint32_t n, struct err *e)
         unsent += !r->parts[i].sent && !r->parts[i].answered;
     if (n > unsent)
         return err_set(e, TUG_EUSAGE,
-                       "%u answers more cannot be counted: request %u waits for %u nodes "
-                       "that were sent nothing",
+                       "cannot count %u more answers: request %u has only %u nodes to "
+                       "which it sent nothing",
                        n, r->timestamp, unsent);
     for (uint32_t i = 0; n > 0; i++)
         if (!r->parts[i].sent && !r->parts[i].answered) {
@@ -50,8 +50,8 @@ static struct kv_request *open_request(struct tug_app *a, uint32_t timestamp,
     struct kv_request *r = kv_request_find(a, timestamp);
     if (r != NULL && r->state == KV_OPEN)
         return r;
-    err_set(e, TUG_EUSAGE, "customer %u of app %u has no request %u that is open",
-            a->customer, a->app, timestamp);
+    err_set(e, TUG_EUSAGE, "customer %u of app %u has no open request %u", a->customer,
+            a->app, timestamp);
     return NULL;
 }
 
@@ -84,9 +84,10 @@ int tug_app_responses(struct tug_app *a, uint32_t timestamp, uint32_t *ret_n)
     } else if (done->used && done->timestamp == timestamp) {
         *ret_n = done->n;
     } else {
-        rc = err_set(last_error(), TUG_EUSAGE,
-                     "customer %u of app %u has made no request %u, or it is long over",
-                     a->customer, a->app, timestamp);
+        rc = err_set(
+            last_error(), TUG_EUSAGE,
+            "customer %u of app %u has made no request %u, or the request ended long ago",
+            a->customer, a->app, timestamp);
     }
     pump_leave(n->pump);
     return rc;
@@ -156,11 +157,10 @@ static int send_request(struct tug_node *n, const struct tug_message *m, struct 
         return e->code;
     struct kv_part *p = r->kind == KV_BY_HAND ? unsent_part(r, m->receiver) : NULL;
     if (p == NULL)
-        return err_set(
-            e, TUG_EUSAGE,
-            "request %u has nothing to send to node %u: that was sent before, or "
-            "the node is not of its group",
-            m->timestamp, m->receiver);
+        return err_set(e, TUG_EUSAGE,
+                       "request %u has nothing to send to node %u: it has sent the "
+                       "message already, or the node is not in its group",
+                       m->timestamp, m->receiver);
     struct msg_app all = message_of(m);
     p->copy = copy_of(&all);
     if (p->copy == NULL)

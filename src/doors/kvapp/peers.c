@@ -82,8 +82,8 @@ static int find_address(struct tug_node *n, struct kv_peer *p, const char **ret,
     char name[ROSTER_NAME_MAX];
     const struct roster_node *r = roster_find(member_roster(n->member), p->node);
     if (r == NULL || !r->alive)
-        return err_set(e, TUG_EIO, "%s is not there%s", kv_node_name(n, p->node, name),
-                       r != NULL ? " any more" : "");
+        return err_set(e, TUG_EIO, "%s cannot be reached%s",
+                       kv_node_name(n, p->node, name), r != NULL ? " any more" : "");
     if (r->address[0] == 0)
         return err_set(e, TUG_EUSAGE, "%s does not listen",
                        kv_node_name(n, p->node, name));
@@ -394,7 +394,7 @@ static uint64_t look_at_gone(struct tug_node *n, struct kv_peer *p, uint64_t now
     if (open && now < p->gone_at + GONE_NS)
         return p->gone_at + GONE_NS;
     if (open)
-        err_set(&why, TUG_EIO, "the cluster goes on without it");
+        err_set(&why, TUG_EIO, "the cluster continues without it");
     else
         (void)find_address(n, p, &address, &why);
     session_break(&p->s, &why, now);

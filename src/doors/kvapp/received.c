@@ -411,7 +411,9 @@ uint64_t kv_received_expire(struct tug_node *n, uint64_t now)
                     "this process has no customer of app %u (customer %u)", q->m.app,
                     q->m.customer);
         else
-            err_set(&why, TUG_EIO, "the scheduler has not told this process of node %u",
+            err_set(&why, TUG_EIO,
+                    "this process does not know node %u yet: the scheduler has not "
+                    "announced it",
                     q->m.sender);
         kv_received_refuse(n, q, why.code, why.text);
         kv_received_let_go(q);

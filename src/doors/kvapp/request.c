@@ -309,7 +309,7 @@ bool kv_request_waits(const struct tug_app *a, const struct kv_peer *p)
 void kv_requests_give_up(struct tug_app *a)
 {
     struct err why;
-    err_set(&why, TUG_EIO, "the customer was closed before there was an answer");
+    err_set(&why, TUG_EIO, "the customer was closed before the answer arrived");
     kv_peers_give_up(a->node, a, &why);
 }
 

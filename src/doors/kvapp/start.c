@@ -302,7 +302,7 @@ static int leave(struct tug_node *n)
                 return last_error_is(&why);
             if (interrupt_came()) {
                 err_set(&why, TUG_EINTERRUPTED,
-                        "interrupted while the cluster was at work");
+                        "interrupted while the cluster was running");
                 break;
             }
         }

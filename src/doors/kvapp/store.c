@@ -219,11 +219,10 @@ static int check_sums(struct tug_kv_default *s, const struct tug_kv_data *d,
         const float *row = tug_kv_default_find(s, d->keys[i], &has);
         for (size_t j = 0; j < n && row != NULL; j++)
             if (!isfinite(row[j] + values[j]))
-                return err_set(
-                    e, TUG_EUSAGE,
-                    "key %llu: value %zu would become infinite: nothing of the "
-                    "push is taken",
-                    (unsigned long long)d->keys[i], j);
+                return err_set(e, TUG_EUSAGE,
+                               "key %llu: value %zu would become infinite, so the push "
+                               "was refused as a whole",
+                               (unsigned long long)d->keys[i], j);
         values += n;
     }
     s->most = (double)FLT_MAX; // from now on each push reads all sums
@@ -348,8 +347,7 @@ void tug_kv_default_handle(void *ctx, struct tug_app *a, const struct tug_kv_met
     struct tug_kv_data answer = {0};
     struct err e = {0};
     int rc = d->value_bytes != 0
-                 ? err_set(&e, TUG_EUSAGE,
-                           "the default store has floats, and no other values")
+                 ? err_set(&e, TUG_EUSAGE, "the default store holds floats only")
                  : kv_check_keys(
                        d, &e); // clients check them, too, but a message may be invalid
     if (rc == 0 && m->push)

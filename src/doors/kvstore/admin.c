@@ -46,7 +46,8 @@ static int want(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
         struct kvs_job *w = *at;
         if (w->rank == j->rank && w->sender != j->sender) {
             *at = w->next;
-            err_set(&gone, TUG_EUSAGE, "another process is worker %u now", w->rank);
+            err_set(&gone, TUG_EUSAGE, "another process has taken the place of worker %u",
+                    w->rank);
             kvs_job_refuse(s, w, &gone);
             continue;
         }
@@ -55,7 +56,7 @@ static int want(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
     }
     if (n >= KVS_WANTED_MAX)
         return err_set(e, TUG_EUSAGE,
-                       "worker %u waits for %d keys already that worker 0 has not made",
+                       "worker %u already waits for %d keys that worker 0 has not made",
                        j->rank, n);
     kvs_job_release(j);
     *at = j;
@@ -140,7 +141,7 @@ static int command(struct tug_kvstore_server *s, struct kvs_job *j, struct err *
 {
     int32_t head;
     if (j->n_bytes < sizeof(head))
-        return err_set(e, TUG_EDATA, "a command has no head");
+        return err_set(e, TUG_EDATA, "the command's request has no head");
     memcpy(&head, j->bytes, sizeof(head));
     if (s->o.controller == NULL)
         return err_set(e, TUG_EUSAGE,

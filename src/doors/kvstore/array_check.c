@@ -116,8 +116,8 @@ int kvs_array_fits(const struct tug_array *a, enum tug_dtype into, const char *k
     if (at == n)
         return 0;
     return err_set(e, TUG_EUSAGE,
-                   "%s is of dtype %s, and element %llu of the push, %g, is beyond that: "
-                   "the push is refused",
+                   "%s is of dtype %s, and element %llu of the push, %g, is beyond its "
+                   "range: the push is refused",
                    key, kvs_dtype_name(into), (unsigned long long)at, x);
 }
 

@@ -24,7 +24,8 @@ int kvs_key_make(struct kvs_key *ret, const struct tug_kvstore_key *key, struct 
     }
     size_t n = strlen(key->name);
     if (n == 0 || n >= sizeof(k.name))
-        return err_set(e, TUG_EUSAGE, "a key's name has 1 to %d bytes, but this has %zu",
+        return err_set(e, TUG_EUSAGE,
+                       "a key's name has 1 to %d bytes, but this one has %zu",
                        KVS_NAME_MAX - 1, n);
     memcpy(k.name, key->name, n + 1);
     k.number = 0;

@@ -70,7 +70,8 @@ static void name_lost(struct tug_kvstore *s, struct err *e)
 {
     char name[ROSTER_NAME_MAX];
     if (kv_lost(s->node, TUG_GROUP_WORKERS, name) > 0)
-        (void)err_wrap(e, "%s has died or left, and no other process has its rank", name);
+        (void)err_wrap(e, "%s has died or left, and no other process has taken its rank",
+                       name);
 }
 
 // Ends the store after a wait was given up: the memory of the request is the caller's
@@ -79,7 +80,8 @@ static void fail(struct tug_kvstore *s)
 {
     name_lost(s, last_error());
     s->failed = *last_error();
-    (void)err_wrap(&s->failed, "this store ended when a wait of it was given up");
+    (void)err_wrap(&s->failed, "this store cannot be used any more, because one of its "
+                               "waits was interrupted or timed out");
     kv_give_up(s->app);
     (void)tug_app_close(s->app);
     s->app = NULL;
@@ -149,8 +151,8 @@ static int check_role(const struct tug_node_options *o, struct err *e)
     if (role == TUG_GROUP_WORKERS)
         return 0;
     return err_set(e, TUG_EUSAGE,
-                   "this process is %s: workers open stores, and others call "
-                   "tug_kvstore_serve",
+                   "this process is %s: only workers open stores; servers and the "
+                   "scheduler call tug_kvstore_serve",
                    role == TUG_GROUP_SERVERS ? "a server" : "the scheduler");
 }
 
@@ -165,7 +167,7 @@ static int find_servers(struct tug_kvstore *s)
                  : 0;
     if (rc == 0 && tug_node_ids(s->node, TUG_GROUP_SERVERS, ids, n) != n)
         rc = err_set(last_error(), TUG_EIO,
-                     "a server has gone before the store was open");
+                     "a server left or died before the store was open");
     for (uint32_t i = 0; i < n && rc == 0; i++) {
         s->places[i].id = ids[i];
         rc = tug_node_range(s->node, i, &s->places[i].first_key, &last);

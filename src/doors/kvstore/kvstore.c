@@ -123,9 +123,9 @@ static int entry_of(const struct tug_kvstore *s, const struct tug_kvstore_key *k
     if (s->workers > 1)
         return err_set(e, TUG_EUSAGE,
                        "%s has not been made in this worker (rank %u): every worker "
-                       "calls init before push and pull, and rank 0's values count",
+                       "calls init before push and pull, and rank 0 sets the values",
                        k.text, s->rank);
-    return err_set(e, TUG_EUSAGE, "%s has not been made: init comes before push and pull",
+    return err_set(e, TUG_EUSAGE, "%s has not been made: call init before push and pull",
                    k.text);
 }
 

@@ -83,7 +83,7 @@ static int init(struct tug_kvstore_server *s, const struct kvs_job *j,
     TRY(check_size(&r, kvs_bytes(&a, a.rows), e));
     TRY(kvs_array_finite(&a, key.text, e));
     if (key.id != (j->key & ID_MASK))
-        return err_set(e, TUG_EDATA, "%s comes under another key's number", key.text);
+        return err_set(e, TUG_EDATA, "%s arrived under another key's number", key.text);
     v = kvs_by_key_find(&s->values.by_key, key.id);
     if (v == NULL)
         TRY(kvs_values_make(&s->values, &key, &a, &v, e));
@@ -148,7 +148,7 @@ static int array_of(struct tug_kvstore_server *s, const struct kvs_value *v,
     if (j->cmd == KVS_PUSH_CODED)
         return decode(s, &r, ret, e);
     if (r.head.n > ret->rows || r.head.n * sizeof(int64_t) > r.n)
-        return err_set(e, TUG_EDATA, "a push of rows lacks some of their numbers");
+        return err_set(e, TUG_EDATA, "a push of rows lacks some row numbers");
     ret->sparse = true;
     ret->n_ids = r.head.n;
     ret->ids = (int64_t *)r.at;
@@ -164,7 +164,7 @@ static int check_push(const struct kvs_value *v, const struct kvs_job *j, struct
     if (j->push)
         return 0;
     // A push-and-pull that arrives again has its values in the array already.
-    return err_set(e, TUG_EDATA, "%s: request %d is a push, but says that it is none",
+    return err_set(e, TUG_EDATA, "%s: request %d is a push, but is not marked as one",
                    v->key.text, j->cmd);
 }
 
@@ -218,7 +218,7 @@ static int serve_pull_rows(struct tug_kvstore_server *s, const struct kvs_value 
     TRY(take_head(j, &r, e));
     TRY(same_shape(v, &r.head, e));
     if (r.head.n > r.n / sizeof(int64_t) || r.head.n * sizeof(int64_t) != r.n)
-        return err_set(e, TUG_EDATA, "a pull of rows lacks some of their numbers");
+        return err_set(e, TUG_EDATA, "a pull of rows lacks some row numbers");
     if (r.head.n >
         v->a.rows) // repeated ids would make a small request's answer very large
         return err_set(
@@ -452,10 +452,11 @@ static int serve_request(struct tug_kvstore_server *s, struct kvs_job *j, struct
 {
     struct kvs_value *v;
     if (j->rank >= s->workers || !s->known[j->rank])
-        return err_set(e, TUG_EUSAGE, "only workers that said hello push and pull");
+        return err_set(e, TUG_EUSAGE,
+                       "only workers that have sent hello can push and pull");
     if (j->cmd == KVS_INIT) {
         if (j->rank != 0)
-            return err_set(e, TUG_EUSAGE, "only worker 0 makes keys");
+            return err_set(e, TUG_EUSAGE, "only worker 0 can make keys");
         if (!j->push)
             return err_set(e, TUG_EDATA, "init needs a value for the key");
         TRY(init(s, j, &v, e));
@@ -466,8 +467,7 @@ static int serve_request(struct tug_kvstore_server *s, struct kvs_job *j, struct
     v = kvs_by_key_find(&s->values.by_key, j->key & ID_MASK);
     if (v == NULL)
         return err_set(e, TUG_EUSAGE,
-                       "the key has not been made by worker 0: init "
-                       "comes before push and pull");
+                       "worker 0 has not made the key: call init before push and pull");
     switch (j->cmd) {
     case KVS_PUSH:
     case KVS_PUSH_ROWS:

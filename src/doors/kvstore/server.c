@@ -202,7 +202,7 @@ static int look_for_interrupt(struct tug_kvstore_server *s, struct err *e)
 {
     s->interrupted = s->interrupted || (interrupt_is_set() && interrupt_ask());
     return s->interrupted
-               ? err_set(e, TUG_EINTERRUPTED, "interrupted while the cluster was at work")
+               ? err_set(e, TUG_EINTERRUPTED, "interrupted while the cluster was running")
                : 0;
 }
 

@@ -60,7 +60,7 @@ static int open_columns(struct given_rows *to, const struct tug_columns *c, stru
     if (c->stream != NULL)
         return columns_open_stream(&to->columns, c->stream, e);
     if (c->schema == NULL || c->array == NULL)
-        return err_set(e, TUG_EUSAGE, "columns: there is neither a stream nor an array");
+        return err_set(e, TUG_EUSAGE, "columns: neither a stream nor an array was given");
     return columns_open_array(&to->columns, c->schema, c->array, e);
 }
 
@@ -123,8 +123,8 @@ static int take_labels(struct given_rows *to, const struct tug_columns *c,
                        (unsigned long long)r->n);
     if (has_column(to->columns, r->label_name))
         return err_set(e, TUG_EUSAGE,
-                       "there are labels beside the columns, and a column '%s', too: "
-                       "give only one of them",
+                       "labels are given twice, beside the columns and in the column "
+                       "'%s': give only one of them",
                        show(r->label_name, strlen(r->label_name)).text);
     return 0;
 }
@@ -143,8 +143,8 @@ static const char *weight_of(const struct given_as *as)
 static int both_weights(const char *column, struct err *e)
 {
     return err_set(e, TUG_EUSAGE,
-                   "there are weights beside the columns, and the column '%s' has "
-                   "weights, too: give only one of them",
+                   "weights are given twice, beside the columns and in the column '%s': "
+                   "give only one of them",
                    show(column, strlen(column)).text);
 }
 

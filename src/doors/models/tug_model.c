@@ -141,9 +141,9 @@ void model_forget_opened(struct tug_model *m)
 static int has_none(const struct tug_model *m, struct err *e)
 {
     return err_set(e, TUG_EUSAGE,
-                   m->elsewhere ? "the model lies with the first worker of the cluster: "
-                                  "ask there, or load what that one has saved"
-                                : "the model has learnt nothing yet: train it first");
+                   m->elsewhere ? "only the first worker of the cluster has the model: "
+                                  "make the call there, or load the first worker's save"
+                                : "the model is not trained yet: train it first");
 }
 
 int model_opened(struct tug_model *m, struct err *e)

@@ -72,7 +72,8 @@ static int set_data(struct scoring *s, struct err *e)
                    : err_set(e, TUG_EUSAGE,
                              "there is nothing to score: give files, or rows in memory");
     if (s->values.format != 0 || s->values.pipe_command != NULL)
-        return err_set(e, TUG_EUSAGE, "--%s is for files, and the data is rows in memory",
+        return err_set(e, TUG_EUSAGE,
+                       "--%s works only with files, but the data is rows in memory",
                        s->values.format != 0 ? "format" : "pipe-command");
     TRY(model_opened(s->m, e));
     const struct given_as as = {.name = "data",
@@ -236,11 +237,10 @@ static int explain_all(struct scoring *s, struct err *e)
     const struct predict_values *v = &s->predict;
     uint32_t labels = schema_labels(&m->run.schema);
     if (labels > 1)
-        return err_set(
-            e, TUG_EUSAGE,
-            "one score is taken apart, and this model has %u labels, each with "
-            "its own",
-            labels);
+        return err_set(e, TUG_EUSAGE,
+                       "predictions can be explained only for models with one label, and "
+                       "this model has %u labels",
+                       labels);
     return explained_run(m, v, take_explained, s, e);
 }
 

@@ -128,8 +128,8 @@ static int predict_columns(const struct tug_scorer *s, const struct tug_data *da
     struct given_rows g;
     if (strcmp(schema->format, "csv") != 0)
         return err_set(e, TUG_EUSAGE,
-                       "the model learnt from %s data, which has no columns with names: "
-                       "give rows by key, or text",
+                       "the model was trained on %s data, whose columns have no names: "
+                       "give rows with keys, or text",
                        schema->format);
     TRY(given_rows_open(&g, data, &as, e));
     int rc = score_columns(s->served, &g.rows, raw, ret, room, ret_n, ret_save, e);
@@ -180,8 +180,9 @@ int tug_scorer_refresh(struct tug_scorer *s, bool *ret_taken)
 {
     struct err *e = last_error();
     if (s->follows)
-        return err_set(e, TUG_EUSAGE,
-                       "the scorer follows by itself: it was opened with follow");
+        return err_set(
+            e, TUG_EUSAGE,
+            "the scorer loads new saves itself, because it was opened with 'follow'");
     pthread_mutex_lock(&s->lock);
     int rc = served_refresh(s->served, ret_taken, e);
     pthread_mutex_unlock(&s->lock);

@@ -273,11 +273,13 @@ static int set_data(struct training *t, struct err *e)
                    : err_set(e, TUG_EUSAGE,
                              "there is nothing to train on: give files, or rows");
     if (t->values.pipe_command != NULL)
-        return err_set(e, TUG_EUSAGE,
-                       "--pipe-command is for files, and the data is rows in memory");
+        return err_set(
+            e, TUG_EUSAGE,
+            "--pipe-command works only with files, but the data is rows in memory");
     if (d->columns != NULL &&
         (t->values.columns != NULL || options_given(t->options, "separator")))
-        return err_set(e, TUG_EUSAGE, "--%s is for files, and the data is in memory",
+        return err_set(e, TUG_EUSAGE,
+                       "--%s works only with files, but the data is in memory",
                        t->values.columns != NULL ? "columns" : "separator");
     TRY(open_rows(t, &t->rows, d, "data", e));
     t->path = t->rows.address;
@@ -331,8 +333,8 @@ static int passes_done(const char *from, uint32_t *ret, struct err *e)
         rc = saved_read(run, from, e);
     if (rc == 0 && saved_run_within_pass(run))
         rc = err_set(e, TUG_EUSAGE,
-                     "%s was saved in the middle of a pass, which has to be ended first: "
-                     "open the model with resume=yes and the same data",
+                     "%s was saved in the middle of a pass, which must be finished "
+                     "first: open the model with resume=yes and the same data",
                      from);
     *ret = run->at.epoch;
     saved_run_free(run);

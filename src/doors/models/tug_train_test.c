@@ -424,9 +424,9 @@ static void test_errors(void **state)
     unsetenv("DMLC_ROLE");
 
     m = OPEN("format=libsvm");
-    says(tug_model_save(m, "none"), TUG_EUSAGE, "has learnt nothing yet");
+    says(tug_model_save(m, "none"), TUG_EUSAGE, "is not trained yet");
     says(tug_model_evaluate(m, FILES("test.txt"), NULL, 0), TUG_EUSAGE,
-         "has learnt nothing yet");
+         "is not trained yet");
     says(tug_model_train(m, FILES("missing.txt"), NULL), TUG_EDATA, "missing.txt");
     assert_int_equal(tug_model_labels(m), 0);
     struct csr *c = read_csr("train.ffm", true);
@@ -589,7 +589,7 @@ static void test_progress_and_interrupt(void **state)
     h.stop_at = 2;
     says(tug_model_train(h.model, FILES("train.txt"), NULL), TUG_EINTERRUPTED,
          "the model is as it was before");
-    says(tug_model_save(h.model, "interrupted"), TUG_EUSAGE, "has learnt nothing yet");
+    says(tug_model_save(h.model, "interrupted"), TUG_EUSAGE, "is not trained yet");
     tug_model_close(h.model);
     assert_false(files_exists("interrupted"));
 
@@ -641,7 +641,7 @@ static void test_reports(void **state)
 {
     (void)state;
     struct tug_model *m = OPEN("format=libsvm", "epochs=2");
-    says(tug_model_report(m, "r.html"), TUG_EUSAGE, "has learnt nothing yet");
+    says(tug_model_report(m, "r.html"), TUG_EUSAGE, "is not trained yet");
     check(tug_model_train(m, FILES("train.txt"), NULL));
     says(tug_model_report(m, "train.txt"), TUG_EUSAGE, "is not a report");
     says(tug_model_report(m, "nowhere/r.html"), TUG_EIO, "nowhere");

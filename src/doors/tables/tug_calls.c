@@ -440,7 +440,7 @@ bool tug_is_done(struct tug_client *c, uint64_t timestamp)
 int tug_cancel(struct tug_client *c, uint64_t timestamp)
 {
     if (pump_working(c->pump))
-        return err_set(last_error(), TUG_EUSAGE, "a callback must not give a request up");
+        return err_set(last_error(), TUG_EUSAGE, "a callback must not cancel a request");
     pump_enter(c->pump);
     struct call *k = calls_find(c, timestamp);
     if (k != NULL && k->done == NULL) {

@@ -231,11 +231,10 @@ static int check_rules(const struct queue *q, const struct accessor *a, struct e
     for (uint32_t g = 0; g < a->n_groups && q->o.merge > 1; g++) {
         const struct rule_info *rule = rule_info(a->groups[g].rule.kind);
         if (rule->reduce == RULE_LAST || rule->reduce == RULE_MEAN)
-            return err_set(
-                e, TUG_EUSAGE,
-                "pushes of table %u cannot be put into one, because its rule is "
-                "%s: give it merge = 1",
-                q->o.table, rule->name);
+            return err_set(e, TUG_EUSAGE,
+                           "pushes of table %u cannot be merged, because its rule is %s: "
+                           "set 'merge' to 1",
+                           q->o.table, rule->name);
     }
     return 0;
 }
@@ -248,7 +247,7 @@ static int open_queue(struct tug_communicator *m, size_t i,
     struct err *e = last_error();
     for (size_t k = 0; k < i; k++)
         if (m->queues[k].o.table == o->table)
-            return err_set(e, TUG_EUSAGE, "table %u is named twice", o->table);
+            return err_set(e, TUG_EUSAGE, "table %u is listed twice", o->table);
     if (o->grad_reduce != TUG_GRAD_SUM && o->grad_reduce != TUG_GRAD_MEAN)
         return err_set(e, TUG_EUSAGE, "table %u: grad_reduce %d is neither sum nor mean",
                        o->table, (int)o->grad_reduce);
@@ -270,7 +269,8 @@ int tug_communicator_open(struct tug_communicator **ret, struct tug_client *c,
                           const struct tug_communicator_table *tables, size_t n)
 {
     if (n == 0)
-        return err_set(last_error(), TUG_EUSAGE, "a communicator needs a table");
+        return err_set(last_error(), TUG_EUSAGE,
+                       "a communicator needs at least one table");
     struct tug_communicator *m = mem_zalloc(sizeof(*m));
     if (m == NULL)
         return err_nomem(last_error(), "a communicator");
@@ -444,8 +444,8 @@ int tug_communicator_send(struct tug_communicator *m, uint32_t table,
     bool bf16 = m->client->o.bf16;
     if (!(bf16 ? finite_when_bf16 : finite_floats)(values, n * q->width))
         return err_set(last_error(), TUG_EUSAGE,
-                       "a value of %zu keys that are to be pushed to table %u is %s", n,
-                       table, bf16 ? "not finite, or not as bf16" : "not finite");
+                       "a push of %zu keys to table %u has a value that is %s", n, table,
+                       bf16 ? "not finite, or not as bf16" : "not finite");
     if (n == 0)
         return 0;
     struct parcel *p = pack(q, keys, n, values);

@@ -390,15 +390,15 @@ static void refusals(void **state)
     (void)state;
     const uint64_t key = 1;
     const float wrong[WIDTH] = {1, NAN, 1};
-    refused(NULL, 0, "needs a table");
+    refused(NULL, 0, "at least one table");
     refused(&(struct tug_communicator_table){.table = 77}, 1, "table 77");
     const struct tug_communicator_table twice[] = {{.table = TABLE}, {.table = TABLE}};
-    refused(twice, 2, "named twice");
+    refused(twice, 2, "listed twice");
     refused(&(struct tug_communicator_table){.table = TABLE,
                                              .grad_reduce = (enum tug_grad_reduce)2},
             1, "neither sum nor mean");
     check(tug_table_create(client, 24, "accessor=plain; dim=1; rule=assign"));
-    refused(&(struct tug_communicator_table){.table = 24}, 1, "merge = 1");
+    refused(&(struct tug_communicator_table){.table = 24}, 1, "set 'merge' to 1");
     struct tug_communicator *m = open_of(
         (struct tug_communicator_table){.table = 24, .merge = 1});
     send_numbers(m, 24, 5);

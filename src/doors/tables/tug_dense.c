@@ -70,7 +70,8 @@ int dense_ready(const struct tug_dense *d)
 {
     if (d->in_batch)
         return err_set(last_error(), TUG_EUSAGE,
-                       "a batch of table %u goes on: finish_batch comes first", d->table);
+                       "a batch of table %u is in progress: call finish_batch first",
+                       d->table);
     TRY(calls_may_wait(d->client));
     return calls_check_push(d->client, d->table, d->dim);
 }

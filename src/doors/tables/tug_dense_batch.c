@@ -45,9 +45,8 @@ int tug_dense_update(struct tug_dense *d, size_t variable, const float *gradient
     if (!d->in_batch || v->sent)
         return err_set(last_error(), TUG_EUSAGE,
                        d->in_batch
-                           ? "variable %zu of table %u has been updated in this batch"
-                           : "update of variable %zu of table %u: "
-                             "start_batch comes first",
+                           ? "variable %zu of table %u was already updated in this batch"
+                           : "update of variable %zu of table %u: call start_batch first",
                        variable, d->table);
     float *rows = d->rows + v->block * d->dim;
     uint64_t blocks = (v->n + d->dim - 1) / d->dim;
@@ -76,7 +75,8 @@ int tug_dense_finish_batch(struct tug_dense *d, float *values)
 {
     if (!d->in_batch)
         return err_set(last_error(), TUG_EUSAGE,
-                       "no batch of table %u goes on: start_batch comes first", d->table);
+                       "no batch of table %u is in progress: call start_batch first",
+                       d->table);
     int rc = values != NULL ? pull_others(d) : 0;
     for (size_t i = 0; i < d->n && rc == 0; i++) {
         uint64_t ts = d->variables[i].ts;

@@ -77,18 +77,18 @@ static void batches_that_are_wrong(void **state)
     check(tug_table_create(c, 0, "name=dense; dim=8; rule=sgd:lr=1"));
     check(tug_table_create(c, 1, "name=sync; dim=8; rule=sgd:lr=1; mode=sync"));
     check(tug_dense_open(&d, c, 0, variables, 2));
-    fails(tug_dense_update(d, 0, gradient), "start_batch comes first");
-    fails(tug_dense_finish_batch(d, NULL), "no batch of table 0 goes on");
+    fails(tug_dense_update(d, 0, gradient), "call start_batch first");
+    fails(tug_dense_finish_batch(d, NULL), "no batch of table 0 is in progress");
     check(tug_dense_start_batch(d));
-    fails(tug_dense_start_batch(d), "goes on");
+    fails(tug_dense_start_batch(d), "is in progress");
     fails(tug_dense_update(d, 2, gradient), "count from 0 to 1");
     gradient[3] = NAN;
     fails(tug_dense_update(d, 0, gradient), "finite");
     gradient[3] = 0;
     check(tug_dense_update(d, 0, gradient));
-    fails(tug_dense_update(d, 0, gradient), "has been updated in this batch");
-    fails(tug_dense_pull(d, gradient), "goes on");
-    fails(tug_dense_operate(TUG_VECTOR_UTU, &d, 1, NULL, 0, NULL), "goes on");
+    fails(tug_dense_update(d, 0, gradient), "was already updated in this batch");
+    fails(tug_dense_pull(d, gradient), "is in progress");
+    fails(tug_dense_operate(TUG_VECTOR_UTU, &d, 1, NULL, 0, NULL), "is in progress");
     tug_dense_close(d); // cancels the pushes in flight
     check(tug_dense_open(&sync, c, 1, variables, 2));
     fails(tug_dense_start_batch(sync), "mode sync");

@@ -22,7 +22,7 @@ enum { PLACES = 16 };
 static int full(const char *what)
 {
     return err_set(last_error(), TUG_EUSAGE,
-                   "this process has already registered %d %s, as many as it can", PLACES,
+                   "this process has already registered %d %s, the maximum", PLACES,
                    what);
 }
 
@@ -48,7 +48,7 @@ static const rule_apply_fn applies[PLACES] = {EACH_PLACE(NAME)};
 int tug_register_rule(const struct tug_rule *r)
 {
     if (r->apply == NULL)
-        return err_set(last_error(), TUG_EUSAGE, "a rule needs a function that applies");
+        return err_set(last_error(), TUG_EUSAGE, "a rule needs the function 'apply'");
     if (n_rules == PLACES)
         return full("rules");
     rules[n_rules] = *r;
@@ -89,7 +89,7 @@ int tug_register_entry(const struct tug_entry_policy *p)
 {
     if (p->admit == NULL)
         return err_set(last_error(), TUG_EUSAGE,
-                       "an entry policy needs a function that admits");
+                       "an entry policy needs the function 'admit'");
     if (n_policies == PLACES)
         return full("entry policies");
     struct entry_class *c = &classes[n_policies];

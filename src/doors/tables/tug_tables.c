@@ -105,8 +105,10 @@ int tug_batch(struct tug_client *c, uint32_t table, uint64_t batch, uint32_t par
     struct table_spec s;
     TRY(calls_spec(c, table, &s));
     if (s.mode != WIRE_SYNC)
-        return err_set(last_error(), TUG_EUSAGE,
-                       "table %u is not of mode sync: its pushes are of no batch", table);
+        return err_set(
+            last_error(), TUG_EUSAGE,
+            "table %u is not of mode sync, so its pushes do not belong to batches",
+            table);
     if (parts == 0 || parts > SHARD_MICROS || part >= parts)
         return err_set(last_error(), TUG_EUSAGE,
                        "there is no part %u of %u: a batch has at most %d parts, from 0",
@@ -145,7 +147,7 @@ int tug_rate_factor(struct tug_client *c, uint32_t table, float factor)
     TRY(calls_spec(c, table, &s));
     if (!isfinite(factor) || factor < 0)
         return err_set(last_error(), TUG_EUSAGE,
-                       "a rate's factor is finite and not negative, not %g",
+                       "the factor of a rate must be finite and not negative, not %g",
                        (double)factor);
     pump_enter(c->pump);
     c->terms[table].rate = factor;

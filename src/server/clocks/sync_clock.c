@@ -26,7 +26,7 @@ int sync_clock_check(uint64_t clock, uint8_t micro, uint8_t micros, struct err *
     if (micros == 0 || micros > SHARD_MICROS || (micros & (micros - 1)) != 0 ||
         micro % micros != 0 || micro + micros > SHARD_MICROS)
         return err_set(e, TUG_EUSAGE,
-                       "it stands for %u micro-batches from %u on, but it must be an "
+                       "it covers %u micro-batches from %u on, but these must be an "
                        "aligned power of two of the batch's %d",
                        micros, micro, SHARD_MICROS);
     return sync_clock_check_number(clock, e);

@@ -100,7 +100,7 @@ static void expect_key(struct lone *w, uint64_t clock, const struct bad *bad)
     const char *at = strstr(text, ": key ");
     uint64_t key = at != NULL ? strtoull(at + 6, NULL, 10) : 0;
     if (at == NULL || !is_bad(bad, key) || loop_partition(w, key) != bad->partition ||
-        strstr(text, "nothing of its partition is changed") == NULL ||
+        strstr(text, "its partition was left unchanged") == NULL ||
         p->m.error.reason != REASON_NOT_FINITE || p->m.error.about != key)
         fail_msg("%s", text);
     parcel_unpin(p);

@@ -415,7 +415,7 @@ static void test_target_gets(void **state)
     assert_int_equal(play.said[WIRE_MOVE_ARRIVED], 1);
     // All of it is here, but it is not this shard's yet.
     push(w);
-    lone_expect_refusal(w, TUG_EUSAGE, "is not node 8's");
+    lone_expect_refusal(w, TUG_EUSAGE, "does not belong to node 8");
     end_move(w, true);
     assert_null(w->shard->moves.in);
     w->number[0] = 1;

@@ -136,9 +136,10 @@ static int take_piece(struct shard *s, struct incoming *m, const struct msg_parc
     for (const struct incoming *y = s->moves.in; y != NULL; y = y->next)
         others += y->bytes.len;
     if (x->total < m->n || x->bytes.n > x->total - m->n || x->bytes.n % STREAM_ALIGN != 0)
-        return err_set(e, TUG_EDATA,
-                       "node %u sends other bytes of partition %u than it has announced",
-                       m->from, m->move.partition);
+        return err_set(
+            e, TUG_EDATA,
+            "node %u sends bytes of partition %u that differ from those it announced",
+            m->from, m->move.partition);
     uint64_t rest = x->total - m->n;
     TRY(partition_fits(s, others + (rest < UINT64_MAX / 2 ? rest : UINT64_MAX / 2), e));
     if (buf_add(&m->bytes, x->bytes.data, x->bytes.n) != 0)

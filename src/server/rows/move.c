@@ -23,7 +23,7 @@ int shard_move(struct shard *from, struct shard *to, uint32_t partition,
     if (!from->ready || !to->ready || from->bits != to->bits ||
         (partition >> from->bits) != 0 || !partition_is_free(from, space) ||
         !partition_is_free(to, space))
-        return err_set(e, TUG_EUSAGE, "partition %u can't be moved between these nodes",
+        return err_set(e, TUG_EUSAGE, "partition %u cannot be moved between these nodes",
                        partition);
     int rc = move(from, to, partition, space, &bytes, e);
     buf_free(&bytes);

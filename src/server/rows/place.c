@@ -79,7 +79,8 @@ enum outcome place_check(struct shard *s, const struct request *q, uint64_t epoc
         send_roster(s, q, r);
     } else {
         err_set(e, TUG_EUSAGE,
-                "partition %u is not node %u's under epoch %llu, which both sides have",
+                "partition %u does not belong to node %u in epoch %llu, which both sides "
+                "know",
                 k->runs[foreign].partition, member_id(s->member),
                 (unsigned long long)epoch);
         shard_refuse(s, q, e);

@@ -133,7 +133,7 @@ void pull_answer(struct shard *s, struct request *q, struct shard_table *t,
     assert(!before || (version == 0 && !whole));
     if (whole && !store_has_whole_rows(t->store))
         err_set(&e, TUG_EUSAGE,
-                "its rows have a lifecycle, so they cannot be pulled whole");
+                "its rows have a lifecycle, so their whole contents cannot be pulled");
     else if (values > WIRE_SPAN_MAX)
         err_set(&e, TUG_EUSAGE,
                 "%u keys of %u floats do not fit into one answer; pull fewer", k->n,

@@ -72,8 +72,9 @@ static int read_values(struct push_values *ret, const struct shard_table *t,
     if (!isfinite(m->rate) || !isfinite(m->pass))
         return err_set(e, TUG_EUSAGE, "its rate or pass is not finite");
     if ((m->op == WIRE_ROW || m->op == WIRE_DELTA) && !store_has_whole_rows(t->store))
-        return err_set(e, TUG_EUSAGE,
-                       "its rows have a lifecycle, so they cannot be set whole");
+        return err_set(
+            e, TUG_EUSAGE,
+            "its rows have a lifecycle, so their whole contents cannot be set");
     ret->width = spec_value_width(&t->spec, ret->op);
     uint64_t bytes = (uint64_t)m->n * ret->width * (ret->bf16 ? 2 : 4);
     if (m->values.n != bytes)

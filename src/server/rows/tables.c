@@ -272,7 +272,7 @@ static int copy_into(struct shard *s, const struct table_spec *from, uint32_t ot
     struct table_config config = from->config;
     struct table_spec spec;
     if (other == from->id)
-        return err_set(e, TUG_EUSAGE, "table '%s' can't be copied onto itself",
+        return err_set(e, TUG_EUSAGE, "table '%s' cannot be copied onto itself",
                        config.name);
     snprintf(config.name, sizeof(config.name), "%.58s-copy", from->config.name);
     config.mode = CONFIG_ASYNC;

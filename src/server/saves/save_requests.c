@@ -293,7 +293,7 @@ static int add_mark(struct shard *s, uint64_t save, uint64_t session, struct err
         return 0;
     if (marks_of(x, session) == SAVES_MARKS_EACH)
         return err_set(e, TUG_EUSAGE,
-                       "the session has marked %d saves that have not come",
+                       "the session has marked %d saves that were never requested",
                        SAVES_MARKS_EACH);
     int rc = marks_add(&x->marks, &(struct save_mark){save, session, s->now});
     if (rc == TUG_EIO)
