@@ -6,16 +6,17 @@
 // driver) is one client. Only client_wait (wait.c) waits: it polls the van until a
 // request is done. A client has no thread and no lock: one thread uses it.
 //
-// Keys and order. A request's keys must be distinct. They are sent grouped by the loop
-// that owns them, by ascending partition; client_arrange gives that order. Keys in that
-// order are sent from, and answered into, the caller's arrays without a copy; the client
-// gathers and scatters others. client_merge (merge.h) makes keys distinct.
+// Keys and order. A request's keys must be distinct. Keys are sent in groups, one for
+// each loop that owns some of them, by ascending partition; client_arrange computes this
+// order. Keys in that order are sent from, and answered into, the caller's arrays without
+// a copy; the client gathers and scatters others. client_merge (merge.h) makes keys
+// distinct.
 //
 // Memory. Arrays of a request belong to it until it is done (client_done, or the
 // callback) or client_cancel has returned.
 //
-// Retries. A slice whose link broke, or that a loop refused because of the placement or a
-// momentary lack of room, is sent again under the newest placement: a push with the same
+// Retries. A slice is sent again, under the newest placement, if its link broke, or if a
+// loop refused it because of the placement or a momentary lack of room. A push keeps its
 // number, so that it is applied once. Without an answer for `resend_ns` it is sent again,
 // too. At its deadline a request ends with TUG_EIO, naming the nodes that did not answer;
 // a push may then have happened in some partitions.
@@ -125,9 +126,9 @@ struct client_pull {
 client_ts client_push(struct client *c, const struct client_push *p, struct err *e);
 client_ts client_pull(struct client *c, const struct client_pull *p, struct err *e);
 
-// A question to each loop that has partitions of the table that the message's field `table`
-// names, or to all loops if it has no such field. The fields `session` and `epoch` are
-// filled in. Texts of the message must live until the request ends.
+// A question to all loops, or, if the message has a field `table`, to the loops that have
+// partitions of this table. The fields `session` and `epoch` are filled in. Texts of the
+// message must live until the request ends.
 struct client_question {
     const char *says; // the question in errors, such as "a tick of"
     uint16_t type;
@@ -198,9 +199,9 @@ client_ts client_save_end(struct client *c, uint64_t id, bool committed,
                           uint64_t checksum, struct err *e);
 // Marks a save, which then has this worker's earlier pushes and not its later ones. The
 // mark waits until the earlier pushes are acknowledged, and later pushes wait for the
-// mark. With tables of mode ssp or sync all workers must mark at the same clock;
-// otherwise a worker that has not marked could wait for a worker whose pushes wait for
-// the mark.
+// mark. With tables of mode ssp or sync all workers must mark at the same clock.
+// Otherwise workers could wait for each other: one that has not marked for the pushes of
+// another, and those pushes for the mark.
 client_ts client_mark(struct client *c, uint64_t id, struct err *e);
 // Loads rows into a table from the table `name` of a save, which any number of loops may
 // have written. `path` is the save, relative to a root of the servers; `checksum` is that
@@ -215,9 +216,10 @@ client_ts client_load(struct client *c, uint32_t table, const char *path,
 client_ts client_below(struct client *c, enum wire_root kind, const char *path,
                        char ret[FILE_PATH_MAX], struct err *e);
 
-// A walk over the rows of a table, partition by partition and page by page. It ends even
-// if servers answer wrongly: keys must ascend, a page that is not the last must be full,
-// and all rows together may take no more memory than was free when the walk began.
+// A walk over the rows of a table, partition by partition and page by page. The walk ends
+// even if servers answer wrongly: it requires that keys ascend, that each page but the
+// last is full, and that all rows together fit the memory that was free when the walk
+// began.
 struct client_walk {
     uint32_t table, partition;
     uint64_t from;       // the lowest key of the next page
@@ -243,8 +245,9 @@ size_t client_in_flight(const struct client *c);
 // of a request again when it has ended (client_done, its callback), and must poll the van
 // until then.
 void client_abandon(struct client *c, const struct err *why);
-// Returns 0 if requests and waits may go on; else the status with which the cluster has
-// ended for this client, or that of client_abandon, with the reason.
+// Returns 0 while requests and waits may continue. Else returns, with the reason, the
+// status with which the cluster has ended for this client, or the status of
+// client_abandon.
 int client_over(const struct client *c, struct err *e);
 
 // Polls until the request ends and returns its result; TUG_EINTERRUPTED if *interrupted

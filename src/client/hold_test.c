@@ -1,6 +1,7 @@
-// The placement stays while admin operations and saves are open: they are sent only when
-// the scheduler keeps the placement that the client has, and it is told when that is no
-// longer needed. New tables, ticks, steps and marks are cut anew when it changes.
+// The scheduler keeps the placement while admin operations and saves are open. The client
+// sends them only after the scheduler has confirmed the client's placement, and releases
+// the placement afterwards. New tables, ticks, steps and marks are cut anew when it
+// changes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>

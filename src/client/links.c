@@ -160,9 +160,9 @@ static uint64_t away_since(struct peer *p, uint64_t now)
     return p->away_since != 0 ? p->away_since : now;
 }
 
-// Returns whether a slice of a request that may take long waits for a loop that cannot be
-// reached, so that the request fails before its long deadline. During a load the loop's
-// silence does not count, because the loop does nothing else then.
+// Returns whether a request with a long deadline has a slice for a loop that cannot be
+// reached. Such a request fails before its deadline. During a load the loop's silence
+// does not count, because the loop does nothing else then.
 static bool is_in_vain(const struct slice *s)
 {
     const struct request_kind *kind = s->request->kind;

@@ -1,5 +1,5 @@
-// Makes keys distinct in one pass, with a set of keys whose size is that of the batch, so
-// that it fits the cache for usual batches.
+// Makes keys distinct in one pass. Its set of keys is as large as the batch, and fits the
+// cache for usual batches.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "client/merge.h"

@@ -157,10 +157,11 @@ struct request {
     float *answers; // values of a pull, answer_width for each key
     uint32_t answer_width;
     bool all_loops; // the request is also sent to loops without its keys
-    // The slice for a loop stands for all partitions of the loop, also those without keys,
-    // so a loop serves it in the epoch that it names only. After a move of a partition the
-    // request is cut and sent anew, also to loops that have answered (docs/design/0035).
-    // So are parts of synchronous batches, new tables, ticks and steps.
+    // The slice for a loop covers all partitions of the loop, also those without keys. So
+    // a loop serves the slice only in the epoch that the slice names. After a move of a
+    // partition the request is cut and sent anew, also to loops that have answered
+    // (docs/design/0035). So are parts of synchronous batches, new tables, ticks and
+    // steps.
     bool whole;
     struct staging *stagings;
 

@@ -264,8 +264,8 @@ static int begin_save(struct request *r)
                : slice_cut_first(r);
 }
 
-// Checks that the save has all tables that were asked for: a loop leaves out those that it
-// does not know, if they may be those of another space.
+// Checks that the save has all requested tables, because a loop leaves out tables that it
+// does not know but that may belong to another space.
 static int check_saved(struct request *r, const struct save_wanted *w)
 {
     struct wire_text list = w->message.tables;

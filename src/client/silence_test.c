@@ -143,9 +143,9 @@ static void test_replaced_again(void **state)
     fake_close(c);
 }
 
-// Another process listens at the server's port. It greets, but not as a server, and
-// answers requests that it never got. The client opens a second link because the first is
-// silent, and gets the same there.
+// Another process listens at the server's port. The peer sends a greeting that is not a
+// server's, and answers to requests that it never received. The client opens a second
+// link because the first is silent, and gets the same there.
 static unsigned frauds;
 
 static bool be_another(struct server *s, van_link link, const struct van_message *m)

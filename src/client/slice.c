@@ -357,7 +357,8 @@ bool slice_replace(struct slice *s)
 }
 
 // Cuts all keys of an open request anew. Loops that have answered their old slices get
-// new ones, since these may stand for partitions that have moved there.
+// new ones, too, because the new slices may cover partitions that have moved to these
+// loops.
 static void cut_again(struct request *r)
 {
     struct err e;
@@ -367,8 +368,8 @@ static void cut_again(struct request *r)
     while (*end != NULL)
         end = &(*end)->next;
     *end = old;
-    // The old slices go only after the new ones exist: a peer without slices counts as
-    // not silent, so frequent moves would otherwise hide a silent link.
+    // The old slices are removed only after the new ones exist. A peer without slices
+    // does not count as silent, so otherwise frequent moves would hide a silent link.
     for (struct slice *next; old != NULL; old = next) {
         next = old->next;
         slice_drop(old);

@@ -368,7 +368,7 @@ static int send_rows(struct slice *s)
 }
 
 // Returns whether an answer to a walk is valid. Keys must ascend, so that the walk ends,
-// and a page that is not the last must be full, so that the walk ends soon.
+// and each page but the last must be full, so that it ends soon.
 static bool is_page(const struct slice *s, const struct msg_rows_are *m)
 {
     const struct msg_rows *asked = &s->request->u.rows.message;

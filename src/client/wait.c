@@ -1,6 +1,6 @@
 // The functions that wait: they poll the van until a request or question is answered.
-// Each has a deadline, its own or that of the request, and its error names the processes
-// that it waited for.
+// Each wait has a deadline, its own or the request's, and its error names the processes
+// whose answers are missing.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "client/private.h"

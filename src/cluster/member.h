@@ -73,10 +73,10 @@ uint64_t member_tick(struct member *m, uint64_t now);
 // Returns the identity with which this member greets other nodes; sessions of the same
 // van use it (cluster/session.h).
 const struct session_who *member_who(const struct member *m);
-// Handles HELLO of a peer that opened a link to this node. Checks that it is for this
-// cluster, that the session is the peer's own, and that it is alive if the roster knows
-// it. Answers WELCOME or ERROR. On success, *ret_node and *ret_session are the node and
-// the session of the peer.
+// Handles HELLO of a peer that opened a link to this node. Checks that the message is for
+// this cluster, that the session belongs to the peer, and that the roster, if it lists
+// the session, lists it as alive. Answers WELCOME or ERROR. On success, *ret_node and
+// *ret_session are the node and the session of the peer.
 int member_greeted(struct member *m, van_link link, const struct van_message *msg,
                    uint32_t *ret_node, uint64_t *ret_session, struct err *e);
 
@@ -134,7 +134,7 @@ struct member_collect {
     enum wire_collect op;
     enum wire_number type;
     uint64_t first; // number of the first value in the call, for error messages
-    // This worker's number in the call; the bytes are ordered by it.
+    // This worker's number in the call, which is the position of its bytes.
     uint32_t index;
     // The number of workers that must take part; their indexes are 0 to workers - 1. If
     // it is 0, all living workers take part, with any indexes.

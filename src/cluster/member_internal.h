@@ -41,7 +41,7 @@ struct member_barrier {
 
 // A collective call, at the newest barrier of the workers.
 struct member_collective {
-    // Its request is REQUEST_BARRIER while the call is in progress, else 0.
+    // The member `request` is REQUEST_BARRIER while the call is in progress, else 0.
     struct ask ask;
     struct err why; // the answer to the last call
     struct buf result;

@@ -98,8 +98,8 @@ int node_listen(struct node *n, struct van *v, uint16_t loop,
 
 // For the process of the scheduler. node_make_token makes the token of the cluster if
 // none was given, unless the process is insecure or has certificates. node_leave_token
-// puts it into a file for other processes, once the node listens on `address`.
-// node_take_token removes the file; call it while the node still listens.
+// writes the token to a file for other processes; it is called when the node listens on
+// `address`. node_take_token removes the file; it is called while the node still listens.
 int node_make_token(struct node *n, struct err *e);
 int node_leave_token(struct node *n, const char *address, struct err *e);
 void node_take_token(struct node *n);

@@ -18,8 +18,8 @@ struct plan {
     size_t n;
     const uint32_t *owners;
     uint32_t partitions, *wanted;
-    // For each loop: the number of partitions that it has in the plan; the number that it
-    // should have; and the number of partitions that need a loop and now belong to it.
+    // For each loop, numbers of partitions: those that the plan gives it; those that it
+    // should have; and those that needed a loop and now belong to this one.
     uint32_t *load, *goal, *home;
     size_t next; // the loop that was last found to need a partition
 };

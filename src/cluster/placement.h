@@ -1,7 +1,8 @@
 // Plans which loop shall own which partition after servers have joined, leave, or have
-// grown unequal. Rows have to move for each difference, so a plan changes as little as it
-// can: a loop without partitions gets its equal share from those with the most, and a loop
-// that leaves gives all to those with the fewest.
+// grown unequal. Each changed owner means that rows have to move, so a plan changes as
+// few owners as possible: a loop without partitions gets its equal share from the loops
+// with the most, and a loop that leaves gives its partitions to the loops with the
+// fewest.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_CLUSTER_PLACEMENT_H

@@ -1,5 +1,6 @@
-// The spec of a table: its number and settings (store/config.h), which a client sends to
-// every server loop and which are checked there, and what follows from them.
+// The spec of a table: its number and settings (store/config.h), and values that follow
+// from the settings. A client sends number and settings to every server loop, which
+// checks them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_PROTOCOL_SPEC_H
@@ -16,7 +17,7 @@ enum { SPEC_MAX_TABLES = 4096 };
 struct table_spec {
     uint32_t id; // number of the table in the cluster
     struct table_config config;
-    // This member and the following ones are computed from the config.
+    // The config determines this member and the following ones.
     struct accessor accessor;
     enum wire_space space;
     enum wire_mode mode;

@@ -55,7 +55,7 @@ enum outcome {
     WANTS_SAVED,  // waits until the save is written, or has ended
     WANTS_DRAIN,  // waits until earlier answers have been sent
     WANTS_STATUS, // waits until the text of the status is written
-    WANTS_MOVE, // waits until a roster says whose a partition is that moves, or its rows
+    WANTS_MOVE, // waits until a roster names the owner of a moving partition, or its rows
                 // are here
     GOES_ON,    // of a check: nothing to wait for; the caller goes on and answers
 };

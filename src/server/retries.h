@@ -82,8 +82,9 @@ static inline void retries_note(const struct retries_push *p, uint32_t partition
         p->identity[partition / 64] |= bit;
 }
 
-// Forget a session that has ended, and a piece that is done, with all pieces of earlier
-// passes. (A message that a piece is done is sent once, and may be lost with a link.)
+// Forget a session that has ended, or a piece that is done. The second also forgets all
+// pieces of earlier passes, because the message that a piece is done is sent only once
+// and may be lost with a link.
 void retries_end_session(struct retries *r, uint64_t session);
 void retries_forget(struct retries *r, uint64_t pass, uint64_t piece);
 
@@ -91,9 +92,9 @@ void retries_forget(struct retries *r, uint64_t pass, uint64_t piece);
 const struct sessions *retries_sessions(const struct retries *r);
 
 // retries_get appends the records of a partition, and retries_put adds them to those of
-// another shard. The records of a partition that has moved away may stay: they are true for
-// it for ever, and nothing looks them up unless it comes back. So a failure may leave some
-// of them. retries_put returns 0, TUG_EDATA or TUG_ENOMEM.
+// another shard. The records of a partition that has moved away may stay. They remain
+// true, and are used only if the partition comes back. So a failure may leave some of
+// them. retries_put returns 0, TUG_EDATA or TUG_ENOMEM.
 int retries_get(const struct retries *r, uint32_t partition, enum wire_space space,
                 struct buf *to);
 int retries_put(struct retries *r, uint32_t partition, enum wire_space space,

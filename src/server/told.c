@@ -1,7 +1,7 @@
-// Reports admin operations for the log of the scheduler: who gave which one and from
-// where, after it was done or refused. Admin operations go to all servers, so one loop,
-// the same for all clients, reports them. It reports at most one refused operation a
-// second.
+// Reports each admin operation to the scheduler, for its log, after the operation was
+// done or refused: the operation, and the process that asked for it. Admin operations go
+// to all servers, so one loop, the same for all clients, reports them. It reports at most
+// one refused operation a second.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/told.h"

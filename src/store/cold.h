@@ -1,17 +1,17 @@
 // The inside of the cold tier of a store, shared by cold*.c; store_internal.h has its
 // interface.
 //
-// A row that is promoted into memory keeps its copy on disk: it will be overwritten when
-// the row is demoted, and a delete now would be one more write. Rows with a copy are
-// marked, so that the copy is deleted with them. A partition's `cold` counts the rows
-// that are on disk only; if it is 0, the disk is not searched.
+// A row that is promoted into memory keeps its copy on disk: a delete would be one more
+// write, and the next demotion overwrites the copy anyway. Rows with a copy are marked,
+// so that the copy is deleted with them. A partition's `cold` counts the rows that are on
+// disk only; if it is 0, the disk is not searched.
 //
 // Puts and deletes of all partitions wait in one batch of the tier, which is written
 // before anything is read. If the write fails, the batch stays, so that no row is lost.
 //
 // Rows to demote are chosen by a clock: a hand moves over the rows of a partition, takes
-// one use from each, and demotes the rows without any left. The pull and the push that a
-// row was promoted for do not count as uses: most rows are not needed again soon.
+// one use from each, and demotes the rows without any left. The pull and the push for
+// which a row was promoted do not count as uses: most rows are not needed again soon.
 // (Simulated, for batches of 4,096 keys by zipf 1.05 and memory for a tenth of them: 28 %
 // of a batch's keys have to be fetched; 33 % if a row has one bit, set when it is
 // promoted; 23 % if the most frequent ones were known.) The hand moves when a partition

@@ -89,7 +89,7 @@ enum setting_of {
 };
 struct table_setting {
     const char *name, *metavar, *fallback; // fallback is the default, as text
-    // One line: the meaning of the setting, and the reason for its default.
+    // The meaning of the setting and the reason for its default, in one line.
     const char *help;
     enum setting_of of;              // accessors to which the setting applies
     const struct setting_kind *kind; // parses and prints the setting's value

@@ -1,4 +1,4 @@
-// A cut reads out all rows of a store as they were at one moment, while training goes on.
+// A cut reads all rows of a store as they were at one moment, while training continues.
 //
 // cut_begin is quick; cut_next then gives the rows, partition by partition and sorted by
 // key, in blocks as a rows_file wants them. Meanwhile a row of a partition that was not
@@ -8,9 +8,9 @@
 //
 // life.h says which rows each mode writes. A base and a delta write rows as published:
 // from then on their change of score counts from 0. A delta also names the keys of rows
-// that were removed or are not worth publishing. cut_begin takes over the notes of
-// changed rows. cut_end with committed == false gives them back, as if there had been no
-// cut (but a day that has ended stays ended). With committed == true the written rows
+// that were removed or are not worth publishing. cut_begin takes the records of changed
+// rows from the store. cut_end with committed == false returns them, as if there had been
+// no cut (but a day that has ended stays ended). With committed == true the written rows
 // count as published, except those that have changed since.
 //
 // SPDX-License-Identifier: Apache-2.0

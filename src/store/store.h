@@ -33,7 +33,7 @@ struct store_options {
     uint32_t partition_bits;
     // Limit of rows, sketches and index; a push beyond it fails; 0: none.
     uint64_t max_bytes;
-    // This owner's directory for cold rows; NULL: no tier, whatever the config says.
+    // The directory for this store's cold rows; NULL: no tier, whatever the config says.
     const char *cold_dir;
 };
 
@@ -182,7 +182,7 @@ typedef int (*store_row_fn)(void *ctx, uint64_t key, const float *row, const flo
                             struct err *e);
 int store_each(struct store *s, uint32_t partition, store_row_fn fn, void *ctx,
                struct err *e);
-// Calls `fn` as store_each does, for keys from `from` on.
+// As store_each, but only for keys of at least `from`.
 int store_each_from(struct store *s, uint32_t partition, uint64_t from, store_row_fn fn,
                     void *ctx, struct err *e);
 

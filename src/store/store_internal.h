@@ -35,7 +35,7 @@ struct key_list {
     uint32_t n, cap;
 };
 
-// One bit for each handle. It grows with the table; bits beyond its end count as 0.
+// A bit for each handle. It grows with the table; bits beyond its end count as 0.
 struct handle_bits {
     uint64_t *words;
     size_t n_words;

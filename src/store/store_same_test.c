@@ -1,6 +1,6 @@
-// Stores that must be equal, bit for bit: one store and three that share its partitions;
-// a loaded store and the one that was saved; and one whose allocations fail now and then
-// with one whose do not.
+// Pairs of stores that must be equal, bit for bit: one store, and three stores that share
+// the same partitions; a saved store, and the loaded one; a store whose allocations
+// sometimes fail, and one whose allocations succeed.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "store/store.h"

@@ -6,11 +6,10 @@
 // with store_push. Then the thread updates its rows without a lock: only the floats of
 // weights and states are shared (base/relaxed.h).
 //
-// Rows are given as handles. A handle stays valid while a thread is pinned that may have
-// read it: the memory of a removed row (budgets) is reused only when all such threads
-// have unpinned (table/reclaim.h). A caller that keeps handles between batches is told
-// which keys lose their rows before the rows are removed, and must not use these handles
-// from then on.
+// Rows are given as handles. A handle stays valid while any thread that may have read it
+// is pinned. The memory of a removed row (budgets) is reused only when all these threads
+// have unpinned (table/reclaim.h). Before rows are removed, a caller that keeps handles
+// between batches gets the keys of these rows; it must not use their handles any more.
 //
 // While this is open, the store may be used only by its functions, or while no thread
 // works: the owner does saves, loads and admin operations when all threads wait. It is
@@ -71,8 +70,8 @@ void store_arrived(struct store_stepper *t, uint32_t partition);
 int store_steps_find(struct store_steps *x, const uint64_t *keys, size_t n,
                      uint32_t *ret_handles, uint32_t *ret_extras, struct err *e);
 
-// Announces to an empty store, whose policy admits every key, that partition p will get
-// about keys[p] keys, so that its index need not grow in steps.
+// Sizes the index of each partition p of an empty store for about keys[p] keys, so that
+// it need not grow in steps. The store's entry policy must admit every key.
 void store_steps_expect(struct store_steps *x, const uint64_t *keys);
 
 // Returns the row of a key, for a caller that knows it will not be removed (rows never

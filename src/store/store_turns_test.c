@@ -1,6 +1,6 @@
-// While a shrink is under way, rows are pushed and pulled. The result equals that of a
-// shrink which was finished first: a row that is needed is handled before the shrink
-// reaches its partition.
+// While a shrink is under way, rows are pushed and pulled. The result is the same as if
+// the shrink had finished first, because a row that a request needs is shrunk before the
+// shrink reaches its partition.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>

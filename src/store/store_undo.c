@@ -106,9 +106,9 @@ static void undo_run(struct store *s, struct store_run run)
     remove_made(s, run);
 }
 
-// Restores a row whose weights are finite but which has an infinite state (the square of
-// a gradient), because with that state the row would never change again. Rules with
-// bounds do the same (rule_kind.h). Returns false if the weights are not finite.
+// Restores a row that has finite weights but an infinite state (such as the square of a
+// gradient): with that state the row would never change again. Rules with bounds do the
+// same (rule_kind.h). Returns false if the weights are not finite.
 static bool left_out(struct store *s, const struct store_batch *b, uint32_t i)
 {
     const float *row = store_row_at(s, s->batch.handles[i]);

@@ -20,7 +20,7 @@
 #include "train/rows/run_rows.h"
 #include "train/saved/run_options.h"
 
-// The save that a run resumes from or is initialized from.
+// The save with which a run begins (--resume, --init-from).
 struct run_start {
     char dir[FILE_PATH_MAX];
     struct saved_run run;
@@ -52,8 +52,8 @@ static struct numbering_range known_numbers(struct run *r)
     return numbering_range(&all);
 }
 
-// Returns whether the data is the output of a command: of this run's own, or of one that
-// ran before and whose output is in the files.
+// Returns whether the data is the output of a command: of this run's --pipe-command, or
+// of a command that ran before and wrote the files.
 static bool is_piped(const struct path_list *data)
 {
     bool piped = data->command != NULL;
@@ -159,8 +159,8 @@ static void stand_at(struct run *r, const struct saved_run *m)
 }
 
 // Checks that a resumed run has the options of its save; the reader must be open. If
-// --data-in is not given, the save's choice (in memory or streamed) is used: that choice
-// depended on the memory of the machine that saved, not on an option.
+// --data-in is not given, the choice in the save (in memory or streamed) is used, because
+// it depended on the memory of the machine that saved, not on an option.
 static int same_options(struct run *r, char ret_differ[RUN_OPTIONS_TEXT_MAX],
                         struct err *e)
 {

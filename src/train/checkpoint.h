@@ -28,8 +28,8 @@ int checkpoint_save(struct run *r, bool finished, struct train_result *result,
 int checkpoint_find(struct run *r, struct err *e);
 void checkpoint_forget(struct run *r);
 
-// Called when opening the data has failed with code `rc`: adds to the error the options
-// in which the run differs from the run that it resumes. Returns rc.
+// Called when opening the data has failed with code `rc`. Adds to the error the options
+// that differ between this run and the run being resumed. Returns rc.
 int checkpoint_also_differs(const struct run *r, int rc, struct err *e);
 
 // Checks that the run can be saved with its data and, if it resumes a run, that the data

@@ -15,7 +15,7 @@ struct search {
     char separator;
     bool quotes;
     struct schema *names; // columns of the header that was read last
-    struct schema *open;  // names that are still searched for
+    struct schema *open;  // names that were not found yet
 };
 
 static bool has_name(const struct schema *s, const char *name)
@@ -27,7 +27,7 @@ static bool has_name(const struct schema *s, const char *name)
     return false;
 }
 
-// Removes the names that the header contains from the names searched for.
+// Removes the names in the header from the names that were not found yet.
 static void strike(struct search *s)
 {
     struct schema_column c;

@@ -160,8 +160,9 @@ struct train_config {
     const char *out;       // directory of the saves; NULL: the run saves nothing
     enum train_resume resume;
     // Errors about options that differ from the save name only these options; NULL: they
-    // name all. It is set to the options that the user gave if the user chose another
-    // model or optimizer, because the save then lacks some of the other options.
+    // name all. If the user chose another model or optimizer than the save's, this is set
+    // to the options that the user gave, because the save lacks some options of the new
+    // choice.
     const struct options *typed;
     const char *init_from;   // directory of the model to begin with; NULL: none.
                              // TRAIN_RESUME_AUTO ignores it when it resumes
@@ -221,8 +222,9 @@ struct train_result {
     // phases.
     double read_seconds, train_seconds, valid_seconds, save_seconds, test_seconds,
         total_seconds;
-    double wait_seconds; // the part of train_seconds that a worker waited for servers, on
-                         // average
+    double
+        wait_seconds; // the part of train_seconds in which a worker waited for servers, on
+                      // average
     uint64_t trained_examples; // examples that this process trained on in train_seconds
     uint64_t keys;
     double bytes_per_key; // bytes of memory for a row and its index entry
@@ -233,7 +235,7 @@ struct train_result {
     uint64_t skipped_lines;
     char saved[4096]; // directory of the last save; "" if there is none
     char format[SCHEMA_FORMAT_MAX];
-    bool nothing_to_do;        // the resumed run had done all passes that are asked for
+    bool nothing_to_do;        // the resumed run had done all requested passes
     bool within_pass;          // the save of the resumed run is in the middle of a pass
     uint32_t workers, servers; // nodes of the cluster; 0: one process trained alone
 };

@@ -1,6 +1,6 @@
-// --refit: trains a first time with validation, which finds the best number of passes,
-// and then from the start for that number of passes on all examples, including those of
-// the validation.
+// --refit trains twice. The first run has validation and finds the best number of passes.
+// The second run trains from the start, for that number of passes, on all examples,
+// including those of the validation.
 //
 // Each of the two is an ordinary run. In one process they run one after the other; on a
 // cluster `tug launch` starts all processes twice, and an environment variable tells them

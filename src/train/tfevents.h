@@ -1,4 +1,4 @@
-// The files of --tfevents DIR: what TensorBoard shows of a run, while it goes on.
+// The files of --tfevents DIR, from which TensorBoard shows the run while it trains.
 //
 // A file is a sequence of records (length, masked CRC32C of the length, bytes, masked
 // CRC32C of the bytes). The bytes of a record are a protobuf message, tensorflow.Event,
@@ -31,9 +31,9 @@ int tfevents_check(const char *dir, const char *out, struct err *e);
 
 // Makes the directory, and a new file in it. `h` has the passes before this run was
 // resumed, and the labels' names; it must outlive *ret. If `resumes` is true, the file
-// begins with a mark that makes readers drop the events of earlier files after
-// `examples`, the approximate number of examples of the current pass that the earlier run
-// had trained on.
+// begins with a mark that makes readers drop later events of earlier files: those after
+// `examples`, the approximate number of examples of the current pass on which the earlier
+// run had trained.
 int tfevents_open(struct tfevents **ret, const char *dir, const struct history *h,
                   enum loss loss, bool resumes, uint64_t examples, struct err *e);
 void tfevents_close(struct tfevents *t); // `t` may be NULL

@@ -22,8 +22,8 @@
 static const double look_first_seconds = 0.002, look_seconds = 0.05;
 
 // Tells the scheduler how to read the data: as described in the save with which the run
-// begins, or, without a save, as workers find. Also sends the run's options, which
-// workers must have, too, except those that come from the save.
+// begins, or, without a save, as workers find. Also sends the run's options. Workers must
+// have the same, except options from the save.
 static int tell_schema(struct run *r, struct err *e)
 {
     struct buf b = BUF_INIT(WIRE_BYTES_MAX);
@@ -57,8 +57,7 @@ static int learn_data(struct run *r, struct err *e)
     return run_open_reader(r, e);
 }
 
-// Asks the servers for the path by which they know --out, so that an error comes before
-// the first save.
+// Asks the servers for their path of --out, so that an error shows before the first save.
 static int ask_below(struct run *r, struct err *e)
 {
     struct driver *d = r->driver;
@@ -311,9 +310,9 @@ static int look_into(struct run *r, uint64_t batches, struct err *e)
     return look_now(r->look, r, &seen, e);
 }
 
-// Does what look_into does, within a pass. It leaves out the last batch, which is written
-// at the end of the pass: when the clock shows that this batch is done, the workers have
-// not reported the loss yet.
+// Does what look_into does, within a pass. The last batch is left out here and written at
+// the end of the pass, because the workers report its loss only after the clock shows
+// that the batch is done.
 static int look_within(struct run *r, uint64_t pass, uint64_t first,
                        const struct msg_pass_state *p, struct err *e)
 {
@@ -364,9 +363,9 @@ static int tell_progress(struct run *r, uint64_t pass, uint64_t first,
     return 0;
 }
 
-// Waits for the end of a pass. If the run is to be saved, a signal to end does not
-// interrupt a pass that has begun: rows in the middle of a pass do not belong to any
-// position in the data.
+// Waits for the end of a pass. In a run with --out, a signal to end does not interrupt a
+// pass that has begun, because rows in the middle of a pass do not belong to one position
+// in the data.
 static int follow_pass(struct run *r, uint64_t pass, struct state *s,
                        struct train_result *result, struct err *e)
 {

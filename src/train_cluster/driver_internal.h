@@ -7,8 +7,8 @@
 // best pass so far, as copies of the tables. Saves and loads are done part by part, so
 // that the driver never has more than one part in memory.
 //
-// This is what driver.c, driver_cut.c, driver_publish.c, driver_rows.c and driver_score.c
-// share.
+// Declarations that driver.c, driver_cut.c, driver_publish.c, driver_rows.c and
+// driver_score.c share.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_CLUSTER_DRIVER_INTERNAL_H

@@ -44,12 +44,11 @@ int exchange_keys_open(struct exchange_keys *k, struct err *e);
 void exchange_keys_close(struct exchange_keys *k);
 int exchange_keys_resolve(void *keys, const uint64_t *k, size_t n, uint32_t *ret_ids);
 
-// The private state of a worker that trains copies of rows, kept from batch to batch:
-// states that cannot be averaged, because they decay (adam's moments); and, in elastic
-// mode, the weights and all states. For states that are sums, servers get the worker's
-// fraction of the added amounts, so that the servers' states never decrease. A save does
-// not have a worker's private state; a worker that replaces a dead one begins with the
-// servers' state.
+// The state that a worker with copies of rows keeps from batch to batch: states that
+// decay (adam's moments), which cannot be averaged; in elastic mode also the weights and
+// all states. For states that are sums, servers get the worker's fraction of the added
+// amounts, so that the servers' states never decrease. A save does not have a worker's
+// private state; a worker that replaces a dead one begins with the servers' state.
 struct exchange_local {
     bool weights;
     // which states are private, so that no worker pushes them
@@ -201,9 +200,9 @@ struct exchange_push {
     uint64_t examples;
     float dense_scale; // factor of the gradients of dense parameters; 0 means 1
 };
-// exchange_complete says that floats [first, first + n) of the dense parameters' gradient
-// are complete, while the rest is still being added up, and pushes the parts that are
-// complete. exchange_push pushes everything that was not pushed yet.
+// exchange_complete is called when floats [first, first + n) of the dense parameters'
+// gradient are complete while the others are still being added up; it pushes the complete
+// parts. exchange_push pushes the remaining parts.
 int exchange_complete(struct exchange *x, const struct exchange_push *p, size_t first,
                       size_t n, struct err *e);
 int exchange_push(struct exchange *x, const struct exchange_push *p, struct err *e);

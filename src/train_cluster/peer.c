@@ -138,8 +138,8 @@ static void close_peer(struct run *r)
 }
 
 // Ends the run with a barrier, so that no worker continues while the first worker still
-// saves. A worker that fails does not come to this barrier; the other workers learn of
-// the failure when it leaves.
+// saves. A worker that fails does not reach this barrier; the other workers see the
+// failure when it leaves.
 static void over(struct run *r, const struct err *why)
 {
     struct err ignored;
@@ -277,9 +277,9 @@ static void tell_of_shares(struct driver *d, double began)
         names, seconds, pass_of(r));
 }
 
-// Checks that all workers still take part. A batch without the share of a dead worker is
-// never complete, and the worker's replacement does not know of it. If a worker has left
-// because another one died, the error names both.
+// Checks that all workers still take part. A batch that lacks the share of a dead worker
+// never becomes complete, because the replacement of the worker does not know about the
+// batch. If a worker has left because another one died, the error names both.
 static int all_share(void *ctx, double began, struct err *e)
 {
     struct driver *d = ctx;

@@ -22,8 +22,8 @@ struct course;
 // The course of a run in which this process is one of several workers without a driver.
 extern const struct course course_peer;
 
-// This process's membership in the cluster, which belongs to the caller and lasts longer
-// than a run.
+// This process's membership in the cluster. The caller owns it, and it lasts longer than
+// a run.
 struct train_peer {
     struct van *van;
     struct client *client; // the client, which has joined as a worker

@@ -1,5 +1,5 @@
-// Barriers and collective calls of all peers, by which they check that all were given the
-// same options and files, and that each has done its part of a pass.
+// Barriers and collective calls of all peers. By these calls peers check that all have
+// the same options and files, and that each has done its part of a pass.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_CLUSTER_PEER_AGREE_H

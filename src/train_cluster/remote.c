@@ -1,4 +1,5 @@
-// A trainer's client, and what the driver and the workers of a cluster agree on.
+// A trainer's client, and the facts on which the driver and the workers of a cluster
+// agree.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train_cluster/remote.h"

@@ -154,7 +154,7 @@ struct remote_worker {
     struct exchange_keys keys;
     struct exchange_local local; // used in geo and elastic mode
     struct exchange slots[REMOTE_SLOTS];
-    // One thread, or all threads of a team that computes each batch together.
+    // A thread, or all threads of a team that computes each batch together.
     struct remote_thread *threads;
     int n_threads;
     struct reader *reader;
@@ -217,8 +217,8 @@ struct metrics_stream *remote_seen(struct remote_worker *w);
 // shuffle, deals a leased piece instead.
 int remote_train_piece(struct remote_worker *w, const struct msg_leased *l,
                        struct err *e);
-// Tells the servers that this worker has no piece at the moment, so that no worker waits
-// for it. May be called before the first piece.
+// Marks this worker as idle at the servers, because it has no piece at the moment: other
+// workers then do not wait for it. May be called before the first piece.
 int remote_pieces_pause(struct remote_worker *w, struct err *e);
 
 // Trains on the worker's share of all batches of a pass.

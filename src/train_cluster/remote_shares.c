@@ -116,9 +116,8 @@ static bool requests_over(struct exchange *x, int *ret_rc, struct err *e)
 
 static int redo(struct share *s, struct err *e);
 
-// Waits for the rows of batch b, which come when the previous batch is applied on all
-// servers. If a worker dies meanwhile, this worker may have to compute more of that
-// batch.
+// Waits for the rows of batch b. They arrive when all servers have applied the previous
+// batch. If a worker dies meanwhile, this worker may have to compute more of that batch.
 static int wait_for_rows(struct share *s, struct exchange *x, uint64_t b, struct err *e)
 {
     struct remote_worker *w = s->worker;

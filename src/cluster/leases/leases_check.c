@@ -109,8 +109,8 @@ static uint32_t keeper_of(const struct leases *l, const struct piece *p)
 }
 
 // The count of free pieces is exact, and none of them lies before the cursor. The search
-// for a free piece starts at the cursor and is left out if the count is 0, so a piece for
-// which this does not hold would never be trained on.
+// for a free piece starts at the cursor, and is skipped if the count is 0. A wrong cursor
+// or count would therefore hide a piece from training.
 static void free_pieces_are_found(const struct leases *l, uint32_t whose)
 {
     bool nobody = whose == LEASES_NOBODY;

@@ -2,11 +2,11 @@
 //
 // Every worker marks the save between two of its pieces, and gets no other piece until
 // all have marked it. So the save holds exactly the pieces that each worker had done at
-// its mark, each in full. A worker that joins later is not waited for, but marks the save
-// before its first piece, until the driver says that the save has ended: some servers may
-// not have copied their rows for the save yet. The finished pieces of a worker that died
-// without a mark are in the save, and so are its pushes for the piece that it was working
-// on. Unless another worker has done that piece again before its own mark, the save is
+// its mark, each in full. The save does not wait for a worker that joins later. But such
+// a worker marks the save before its first piece, as long as the save has not ended,
+// because some servers may still have to copy their rows. If a worker died without a
+// mark, the save contains its finished pieces, and also its pushes for its unfinished
+// piece. Unless another worker has done that piece again before its own mark, the save is
 // torn: it holds a piece partly.
 //
 // SPDX-License-Identifier: Apache-2.0

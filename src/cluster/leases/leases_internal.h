@@ -136,7 +136,8 @@ static inline uint32_t leases_trained(const struct leases *l)
     return l->n_files - l->scored;
 }
 
-// Returns whether the pieces of a file are dealt into buckets, rather than trained on.
+// Returns whether the pieces of a file are dealt into buckets. Other pieces are trained
+// on directly.
 static inline bool leases_deals(const struct leases *l, uint32_t file)
 {
     return l->buckets != 0 && file + 1 < leases_trained(l);

@@ -407,9 +407,9 @@ void leases_return_pieces(struct leases *l, struct leases_worker *w)
     w->reserved = 0;
 }
 
-// Returns the number of pieces per byte in the files that were read to their end, from
-// which the number of pieces in the other files is estimated; 0 if no file was read to
-// its end yet.
+// Returns the number of pieces per byte in the files that were read to their end; 0 if
+// there are no such files yet. The number of pieces in the other files is estimated from
+// it.
 static double pieces_a_byte(const struct leases *l)
 {
     double pieces = 0, bytes = 0;

@@ -11,7 +11,7 @@
 #include "base/err.h"
 #include "wire/wire.h"
 
-// The bytes that one worker gave, and the collective call that it is in.
+// The bytes that one worker sent, and the collective call that the worker is in.
 struct given {
     uint8_t op, type; // enum wire_collect, enum wire_number
     uint32_t index, workers;

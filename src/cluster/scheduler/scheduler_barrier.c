@@ -1,8 +1,8 @@
 // Barriers. A group's generation is complete when all processes that the barrier waits
 // for have reached it. It waits for all living processes of the group. A process that
-// joined the running cluster cannot know which barriers there have been: the group waits
-// for it from its first barrier on, which counts as the generation that the group is in.
-// A node that dies or leaves is not waited for any more.
+// joined the running cluster does not know the number of earlier barriers. So its first
+// barrier counts as the group's present one, and the group waits for the process from
+// then on. A node that dies or leaves is not waited for any more.
 //
 // The loops of a process reach a barrier together: each of them stands for the process.
 //

@@ -148,8 +148,8 @@ struct collected {
     struct buf result;
 };
 
-// A finished piece, whose pushes a server may forget once it has a roster of this
-// version: that roster has all deaths from before the piece was done.
+// A finished piece. A server may forget the pushes of the piece once it has a roster of
+// this version, because that roster lists all deaths from before the piece was done.
 struct forget {
     struct msg_forget msg;
     uint64_t version;
@@ -172,7 +172,7 @@ struct encoded_roster {
 struct operation {
     uint64_t unix_ns;
     const char *what; // "join", "death", ...
-    // The node or peer that did the operation, or that it is about.
+    // The node or peer that did the operation or is its object.
     char who[ROSTER_NAME_MAX];
     char text[OPERATION_TEXT];
 };
@@ -307,8 +307,9 @@ void scheduler_drop_roster(void *encoded); // drops one use; NULL is fine
 uint64_t scheduler_spread_roster(struct scheduler *s);
 
 // Defined in scheduler_barrier.c:
-// Called when a node has gone, and after STOP if that ends the run: nodes then get the
-// reason of the end, not the error of a collective call that lacks the node.
+// Called when a node has left or died. If this ends the run, it is called after STOP, so
+// that nodes get the reason of the end, and not the error of a collective call that lacks
+// the node.
 void scheduler_barriers_again(struct scheduler *s);
 // Returns the names of the nodes that the group waits for; empty if there are none.
 const char *scheduler_missing(const struct scheduler *s, uint8_t group, char *to,

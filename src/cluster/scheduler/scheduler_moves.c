@@ -1,9 +1,9 @@
 // Moves of partitions: which are under way, and who owns a partition. The scheduler alone
-// decides. A move is in the roster, by which both ends learn of it; the target asks the
-// owner for the partition, tells how it goes, and asks before it lets the owner hand over.
-// The end of a move is either a new owner, with a new epoch, or its disappearance from the
-// roster in the same epoch: then the owner is the one from before, and the target drops
-// what it has got.
+// decides. A move is listed in the roster, from which both ends learn about it. The
+// target asks the owner for the partition and reports its progress to the scheduler, and
+// asks the scheduler before it lets the owner hand over. The end of a move is either a
+// new owner, with a new epoch, or its disappearance from the roster in the same epoch:
+// then the owner is the one from before, and the target drops what it has got.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -19,9 +19,9 @@ enum {
     MOVES_MAX = 4096, // with more moves the roster's list would not fit its field
     MOVES_OF_NODE = 2,
 };
-// A move is given up if its target sends nothing for this time, and a hand-over if it
-// makes no progress for this time, because no request for the partition is served during
-// a hand-over.
+// The scheduler gives up a move if its target sends nothing for this time. It gives up a
+// hand-over without progress for this time, because no request for the partition is
+// served during a hand-over.
 #define SILENT_NS (30 * SECOND_NS)
 #define HAND_OVER_NS (15 * SECOND_NS)
 // A failed move is tried again after this time, which doubles with each failure.

@@ -85,7 +85,7 @@ static uint32_t free_rank(const struct scheduler *s, enum wire_role role)
     }
 }
 
-// Returns the number of servers or workers that the cluster was made for.
+// Returns the number of servers or workers in the options of the cluster.
 static uint32_t wanted_of(const struct scheduler *s, enum wire_role role)
 {
     return role == WIRE_SERVER ? s->o.servers : s->o.workers;
@@ -231,8 +231,8 @@ static bool id_given(const struct scheduler *s, uint32_t id)
 }
 
 // Programs for ps-lite compute ids from ranks and ranks from ids. So the first node of a
-// rank has the id of that rank; further loops, replacements of dead nodes and nodes that
-// the cluster was not made for have higher ones.
+// rank has the id of that rank. Further loops, replacements of dead nodes, and nodes
+// beyond the numbers in the options have higher ids.
 static uint32_t new_id(struct scheduler *s, const struct msg_join *m, uint32_t rank)
 {
     bool serves = m->role == WIRE_SERVER;
@@ -368,8 +368,8 @@ static void attach(struct scheduler *s, struct sched_node *n, struct link *l)
     l->node = (uint32_t)(n - s->nodes);
 }
 
-// Refuses a node that says it has joined before but is not known under that id: with
-// another id it would own other partitions than those whose rows it holds.
+// Refuses a node that claims to have joined before, but whose id is unknown. With another
+// id the node would own partitions whose rows it does not have.
 static const char *check_identity(const struct scheduler *s, const struct sched_node *n,
                                   const struct msg_join *m, char to[ERR_TEXT_MAX])
 {

@@ -48,8 +48,8 @@ static bool keep_newest(struct scheduler *s, struct link *l, uint32_t process)
 }
 
 // Counts a heartbeat as a sign of life of the process with this number. Only that process
-// knows the number, as other nodes are told another one; so no other process can keep a
-// process that hangs from being declared dead.
+// knows the number, because other nodes get a different one. So no other process can send
+// heartbeats for a process that hangs.
 void scheduler_heartbeat_serve(struct scheduler *s, struct link *l, uint64_t request,
                                const struct msg_heartbeat *m)
 {
@@ -112,8 +112,8 @@ void scheduler_gone(struct scheduler *s, struct sched_node *n, bool left)
 }
 
 // Returns when a node with a closed link is dead. If the heartbeats' link is closed, too,
-// the process was most likely killed: it has less time to come back, from the moment at
-// which the last link closed.
+// the process was most likely killed. Then it has less time to come back, counted from
+// the moment when the last link closed.
 static uint64_t closed_too_long(const struct scheduler *s, const struct sched_node *n)
 {
     const struct process *p = &s->processes[n->process];

@@ -130,11 +130,11 @@ static uint64_t parts_bytes(const struct sync_group *g, const struct msg_push *m
     return bytes;
 }
 
-// Refuses a part of the next batch for good if it has no room beside the parts that have
-// arrived and that it does not replace. Sending it again would rarely help, because those
-// parts stay until the batch is complete or a later part replaces them. Requests that wait
-// for the batch get the same error, which stays in t->stuck until the batch is complete or
-// dropped.
+// Refuses a part of the next batch for good if memory has no room for it beside the parts
+// that have arrived, not counting those that it replaces. Sending it again would rarely
+// help, because those parts stay until the batch is complete or a later part replaces
+// them. Requests that wait for the batch get the same error, which stays in t->stuck
+// until the batch is complete or dropped.
 static int check_batch_fits(struct shard *s, struct shard_table *t,
                             const struct sync_group *g, const struct msg_push *m,
                             uint64_t own, struct err *e)
@@ -381,8 +381,8 @@ static bool lacks(const struct shard_table *t, const struct sync_group *g,
     return runs > 0 ? applied < runs : !sync_is_idle(t, g);
 }
 
-// Checks that each group that lacks the push can take it. Returns the number of these
-// groups and the first one.
+// Checks that the push fits every group that does not have it yet. Returns the number of
+// these groups and the first one.
 static int look_for_groups(struct shard *s, struct shard_table *t,
                            const struct msg_push *m, const struct keys *k,
                            const struct retries_push *known, uint64_t bytes,

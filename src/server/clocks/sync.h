@@ -29,16 +29,16 @@ struct contribution {
 void contribution_drop(struct shard *s, struct contribution *c);
 // Returns the index of the partition's run; n_runs if the contribution has no keys there.
 uint32_t contribution_run(const struct contribution *c, uint32_t partition);
-// Makes a contribution to one partition, with one reference, from like->n keys and their
-// values, which it copies; it also takes the other facts of `like` that come in a push.
+// Makes a contribution to one partition, with one reference. It copies like->n keys with
+// their values, and the other members of `like` that come from the push.
 int contribution_make(struct shard *s, const struct contribution *like,
                       uint32_t partition, size_t width, struct contribution **ret,
                       struct err *e);
 
 // Applies the batches that are complete, unless a save must come first.
 void sync_apply(struct shard *s, struct shard_table *t);
-// Returns whether no retry can apply the next batch by itself: its sum would make a row
-// infinite, or --memory has no room for its rows or for a part of it.
+// Returns whether the next batch cannot be applied even by a retry: its sum would make a
+// row infinite, or --memory has no room for its rows or for one of its parts.
 bool sync_in_vain(const struct shard_table *t);
 enum outcome sync_push(struct shard *s, struct request *q, struct shard_table *t,
                        const struct keys *k, const struct push_values *v);

@@ -1,5 +1,5 @@
-// The clock of synchronous batches: see sync_clock.h. A bit for each micro-batch tells
-// which ones have arrived; a batch has at most sixteen parts, which are sorted.
+// The clock of synchronous batches: see sync_clock.h. One bit for each micro-batch is set
+// when the micro-batch has arrived. A batch has at most sixteen parts, which are sorted.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/clocks/sync_clock.h"

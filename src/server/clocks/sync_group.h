@@ -4,8 +4,8 @@
 // micro-batches have arrived there, and it moves with the partition. Partitions of a loop
 // that have received the same parts are one group with one clock, so a push marks all of
 // them at once, also those without its keys. A partition that has moved here has a group
-// of its own until it has received the same parts as the common group, which is the case
-// after the batches that were open when it came.
+// of its own until it has received the same parts as the common group. That is so when
+// the batches that were open at its arrival are complete.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_CLOCKS_SYNC_GROUP_H
@@ -28,10 +28,10 @@ struct sync_group {
     // Some part of a batch has arrived; of a table with fixed_keys: its partitions have
     // some of the keys that all pushes have.
     bool told;
-    // Its partition is here, but another shard's under this shard's roster, because it has
-    // just come or is about to go: parts of batches that name this epoch do not stand for
-    // it. While a partition is this shard's under its roster and not here, parts of batches
-    // wait (moves/roles.h).
+    // The rows of the partition are here, but under this shard's roster the partition
+    // belongs to another shard, because it has just arrived or is about to leave. Parts
+    // of batches with this epoch do not cover the partition. While a partition is this
+    // shard's under its roster and not here, parts of batches wait (moves/roles.h).
     bool away;
     struct sync_group *next;
 };
@@ -57,18 +57,18 @@ int sync_group_put(struct shard *s, struct shard_table *t, uint32_t partition,
 void sync_group_free(struct shard *s, struct sync_group *g); // NULL is fine
 // Reserves the memory that the table needs when a partition arrives.
 int sync_group_reserve(struct shard *s, struct shard_table *t, struct err *e);
-// The rows of a partition have come, and its parts of batches have not: makes an empty
-// group, which is away until the roster names this shard.
+// Called when the rows of a partition have arrived, but not its parts of batches. Makes
+// an empty group, which is `away` until the roster names this shard as the owner.
 int sync_group_await(struct shard *s, struct shard_table *t, uint32_t partition,
                      struct err *e);
 // The partition has left the table, or has arrived with this group, which the table then
 // owns. Call them after the store's partition has moved.
 void sync_leave(struct shard *s, struct shard_table *t, uint32_t partition);
 void sync_arrive(struct shard *s, struct shard_table *t, struct sync_group *g);
-// Called when the roster has changed: partitions that have come may now belong to this
-// shard, and partitions that do not belong to it any more get groups of their own. On
-// TUG_ENOMEM t->sync_split stays set, and no part of a batch may be taken before the next
-// call has succeeded.
+// Called when the roster has changed. Partitions that have arrived may now belong to this
+// shard; partitions that no longer belong to it get groups of their own. On TUG_ENOMEM
+// t->sync_split stays set, and no part of a batch may be taken before the next call has
+// succeeded.
 int sync_own(struct shard *s, struct shard_table *t);
 // Lets partitions that have the same parts as the common group join it.
 void sync_join(struct shard *s, struct shard_table *t);

@@ -240,9 +240,8 @@ static bool comes_again(const struct merge *m)
     return again;
 }
 
-// Reduces the contributions to one value per weight in the way that the rule of the group
-// asks for: `sum` stays the sum, or becomes the last contribution, the mean, or the
-// scaled sum.
+// Reduces the contributions to one value per weight, as the rule of the group requires:
+// `sum` stays the sum, or becomes the last contribution, the mean, or the scaled sum.
 static void reduce(float scale, enum rule_kind kind, const float *last, uint32_t n_parts,
                    float *sum, uint32_t n)
 {

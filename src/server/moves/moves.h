@@ -73,8 +73,8 @@ struct moves {
     struct outgoing *out;
     struct incoming *in;
     struct session_side side;
-    // The move of which the scheduler was told something that it has not answered yet, and
-    // what it was told (enum wire_move_state); 0: none.
+    // The move whose last report the scheduler has not answered yet, and the reported
+    // state (enum wire_move_state); 0: none.
     uint64_t saying;
     uint8_t said;
 };

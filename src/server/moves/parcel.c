@@ -384,8 +384,8 @@ static bool has_some(const struct shard *s, enum wire_space space)
     return false;
 }
 
-// A table that did not come is either dropped, or made here and not at the other shard yet,
-// and then has no rows there.
+// A table that is missing in the stream was dropped, or was made here and not yet at the
+// other shard; in the second case the other shard has no rows of the table.
 static void settle_other(struct arrival *a, struct shard_table *t, bool alone)
 {
     if (alone && background_free(t)) {

@@ -1,8 +1,8 @@
-// All that a shard has of one partition of a space, as a stream of records: the settings
-// of the space's tables with their rows (store/parcel.h); the pushes that were applied
-// after that, in order; and at last the facts: applied pushes of sessions and pieces, ticks,
-// steps, and parts of batches. With them another shard serves the partition as this one
-// did.
+// The state of one partition of a space, as a stream of records. First come the settings
+// of the space's tables with their rows (store/parcel.h), then the pushes that were
+// applied later, in order, and last the facts: applied pushes of sessions and pieces,
+// ticks, steps, and parts of batches. With them another shard serves the partition as
+// this one did.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_MOVES_PARCEL_H
@@ -43,10 +43,10 @@ int partition_fits(const struct shard *s, uint64_t n, struct err *e);
 // Applies the records at the start of n bytes, as far as they are complete. *ret_used is
 // the number of bytes of these records, which must not come again. Nothing in the bytes,
 // which start at a multiple of 8, is believed. *ret_settled is set after the facts; only
-// then the partition is here. Tables that are missing are made; if no partition of the
-// space was here, tables that the other shard does not have are removed at the end. After
-// an error call partition_drop; tables that were made, and facts that are true anyway,
-// such as marks of sessions, may stay.
+// then the partition is here. Makes missing tables. If this shard had no partition of the
+// space, it removes at the end the tables that the other shard does not have. After an
+// error call partition_drop; tables that were made, and facts that are true anyway, such
+// as marks of sessions, may stay.
 int partition_put(struct shard *s, enum wire_space space, uint32_t partition,
                   const void *bytes, size_t n, size_t *ret_used, bool *ret_settled,
                   struct err *e);

@@ -1,5 +1,6 @@
-// Which partitions are here, which may differ from the roster while one moves: its rows
-// come before the roster names this shard as the owner, and requests stop before it goes.
+// Records which partitions are on this shard. While a partition moves, this may differ
+// from the roster: the rows arrive before the roster names this shard as the owner, and
+// requests stop before a partition leaves.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_MOVES_ROLES_H
@@ -20,8 +21,8 @@ enum role {
 
 struct roles {
     uint8_t *of[WIRE_SPACES]; // enum role of each partition; NULL until roles_open
-    // The number of partitions of each space, and of all, that this shard owns but whose
-    // requests must wait: their rows are not here yet, or go.
+    // The number of partitions that this shard owns but whose requests must wait, because
+    // their rows have not arrived or are leaving; for each space, and in all.
     uint32_t unsettled[WIRE_SPACES], n_unsettled;
 };
 

@@ -12,8 +12,7 @@
 #include "server/rows/tables.h"
 #include "server/shard_internal.h"
 
-// Most bytes of a message, and of pushes that are kept for a target that is slower than
-// they come.
+// The most bytes of a message, and of the pushes that are kept for a slow target.
 enum { PIECE_BYTES = 2 << 20, LOG_BYTES = 256 << 20 };
 #define RETRY_NS (SECOND_NS / 100)
 

@@ -10,9 +10,9 @@ struct shard;
 struct shard_table;
 
 // A `whole` request stands for all partitions of this shard, also those without its keys,
-// so it must name the exact epoch. Returns GOES_ON if the request is for this shard and can
-// be served. Otherwise returns ANSWERED, if the sender was told that the request is not for
-// this shard, or what the request waits for.
+// so it must name the exact epoch. Returns GOES_ON if the request is for this shard and
+// can be served. Otherwise returns ANSWERED if it has answered that the request is not
+// for this shard, or else the event for which the request waits.
 enum outcome place_check(struct shard *s, const struct request *q, uint64_t epoch,
                          const struct shard_table *t, const struct keys *k, bool whole,
                          struct err *e);

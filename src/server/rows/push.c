@@ -86,8 +86,8 @@ static int read_values(struct push_values *ret, const struct shard_table *t,
     return 0;
 }
 
-// Returns the end of the runs from `first` on that are applied together: they end before
-// a partition in which the push was applied already, and have at most `max` keys.
+// Returns the end of the runs, from `first` on, that are applied together. They have at
+// most `max` keys, and end before a partition in which the push was applied already.
 static uint32_t runs_together(const struct keys *k, uint32_t first,
                               const struct retries_push *known, uint32_t max)
 {

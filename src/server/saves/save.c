@@ -154,9 +154,9 @@ static bool must_mark(const struct shard *s, const struct save_run *r,
            !marks_has(&s->saves.marks, r->id, n->session);
 }
 
-// Returns whether a living worker has not marked. This is asked at each mark, so nodes
-// that need not be waited for are not checked again: all marks together take time in
-// proportion to the length of the roster.
+// Returns whether a living worker has not marked. This function runs at each mark, so it
+// never checks a node again once the save need not wait for the node. So all marks
+// together take time in proportion to the length of the roster.
 static bool marks_missing(const struct shard *s, struct save_run *r)
 {
     const struct roster *x = member_roster(s->member);

@@ -16,13 +16,14 @@
 // acknowledged (client_mark). Pushes after a mark wait for the save's moment. A mark may
 // arrive before its save. A save does not wait for dead workers.
 //
-// One save is made at a time, and others wait. All savers ask the same node for their turn
-// before they ask the others, so that no two ever wait for each other.
+// Only one save is made at a time; further saves wait. All savers ask the same node for
+// their turn before they ask the others, so that no two ever wait for each other.
 //
-// Every wait has a limit. A save is given up, with all its cuts, when its client is gone or
-// has been disconnected for `save_timeout_ns`; when SAVE or the marks do not arrive within
-// this time after the save's turn has come; and when its files do not grow, or SAVE_END does
-// not arrive, for ten minutes. A saver waits at most ten minutes for the end of another save.
+// Every wait has a limit. A shard gives up a save with all its cuts in these cases: its
+// client has left or died, or has been disconnected for `save_timeout_ns`; SAVE or the
+// marks do not arrive within this time after SAVE_TURN was answered; its files do not
+// grow for ten minutes; or SAVE_END does not arrive within ten minutes. A saver waits at
+// most ten minutes for the end of another save.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_SAVES_SAVE_H

@@ -82,7 +82,7 @@ struct evaluation_options {
 };
 
 // Loads the next data of o->source for scoring, at most max_chunks chunks of it (0, or
-// with --merge-ids: all). Features that the model does not know get no row. After an
+// with --merge-ids: all). Features that the model does not know do not get rows. After an
 // error, *ret need not be closed.
 int evaluation_load(const struct evaluation_options *o, size_t max_chunks,
                     struct dataset **ret, struct err *e);

@@ -1,5 +1,5 @@
-// Warnings about a model that predicts worse than a guess, or that does not know the data
-// it is given, with the likely reason and a remedy.
+// Warnings about a model that predicts worse than a guess, or that does not know the
+// features of its data, each with the likely reason and a remedy.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_EVALUATE_GUARD_H

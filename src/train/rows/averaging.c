@@ -10,7 +10,7 @@
 #include "base/relaxed.h"
 
 // The means of one table's rows. A mean has the layout [count, if rows have one][weights
-// of group 0][weights of group 1]; a count of 0 says that the row has no mean yet.
+// of group 0][weights of group 1]. If the count is 0, the row does not have a mean yet.
 struct means {
     struct table *table;
     const struct accessor *accessor;

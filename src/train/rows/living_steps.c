@@ -33,8 +33,9 @@ struct living_steps {
     // The first arrival of each partition; begins[n_parts] is the end of the last one.
     uint32_t *begins;
     uint32_t n_parts;
-    uint32_t first_part; // partition at which this worker begins; other workers begin at
-                         // others
+    uint32_t
+        first_part; // the first partition of this worker's walk; other workers begin at
+                    // others
     // The examples of the batch, unpacked once; those from `at` on are taken next.
     // n_order 0: each example is unpacked when it is taken.
     uint64_t *order;

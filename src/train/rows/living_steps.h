@@ -8,8 +8,8 @@
 // a feature without an embedding takes no part in products.
 //
 // Examples that were counted in an earlier pass do not arrive again: their rows exist and
-// their counters stay. Only keys that have no row, and on which the policy has not
-// decided finally, are noted during the batch and arrive after it.
+// their counters stay. During a batch a thread notes only the keys without a row on which
+// the policy has not decided finally; these keys arrive after the batch.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_ROWS_LIVING_STEPS_H
@@ -17,8 +17,8 @@
 
 #include "train/run.h"
 
-// These are the functions of a worker in struct run_rows (train/rows/run_rows.h). The
-// view is valid until the batch ends.
+// The functions of a worker in struct run_rows (train/rows/run_rows.h). The view is valid
+// until the batch ends.
 int living_steps_open(struct worker *w);
 void living_steps_close(struct worker *w); // fine for a worker that was not opened
 void living_steps_batch(struct worker *w, size_t size, uint64_t number);

@@ -35,9 +35,9 @@ struct local_rows {
 };
 
 struct run_rows {
-    // A pass that was begun is finished, with its validation, even when a signal asks for
-    // the end: rows saved in the middle of a pass could not be resumed, because they
-    // belong to no position in the data.
+    // A pass that was begun is finished, with its validation, even after a signal to end.
+    // A save in the middle of a pass could not be resumed, because its rows would not
+    // belong to one position in the data.
     bool whole_passes;
 
     // Called when r->parameters are open, before the save that the run begins with is
@@ -72,8 +72,8 @@ struct run_rows {
     int (*resume)(struct run *r, const char *dir, const struct saved_run *m,
                   struct err *e);
 
-    // Returns the numbering of the features that the rows were trained on; in a worker of a
-    // cluster, of the features that this worker has trained on.
+    // Returns the numbering of the features on which the rows were trained; in a worker
+    // of a cluster, of the features on which this worker has trained.
     struct numbering *(*known)(struct run *r);
     // Sets the final number of rows and their bytes.
     void (*fill_result)(struct run *r, struct train_result *result);

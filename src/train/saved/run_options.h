@@ -1,5 +1,5 @@
-// The options by name that a run's result depends on: those in a save, which a resumed
-// run must have again, and those that all processes of one run must share in addition.
+// The options, by name, that change the result of a run: those in a save, which a resumed
+// run must have again, and further ones that all processes of one run must share.
 // Differences are reported by the names of the options.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -31,7 +31,7 @@ int run_options_differ(const struct saved_options *then, const struct saved_opti
                        struct err *e);
 
 // Returns 0 if a run with options `now` would continue exactly like `then`; TUG_EUSAGE
-// with the options that differ and are given in `typed` (NULL: with all that differ).
+// names the options that differ and are in `typed`; if `typed` is NULL, all that differ.
 int run_options_same(const struct saved_options *then, const struct saved_options *now,
                      const struct options *typed, struct err *e);
 

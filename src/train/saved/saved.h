@@ -9,8 +9,8 @@
 //                                     model, and with seconds in it never the same twice
 //
 // Rows with a feature lifecycle are written by the servers that hold them, one file per
-// server. All other rows are written by the run itself, into files whose number follows
-// from the number of rows: so the same model gives the same files, whoever trained it.
+// server. The run itself writes all other rows. The number of files depends only on the
+// number of rows, so the same model gives the same files, whichever processes trained it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_SAVED_SAVED_H
@@ -64,9 +64,9 @@ int saved_write(const char *out, struct team *team,
 bool saved_any(const char *out);
 bool saved_none(const char *out, const char *beside);
 
-// Reads the save in `dir`, found by save_find, that a run resumes from or begins with.
-// Returns TUG_EDATA if it does not come from a training run, TUG_EUSAGE if it was
-// published (--publish).
+// Reads the save in `dir`, found by save_find, with which a run begins (--resume,
+// --init-from). Returns TUG_EDATA if it does not come from a training run, TUG_EUSAGE if
+// it was published (--publish).
 int saved_open(struct save_chain *ret, const char *dir, struct err *e);
 // Makes the checks of saved_open without keeping the save open.
 int saved_check_whole(const char *dir, struct err *e);
@@ -78,8 +78,8 @@ int saved_read(struct saved_run *ret, const char *dir, struct err *e);
 int saved_read_newest(struct saved_run *ret, char ret_dir[FILE_PATH_MAX], const char *out,
                       struct err *e);
 
-// Opens *ret and loads the rows of a role into it; for a delta, also the saves that it
-// builds on. Returns an error that names a damaged file.
+// Opens *ret and loads the rows of a role into it, for a delta together with the saves
+// below it. Returns an error that names a damaged file.
 int saved_load(const char *dir, const struct saved_run *run, enum saved_role role,
                struct team *team, struct parameters *ret, struct err *e);
 

@@ -1,6 +1,7 @@
 // A save's description of its run: the model and all options that its result depends on,
-// the schema and identity of its data, and the position of training. It is the field
-// `about` of the save's manifest (save/save.h); tables without it are not a model.
+// the schema and identity of its data, and the position of training. A save's manifest
+// has this description as its field `about` (save/save.h); tables without it are not a
+// model.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_SAVED_SAVED_RUN_H
@@ -23,7 +24,7 @@ enum {
 struct names;
 struct history;
 
-// The options that a run's result depends on. A resumed run must have the same.
+// The options that change the result of a run. A resumed run must have the same.
 struct saved_options {
     union {
         struct run_settings settings;
