@@ -24,7 +24,7 @@ static const struct table_setting settings[] = {
     {"name", "NAME", "table", "name of the table and of its files", .kind = &setting_name,
      AT(name)},
     {"accessor", "ACCESSOR", "plain", "layout and life of rows",
-     .kind = &setting_accessor, AT(accessor)},
+     .kind = &setting_accessor, .first = true, AT(accessor)},
     {"dim", "N", "8",
      "floats or counters of a row (plain, merge, counter), or of embedx; 0: no embedx",
      .kind = &setting_whole32, AT(accessor.dim)},
@@ -296,7 +296,7 @@ static int parse_setting(struct parser *p, const char *text, size_t n, bool acce
     const struct table_setting *s = config_find(name, e);
     if (s == NULL)
         return accessors ? 0 : TUG_EUSAGE;
-    if ((s->kind == &setting_accessor) != accessors)
+    if (s->first != accessors)
         return 0;
     uint32_t *set_in = &p->set_in[s - settings];
     if (*set_in != 0)

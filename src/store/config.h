@@ -91,7 +91,8 @@ struct table_setting {
     const char *name, *metavar, *fallback; // fallback is the default, as text
     // The meaning of the setting and the reason for its default, in one line.
     const char *help;
-    enum setting_of of;              // accessors to which the setting applies
+    enum setting_of of; // accessors to which the setting applies
+    bool first; // its line is read before all others, since its value sets other fields
     const struct setting_kind *kind; // parses and prints the setting's value
     size_t offset;                   // offset of the setting's field in table_config
 };
