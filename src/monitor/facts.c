@@ -3,9 +3,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "monitor/facts_internal.h"
 
+#include <math.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "monitor/limits_internal.h"
 #include "os/clock.h"
 #include "os/json.h"
 #include "os/thread.h"
@@ -158,4 +161,57 @@ void facts_told_free(struct facts_told *t)
     json_decref(t->now);
     json_decref(t->before);
     *t = (struct facts_told){0};
+}
+
+// ---------------------------------------------------------------- fields of facts
+
+const char *fact_text(const json_t *o, const char *name)
+{
+    const char *text = json_string_value(json_object_get(o, name));
+    return text != NULL ? text : "";
+}
+
+double fact_number(const json_t *o, const char *name)
+{
+    const json_t *v = json_object_get(o, name);
+    return json_is_number(v) ? json_number_value(v) : NAN;
+}
+
+bool fact_true(const json_t *o, const char *name)
+{
+    return json_is_true(json_object_get(o, name));
+}
+
+const json_t *fact_at(const json_t *o, const char *name)
+{
+    return json_object_get(o, name);
+}
+
+bool fact_disk_is_low(const json_t *disk)
+{
+    return fact_number(disk, "free_bytes") < disk_share * fact_number(disk, "size_bytes");
+}
+
+bool fact_is_replaced(const json_t *nodes, const json_t *node)
+{
+    static const char *const names[] = {"role", "rank", "loop"};
+    const json_t *n;
+    size_t i, same;
+    bool after = false;
+    if (!json_is_false(json_object_get(node, "alive")))
+        return false;
+    json_array_foreach(nodes, i, n) {
+        for (same = 0; same < 3 && json_equal(json_object_get(n, names[same]),
+                                              json_object_get(node, names[same]));)
+            same++;
+        if (same == 3 && n != node && (after || fact_true(n, "alive")))
+            return true;
+        after |= n == node;
+    }
+    return false;
+}
+
+bool fact_holds_up(double behind, double bound)
+{
+    return bound > 0 && behind >= behind_share * bound;
 }

@@ -1,5 +1,5 @@
-// The thread that asks the source for facts, at most once a second and only while a
-// request waits for them or a client reads events.
+// Facts: the thread that asks the source for them, at most once a second and only while a
+// request waits for them or a client reads events; and the functions that read them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_MONITOR_FACTS_INTERNAL_H
@@ -33,5 +33,21 @@ void facts_want(struct facts *f);
 // Moves a new answer or error into *t; returns false if there is none.
 bool facts_take(struct facts *f, struct facts_told *t);
 void facts_told_free(struct facts_told *t);
+
+// ---------------------------------------------------------------- fields of facts
+
+// These functions return a member of an object, or a default if it is missing or has
+// another type. `o` may be NULL.
+const char *fact_text(const json_t *o, const char *name);
+double fact_number(const json_t *o, const char *name); // default: NaN
+bool fact_true(const json_t *o, const char *name);
+const json_t *fact_at(const json_t *o, const char *name); // NULL
+// Whether a disk has less free space than an operator should leave it with.
+bool fact_disk_is_low(const json_t *disk);
+// Whether a dead node was replaced by another one, which has its role, rank and loop, and
+// is alive or joined later.
+bool fact_is_replaced(const json_t *nodes, const json_t *node);
+// Whether a worker that is behind by so many clocks holds up the others.
+bool fact_holds_up(double behind, double bound);
 
 #endif

@@ -41,20 +41,4 @@ void render_state(const struct facts_told *t, char ret[RENDER_TEXT_MAX]);
 // into ret.
 bool render_ready(const struct facts_told *t, char ret[RENDER_TEXT_MAX]);
 
-// ---------------------------------------------------------------- fields of facts
-
-// These functions return a member of an object, or a default if it is missing or has
-// another type. `o` may be NULL.
-const char *fact_text(const json_t *o, const char *name);
-double fact_number(const json_t *o, const char *name); // default: NaN
-bool fact_true(const json_t *o, const char *name);
-const json_t *fact_at(const json_t *o, const char *name); // NULL
-// Whether a disk has less free space than an operator should leave it with.
-bool fact_disk_is_low(const json_t *disk);
-// Whether a dead node was replaced by another one, which has its role, rank and loop, and
-// is alive or joined later.
-bool fact_is_replaced(const json_t *nodes, const json_t *node);
-// Whether a worker that is behind by so many clocks holds up the others.
-bool fact_holds_up(double behind, double bound);
-
 #endif

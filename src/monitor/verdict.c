@@ -6,63 +6,12 @@
 #include <string.h>
 
 #include "base/plural.h"
+#include "monitor/limits_internal.h"
 #include "monitor/render_internal.h"
 #include "monitor/text_internal.h"
 #include "os/clock.h"
 
-// Beyond these limits an operator should look.
-static const double idle_seconds = 60, disk_share = .1, memory_share = .9,
-                    slow_share = .8, behind_share = .7, waiting_seconds = 2;
 enum { LOOKS_MAX = 16 }; // so that many tables do not take long
-// Limits of the training; monitoring/tug.rules.yml has the same for divergence.
-static const double guess_loss = 1, few_examples = 1000, enough_examples = 10000,
-                    rise_factor = 1.3, rise_least = .1, valid_factor = 1.05, auc_gap = .2;
-
-const char *fact_text(const json_t *o, const char *name)
-{
-    const char *text = json_string_value(json_object_get(o, name));
-    return text != NULL ? text : "";
-}
-
-double fact_number(const json_t *o, const char *name)
-{
-    const json_t *v = json_object_get(o, name);
-    return json_is_number(v) ? json_number_value(v) : NAN;
-}
-
-bool fact_true(const json_t *o, const char *name)
-{
-    return json_is_true(json_object_get(o, name));
-}
-
-const json_t *fact_at(const json_t *o, const char *name)
-{
-    return json_object_get(o, name);
-}
-
-bool fact_disk_is_low(const json_t *disk)
-{
-    return fact_number(disk, "free_bytes") < disk_share * fact_number(disk, "size_bytes");
-}
-
-bool fact_is_replaced(const json_t *nodes, const json_t *node)
-{
-    static const char *const names[] = {"role", "rank", "loop"};
-    const json_t *n;
-    size_t i, same;
-    bool after = false;
-    if (!json_is_false(json_object_get(node, "alive")))
-        return false;
-    json_array_foreach(nodes, i, n) {
-        for (same = 0; same < 3 && json_equal(json_object_get(n, names[same]),
-                                              json_object_get(node, names[same]));)
-            same++;
-        if (same == 3 && n != node && (after || fact_true(n, "alive")))
-            return true;
-        after |= n == node;
-    }
-    return false;
-}
 
 // The problems found so far, or the sentence that says how it is.
 struct verdict {
@@ -279,11 +228,6 @@ static struct counts count_nodes(const json_t *facts)
         }
     }
     return c;
-}
-
-bool fact_holds_up(double behind, double bound)
-{
-    return bound > 0 && behind >= behind_share * bound;
 }
 
 // Returns whether the worker was behind by most of a bound before, too. Each batch changes

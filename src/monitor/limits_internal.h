@@ -1,0 +1,19 @@
+// Limits beyond which an operator should look. monitoring/tug.rules.yml has those that its
+// alerts share with the page (limits_test.c compares them); an alert waits longer for
+// progress than the page does.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_MONITOR_LIMITS_INTERNAL_H
+#define TUG_MONITOR_LIMITS_INTERNAL_H
+
+// Limits of processes: seconds without progress, and shares of a disk, of memory, of the examples
+// of the fastest worker, and of a bound on staleness.
+static const double idle_seconds = 60, waiting_seconds = 2, disk_share = .1,
+                    memory_share = .9, slow_share = .8, behind_share = .7;
+
+// Limits of the training. A loss above guess_loss, or risen by both rise_factor and rise_least,
+// diverges; with fewer examples of the pass it may be so by chance.
+static const double guess_loss = 1, few_examples = 1000, enough_examples = 10000,
+                    rise_factor = 1.3, rise_least = .1, valid_factor = 1.05, auc_gap = .2;
+
+#endif
