@@ -16,14 +16,14 @@
 #include "train/evaluate/guard.h"
 
 static int eval_print(const struct result *r, const struct eval_values *v,
-                      const struct options *o, const struct pictures *pictures,
+                      const struct options *o, const struct report_data *report_data,
                       struct err *e)
 {
     json_begin();
     json_t *all = v->json || v->report != NULL ? result_to_json(r) : NULL;
     int rc = 0;
     if (v->report != NULL) {
-        about_add_eval(all, r, o, v, pictures);
+        about_add_eval(all, r, o, v, report_data);
         rc = report_write_run(all, v->report, e);
     }
     if (rc == 0 && v->json)
@@ -33,7 +33,8 @@ static int eval_print(const struct result *r, const struct eval_values *v,
 }
 
 static int evaluate_opened(struct opened_model *m, const struct eval_values *v,
-                           const struct options *options, const struct pictures *pictures,
+                           const struct options *options,
+                           const struct report_data *report_data,
                            struct eval_tables *tables, struct err *e)
 {
     double start = clock_seconds();
@@ -72,14 +73,14 @@ static int evaluate_opened(struct opened_model *m, const struct eval_values *v,
     };
     memcpy(r.tests, metrics, sizeof(metrics));
     result_name_labels(&r, reader_schema(m->reader));
-    return eval_print(&r, v, options, pictures, e);
+    return eval_print(&r, v, options, report_data, e);
 }
 
 static int check_report(const struct eval_values *v, struct err *e)
 {
     struct data_files read = {0};
     data_files_add_seen(&read, v->model.data.items, v->model.data.n);
-    int rc = pictures_check_file(v->report, &read, e);
+    int rc = report_data_check_file(v->report, &read, e);
     data_files_free(&read);
     return rc;
 }
@@ -92,21 +93,21 @@ static int eval_command(const void *values, const struct options *o, struct err 
         log_set_level(LOG_WARN);
     struct eval_tables tables = {0};
     struct opened_model *m = mem_zalloc(sizeof(*m));
-    struct pictures *pictures = mem_zalloc(sizeof(*pictures));
-    if (m == NULL || pictures == NULL) {
+    struct report_data *report_data = mem_zalloc(sizeof(*report_data));
+    if (m == NULL || report_data == NULL) {
         mem_free(m);
-        mem_free(pictures);
+        mem_free(report_data);
         return err_nomem(e, "a model");
     }
     node_catch_signals();
     m->interrupted = &node_interrupted;
     int rc = check_report(v, e);
-    pictures_begin(pictures);
+    report_data_begin(report_data);
     if (rc == 0)
-        rc = evaluate_opened(m, v, o, pictures, &tables, e);
-    pictures_end(pictures);
-    pictures_free(pictures);
-    mem_free(pictures);
+        rc = evaluate_opened(m, v, o, report_data, &tables, e);
+    report_data_end(report_data);
+    report_data_free(report_data);
+    mem_free(report_data);
     eval_tables_free(&tables);
     model_close(m);
     mem_free(m);

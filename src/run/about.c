@@ -143,7 +143,7 @@ static json_t *warnings(const struct buf *b)
 }
 
 static void add_run(json_t *to, const struct option_table *t, const struct options *o,
-                    const void *values, const struct pictures *p)
+                    const void *values, const struct report_data *p)
 {
     char host[256] = "", directory[FILE_PATH_MAX];
     struct buf line = BUF_INIT(TEXT_MAX);
@@ -178,11 +178,11 @@ static double positives_of(const struct curves *c)
     return c->bars > 0 ? c->positives : (double)NAN;
 }
 
-static json_t *course(const struct pictures *p)
+static json_t *course(const struct report_data *p)
 {
     json_t *all = json_array();
     for (uint32_t i = 0; i < p->points; i++) {
-        const struct pictures_point *x = &p->point[i];
+        const struct report_data_point *x = &p->point[i];
         json_array_append_new(
             all, json_pack("{s:i, s:I, s:o, s:o, s:o, s:o}", "pass", (int)x->pass,
                            "examples", (json_int_t)x->examples, "loss",
@@ -196,7 +196,7 @@ static json_t *course(const struct pictures *p)
 static json_t *train_data(const struct result *r, const struct train_setup *s)
 {
     const struct train_config *c = &s->config;
-    const struct pictures *p = &s->pictures;
+    const struct report_data *p = &s->report_data;
     bool clicks = c->reader.loss == LOSS_LOGISTIC;
     json_t *all = json_array();
     add_data(all, "train", texts(c->data.items, c->data.n), r->examples,
@@ -212,7 +212,7 @@ static json_t *train_data(const struct result *r, const struct train_setup *s)
 
 void about_add_train(json_t *to, const struct result *r, const struct train_setup *s)
 {
-    const struct pictures *p = &s->pictures;
+    const struct report_data *p = &s->report_data;
     const struct curves *c = r->tested ? &p->test : &p->valid;
     if (to == NULL)
         return;
@@ -248,7 +248,7 @@ static void add_scored(json_t *to, uint64_t examples, const struct eval_tables *
 }
 
 void about_add_eval(json_t *to, const struct result *r, const struct options *o,
-                    const struct eval_values *v, const struct pictures *p)
+                    const struct eval_values *v, const struct report_data *p)
 {
     if (to == NULL)
         return;

@@ -13,7 +13,7 @@
 // `o` and `v` are those of the command.
 void about_add_train(json_t *to, const struct result *r, const struct train_setup *s);
 void about_add_eval(json_t *to, const struct result *r, const struct options *o,
-                    const struct eval_values *v, const struct pictures *p);
+                    const struct eval_values *v, const struct report_data *p);
 
 // Returns the data about a run that its save has, in the form of a result. Needs
 // json_begin; returns NULL if there is not enough memory.

@@ -10,7 +10,7 @@
 #include "store/config.h"
 #include "train/config.h"
 #include "train/history.h"
-#include "train/pictures.h"
+#include "train/report_data.h"
 
 // The runs of --refit on a cluster (train_refit.h).
 enum refit_stage { REFIT_NO, REFIT_SEARCH, REFIT_ALL };
@@ -26,7 +26,7 @@ struct train_setup {
     // The options that the run uses.
     const struct train_options *values;
     const struct options *options;
-    struct pictures pictures; // gets what a report shows
+    struct report_data report_data; // gets what a report shows
     bool json, refit;
     uint32_t folds;            // number of folds of --cv; 0: not given
     enum refit_stage stage;    // the stage of --refit on a cluster

@@ -61,7 +61,7 @@ void train_setup_close(struct train_setup *s)
     mem_free(s->paths);
     s->paths = NULL;
     history_free(&s->history);
-    pictures_free(&s->pictures);
+    report_data_free(&s->report_data);
     options_close(s->taken_options);
     s->taken_options = NULL;
 }

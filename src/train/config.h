@@ -20,7 +20,7 @@ struct options;
 struct course;
 struct history;
 struct history_pass;
-struct pictures;
+struct report_data;
 struct train_facts;
 struct train_peer;
 
@@ -192,7 +192,7 @@ struct train_config {
     const char *tfevents;                  // the directory of --tfevents; NULL: none
     // The file of --report, which the caller writes and the run only checks; NULL: none.
     const char *report_file;
-    struct pictures *pictures; // receives what a report shows; NULL: not wanted
+    struct report_data *report_data; // receives what a report shows; NULL: not wanted
     // Gets the state of the run for STATUS and --http; NULL: not wanted.
     struct train_facts *facts;
     // Receives the records of all passes when the run ends, including those before it was

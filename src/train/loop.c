@@ -16,8 +16,8 @@
 #include "train/fields.h"
 #include "train/look.h"
 #include "train/merge.h"
-#include "train/pictures.h"
 #include "train/progress.h"
+#include "train/report_data.h"
 #include "train/rows/averaging.h"
 #include "train/rows/run_rows.h"
 
@@ -188,7 +188,7 @@ static uint64_t next_stop(const struct run *r, uint64_t end)
         uint64_t left = every[i] - r->at.batches % every[i];
         stop = r->at.batch + left < stop ? r->at.batch + left : stop;
     }
-    uint64_t note = pictures_every(r->config->pictures, r->config->epochs, end);
+    uint64_t note = report_data_every(r->config->report_data, r->config->epochs, end);
     if (note > 0 && r->at.batch - r->at.batch % note + note < stop)
         stop = r->at.batch - r->at.batch % note + note;
     if (r->local.averaging != NULL) {
@@ -302,10 +302,10 @@ static int loop_look(struct run *r, struct err *e)
 // so no point is added shortly before it.
 static void note_course(struct run *r, uint64_t end)
 {
-    struct pictures *p = r->config->pictures;
-    uint64_t every = pictures_every(p, r->config->epochs, end);
+    struct report_data *p = r->config->report_data;
+    uint64_t every = report_data_every(p, r->config->epochs, end);
     if (every > 0 && r->at.batch % every == 0 && end - r->at.batch >= every)
-        pictures_note(p, r->at.epoch + 1, streams(r), r->config->reader.loss);
+        report_data_note(p, r->at.epoch + 1, streams(r), r->config->reader.loss);
 }
 
 static int train_window(struct run *r, struct train_result *result, struct err *e)

@@ -21,7 +21,7 @@ struct train_config refit_search(const struct train_config *c)
     // The first run, which finds the number of passes, does not write these files; the
     // final training writes them.
     search.dump = search.history_file = search.tfevents = NULL;
-    search.pictures = NULL;
+    search.report_data = NULL;
     return search;
 }
 

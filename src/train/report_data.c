@@ -1,7 +1,7 @@
-// See pictures.h.
+// See report_data.h.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "train/pictures.h"
+#include "train/report_data.h"
 
 #include <string.h>
 
@@ -13,31 +13,31 @@
 #include "report/report.h"
 #include "save/save.h"
 
-void pictures_free(struct pictures *p)
+void report_data_free(struct report_data *p)
 {
     mem_free(p->before);
     importance_free(&p->importance);
     buf_free(&p->warnings);
-    *p = (struct pictures){0};
+    *p = (struct report_data){0};
 }
 
-void pictures_begin(struct pictures *p)
+void report_data_begin(struct report_data *p)
 {
     if (p == NULL)
         return;
-    pictures_free(p);
+    report_data_free(p);
     p->warnings = BUF_INIT(1 << 16);
     p->began_unix_ns = clock_unix_ns();
     log_collect_warnings(&p->warnings);
 }
 
-void pictures_end(struct pictures *p)
+void report_data_end(struct report_data *p)
 {
     if (p != NULL)
         log_collect_warnings(NULL);
 }
 
-void pictures_keep(struct pictures *p)
+void report_data_keep(struct report_data *p)
 {
     if (p != NULL)
         p->valid = p->latest;
@@ -45,17 +45,17 @@ void pictures_keep(struct pictures *p)
 
 static uint32_t steps(uint32_t passes)
 {
-    uint32_t n = PICTURES_POINTS / (passes > 0 ? passes : 1);
-    return n > PICTURES_STEPS ? PICTURES_STEPS : n > 1 ? n : 1;
+    uint32_t n = REPORT_DATA_POINTS / (passes > 0 ? passes : 1);
+    return n > REPORT_DATA_STEPS ? REPORT_DATA_STEPS : n > 1 ? n : 1;
 }
 
-uint64_t pictures_every(const struct pictures *p, uint32_t passes, uint64_t batches)
+uint64_t report_data_every(const struct report_data *p, uint32_t passes, uint64_t batches)
 {
     return p == NULL ? 0 : (batches + steps(passes) - 1) / steps(passes);
 }
 
 // Drops every second point, but not the last one of a pass.
-static void thin(struct pictures *p)
+static void thin(struct report_data *p)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < p->points; i++) {
@@ -70,8 +70,8 @@ static void thin(struct pictures *p)
     p->points = n;
 }
 
-void pictures_note(struct pictures *p, uint32_t pass, const struct metrics_stream *seen,
-                   enum loss loss)
+void report_data_note(struct report_data *p, uint32_t pass,
+                      const struct metrics_stream *seen, enum loss loss)
 {
     if (p == NULL)
         return;
@@ -84,33 +84,33 @@ void pictures_note(struct pictures *p, uint32_t pass, const struct metrics_strea
     metrics_stream_since(&both[1], seen, &both[0]);
     if (both[1].examples == 0)
         return;
-    if (p->points == PICTURES_POINTS)
+    if (p->points == REPORT_DATA_POINTS)
         thin(p);
     struct metrics all = metrics_stream_result(seen, loss),
                    since = metrics_stream_result(&both[1], loss);
-    p->point[p->points++] = (struct pictures_point){.pass = pass,
-                                                    .examples = seen->examples,
-                                                    .loss = all.logloss,
-                                                    .auc = all.auc,
-                                                    .window_loss = since.logloss,
-                                                    .window_auc = since.auc};
+    p->point[p->points++] = (struct report_data_point){.pass = pass,
+                                                       .examples = seen->examples,
+                                                       .loss = all.logloss,
+                                                       .auc = all.auc,
+                                                       .window_loss = since.logloss,
+                                                       .window_auc = since.auc};
     both[0] = *seen;
     p->before_pass = pass;
     p->positives = seen->observed;
 }
 
-void pictures_note_share(struct pictures *p, uint32_t pass, double share,
-                         const struct metrics_stream *seen, enum loss loss)
+void report_data_note_share(struct report_data *p, uint32_t pass, double share,
+                            const struct metrics_stream *seen, enum loss loss)
 {
     if (p == NULL || seen->examples == 0)
         return;
-    if (pass == p->before_pass && share < p->share + 1.0 / PICTURES_STEPS)
+    if (pass == p->before_pass && share < p->share + 1.0 / REPORT_DATA_STEPS)
         return;
-    pictures_note(p, pass, seen, loss);
+    report_data_note(p, pass, seen, loss);
     p->share = share;
 }
 
-int pictures_check_file(const char *path, const struct data_files *read, struct err *e)
+int report_data_check_file(const char *path, const struct data_files *read, struct err *e)
 {
     if (path == NULL)
         return 0;

@@ -3,30 +3,30 @@
 // warnings. Collected only if --report is given.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef TUG_TRAIN_PICTURES_H
-#define TUG_TRAIN_PICTURES_H
+#ifndef TUG_TRAIN_REPORT_DATA_H
+#define TUG_TRAIN_REPORT_DATA_H
 
 #include "base/buf.h"
 #include "train/evaluate/importance.h"
 
 // Loss and AUC of the first label at a point of a pass; each example was scored before it
 // was trained on. `window` covers the examples since the point before.
-struct pictures_point {
+struct report_data_point {
     uint32_t pass;     // the number of the pass, from 1
     uint64_t examples; // examples of the pass so far
     double loss, auc;  // metrics over these examples
     double window_loss, window_auc;
 };
 
-enum { PICTURES_POINTS = 400, PICTURES_STEPS = 40 };
+enum { REPORT_DATA_POINTS = 400, REPORT_DATA_STEPS = 40 };
 
 // A zeroed struct is empty.
-struct pictures {
-    struct pictures_point point[PICTURES_POINTS];
+struct report_data {
+    struct report_data_point point[REPORT_DATA_POINTS];
     uint32_t points;
     struct metrics_stream *before; // the sums at the last point; NULL: no point yet
     uint32_t before_pass;
-    // The part of the pass that was done at the last point that pictures_note_share added.
+    // The part of the pass that was done at the last point that report_data_note_share added.
     double share;
     double positives; // sum of weighted labels of the last pass
     // The curves on the --test data, of the latest validation, and of the validation of
@@ -37,33 +37,35 @@ struct pictures {
     struct buf warnings; // warnings of the run, each followed by a line end
     uint64_t began_unix_ns;
 };
-void pictures_free(struct pictures *p);
+void report_data_free(struct report_data *p);
 
 // Drops the data of an earlier run, and collects this thread's warnings until
-// pictures_end. If `p` is NULL, this function and those below do nothing.
-void pictures_begin(struct pictures *p);
-void pictures_end(struct pictures *p);
+// report_data_end. If `p` is NULL, this function and those below do nothing.
+void report_data_begin(struct report_data *p);
+void report_data_end(struct report_data *p);
 
 // Returns the number of batches between two points, for a pass or window of `batches`; 0:
 // no points are wanted.
-uint64_t pictures_every(const struct pictures *p, uint32_t passes, uint64_t batches);
+uint64_t report_data_every(const struct report_data *p, uint32_t passes,
+                           uint64_t batches);
 
 // Adds a point. `seen` has the sums of the pass so far. If memory is short, no point is
 // added.
-void pictures_note(struct pictures *p, uint32_t pass, const struct metrics_stream *seen,
-                   enum loss loss);
-// Does what pictures_note does, if since the last point at least 1/PICTURES_STEPS of the
+void report_data_note(struct report_data *p, uint32_t pass,
+                      const struct metrics_stream *seen, enum loss loss);
+// Does what report_data_note does, if since the last point at least 1/REPORT_DATA_STEPS of the
 // pass was done (more if there are many passes).
-void pictures_note_share(struct pictures *p, uint32_t pass, double share,
-                         const struct metrics_stream *seen, enum loss loss);
+void report_data_note_share(struct report_data *p, uint32_t pass, double share,
+                            const struct metrics_stream *seen, enum loss loss);
 
 // Keeps the curves of the latest validation, because it was the best so far.
-void pictures_keep(struct pictures *p);
+void report_data_keep(struct report_data *p);
 
 // Checks, before the run begins, that the file of --report can be written and that it is
 // missing, empty or an earlier report, and none of the data files `read` (NULL: none).
 // Returns TUG_EUSAGE or TUG_EIO if not.
 struct data_files;
-int pictures_check_file(const char *path, const struct data_files *read, struct err *e);
+int report_data_check_file(const char *path, const struct data_files *read,
+                           struct err *e);
 
 #endif

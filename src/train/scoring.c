@@ -5,7 +5,7 @@
 
 #include "os/clock.h"
 #include "train/course.h"
-#include "train/pictures.h"
+#include "train/report_data.h"
 #include "train/rows/run_rows.h"
 
 int scoring_swap(struct run *r, struct err *e)
@@ -16,7 +16,7 @@ int scoring_swap(struct run *r, struct err *e)
 // If a report is wanted, sets the place for its curves.
 static void want_curves(const struct run *r, struct evaluation_options *o, bool test)
 {
-    struct pictures *p = r->config->pictures;
+    struct report_data *p = r->config->report_data;
     if (p != NULL && o->loss == LOSS_LOGISTIC)
         o->curves = test ? &p->test : &p->latest;
 }
@@ -25,7 +25,7 @@ static void want_curves(const struct run *r, struct evaluation_options *o, bool 
 static int measure(struct run *r, const struct evaluation_options *o, struct metrics *ret,
                    struct err *e)
 {
-    struct pictures *p = r->config->pictures;
+    struct report_data *p = r->config->report_data;
     return p != NULL && o->what != NULL && r->rows == &rows_own
                ? importance_if_possible(o, &p->importance, &p->has_importance, ret, e)
                : evaluate(o, ret, e);

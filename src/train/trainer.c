@@ -26,9 +26,9 @@
 #include "train/history.h"
 #include "train/look.h"
 #include "train/names.h"
-#include "train/pictures.h"
 #include "train/progress.h"
 #include "train/record.h"
+#include "train/report_data.h"
 #include "train/rows/run_rows.h"
 #include "train/scoring.h"
 
@@ -154,7 +154,7 @@ static int judge_pass(struct run *r, const struct metrics *valid, struct err *e)
     TRY(scoring_swap(r, e));
     TRY(r->rows->keep_best(r, e));
     TRY(scoring_swap(r, e));
-    pictures_keep(r->config->pictures);
+    report_data_keep(r->config->report_data);
     r->has_best = true;
     r->best_loss = valid->logloss;
     memcpy(r->best_valids, valid, r->model->options.tasks * sizeof(*valid));
@@ -181,7 +181,8 @@ static int finish_pass(struct run *r, double began, struct train_result *result,
                                            : course->streams(r);
     for (uint32_t k = 0; k < r->model->options.tasks; k++)
         seen[k] = metrics_stream_result(&all[k], r->config->reader.loss);
-    pictures_note(r->config->pictures, r->at.epoch + 1, &all[0], r->config->reader.loss);
+    report_data_note(r->config->report_data, r->at.epoch + 1, &all[0],
+                     r->config->reader.loss);
     if (valid != NULL) {
         (void)train_facts_state(r->config->facts, TRAIN_VALIDATING);
         // if validation is interrupted, the pass is not finished, and --resume validates
@@ -336,7 +337,7 @@ static int check_paths(const struct run *r, struct err *e)
     if (rc == 0)
         rc = record_check(c, &files, e);
     if (rc == 0)
-        rc = pictures_check_file(c->report_file, &files, e);
+        rc = report_data_check_file(c->report_file, &files, e);
     data_files_free(&files);
     return rc;
 }
@@ -476,7 +477,7 @@ int train_run(const struct train_config *c, struct train_result *ret, struct err
     r.history = c->history != NULL ? c->history : &unasked;
     history_free(r.history);
     *ret = (struct train_result){0};
-    pictures_begin(c->pictures);
+    report_data_begin(c->report_data);
     int rc = open_run(&r, ret, e);
     if (rc == 0)
         snprintf(ret->format, sizeof(ret->format), "%s", r.config->reader.format);
@@ -495,7 +496,7 @@ int train_run(const struct train_config *c, struct train_result *ret, struct err
     if (r.course->over != NULL)
         r.course->over(&r, &end);
     close_run(&r);
-    pictures_end(c->pictures);
+    report_data_end(c->report_data);
     history_free(&unasked);
     ret->total_seconds = clock_seconds() - start;
     return rc;

@@ -13,8 +13,8 @@
 #include "os/log.h"
 #include "train/checkpoint.h"
 #include "train/look.h"
-#include "train/pictures.h"
 #include "train/progress.h"
+#include "train/report_data.h"
 #include "train/saved/run_options.h"
 #include "train_cluster/report.h"
 
@@ -343,8 +343,8 @@ static int tell_progress(struct run *r, uint64_t pass, uint64_t first,
     uint64_t batches = first + (p->done ? batches_of(r, examples) : examples / c->batch);
     TRY(driver_sample(r, batches, p->done, e));
     if (!p->done)
-        pictures_note_share(c->pictures, r->at.epoch + 1, share_of(p), &d->stream[0],
-                            c->reader.loss);
+        report_data_note_share(c->report_data, r->at.epoch + 1, share_of(p),
+                               &d->stream[0], c->reader.loss);
     if (!progress_at(r->progress, batches) || (p->done && c->log_batches == 0))
         return 0;
     struct metrics m[LABELS_MAX];

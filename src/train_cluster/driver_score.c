@@ -6,7 +6,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "os/log.h"
 #include "train/evaluate/evaluated.h"
-#include "train/pictures.h"
+#include "train/report_data.h"
 #include "train_cluster/driver_internal.h"
 
 static const double look_seconds = 0.01;
@@ -111,9 +111,9 @@ int driver_score(struct run *r, bool test, bool best, struct metrics *ret, struc
         compare_numbering(r, test, &p.all[0].keys);
     for (uint32_t t = 0; t < p.tasks && rc == 0; t++)
         rc = evaluated_metrics(&p.all[t], loss, loss == LOSS_LOGISTIC, &ret[t], e);
-    struct pictures *pictures = r->config->pictures;
-    if (rc == 0 && pictures != NULL && loss == LOSS_LOGISTIC)
-        curves_make(test ? &pictures->test : &pictures->latest, p.all[0].scored,
+    struct report_data *report_data = r->config->report_data;
+    if (rc == 0 && report_data != NULL && loss == LOSS_LOGISTIC)
+        curves_make(test ? &report_data->test : &report_data->latest, p.all[0].scored,
                     p.all[0].n);
     if (rc == 0 && test)
         r->bad_lines = p.all[0].bad_lines;

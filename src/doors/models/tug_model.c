@@ -408,7 +408,7 @@ void tug_model_close(struct tug_model *m)
 static int model_report(struct tug_model *m, const char *path, struct err *e)
 {
     TRY(model_opened(m, e));
-    TRY(pictures_check_file(path, NULL, e));
+    TRY(report_data_check_file(path, NULL, e));
     json_begin();
     json_t *page = about_saved(&m->opened->run, &m->history, m->from);
     int rc = report_write_run(page, path, e);

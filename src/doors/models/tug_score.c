@@ -158,7 +158,7 @@ static int check_page(struct scoring *s, struct err *e)
         return 0;
     if (!given_rows_are(s->data))
         data_files_add_seen(&read, s->values.data.items, s->values.data.n);
-    int rc = pictures_check_file(s->eval.report, &read, e);
+    int rc = report_data_check_file(s->eval.report, &read, e);
     data_files_free(&read);
     return rc;
 }
