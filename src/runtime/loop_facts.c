@@ -253,8 +253,8 @@ static void add_table(json_t *tables, json_t *by_id[SPEC_MAX_TABLES], const json
                                         "pulls", "pushed_keys", "pulled_keys", "examples",
                                         "held",  "refused",     "left_out",    "made"};
     int64_t id = tool_count(of, "id");
-    if (!json_is_object(of) || id < 0 || id >= SPEC_MAX_TABLES)
-        return; // a server cannot have such a number
+    if (id < 0 || id >= SPEC_MAX_TABLES || !json_is_string(json_object_get(of, "name")))
+        return; // no table of a server is such; the page's script relies on the name
     json_t *sum = by_id[id];
     if (sum == NULL) {
         by_id[id] = json_copy((json_t *)(uintptr_t)of);

@@ -24,7 +24,13 @@
 #include "kit/draw.h"
 #include "runtime/tool.h"
 
-enum { BYTES = 4096, LINKS = 4, HONEST_TABLE = 3210, HONEST_WIDTH = 2 };
+enum {
+    BYTES = 4096,
+    LINKS = 4,
+    HONEST_TABLE = 3210,
+    HONEST_WIDTH = 2,
+    MAX_JOINED = 16 // servers that join, as the kit counts all processes of a test
+};
 
 static double seconds = 4;
 static uint64_t seed = 1, round_number, sent, heard;
@@ -343,9 +349,13 @@ static void attack(void)
         check_tool(scheduler);
         check_tool(server);
         check_client();
-        if (moving)
-            (grown ? shrink : grow)();
-        grown = !grown && moving;
+        if (grown)
+            shrink();
+        else if (moving && last_rank < MAX_JOINED)
+            grow();
+        else
+            continue;
+        grown = !grown;
     }
     if (grown)
         shrink();
