@@ -279,6 +279,28 @@ static void test_heartbeats_before_a_failed_join(void **state)
     }
 }
 
+// A link with heartbeats of one process, and then of another, belongs to the newer one
+// only: scheduler_check asserts that after each message.
+static void test_heartbeats_of_two_processes(void **state)
+{
+    static const uint64_t processes[] = {501, 4711, 501, 0, 501, 500, 4711, 500};
+    (void)state;
+    guest_open_world(1, 1);
+    guest_add_all(1, 1, false);
+    guest_open();
+    guest_say_hello(CLUSTER);
+    for (size_t i = 0; i < sizeof(processes) / sizeof(*processes); i++) {
+        guest_say(MSG_HEARTBEAT, &(struct msg_heartbeat){.process = processes[i]});
+        assert_int_equal(guest.type, MSG_HEARTBEAT_OK);
+        for (uint32_t k = 0; k < w.s->n_links; k++)
+            assert_true(w.s->links[k].beats == SCHEDULER_NOBODY ||
+                        w.s->processes[w.s->links[k].beats].process == processes[i]);
+    }
+    world_run(&w, 20 * SECONDS); // the members answer when they are asked
+    assert_true(roster_find(scheduler_roster(w.s), 9)->alive);
+    guest_close();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -292,6 +314,7 @@ int main(void)
         cmocka_unit_test(test_odd_codes_of_leaving),
         cmocka_unit_test(test_numbers_of_passes),
         cmocka_unit_test(test_heartbeats_before_a_failed_join),
+        cmocka_unit_test(test_heartbeats_of_two_processes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

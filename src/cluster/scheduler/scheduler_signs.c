@@ -47,6 +47,17 @@ static bool keep_newest(struct scheduler *s, struct link *l, uint32_t process)
     return true;
 }
 
+// The link has heartbeats of this process from now on, and of no other. The one before it
+// is as if its link had closed.
+static void take_process(struct scheduler *s, struct link *l, uint64_t process)
+{
+    if (l->beats != SCHEDULER_NOBODY && l->beats_of != process) {
+        s->processes[l->beats].silent_at = s->now;
+        l->beats = SCHEDULER_NOBODY;
+    }
+    l->beats_of = process;
+}
+
 // Counts a heartbeat as a sign of life of the process with this number. Only that process
 // knows the number, because other nodes get a different one. So no other process can send
 // heartbeats for a process that hangs.
@@ -54,7 +65,7 @@ void scheduler_heartbeat_serve(struct scheduler *s, struct link *l, uint64_t req
                                const struct msg_heartbeat *m)
 {
     bool given_up = false;
-    l->beats_of = m->process;
+    take_process(s, l, m->process);
     for (uint32_t i = 0; i < s->n_processes; i++) {
         struct process *p = &s->processes[i];
         if (!p->used || p->process != m->process || !proof_role_fits(p->role, l->role))
