@@ -1,9 +1,7 @@
 // The format: a head, blocks of rows and keys, and an end with a hash of all before it.
-// Numbers are as in memory, little-endian. Each item starts at a multiple of 8 bytes; a
-// block is its kind, its number of elements (u32 each) and its payload.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "store/parcel.h"
+#include "store/parcel_internal.h"
 
 #include <assert.h>
 #include <string.h>
@@ -12,25 +10,7 @@
 #include "store/cold.h"
 #include "store/gather.h"
 
-enum { PARCEL_VERSION = 1, ALIGN = 8 };
-
-enum parcel_kind {
-    PARCEL_STATE = 1, // the bytes of store_get_partition
-    PARCEL_ROWS,      // n keys, n rows
-    PARCEL_EXTRAS,    // n keys of rows before, n extra rows
-    PARCEL_CHANGED,   // n keys of rows that have changed since the last delta
-    PARCEL_GONE,      // n keys of rows that were removed since then
-    PARCEL_END,       // the hash
-};
-
-struct parcel_head {
-    uint32_t version, partition, bits, width, extra_width, gone_lost;
-    uint64_t rows, published_by;
-};
-
-struct parcel_block {
-    uint32_t kind, n;
-};
+enum { ALIGN = 8 };
 
 static size_t padded(size_t n)
 {
@@ -39,33 +19,42 @@ static size_t padded(size_t n)
 
 // ---------------------------------------------------------------- writing
 
-// Appends bytes and zeros up to the next multiple of 8.
-static int add_padded(struct buf *to, const void *bytes, size_t n, struct err *e)
+int parcel_reserve(struct buf *to, size_t n, struct err *e)
+{
+    assert(to->len % ALIGN == 0);
+    return buf_reserve(to, padded(n)) == 0 ? 0
+                                           : buf_error(to, "the bytes of a partition", e);
+}
+
+void parcel_pad(struct buf *to)
 {
     static const char zeros[ALIGN];
-    assert(to->len % ALIGN == 0);
-    if (buf_reserve(to, padded(n)) != 0)
-        return buf_error(to, "the bytes of a partition", e);
+    (void)buf_add(to, zeros, padded(to->len) - to->len); // reserved
+}
+
+int parcel_add(struct buf *to, const void *bytes, size_t n, struct err *e)
+{
+    TRY(parcel_reserve(to, n, e));
     if (n > 0)
         (void)buf_add(to, bytes, n); // reserved
-    (void)buf_add(to, zeros, padded(n) - n);
+    parcel_pad(to);
     return 0;
 }
 
-static int add_block(struct buf *to, enum parcel_kind kind, size_t n, struct err *e)
+int parcel_add_block(struct buf *to, enum parcel_kind kind, size_t n, struct err *e)
 {
     struct parcel_block b = {(uint32_t)kind, (uint32_t)n};
     if (n > UINT32_MAX)
         return err_set(e, TUG_EUSAGE, "a partition has more than %u keys to move",
                        UINT32_MAX);
-    return add_padded(to, &b, sizeof(b), e);
+    return parcel_add(to, &b, sizeof(b), e);
 }
 
-static int add_keys(struct buf *to, enum parcel_kind kind, const uint64_t *keys, size_t n,
+int parcel_add_keys(struct buf *to, enum parcel_kind kind, const uint64_t *keys, size_t n,
                     struct err *e)
 {
-    TRY(add_block(to, kind, n, e));
-    return add_padded(to, keys, n * sizeof(*keys), e);
+    TRY(parcel_add_block(to, kind, n, e));
+    return parcel_add(to, keys, n * sizeof(*keys), e);
 }
 
 struct writer {
@@ -85,24 +74,23 @@ static int write_rows(struct gather *g, struct err *e)
     for (size_t i = 0; i < g->n && a->extra_width > 0; i++)
         accessor_set_extra(a, g->rows + i * a->width, TABLE_NONE);
     if (g->n > 0) {
-        TRY(add_keys(w->to, PARCEL_ROWS, g->keys, g->n, e));
-        TRY(add_padded(w->to, g->rows, g->n * a->width * sizeof(float), e));
+        TRY(parcel_add_keys(w->to, PARCEL_ROWS, g->keys, g->n, e));
+        TRY(parcel_add(w->to, g->rows, g->n * a->width * sizeof(float), e));
     }
     if (g->n_extras == 0)
         return 0;
-    TRY(add_keys(w->to, PARCEL_EXTRAS, g->extra_keys, g->n_extras, e));
-    return add_padded(w->to, g->extras, g->n_extras * a->extra_width * sizeof(float), e);
+    TRY(parcel_add_keys(w->to, PARCEL_EXTRAS, g->extra_keys, g->n_extras, e));
+    return parcel_add(w->to, g->extras, g->n_extras * a->extra_width * sizeof(float), e);
 }
 
-static int write_state(struct writer *w, struct err *e)
+int parcel_add_state(const struct store *s, uint32_t p, struct buf *to, struct err *e)
 {
-    struct store *s = w->s;
     struct buf state = BUF_INIT(UINT32_MAX);
-    int rc = store_get_partition(s, w->p, store_time(s, w->p), &state) != 0
+    int rc = store_get_partition(s, p, store_time(s, p), &state) != 0
                  ? err_nomem(e, "the state of a partition")
-                 : add_block(w->to, PARCEL_STATE, state.len, e);
+                 : parcel_add_block(to, PARCEL_STATE, state.len, e);
     if (rc == 0)
-        rc = add_padded(w->to, state.data, state.len, e);
+        rc = parcel_add(to, state.data, state.len, e);
     buf_free(&state);
     return rc;
 }
@@ -147,7 +135,7 @@ static int write_all_rows(struct writer *w, struct err *e)
     return rc;
 }
 
-static int write_parcel(struct writer *w, struct err *e)
+static int write_parcel(struct writer *w, bool rows, struct err *e)
 {
     const struct store_part *part = &w->s->parts[w->p];
     const struct accessor *a = &w->s->accessor;
@@ -155,16 +143,17 @@ static int write_parcel(struct writer *w, struct err *e)
         PARCEL_VERSION,  w->p, w->s->o.partition_bits, a->width, a->extra_width,
         part->gone_lost, 0,    part->published_by};
     size_t begin = w->to->len;
-    TRY(add_padded(w->to, &head, sizeof(head), e));
-    TRY(write_state(w, e));
-    TRY(write_all_rows(w, e));
-    TRY(add_keys(w->to, PARCEL_CHANGED, w->changed.at, w->changed.n, e));
-    TRY(add_keys(w->to, PARCEL_GONE, part->gone.at, part->gone.n, e));
+    TRY(parcel_add(w->to, &head, sizeof(head), e));
+    TRY(parcel_add_state(w->s, w->p, w->to, e));
+    if (rows)
+        TRY(write_all_rows(w, e));
+    TRY(parcel_add_keys(w->to, PARCEL_CHANGED, w->changed.at, w->changed.n, e));
+    TRY(parcel_add_keys(w->to, PARCEL_GONE, part->gone.at, rows ? part->gone.n : 0, e));
     head.rows = w->rows;
     memcpy(w->to->data + begin, &head, sizeof(head));
     uint64_t hash = hash_bytes(w->to->data + begin, w->to->len - begin, 0);
-    TRY(add_block(w->to, PARCEL_END, 1, e));
-    return add_padded(w->to, &hash, sizeof(hash), e);
+    TRY(parcel_add_block(w->to, PARCEL_END, 1, e));
+    return parcel_add(w->to, &hash, sizeof(hash), e);
 }
 
 static int check_idle(const struct store *s, struct err *e)
@@ -175,31 +164,34 @@ static int check_idle(const struct store *s, struct err *e)
                    s->config.name);
 }
 
-int parcel_get(struct store *s, uint32_t partition, struct buf *to, struct err *e)
+static int get(struct store *s, uint32_t partition, bool rows, struct buf *to,
+               struct err *e)
 {
     struct writer w = {.s = s, .p = partition, .to = to};
     size_t len = to->len;
     assert(partition < s->n_parts && len % ALIGN == 0);
     TRY(check_idle(s, e));
     TRY(store_turn(s, partition, e));
-    int rc = write_parcel(&w, e);
+    int rc = write_parcel(&w, rows, e);
     if (rc != 0)
         to->len = len;
     mem_free(w.changed.at);
     return rc;
 }
 
+int parcel_get(struct store *s, uint32_t partition, struct buf *to, struct err *e)
+{
+    return get(s, partition, true, to, e);
+}
+
+int parcel_get_empty(struct store *s, uint32_t partition, struct buf *to, struct err *e)
+{
+    return get(s, partition, false, to, e);
+}
+
 // ---------------------------------------------------------------- reading
 
-struct reader {
-    struct store *s;
-    uint32_t p;
-    const char *bytes;
-    size_t n, at;
-    struct parcel_head head;
-};
-
-static int is_damaged(const struct reader *r, struct err *e)
+int parcel_is_damaged(const struct parcel_reader *r, struct err *e)
 {
     return err_set(e, TUG_EDATA,
                    "the bytes of partition %u of table %s that arrived from another "
@@ -207,8 +199,7 @@ static int is_damaged(const struct reader *r, struct err *e)
                    r->p, r->s->config.name);
 }
 
-// Returns the next n bytes and skips them; NULL if fewer are left.
-static const void *take(struct reader *r, size_t n)
+const void *parcel_take(struct parcel_reader *r, size_t n)
 {
     const char *bytes = r->bytes + r->at;
     if (n > r->n - r->at || padded(n) > r->n - r->at)
@@ -217,12 +208,12 @@ static const void *take(struct reader *r, size_t n)
     return bytes;
 }
 
-// Returns the arrays of a block of n keys, and of rows of `width` floats each.
-static bool take_keys(struct reader *r, uint32_t n, uint32_t width,
+bool parcel_take_keys(struct parcel_reader *r, uint32_t n, uint32_t width,
                       const uint64_t **ret_keys, const float **ret_rows)
 {
-    *ret_keys = take(r, (size_t)n * sizeof(**ret_keys));
-    *ret_rows = *ret_keys != NULL ? take(r, (size_t)n * width * sizeof(float)) : NULL;
+    *ret_keys = parcel_take(r, (size_t)n * sizeof(**ret_keys));
+    *ret_rows = *ret_keys != NULL ? parcel_take(r, (size_t)n * width * sizeof(float))
+                                  : NULL;
     return *ret_rows != NULL;
 }
 
@@ -243,60 +234,61 @@ static bool may_follow(uint32_t kind, uint32_t before)
     }
 }
 
-static int check_keys(const struct reader *r, const uint64_t *keys, uint32_t n,
+int parcel_check_keys(const struct parcel_reader *r, const uint64_t *keys, uint32_t n,
                       struct err *e)
 {
     for (uint32_t i = 0; i < n; i++)
         if (store_partition(r->s, keys[i]) != r->p)
-            return is_damaged(r, e);
+            return parcel_is_damaged(r, e);
     return 0;
 }
 
-static int check_head(struct reader *r, struct err *e)
+static int check_head(struct parcel_reader *r, struct err *e)
 {
     const struct store *s = r->s;
-    const struct parcel_head *head = take(r, sizeof(*head));
+    const struct parcel_head *head = parcel_take(r, sizeof(*head));
     if (head == NULL || (uintptr_t)r->bytes % ALIGN != 0)
-        return is_damaged(r, e);
+        return parcel_is_damaged(r, e);
     r->head = *head;
     if (head->version != PARCEL_VERSION || head->partition != r->p ||
         head->bits != s->o.partition_bits || head->width != s->accessor.width ||
         head->extra_width != s->accessor.extra_width || head->gone_lost > 1 ||
         head->rows > UINT32_MAX)
-        return is_damaged(r, e);
+        return parcel_is_damaged(r, e);
     return 0;
 }
 
 // Checks the next block, and skips it. PARCEL_STATE is checked by store_put_partition.
-static int check_block(struct reader *r, uint32_t *kind, uint64_t *rows, struct err *e)
+static int check_block(struct parcel_reader *r, uint32_t *kind, uint64_t *rows,
+                       struct err *e)
 {
     const struct accessor *a = &r->s->accessor;
-    const struct parcel_block *b = take(r, sizeof(*b));
+    const struct parcel_block *b = parcel_take(r, sizeof(*b));
     const uint64_t *keys = NULL;
     const float *ignored;
     bool whole = b != NULL && may_follow(b->kind, *kind);
     if (!whole)
-        return is_damaged(r, e);
+        return parcel_is_damaged(r, e);
     *kind = b->kind;
     if (b->kind == PARCEL_STATE)
-        whole = take(r, b->n) != NULL;
+        whole = parcel_take(r, b->n) != NULL;
     else if (b->kind == PARCEL_END)
-        whole = b->n == 1 && take(r, sizeof(uint64_t)) != NULL;
+        whole = b->n == 1 && parcel_take(r, sizeof(uint64_t)) != NULL;
     else
-        whole = take_keys(r, b->n,
-                          b->kind == PARCEL_ROWS     ? a->width
-                          : b->kind == PARCEL_EXTRAS ? a->extra_width
-                                                     : 0,
-                          &keys, &ignored);
+        whole = parcel_take_keys(r, b->n,
+                                 b->kind == PARCEL_ROWS     ? a->width
+                                 : b->kind == PARCEL_EXTRAS ? a->extra_width
+                                                            : 0,
+                                 &keys, &ignored);
     if (!whole || (b->kind == PARCEL_EXTRAS && a->extra_width == 0))
-        return is_damaged(r, e);
+        return parcel_is_damaged(r, e);
     if (b->kind == PARCEL_ROWS)
         *rows += b->n;
-    return keys != NULL ? check_keys(r, keys, b->n, e) : 0;
+    return keys != NULL ? parcel_check_keys(r, keys, b->n, e) : 0;
 }
 
 // Checks all that can be checked before the store changes.
-static int check_parcel(struct reader *r, struct err *e)
+static int check_parcel(struct parcel_reader *r, struct err *e)
 {
     uint32_t kind = 0;
     uint64_t rows = 0, hash;
@@ -304,14 +296,14 @@ static int check_parcel(struct reader *r, struct err *e)
     while (kind != PARCEL_END)
         TRY(check_block(r, &kind, &rows, e));
     if (r->at != r->n || rows != r->head.rows)
-        return is_damaged(r, e);
+        return parcel_is_damaged(r, e);
     size_t hashed = r->n - sizeof(hash) - sizeof(struct parcel_block);
     memcpy(&hash, r->bytes + r->n - sizeof(hash), sizeof(hash));
-    return hash == hash_bytes(r->bytes, hashed, 0) ? 0 : is_damaged(r, e);
+    return hash == hash_bytes(r->bytes, hashed, 0) ? 0 : parcel_is_damaged(r, e);
 }
 
 // Returns TUG_ENOMEM if the rows that stay in memory have no room.
-static int check_rows_fit(const struct reader *r, struct err *e)
+static int check_rows_fit(const struct parcel_reader *r, struct err *e)
 {
     const struct store *s = r->s;
     uint64_t rows = r->head.rows;
@@ -347,7 +339,7 @@ static int put_changed(struct store *s, uint32_t p, const uint64_t *keys, uint32
     return 0;
 }
 
-static int put_gone(struct store *s, uint32_t p, const uint64_t *keys, uint32_t n,
+int parcel_put_gone(struct store *s, uint32_t p, const uint64_t *keys, uint32_t n,
                     struct err *e)
 {
     struct key_list *gone = &s->parts[p].gone;
@@ -361,7 +353,7 @@ static int put_gone(struct store *s, uint32_t p, const uint64_t *keys, uint32_t 
     return 0;
 }
 
-static int put_block(struct reader *r, const struct parcel_block *b, struct err *e)
+static int put_block(struct parcel_reader *r, const struct parcel_block *b, struct err *e)
 {
     struct store *s = r->s;
     const struct accessor *a = &s->accessor;
@@ -370,29 +362,30 @@ static int put_block(struct reader *r, const struct parcel_block *b, struct err 
     int rc;
     switch (b->kind) {
     case PARCEL_STATE:
-        return store_put_partition(s, r->p, take(r, b->n), b->n, e);
+        return store_put_partition(s, r->p, parcel_take(r, b->n), b->n, e);
     case PARCEL_ROWS:
-        (void)take_keys(r, b->n, a->width, &keys, &rows);
+        (void)parcel_take_keys(r, b->n, a->width, &keys, &rows);
         rc = store_put_rows(s, keys, b->n, rows, e);
-        return rc == TUG_EUSAGE ? is_damaged(r, e) : rc; // the parcel has a key twice
+        return rc == TUG_EUSAGE ? parcel_is_damaged(r, e)
+                                : rc; // the parcel has a key twice
     case PARCEL_EXTRAS:
-        (void)take_keys(r, b->n, a->extra_width, &keys, &rows);
+        (void)parcel_take_keys(r, b->n, a->extra_width, &keys, &rows);
         return store_put_extras(s, keys, b->n, rows, e);
     case PARCEL_CHANGED:
-        (void)take_keys(r, b->n, 0, &keys, &rows);
+        (void)parcel_take_keys(r, b->n, 0, &keys, &rows);
         return put_changed(s, r->p, keys, b->n, e);
     default:
-        (void)take_keys(r, b->n, 0, &keys, &rows);
-        return put_gone(s, r->p, keys, b->n, e);
+        (void)parcel_take_keys(r, b->n, 0, &keys, &rows);
+        return parcel_put_gone(s, r->p, keys, b->n, e);
     }
 }
 
-static int put_parcel(struct reader *r, struct err *e)
+static int put_parcel(struct parcel_reader *r, struct err *e)
 {
     struct store_part *part = &r->s->parts[r->p];
     r->at = padded(sizeof(r->head));
     for (;;) {
-        const struct parcel_block *b = take(r, sizeof(*b));
+        const struct parcel_block *b = parcel_take(r, sizeof(*b));
         if (b->kind == PARCEL_END)
             break;
         TRY(put_block(r, b, e));
@@ -400,7 +393,7 @@ static int put_parcel(struct reader *r, struct err *e)
     if (r->s->cold != NULL)
         TRY(cold_demote(r->s, r->p, e));
     if ((uint64_t)part->live + part->cold != r->head.rows)
-        return is_damaged(r, e); // the parcel has a key twice
+        return parcel_is_damaged(r, e); // the parcel has a key twice
     part->gone_lost = r->head.gone_lost;
     part->published_by = r->head.published_by;
     return 0;
@@ -418,11 +411,10 @@ static int remove_live_rows(struct store *s, uint32_t p, struct err *e)
     return 0;
 }
 
-// Removes everything in the partition, without notes for deltas.
-static int forget_partition(struct store *s, uint32_t p, struct err *e)
+// Removes what a partition without rows in memory has, without notes for deltas.
+static int forget_rest(struct store *s, uint32_t p, struct err *e)
 {
     struct store_part *part = &s->parts[p];
-    TRY(remove_live_rows(s, p, e));
     if (s->cold != NULL)
         TRY(cold_forget_partition(s, p, e));
     if (part->entry != NULL)
@@ -435,10 +427,17 @@ static int forget_partition(struct store *s, uint32_t p, struct err *e)
     return 0;
 }
 
+// Removes everything in the partition, without notes for deltas.
+static int forget_partition(struct store *s, uint32_t p, struct err *e)
+{
+    TRY(remove_live_rows(s, p, e));
+    return forget_rest(s, p, e);
+}
+
 int parcel_put(struct store *s, uint32_t partition, const void *bytes, size_t n,
                struct err *e)
 {
-    struct reader r = {.s = s, .p = partition, .bytes = bytes, .n = n};
+    struct parcel_reader r = {.s = s, .p = partition, .bytes = bytes, .n = n};
     assert(partition < s->n_parts);
     assert(s->parts[partition].live == 0 && s->parts[partition].cold == 0);
     TRY(check_idle(s, e));
@@ -463,6 +462,39 @@ int store_drop(struct store *s, uint32_t partition, struct err *e)
     TRY(check_idle(s, e));
     TRY(forget_partition(s, partition, e));
     s->parts[partition].role = PART_FOREIGN;
+    return 0;
+}
+
+// Takes rows from the end of the partition's list, where a removed row costs nothing else.
+int store_drop_some(struct store *s, uint32_t partition, uint32_t most, bool *ret_left,
+                    struct err *e)
+{
+    struct store_part *part = &s->parts[partition];
+    struct handle_list go = {0};
+    assert(partition < s->n_parts);
+    TRY(check_idle(s, e));
+    *ret_left = true;
+    if (handle_list_reserve(&go, part->rows.n < most ? part->rows.n : most) != 0 ||
+        handle_bits_reserve(&s->marks, table_handles(s->rows)) != 0)
+        return err_nomem(e, "the rows of a partition");
+    while (part->rows.n > 0 && go.n < most) {
+        uint32_t h = part->rows.at[--part->rows.n];
+        if (handle_bit(&s->marks, h) || !store_is_live(s, partition, h))
+            continue;
+        handle_bit_set(&s->marks, h);
+        go.at[go.n++] = h;
+    }
+    for (uint32_t i = 0; i < go.n; i++)
+        handle_bit_clear(&s->marks, go.at[i]);
+    if (s->cold != NULL)
+        cold_forget(s, partition, go.at, go.n);
+    store_drop_rows(s, partition, go.at, go.n);
+    mem_free(go.at);
+    if (part->rows.n > 0)
+        return 0;
+    TRY(forget_rest(s, partition, e));
+    part->role = PART_FOREIGN;
+    *ret_left = false;
     return 0;
 }
 

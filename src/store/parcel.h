@@ -25,6 +25,46 @@ int parcel_get(struct store *s, uint32_t partition, struct buf *to, struct err *
 int parcel_put(struct store *s, uint32_t partition, const void *bytes, size_t n,
                struct err *e);
 
+// Appends a parcel as parcel_get does, but without the rows, their changes and removals.
+int parcel_get_empty(struct store *s, uint32_t partition, struct buf *to, struct err *e);
+
+// A copy in slices, while the partition is used. A row is copied when the copy comes to it,
+// with all pushes that were applied to it until then. So a push must afterwards be applied
+// to the copied rows only, where it follows their slice, and rows that were removed must
+// be told by name. Rows come in the order in which they were made, except those that got
+// the handle of a row that was removed before. The target puts an empty parcel and then the
+// slices; the last one replaces the partition's state.
+struct parcel_copy;
+
+// Returns whether a partition of this store can be copied in slices. It cannot if it has
+// rows on disk, or a budget that removes rows in the order in which they were made.
+bool parcel_has_slices(const struct store *s);
+int parcel_copy_open(struct parcel_copy **ret, struct store *s, uint32_t partition,
+                     struct err *e);
+void parcel_copy_close(struct parcel_copy *c); // NULL is fine
+// Appends the next slice. *ret_last is set with the last one: from then on pushes are to be
+// applied to all their keys. No admin operation may be in progress. After a failure the
+// copy cannot go on.
+int parcel_copy_next(struct parcel_copy *c, struct buf *to, bool *ret_last,
+                     struct err *e);
+// Returns about how many bytes are left to copy.
+uint64_t parcel_copy_left(const struct parcel_copy *c);
+// Says of each key whether its row was copied and is still there.
+void parcel_copy_find(const struct parcel_copy *c, const uint64_t *keys, size_t n,
+                      bool *ret_copied);
+// Returns the keys of copied rows that were removed since the last parcel_copy_told.
+const uint64_t *parcel_copy_removed(const struct parcel_copy *c, size_t *ret_n);
+void parcel_copy_told(struct parcel_copy *c);
+// Puts a slice, whose bytes are checked. *ret_last is set after the last one. After a
+// failure call store_drop.
+int parcel_slice_put(struct store *s, uint32_t partition, const void *bytes, size_t n,
+                     bool *ret_last, struct err *e);
+
+// Removes about `most` rows of a partition. *ret_left says whether some are left; if not,
+// the partition does not belong to this store any more. No cut may be under way.
+int store_drop_some(struct store *s, uint32_t partition, uint32_t most, bool *ret_left,
+                    struct err *e);
+
 // Removes all rows of a partition, on disk too, without notes for deltas. The partition
 // does not belong to this store then. No cut may be under way.
 int store_drop(struct store *s, uint32_t partition, struct err *e);

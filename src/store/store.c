@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/finite.h"
 #include "base/hash.h"
+#include "store/parcel_internal.h"
 
 enum {
     LIST_FIRST = 8,
@@ -190,6 +191,7 @@ void store_close(struct store *s)
         store_check_rows(s);
     if (s->cut != NULL)
         cut_close(s);
+    parcel_copies_end(s);
     if (s->cold != NULL)
         cold_close(s);
     for (uint32_t p = 0; p < s->n_parts && s->parts != NULL; p++) {

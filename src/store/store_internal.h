@@ -8,6 +8,7 @@
 //   store_load.c   puts saved rows and partitions, copies them
 //   gather.c       gathers rows to copy them together
 //   parcel.c       moves a partition, as bytes
+//   parcel_slices.c  the same in slices, while the partition is used
 //   store_life.c   admin operations, budgets, days
 //   store_stats.c  statistics
 //   store_check.c  invariants, for builds with assertions
@@ -100,8 +101,9 @@ struct store_scratch {
     struct store_run runs[STORE_BATCH];
 };
 
-struct cut;  // declared in cut_internal.h
-struct cold; // declared in cold.h
+struct cut;         // declared in cut_internal.h
+struct parcel_copy; // declared in parcel_slices.c
+struct cold;        // declared in cold.h
 
 struct store {
     struct table_config config;
@@ -153,8 +155,9 @@ struct store {
     // Partitions before this one were checked for rows to demote today.
     uint32_t demote_at;
 
-    struct cut *cut;   // NULL: no cut is under way
-    struct cold *cold; // NULL: no tier
+    struct cut *cut;            // NULL: no cut is under way
+    struct parcel_copy *copies; // partitions that are being copied in slices
+    struct cold *cold;          // NULL: no tier
 
     // Some row may be so large that a push could make it infinite (accessor_row_tame), so
     // pushes keep copies of rows.

@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/hash.h"
+#include "store/parcel_internal.h"
 #include "table/reclaim.h"
 
 enum {
@@ -328,6 +329,8 @@ void store_drop_rows(struct store *s, uint32_t p, const uint32_t *handles, size_
             assert(store_is_live(s, p, handles[at + i]));
             keys[i] = store_key_at(s, handles[at + i]);
         }
+        if (s->copies != NULL)
+            parcel_rows_go(s, p, handles + at, len);
         if (s->removed != NULL) // called before the handle can get another row
             s->removed(s->removed_ctx, keys, len);
         for (size_t i = 0; i < len; i++) {
@@ -338,7 +341,7 @@ void store_drop_rows(struct store *s, uint32_t p, const uint32_t *handles, size_
     }
     s->parts[p].live -= (uint32_t)n;
     s->stats.rows -= n;
-    if (s->cut == NULL)
+    if (s->cut == NULL && !parcel_is_copied(s, p))
         pack(s, p);
 }
 

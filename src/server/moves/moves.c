@@ -4,12 +4,35 @@
 #include "server/moves/moves.h"
 
 #include "base/alloc.h"
+#include "os/clock.h"
+#include "server/moves/copy.h"
 #include "server/shard_internal.h"
+
+// A loop is busy if it has served a request in this time (server/background.c).
+#define BUSY_NS (50 * SECOND_NS / 1000)
+
+uint64_t moves_slice_begin(const struct shard *s)
+{
+    return s->o.slice_ns != 0 ? 0 : clock_ns();
+}
+
+bool moves_slice_over(const struct shard *s, uint64_t begun)
+{
+    return s->o.slice_ns != 0 || clock_ns() - begun >= MOVES_NS;
+}
+
+uint64_t moves_slice_end(const struct shard *s, uint64_t begun)
+{
+    uint64_t spent = s->o.slice_ns != 0 ? s->o.slice_ns : clock_ns() - begun;
+    bool busy = s->now - s->served_at < BUSY_NS;
+    return s->now + (busy ? (1 + MOVES_REST) * spent : 0);
+}
 
 void moves_close(struct shard *s)
 {
     for (struct outgoing *o = s->moves.out, *next; o != NULL; o = next) {
         next = o->next;
+        partition_copy_close(o->copy);
         buf_free(&o->bytes);
         mem_free(o);
     }
@@ -29,7 +52,7 @@ void moves_break(struct shard *s, const char *what)
     for (struct outgoing *o = s->moves.out; o != NULL; o = o->next)
         if (!o->handing && !o->gone && o->why.code == 0) {
             o->why = why;
-            buf_free(&o->bytes);
+            outgoing_stop(o);
         }
     for (struct incoming *m = s->moves.in; m != NULL; m = m->next)
         if (m->state <= INCOMING_ENDS && m->n > 0) {

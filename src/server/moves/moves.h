@@ -4,10 +4,10 @@
 // decides whose it is.
 //
 //   target                                        source
-//   asks for the partition                    ->  writes its rows, as they are at one moment
-//   gets records, piece by piece (parcel.h)   <-  and appends each later push to it
-//   applies them, and tells COPIED when
-//   few are left
+//   asks for the partition, piece by piece    ->  copies the next rows (copy.h), and appends
+//   applies the records, a few at a time      <-  each push to rows that were copied
+//   (parcel.h), and tells COPIED when few
+//   are left
 //   asks for the end                          ->  serves no request for it any more, and
 //   applies the rest, and tells ARRIVED       <-  appends the facts
 //   serves it under the newer roster              drops it under the newer roster
@@ -25,20 +25,28 @@
 #include "cluster/roster.h"
 #include "cluster/session.h"
 
+struct partition_copy;
 struct shard;
 struct shard_table;
 struct store_push;
+
+// Copying and applying records, and dropping rows, stop after MOVES_NS, and in a loop that
+// serves requests go on MOVES_REST times as long later.
+#define MOVES_NS (2 * SECOND_NS / 1000)
+enum { MOVES_REST = 4, MOVES_DROP_ROWS = 4096 };
 
 // A partition that another shard fetches here.
 struct outgoing {
     struct outgoing *next;
     struct roster_move move;
+    struct partition_copy *copy; // NULL: all rows were copied
     struct buf bytes; // the records, less the first `sent` bytes, which have arrived
     uint64_t sent;
-    bool asked;     // the target has asked for more than the rows
-    bool handing;   // the records are complete, and requests wait
-    bool gone;      // the roster has given it away, and it must be dropped
-    struct err why; // it is broken
+    bool asked;       // the target has asked for more than the rows
+    bool handing;     // the records are complete, and requests wait
+    bool gone;        // the roster has given it away, and it must be dropped
+    uint64_t drop_at; // not before this time
+    struct err why;   // it is broken
 };
 
 enum incoming_state {
@@ -63,6 +71,7 @@ struct incoming {
     uint64_t n, total;
     struct buf bytes;
     bool last;       // n is all
+    bool behind;     // `bytes` has a record that waits for its turn
     uint64_t due;    // time of the next question to the source
     uint64_t try_at; // time to apply what is here
     uint64_t say_at; // time to tell the scheduler how it goes; VAN_NEVER: nothing is left
@@ -95,8 +104,14 @@ bool moves_opened(struct shard *s, van_link link);
 bool moves_message(struct shard *s, van_link link, const struct van_message *m);
 bool moves_closed(struct shard *s, van_link link, const struct err *why);
 
+// Begins a slice of work, and returns when the next one may begin.
+uint64_t moves_slice_begin(const struct shard *s);
+bool moves_slice_over(const struct shard *s, uint64_t begun);
+uint64_t moves_slice_end(const struct shard *s, uint64_t begun);
+
 // Defined in source.c and target.c:
 
+void outgoing_stop(struct outgoing *o); // frees its bytes and its copy
 void outgoing_free(struct shard *s, struct outgoing **at);
 void incoming_fail(struct shard *s, struct incoming *m);
 void outgoing_follow(struct shard *s, const struct roster *r);

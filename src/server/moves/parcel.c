@@ -13,15 +13,14 @@
 #include "server/background.h"
 #include "server/clocks/pending.h"
 #include "server/clocks/sync_group.h"
+#include "server/moves/record.h"
 #include "server/moves/stream.h"
 #include "server/rows/push.h"
 #include "server/rows/tables.h"
 #include "server/shard_internal.h"
 #include "store/parcel.h"
 
-enum { PARCEL_FORMAT = 2 };
-
-enum record_kind { RECORD_ROWS = 1, RECORD_PUSH, RECORD_FACTS };
+enum { PARCEL_FORMAT = 3 };
 
 struct record_head {
     uint64_t format, kind, space, partition, bits, n, hash; // n: bytes after the head
@@ -29,6 +28,7 @@ struct record_head {
 
 struct rows_head {
     uint64_t table, config, rows; // `config`, `rows`: their bytes
+    uint64_t expected;            // number of rows that come now or in slices
 };
 
 struct push_head {
@@ -55,26 +55,23 @@ bool partition_is_free(const struct shard *s, enum wire_space space)
 
 // ---------------------------------------------------------------- writing
 
-static int no_room(const struct buf *to, struct err *e)
+int record_no_room(const struct buf *to, struct err *e)
 {
     return buf_error(to, "the bytes of a partition", e);
 }
 
-// Appends a head; record_end completes it.
-static int record_begin(const struct shard *s, enum record_kind kind,
-                        enum wire_space space, uint32_t partition, struct buf *to,
-                        struct err *e)
+int record_begin(const struct shard *s, enum record_kind kind, enum wire_space space,
+                 uint32_t partition, struct buf *to, struct err *e)
 {
     struct record_head h = {.format = PARCEL_FORMAT,
                             .kind = kind,
                             .space = space,
                             .partition = partition,
                             .bits = s->bits};
-    return stream_add(to, &h, sizeof(h)) == 0 ? 0 : no_room(to, e);
+    return stream_add(to, &h, sizeof(h)) == 0 ? 0 : record_no_room(to, e);
 }
 
-// Completes the record that began at `begin`, or removes it after an error.
-static int record_end(struct buf *to, size_t begin, int rc)
+int record_end(struct buf *to, size_t begin, int rc)
 {
     struct record_head h;
     if (rc != 0) {
@@ -88,10 +85,11 @@ static int record_end(struct buf *to, size_t begin, int rc)
     return 0;
 }
 
-static int get_table(struct shard_table *t, uint32_t partition, struct buf *to,
+int record_add_table(struct shard_table *t, uint32_t partition, bool rows, struct buf *to,
                      struct err *e)
 {
-    struct rows_head head = {.table = t->spec.id};
+    struct rows_head head = {.table = t->spec.id,
+                             .expected = store_rows_of(t->store, partition)};
     struct buf config = BUF_INIT(WIRE_TEXT_MAX);
     size_t at = to->len;
     int rc = stream_add(to, &head, sizeof(head));
@@ -102,10 +100,10 @@ static int get_table(struct shard_table *t, uint32_t partition, struct buf *to,
     head.config = config.len;
     buf_free(&config);
     if (rc != 0)
-        return no_room(to, e);
-    size_t rows = to->len;
-    TRY(parcel_get(t->store, partition, to, e));
-    head.rows = to->len - rows;
+        return record_no_room(to, e);
+    size_t begin = to->len;
+    TRY((rows ? parcel_get : parcel_get_empty)(t->store, partition, to, e));
+    head.rows = to->len - begin;
     memcpy(to->data + at, &head, sizeof(head));
     return 0;
 }
@@ -118,7 +116,7 @@ int partition_get_rows(struct shard *s, enum wire_space space, uint32_t partitio
     int rc = record_begin(s, RECORD_ROWS, space, partition, to, e);
     for (uint32_t i = 0; i < s->n_tables && rc == 0; i++)
         if (is_of(s->tables[i], space))
-            rc = get_table(s->tables[i], partition, to, e);
+            rc = record_add_table(s->tables[i], partition, true, to, e);
     return record_end(to, begin, rc);
 }
 
@@ -145,7 +143,7 @@ int partition_get_facts(struct shard *s, enum wire_space space, uint32_t partiti
     for (uint32_t i = 0; i < s->n_tables && rc == 0; i++)
         if (is_of(s->tables[i], space))
             rc = get_facts(s->tables[i], partition, to);
-    return record_end(to, begin, rc != 0 ? no_room(to, e) : 0);
+    return record_end(to, begin, rc != 0 ? record_no_room(to, e) : 0);
 }
 
 static enum wire_op op_of(enum store_op op)
@@ -157,11 +155,16 @@ static enum wire_op op_of(enum store_op op)
     return ops[op];
 }
 
+uint32_t partition_push_width(const struct shard_table *t, const struct store_push *p)
+{
+    return spec_value_width(&t->spec, op_of(p->op));
+}
+
 int partition_get_push(const struct shard *s, const struct shard_table *t,
                        uint32_t partition, const struct store_push *p, size_t first,
                        size_t n, struct buf *to, struct err *e)
 {
-    size_t begin = to->len, width = spec_value_width(&t->spec, op_of(p->op));
+    size_t begin = to->len, width = partition_push_width(t, p);
     struct push_head h = {t->spec.id, p->op, p->again, n, p->rate, p->pass, p->scale, 0};
     TRY(record_begin(s, RECORD_PUSH, t->spec.space, partition, to, e));
     int rc = stream_add(to, &h, sizeof(h));
@@ -169,7 +172,7 @@ int partition_get_push(const struct shard *s, const struct shard_table *t,
         rc = stream_add(to, p->keys + first, n * sizeof(*p->keys));
     if (rc == 0)
         rc = stream_add(to, p->values + first * width, n * width * sizeof(float));
-    return record_end(to, begin, rc != 0 ? no_room(to, e) : 0);
+    return record_end(to, begin, rc != 0 ? record_no_room(to, e) : 0);
 }
 
 // ---------------------------------------------------------------- reading
@@ -236,6 +239,23 @@ static int find_or_make(struct arrival *a, const struct rows_head *h,
     return 0;
 }
 
+// The first partition of a table makes room for as many rows in each partition that this
+// shard will have, since an index that grows row by row is several times slower.
+static void reserve_rows(const struct arrival *a, const struct shard_table *t,
+                         uint64_t rows)
+{
+    enum { FEW = 4096, MOST = 1 << 26 };
+    const struct roster *r = member_roster(a->s->member);
+    uint64_t servers = 0, all = rows << a->s->bits;
+    for (uint32_t i = 0; i < r->n_nodes; i++)
+        servers += r->nodes[i].role == WIRE_SERVER && r->nodes[i].alive;
+    uint64_t n = servers > 0 ? all / servers : rows;
+    uint64_t most = a->s->o.max_bytes / (store_accessor(t->store)->width * 4 + 16);
+    n = most != 0 && n > most ? most : n;
+    if (rows >= FEW && rows <= MOST && n <= MOST && store_counts(t->store).rows == 0)
+        store_reserve(t->store, n, NULL);
+}
+
 static int put_table(struct arrival *a, struct err *e)
 {
     struct rows_head h;
@@ -259,6 +279,7 @@ static int put_table(struct arrival *a, struct err *e)
         TRY(partition_fits(a->s, h.rows, e));
     }
     tables_limit(a->s, t);
+    reserve_rows(a, t, h.expected);
     TRY(parcel_put(t->store, a->partition, rows, h.rows, e));
     into->put = true;
     tables_measure(a->s, t);
@@ -343,6 +364,46 @@ static int put_push(struct arrival *a, struct err *e)
     size_t done;
     tables_limit(a->s, t);
     return store_push(t->store, &p, &done, e);
+}
+
+// Returns the table that the next number names, if it is one of the partition.
+static struct shard_table *take_table(struct arrival *a)
+{
+    uint64_t id;
+    if (!stream_u64s(&a->x, &id, 1) || id >= SPEC_MAX_TABLES ||
+        !is_of(a->s->tables[id], a->space) ||
+        !store_owns(a->s->tables[id]->store, a->partition))
+        return NULL;
+    return a->s->tables[id];
+}
+
+static int put_slice(struct arrival *a, struct err *e)
+{
+    struct shard_table *t = take_table(a);
+    bool last;
+    if (t == NULL)
+        return stream_damaged(e);
+    tables_limit(a->s, t);
+    TRY(partition_fits(a->s, a->x.n, e));
+    TRY(parcel_slice_put(t->store, a->partition, a->x.bytes + a->x.at, a->x.n - a->x.at,
+                         &last, e));
+    a->x.at = a->x.n;
+    tables_measure(a->s, t);
+    return 0;
+}
+
+static int put_removed(struct arrival *a, struct err *e)
+{
+    struct shard_table *t = take_table(a);
+    uint64_t n;
+    if (t == NULL || !stream_u64s(&a->x, &n, 1))
+        return stream_damaged(e);
+    const uint64_t *keys = stream_take(&a->x, n, sizeof(*keys));
+    if (keys == NULL || n > KEYS_MAX || !are_of(t, a->partition, keys, (uint32_t)n))
+        return stream_damaged(e);
+    for (uint64_t i = 0; i < n; i++) // one by one: a key may come twice
+        TRY(store_remove(t->store, keys + i, 1, e));
+    return 0;
 }
 
 static int put_table_facts(struct arrival *a, struct err *e)
@@ -439,63 +500,72 @@ static int put_facts(struct arrival *a, struct err *e)
 
 static int put_record(struct arrival *a, uint64_t kind, struct err *e)
 {
-    int rc = kind == RECORD_ROWS    ? put_rows(a, e)
-             : kind == RECORD_PUSH  ? put_push(a, e)
-             : kind == RECORD_FACTS ? put_facts(a, e)
-                                    : stream_damaged(e);
+    int rc = kind == RECORD_ROWS      ? put_rows(a, e)
+             : kind == RECORD_PUSH    ? put_push(a, e)
+             : kind == RECORD_FACTS   ? put_facts(a, e)
+             : kind == RECORD_SLICE   ? put_slice(a, e)
+             : kind == RECORD_REMOVED ? put_removed(a, e)
+                                      : stream_damaged(e);
     mem_free(a->tables);
     if (rc == 0 && kind != RECORD_FACTS && a->x.at != a->x.n)
         rc = stream_damaged(e);
     return rc;
 }
 
-int partition_put(struct shard *s, enum wire_space space, uint32_t partition,
-                  const void *bytes, size_t n, size_t *ret_used, bool *ret_settled,
-                  struct err *e)
+// Returns the bytes of the first record; 0 if it is not complete.
+static size_t first_record(const char *bytes, size_t n)
 {
-    const char *at = bytes;
+    struct record_head h;
+    if (n < sizeof(h))
+        return 0;
+    memcpy(&h, bytes, sizeof(h));
+    return h.n <= n - sizeof(h) ? sizeof(h) + h.n : 0;
+}
+
+bool partition_has_record(const void *bytes, size_t n)
+{
+    return first_record(bytes, n) > 0;
+}
+
+int partition_put_one(struct shard *s, enum wire_space space, uint32_t partition,
+                      const void *bytes, size_t n, size_t *ret_used, bool *ret_settled,
+                      struct err *e)
+{
     struct record_head h;
     assert((uintptr_t)bytes % STREAM_ALIGN == 0);
     assert(roles_of(&s->roles, space, partition) == ROLE_AWAY);
     *ret_used = 0;
     *ret_settled = false;
-    while (!*ret_settled && n - *ret_used >= sizeof(h)) {
-        memcpy(&h, at + *ret_used, sizeof(h));
-        if (h.format != PARCEL_FORMAT || h.space != space || h.partition != partition ||
-            h.bits != s->bits || h.n % STREAM_ALIGN != 0)
-            return stream_damaged(e);
-        if (h.n > n - *ret_used - sizeof(h)) // the rest is to come
-            return 0;
-        const char *payload = at + *ret_used + sizeof(h);
-        struct arrival a = {
-            .s = s, .space = space, .partition = partition, .x = {payload, h.n, 0}};
-        if (h.hash != hash_bytes(payload, h.n, 0))
-            return stream_damaged(e);
-        TRY(put_record(&a, h.kind, e));
-        *ret_used += sizeof(h) + h.n;
-        *ret_settled = h.kind == RECORD_FACTS;
-    }
+    if (n < sizeof(h))
+        return 0;
+    memcpy(&h, bytes, sizeof(h));
+    if (h.format != PARCEL_FORMAT || h.space != space || h.partition != partition ||
+        h.bits != s->bits || h.n % STREAM_ALIGN != 0)
+        return stream_damaged(e);
+    if (first_record(bytes, n) == 0) // the rest is to come
+        return 0;
+    const char *payload = (const char *)bytes + sizeof(h);
+    struct arrival a = {
+        .s = s, .space = space, .partition = partition, .x = {payload, h.n, 0}};
+    if (h.hash != hash_bytes(payload, h.n, 0))
+        return stream_damaged(e);
+    TRY(put_record(&a, h.kind, e));
+    *ret_used = sizeof(h) + h.n;
+    *ret_settled = h.kind == RECORD_FACTS;
     return 0;
 }
 
-// ---------------------------------------------------------------- dropping
-
-int partition_drop(struct shard *s, enum wire_space space, uint32_t partition,
-                   struct err *e)
+int partition_put(struct shard *s, enum wire_space space, uint32_t partition,
+                  const void *bytes, size_t n, size_t *ret_used, bool *ret_settled,
+                  struct err *e)
 {
-    for (uint32_t i = 0; i < s->n_tables; i++) {
-        struct shard_table *t = s->tables[i];
-        if (!is_of(t, space) || !store_owns(t->store, partition))
-            continue;
-        TRY(store_drop(t->store, partition, e));
-        if (t->spec.mode == WIRE_SYNC)
-            sync_leave(s, t, partition);
-        t->changed_at[partition] = ++t->version;
-        tables_measure(s, t);
+    size_t used = 1;
+    *ret_used = 0;
+    *ret_settled = false;
+    while (!*ret_settled && used > 0) {
+        TRY(partition_put_one(s, space, partition, (const char *)bytes + *ret_used,
+                              n - *ret_used, &used, ret_settled, e));
+        *ret_used += used;
     }
-    roles_set(&s->roles, space, partition, ROLE_AWAY);
-    roles_count(&s->roles, member_roster(s->member), member_id(s->member));
-    pending_wake(s, WANTS_MOVE);
-    pending_wake(s, WANTS_BATCH);
     return 0;
 }

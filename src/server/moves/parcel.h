@@ -1,8 +1,8 @@
 // The state of one partition of a space, as a stream of records. First come the settings
-// of the space's tables with their rows (store/parcel.h), then the pushes that were
-// applied later, in order, and last the facts: applied pushes of sessions and pieces,
-// ticks, steps, and parts of batches. With them another shard serves the partition as
-// this one did.
+// of the space's tables with their rows (store/parcel.h) or slices of their rows (copy.h),
+// then the pushes that were applied later, in order, and last the facts: applied pushes of
+// sessions and pieces, ticks, steps, and parts of batches. With them another shard serves
+// the partition as this one did.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_MOVES_PARCEL_H
@@ -36,6 +36,9 @@ int partition_get_push(const struct shard *s, const struct shard_table *t,
 int partition_get_facts(struct shard *s, enum wire_space space, uint32_t partition,
                         struct buf *to, struct err *e);
 
+// Returns the number of values of each key of a push.
+uint32_t partition_push_width(const struct shard_table *t, const struct store_push *p);
+
 // Checks that rows of n more bytes are within the limit of the shard (--memory). Returns 0
 // or TUG_ENOMEM.
 int partition_fits(const struct shard *s, uint64_t n, struct err *e);
@@ -50,6 +53,18 @@ int partition_fits(const struct shard *s, uint64_t n, struct err *e);
 int partition_put(struct shard *s, enum wire_space space, uint32_t partition,
                   const void *bytes, size_t n, size_t *ret_used, bool *ret_settled,
                   struct err *e);
+
+// Applies the first record only; *ret_used is 0 if it is not complete. partition_has_record
+// returns whether it is.
+int partition_put_one(struct shard *s, enum wire_space space, uint32_t partition,
+                      const void *bytes, size_t n, size_t *ret_used, bool *ret_settled,
+                      struct err *e);
+bool partition_has_record(const void *bytes, size_t n);
+
+// Removes about so many rows of a partition. After the last ones, *ret_left is false, and
+// nothing is here any more.
+int partition_drop_some(struct shard *s, enum wire_space space, uint32_t partition,
+                        uint32_t rows, bool *ret_left, struct err *e);
 
 // Removes all that is here of a partition, whether it is complete or not.
 int partition_drop(struct shard *s, enum wire_space space, uint32_t partition,

@@ -6,14 +6,17 @@
 
 #include "base/alloc.h"
 #include "server/clocks/pending.h"
+#include "server/moves/copy.h"
 #include "server/moves/moves.h"
 #include "server/moves/parcel.h"
 #include "server/room.h"
 #include "server/rows/tables.h"
 #include "server/shard_internal.h"
 
-// The most bytes of a message, and of the pushes that are kept for a slow target.
-enum { PIECE_BYTES = 2 << 20, LOG_BYTES = 256 << 20 };
+// The most bytes of a message; the bytes that are copied ahead of the target; the most bytes
+// of the pushes that are kept for a slow target, and as many are kept whatever --memory is.
+enum { PIECE_BYTES = 2 << 20, AHEAD_BYTES = 1 << 20 };
+enum { LOG_BYTES = 256 << 20, LOG_LEAST = 8 << 20 };
 #define RETRY_NS (SECOND_NS / 100)
 
 static struct outgoing *find(const struct shard *s, uint64_t id)
@@ -47,6 +50,9 @@ static enum outcome answer_piece(struct shard *s, const struct request *q,
     uint64_t at = q->m->move_wanted.at, skip = at - o->sent;
     uint64_t n = o->bytes.len - skip, total = o->sent + o->bytes.len;
     struct van_release release;
+    if (n == 0 && o->copy != NULL) // a save or an admin operation is under way
+        return answer_nothing(s, q);
+    total += partition_copy_left(o->copy);
     n = n < PIECE_BYTES ? n : PIECE_BYTES;
     // A target that asks again and again, and reads nothing, must not fill the memory.
     bool room = s->o.budget == NULL || room_now(s, q->peer, n);
@@ -63,25 +69,48 @@ static enum outcome answer_piece(struct shard *s, const struct request *q,
     return ANSWERED;
 }
 
-// Begins the records with all rows, as they are now.
-static int copy(struct shard *s, const struct roster_move *move, struct outgoing **ret,
-                struct err *e)
+void outgoing_stop(struct outgoing *o)
+{
+    partition_copy_close(o->copy);
+    o->copy = NULL;
+    buf_free(&o->bytes);
+}
+
+static int begin(struct shard *s, const struct roster_move *move, struct outgoing **ret,
+                 struct err *e)
 {
     struct outgoing *o = mem_zalloc(sizeof(*o));
     if (o == NULL)
         return err_nomem(e, "a partition that moves");
     o->move = *move;
     o->bytes = BUF_INIT(SIZE_MAX / 2);
-    int rc = partition_get_rows(s, move->space, move->partition, &o->bytes, e);
+    int rc = partition_copy_open(&o->copy, s, move->space, move->partition, &o->bytes, e);
     if (rc != 0) {
         buf_free(&o->bytes);
         mem_free(o);
         return rc;
     }
-    o->bytes.max = o->bytes.len + LOG_BYTES;
     o->next = s->moves.out;
     s->moves.out = o;
     *ret = o;
+    return 0;
+}
+
+// Copies rows until enough are there for the next piece, which begins at `at`.
+static int copy(struct shard *s, struct outgoing *o, uint64_t at, struct err *e)
+{
+    uint64_t begun = moves_slice_begin(s);
+    o->bytes.max = SIZE_MAX / 2;
+    while (!partition_copy_done(o->copy) && o->bytes.len - (at - o->sent) < AHEAD_BYTES &&
+           partition_is_free(s, o->move.space)) {
+        TRY(partition_copy_next(o->copy, &o->bytes, e));
+        if (moves_slice_over(s, begun))
+            break;
+    }
+    if (partition_copy_done(o->copy)) {
+        partition_copy_close(o->copy);
+        o->copy = NULL;
+    }
     return 0;
 }
 
@@ -120,7 +149,13 @@ static int prepare(struct shard *s, const struct msg_move_wanted *m, struct outg
                        o->move.partition, (unsigned long long)m->at);
     forget(o, m->at);
     o->asked |= m->at > 0;
-    if (m->finish && !o->handing && partition_is_free(s, o->move.space)) {
+    if (o->copy != NULL && copy(s, o, m->at, &o->why) != 0) {
+        outgoing_stop(o);
+        *e = o->why;
+        return e->code;
+    }
+    if (m->finish && !o->handing && o->copy == NULL &&
+        partition_is_free(s, o->move.space)) {
         if (bug_in(s->o.member.bugs, WITHOUT_LAST_PUSHES))
             o->bytes.len = m->at - o->sent;
         return hand_over(s, o, e);
@@ -145,7 +180,7 @@ enum outcome move_wanted_serve(struct shard *s, struct request *q)
               roles_of(&s->roles, move->space, move->partition) != ROLE_HERE))
         return answer_nothing(s, q); // a save or an admin operation is under way
     else if (o == NULL)
-        copy(s, move, &o, &e);
+        begin(s, move, &o, &e);
     if (e.code == 0 && m->at < o->sent)
         return answer_nothing(s, q); // of a link that has broken
     if (e.code == 0 && prepare(s, m, o, &e) == 0)
@@ -170,6 +205,37 @@ static size_t first_of(const struct shard_table *t, const uint64_t *keys, size_t
     return low;
 }
 
+// Returns how many bytes may be kept for targets, beside rows, within --memory. A server
+// that is full can still be drained.
+static uint64_t log_room(const struct shard *s)
+{
+    uint64_t left = s->o.max_bytes > s->bytes ? s->o.max_bytes - s->bytes : 0;
+    if (s->o.max_bytes == 0 || left > LOG_BYTES)
+        return LOG_BYTES;
+    return left > LOG_LEAST ? left : LOG_LEAST;
+}
+
+// Appends the keys [first, first + n) of a push, or breaks the move.
+static void note(struct shard *s, const struct shard_table *t, struct outgoing *o,
+                 const struct store_push *p, size_t first, size_t n)
+{
+    uint64_t room = log_room(s);
+    o->bytes.max = room;
+    int rc = o->copy != NULL
+                 ? partition_copy_push(o->copy, t, p, first, n, &o->bytes, &o->why)
+             : n > 0 ? partition_get_push(s, t, o->move.partition, p, first, n, &o->bytes,
+                                          &o->why)
+                     : 0;
+    if (rc == 0)
+        return;
+    if (rc == TUG_EDATA)
+        err_set(&o->why, TUG_EIO,
+                "pushes to partition %u come faster than its new owner takes them: more "
+                "than %llu MB wait",
+                o->move.partition, (unsigned long long)(room >> 20));
+    outgoing_stop(o);
+}
+
 void moves_note(struct shard *s, const struct shard_table *t, const struct store_push *p,
                 size_t n)
 {
@@ -180,9 +246,7 @@ void moves_note(struct shard *s, const struct shard_table *t, const struct store
             continue;
         size_t first = first_of(t, p->keys, n, partition);
         size_t end = first + first_of(t, p->keys + first, n - first, partition + 1);
-        if (first < end && partition_get_push(s, t, partition, p, first, end - first,
-                                              &o->bytes, &o->why) != 0)
-            buf_free(&o->bytes);
+        note(s, t, o, p, first, end - first);
     }
 }
 
@@ -191,7 +255,7 @@ void outgoing_free(struct shard *s, struct outgoing **at)
 {
     struct outgoing *o = *at;
     *at = o->next;
-    buf_free(&o->bytes);
+    outgoing_stop(o);
     mem_free(o);
     pending_wake(s, WANTS_MOVE);
 }
@@ -222,20 +286,43 @@ void outgoing_follow(struct shard *s, const struct roster *r)
     (void)outgoing_tick(s);
 }
 
-// Drops the partitions that have gone, unless a save still reads them.
+// Drops rows of a partition that has gone, unless a save still reads them. Returns whether
+// none are left.
+static bool drop(struct shard *s, struct outgoing *o)
+{
+    enum wire_space space = o->move.space;
+    uint32_t partition = o->move.partition;
+    uint64_t begun = moves_slice_begin(s);
+    bool left = roles_of(&s->roles, space, partition) != ROLE_AWAY;
+    struct err e;
+    outgoing_stop(o);
+    if (left && !partition_is_free(s, space)) {
+        o->drop_at = s->now + RETRY_NS;
+        return false;
+    }
+    while (left) {
+        if (partition_drop_some(s, space, partition, MOVES_DROP_ROWS, &left, &e) != 0) {
+            o->drop_at = s->now + RETRY_NS;
+            return false;
+        }
+        if (left && moves_slice_over(s, begun)) {
+            o->drop_at = moves_slice_end(s, begun);
+            return false;
+        }
+    }
+    return true;
+}
+
 uint64_t outgoing_tick(struct shard *s)
 {
     uint64_t next = VAN_NEVER;
     for (struct outgoing **at = &s->moves.out; *at != NULL;) {
         struct outgoing *o = *at;
-        struct err e;
-        buf_free(o->gone ? &o->bytes : &(struct buf){0});
-        if (o->gone && partition_is_free(s, o->move.space) &&
-            partition_drop(s, o->move.space, o->move.partition, &e) == 0) {
+        if (o->gone && o->drop_at <= s->now && drop(s, o)) {
             outgoing_free(s, at);
             continue;
         }
-        next = o->gone ? s->now + RETRY_NS : next;
+        next = o->gone ? clock_earlier(next, o->drop_at) : next;
         at = &o->next;
     }
     return next;

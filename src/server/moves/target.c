@@ -20,8 +20,9 @@
 #define DIAL_NS (10 * SECOND_NS)
 #define SILENCE_NS (5 * SECOND_NS)
 
-// The partition can be handed over when not more bytes are left: they take a few ms.
-enum { FEW_BYTES = 1 << 20 };
+// The partition can be handed over when not more than FEW_BYTES are left: they take a few
+// ms. While complete records of STAGE_BYTES wait, no more are fetched.
+enum { FEW_BYTES = 1 << 20, STAGE_BYTES = 2 << 20 };
 
 // ---------------------------------------------------------------- the scheduler
 
@@ -150,27 +151,52 @@ static int take_piece(struct shard *s, struct incoming *m, const struct msg_parc
     return 0;
 }
 
-// Applies the records that are complete.
+// Returns whether enough is here already.
+static bool is_full(const struct incoming *m)
+{
+    return m->behind && m->bytes.len >= STAGE_BYTES;
+}
+
+// Applies complete records, as many as fit into a slice.
+static int apply_some(struct shard *s, struct incoming *m, bool *ret_settled)
+{
+    const struct roster_move *move = &m->move;
+    uint64_t begun = moves_slice_begin(s);
+    size_t at = 0, used = 1;
+    int rc = 0;
+    *ret_settled = false;
+    while (rc == 0 && used > 0 && !*ret_settled) {
+        rc = partition_put_one(s, move->space, move->partition, m->bytes.data + at,
+                               m->bytes.len - at, &used, ret_settled, &m->why);
+        at += used;
+        if (moves_slice_over(s, begun))
+            break;
+    }
+    if (at > 0)
+        memmove(m->bytes.data, m->bytes.data + at, m->bytes.len - at);
+    m->bytes.len -= at;
+    m->behind = !*ret_settled && partition_has_record(m->bytes.data, m->bytes.len);
+    if (m->behind) // requests for it wait at the end
+        m->try_at = m->state == INCOMING_ENDS ? s->now : moves_slice_end(s, begun);
+    return rc;
+}
+
 static void apply(struct shard *s, struct incoming *m)
 {
     const struct roster_move *move = &m->move;
-    size_t used = 0;
-    bool settled = false;
+    bool settled;
     m->try_at = VAN_NEVER;
     if (!partition_is_free(s, move->space) ||
         roles_of(&s->roles, move->space, move->partition) != ROLE_AWAY) {
+        m->behind = partition_has_record(m->bytes.data, m->bytes.len);
         m->try_at = s->now + NOTHING_NS; // a save or an admin operation is under way
         return;
     }
-    int rc = partition_put(s, move->space, move->partition, m->bytes.data, m->bytes.len,
-                           &used, &settled, &m->why);
-    if (rc == 0 && settled && (!m->last || used != m->bytes.len))
+    int rc = apply_some(s, m, &settled);
+    if (rc == 0 && settled && (!m->last || m->bytes.len > 0))
         rc = stream_damaged(&m->why);
-    if (rc == 0 && m->last && !settled)
+    if (rc == 0 && m->last && !settled && !m->behind)
         rc = stream_damaged(&m->why);
-    if (used > 0)
-        memmove(m->bytes.data, m->bytes.data + used, m->bytes.len - used);
-    m->bytes.len -= used;
     if (rc != 0) {
         incoming_fail(s, m);
     } else if (settled) {
@@ -183,6 +209,8 @@ static void apply(struct shard *s, struct incoming *m)
         m->state = INCOMING_ASKS;
         m->say_at = s->now;
     }
+    if (rc == 0 && m->due == VAN_NEVER && !m->last && !is_full(m))
+        m->due = s->now;
 }
 
 void incoming_take(struct shard *s, struct incoming *m, const struct van_message *x)
@@ -209,9 +237,10 @@ void incoming_take(struct shard *s, struct incoming *m, const struct van_message
         incoming_fail(s, m);
         return;
     }
-    m->try_at = s->now;
-    if (m->last)
-        m->due = VAN_NEVER;
+    if (!m->behind)
+        m->try_at = s->now;
+    if (m->last || is_full(m))
+        m->due = VAN_NEVER; // in the second case, apply() goes on
     else if (m->n < m->total)
         ask(s, m);
     else
@@ -246,24 +275,51 @@ static void incoming_free(struct shard *s, struct incoming *m)
     mem_free(m);
 }
 
+// Drops rows of a partition. Returns when to go on; VAN_NEVER: none are left.
+static uint64_t drop_some(struct shard *s, const struct roster_move *move)
+{
+    uint64_t begun = moves_slice_begin(s);
+    struct err e;
+    bool left = true;
+    if (!partition_is_free(s, move->space))
+        return s->now + NOTHING_NS;
+    while (left) {
+        if (partition_drop_some(s, move->space, move->partition, MOVES_DROP_ROWS, &left,
+                                &e) != 0)
+            return s->now + NOTHING_NS;
+        if (left && moves_slice_over(s, begun))
+            return moves_slice_end(s, begun);
+    }
+    return VAN_NEVER;
+}
+
 static uint64_t drop(struct shard *s, struct incoming *m)
 {
-    struct err e;
-    if (!partition_is_free(s, m->move.space) ||
-        partition_drop(s, m->move.space, m->move.partition, &e) != 0)
-        return s->now + NOTHING_NS;
+    if (m->try_at == VAN_NEVER || m->try_at <= s->now)
+        m->try_at = drop_some(s, &m->move);
+    if (m->try_at != VAN_NEVER)
+        return m->try_at;
     incoming_free(s, m);
     return VAN_NEVER;
 }
 
-// Drops rows that a roster took away before, without a move. Returns whether none are left.
+static bool goes(const struct shard *s, const struct roster_move *move)
+{
+    const struct outgoing *o = s->moves.out;
+    while (o != NULL &&
+           (o->move.space != move->space || o->move.partition != move->partition))
+        o = o->next;
+    return o != NULL;
+}
+
+// Drops rows that a roster took away before, perhaps without a move. Returns whether none
+// are left.
 static bool is_clear(struct shard *s, const struct incoming *m)
 {
     const struct roster_move *move = &m->move;
-    struct err e;
-    return m->n > 0 || roles_of(&s->roles, move->space, move->partition) == ROLE_AWAY ||
-           (partition_is_free(s, move->space) &&
-            partition_drop(s, move->space, move->partition, &e) == 0);
+    return m->n > 0 || (!goes(s, move) &&
+                        (roles_of(&s->roles, move->space, move->partition) == ROLE_AWAY ||
+                         drop_some(s, move) == VAN_NEVER));
 }
 
 uint64_t incoming_tick(struct shard *s, struct incoming *m)
@@ -326,7 +382,7 @@ void incoming_follow(struct shard *s, const struct roster *r)
         session_end(&m->s);
         buf_free(&m->bytes);
         m->state = INCOMING_DROPS;
-        m->say_at = VAN_NEVER;
+        m->say_at = m->try_at = VAN_NEVER;
         (void)drop(s, m);
     }
     for (uint32_t i = 0; i < r->n_moves; i++)

@@ -1,0 +1,51 @@
+// Removes partitions from a shard: those that have gone to another one, and those that did
+// not arrive.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "server/clocks/pending.h"
+#include "server/clocks/sync_group.h"
+#include "server/moves/parcel.h"
+#include "server/rows/tables.h"
+#include "server/shard_internal.h"
+#include "store/parcel.h"
+
+// Ends what the shard has of a partition whose rows have gone.
+static void forget_table(struct shard *s, struct shard_table *t, uint32_t partition)
+{
+    if (t->spec.mode == WIRE_SYNC)
+        sync_leave(s, t, partition);
+    t->changed_at[partition] = ++t->version;
+    tables_measure(s, t);
+}
+
+int partition_drop_some(struct shard *s, enum wire_space space, uint32_t partition,
+                        uint32_t rows, bool *ret_left, struct err *e)
+{
+    *ret_left = true;
+    for (uint32_t i = 0; i < s->n_tables; i++) {
+        struct shard_table *t = s->tables[i];
+        bool left;
+        if (t == NULL || t->spec.space != space || !store_owns(t->store, partition))
+            continue;
+        TRY(store_drop_some(t->store, partition, rows, &left, e));
+        if (left)
+            return 0;
+        forget_table(s, t, partition);
+    }
+    *ret_left = false;
+    roles_set(&s->roles, space, partition, ROLE_AWAY);
+    roles_count(&s->roles, member_roster(s->member), member_id(s->member));
+    pending_wake(s, WANTS_MOVE);
+    pending_wake(s, WANTS_BATCH);
+    return 0;
+}
+
+int partition_drop(struct shard *s, enum wire_space space, uint32_t partition,
+                   struct err *e)
+{
+    enum { MANY = 1 << 20 };
+    bool left = true;
+    while (left)
+        TRY(partition_drop_some(s, space, partition, MANY, &left, e));
+    return 0;
+}

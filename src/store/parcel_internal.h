@@ -1,0 +1,77 @@
+// Internals of parcels, for parcel.c and parcel_slices.c: blocks of rows and keys. Numbers
+// are as in memory, little-endian. Each item starts at a multiple of 8 bytes; a block is
+// its kind, its number of elements (u32 each) and its payload.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_STORE_PARCEL_INTERNAL_H
+#define TUG_STORE_PARCEL_INTERNAL_H
+
+#include "store/parcel.h"
+#include "store/store_internal.h"
+
+enum { PARCEL_VERSION = 1 };
+
+enum parcel_kind {
+    PARCEL_STATE = 1, // the bytes of store_get_partition
+    PARCEL_ROWS,      // n keys, n rows
+    PARCEL_EXTRAS,    // n keys of rows before, n extra rows
+    PARCEL_CHANGED,   // n keys of rows that have changed since the last delta
+    PARCEL_GONE,      // n keys of rows that were removed since then
+    PARCEL_END,       // of a parcel: the hash
+    PARCEL_TOTAL,     // of slices: struct parcel_total
+};
+
+struct parcel_head {
+    uint32_t version, partition, bits, width, extra_width, gone_lost;
+    uint64_t rows, published_by;
+};
+
+struct parcel_total {
+    uint64_t rows, published_by, gone_lost;
+};
+
+struct parcel_block {
+    uint32_t kind, n;
+};
+
+// Makes room for n bytes and their padding, which parcel_pad adds.
+int parcel_reserve(struct buf *to, size_t n, struct err *e);
+void parcel_pad(struct buf *to);
+// Append bytes, and zeros up to the next multiple of 8; the head of a block; a block of
+// keys; and the state of a partition. They return 0 or an error.
+int parcel_add(struct buf *to, const void *bytes, size_t n, struct err *e);
+int parcel_add_block(struct buf *to, enum parcel_kind kind, size_t n, struct err *e);
+int parcel_add_keys(struct buf *to, enum parcel_kind kind, const uint64_t *keys, size_t n,
+                    struct err *e);
+int parcel_add_state(const struct store *s, uint32_t p, struct buf *to, struct err *e);
+
+struct parcel_reader {
+    struct store *s;
+    uint32_t p;
+    const char *bytes;
+    size_t n, at;
+    struct parcel_head head;
+};
+
+// Sets an error that the bytes are damaged. Returns TUG_EDATA.
+int parcel_is_damaged(const struct parcel_reader *r, struct err *e);
+// Returns the next n bytes and skips them; NULL if fewer are left.
+const void *parcel_take(struct parcel_reader *r, size_t n);
+// Returns the arrays of a block of n keys, and of rows of `width` floats each.
+bool parcel_take_keys(struct parcel_reader *r, uint32_t n, uint32_t width,
+                      const uint64_t **ret_keys, const float **ret_rows);
+// Checks that all keys belong to the partition.
+int parcel_check_keys(const struct parcel_reader *r, const uint64_t *keys, uint32_t n,
+                      struct err *e);
+// Replaces the list of removed keys.
+int parcel_put_gone(struct store *s, uint32_t p, const uint64_t *keys, uint32_t n,
+                    struct err *e);
+
+// Called by store*.c when s->copies != NULL: rows of p go, before their memory is reused;
+// and the store is closed.
+void parcel_rows_go(struct store *s, uint32_t p, const uint32_t *handles, size_t n);
+void parcel_copies_end(struct store *s);
+// Returns whether the partition is being copied in slices.
+bool parcel_is_copied(const struct store *s, uint32_t p);
+
+#endif
