@@ -18,7 +18,7 @@ struct bench_options {
     uint64_t read_keys, grow_keys;
     uint64_t rows, epochs; // train: examples, and passes over them
     int threads;           // train: measured in addition to one thread
-    double seconds;        // van, cluster: time for each figure
+    double seconds;        // van, cluster, moves: time for each figure
     double spin_us; // microseconds for which a wait polls for an answer before it sleeps
     uint64_t max_bytes; // van: longer messages are left out; kvstore: the array's size
     uint64_t servers, workers, keys;
@@ -45,6 +45,8 @@ int bench_train(struct bench *b, struct err *e);
 // Measure the cost of a message, and pushes and pulls of a cluster on this machine.
 int bench_van(struct bench *b, struct err *e);
 int bench_cluster(struct bench *b, struct err *e);
+// Measures what a server costs that joins a cluster, and how fast partitions move.
+int bench_moves(struct bench *b, struct err *e);
 // Measures which part of the vans' rate a kvstore reaches.
 int bench_kvstore(struct bench *b, struct err *e);
 // Measure a table's rules, saves, shrink, and rows on disk.

@@ -4,11 +4,7 @@
 #ifndef TUG_BENCH_CLUSTER_H
 #define TUG_BENCH_CLUSTER_H
 
-#include <semaphore.h>
-#include <stdatomic.h>
-
-#include "bench/bench.h"
-#include "cluster/node.h"
+#include "bench/nodes.h"
 
 enum { BENCH_FIGURES = 8192 }; // figures beyond this number are dropped
 
@@ -21,25 +17,13 @@ struct bench_figure {
 };
 
 // Memory that all processes share.
-struct bench_shared {
-    // Posted once for each process when the scheduler listens at `address`.
-    sem_t listening;
-    char address[VAN_ADDRESS_MAX];
+struct bench_figures {
+    struct bench_shared shared;
     atomic_uint n; // number of figures that were added, also those dropped
-    struct bench_figure figures[BENCH_FIGURES];
-    atomic_flag failing; // the process that sets it first writes `error`
-    atomic_bool failed;
-    char error[ERR_TEXT_MAX];
-};
-
-struct bench_worker {
-    const struct bench_options *o;
-    struct node *node;
-    double began; // clock_seconds() when the first process was started
-    struct bench_shared *shared;
+    struct bench_figure list[BENCH_FIGURES];
 };
 
 // Runs all measurements. All workers call it at the same time.
-int bench_cluster_worker(const struct bench_worker *w, struct err *e);
+int bench_cluster_worker(struct bench_nodes *b, struct node *n, struct err *e);
 
 #endif

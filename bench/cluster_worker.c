@@ -32,7 +32,8 @@ struct batches {
 };
 
 struct worker {
-    const struct bench_worker *w;
+    const struct bench_nodes *b;
+    struct node *node;
     struct client *clients[CLIENTS];
     struct van *vans[CLIENTS];
     uint32_t rank;
@@ -55,10 +56,11 @@ struct load {
 // Adds a figure with the quantiles of the first n times, which it sorts.
 static void report(struct worker *w, const char *name, double rate, size_t n)
 {
-    unsigned at = atomic_fetch_add(&w->w->shared->n, 1);
+    struct bench_figures *all = (struct bench_figures *)w->b->shared;
+    unsigned at = atomic_fetch_add(&all->n, 1);
     if (at >= BENCH_FIGURES)
         return;
-    struct bench_figure *f = &w->w->shared->figures[at];
+    struct bench_figure *f = &all->list[at];
     snprintf(f->name, sizeof(f->name), "%s", name);
     f->rate = rate;
     f->p50 = bench_median(w->times, n);
@@ -75,7 +77,7 @@ static uint64_t key_of(uint32_t table, uint64_t number)
 
 static uint64_t keys_of_table(const struct worker *w, uint32_t table)
 {
-    uint64_t all = w->w->o->keys;
+    uint64_t all = w->b->o->keys;
     return table == SMALL && all > 1000000 ? 1000000 : all;
 }
 
@@ -219,7 +221,7 @@ static int measure_latency(struct worker *w, struct err *e)
 {
     struct batches b;
     TRY(make_batches(w, &b, NARROW, 1, 1000, e));
-    struct load l = {w->clients[DEFAULT], NARROW, &b, true, 1, w->w->o->seconds};
+    struct load l = {w->clients[DEFAULT], NARROW, &b, true, 1, w->b->o->seconds};
     return push_and_pull(w, "1 key", l, e);
 }
 
@@ -229,7 +231,7 @@ static int measure_sparse(struct worker *w, uint32_t table, size_t size, struct 
     struct batches b;
     TRY(make_batches(w, &b, table, size, BATCHES, e));
     struct load l = {w->clients[DEFAULT], table,           &b, true,
-                     MAX_IN_FLIGHT,       w->w->o->seconds};
+                     MAX_IN_FLIGHT,       w->b->o->seconds};
     snprintf(what, sizeof(what), "%zu keys x %d", size, table == WIDE ? WIDE_FLOATS : 1);
     return push_and_pull(w, what, l, e);
 }
@@ -258,7 +260,7 @@ static int compare_once(struct worker *w, const struct comparison *c, struct loa
 static int compare(struct worker *w, const struct comparison *c, struct err *e)
 {
     struct batches b;
-    struct load l = {NULL, c->table, &b, true, MAX_IN_FLIGHT, w->w->o->seconds / ROUNDS};
+    struct load l = {NULL, c->table, &b, true, MAX_IN_FLIGHT, w->b->o->seconds / ROUNDS};
     TRY(make_batches(w, &b, c->table, FULL_BATCH, c->batches, e));
     TRY(compare_once(w, c, l, e));
     l.push = false;
@@ -270,7 +272,7 @@ static int measure_barrier(struct worker *w, struct err *e)
     size_t n = 0;
     double begin = clock_seconds(), now = begin;
     // All workers must make the same number of barriers.
-    size_t all = (size_t)(w->w->o->seconds * 2000) + 1;
+    size_t all = (size_t)(w->b->o->seconds * 2000) + 1;
     for (; n < all && n < MAX_TIMES; n++) {
         double from = now;
         TRY(barrier(w, e));
@@ -320,7 +322,7 @@ static int make_table(struct worker *w, uint32_t table, uint32_t floats, const c
 static int fill(struct worker *w, uint32_t table, struct err *e)
 {
     static uint64_t keys[FULL_BATCH];
-    uint64_t all = keys_of_table(w, table), workers = w->w->o->workers;
+    uint64_t all = keys_of_table(w, table), workers = w->b->o->workers;
     uint64_t from = all * w->rank / workers, to = all * (w->rank + 1) / workers;
     double rate;
     while (from < to) {
@@ -345,7 +347,7 @@ static int report_start(struct worker *w, struct err *e)
     double rate;
     size_t n;
     TRY(pump(w, &l, &rate, &n, e));
-    w->times[0] = clock_seconds() - w->w->began;
+    w->times[0] = clock_seconds() - w->b->began;
     report(w, "start to first push", 1 / w->times[0], 1);
     return 0;
 }
@@ -369,7 +371,7 @@ static int run(struct worker *w, struct err *e)
 static int open_client(struct worker *w, int i, struct err *e)
 {
     struct client_options o = {
-        .member = node_member(w->w->node, WIRE_WORKER, ""),
+        .member = node_member(w->node, WIRE_WORKER, ""),
         .bf16 = i == BF16,
         .pack_keys = i == PACKED,
         .cache_keys = i == CACHED,
@@ -378,7 +380,7 @@ static int open_client(struct worker *w, int i, struct err *e)
     o.member.loops = CLIENTS;
     TRY(client_open(&w->clients[i], &o, e));
     struct van_handler h = client_handler(w->clients[i]);
-    TRY(node_van(w->w->node, &w->vans[i], &h, true, e));
+    TRY(node_van(w->node, &w->vans[i], &h, true, e));
     client_serve(w->clients[i], w->vans[i], van_now(w->vans[i]));
     return 0;
 }
@@ -420,10 +422,11 @@ static int take_memory(struct worker *w, struct err *e)
     return 0;
 }
 
-int bench_cluster_worker(const struct bench_worker *bw, struct err *e)
+int bench_cluster_worker(struct bench_nodes *b, struct node *n, struct err *e)
 {
     static struct worker w;
-    w.w = bw;
+    w.b = b;
+    w.node = n;
     int rc = take_memory(&w, e);
     if (rc == 0)
         rc = open_clients(&w, e);

@@ -35,6 +35,11 @@ int bench_pair_socket(struct bench_pair **ret, const struct bench_pair_options *
 int bench_pair_van(struct bench_pair **ret, const struct bench_pair_options *o,
                    struct err *e);
 
+// Sends messages for `seconds`, with `in_flight` under way. *ret becomes the bytes per
+// second.
+int bench_pair_stream(struct bench_pair *p, uint64_t bytes, uint64_t in_flight,
+                      double seconds, double *ret, struct err *e);
+
 // Measures the rate that the cipher allows TLS on this CPU: the bytes per second of
 // records that one core encrypts, and decrypts, with AES-128-GCM.
 int bench_cipher(double seconds, json_t *figures, struct err *e);

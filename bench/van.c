@@ -54,8 +54,8 @@ static int ping(struct bench_pair *p, double seconds, double *ret_p50, double *r
     return 0;
 }
 
-static int stream(struct bench_pair *p, uint64_t bytes, uint64_t in_flight,
-                  double seconds, double *ret, struct err *e)
+int bench_pair_stream(struct bench_pair *p, uint64_t bytes, uint64_t in_flight,
+                      double seconds, double *ret, struct err *e)
 {
     uint64_t sent = 0, answered = 0;
     double begin = clock_seconds(), now = begin;
@@ -104,8 +104,8 @@ static int measure_rate(struct van_bench *x, uint64_t bytes, uint64_t in_flight,
     double rate[KINDS][ROUNDS];
     for (int round = 0; round < ROUNDS; round++)
         for (int kind = 0; kind < KINDS; kind++)
-            TRY(stream(x->pairs[kind], bytes, in_flight, x->b->o.seconds / ROUNDS,
-                       &rate[kind][round], e));
+            TRY(bench_pair_stream(x->pairs[kind], bytes, in_flight,
+                                  x->b->o.seconds / ROUNDS, &rate[kind][round], e));
     json_t *f = bench_row(x->b->figures, "bytes_per_second");
     bench_count(f, "bytes", bytes);
     bench_count(f, "in_flight", in_flight);

@@ -21,11 +21,12 @@ enum { SPIN_US = 50 };
 
 static const struct option options[] = {
     {"name", .group = "What to measure",
-     .choices = "table train van cluster kvstore rules save shrink tier score",
+     .choices = "table train van cluster moves kvstore rules save shrink tier score",
      LIST_AT(names, "NAME"),
      "table: finding and reading random rows, growth, memory; train: reading and "
      "training rates of each model; van: messages over loopback; cluster: pushes and "
-     "pulls; kvstore: push and pull of a large array beside vans alone; rules: applying "
+     "pulls; moves: a server that joins under load; kvstore: push and pull of a large "
+     "array beside vans alone; rules: applying "
      "gradients; save: saves, loads and deltas; shrink: "
      "forgetting; tier: rows on disk; score: a served model"},
     {"read-keys", .group = "For table", U64_AT(o.read_keys, "N", "10000000", 1000, 1e9),
@@ -38,7 +39,7 @@ static const struct option options[] = {
     {"epochs", U64_AT(o.epochs, "N", "2", 1, 1000), "passes over them"},
     {"threads", U64_AT(threads, "N", "0", 0, 1024),
      "threads to compare with one thread; 0: one per core"},
-    {"seconds", .group = "For van and cluster",
+    {"seconds", .group = "For van, cluster and moves",
      F64_AT(o.seconds, "S", "0.5", 0.001, 3600), "for each figure"},
     {"spin-us", F64_AT(o.spin_us, "US", "-1", -1, 1e6),
      "how long a thread polls for a message before it sleeps; -1: 50, but 0 where more "
@@ -48,8 +49,8 @@ static const struct option options[] = {
     {"max-bytes", .group = "For van and kvstore",
      SIZE_AT(o.max_bytes, "SIZE", "64M", 256 << 10, 1 << 30),
      "van: messages longer than this are left out; kvstore: the size of its array"},
-    {"servers", .group = "For cluster and kvstore", U64_AT(o.servers, "N", "1", 1, 64),
-     "processes"},
+    {"servers", .group = "For cluster, moves and kvstore",
+     U64_AT(o.servers, "N", "1", 1, 64), "processes"},
     {"workers", U64_AT(o.workers, "N", "1", 1, 64), "processes"},
     {"keys", U64_AT(o.keys, "N", "1e7", 1000, 1e9), "in its tables, 100 bytes each"},
     {"table-rows", .group = "For rules, save, shrink, tier and score",
@@ -65,7 +66,8 @@ static const struct option options[] = {
 const struct option_table cli_bench_options = {
     .command = "bench",
     .summary = "measure this machine: tables, training, saves, messages, a cluster",
-    .usage = "table|train|van|cluster|kvstore|rules|save|shrink|tier|score [options]",
+    .usage =
+        "table|train|van|cluster|moves|kvstore|rules|save|shrink|tier|score [options]",
     .about =
         "table compares the rate at which one thread finds and reads the rows of random "
         "keys with the rate at which it reads random cache lines with prefetch: the "
@@ -76,6 +78,9 @@ const struct option_table cli_bench_options = {
         "TLS in turn.\n"
         "cluster runs a scheduler, servers and workers as processes of this machine, and "
         "pushes to and pulls from tables that hold all --keys.\n"
+        "moves runs a cluster in which workers push and pull, and lets one more server "
+        "join; then it lets a second server join a cluster without load, in turn with a "
+        "van that carries bytes.\n"
         "kvstore pushes and pulls an array of --max-bytes, from all workers, and sends "
         "the "
         "same bytes by vans alone in turn.\n"
@@ -88,7 +93,8 @@ const struct option_table cli_bench_options = {
         "Other work on the machine makes all of it slower.",
     .examples = "tug bench table\n"
                 "tug bench train --rows 1e6 --json\n"
-                "tug bench cluster --servers 2 --workers 2",
+                "tug bench cluster --servers 2 --workers 2\n"
+                "tug bench moves --servers 3 --workers 2 --seconds 3",
     .operands = "name",
     CLI_OPTIONS(options),
 };

@@ -87,4 +87,12 @@ bool scheduler_finished(const struct scheduler *s, struct err *ret_why);
 
 const struct roster *scheduler_roster(const struct scheduler *s);
 
+// The moves of the newest plan: how many are left and done, the bytes of the latter, and
+// about the longest time for which a partition stopped, from the moment at which its owner
+// may hand it over until its new owner has it. `failed`: moves that were given up, in all.
+struct scheduler_moves {
+    uint64_t left, done, failed, bytes, longest_stop_ns;
+};
+struct scheduler_moves scheduler_moves(const struct scheduler *s);
+
 #endif

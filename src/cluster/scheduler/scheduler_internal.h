@@ -114,6 +114,7 @@ struct move {
     uint64_t began, heard;
     // The time at which `bytes` last grew, or at which the hand-over began.
     uint64_t grown;
+    uint64_t handed_at; // the time at which the hand-over began
 };
 
 // The moves in progress, and the placement to which they lead.
@@ -133,6 +134,9 @@ struct moving {
     uint64_t done, failed;
     // The time of the newest plan, and the number and bytes of the moves done since then.
     uint64_t planned_at, since_plan, bytes_since_plan;
+    // The longest time that a hand-over of those moves took: about the time for which a
+    // partition stopped.
+    uint64_t longest_stop_ns;
     uint64_t told_at;    // time at which their number was logged
     uint64_t version;    // of the roster that told of the last owner that changed
     uint64_t held_epoch; // the placement's epoch when a hold was last granted

@@ -262,10 +262,12 @@ static void all_done(struct scheduler *s)
     const struct moving *m = &s->moving;
     char text[OPERATION_TEXT];
     snprintf(text, sizeof(text),
-             "%" PRIu64 " partition%s moved in %.1f s, %.1f MB, because %s",
+             "%" PRIu64
+             " partition%s moved in %.1f s, %.1f MB, with stops of up to %.0f ms, "
+             "because %s",
              m->since_plan, m->since_plan == 1 ? " has" : "s have",
              (double)(s->now - m->planned_at) * 1e-9, (double)m->bytes_since_plan * 1e-6,
-             m->why);
+             (double)m->longest_stop_ns * 1e-6, m->why);
     scheduler_say(s, "placement: %s", text);
     scheduler_note(s, "placement", "scheduler", text);
 }
@@ -299,6 +301,8 @@ static bool arrive(struct scheduler *s, struct move *x)
     m->done++;
     m->since_plan++;
     m->bytes_since_plan += x->bytes;
+    if (s->now - x->handed_at > m->longest_stop_ns)
+        m->longest_stop_ns = s->now - x->handed_at;
     m->left--;
     take_out(s, x);
     s->changed = false; // the list that was just made lacks the move already
@@ -329,7 +333,7 @@ static bool may_hand_over(struct scheduler *s, struct move *x)
         if (s->moving.list[i].handing && s->moving.list[i].from == x->from)
             return false;
     x->handing = true;
-    x->grown = s->now;
+    x->grown = x->handed_at = s->now;
     return true;
 }
 
@@ -414,6 +418,16 @@ uint64_t scheduler_moves_tick(struct scheduler *s)
     return m->plan_again ? next : clock_earlier(next, m->look_at);
 }
 
+struct scheduler_moves scheduler_moves(const struct scheduler *s)
+{
+    const struct moving *m = &s->moving;
+    return (struct scheduler_moves){.left = m->left,
+                                    .done = m->since_plan,
+                                    .failed = m->failed,
+                                    .bytes = m->bytes_since_plan,
+                                    .longest_stop_ns = m->longest_stop_ns};
+}
+
 static void print_held_by(const struct scheduler *s, struct json_out *o)
 {
     json_out_open(o, "held_by", '[');
@@ -447,6 +461,7 @@ void scheduler_moves_print(const struct scheduler *s, struct json_out *o)
     json_out_u64(o, "moves_done", m->done);
     json_out_u64(o, "moves_failed", m->failed);
     json_out_u64(o, "moves_left", m->left);
+    json_out_real(o, "longest_stop_seconds", 9, (double)m->longest_stop_ns * 1e-9);
     print_held_by(s, o);
     json_out_close(o, '}');
 }

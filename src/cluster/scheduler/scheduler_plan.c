@@ -99,7 +99,7 @@ static int plan(struct scheduler *s)
     TRY(plan_spaces(s));
     m->plan_again = m->even = false;
     m->planned_at = m->told_at = m->look_at = s->now;
-    m->since_plan = m->bytes_since_plan = 0;
+    m->since_plan = m->bytes_since_plan = m->longest_stop_ns = 0;
     count_left(s);
     scheduler_moves_sift(s);
     if (m->left == 0)

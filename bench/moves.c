@@ -1,0 +1,325 @@
+// tug bench moves: what it costs a running cluster that a server joins, and how fast
+// partitions move when nothing else goes on, beside the van.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/alloc.h"
+#include "bench/moves.h"
+#include "bench/pair.h"
+
+enum { ROUNDS = 3 };
+// The rows, and the partitions, of moves beside the van: 2^bits of each space.
+enum { NARROW = 16, WIDE = 256, FEW_BITS = 4 };
+enum { VAN_BYTES = 4 << 20, VAN_IN_FLIGHT = 8 };
+#define PATIENCE 120.0 // seconds for filling the tables, and for all moves
+#define TIMEOUT_NS ((uint64_t)60000000000)
+
+struct moves_bench {
+    struct bench *bench;
+    struct bench_nodes nodes;
+    struct bench_moves *m;
+    bool over;
+    uint32_t *owners;      // of the space of tables by hash, before the server joins
+    double planned, moved; // times at which the plan was made, and the last move ended
+    double rate;           // bytes per second of the moves
+};
+
+// ---------------------------------------------------------------- one cluster
+
+static int serve(struct moves_bench *x, double seconds, struct err *e)
+{
+    double until = clock_seconds() + seconds;
+    while (clock_seconds() < until) {
+        TRY(bench_nodes_serve(&x->nodes, SECOND_NS / 1000, &x->over, e));
+        if (x->over)
+            return err_set(e, TUG_EIO, "the cluster has ended too early");
+    }
+    return 0;
+}
+
+static int wait_for_tables(struct moves_bench *x, struct err *e)
+{
+    double until = clock_seconds() + PATIENCE;
+    while (atomic_load(&x->m->filled) < x->nodes.workers) {
+        if (clock_seconds() > until)
+            return err_set(e, TUG_EIO, "the table was not filled within %.0f s",
+                           PATIENCE);
+        TRY(serve(x, 0.001, e));
+    }
+    return 0;
+}
+
+// Lets a server join, and waits until all partitions have moved.
+static int join(struct moves_bench *x, struct err *e)
+{
+    const struct roster *r = scheduler_roster(x->nodes.scheduler);
+    size_t bytes = sizeof(*x->owners) << r->partition_bits;
+    double until = clock_seconds() + PATIENCE;
+    memcpy(x->owners, r->owners[WIRE_SPACE_SPARSE], bytes);
+    x->planned = 0;
+    (void)sem_post(&x->nodes.shared->late);
+    for (;;) {
+        struct scheduler_moves s = scheduler_moves(x->nodes.scheduler);
+        if (x->planned == 0 && s.left > 0)
+            x->planned = clock_seconds();
+        if (s.left == 0 && s.done > 0)
+            break;
+        if (clock_seconds() > until)
+            return err_set(e, TUG_EIO, "the partitions have not moved within %.0f s",
+                           PATIENCE);
+        TRY(serve(x, 0.001, e));
+    }
+    x->moved = clock_seconds();
+    return 0;
+}
+
+static int end(struct moves_bench *x, struct err *e)
+{
+    double until = clock_seconds() + PATIENCE;
+    atomic_store(&x->m->stop, true);
+    while (!x->over && clock_seconds() < until)
+        TRY(bench_nodes_serve(&x->nodes, SECOND_NS / 100, &x->over, e));
+    return 0;
+}
+
+// Runs `act` on a cluster whose table has been filled.
+static int with_cluster(struct moves_bench *x, const struct bench_moves_plan *plan,
+                        int (*act)(struct moves_bench *x, struct err *e), struct err *e)
+{
+    x->over = false;
+    x->nodes = (struct bench_nodes){.o = &x->bench->o,
+                                    .servers = plan->servers,
+                                    .workers = plan->workers,
+                                    .late_servers = 1,
+                                    .partition_bits = plan->bits,
+                                    .work = bench_moves_worker};
+    TRY(bench_share(&x->nodes.shared, sizeof(*x->m), e));
+    x->m = (struct bench_moves *)x->nodes.shared;
+    x->m->plan = *plan;
+    int rc = bench_nodes_open(&x->nodes, e);
+    if (rc == 0)
+        rc = wait_for_tables(x, e);
+    if (rc == 0)
+        rc = act(x, e);
+    if (rc == 0)
+        rc = end(x, e);
+    rc = bench_nodes_close(&x->nodes, rc, e);
+    munmap(x->m, sizeof(*x->m));
+    return rc;
+}
+
+// ---------------------------------------------------------------- under load
+
+static bool is_within(const struct bench_seen *q, const double window[2])
+{
+    return q->ended >= window[0] && q->ended < window[1];
+}
+
+// Collects the times of the requests that ended in the window. Returns how many keys they
+// had a second.
+static double collect(struct moves_bench *x, const double window[2], double *ret_times,
+                      size_t *ret_n)
+{
+    uint64_t keys = 0;
+    *ret_n = 0;
+    for (uint32_t i = 0; i < x->nodes.workers; i++) {
+        unsigned n = atomic_load(&x->m->n[i]);
+        for (unsigned k = 0; k < n; k++)
+            if (is_within(&x->m->seen[i][k], window)) {
+                ret_times[(*ret_n)++] = x->m->seen[i][k].took;
+                keys += x->m->seen[i][k].keys;
+            }
+    }
+    return (double)keys / (window[1] - window[0]);
+}
+
+static int add_window(struct moves_bench *x, json_t *to, const double window[2],
+                      struct err *e)
+{
+    size_t n;
+    double *times = mem_array((size_t)BENCH_MOVES_WORKERS * BENCH_MOVES_SEEN,
+                              sizeof(*times));
+    if (times == NULL)
+        return err_nomem(e, "the times of requests");
+    bench_set(to, "per_second", collect(x, window, times, &n));
+    bench_count(to, "requests", n);
+    if (n > 0) {
+        bench_set(to, "p50_ms", bench_quantile(times, n, 0.5) * 1e3);
+        bench_set(to, "p99_ms", bench_quantile(times, n, 0.99) * 1e3);
+        bench_set(to, "longest_ms", times[n - 1] * 1e3);
+    }
+    mem_free(times);
+    return n > 0 ? 0 : err_set(e, TUG_EIO, "no request ended in a window");
+}
+
+// Adds which share of the rows has another owner now, in parts of the share of a server.
+static void add_moved(struct moves_bench *x, json_t *to)
+{
+    const struct roster *r = scheduler_roster(x->nodes.scheduler);
+    const struct bench_moves_plan *p = &x->m->plan;
+    struct scheduler_moves s = scheduler_moves(x->nodes.scheduler);
+    uint64_t rows = 0;
+    for (uint64_t i = 0; i < p->keys; i++) {
+        uint32_t at = roster_partition(r->partition_bits, WIRE_SPACE_SPARSE,
+                                       bench_moves_key(i));
+        rows += r->owners[WIRE_SPACE_SPARSE][at] != x->owners[at];
+    }
+    bench_set(to, "rows_share",
+              (double)rows / (double)p->keys * (double)(p->servers + 1));
+    bench_count(to, "partitions", s.done);
+    bench_count(to, "bytes", s.bytes);
+    bench_count(to, "given_up", s.failed);
+    bench_set(to, "longest_stop_ms", (double)s.longest_stop_ns * 1e-6);
+    bench_set(to, "seconds", x->moved - x->planned);
+}
+
+static int join_under_load(struct moves_bench *x, struct err *e)
+{
+    double before[2], during[2], after[2], seconds = x->bench->o.seconds;
+    json_t *row = bench_row(x->bench->figures, "rounds");
+    TRY(serve(x, seconds / 2, e));
+    before[0] = clock_seconds();
+    TRY(serve(x, seconds, e));
+    before[1] = during[0] = clock_seconds();
+    TRY(join(x, e));
+    during[1] = after[0] = clock_seconds();
+    TRY(serve(x, seconds, e));
+    after[1] = clock_seconds();
+    TRY(add_window(x, bench_group(row, "before"), before, e));
+    TRY(add_window(x, bench_group(row, "joining"), during, e));
+    TRY(add_window(x, bench_group(row, "after"), after, e));
+    add_moved(x, row);
+    return 0;
+}
+
+// Returns the median of a figure of all rounds; `group` NULL: of the round itself.
+static double median_of(const json_t *rounds, const char *group, const char *name)
+{
+    double all[ROUNDS];
+    size_t n = 0;
+    for (; n < json_array_size(rounds) && n < ROUNDS; n++) {
+        const json_t *round = json_array_get(rounds, n);
+        all[n] = bench_get(group != NULL ? json_object_get(round, group) : round, name);
+    }
+    return bench_median(all, n);
+}
+
+static void print_loaded(struct moves_bench *x)
+{
+    static const char *const groups[] = {"before", "joining", "after"};
+    static const char *const of_group[] = {"per_second", "p50_ms", "p99_ms",
+                                           "longest_ms"};
+    static const char *const of_round[] = {"rows_share", "partitions",      "bytes",
+                                           "given_up",   "longest_stop_ms", "seconds"};
+    const json_t *rounds = json_object_get(x->bench->figures, "rounds");
+    json_t *f = bench_group(x->bench->figures, "under_load");
+    for (size_t g = 0; g < sizeof(groups) / sizeof(*groups); g++) {
+        json_t *to = bench_group(f, groups[g]);
+        for (size_t i = 0; i < sizeof(of_group) / sizeof(*of_group); i++)
+            bench_set(to, of_group[i], median_of(rounds, groups[g], of_group[i]));
+        (void)json_object_set_new(to, "when", json_string(groups[g]));
+        bench_print(x->bench, to,
+                    "{when:-8} {per_second:.2M} M keys/s; a request of 1,000: p50 "
+                    "{p50_ms:.1} ms, p99 {p99_ms:.1}, longest {longest_ms:.1}\n");
+    }
+    for (size_t i = 0; i < sizeof(of_round) / sizeof(*of_round); i++)
+        bench_set(f, of_round[i], median_of(rounds, NULL, of_round[i]));
+    bench_set(f, "rate_joining",
+              bench_get(json_object_get(f, "joining"), "per_second") /
+                  bench_get(json_object_get(f, "before"), "per_second"));
+    bench_print(x->bench, f,
+                "a server joins: {rate_joining:.2} of the rate before; {partitions:.0} "
+                "partitions, {bytes:.1M} MB, {rows_share:.2} of a server's share of the "
+                "rows, moved in {seconds:.2} s; a partition stopped for at most "
+                "{longest_stop_ms:.1} ms\n");
+}
+
+static int measure_under_load(struct moves_bench *x, struct err *e)
+{
+    const struct bench_options *o = &x->bench->o;
+    const struct bench_moves_plan plan = {(uint32_t)o->servers,
+                                          (uint32_t)o->workers,
+                                          ROSTER_PARTITION_BITS,
+                                          o->keys,
+                                          NARROW,
+                                          true};
+    for (int i = 0; i < ROUNDS; i++)
+        TRY(with_cluster(x, &plan, join_under_load, e));
+    print_loaded(x);
+    return 0;
+}
+
+// ---------------------------------------------------------------- beside the van
+
+static int measure_van(struct moves_bench *x, double *ret, struct err *e)
+{
+    struct bench_pair_options po = {.max_bytes = VAN_BYTES,
+                                    .spin_ns = (uint64_t)(x->bench->o.spin_us * 1000),
+                                    .timeout_ns = TIMEOUT_NS};
+    struct bench_pair *pair = NULL;
+    int rc = bench_pair_van(&pair, &po, e);
+    if (rc == 0)
+        rc = bench_pair_stream(pair, VAN_BYTES, VAN_IN_FLIGHT, x->bench->o.seconds, ret,
+                               e);
+    bench_pair_close(pair);
+    return rc;
+}
+
+static int join_idle(struct moves_bench *x, struct err *e)
+{
+    TRY(serve(x, 0.2, e));
+    TRY(join(x, e));
+    x->rate = (double)scheduler_moves(x->nodes.scheduler).bytes / (x->moved - x->planned);
+    return 0;
+}
+
+// Moves half of a table to a second server, and sends bytes through a van, in turns.
+static int beside_van(struct moves_bench *x, uint32_t bits, uint32_t floats,
+                      struct err *e)
+{
+    double rates[ROUNDS], vans[ROUNDS], ratios[ROUNDS];
+    const struct bench_moves_plan plan = {.servers = 1,
+                                          .workers = 1,
+                                          .bits = bits,
+                                          .keys = x->bench->o.keys * NARROW / floats,
+                                          .floats = floats};
+    for (int i = 0; i < ROUNDS; i++) {
+        TRY(measure_van(x, &vans[i], e));
+        TRY(with_cluster(x, &plan, join_idle, e));
+        rates[i] = x->rate;
+        ratios[i] = rates[i] / vans[i];
+    }
+    json_t *f = bench_row(x->bench->figures, "beside_van");
+    bench_count(f, "floats", floats);
+    bench_count(f, "partitions", (uint64_t)1 << bits);
+    bench_set(f, "bytes_per_second", bench_median(rates, ROUNDS));
+    bench_set(f, "van", bench_median(vans, ROUNDS));
+    bench_set(f, "ratio", bench_median(ratios, ROUNDS));
+    bench_print(x->bench, f,
+                "nothing else going on, rows of {floats:.0} floats, {partitions:.0} "
+                "partitions: {bytes_per_second:.2G} GB/s, {ratio:.2} of the van's "
+                "{van:.2G}\n");
+    return 0;
+}
+
+int bench_moves(struct bench *b, struct err *e)
+{
+    struct moves_bench x = {.bench = b};
+    x.owners = mem_array((size_t)1 << ROSTER_PARTITION_BITS, sizeof(*x.owners));
+    int rc = x.owners != NULL ? 0 : err_nomem(e, "a placement");
+    if (rc == 0 && b->o.workers > BENCH_MOVES_WORKERS)
+        rc = err_set(e, TUG_EUSAGE, "--workers %llu: moves takes %d at most",
+                     (unsigned long long)b->o.workers, BENCH_MOVES_WORKERS);
+    if (rc == 0)
+        rc = measure_under_load(&x, e);
+    if (rc == 0)
+        rc = beside_van(&x, ROSTER_PARTITION_BITS, NARROW, e);
+    if (rc == 0)
+        rc = beside_van(&x, FEW_BITS, NARROW, e);
+    if (rc == 0)
+        rc = beside_van(&x, FEW_BITS, WIDE, e);
+    mem_free(x.owners);
+    return rc;
+}

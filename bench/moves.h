@@ -1,0 +1,39 @@
+// The interface between `tug bench moves` and its workers.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_BENCH_MOVES_H
+#define TUG_BENCH_MOVES_H
+
+#include "bench/nodes.h"
+
+enum { BENCH_MOVES_WORKERS = 16, BENCH_MOVES_SEEN = 1 << 20 };
+
+// A request that a worker has made.
+struct bench_seen {
+    double ended; // clock_seconds()
+    double took;
+    uint32_t keys;
+};
+
+struct bench_moves_plan {
+    uint32_t servers, workers; // processes, without the server that joins late
+    uint32_t bits;             // the tables have 2^bits partitions
+    uint64_t keys;             // in the table
+    uint32_t floats;           // of a row
+    bool loaded;               // workers push and pull without a pause
+};
+
+// Memory that all processes share.
+struct bench_moves {
+    struct bench_shared shared;
+    struct bench_moves_plan plan;
+    atomic_uint filled; // the number of workers that have filled their part of the table
+    atomic_bool stop;   // workers are to leave
+    atomic_uint n[BENCH_MOVES_WORKERS]; // requests of each worker
+    struct bench_seen seen[BENCH_MOVES_WORKERS][BENCH_MOVES_SEEN];
+};
+
+uint64_t bench_moves_key(uint64_t number); // a key of the table
+int bench_moves_worker(struct bench_nodes *b, struct node *n, struct err *e);
+
+#endif
