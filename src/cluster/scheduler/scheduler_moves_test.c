@@ -93,6 +93,7 @@ static void test_late_server(void **state)
     check_settled();
     check_log(" of 63 partitions have moved", true);
     check_log("placement: 63 partitions have moved in ", true);
+    check_log(" MB, with stops of up to ", true);
     assert_int_equal(roster()->epoch, 1 + 63);
     for (int space = 0; space < WIRE_SPACES; space++)
         assert_int_equal(load_of(space, member_id(late->m)), 21);
@@ -430,6 +431,7 @@ static void test_status(void **state)
     x = json_object_get(j, "moving");
     assert_int_equal(json_integer_value(json_object_get(x, "moves_done")), 0);
     assert_true(json_integer_value(json_object_get(x, "moves_left")) > 63);
+    assert_true(json_real_value(json_object_get(x, "longest_stop_seconds")) == 0);
     assert_int_equal(json_array_size(json_object_get(x, "held_by")), 0);
     x = json_array_get(json_object_get(j, "nodes"), 0);
     assert_true(json_is_true(json_object_get(x, "draining")));
