@@ -30,7 +30,7 @@ struct bench_nodes {
     const struct bench_options *o;
     uint32_t servers, workers, late_servers;
     uint32_t partition_bits;
-    // What a worker does. All workers call it at the same time.
+    // Runs a worker. All workers call it at the same time.
     int (*work)(struct bench_nodes *b, struct node *n, struct err *e);
     struct bench_shared *shared;
     // The rest is of nodes.c.
