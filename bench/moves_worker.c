@@ -141,7 +141,7 @@ static int work(struct worker *w, struct err *e)
     TRY(fill(w, e));
     atomic_fetch_add(&w->m->filled, 1);
     TRY(w->m->plan.loaded ? load(w, e) : rest(w, e));
-    return client_leave(w->client, 0, "", e);
+    return client_leave(w->client, NULL, e);
 }
 
 int bench_moves_worker(struct bench_nodes *b, struct node *n, struct err *e)

@@ -111,12 +111,14 @@ int bench_nodes_open(struct bench_nodes *b, struct err *e)
 
 int bench_nodes_serve(struct bench_nodes *b, uint64_t ns, bool *ret_over, struct err *e)
 {
-    struct err why = {0};
+    struct err why = {0}, failed;
     uint64_t until = van_now(b->van) + ns;
     while (!scheduler_finished(b->scheduler, &why) && van_now(b->van) < until) {
         TRY(van_poll(b->van, until, e));
-        if (atomic_load(&b->shared->failed))
-            scheduler_stop(b->scheduler, TUG_EIO, b->shared->error);
+        if (atomic_load(&b->shared->failed)) {
+            err_set(&failed, TUG_EIO, "%s", b->shared->error);
+            scheduler_stop(b->scheduler, &failed);
+        }
     }
     *ret_over = scheduler_finished(b->scheduler, &why);
     return why.code == 0 ? 0 : err_set(e, why.code, "%s", why.text);
