@@ -6,6 +6,7 @@
 #include "kit/cuts.h"
 #include "kit/test.h"
 #include "store/cut.h"
+#include "store/parcel.h"
 
 enum { UNIVERSE = 1500, BITS = 3, PARENT = 77 };
 
@@ -175,6 +176,22 @@ static void test_step(void **state)
     store_close(b);
 }
 
+// The day of a partition that is not here does not count. Its copy may have come from an
+// owner that had ended a day already, and have been dropped after this store had ended it.
+static void test_days(void **state)
+{
+    (void)state;
+    struct store *a = stores_open(settings[0], BITS), *b = stores_open(settings[0], BITS);
+    store_set_owned(a, 4, false);
+    store_day(b);
+    OK(store_move(a, b, 4, &ok_e));
+    store_day(a);
+    OK(store_drop(a, 4, &ok_e));
+    assert_int_equal(store_day_of(a), 1);
+    store_close(a);
+    store_close(b);
+}
+
 // A new row begins at the partition's step, as it would have at the former owner.
 static void test_first_rows(void **state)
 {
@@ -203,6 +220,7 @@ int main(void)
         cmocka_unit_test(test_lost_lists),
         cmocka_unit_test(test_order),
         cmocka_unit_test(test_step),
+        cmocka_unit_test(test_days),
         cmocka_unit_test(test_first_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
