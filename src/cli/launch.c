@@ -99,9 +99,8 @@ static const struct option options[] = {
      "with --http: keep a list of these addresses there, for Prometheus's "
      "file_sd_configs"},
     {"http-wait", F64_AT(http_wait, "SECONDS", "60", 0, 3600),
-     "with --http-targets: how long a run that has failed waits until Prometheus has "
-     "read "
-     "that; 0: not at all"},
+     "with --http-targets: how long a failed run waits for Prometheus to read its last "
+     "state; 0: not at all"},
     {"child-of", .group = "For processes that launch starts itself",
      U64_AT(child_of, "PID", "0", 0, 1e9),
      "become the program after --, and be killed when process PID ends"},

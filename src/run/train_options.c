@@ -173,7 +173,7 @@ static const struct option options[] = {
     {"schedule-a", F64_AT(schedule_a, "A", "1", 0, INFINITY), "A of --schedule"},
     {"schedule-b", F64_AT(schedule_b, "B", "0.5", 0, INFINITY), "B of --schedule"},
     {"patience", .own = true, U64_AT(patience, "N", "2", 0, 1000000),
-     "with '--valid': stop after this many passes without a lower loss; 0: never stop "
+     "with --valid: stop after this many passes without a lower loss; 0: never stop "
      "early"},
     {"refit", .own = true, FLAG_AT(refit),
      "with --valid: once validation has found the best number of passes, train anew for "

@@ -54,7 +54,7 @@ const struct option_table cli_server_options = {
     .usage = "--scheduler HOST:PORT [options]",
     .about =
         "Joins the cluster, keeps its partitions of all tables in memory, and leaves "
-        "when the last worker has finished. With '--join' it joins a running cluster and "
+        "when the last worker has finished. With --join it joins a running cluster and "
         "takes over a part of the partitions; 'tug drain' later moves them to the other "
         "servers.",
     .examples =
