@@ -47,8 +47,8 @@ struct tug_bags {
 TUG_API void tug_bags_pool(const struct tug_bags *b, const float *rows, float *ret);
 // Adds to the gradient of each row the gradients of the bags that contain it. `bags` are
 // the n x width gradients with respect to the sums. `rows` are the gradients with respect
-// to the rows to which which[] refers; the caller sets them to 0, or to earlier gradients
-// to which the new ones are added.
+// to the rows to which which[] refers. The function adds to them, so the caller sets them
+// to 0, or to earlier gradients, before the call.
 TUG_API void tug_bags_spread(const struct tug_bags *b, const float *bags, float *rows);
 // Computes the gradients with respect to the weights, one per entry: ret[i] is the
 // product of row which[i] and the gradient (`bags`, as above) of entry i's bag.

@@ -54,9 +54,9 @@ TUG_API int tug_communicator_start(struct tug_communicator *m);
 // Copies a push of n keys in any order, with values as for tug_push, into the table's
 // queue. While the queue is full the call waits, at most `seconds` (0: the client's
 // wait_seconds), also if the communicator's thread does not run. If the call returns an
-// error, the push was not queued. TUG_EIO if the queue stayed full; TUG_EUSAGE if a value
-// is not finite, the communicator does not have this table, or the queue is full and the
-// call is in a callback of the client, which must not wait; else the error of an earlier
+// error, the push was not queued. TUG_EIO if the queue stayed full. TUG_EUSAGE if a value
+// is not finite, or the communicator does not have this table, or, in a callback of the
+// client, which must not wait, if the queue is full. Otherwise the error of an earlier
 // push that failed.
 TUG_API int tug_communicator_send(struct tug_communicator *m, uint32_t table,
                                   const uint64_t *keys, size_t n, const float *values,

@@ -12,10 +12,8 @@
 //
 // All processes pass the same list of the run's tables (Paddle: dist_desc). A table that
 // has variables is dense: every worker pulls and pushes all of it. All other tables are
-// sparse.
-//
-// Functions tug_fleet_... act for the whole run. If a comment says that all workers call
-// a function, they wait for each other in that call. Functions tug_wrapper_... (Paddle:
+// sparse. Functions tug_fleet_... act for the whole run. "All workers call it" means that
+// the workers wait for each other in this call. Functions tug_wrapper_... (Paddle:
 // FleetWrapper) send a request of this worker alone and return when it is done.
 //
 // Threads: only one thread at a time may use a fleet; any thread may use its client.
@@ -144,10 +142,10 @@ TUG_API int tug_fleet_init(struct tug_fleet **ret, const struct tug_fleet_option
 // errors of leaving calls tug_fleet_stop_worker before. NULL is fine.
 TUG_API void tug_fleet_close(struct tug_fleet *f);
 
-// Return facts about the run and this process. Indexes count from 0;
-// tug_fleet_worker_index is UINT32_MAX in a process that is not a worker, and
-// tug_fleet_server_index in one that is not a server. If a worker does not know the
-// number of workers, worker_num is 0 until tug_fleet_init_worker. Endpoints are
+// Return facts about the run and this process. Indexes count from 0.
+// tug_fleet_worker_index is UINT32_MAX on servers and schedulers; tug_fleet_server_index
+// is UINT32_MAX on workers and schedulers. If a worker does not know the number of
+// workers, tug_fleet_worker_num is 0 until tug_fleet_init_worker. Endpoints are
 // "HOST:PORT", or NULL if not known; the texts are valid as long as the fleet.
 TUG_API bool tug_fleet_is_worker(const struct tug_fleet *f);
 TUG_API bool tug_fleet_is_server(const struct tug_fleet *f);
@@ -296,11 +294,12 @@ TUG_API int tug_wrapper_shrink_sparse_table(struct tug_fleet *f, uint32_t table,
 TUG_API int tug_wrapper_stop_server(struct tug_fleet *f);
 
 // Paddle's workers exchange their addresses and connect to each other, to shuffle data.
-// Workers of tug exchange values through the scheduler instead. For programs that make
-// Paddle's calls, tug_wrapper_get_client_info returns a text that names this worker,
-// tug_wrapper_set_clients takes the texts of all workers in the order of their indexes (n
-// is worker_num), and tug_wrapper_create_client2client_connection, which all workers
-// call, returns TUG_EUSAGE if a text does not name a worker of this run.
+// Workers of tug exchange values through the scheduler instead. These functions exist for
+// programs that make Paddle's calls. tug_wrapper_get_client_info writes a text that names
+// this worker. tug_wrapper_set_clients takes the texts of all workers in the order of
+// their indexes (n is worker_num). All workers then call
+// tug_wrapper_create_client2client_connection, which returns TUG_EUSAGE if a text does
+// not name a worker of this run.
 enum { TUG_CLIENT_INFO_MAX = 64 };
 TUG_API int tug_wrapper_get_client_info(struct tug_fleet *f,
                                         char ret[TUG_CLIENT_INFO_MAX]);

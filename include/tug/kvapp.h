@@ -19,11 +19,9 @@
 // return TUG_EIO after the node's wait_seconds (the sentence names the awaited nodes),
 // and TUG_EINTERRUPTED if the program interrupts them (tug_interrupt_by). Only servers
 // and the scheduler wait without a limit, in tug_node_finalize, as long as there are
-// workers.
-//
-// Ownership: memory that arguments point at belongs to the caller and is read during the
-// call, except that of a tug_kv_request, which the request uses until it is done. Nodes,
-// customers and stores are freed by their closing calls.
+// workers. Ownership: the memory of arguments belongs to the caller and is read during
+// the call only. A tug_kv_request is the exception: the request uses its memory until it
+// is done. Nodes, customers and stores are freed by their closing calls.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KVAPP_H
@@ -77,8 +75,8 @@ struct tug_node_options {
     // If true, tug_node_start does not wait for the other nodes (ps::StartAsync);
     // tug_node_wait does.
     bool async;
-    // This server also runs the scheduler, at the address `scheduler`, as the first
-    // server of Paddle's list of servers does.
+    // If true, this server also runs the scheduler, at the address `scheduler`. (The
+    // first server in Paddle's list of servers does so.)
     bool hosts_scheduler;
     // A server's directories, with commas between them, from which tables may be loaded,
     // besides those of TUG_LOAD_ROOT.
@@ -235,9 +233,10 @@ struct tug_message {
 #define TUG_APP_ANY ((uint32_t)-2)
 
 // A customer (ps::Customer with ps::SimpleApp, ps::KVWorker and ps::KVServer around it).
-// A request goes to a customer with the same app id: on a server to the one whose
-// customer id is the app id, on any other node to the one with the sender's customer id;
-// if there is no such customer, to the first customer of the app.
+// A request goes to a customer with the same app id. On a server this is the customer
+// whose customer id equals the app id; on any other node, the customer with the sender's
+// customer id. If there is no such customer, the first customer of the app gets the
+// request.
 struct tug_app;
 
 // The functions that handle the messages of a customer; each may be NULL. The memory of
@@ -372,9 +371,9 @@ struct tug_kv_request {
 };
 
 // Sends each server the part of the request with the keys of its range
-// (ps::KVWorker::ZPush, ZPull, ZPushPull). TUG_EUSAGE, and nothing is sent, if keys do
-// not ascend strictly, lengths or counts do not fit, a pushed value is not finite (NaN,
-// infinity), or not all servers and workers have joined. Each server handles its part by
+// (ps::KVWorker::ZPush, ZPull, ZPushPull). Returns TUG_EUSAGE and sends nothing if keys
+// do not ascend or repeat, lengths or counts do not fit, a pushed value is NaN or
+// infinite, or not all servers and workers have joined. Each server handles its part by
 // itself: if one server refuses its part of a push, other servers may have applied their
 // parts.
 TUG_API int tug_kv_send(struct tug_app *a, const struct tug_kv_request *q,

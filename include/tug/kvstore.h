@@ -26,8 +26,8 @@
 // TUG_EUSAGE if a key has not been made or is of the other kind (number or name), or an
 // array has another number of elements (the sentence names the key); and the code with
 // which the cluster ended, if it has ended. If a push fails after it was sent, the next
-// call for its key, or tug_kvstore_wait, returns the error. After an error the arrays of
-// a pull may have been written to.
+// call for its key, or tug_kvstore_wait, returns the error. After an error a pull may
+// have written to its arrays.
 //
 // Waits: in a cluster most calls wait for servers; a push waits only for the previous
 // push to the same keys. After wait_seconds of the node's options (TUG_WAIT_SECONDS, 600)
@@ -141,9 +141,9 @@ TUG_API int tug_kvstore_init(struct tug_kvstore *s, const struct tug_kvstore_ite
 // TUG_EUSAGE. The gradients in a sparse array are those of the rows that it holds, and an
 // optimizer updates no other rows. All arrays are checked before the first one is pushed;
 // if an updater or optimizer fails, the pushes of earlier keys stay. In a cluster the
-// push may still be in flight when this returns; if it fails at some servers of a
-// synchronous store, push again: servers that have applied their part do not apply it
-// twice. Pushes that wait to be sent go in the order of their priority, the highest
+// push may still be in flight when the call returns. If a push to a synchronous store
+// fails at some servers, push again: servers that have applied their part ignore the
+// second push. Pushes that wait to be sent go in the order of their priority, the highest
 // first.
 TUG_API int tug_kvstore_push(struct tug_kvstore *s, const struct tug_kvstore_item *items,
                              size_t n, int priority);
@@ -164,9 +164,9 @@ TUG_API int tug_kvstore_broadcast(struct tug_kvstore *s,
                                   const struct tug_kvstore_item *items, size_t n,
                                   const struct tug_kvstore_item *out, size_t n_out,
                                   int priority);
-// Pulls those rows of sparse keys whose numbers are in `ids` of each item's array into
-// the data of that array, which is sparse (row_sparse_pull). TUG_EUSAGE if a key or array
-// is dense, or a row number is not below the key's `rows`.
+// Pulls single rows of sparse keys (row_sparse_pull). Each item has a sparse array: `ids`
+// has the numbers of the rows, and their values are written to `data`. TUG_EUSAGE if a
+// key or array is dense, or a row number is not below the key's `rows`.
 TUG_API int tug_kvstore_pull_rows(struct tug_kvstore *s,
                                   const struct tug_kvstore_item *items, size_t n,
                                   int priority);
@@ -185,8 +185,8 @@ TUG_API int tug_kvstore_wait(struct tug_kvstore *s);
 //       multifactor,step=5|10,factor=0.1   poly,max_update=100   cosine,max_update=100, each
 //       with base_lr, warmup_steps, warmup_begin_lr and warmup_mode (linear or constant)
 //
-// A scheduler computes the rate from begin_num_update plus the number of pushes to the
-// key with the most pushes; each server counts the pushes that it gets. lamb and lars
+// An lr_scheduler computes the rate from begin_num_update plus the number of pushes to
+// the key with the most pushes; each server counts only its own pushes. lamb and lars
 // compute norms over the whole array of a key, which must be on one server: TUG_EUSAGE if
 // a key was spread over servers before the optimizer was set. lars does not scale keys
 // whose names end in gamma, beta or bias (layer(KEY)=0 or 1 overrides this). sgd, adam
@@ -267,9 +267,9 @@ TUG_API int tug_kvstore_command(struct tug_kvstore *s, int32_t head, const void 
                                 size_t body_bytes);
 // Gets the number of pushes to the key that all servers have applied; this waits for this
 // worker's pushes. In a synchronous store it is the number of rounds, since a round has a
-// push from every worker. A worker that replaces a dead one continues with the next round
-// after this number; if the servers already have the dead worker's push for that round,
-// they do not add another.
+// push from every worker. A worker that replaces a dead one continues with the round
+// after this number. If the servers already have the dead worker's push for that round,
+// they ignore the repeated push.
 TUG_API int tug_kvstore_rounds(struct tug_kvstore *s, const struct tug_kvstore_key *key,
                                uint64_t *ret);
 

@@ -4,8 +4,8 @@
 // over all examples since the states were zeroed, and the AUC of the last batches alone.
 // The states of a metric are arrays with names, NAME.STATE; a program zeroes them by
 // name, for example before each pass. (Paddle: layers.auc with its stat_pos, stat_neg,
-// batch_stat_pos and batch_stat_neg, and ctr_metric_bundle.) They are not in any table,
-// so that saves and loads do not include them.
+// batch_stat_pos and batch_stat_neg, and ctr_metric_bundle.) The states are not in any
+// table, so saves and loads do not include them.
 //
 //   STATE           numbers     what it is
 //   stat_neg        buckets     examples of label 0, by bucket of the predicted probability

@@ -68,10 +68,10 @@ TUG_API void tug_scorer_close(struct tug_scorer *s);
 // which rows->n x tug_scorer_labels are written. *ret_save (may be NULL) becomes the
 // number of the save that was used. TUG_EUSAGE if the rows cannot be scored (the sentence
 // names row and key), or there is too little room. For a model of libsvm or libffm data
-// or of a matrix, a warning is given once, on standard error or by tug_last_warning, if
-// the keys seem to count from 0 where those of the training data counted from 1, or the
-// other way round, or if rows->columns is not the width of the training matrix.
-// tug_scorer_predict_text gives the same warning for lines of text.
+// or of a matrix the call warns once, on standard error or by tug_last_warning, in two
+// cases: the keys seem to count from 0 and those of the training data counted from 1, or
+// the other way round; or rows->columns is not the width of the training matrix.
+// tug_scorer_predict_text warns in the same way.
 TUG_API int tug_scorer_predict(struct tug_scorer *s, const struct tug_rows *rows,
                                bool raw, float *ret, size_t room, uint32_t *ret_save);
 
@@ -80,9 +80,10 @@ TUG_API int tug_scorer_predict(struct tug_scorer *s, const struct tug_rows *rows
 // are as in `tug predict`. Empty lines are skipped. `text` has `bytes` bytes and need not
 // end with a newline or a 0. *ret_n becomes the number of predictions, also if there was
 // too little room (TUG_EUSAGE). TUG_EDATA if a line is wrong; the sentence names it. If
-// the model knows less than 5 % of the values of a column, a warning on standard error
-// (or, if the program has called tug_keep_warnings, in tug_last_warning) names the column
-// and three of the values, once; likewise for columns in memory.
+// the model knows less than 5 % of the values of a column, the call warns once and names
+// the column and three of the values, on standard error or, after
+// tug_keep_warnings(true), only by tug_last_warning. tug_scorer_predict_columns does the
+// same.
 TUG_API int tug_scorer_predict_text(struct tug_scorer *s, const char *text, size_t bytes,
                                     bool raw, float *ret, size_t room, size_t *ret_n,
                                     uint32_t *ret_save);
@@ -124,7 +125,7 @@ enum { TUG_SCORER_TEXT = 1024 };
 struct tug_scorer_status {
     uint32_t save;    // number of the save in use
     bool is_delta;    // the save is a delta
-    uint64_t step;    // number of batches that the save's model was trained on
+    uint64_t step;    // number of batches of the training that led to this save
     uint64_t rows;    // number of rows (features) of the model
     uint64_t taken;   // number of saves loaded, including the first
     uint64_t refused; // number of saves refused

@@ -61,9 +61,9 @@ TUG_API int tug_assign(struct tug_client *c, uint32_t table, const uint64_t *key
 
 // Declares whether this client's next pushes are of new examples (`again` is false, the
 // initial value) or of examples that it has pushed in an earlier pass of the run (true).
-// Examples that are pushed again do not change shows, clicks and scores and are not
-// counted by the entry policy, unless the table has count-passes = all; their gradients
-// are applied as always, and their rows count as seen today. Returns at once.
+// Unless the table has count-passes = all, examples that are pushed again do not change
+// shows, clicks and scores, and do not count for the entry policy. Their gradients are
+// applied as always, and their rows count as seen today. Returns at once.
 TUG_API void tug_again(struct tug_client *c, bool again);
 
 // The learning rate and mode of a table.
@@ -88,11 +88,11 @@ TUG_API int tug_rate_factor(struct tug_client *c, uint32_t table, float factor);
 // computes next. Its next push is part `part` (from 0) of the `parts` parts (at most 16)
 // of batch `batch`, and its pulls see all earlier batches. The servers apply a batch when
 // each of its parts was pushed; a part without keys needs an empty push. Gradients are
-// added up or, with reduce = mean, averaged over the parts. The `clock` of tug_table_stat
-// is the batch to begin or continue with. Pulls wait for the parts of other clients. A
-// push that is more than 3 batches ahead of the slowest part waits for that part. Both
-// wait at most the client's wait_seconds. TUG_EUSAGE if the table is not of mode sync or
-// there is no such part. Returns at once.
+// added up or, with reduce = mean, averaged over the parts. A client begins, or
+// continues, with the batch `clock` of tug_table_stat. Pulls wait for the parts of other
+// clients. A push that is more than 3 batches ahead of the slowest part waits for that
+// part. Both wait at most the client's wait_seconds. TUG_EUSAGE if the table is not of
+// mode sync or there is no such part. Returns at once.
 TUG_API int tug_batch(struct tug_client *c, uint32_t table, uint64_t batch, uint32_t part,
                       uint32_t parts);
 
@@ -145,11 +145,11 @@ struct tug_table_stats {
 TUG_API int tug_table_stat(struct tug_client *c, uint32_t table,
                            struct tug_table_stats *ret);
 
-// Returns the number of this client's pushes that had an update which a server left out,
-// because the rule's state would have become infinite (such as the square of a large
-// gradient). *ret_table and *ret_key (may be NULL) are the table and key of the first
-// such update. A warning on standard error also names them, unless tug_keep_warnings has
-// turned warnings off. Returns at once.
+// Returns the number of this client's pushes with an update that a server left out. A
+// server leaves out an update if it would make the rule's state infinite (such as the
+// square of a large gradient). *ret_table and *ret_key (may be NULL) are the table and
+// key of the first such update. A warning on standard error also names them, unless
+// tug_keep_warnings has turned warnings off. Returns at once.
 TUG_API uint64_t tug_left_out(const struct tug_client *c, uint32_t *ret_table,
                               uint64_t *ret_key);
 
@@ -251,12 +251,11 @@ TUG_API int tug_dense_assign(struct tug_dense *d, const float *values);
 TUG_API int tug_dense_pull_range(struct tug_dense *d, size_t variable, uint64_t begin,
                                  uint64_t n, float *values);
 
-// Begins a batch whose gradients are sent one variable at a time (tug_dense_update), so
-// that a program's backward pass computes the next gradient while earlier ones are on
-// their way. For `d`, the program then calls only tug_dense_update, and at last
-// tug_dense_finish_batch. (Paddle's first version: ParameterUpdater's startBatch, update
-// and finishBatch.) TUG_EUSAGE if the table has mode sync, where a worker's part of a
-// batch is one push.
+// Begins a batch whose gradients are sent one variable at a time (tug_dense_update). So a
+// program's backward pass can compute the next gradient while earlier ones are sent.
+// Until tug_dense_finish_batch the program may call only tug_dense_update for `d`.
+// (Paddle's first version: ParameterUpdater's startBatch, update and finishBatch.)
+// TUG_EUSAGE if the table has mode sync, where a worker's part of a batch is one push.
 TUG_API int tug_dense_start_batch(struct tug_dense *d);
 // Sends the gradient of a variable, given by its position in the list of tug_dense_open,
 // at most once in a batch. Returns at once; the array is copied.

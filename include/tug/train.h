@@ -123,9 +123,10 @@ struct tug_model_options {
 TUG_API int tug_model_open(struct tug_model **ret, const struct tug_model_options *o);
 // Opens a saved model: `path` is a directory, whose newest save is used, or the directory
 // of one save. The save is read when the model is first used. If `o` is NULL, the model
-// cannot be trained. Else it can be trained further: options that change the result must
-// be those that it was trained with, and if they name a model, its dim and layers are
-// checked now. TUG_EDATA if there is no save, or the save does not name its model.
+// cannot be trained. Otherwise it can be trained further. Options that change the result
+// must have the values of the earlier training; if the options name a model, its dim and
+// layers are checked now. TUG_EDATA if there is no save, or the save does not name its
+// model.
 TUG_API int tug_model_load(struct tug_model **ret, const char *path,
                            const struct tug_model_options *o);
 // Frees the model, removes its files in $TMPDIR, and leaves the cluster if
@@ -165,8 +166,8 @@ struct tug_matrix {
 // names them; text, bool, dates, times, decimals and dictionaries are categories; a cell
 // with a list has several values; nulls and NaN are missing values. Options about a
 // column override this. A category's word is the text that polars writes for the cell
-// into a csv file, or, if the schema's metadata has the key tug.python (with any value),
-// the text that pandas and Python write. Labels are in `labels`, or in the column that
+// into a csv file. If the schema's metadata has the key tug.python (with any value), it
+// is the text that pandas and Python write. Labels are in `labels`, or in the column that
 // the option "label" names; weights are in `weights`, or in the column that `weight` or
 // the option "weight-column" names. The call that gets the columns releases them, also
 // when it fails.
@@ -180,10 +181,10 @@ struct tug_columns {
     size_t n_labels;
     const char *const *categorical;
     size_t n_categorical;
-    // Either the weight of each row, n_weights in all, finite, not negative and not all
-    // 0; or in `weight` the name of the column of weights, which then is not a feature.
-    // If both are NULL, the option "weight-column" names the column; without it all
-    // weights are 1. Predictions ignore weights.
+    // The weights of the rows: either `weights`, n_weights numbers, finite, not negative
+    // and not all 0; or `weight`, the name of a column of weights, which then is not a
+    // feature. If both are NULL, the option "weight-column" names the column; without
+    // this option all weights are 1. Predictions ignore weights.
     const float *weights;
     size_t n_weights;
     const char *weight;
@@ -319,9 +320,9 @@ struct tug_option {
     bool is_list;   // whether it may be given several times
 };
 TUG_API bool tug_model_option(const char *command, size_t i, struct tug_option *ret);
-// Returns the option of the command that a user who wrote `name` probably means: one with
-// a similar name, or with another name in other programs ("lr" for "learning_rate").
-// Returns NULL if there is no such option.
+// Guesses the option that a user meant by `name`: an option of the command with a similar
+// name, or one that other programs call `name` ("lr" for "learning_rate"). Returns NULL
+// if there is no such option.
 TUG_API const char *tug_model_option_meant(const char *command, const char *name);
 // For Python's package: tug_option_keywords changes the names of options in a sentence of
 // the library to Python's keywords, in place, so that --pipe-command becomes pipe_command

@@ -54,10 +54,10 @@ TUG_API const char *tug_last_error(void);
 // that opens or trains a model warns about options without effect, and a training also if
 // nothing is left to train; warnings about its data and progress are only written to
 // standard error. A call that scores warns, for example, if the model knows few of the
-// data's features or of the values of a column, if the keys of the data seem to count from
-// 0 where those of the training data counted from 1, or the other way round (once for each
-// difference), or if a matrix has another width than the training matrix. The text is
-// valid until the thread's next such call.
+// data's features or few values of a column, or if a matrix has another width than the
+// training matrix. It also warns, once for each difference, if the keys of the data seem
+// to count from 0 and those of the training data counted from 1, or the other way round.
+// The text is valid until the thread's next such call.
 TUG_API const char *tug_last_warning(void);
 // If `keep` is true, the warnings that tug_last_warning returns are no longer written to
 // standard error. If it is false, the initial state, they are also written there.
@@ -65,11 +65,12 @@ TUG_API void tug_keep_warnings(bool keep);
 
 // Sets a function that can interrupt waits, for Ctrl-C say. Each thread that waits in the
 // library (for a request, a barrier, servers, a complete cluster) calls `interrupted` ten
-// times a second, and when that returns true the thread's call returns TUG_EINTERRUPTED.
-// If the call was tug_wait, its request continues and can be waited for again. If it was
-// a barrier, this worker counts as having reached it. Any other request is given up, and
-// servers may have applied it or not. The function must not call the library. The process
-// has at most one such function; NULL, the initial value, removes it.
+// times a second. When `interrupted` returns true, the thread's call returns
+// TUG_EINTERRUPTED. If the call was tug_wait, its request continues and can be waited for
+// again. If it was a barrier, this worker counts as having reached it. Any other request
+// is given up, and servers may have applied it or not. The function must not call the
+// library. The process has at most one such function; NULL, the initial value, removes
+// it.
 TUG_API void tug_interrupt_by(bool (*interrupted)(void *ctx), void *ctx);
 
 // A client is this process as a worker of a cluster (ps-lite: KVWorker; Paddle: a
@@ -97,9 +98,9 @@ struct tug_client_options {
     bool pack_keys; // sends keys compressed; saves bytes if keys are from a small range
     // Sends a list of keys once; when the list repeats, only its checksum is sent.
     bool cache_keys;
-    // If not 0, the client does not join a cluster: this process becomes a cluster of its
-    // own, whose servers are this many threads, until the client closes. No other process
-    // is needed.
+    // If not 0, the client does not join a cluster. Until it closes, this process is a
+    // cluster of its own, with this number of threads as its servers. No other process is
+    // needed.
     uint32_t local_loops;
 };
 
@@ -162,12 +163,12 @@ typedef void (*tug_done_fn)(void *ctx, uint64_t timestamp, int rc);
 // value is not finite; TUG_EIO if the cluster has ended.
 //
 // Atomicity: a key belongs to one of the table's partitions (256, by hash or by ranges),
-// and a partition applies either all of a push's values for it or none. Across partitions
-// there is no atomicity: pulls of other clients may see a push in some partitions and not
-// yet in other ones (in mode sync they see only whole batches). A push that ends without
-// an error was applied in all partitions. A push that ends with an error after it was
-// sent (a server is out of memory, has died, or did not answer in time) was applied once
-// or not at all in each partition. It is not rolled back.
+// and a partition applies either all of a push's values for it or none. A push is not
+// atomic across partitions: pulls of other clients may see it in some partitions and not
+// yet in others (in mode sync they see only whole batches). A push that ends without an
+// error was applied in all partitions. A push that ends with an error after it was sent
+// (a server is out of memory, has died, or did not answer in time) was applied once or
+// not at all in each partition. It is not rolled back.
 //
 // Rows stay finite. If a weight would become infinite or NaN, its partition refuses its
 // part of the push (TUG_EUSAGE names the key) and stays unchanged; the other partitions

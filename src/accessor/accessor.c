@@ -68,7 +68,7 @@ static bool in_extra(const struct accessor *a, uint32_t group)
     return group > 0 && a->extra_width > 0;
 }
 
-// Functions that check layouts that come from messages, files or programs.
+// Functions that check layouts from messages, files or programs.
 
 static int check_rule(const struct accessor *a, uint32_t group, struct err *e)
 {

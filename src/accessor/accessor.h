@@ -1,8 +1,8 @@
 // Accessors: what the columns of a row mean, and how gradients change them.
 //
-// A table sees a row as a number of floats. An accessor knows which of them are weights,
-// which are a rule's state, and which counts the row's updates. That suffices to apply
-// gradients, so the owner of rows (a trainer or a server) need not know the model.
+// A table sees a row as a number of floats. An accessor defines which floats are weights,
+// which are a rule's state, and which one counts the row's updates. That suffices to
+// apply gradients, so the owner of rows (a trainer or a server) need not know the model.
 //
 // A row has one or two groups of weights, each with its rule's state, and maybe a count:
 //

@@ -24,8 +24,8 @@
 //   no embedx yet and score(show, click) >= embedx_threshold: embedx is made
 //   embed, embedx: their rules, by gradients divided by s (show_scale; s > 0, else by 1)
 //
-// A push comes again if its examples were pushed before in the run, in an earlier pass:
-// an example counts once in a run, however often it is trained on.
+// A push is repeated (`again`) if its examples were pushed in an earlier pass of the run.
+// An example counts once in a run, however many passes train on it.
 //
 // The push that earns embedx is applied to it. With embedx_late, embedx is made after
 // that push has been applied, and never by a row's first push. Until embedx is made, a

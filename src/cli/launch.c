@@ -204,8 +204,8 @@ static int check_wraps(const struct launch_values *v, struct err *e)
     return 0;
 }
 
-// The options of train that tug launch needs: the directories that it permits to servers
-// whose command line names none, and whether train runs a second time (--refit).
+// The options of train that tug launch needs: the directories that servers may use if
+// their command line names none, and whether train runs a second time (--refit).
 struct launch_roots {
     const char *save, *cold;
     const char *load[1];

@@ -1,4 +1,5 @@
-// tug profile: shows what the servers of a running cluster spend their time on.
+// tug profile: measures the time that the servers of a running cluster spend on each kind
+// of request.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>

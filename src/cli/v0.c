@@ -191,7 +191,7 @@ static int settle(struct v0_words *w, const struct taking *p, struct err *e)
     return 0;
 }
 
-// Refuses a flag together with the option that it stands for.
+// Refuses a flag together with the option of the same meaning.
 static int check_both(const struct v0_flag *f, int argc, char *const *argv, struct err *e)
 {
     for (int i = 0; f->to != NULL && i < argc && !is_end(argv[i]); i++) {

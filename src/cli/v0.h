@@ -41,8 +41,8 @@ struct v0_words {
 // Returns whether the words up to "--" contain such a flag.
 bool v0_given(int argc, char *const *argv);
 
-// Translate the words of a trainer or a server. Flags that ask for something that tug does
-// in another way become problems, which v0_words_parse reports.
+// Translate the words of a trainer or a server. Flags without a counterpart in tug become
+// problems, which v0_words_parse reports.
 int v0_words_take(struct v0_words *ret, int argc, char *const *argv, struct err *e);
 int v0_words_take_server(struct v0_words *ret, int argc, char *const *argv,
                          struct err *e);
@@ -53,7 +53,7 @@ int v0_words_parse(struct v0_words *w, const struct option_table *table,
                    struct options **ret, void *values, struct err *e);
 void v0_words_free(struct v0_words *w); // a zeroed struct is fine
 
-// Adds to an error the flags that its options came from.
+// Adds to an error the flags from which its options came.
 int v0_words_explain(const struct v0_words *w, int rc, struct err *e);
 
 // Set the role of a trainer, and of a server of the hosts "A,B" (NULL: there is only one

@@ -160,8 +160,8 @@ static int open_database(struct tier *t, struct err *e)
     return rc;
 }
 
-// Makes a new durable tier durable from now on. Checks that an existing one has all rows
-// that its marker promises.
+// Records that a new durable tier holds all its rows from now on. Checks that an existing
+// one has all rows that its marker promises.
 static int check_kept(struct tier *t, struct err *e)
 {
     uint64_t sequence = t->rocks->get_latest_sequence_number(t->db);

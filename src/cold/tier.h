@@ -8,8 +8,8 @@
 //
 // A scratch tier is empty when it is opened, and is removed when it is closed. A durable
 // tier can be opened again, also after a crash, and then has all rows of the last
-// successful tier_flush. Its text `about` names the table and the server whose rows it
-// holds, and must be the same when it is opened again.
+// successful tier_flush. The text `about` of a tier names the table and the server whose
+// rows the tier holds. It must be the same when the tier is opened again.
 //
 // A directory is locked while its tier is open. A directory with files that are not a
 // tier's is refused and left unchanged; a damaged database is refused, and the error

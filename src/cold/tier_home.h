@@ -1,10 +1,10 @@
-// The directory of a cold tier. It has a directory `rows` with RocksDB's files, and a
-// marker, a file that says that the directory is a tier's and of which kind. Nothing is
-// removed from a directory without a marker.
+// The directory of a cold tier. The directory of a tier has a directory `rows` with
+// RocksDB's files, and a marker: a file that identifies the directory as a tier of a
+// certain kind. Nothing is removed from a directory without a marker.
 //
 // There are two kinds of marker. A scratch marker says that no later process can use the
-// rows. A durable marker says whose rows they are, and up to which of RocksDB's sequence
-// numbers the directory must have them. A durable tier begins as a scratch tier and
+// rows. A durable marker names the owner of the rows, and the sequence number of RocksDB
+// up to which the directory must hold them. A durable tier begins as a scratch tier and
 // becomes durable when it is complete.
 //
 // SPDX-License-Identifier: Apache-2.0

@@ -8,9 +8,9 @@
 //                       over its work, unless it was the last worker
 //   exit code 2, 3, 5   would happen to all others, too: wrong usage, bad data, a bug
 //
-// A program that is not a training need not have a scheduler that decides: then the first
-// failure decides, and the run is over when all processes have ended. If the last words
-// of that process name another one that has failed, the other one is the cause.
+// A program that does not train may have no scheduler. Then the first failure determines
+// the exit code, and the run is over when all processes have ended. If the last words of
+// that process name another one that has failed, the other one is the cause.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_LAUNCH_EXIT_POLICY_H

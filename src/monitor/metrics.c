@@ -159,7 +159,7 @@ static int enter(struct writer *w, const struct metric_step *s, const char *key,
     return rc;
 }
 
-// Visits all objects that the steps of the row's scope lead to.
+// Visits all objects at the end of the path of the row's scope.
 static int visit(struct writer *w, const json_t *o)
 {
     const struct metric_scope *s = &metric_scopes[w->row->scope];

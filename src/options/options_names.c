@@ -114,7 +114,7 @@ static struct nearest nearest_make(const char *given, size_t len, char *ret_word
     return (struct nearest){given, len, limit, ret_word};
 }
 
-// Other programs' words for values of options, and tug's word for each.
+// Words that other programs use for values of options, and tug's word for each.
 static const char *const meanings[][2] = {
     {"dnn", "mlp"},      {"nn", "mlp"},           {"linear", "lr"},
     {"logistic", "lr"},  {"factorization", "fm"}, {"svmlight", "libsvm"},

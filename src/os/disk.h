@@ -1,6 +1,6 @@
 // The system calls that change the disk. Files that must be complete or absent
-// (os/file.h) are made only by these, so that a test can end the process at each call,
-// as a power cut would, or let each call fail, and look at the result.
+// (os/file.h) are made only by these calls. So a test can end the process at each call,
+// as a power cut would, or let the call fail, and check the files that are left.
 //
 // All code that makes, renames or removes files uses these functions (tools/check holds
 // it to that). None of them follows a link at the end of a path.

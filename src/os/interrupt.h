@@ -1,6 +1,6 @@
-// Ends a wait for data with TUG_EINTERRUPTED. A wait ends when a descriptor becomes
-// readable, which stops a single thread, or when a signal has set a flag, which waits
-// check from time to time.
+// Ends a wait for data with TUG_EINTERRUPTED. A wait ends in two ways: its thread's
+// descriptor becomes readable, which stops this thread alone; or a signal has set a flag,
+// which all waits check from time to time.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_OS_INTERRUPT_H

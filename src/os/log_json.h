@@ -15,7 +15,7 @@
 
 #include "os/log.h"
 
-// The process that a line is from. Parts that are unknown are left out.
+// The process that wrote a line. Parts that are unknown are left out.
 struct log_origin {
     const char *role; // a word of ASCII letters; NULL: unknown
     int rank;         // -1: unknown, or the role has none

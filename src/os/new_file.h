@@ -24,8 +24,8 @@
 
 #include "base/err.h"
 
-// The mode of a new file, reduced by the umask. A file that replaces another gives no
-// account a right that the old one did not give.
+// The mode of a new file, reduced by the umask. A new file does not grant any account
+// more rights than the file that it replaces.
 enum { NEW_FILE_SHARED = 0644 };
 
 struct new_file {

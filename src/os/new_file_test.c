@@ -253,8 +253,8 @@ static void test_file_without_a_name(void **state)
     assert_int_equal(files_beside(dir, NULL), 0);
 }
 
-// The mode is at most 0644, less the umask. The new file gives no account a right that
-// the replaced file did not give.
+// The mode is at most 0644, less the umask. The new file does not grant any account more
+// rights than the file that it replaces.
 static void test_modes(void **state)
 {
     (void)state;

@@ -4,8 +4,8 @@
 //
 // Phases between barriers are often shorter than a thread needs to wake up (a batch of a
 // few hundred examples takes 50 us). So a member first spins for a while and only then
-// sleeps. If there are more members than CPUs, it sleeps at once: spinning would take
-// time from the members it waits for.
+// sleeps. If there are more members than CPUs, a waiting member sleeps at once: spinning
+// would take time from the members that still work.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "os/team.h"
@@ -56,7 +56,7 @@ static void open_next_phase(struct team *t, unsigned phase)
     atomic_store_explicit(&t->arrived, 0, memory_order_relaxed);
     pthread_mutex_lock(&t->lock);
     // Memory order release: a member that sees the new phase also sees all writes that
-    // members made before the barrier, which the acq_rel count has collected.
+    // members made before the barrier, because the count is acq_rel.
     atomic_store_explicit(&t->phase, phase + 1, memory_order_release);
     pthread_cond_broadcast(&t->next_phase);
     pthread_mutex_unlock(&t->lock);

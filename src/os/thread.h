@@ -1,5 +1,5 @@
-// Threads that do not receive signals, so that these reach only the threads that expect
-// them; and conditions whose timed waits do not depend on changes of the wall clock.
+// Threads that block all signals, so that signals reach only the threads that handle
+// them; and conditions whose timed waits do not depend on the wall clock.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_OS_THREAD_H

@@ -15,7 +15,7 @@
 struct model_values {
     const char *from;
     struct option_list data;
-    int format; // 0: the format that the model was trained on
+    int format; // 0: the format of the training data
     const char *drop, *columns, *separator, *decimal, *slots, *pipe_command;
     bool allow_missing, web_any_host;
     uint64_t threads;

@@ -15,7 +15,7 @@
 #include "rule/rule.h"
 #include "train/saved/saved.h"
 
-// The copy of the options, and the first failure of filling it in.
+// The copy of the options, and the first error in making it.
 struct filling {
     struct options *options;
     const char *place; // the directory of the save

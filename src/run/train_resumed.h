@@ -1,5 +1,5 @@
-// A resumed run takes the options that the user leaves out from its save, so that one
-// process can continue a cluster's run and a cluster that of one process, although their
+// A resumed run takes options that the user did not give from its save. So one process
+// can continue the run of a cluster, and a cluster the run of one process, although their
 // defaults differ. A new run that begins with a saved model takes the options that shape
 // the model.
 //
@@ -22,8 +22,8 @@ int train_take_run(struct train_setup *setup, const struct saved_run *run,
                    const char *dir, const struct train_options **t,
                    const struct options **o, const struct node *node, struct err *e);
 
-// Appends to the error of a run the options that it names and that come from a save, since
-// the user did not type them. Returns rc. train_configure and train_setup_run call it for
+// Appends to an error which of the options in its sentence come from a save, because the
+// user did not type them. Returns rc. train_configure and train_setup_run call it for
 // their own errors.
 int train_tell_taken(const struct train_setup *setup, int rc, struct err *e);
 

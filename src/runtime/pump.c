@@ -157,7 +157,7 @@ void pump_queue(struct pump *p, struct pump_work *w)
     p->last_work = w;
 }
 
-// These functions poll the van. The thread that has the van calls them.
+// Polling of the van. The thread that has the van calls them.
 
 static void poll_once(struct pump *p, uint64_t until)
 {

@@ -11,9 +11,9 @@
 #include "runtime/pump.h"
 #include "runtime/role.h"
 
-// The time by which a process waits longer for the complete cluster than the scheduler
-// does, so that the scheduler's error, which names the missing processes, arrives before
-// the process's own wait ends.
+// The additional time that a process waits for the complete cluster, beyond the
+// scheduler's wait. The scheduler's error, which names the missing processes, then
+// arrives before the process's own wait ends.
 #define READY_LONGER_NS (5 * SECOND_NS)
 
 // Waits until over(ctx) is true: for up to `seconds`, and READY_LONGER_NS more if the

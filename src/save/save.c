@@ -409,7 +409,7 @@ const struct save_table *save_find_table(const struct save_manifest *m, const ch
     return NULL;
 }
 
-// Gets the directory that a save is in.
+// Gets the directory that contains a save.
 static int parent_dir(char ret[FILE_PATH_MAX], const char *path, struct err *e)
 {
     size_t n = strlen(path);

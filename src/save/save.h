@@ -10,8 +10,9 @@
 // A save exists when its manifest does: the files are written and synced first, then the
 // manifest is renamed into place. A delta names its parent; a base or checkpoint has
 // none. Loading walks from the newest base or checkpoint through its deltas. A save is
-// refused, by name, if its parent is missing or is not the save that it names; a file, if
-// it is missing, truncated, damaged, or not the one that the manifest names.
+// refused if its parent is missing or was replaced by another save. A file is refused if
+// it is missing, truncated, damaged, or not the file in the manifest. The error names the
+// save or file.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SAVE_SAVE_H
@@ -151,8 +152,8 @@ void save_chain_close(struct save_chain *c);
 // nothing changes. After a later failure the store may have some of the rows.
 int save_load(const struct save_chain *c, const char *table, struct store *s,
               bool (*mine)(void *ctx, uint32_t partition), void *ctx, struct err *e);
-// Does the checks of save_load that come before the first row, for callers that have to
-// clear the store first.
+// Does the checks that save_load does before the first row. Callers that must clear the
+// store before a load use it.
 int save_check(const struct save_chain *c, const char *table, struct store *s,
                struct err *e);
 // These functions need no store. save_open_table returns the table with this name in the

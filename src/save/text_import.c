@@ -97,8 +97,7 @@ static void reach_day(struct text_import *x, uint32_t day)
     }
 }
 
-// Returns a day so late that on it rows can have been unseen for as long as any setting
-// refers to.
+// Returns a day that is later than the greatest number of unseen days in any setting.
 static uint32_t least_day(const struct life *l)
 {
     float most = fmaxf(fmaxf(l->delete_after_days, l->delta_keep_days),

@@ -101,8 +101,8 @@ static void set_stat(const struct accessor *a, struct text_row *r, uint32_t stat
         c.form = NUMBER_DOUBLE;
         c.at = a->stats + LIFE_SHOW + 2 * (stat - LIFE_SHOW);
     }
-    // If the row was last seen more days ago than the table has existed, it counts as
-    // last seen on day 0, which is longer ago than any setting refers to.
+    // A row that was last seen before the table's day 0 counts as last seen on day 0,
+    // which is longer ago than any setting's number of days.
     if (c.form == NUMBER_DAY && x >= (double)r->day)
         x = (double)r->day;
     text_set(r->row, c, x, r->day);

@@ -179,7 +179,7 @@ static int take_piece(const struct served *s, struct scratch *x,
 
 // ---------------------------------------------------------------- scoring
 
-// Finds the rows of the keys that the model knows, which also brings them into the cache.
+// Finds the rows of known keys, and thereby loads them into the cache.
 static void find_rows(struct scratch *x, const struct served_copy *c,
                       const uint64_t *keys)
 {

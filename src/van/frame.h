@@ -1,12 +1,12 @@
 // Cuts the byte stream of a tcp link into messages and calls a handler for each. No I/O
 // happens here, so that tests can feed any bytes.
 //
-// Memory is taken only for the size that a checked header gives, and counted as the bytes
-// arrive: a message that a peer only announces costs nothing. A message for which the
-// budget has no room, now or ever, is read and discarded, and its sender is told
-// (`refused`): reading never stops. A message that lies whole in the bytes handed in is
-// decoded where it is; the rest of a large body can be read straight to where it belongs
-// (frame_direct).
+// Memory is allocated only for the size in a checked header, and counted as the bytes
+// arrive. So a message that a peer announces but does not send costs nothing. If the
+// budget has no room for a message, now or ever, the message is read and discarded, and
+// its sender gets an error (`refused`). Reading never stops. A message that is complete
+// in the passed bytes is decoded in place. The rest of a large body can be read directly
+// into its final memory (frame_direct).
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_VAN_FRAME_H

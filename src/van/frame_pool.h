@@ -25,8 +25,7 @@ struct frame_pool {
 // Returns at least `bytes` bytes, aligned to 64; NULL if memory is out.
 void *frame_pool_take(struct frame_pool *p, uint64_t bytes);
 void frame_pool_give(struct frame_pool *p, void *memory); // NULL is fine
-uint64_t frame_pool_size(
-    const void *memory); // the bytes that frame_pool_take was asked for
+uint64_t frame_pool_size(const void *memory); // the bytes requested from frame_pool_take
 void frame_pool_close(struct frame_pool *p);
 void frame_pool_drop(void *memory); // frees memory whose pool was closed
 

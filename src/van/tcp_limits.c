@@ -1,5 +1,5 @@
-// Limits of what peers may cost: how many strangers there may be, which link makes room
-// for which, and when a peer is too slow.
+// Limits for peers: the number of strangers, the order in which links are closed to make
+// room for others, and the time after which a peer is too slow.
 //
 // When a node is full, strangers are closed first. Without strangers, a few new peers are
 // let into the reserve, on trial, until the handshake has shown their role; then a link

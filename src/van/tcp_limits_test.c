@@ -401,8 +401,8 @@ static void room_meanwhile(struct vans *w)
     assert_int_equal(b->closed_link, b->links[0]);
 }
 
-// A full node is dialled as long as an address without a listener, so that a member that
-// comes back does not give up at once.
+// A node tries as long to reach a full node as an address without a listener, so that a
+// member that comes back does not give up at once.
 static void full_for_long(struct vans *w)
 {
     fill_with(w, 0);

@@ -1,6 +1,6 @@
-// Sending. Bytes that the socket takes at once are neither copied nor queued. The others
-// wait in segments: small pieces are copied together, bodies with a `release` are only
-// pointed at.
+// Sending. Bytes that the socket takes at once are neither copied nor queued. Other
+// messages wait in segments: small pieces are copied together, and bodies with a
+// `release` are sent from their own memory.
 //
 // Small messages that a handler sends wait for the end of the round, so that a server
 // answers twenty requests of one link with one system call.

@@ -153,8 +153,8 @@ static int tls_check(const struct material *m, struct err *e)
 // ---------------------------------------------------------------- the context
 
 // Sets up a context; returns false if OpenSSL fails. Sessions are never resumed. One
-// ticket is sent to say that the client's certificate was accepted: the protocol has no
-// other message for that.
+// ticket is sent as a sign that the client's certificate was accepted; TLS has no other
+// message for this.
 static bool set_up(SSL_CTX *c, const struct material *m)
 {
     static const unsigned char id[] = "tug";

@@ -148,9 +148,9 @@ struct van {
 };
 
 // Listens. Addresses: "tcp://HOST:PORT" (port 0: any; [::1] for IPv6), "unix:///PATH"; in
-// tests "inproc://NAME", "sim://NAME". *ret is the address that peers connect to. Fails
-// with TUG_EIO, naming the address, the reason and the remedy, or with TUG_EUSAGE if
-// `address` is not an address.
+// tests "inproc://NAME", "sim://NAME". *ret is the address for peers. Fails with TUG_EIO,
+// naming the address, the reason and the remedy, or with TUG_EUSAGE if `address` is not
+// an address.
 static inline int van_listen(struct van *v, const char *address,
                              char ret[VAN_ADDRESS_MAX], struct err *e)
 {

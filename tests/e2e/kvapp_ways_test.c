@@ -89,8 +89,8 @@ static void repeat(void *ctx, struct tug_app *a, const struct tug_kv_meta *m,
     expect(tug_kv_answer(a, m->ticket, &said, NULL, NULL) == 0);
 }
 
-// Gives answers that do not fit the request. tug_kv_answer() refuses one more value than
-// there are keys, and lengths that do not add up, and does not send them. An answer that
+// Answers that do not fit the request: tug_kv_answer() refuses, and does not send, an
+// answer with one value too many or with lengths that do not add up. An answer that
 // exceeds a frame is refused at both ends, and one without values (EMPTY) by the node
 // that pulls.
 static void answer_wrongly(void *ctx, struct tug_app *a, const struct tug_kv_meta *m,

@@ -390,9 +390,9 @@ static void optimized(void **state)
 }
 
 // An earlier push of the second key has failed, so a push of two keys returns that error
-// and sends nothing. It must leave nothing of the first key in the residual of the
-// compression: the values of the next push are below the threshold, so they must arrive
-// as zeros.
+// and sends nothing. The failed push must not leave values of the first key in the
+// residual of the compression. The values of the next push are below the threshold, so
+// they must arrive as zeros.
 static void refuse_after_coding(struct tug_kvstore *s)
 {
     float w[N], g[N];
@@ -861,8 +861,8 @@ static int send_words(struct tug_app *a, uint64_t key, int32_t cmd, bool pull,
     return send_values(a, key, cmd, pull, words, n, 0);
 }
 
-// Sends a request that is shorter than it says: a server that trusted its count of words
-// would read past its end.
+// Sends a request that is shorter than its header announces. A server that trusted the
+// count of words would read past the end.
 static void send_short(struct tug_app *a, uint64_t key)
 {
     uint32_t words[64];

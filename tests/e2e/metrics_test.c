@@ -374,8 +374,8 @@ static void ml1m(void **state)
              "--json --out movies",
              data, test);
     double gauc = e2e_number("gauc"), auc = e2e_number("auc");
-    // The order of examples within users has a lower AUC than the overall order, which
-    // also knows the users who like everything.
+    // The AUC within users is lower than the overall AUC, because the overall order also
+    // profits from users that like everything.
     assert_true(gauc > 0.73 && gauc < auc);
     assert_true(number_in("groups", "counted") == 2447);
     assert_true(number_in("groups", "one_class") == 515);

@@ -97,7 +97,7 @@ static void on_a_cluster(void **state)
     cluster_none_left();
     assert_published("model/served");
     forget();
-    // One loop has the sparse table, another one the dense parameters.
+    // One server loop holds the sparse table, another one the dense parameters.
     cluster_start("run", "launch --servers 1 --workers 1 --loops 2 --sparse-loops 1 -- "
                          "train " DATA "--model lr --out model --publish model/served");
     cluster_ends("run", 0, CLUSTER_PATIENCE);

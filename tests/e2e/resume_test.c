@@ -503,9 +503,9 @@ static void history_goes_on(void **state)
     e2e_says("--history: this run reads 'data.svm'");
 }
 
-// A history that cannot be written is an error that names --history: before training
-// where that can be known, otherwise at the end. Pipes, devices and links are written to
-// directly.
+// If the history cannot be written, an error names --history: before training if the
+// failure can be detected then, otherwise at the end. Pipes, devices and links are
+// written to directly.
 static void history_of_other_kinds(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 // The scheduler gets messages from strangers, from tools, and from nodes that have joined
-// and then send anything, while time passes. It does not crash, gives all memory back,
-// does not work without end, and answers an honest tool until its cluster has ended.
+// and then send anything, while time passes. The scheduler does not crash or loop for
+// ever, frees all memory, and answers an honest tool until its cluster has ended.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>

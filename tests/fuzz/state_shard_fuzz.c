@@ -1,6 +1,6 @@
 // A server's loop gets messages from workers, tools, sessions that have ended and
-// strangers, and its scheduler sends anything, while time passes. The loop does not
-// crash, gives all memory back, does not work without end, and answers an honest tool.
+// strangers, and its scheduler sends anything, while time passes. The loop does not crash
+// or loop for ever, frees all memory, and answers an honest tool.
 //
 // Its tables have every mode and several accessors, so that messages find tables that
 // fit. Saves go to a directory that does not exist.

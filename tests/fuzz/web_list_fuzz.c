@@ -35,7 +35,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int rc = data[0] == 'x' ? s3_parse_list(text, size - 1, &page, take_key, &letters, &e)
                             : webhdfs_parse_list(text, size - 1, take_name, &letters, &e);
     assert(rc == 0 || (rc == TUG_EDATA && e.text[0] != '\0'));
-    assert(letters <= size); // the names are no longer than the input that they come from
+    assert(letters <= size); // the names together are no longer than the input
     if (data[0] == 'x' && rc == 0)
         assert(!page.truncated || page.next[0] != '\0');
     return 0;

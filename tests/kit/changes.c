@@ -124,7 +124,7 @@ void changes_act(struct changes *c)
     let_leave(c);
     if (now < c->next || s->phase != SCHEDULER_RUNNING)
         return;
-    // Some worlds have many servers that come and go, others many single moves.
+    // In some worlds many servers join and leave; in others there are many single moves.
     switch (draw(c, c->stage->o->seed % 2 == 0 ? 5 : 12)) {
     case 0:
         join(c);

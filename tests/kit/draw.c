@@ -1,4 +1,5 @@
-// See draw.h. Each field is drawn by its type, and by its name where that says more.
+// See draw.h. A field's type determines the random value, and for some fields also the
+// name.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/draw.h"

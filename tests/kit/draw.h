@@ -1,7 +1,7 @@
 // Makes valid frames from a fuzzer's bytes: every message of messages.def, field by
-// field. Most fields get a value that makes sense at this point (a session that was
-// given, a table that exists); some get numbers at which programs often break, and some
-// get any number. So the fuzzer reaches the state machines behind the decoder.
+// field. Most fields get a plausible value (the number of an existing session or table).
+// Some get numbers at which programs often break, and some get any number. So the fuzzer
+// reaches the state machines behind the decoder.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_DRAW_H

@@ -28,7 +28,7 @@ enum {
 
 uint64_t lone_session(uint32_t i);
 
-// A message with everything that it points to.
+// A message together with all memory that it refers to.
 struct parcel {
     struct parcel *next;
     van_link link;

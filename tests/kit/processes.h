@@ -43,8 +43,7 @@ void cluster_await(const char *name, const char *text);
 
 void cluster_signal(const char *name, int number);
 
-// Checks that all processes that this test started, and those that they started, have
-// ended.
+// Checks that all processes of this test and their children have ended.
 void cluster_none_left(void);
 
 // cluster_node reads the process id of a node ("worker 1") from the output of a scheduler

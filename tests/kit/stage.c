@@ -280,8 +280,8 @@ static bool was_drained(const struct stage *s, const struct stage_server *x)
 }
 
 // Checks that the scheduler has not declared a living process dead. Clients are not
-// checked after its restart, since it then knows no node; nor is anything checked when
-// the last client has ended, since that ends the cluster.
+// checked after the scheduler's restart, because it then knows no node. Nothing is
+// checked after the last client has ended, because the cluster then ends.
 void stage_check_living(struct stage *s)
 {
     bool anybody = false, ends = false;

@@ -89,8 +89,8 @@ int stage_again(struct stage *s, struct err *e);
 uint64_t stage_draw(struct stage *s, uint64_t n); // a random number below n
 bool stage_one_in(struct stage *s, uint64_t n);
 
-// Returns the bugs of all nodes (cluster/bugs.h), which the following functions give to
-// those that they open.
+// Returns the injected bugs (cluster/bugs.h) of all nodes that the following functions
+// open.
 uint64_t stage_bugs(const struct stage *s);
 int stage_open_scheduler(struct stage *s, const struct scheduler_options *o,
                          struct err *e);

@@ -640,8 +640,8 @@ static void let_drive(struct world *w)
 
 // ---------------------------------------------------------------- running a world
 
-// Lets late workers join: at any time, but more often when it matters, which is when a
-// save's pieces have just become known. One of the servers may then not be told of the
+// Lets late workers join at any time, but more often at the critical moment: when the
+// pieces of a save have just become known. One of the servers may then not be told of the
 // worker for a while, and so may a server that the driver's save reaches late.
 static void let_join(struct world *w, uint32_t i, uint64_t now)
 {

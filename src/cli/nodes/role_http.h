@@ -49,11 +49,11 @@ int role_http_process(struct role_http **ret, const struct monitor_options *at,
                       void (*more)(void *of, struct json_out *o), void *of,
                       struct err *e);
 
-// The work of the process has ended with `rc`. Until role_http_is_seen, the process still
-// answers, so that an open page shows the end, and Prometheus, if it has read the metrics
-// before, gets to know that the work has failed. For a scheduler that tug launch has
-// started, `launched`, tug launch tells Prometheus. role_http_await_seen waits until it is
-// seen. NULL is fine.
+// The work of the process has ended with `rc`. The process still answers until
+// role_http_is_seen, so that an open page shows the end. A Prometheus that has read the
+// metrics before then also reads that the run has failed. For a scheduler that tug launch
+// has started, `launched`, tug launch tells Prometheus. role_http_await_seen waits until
+// it is seen. NULL is fine.
 void role_http_end(struct role_http *h, int rc, bool launched);
 bool role_http_is_seen(const struct role_http *h);
 void role_http_await_seen(const struct role_http *h);

@@ -1,7 +1,7 @@
-// A trainer in the scheme of Paddle's first version: a worker; the first trainer also runs
-// the driver, on a thread beside it. Its scheduler is in the first server, which nothing but
-// a message can tell that a trainer is missing. So a trainer asks the scheduler for the sizes
-// of the run before it joins, and tells it when it fails.
+// A trainer in the scheme of Paddle's first version: a worker; the first trainer also
+// runs the driver, on a thread beside it. The scheduler is in the first server's process,
+// which can learn only by a message that a trainer is missing. So a trainer asks the
+// scheduler for the sizes of the run before it joins, and tells it when it fails.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <pthread.h>

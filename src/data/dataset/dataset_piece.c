@@ -124,9 +124,9 @@ static int read_header(struct reader *r, const struct pieces *p, uint32_t file,
     return rc;
 }
 
-// Reads the header of the first file, which decides the schema even if this worker never
-// gets a piece of it, and the header of `file`, as the piece that contains it may go to
-// another worker.
+// Reads two headers: that of the first file, which decides the schema even if this worker
+// never gets a piece of that file, and that of `file`, because another worker may get the
+// piece with the header.
 int dataset_read_headers(struct reader *r, const struct pieces *p, uint32_t file,
                          const struct reader_layout **ret, struct err *e)
 {

@@ -549,8 +549,8 @@ static void assert_memory(const char *name, const char *format, uint64_t example
     assert_packed(path, &k, examples, features, most);
 }
 
-// Checks the memory of texts with words and frequencies, which are the shortest lines
-// that give features with values.
+// Checks the memory of texts with words and frequencies, the shortest lines that make
+// features with values.
 static void test_memory_counts(void **state)
 {
     (void)state;

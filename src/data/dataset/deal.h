@@ -29,8 +29,8 @@ int deal_open(struct deal **ret, const struct deal_options *o, struct err *e);
 void deal_close(struct deal *d); // `d` may be NULL
 
 // Returns the number of buckets to use, which is the same in all processes with the same
-// files. It is the known or estimated number of pieces, reduced so that a cell has at
-// least 2 KiB on average (but not below 16), and at most DEAL_MAX_BUCKETS.
+// files. The number is the known or estimated number of pieces, at most DEAL_MAX_BUCKETS.
+// It is reduced, though not below 16, so that a cell has at least 2 KiB on average.
 enum { DEAL_MAX_BUCKETS = 1024 };
 uint32_t deal_buckets(const struct pieces *p, uint64_t text_bytes);
 

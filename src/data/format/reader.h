@@ -87,7 +87,8 @@ struct reader_options {
     // 0.
     char trained_separator;
     bool allow_missing; // files may lack feature columns of the schema
-    // Errors give no advice about options, for callers without options, such as a scorer.
+    // Errors contain no advice about options, because some callers, such as a scorer, do
+    // not have options.
     bool no_options;
     bool drop_elsewhere; // the columns of `drop` need not be in the first file
     // multislot only: the slots of a line, as text or as the name of a file with the text
@@ -129,7 +130,7 @@ size_t reader_wants(const struct reader *r);
 // The most bytes of these lines; if lines are long, fewer lines suffice.
 enum { READER_LOOK_BYTES = 64 << 20 };
 // Completes the schema from these lines, to which it adds padding. Skips lines that are
-// not examples, which are reported when the whole file is read. Returns TUG_EDATA, with
+// not examples; they are reported after the whole file was read. Returns TUG_EDATA, with
 // `name`:LINE in front if a line is the cause.
 int reader_decide(struct reader *r, const char *name, struct buf *lines, struct err *e);
 

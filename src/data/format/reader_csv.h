@@ -13,7 +13,7 @@
 // The bins of a column: bin i has the numbers from edge[i - 1] to below edge[i]; the
 // first bin has those below all edges, the last those not below the last edge.
 struct bins {
-    uint32_t most; // number of bins that were asked for
+    uint32_t most; // requested number of bins
     uint32_t edges;
     const float *edge; // ascending; NULL: not decided yet
 };
@@ -152,7 +152,7 @@ bool csv_has_number(const struct schema *names);
 const char *csv_separator_hint(const struct csv *c, const char *line, size_t len);
 
 // Returns the quote of cells. For rows in memory it is always '"', which rows_text
-// writes. 0, a byte that no line contains: cells have no quotes.
+// writes. If cells have no quotes, it is 0, a byte that no line contains.
 static inline char csv_quote(const struct csv *c)
 {
     return c->unquoted && c->base.rows == NULL ? (char)0 : '"';
@@ -225,10 +225,10 @@ struct column *csv_schema_column(const struct csv *c, const char *name, size_t l
 // three digits precede it, and three follow.
 bool csv_is_of_thousands(const char *text, size_t n);
 const char *csv_separator_name(char c, char ret[8]); // "tab", "';'"
-// For a column that was trained on a data frame: csv_fold_cells returns the word that the
-// frame's writer gives for the value of this text, which may be spelt in another way. It
-// returns `text` if there is nothing to change, else `own`, which has CELL_OWN bytes.
-// csv_find_cells returns `cells` for a name in the schema; 0 if unknown.
+// For a column that was trained on a data frame: csv_fold_cells converts a text to the
+// word that the frame's writer would write for the same value. It returns `text` if there
+// is nothing to change, else `own`, which has CELL_OWN bytes. csv_find_cells returns
+// `cells` for a name in the schema; 0 if unknown.
 const char *csv_fold_cells(uint32_t cells, const char *text, size_t *len, char *own);
 uint32_t csv_find_cells(const char *name, size_t len);
 // Write the types of columns in memory into the schema, and read them from it.

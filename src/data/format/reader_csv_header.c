@@ -114,7 +114,8 @@ const char *csv_separator_name(char c, char ret[8])
     return ret;
 }
 
-// Reports a header that has no separator: says which one is expected, and why.
+// Reports a header without a separator. The error names the expected separator and the
+// reason for it.
 static int one_column(const struct csv *c, const char *name, size_t len, struct err *e)
 {
     char separator[8], trained[8];
@@ -211,9 +212,9 @@ static int fill_layout(struct csv *c, const struct schema *names, struct reader_
     return rc;
 }
 
-// Returns whether a repeated header can be distinguished from data, which is not possible
-// if the file has a single column, whose name may also occur as a word, or if all names
-// are numbers.
+// Returns whether a repeated header can be distinguished from data. This is impossible if
+// the file has a single column, because its name may also occur as a word, and if all
+// names are numbers.
 static bool has_names(const struct schema *names)
 {
     struct schema_column n;

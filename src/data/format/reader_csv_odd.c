@@ -74,8 +74,8 @@ static void tell_of_commas(const struct csv *c, const struct column *column,
              c->decimal_comma ? "" : " --decimal ,");
 }
 
-// Warns if the first column is the label by default, and another column has the usual name
-// of a label, because numbers that are not labels may cause no error.
+// Warns if the first column is the label by default but another column has a usual name
+// of a label. Numbers that are not labels might otherwise be trained on without an error.
 static void tell_of_label(const struct csv *c)
 {
     const char *is = schema_label(c->base.schema, 0);

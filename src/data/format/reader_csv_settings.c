@@ -1,5 +1,5 @@
-// Settings of csv that are not columns: words that mean a missing value, the separator of
-// words in a cell, and the names of columns for files without a header.
+// Settings of csv besides columns: the words for a missing value, the separator of words
+// in a cell, and the names of columns for files without a header.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/alloc.h"

@@ -709,7 +709,7 @@ static void test_crosses(void **state)
     assert_words(r, "b", line, "u||NA|v", x.key + 1, 2);
     assert_words(r, "a*b", "1,,u,q", "", NULL, 0);
     assert_words(r, "a*b", "1,p*p,u|v*,q", "", NULL, 0); // where '*' is ambiguous
-    // The key depends on the columns that the words come from.
+    // The key depends on the columns of the words.
     assert_true(x.key[4] != x.key[5] && x.key[4] != x.key[6] && x.slot[6] == 4);
     // A line with too many combinations is a bad line.
     struct buf b = BUF_INIT(1 << 16);

@@ -21,8 +21,8 @@ struct reader_ops {
     // Makes the reader of the format, whose first member is a struct reader; reader_open
     // sets that member.
     int (*open)(struct reader **ret, const struct reader_options *o, struct err *e);
-    // Uses r->schema as a model's schema if it has columns; else fills it in. Not called
-    // for a format that needs a header first. NULL: the format has no columns.
+    // If r->schema has columns, uses it as the schema of a model; otherwise sets it. Not
+    // called for a format that needs a header first. NULL: the format has no columns.
     int (*adopt)(struct reader *r, struct err *e);
     void (*close)(struct reader *r); // closes the reader, also after a failed open
     uint32_t (*slots)(const struct reader *r);

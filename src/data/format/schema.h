@@ -1,6 +1,6 @@
 // The schema of data: everything that decides how text becomes keys, slots and labels. A
-// model can be used only on data of the schema that it was trained on. So the schema is
-// saved with the model and sent to the workers of a cluster.
+// model can score only data with the schema of its training data. So the schema is saved
+// with the model and sent to the workers of a cluster.
 //
 // In csv, keys depend on the names of columns, and the slots (the fields of an ffm) are
 // the feature columns in this order. In multislot, the slots are the columns here; their

@@ -1,6 +1,6 @@
-// Takes over Arrow arrays and checks them. The interface does not give the sizes of
-// buffers, so offsets are checked against each other and against the arrays that they
-// point into.
+// Takes over Arrow arrays and checks them. The interface does not contain the sizes of
+// buffers, so offsets are checked against each other and against the lengths of their
+// arrays.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "data/frame/columns.h"

@@ -28,7 +28,7 @@ static int open_source(struct source **ret, const char *path, const char *comman
     return source_open(ret, &o, e);
 }
 
-// Reads all text from the source's current place on.
+// Reads all text after the source's current position.
 static int read_all(struct source *s, struct buf *b, struct err *e)
 {
     struct chunk *c;

@@ -24,9 +24,9 @@ struct data_file {
                              // distinguishes data; NULL: a file
     bool is_stdin, compressed;
     bool is_pipe; // can be read only once: standard input, a named pipe, <(command)
-    // The command through which the file's bytes pass (data/input/filter.h), so that the
-    // text is known only when it is read; NULL: none. `compressed` is true if there is
-    // a command.
+    // The command that converts the file's bytes (data/input/filter.h), so that its text
+    // is not known before it is read; NULL: none. `compressed` is true if there is a
+    // command.
     const char *command;
     bool packed; // whether the file is compressed, also if a command reads it
     const struct reader_layout *layout; // the layout that source_layout returns
@@ -70,8 +70,8 @@ void data_files_any_host(void);
 void data_files_add_seen(struct data_files *f, const char *const *paths, size_t n);
 // Returns whether an output to `path` would overwrite one of the files.
 bool data_files_has(const struct data_files *f, const char *path);
-// Returns TUG_EUSAGE if an output to `out`, which `option` names, would lie in a directory
-// among `paths`, because the next reader of that directory would take it for data.
+// Returns TUG_EUSAGE if `out`, the output of the option `option`, would lie in a
+// directory among `paths`: the next run would read the output as data.
 int data_paths_check_output(const char *const *paths, size_t n, const char *option,
                             const char *out, struct err *e);
 // Returns whether two of the files [from, to) are the same file under any names; ret has

@@ -231,8 +231,7 @@ static int stream_pass(struct pieces *p, uint64_t to, struct err *e)
 }
 
 // Moves to the byte before `begin`: if that is a newline, a line begins at `begin`. Does
-// not move back to that byte if it is known that no line begins between it and the
-// current position.
+// not move back if no line can begin between that byte and the current position.
 static int stream_seek(struct pieces *p, uint32_t file, uint64_t begin, struct err *e)
 {
     struct stream *s = &p->s;
@@ -335,9 +334,9 @@ static int find_end(struct cut *k, size_t begin, size_t from, size_t *ret, struc
     return 0;
 }
 
-// Finds the begin and end of the text in memory. If there is no text, both are set to the
-// end of the bytes that can be skipped, which are all bytes except the one before the
-// next piece: that byte may be the newline before its first line.
+// Finds the begin and end of the text in memory. If there is no text, sets both to the
+// end of the bytes that can be skipped. These are all bytes except the last one before
+// the next piece, which may be the newline before that piece's first line.
 static int find_text(struct cut *k, uint64_t begin, uint64_t end, size_t *ret_begin,
                      size_t *ret_end, struct err *e)
 {
