@@ -156,7 +156,7 @@ def floats_of(given: Any, shape: Shape, name: str) -> Floats:
 
 
 def out_of(given: Optional[Any], shape: Shape, name: str = "out") -> Floats:
-    """Returns the array that rows are written to: `given`, which must be writable in place, or a new array if it is
+    """Returns the array for the rows: `given`, which must be writable in place, or a new array if it is
     None."""
     if given is None:
         return empty(shape, name)

@@ -131,12 +131,12 @@ class Client(Handle):
 
     @property
     def workers(self) -> int:
-        """The number of worker processes that the cluster was started for."""
+        """The number of worker processes with which the cluster was started."""
         return self._status_of(lib.tug_client_workers)
 
     @property
     def servers(self) -> int:
-        """The number of server processes that the cluster was started for."""
+        """The number of server processes with which the cluster was started."""
         return self._status_of(lib.tug_client_servers)
 
     def barrier(self) -> None:
@@ -418,7 +418,7 @@ def connect(scheduler: Optional[str] = None, *, cluster: Optional[str] = None, c
     TUG_WAIT_SECONDS, TUG_SPIN_US.
 
     scheduler: HOST:PORT. ca, cert, key: files for TLS; insecure: allow a connection without TLS. guest: join as an
-    extra worker, which barriers and the end of the run do not wait for. wait_seconds: the limit of every wait; 0: 600.
+    extra worker, for which barriers and the end of the run do not wait. wait_seconds: the limit of every wait; 0: 600.
     spin_us: the time that a wait spins before it sleeps. bf16: send values as bf16. pack_keys: compress keys, which
     pays for ids of a small range. cache_keys: send a list of keys that is used repeatedly only once."""
     return Client(scheduler=scheduler, cluster=cluster, ca=ca, cert=cert, key=key, insecure=insecure,

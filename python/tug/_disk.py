@@ -69,8 +69,8 @@ def of_process(kind: str) -> str:
 
 
 def remove_of_process(path: Optional[str]) -> None:
-    """Removes a directory of of_process. Does nothing in a process that was forked from the one that made it, because a
-    fork copies the objects that call this when they end."""
+    """Removes a directory of of_process. Does nothing in a forked child of the process that made it: a fork copies the
+    objects that call this when they end."""
     if path is not None and f"-{os.getpid()}-" in os.path.basename(path):
         remove_tree(path)
         _unlock(path)

@@ -38,7 +38,7 @@ class ClosedError(UsageError):
 
 
 class ForkedError(UsageError):
-    """The object belongs to the process that this one was forked from."""
+    """The object belongs to the parent of this forked process."""
 
 
 class ArgumentTypeError(Error, TypeError):

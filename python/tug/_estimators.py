@@ -50,8 +50,8 @@ def _names_of(X: Any) -> Optional[npt.NDArray[Any]]:
 
 
 def _plain(X: Any) -> Any:
-    """Returns a pandas frame with a type that numpy lacks (Int64, string, times) as a frame of objects, with NaN for
-    missing values; other data as it is. Without this, scikit-learn would convert all columns of such a frame to
+    """Converts a pandas frame with a type that numpy lacks (Int64, string, times) to objects, with NaN for missing
+    values. Returns other data as it is. Without this, scikit-learn would convert all columns of such a frame to
     numbers."""
     if not hasattr(X, "iloc") or not hasattr(X, "columns"):
         return X

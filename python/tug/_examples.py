@@ -171,7 +171,7 @@ def _column_of(given: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
 
 
 class Examples:
-    """A `struct tug_data`, together with the objects that it points to."""
+    """A `struct tug_data`, together with the objects to which it points."""
 
     def __init__(self, data: Any, label: Optional[npt.ArrayLike], name: str = "label",
                  categorical: Union[None, str, Sequence[str]] = None,

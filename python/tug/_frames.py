@@ -302,8 +302,8 @@ def _columns_of(data: Any) -> List[_Column]:
 
 
 def _of_list(values: Any) -> npt.NDArray[Any]:
-    """Returns a list as an array. Values of one numeric type keep it (integers up to 2^64 - 1); any other list becomes
-    an array of objects, whose values are looked at one by one."""
+    """Returns a list as an array. A list of one numeric type keeps the type (integers up to 2^64 - 1). Any other list
+    becomes an array of objects, and each value is examined."""
     kinds = {type(v) for v in values}
     if kinds and all(issubclass(k, (int, np.integer)) and k is not bool for k in kinds):
         low, high = int(min(values)), int(max(values))

@@ -257,7 +257,7 @@ def _pointer(array: Array, written: bool = False) -> Any:
 
 
 class CArray:
-    """A struct tug_array, together with the objects that it points to."""
+    """A struct tug_array, together with the objects to which it points."""
 
     def __init__(self, shape: Shape, dtype: np.dtype[Any], name: str) -> None:
         self.c = ffi.new("struct tug_array *")
@@ -304,7 +304,7 @@ def _to_write(tensor: Any, array: Any, name: str) -> Any:
 
 
 class Out:
-    """An array that is pulled into. The library writes to its memory or, if the layout does not allow that, to a copy,
+    """The target array of a pull. The library writes to its memory or, if the layout does not allow that, to a copy,
     which finish() copies back."""
 
     def __init__(self, given: Any, name: str) -> None:

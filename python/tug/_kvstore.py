@@ -75,7 +75,7 @@ def _groups(given_keys: Any, values: Any, what: str) -> List[Tuple[Key, List[Any
 
 
 class _Items:
-    """An array of struct tug_kvstore_item, with the arrays that it points to."""
+    """An array of struct tug_kvstore_item, together with the arrays to which it points."""
 
     def __init__(self, pairs: Sequence[Tuple[Key, CArray]]) -> None:
         self.n = len(pairs)
@@ -565,8 +565,8 @@ def create(name: str = "local") -> KVStore:
         raise error.with_traceback(None) from None  # the frames of the package would precede the sentence
 
 
-# A worker whose program ends with an exception does not wait for the others at the last barrier: its store is not
-# closed, so that the connection breaks and the scheduler declares the worker dead.
+# If the program of a worker ends with an exception, the worker must not wait at the last barrier. Its store is
+# therefore not closed: the connection breaks, and the scheduler declares the worker dead.
 _failed = False
 _hook = sys.excepthook
 

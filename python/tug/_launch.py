@@ -221,8 +221,8 @@ class Cluster:
                 self._fail_of(p)
         self._close()
 
-    # Raises if a process has failed. If several have, the message names one that a signal killed before those that
-    # ended with an error, and the scheduler or a server before a worker: the later failures mostly follow from it.
+    # Raises if a process has failed. If several have failed, the message names the likely cause: a process that a
+    # signal killed rather than one that ended with an error, and the scheduler or a server rather than a worker.
     def _check_roles(self) -> None:
         if self._over:
             raise UsageError("this cluster has ended")

@@ -187,7 +187,7 @@ class Handle:
 
     @property
     def closed(self) -> bool:
-        """Whether it was closed, or belongs to the process that this one was forked from."""
+        """Whether it was closed, or belongs to the parent of this forked process."""
         return self._closing or self._pid != os.getpid()
 
     def _check_process(self) -> None:

@@ -44,8 +44,8 @@ def serve(as_role: Optional[str] = None, *, scheduler: Optional[str] = None, ser
     as_role: "scheduler" or "server"; None: role(). Arguments that are not given come from the environment (struct
     tug_node_options in tug/kvapp.h). The directories of a server come from TUG_SAVE_ROOT, TUG_LOAD_ROOT (several,
     separated by commas) and TUG_COLD_ROOT. `ready` is called when all processes of the cluster have joined. Ctrl-C,
-    and SIGTERM or SIGHUP where the program does not handle them, end the cluster: all other processes get the news, and
-    this process ends with exit code 130."""
+    and SIGTERM or SIGHUP where the program does not handle them, end the cluster: all other processes end with an
+    error, and this process ends with exit code 130."""
     which = role() if as_role is None else choice(as_role, "as_role", tuple(_GROUPS))
     if which not in _GROUPS:
         raise UsageError(f"{'this process is a worker' if which == 'worker' else 'the environment sets no role'}"

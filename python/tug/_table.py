@@ -106,7 +106,7 @@ class Table:
     floats of a key in a pull, push and assign; docs/tables.md describes them for each accessor.
 
     Any thread may use it. Methods raise ArgumentTypeError or UsageError for an array of a wrong type or shape, a value
-    that is not finite, or a table that was dropped; such a call sends nothing. Other errors are those of Client."""
+    that is not finite, or a table that was dropped; such a call sends nothing. Further errors are those of Client."""
 
     def __init__(self, client: "Client", number: int, name: str) -> None:
         widths = ffi.new("struct tug_table_widths *")
@@ -212,14 +212,14 @@ class Table:
     # ----------------------------------------- modes of synchronisation, and the life cycle of rows
 
     def tick(self, clock: int) -> None:
-        """Tells a table of mode ssp that this worker has done all pushes of earlier clocks, and pulls at clock `clock`
-        from now on. Call tick(0) first, so that other workers wait for this one from the start."""
+        """Moves this worker to `clock` in a table of mode ssp: its pushes of earlier clocks are done, and its pulls
+        belong to this clock from now on. Call tick(0) first, so that other workers wait for this one from the start."""
         self._ask(lib.tug_tick, whole(clock, "clock", 0, LAST_KEY - 1))
 
     def batch(self, batch: int, part: int, parts: int) -> None:
-        """Tells a table of mode sync that this worker's next pushes are part `part` (from 0) of the `parts` of a batch;
-        its pulls return rows to which all earlier batches are applied. A batch is applied when all parts have arrived,
-        each as one push, which may have no keys. The next batch of a table is stat().clock."""
+        """Sets the batch of this worker in a table of mode sync. Its next pushes are part `part` (from 0) of the
+        `parts` parts of the batch, and its pulls return rows with all earlier batches applied. A batch is applied when
+        all parts have arrived, each as one push, which may have no keys. The next batch of a table is stat().clock."""
         self._ask(lib.tug_batch, whole(batch, "batch", 0, LAST_KEY), whole(part, "part", 0, 15),
                   whole(parts, "parts", 1, 16))
 

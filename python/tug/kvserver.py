@@ -56,7 +56,7 @@ def run(updater: Optional[Updater] = None, controller: Optional[Callable[[int, b
     updater(key, recv, stored) changes `stored` in place, in place of the workers' optimizer. controller(head, body)
     gets the commands that workers send with _send_command_to_servers. If one of them raises an exception, the push or
     command fails at the worker that sent it. Ctrl-C, and SIGTERM or SIGHUP where the program does not handle them, end
-    the cluster: all other processes get the news, and this process ends with exit code 130."""
+    the cluster: all other processes end with an error, and this process ends with exit code 130."""
     for given, what in ((updater, "updater"), (controller, "controller")):
         if given is not None and not callable(given):
             raise ArgumentTypeError(f"{what}: must be a function, not {type(given).__name__}")

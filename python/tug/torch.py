@@ -307,7 +307,7 @@ def _files_of(state: Any) -> Dict[str, bytes]:
 
 
 class _More(NamedTuple):
-    """The arguments that both modules have, unchecked."""
+    """The arguments of both modules, before they are checked."""
     max_norm: Optional[float]
     norm_type: float
     scale_grad_by_freq: bool

@@ -1,6 +1,6 @@
 """Records which rows of a table workers have changed (Paddle's GeoRecorder). Each worker keeps a list of changed keys
 on the servers, and other workers read what was added since their last read. No worker waits for another: a list is a
-ring, and a reader that falls behind by more than the ring is told that any row may have changed.
+ring. If a reader falls behind by more than the ring's size, it gets the answer that any row may have changed.
 
 The lists are rows of one table, with a 16-bit word in each float. For each table and worker, the head row has two
 numbers: the rows that were ever written to the list, and the rows that will have been written when the present write is

@@ -165,7 +165,7 @@ TABLES: Dict[str, Type[Table]] = {
 
 
 class PSHost(Named):
-    """A server's address, in the form that Paddle's runtime passes on."""
+    """The address of a server, as Paddle's runtime writes it."""
 
     holders = ("PSHost", "tug.fleet")
 

@@ -59,7 +59,7 @@ def _write(table: "Table", key: int, said: bytes) -> None:
 
 
 def _read(table: "Table", key: int, size: float, most: int, who: str) -> Any:
-    """Returns the value of a note of `who` whose head says that it has `size` bytes. Raises DataError if it is
+    """Returns the value of a note of `who`; the note's head gives its length, `size` bytes. Raises DataError if it is
     damaged."""
     if not 0 < size <= most or size != int(size):
         raise DataError(f"{who} has left a note of {size:.3g} bytes, more than {most}")
@@ -71,7 +71,7 @@ def _read(table: "Table", key: int, size: float, most: int, who: str) -> Any:
 
 
 def open_gate(client: "Client", begins: Optional[Begins]) -> None:
-    """Opens the gate: from now on workers go on. `begins` is what they begin with; None: with empty tables."""
+    """Opens the gate, so that workers continue. `begins` is the save with which they begin; None: with empty tables."""
     said = b"" if begins is None else said_of(list(begins))
     if len(said) > NOTE_MAX:
         raise DataError(f"init_server: the path is longer than {NOTE_MAX} bytes")

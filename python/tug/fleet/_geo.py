@@ -3,7 +3,7 @@ worker sends its changes to the servers and takes the changes of the others. The
 Paddle's formulas, with T workers:
 
     latest                                 what this worker trains
-    old                                    what it had from the servers, and told them
+    old                                    the values that it has received from the servers, or sent to them
     delta = (latest - old) / T             pushed; old += delta
     latest += server - old; old = server   of rows that workers have pushed meanwhile
 

@@ -1,5 +1,5 @@
-"""Records where the lines of a file that a dataset writes came from. Beside NAME lies the file .NAME.origins, from
-which the library takes the user's file and line for its messages (docs/data.md).
+"""Records the original file and line of each line in a file that a dataset writes. Beside NAME lies the file
+.NAME.origins, from which the library takes the user's file and line for its messages (docs/data.md).
 
 SPDX-License-Identifier: Apache-2.0
 """

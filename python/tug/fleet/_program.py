@@ -224,7 +224,7 @@ class DeclaredNet:
         self.rule = found
 
     def beginning(self) -> Model:
-        """Returns the model of the save that the net begins with. The net closes it."""
+        """Returns the model of the save with which the net begins. The net closes it."""
         assert self.begins_with is not None
         if self._begun_with is None:
             self._begun_with = self.open_save(self.begins_with)
@@ -349,7 +349,7 @@ def value_of(program: Program, name: str) -> float:
 
 
 def state_of(program: Program, name: str) -> Metric:
-    """Returns the metric that the state of this name belongs to."""
+    """Returns the metric with the state of this name."""
     metric = program.metrics.get(name.rpartition(".")[0])
     if metric is None or name.rpartition(".")[2] not in STATES:
         known = [f"{m}.{s}" for m in program.metrics for s in STATES]

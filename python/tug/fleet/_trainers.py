@@ -1,5 +1,5 @@
 """Paddle's classes of trainers and device workers. tug has one way of training: threads that read pieces of files and
-update rows. These classes only have Paddle's names for it.
+update rows. The classes here only have Paddle's names for it.
 
 SPDX-License-Identifier: Apache-2.0
 """

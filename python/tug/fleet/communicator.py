@@ -98,7 +98,7 @@ class _Receiver:
             raise self._failed
 
     def stop(self) -> None:
-        """Ends the thread; raises the error that it failed with."""
+        """Ends the thread, and raises its error if it has failed."""
         self._end.set()
         self._thread.join()
         if self._failed is not None:
