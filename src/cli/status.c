@@ -6,8 +6,10 @@
 
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/plural.h"
 #include "cli/cli.h"
 #include "os/clock.h"
@@ -89,6 +91,47 @@ static json_t *ask_next_loop(struct node *n, const json_t *node,
                      "loop", json_object_get(node, "loop"));
 }
 
+// A node of the scheduler's answer, and its place in the order that people expect.
+struct placed {
+    json_t *node;
+    int role;
+    double rank, loop;
+    size_t place;
+};
+
+static int by_place(const void *a, const void *b)
+{
+    const struct placed *x = a, *y = b;
+    int order = x->role - y->role;
+    if (order == 0)
+        order = (x->rank > y->rank) - (x->rank < y->rank);
+    if (order == 0)
+        order = (x->loop > y->loop) - (x->loop < y->loop);
+    // A node that replaces another one has joined later.
+    return order != 0 ? order : (x->place > y->place) - (x->place < y->place);
+}
+
+// Sorts the nodes, which come in the order of joining, by role, rank and loop.
+static void sort_nodes(json_t *status)
+{
+    static const char *const roles[] = {"driver", "server", "worker"};
+    json_t *nodes = json_object_get(status, "nodes"), *node;
+    size_t n = json_array_size(nodes), i, k;
+    struct placed *all = n > 1 ? mem_array(n, sizeof(*all)) : NULL;
+    if (all == NULL)
+        return;
+    json_array_foreach(nodes, i, node) {
+        for (k = 0; k < 3 && strcmp(tool_text(node, "role"), roles[k]) != 0;)
+            k++;
+        all[i] = (struct placed){json_incref(node), (int)k, tool_number(node, "rank"),
+                                 tool_number(node, "loop"), i};
+    }
+    qsort(all, n, sizeof(*all), by_place);
+    for (i = 0; i < n; i++)
+        (void)json_array_set_new(nodes, i, all[i].node);
+    mem_free(all);
+}
+
 int status_ask(struct node *n, const struct status_limits *l, json_t **ret, struct err *e)
 {
     struct tool t = {.interrupted = l->stop};
@@ -99,6 +142,7 @@ int status_ask(struct node *n, const struct status_limits *l, json_t **ret, stru
         rc = tool_status(&t, l->seconds, &status, e);
     tool_close(&t);
     TRY(rc);
+    sort_nodes(status);
     json_t *servers = json_array();
     uint64_t until = clock_ns() + LOOPS_SECONDS * SECOND_NS;
     json_array_foreach(json_object_get(status, "nodes"), i, node)

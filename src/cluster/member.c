@@ -407,15 +407,29 @@ static uint64_t tick(struct member *m, uint64_t now)
                          member_resend(m, now, false));
 }
 
+// After this process was stopped or swapped out, counts the time of silence anew: it could
+// not hear the scheduler meanwhile. Then the scheduler tells it whether it counts as dead.
+static void forgive_silence(struct member *m, uint64_t now)
+{
+    if (m->due == 0 || m->due >= now || now - m->due < m->o.scheduler_timeout_ns / 4)
+        return;
+    m->lost_at = now;
+    if (m->s.state != SESSION_CLOSED)
+        m->s.heard_at = now;
+}
+
 uint64_t member_tick(struct member *m, uint64_t now)
 {
     if (m->left) // a node that has left ignores all messages
         member_asks_end(m);
     if (m->side.van == NULL || m->left)
         return VAN_NEVER;
+    forgive_silence(m, now);
     uint64_t next = tick(m, now);
+    // The member runs often enough to notice that it was stopped: see forgive_silence.
+    m->due = m->ended ? 0 : clock_earlier(next, now + m->o.scheduler_timeout_ns / 8);
     member_check(m, now);
-    return next;
+    return m->due != 0 ? m->due : next;
 }
 
 uint32_t member_id(const struct member *m)

@@ -58,6 +58,7 @@ struct member {
     van_link here; // the link over which the node has joined; 0 if it has not joined over
                    // the current link
     uint64_t lost_at; // time at which the link to the scheduler was lost
+    uint64_t due;     // time at which the next tick is due; 0: before the first one
 
     uint32_t rank;
     bool has_key; // whether `key` is set; only servers get it (cluster/proof.h)

@@ -280,6 +280,27 @@ static void test_rejoins_as_the_same_node_only(void **state)
     }
 }
 
+// A process that was stopped for longer than the time limit could not hear the scheduler,
+// which has answered all the time.
+static void test_was_stopped_itself(void **state)
+{
+    (void)state;
+    open_world(1, 1);
+    struct member *m = w.actors[1].m;
+    world_run(&w, 3 * m->o.scheduler_timeout_ns);
+    uint64_t now = sim_now(w.sim), before = now - 2 * m->o.scheduler_timeout_ns;
+    assert_true(m->due != 0 && m->due <= now + m->o.scheduler_timeout_ns / 8);
+    m->s.heard_at = before; // as if it had not run since then
+    m->due = before + 1;
+    (void)member_tick(m, now);
+    assert_false(m->ended);
+    m->s.heard_at = before; // now it has run
+    (void)member_tick(m, now);
+    assert_true(m->ended);
+    assert_non_null(strstr(m->why.text, "it does not answer"));
+    world_close(&w);
+}
+
 static void test_too_long(void **state)
 {
     (void)state;
@@ -471,6 +492,7 @@ int main(void)
         cmocka_unit_test(test_asked_until_answered),
         cmocka_unit_test(test_end_answers_all),
         cmocka_unit_test(test_rejoins_as_the_same_node_only),
+        cmocka_unit_test(test_was_stopped_itself),
         cmocka_unit_test(test_too_long),
         cmocka_unit_test(test_roster_that_changes_its_shape),
         cmocka_unit_test(test_answer_of_another_kind),

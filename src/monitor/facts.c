@@ -192,6 +192,19 @@ bool fact_disk_is_low(const json_t *disk)
     return fact_number(disk, "free_bytes") < disk_share * fact_number(disk, "size_bytes");
 }
 
+bool fact_is_silent(const json_t *node)
+{
+    return fact_true(node, "alive") && !fact_true(node, "left") &&
+           fact_number(node, "seconds_since_sign") > silent_seconds;
+}
+
+double fact_recent_rate(const json_t *node)
+{
+    const json_t *recent = fact_at(node, "recent");
+    double seconds = fact_number(recent, "seconds");
+    return seconds > 0 ? fact_number(recent, "examples") / seconds : NAN;
+}
+
 bool fact_is_replaced(const json_t *nodes, const json_t *node)
 {
     static const char *const names[] = {"role", "rank", "loop"};

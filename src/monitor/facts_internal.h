@@ -44,6 +44,11 @@ bool fact_true(const json_t *o, const char *name);
 const json_t *fact_at(const json_t *o, const char *name); // NULL
 // Whether a disk has less free space than an operator should leave it with.
 bool fact_disk_is_low(const json_t *disk);
+// Whether an alive node has given no sign of life for longer than heartbeats take.
+bool fact_is_silent(const json_t *node);
+// Returns the examples a second of a worker in the last minute or half of one; NaN if the
+// scheduler does not tell that.
+double fact_recent_rate(const json_t *node);
 // Whether a dead node was replaced by another one, which has its role, rank and loop, and
 // is alive or joined later.
 bool fact_is_replaced(const json_t *nodes, const json_t *node);

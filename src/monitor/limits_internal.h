@@ -6,10 +6,15 @@
 #ifndef TUG_MONITOR_LIMITS_INTERNAL_H
 #define TUG_MONITOR_LIMITS_INTERNAL_H
 
-// Limits of processes: seconds without progress, and shares of a disk, of memory, of the examples
-// of the fastest worker, and of a bound on staleness.
-static const double idle_seconds = 60, waiting_seconds = 2, disk_share = .1,
-                    memory_share = .9, slow_share = .8, behind_share = .7;
+// Limits of processes: seconds without progress, and shares of a disk, of memory, of the speed
+// of the fastest worker, and of a bound on staleness. Heartbeats come each second.
+static const double idle_seconds = 60, waiting_seconds = 2, silent_seconds = 5,
+                    disk_share = .1, memory_share = .9, slow_share = .8,
+                    behind_share = .7;
+
+// A worker's speed is compared after so many seconds, if the fastest has finished so many
+// pieces of the data meanwhile.
+static const double compared_seconds = 10, compared_pieces = 5;
 
 // Limits of the training. A loss above guess_loss, or risen by both rise_factor and rise_least,
 // diverges; with fewer examples of the pass it may be so by chance.

@@ -82,7 +82,7 @@ static void visits_loops_and_tables(void **state)
         "\"} 1234\n");
     has(all, "\ntug_table_removed_rows_total{role=\"server\",rank=\"1\",loop=\"0\",table="
              "\"a\\\"b<script>\",reason=\"age\"} 6\n");
-    has(all, "table=\"a\\\"b<script>\",worker=\"0\"} 1\n");
+    has(all, "table=\"a\\\"b<script>\",worker=\"0\",lane=\"1\"} 1\n");
     has(all, "\ntug_disk_free_bytes{role=\"server\",rank=\"1\",what=\"saves\"} 500\n");
     has(all, "\ntug_server_last_save_timestamp_seconds{role=\"server\",rank=\"1\",loop="
              "\"0\"} 1940\n");
@@ -94,12 +94,32 @@ static void tells_of_its_own_process_only(void **state)
     const char *all = render(SAMPLE_CLUSTER, false);
     has(all, "\ntug_node_up{role=\"scheduler\",node_role=\"server\",node_rank=\"1\",loop="
              "\"0\"} 1\n");
-    has(all, "\ntug_worker_read_examples_total{role=\"scheduler\",worker=\"1\"} 400\n");
+    has(all, "\ntug_worker_read_examples_total{role=\"scheduler\",worker=\"1\",lane="
+             "\"0\"} 400\n");
     has(all, "\ntug_run_loss{role=\"scheduler\"} 0.4321\n");
     has(all,
         "\ntug_placement_max_over_mean_ratio{role=\"scheduler\",space=\"sparse\"} 1\n");
     assert_null(strstr(all, "tug_run_auc"));    // null
     assert_null(strstr(all, "tug_table_rows")); // only a server has this metric
+}
+
+// Prometheus drops all but one of samples that have the same labels. A worker has a node,
+// and a clock in each table, for each of its lanes.
+static void tells_lanes_apart(void **state)
+{
+    (void)state;
+    const char *all = render("{'role': 'scheduler', 'nodes': [{'role': 'worker', 'rank': "
+                             "0, 'loop': 0, 'examples': 5}, {'role': 'worker', 'rank': "
+                             "0, 'loop': 1, 'examples': 6}]}",
+                             false);
+    has(all, "{role=\"scheduler\",worker=\"0\",lane=\"0\"} 5\n");
+    has(all, "{role=\"scheduler\",worker=\"0\",lane=\"1\"} 6\n");
+    all = render("{'role': 'server', 'servers': [{'loop': 0, 'tables': [{'name': 't', "
+                 "'workers': [{'rank': 0, 'loop': 0, 'behind': 5}, {'rank': 0, 'loop': "
+                 "1, 'behind': 6}]}]}]}",
+                 false);
+    has(all, "table=\"t\",worker=\"0\",lane=\"0\"} 5\n");
+    has(all, "table=\"t\",worker=\"0\",lane=\"1\"} 6\n");
 }
 
 static bool ends_with(const char *name, const char *end)
@@ -148,6 +168,7 @@ int main(void)
         cmocka_unit_test(writes_openmetrics),
         cmocka_unit_test(visits_loops_and_tables),
         cmocka_unit_test(tells_of_its_own_process_only),
+        cmocka_unit_test(tells_lanes_apart),
         cmocka_unit_test(names_follow_the_rules),
         cmocka_unit_test(survives_facts_of_other_types),
     };

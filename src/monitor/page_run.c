@@ -183,16 +183,20 @@ static void add_node(struct view *p, const json_t *n)
                         : replaced                ? "replaced"
                         : !alive                  ? "dead"
                         : !fact_true(n, "linked") ? "link broken"
+                        : fact_is_silent(n)       ? "silent"
                                                   : "alive";
+    bool well = left || replaced || (alive && fact_true(n, "linked"));
     html_add(&p->h, "<tr%s>",
-             !left && !replaced && (!alive || !fact_true(n, "linked")) ? " class=\"ill\""
-                                                                       : "");
+             !well               ? " class=\"ill\""
+             : fact_is_silent(n) ? " class=\"slow\""
+                                 : "");
     page_cell(p, fact_text(n, "role"));
     page_number(p, text_count(fact_number(n, "rank"), text));
     page_number(p, text_count(fact_number(n, "loop"), text));
     page_cell(p, state);
     page_number(p, text_seconds(fact_number(n, "seconds_since_sign"), text));
     page_number(p, text_count(fact_number(n, "examples"), text));
+    page_number(p, text_count(alive && !left ? fact_recent_rate(n) : NAN, text));
     page_number(p, text_count(fact_number(n, "pieces_held"), text));
     page_number(p, text_seconds(fact_number(n, "seconds_since_progress"), text));
     page_cell(p, fact_text(n, "host"));
@@ -204,8 +208,9 @@ static void add_node(struct view *p, const json_t *n)
 void page_add_nodes(struct view *p)
 {
     static const char *const names[] = {
-        "node",    "#rank",          "#loop", "state",   "#last sign", "#examples",
-        "#pieces", "#last progress", "host",  "address", "#process",   NULL};
+        "node",      "#rank",     "#loop",   "state",          "#last sign",
+        "#examples", "#a second", "#pieces", "#last progress", "host",
+        "address",   "#pid",      NULL};
     const json_t *nodes = fact_at(p->now, "nodes"), *n;
     size_t i;
     if (json_array_size(nodes) == 0)
@@ -262,6 +267,29 @@ static double add_owner(struct view *p, const json_t *owners, double id)
     return all;
 }
 
+// A server that has left owns nothing any more.
+static bool may_own(const json_t *n)
+{
+    return strcmp(fact_text(n, "role"), "server") == 0 && !fact_true(n, "left");
+}
+
+// Says how many partitions are on their way, or how many have moved so far.
+static void add_moves(struct view *p)
+{
+    const json_t *moving = fact_at(p->now, "moving");
+    double left = fact_number(moving, "moves_left"),
+           done = fact_number(moving, "moves_done"),
+           failed = fact_number(moving, "moves_failed");
+    char text[TEXT_MAX];
+    if (!(left > 0 || done > 0 || failed > 0)) {
+        html_add(&p->h, "<p class=\"later\">No partition has moved.</p>\n");
+        return;
+    }
+    html_add(&p->h, "<p class=\"later\">Moves: %s to go", text_count(left, text));
+    html_add(&p->h, ", %s done", text_count(done, text));
+    html_add(&p->h, ", %s given up</p>\n", text_count(failed, text));
+}
+
 static void add_space(struct view *p, const char *name, const json_t *space)
 {
     static const char *const ways[][2] = {
@@ -286,7 +314,7 @@ static void add_space(struct view *p, const char *name, const json_t *space)
              "preserveAspectRatio=\"none\">",
              fmax(fact_number(space, "partitions"), 1));
     json_array_foreach(json_object_get(p->now, "nodes"), i, n) {
-        if (strcmp(fact_text(n, "role"), "server") != 0)
+        if (!may_own(n))
             continue;
         html_add(&p->h, "<path class=\"c%zu\" d=\"", color++ % COLORS);
         double all = add_owner(p, owners, fact_number(n, "id"));
@@ -309,10 +337,11 @@ void page_add_partitions(struct view *p)
         add_space(p, name, space);
     html_add(&p->h, "<p class=\"legend\">");
     json_array_foreach(json_object_get(p->now, "nodes"), i, n)
-        if (strcmp(fact_text(n, "role"), "server") == 0)
+        if (may_own(n))
             html_add(&p->h, "<span class=\"c%zu\">server %.0f loop %.0f</span> ",
                      color++ % COLORS, fact_number(n, "rank"), fact_number(n, "loop"));
-    html_add(&p->h, "</p>\n<p class=\"later\">Moves, replicas, decisions: none</p>\n");
+    html_add(&p->h, "</p>\n");
+    add_moves(p);
     page_section_end(p);
 }
 

@@ -36,8 +36,8 @@ static void shows_a_cluster(void **state)
 {
     (void)state;
     const char *all = main_of(SAMPLE_CLUSTER, NULL);
-    has(all, "<p id=\"verdict\" class=\"well\">1 server and 2 workers alive; slowest "
-             "worker 1 (67 % of the fastest one&#39;s examples); training, pass 3 of 5, "
+    has(all, "<p id=\"verdict\" class=\"well\">1 server and 2 workers alive; worker "
+             "1 is slow (67 % of the fastest one&#39;s speed); training, pass 3 of 5, "
              "12,346 examples a second; last save 3 min "
              "ago</p>");
     has(all, "<dt>loss</dt><dd>0.4321</dd>");
@@ -144,10 +144,10 @@ static void says_what_is_wrong(void **state)
                false, "server 1: its memory for rows is nearly full");
     verdict_is("{'role': 'train', 'disks': [{'what': 'saves', 'free_bytes': 2000000, "
                "'size_bytes': 100000000}]}",
-               false, "the disk of its saves is nearly full, 2.0 MB are free");
+               false, "the disk of saves () is nearly full, 2.0 MB are free");
     verdict_is("{'role': 'train', 'disks': [{'what': 'saves', 'free_bytes': 9000000, "
                "'size_bytes': 100000000}]}", // as the alert TugDiskNearlyFull
-               false, "the disk of its saves is nearly full, 9.0 MB are free");
+               false, "the disk of saves () is nearly full, 9.0 MB are free");
     verdict_is("{'role': 'train', 'run': {'state': 'failed', 'diverged': true}}", false,
                "the training has diverged; the training failed");
     verdict_is("{'role': 'server', 'servers': [{'rank': 0, 'loop': 0, 'saves': {'last': "
@@ -229,7 +229,100 @@ static void names_the_worker_that_holds_up_others(void **state)
                                                               "5") "]}",
         NULL);
     has(all, "all others wait for worker 1");
-    assert_null(strstr(all, "slowest"));
+    assert_null(strstr(all, " is slow"));
+}
+
+#define WORKER_OF(rank, loop, examples, recent)                                          \
+    "{'role': 'worker', 'rank': " rank ", 'loop': " loop                                 \
+    ", 'left': false, 'alive': true, 'linked': true, 'examples': " examples              \
+    ", 'recent': {" recent "}}"
+#define WORKERS_OF(one, other)                                                           \
+    "{'role': 'scheduler', 'phase': 'running', 'nodes': [" one ", " other "]}"
+
+// Workers are compared by what they did of late, not by sums: one that has joined later is
+// not slow, and one that has become slow is named although it did much before.
+static void compares_workers_by_their_recent_speed(void **state)
+{
+    (void)state;
+    const char *late = WORKERS_OF(
+        WORKER_OF("0", "0", "900000", "'seconds': 60, 'examples': 6000, 'pieces': 60"),
+        WORKER_OF("1", "0", "1100", "'seconds': 11, 'examples': 1100, 'pieces': 11"));
+    verdict_is(late, true, "0 servers and 2 workers alive");
+    assert_null(strstr(main_of(late, NULL), " is slow"));
+    has(main_of(late, NULL), "<td class=\"n\">1,100</td><td class=\"n\">100</td>");
+    verdict_is(WORKERS_OF(WORKER_OF("0", "0", "900000",
+                                    "'seconds': 50, 'examples': 5000, 'pieces': 50"),
+                          WORKER_OF("1", "0", "900000",
+                                    "'seconds': 50, 'examples': 500, 'pieces': 5")),
+               true, "worker 1 is slow (10 % of the fastest one's speed)");
+    // A few pieces say little, and so does a moment.
+    const char *few = WORKERS_OF(
+        WORKER_OF("0", "0", "9", "'seconds': 50, 'examples': 4000, 'pieces': 4"),
+        WORKER_OF("1", "0", "9", "'seconds': 50, 'examples': 3000, 'pieces': 3"));
+    assert_null(strstr(main_of(few, NULL), " is slow"));
+    const char *moment = WORKERS_OF(
+        WORKER_OF("0", "0", "9", "'seconds': 60, 'examples': 6000, 'pieces': 60"),
+        WORKER_OF("1", "0", "9", "'seconds': 9, 'examples': 10, 'pieces': 1"));
+    assert_null(strstr(main_of(moment, NULL), " is slow"));
+    // Two lanes of one process are one worker.
+    verdict_is(WORKERS_OF(WORKER_OF("0", "0", "9", ""), WORKER_OF("0", "1", "9", "")),
+               true, "0 servers and 1 worker alive");
+}
+
+#define SILENT_OF(role, rank, loop, alive, seconds)                                      \
+    "{'role': '" role "', 'rank': " rank ", 'loop': " loop ", 'pid': 77, 'host': 'vm', " \
+    "'left': false, 'alive': " alive ", 'linked': true, 'seconds_since_sign': " seconds  \
+    "}"
+
+// A stopped process is named before it counts as dead, and once for all its loops.
+static void names_silent_processes_once(void **state)
+{
+    (void)state;
+    const char *silent = WORKERS_OF(SILENT_OF("worker", "2", "0", "true", "8"),
+                                    SILENT_OF("worker", "2", "1", "true", "8"));
+    const char *line = "worker 2 (process 77 on vm) has given no sign for 8 s";
+    verdict_is(silent, false, line);
+    assert_null(strstr(strstr(main_of(silent, NULL), line) + 1, line));
+    has(main_of(silent, NULL), "<tr class=\"slow\"><td>worker</td>");
+    has(main_of(silent, NULL), "<td>silent</td>");
+    verdict_is(WORKERS_OF(SILENT_OF("worker", "2", "0", "true", "2"),
+                          SILENT_OF("driver", "0", "0", "true", "8")),
+               true, "0 servers and 1 worker alive");
+    line = "worker 2 is dead";
+    const char *dead = WORKERS_OF(SILENT_OF("worker", "2", "0", "false", "30"),
+                                  SILENT_OF("worker", "2", "1", "false", "30"));
+    verdict_is(dead, false, line);
+    assert_null(strstr(strstr(main_of(dead, NULL), line) + 1, line));
+}
+
+// A disk that is not nearly full, but has no room for another save, is named, too.
+static void names_a_disk_without_room_for_a_save(void **state)
+{
+    (void)state;
+#define SAVED_OF(free)                                                                   \
+    "{'role': 'train', 'disks': [{'what': 'saves', 'path': '/d', 'size_bytes': 100e6, "  \
+    "'free_bytes': " free "}], 'run': {'state': 'training', 'pass': 1, 'passes': 2, "    \
+    "'saves': {'made': 1, 'last': {'bytes': 39e6}}}}"
+    verdict_is(SAVED_OF("30e6"), false,
+               "the disk of saves (/d) has no room for the next one: 30.0 MB are free, "
+               "the last one took 39.0 MB");
+    verdict_is(SAVED_OF("50e6"), true, "training");
+}
+
+static void counts_moves(void **state)
+{
+    (void)state;
+#define MOVED_OF(moving)                                                                 \
+    "{'role': 'scheduler', 'nodes': [{'id': 2, 'role': 'server', 'rank': 0, 'loop': 0, " \
+    "'alive': true, 'left': false}, {'id': 3, 'role': 'server', 'rank': 1, 'loop': 0, "  \
+    "'alive': false, 'left': true}], 'placement': {'sparse': {'partitions': 4, "         \
+    "'owners': [[0, 4, 2]], 'max_over_mean': 1}}, 'moving': {" moving "}}"
+    has(main_of(MOVED_OF("'moves_left': 3, 'moves_done': 252, 'moves_failed': 1"), NULL),
+        "Moves: 3 to go, 252 done, 1 given up");
+    const char *all = main_of(MOVED_OF("'moves_left': 0, 'moves_done': 0"), NULL);
+    has(all, "No partition has moved.");
+    has(all, "server 0 loop 0</span>");
+    assert_null(strstr(all, "server 1 loop 0</span>")); // it has left
 }
 
 // A problem hides neither the pass nor the speed nor the last save.
@@ -418,6 +511,10 @@ int main(void)
         cmocka_unit_test(says_what_is_wrong),
         cmocka_unit_test(sees_that_training_goes_wrong),
         cmocka_unit_test(names_the_worker_that_holds_up_others),
+        cmocka_unit_test(compares_workers_by_their_recent_speed),
+        cmocka_unit_test(names_silent_processes_once),
+        cmocka_unit_test(names_a_disk_without_room_for_a_save),
+        cmocka_unit_test(counts_moves),
         cmocka_unit_test(tells_how_it_is_beside_what_is_wrong),
         cmocka_unit_test(says_what_numbers_are_of),
         cmocka_unit_test(knows_who_was_replaced),

@@ -51,7 +51,8 @@ static void judge_nodes(struct verdict *v)
         if (fact_true(n, "left") || (!is_role(n, "server") && !is_role(n, "worker")))
             continue;
         double idle = fact_number(n, "seconds_since_progress");
-        if (fact_is_replaced(nodes, n))
+        bool first = !(fact_number(n, "loop") > 0); // all loops of a process die with it
+        if (fact_is_replaced(nodes, n) || (!fact_true(n, "alive") && !first))
             continue;
         if (!fact_true(n, "alive"))
             PROBLEM(v, "%s %.0f is dead%s", fact_text(n, "role"), fact_number(n, "rank"),
@@ -65,16 +66,41 @@ static void judge_nodes(struct verdict *v)
     }
 }
 
+// Names processes from which the scheduler has heard nothing for a while: heartbeats come
+// each second. They are stopped or cut off, and soon count as dead.
+static void judge_silence(struct verdict *v)
+{
+    const json_t *n;
+    size_t i;
+    json_array_foreach(json_object_get(v->facts, "nodes"), i, n) {
+        if (!fact_is_silent(n) || fact_number(n, "loop") > 0 ||
+            (!is_role(n, "server") && !is_role(n, "worker")))
+            continue;
+        PROBLEM(v, "%s %.0f (process %.0f on %.60s) has given no sign for %.0f s",
+                fact_text(n, "role"), fact_number(n, "rank"), fact_number(n, "pid"),
+                fact_text(n, "host"), fact_number(n, "seconds_since_sign"));
+    }
+}
+
+// Names a disk that is nearly full, or has less room than the last save took. `who` names
+// the process; "": this one.
 static void judge_disks(struct verdict *v, const json_t *of, const char *who)
 {
-    const json_t *disk;
-    char text[TEXT_MAX];
+    const json_t *disk, *saves = fact_at(fact_at(of, "run"), "saves");
+    double save = fact_number(fact_at(saves, "last"), "bytes");
+    char text[TEXT_MAX], size[TEXT_MAX];
     size_t i;
     json_array_foreach(json_object_get(of, "disks"), i, disk) {
+        double left = fact_number(disk, "free_bytes");
+        const char *what = fact_text(disk, "what"), *path = fact_text(disk, "path");
         if (fact_disk_is_low(disk))
-            PROBLEM(v, "%sthe disk of its %s is nearly full, %s are free", who,
-                    fact_text(disk, "what"),
-                    text_bytes(fact_number(disk, "free_bytes"), text));
+            PROBLEM(v, "%sthe disk of %s (%.100s) is nearly full, %s are free", who, what,
+                    path, text_bytes(left, text));
+        else if (left < save && strcmp(what, "saves") == 0)
+            PROBLEM(v,
+                    "the disk of saves (%.100s) has no room for the next one: %s are "
+                    "free, the last one took %s",
+                    path, text_bytes(left, text), text_bytes(save, size));
     }
 }
 
@@ -175,7 +201,7 @@ static void judge_run(struct verdict *v)
     judge_loss(v, run);
     judge_validation(v, run);
     if (strcmp(state, "failed") == 0)
-        PROBLEM(v, "the training failed%s%.200s", *error != '\0' ? ": " : "", error);
+        PROBLEM(v, "the training failed%s%.400s", *error != '\0' ? ": " : "", error);
     else if (strcmp(state, "training") == 0 && idle > idle_seconds)
         PROBLEM(v, "the training has made no progress for %.0f s", idle);
     judge_saves(v, run, "");
@@ -196,12 +222,30 @@ static void judge_processes(struct verdict *v)
 
 struct counts {
     unsigned servers, workers;
-    double slowest;     // rank of the worker with the fewest examples
-    double least, most; // the fewest examples of a worker, and the most
+    double slowest;     // rank of the slowest worker
+    double least, most; // examples a second of the slowest worker, and of the fastest
+    double pieces;      // the most pieces that a worker has finished of late
     unsigned compared;
     unsigned holding;          // workers that have pieces of the data
     double holder, held_since; // the last one of them: rank, and time without progress
 };
+
+// Compares how fast a worker was of late with the others: sums since they joined would
+// name one that has joined later, and not one that has become slow.
+static void compare_worker(struct counts *c, const json_t *n)
+{
+    const json_t *recent = fact_at(n, "recent");
+    double rate = fact_recent_rate(n);
+    if (isnan(rate) || fact_number(recent, "seconds") < compared_seconds)
+        return;
+    c->compared++;
+    c->pieces = fmax(c->pieces, fact_number(recent, "pieces"));
+    c->most = fmax(c->most, rate);
+    if (rate < c->least) {
+        c->least = rate;
+        c->slowest = fact_number(n, "rank");
+    }
+}
 
 static struct counts count_nodes(const json_t *facts)
 {
@@ -213,16 +257,10 @@ static struct counts count_nodes(const json_t *facts)
         c.servers += alive && is_role(n, "server") && !(fact_number(n, "loop") > 0);
         if (!alive || !is_role(n, "worker"))
             continue;
-        c.workers++;
-        double examples = fact_number(n, "examples");
-        c.compared += !isnan(examples);
-        c.most = fmax(c.most, examples);
-        if (examples < c.least) {
-            c.least = examples;
-            c.slowest = fact_number(n, "rank");
-        }
+        c.workers += !(fact_number(n, "loop") > 0);
+        compare_worker(&c, n);
         if (fact_number(n, "pieces_held") > 0) {
-            c.holding++;
+            c.holding += c.holding == 0 || fact_number(n, "rank") != c.holder;
             c.holder = fact_number(n, "rank");
             c.held_since = fact_number(n, "seconds_since_progress");
         }
@@ -276,8 +314,9 @@ static void say_slowest(struct verdict *v, const json_t *before, const struct co
                 return;
     if (c->holding == 1 && c->workers > 1 && c->held_since >= waiting_seconds)
         add(v->text, "all others wait for worker %.0f", c->holder);
-    else if (c->compared > 1 && c->least < slow_share * c->most)
-        add(v->text, "slowest worker %.0f (%.0f %% of the fastest one's examples)",
+    else if (c->compared > 1 && c->pieces >= compared_pieces &&
+             c->least < slow_share * c->most)
+        add(v->text, "worker %.0f is slow (%.0f %% of the fastest one's speed)",
             c->slowest, 100 * c->least / c->most);
 }
 
@@ -373,6 +412,7 @@ bool render_verdict(const struct facts_told *t, char ret[RENDER_TEXT_MAX])
         PROBLEM(&v, "these facts are %.0f s old: %.250s",
                 (double)(clock_ns() - t->asked_ns) * 1e-9, t->why.text);
     judge_nodes(&v);
+    judge_silence(&v);
     judge_servers(&v);
     judge_run(&v);
     if (!is_role(t->now, "server")) // a server's loops have already reported their disks

@@ -65,8 +65,9 @@ static const struct member requests[] = {
     GROUP_OF("other", histogram),
     ONE(NULL, NUMBER),
 };
-static const struct member worker[] = {ONE("rank", NUMBER), ONE("clock", NUMBER),
-                                       ONE("behind", NUMBER), ONE(NULL, NUMBER)};
+static const struct member worker[] = {ONE("rank", NUMBER), ONE("loop", NUMBER),
+                                       ONE("clock", NUMBER), ONE("behind", NUMBER),
+                                       ONE(NULL, NUMBER)};
 static const struct member table[] = {
     ONE("id", NUMBER),
     ONE("name", TEXT),

@@ -84,6 +84,7 @@ static void put_staleness(const struct shard *s, const struct shard_table *t,
             continue;
         json_out_open(o, NULL, '{');
         json_out_u64(o, "rank", n->rank);
+        json_out_u64(o, "loop", n->loop);
         json_out_u64(o, "clock", all[i].clock);
         json_out_u64(o, "behind", fastest - all[i].clock);
         json_out_close(o, '}');

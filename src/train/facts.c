@@ -17,6 +17,8 @@
 #include "train/history.h"
 
 enum { PASSES_KEPT = 1000, PROGRESS_NS = 1000000000 };
+// The speed is a mean that forgets what is so many seconds old.
+static const double rate_memory = 5;
 
 struct train_facts {
     pthread_mutex_t lock;
@@ -25,7 +27,10 @@ struct train_facts {
     bool diverged;
     uint32_t pass, passes, best_pass;
     double share, loss, auc, valid_loss, valid_auc;
-    double rate, rate_seconds; // examples a second, over so many seconds
+    double rate, rate_seconds; // examples a second; seconds of the last progress
+    // The time at which the training went on after a validation or save, in which no
+    // example is trained; 0: none was made.
+    uint64_t resumed_ns;
     uint64_t examples, batches;
     _Atomic uint64_t told_ns; // time at which the number of examples last increased
     char **history;           // the records of the last passes as JSON, the oldest first
@@ -82,6 +87,8 @@ enum train_state train_facts_state(struct train_facts *f, enum train_state state
     pthread_mutex_lock(&f->lock);
     enum train_state before = f->state;
     f->state = state;
+    if (state == TRAIN_TRAINING && before != TRAIN_TRAINING)
+        f->resumed_ns = clock_ns();
     if (state == TRAIN_VALIDATING)
         f->share = 1; // the data of the pass was read to its end
     pthread_mutex_unlock(&f->lock);
@@ -93,6 +100,15 @@ bool train_facts_due(const struct train_facts *f)
     return f != NULL && clock_ns() >= atomic_load(&f->told_ns) + PROGRESS_NS;
 }
 
+// Returns the seconds of training since the last progress.
+static double trained_seconds(const struct train_facts *f)
+{
+    uint64_t from = atomic_load(&f->told_ns);
+    if (f->resumed_ns > from)
+        from = f->resumed_ns;
+    return (double)(clock_ns() - from) * 1e-9;
+}
+
 // Stores the number of the pass's examples so far, and computes the rate and the time of
 // the last progress from it. The caller holds the lock.
 static void note_examples(struct train_facts *f, uint32_t pass, uint64_t examples)
@@ -100,12 +116,13 @@ static void note_examples(struct train_facts *f, uint32_t pass, uint64_t example
     uint64_t time = clock_ns();
     bool same = pass == f->pass && examples >= f->examples;
     uint64_t more = examples - (same ? f->examples : 0);
-    double seconds = (double)(time - atomic_load(&f->told_ns)) * 1e-9;
+    double seconds = trained_seconds(f);
     f->pass = pass;
     f->examples = examples;
     if (more == 0 || seconds <= 0)
         return;
-    f->rate = (double)more / seconds;
+    double now = (double)more / seconds, old = exp(-seconds / rate_memory);
+    f->rate = isnan(f->rate) ? now : old * f->rate + (1 - old) * now;
     f->rate_seconds = seconds;
     atomic_store(&f->told_ns, time);
 }
@@ -231,9 +248,11 @@ static void put_numbers(const struct train_facts *f, struct json_out *to)
     json_out_real(to, "share", 6, f->share);
     json_out_u64(to, "examples", f->examples);
     json_out_u64(to, "batches", f->batches);
-    // A run that stands still becomes slower from second to second.
-    json_out_real(to, "examples_per_second", 6,
-                  f->rate * fmin(1, f->rate_seconds / fmax(idle, 1e-9)));
+    // A training that stands still becomes slower from second to second.
+    double still = f->state == TRAIN_TRAINING || f->state == TRAIN_LOADING
+                       ? fmax(trained_seconds(f) - f->rate_seconds, 0)
+                       : 0;
+    json_out_real(to, "examples_per_second", 6, f->rate * exp(-still / rate_memory));
     json_out_real(to, "seconds_since_progress", 9, idle);
     json_out_real(to, "loss", 12, f->loss);
     json_out_real(to, "auc", 12, f->auc);

@@ -134,6 +134,33 @@ static void a_run_that_stands_still(void **state)
     train_facts_close(f);
 }
 
+// The speed is that of training: the time of a validation does not count, and one slow
+// second makes no hours of the time that is left.
+static void the_speed_is_that_of_training(void **state)
+{
+    (void)state;
+    struct train_facts *f = NULL;
+    struct metrics m = {.examples = 1000};
+    assert_int_equal(train_facts_open(&f, NULL), 0);
+    (void)train_facts_state(f, TRAIN_TRAINING);
+    kit_clock_skip(SECOND_NS);
+    train_facts_progress(f, &(struct train_now){1, .5, 1, &m});
+    (void)train_facts_state(f, TRAIN_VALIDATING);
+    kit_clock_skip(100 * SECOND_NS);
+    double rate = number_of(f, "examples_per_second");
+    assert_true(rate > 500 && rate <= 1000); // a validation is not a standstill
+    (void)train_facts_state(f, TRAIN_TRAINING);
+    kit_clock_skip(SECOND_NS);
+    train_facts_progress(f, &(struct train_now){2, .5, 2, &m});
+    rate = number_of(f, "examples_per_second");
+    assert_true(rate > 500 && rate <= 1000);
+    kit_clock_skip(SECOND_NS);
+    m.examples = 1001;
+    train_facts_progress(f, &(struct train_now){2, .5, 3, &m});
+    assert_true(number_of(f, "examples_per_second") > rate / 2);
+    train_facts_close(f);
+}
+
 // Only the last 1,000 passes are kept.
 static void many_passes(void **state)
 {
@@ -190,6 +217,7 @@ int main(void)
         cmocka_unit_test(nobody_asks),
         cmocka_unit_test(a_run),
         cmocka_unit_test(a_run_that_stands_still),
+        cmocka_unit_test(the_speed_is_that_of_training),
         cmocka_unit_test(many_passes),
         cmocka_unit_test(tables),
     };

@@ -27,7 +27,8 @@
     "'pushed_keys': 90, 'pulled_keys': 80, 'examples': 70, 'clock': 4, 'held': 0, "      \
     "'refused': 0, 'left_out': 2, 'made': 1300, 'removed': {'score': 60, 'age': 6, "     \
     "'ttl': 0, 'budget': 0}, 'cold': {'rows': 500, 'bytes': 5000, 'hits': 3, 'reads': "  \
-    "1, 'writes': 2}, 'staleness': 2, 'workers': [{'rank': 0, 'clock': 4, 'behind': "    \
+    "1, 'writes': 2}, 'staleness': 2, 'workers': [{'rank': 0, 'loop': 1, 'clock': 4, "   \
+    "'behind': "                                                                         \
     "1}]}], 'saves': {'made': 2, 'failed': 0, 'now': null, 'last': {'number': 2, "       \
     "'state': 'written', 'path': 'day-7', 'bytes': 4096, 'seconds': 0.25, "              \
     "'finished_unix_seconds': 1940, 'error': null}}}"
@@ -40,7 +41,7 @@
     "'valid': {'examples': 10, 'loss': 0.65, 'auc': 0.69}, 'seconds': 1.5, 'best': "     \
     "false}, {'pass': 2, 'examples': 10000, 'loss': 0.5, 'auc': 0.75, 'valid': null, "   \
     "'seconds': 1.4, 'best': true}], 'best_pass': 2, 'saves': {'made': 1, 'failed': 0, " \
-    "'last': {'path': 'out/save-000002', 'bytes': 5000000, 'seconds': 0.5, "             \
+    "'last': {'path': 'out/save-000002', 'bytes': 300, 'seconds': 0.5, "                 \
     "'finished_unix_seconds': 1820, 'pass': 2}}}"
 
 #define SAMPLE_SERVER                                                                    \
@@ -58,12 +59,14 @@
     "'rank': 0, 'loop': 0, 'pid': 8, 'alive': true, 'left': false, 'linked': true, "     \
     "'seconds_since_sign': 0.25, 'clock_skew_seconds': 0, 'host': 'h', 'address': "      \
     "'tcp://127.0.0.1:11', 'examples': 600, 'pieces_held': 1, 'pieces_done': 4, "        \
-    "'seconds_since_progress': 2}, {'id': 4, 'role': 'worker', 'rank': 1, 'loop': 0, "   \
+    "'seconds_since_progress': 2, 'recent': {'seconds': 40, 'examples': 600, 'pieces': " \
+    "6}}, {'id': 4, 'role': 'worker', 'rank': 1, 'loop': 0, "                            \
     "'pid': 9, 'alive': true, 'left': false, 'linked': true, 'seconds_since_sign': "     \
     "0.25, "                                                                             \
     "'clock_skew_seconds': 0, 'host': 'h', 'address': 'tcp://127.0.0.1:12', "            \
     "'examples': "                                                                       \
-    "400, 'pieces_held': 1, 'pieces_done': 2, 'seconds_since_progress': 3}], "           \
+    "400, 'pieces_held': 1, 'pieces_done': 2, 'seconds_since_progress': 3, "             \
+    "'recent': {'seconds': 40, 'examples': 400, 'pieces': 4}}], "                        \
     "'placement': {'sparse': {'partitions': 4, 'loops': {'2': 4}, 'owners': [[0, 4, "    \
     "2]], 'max_over_mean': 1}}, 'barriers': [], 'operations_seen': 1, 'operations': "    \
     "[{'unix_seconds': 1000, 'what': 'order', 'who': 'a tool (operator)', 'text': "      \

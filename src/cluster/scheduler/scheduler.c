@@ -426,6 +426,7 @@ static uint64_t scheduler_on_tick(void *ctx, uint64_t now)
     next = clock_earlier(next, scheduler_moves_tick(s));
     next = clock_earlier(next, scheduler_spread_roster(s));
     next = clock_earlier(next, scheduler_work_tick(s));
+    next = clock_earlier(next, scheduler_mark_work(s));
     // The scheduler runs often enough to notice that it was stopped: see forgive_silence.
     s->due = clock_earlier(next, now + s->o.dead_timeout_ns / 8);
     scheduler_check(s);

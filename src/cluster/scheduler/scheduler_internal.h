@@ -66,6 +66,11 @@ struct retry {
     uint32_t fails; // the number of consecutive failures
 };
 
+// The work that a worker had done at some time.
+struct work_mark {
+    uint64_t at, examples, pieces;
+};
+
 struct sched_node {
     bool used; // false if this entry is free
     struct roster_node n;
@@ -76,6 +81,8 @@ struct sched_node {
     // For a worker: the time at which it last asked for work or reported work; initially
     // the time at which it joined.
     uint64_t progress_at;
+    // For a worker: its work at two earlier times, or when it joined; the older one first.
+    struct work_mark marks[2];
     // The time at which the node was asked for a sign of life, because its process seemed
     // silent.
     uint64_t pinged_at;
@@ -194,6 +201,7 @@ struct scheduler {
     struct van *van;
     uint64_t now, served_at;
     uint64_t due;       // time at which the next tick is due
+    uint64_t mark_at;   // time at which the work of workers is marked next
     uint64_t idle_look; // time of the next check for silent tools
 
     struct link *links;
@@ -356,6 +364,9 @@ void scheduler_note_order(struct scheduler *s, uint8_t kind, const char *who,
 
 // Defined in scheduler_work.c:
 uint64_t scheduler_work_tick(struct scheduler *s);
+// Marks the work of all workers from time to time, so that scheduler_json can tell how
+// fast each was of late. Returns when that is due again.
+uint64_t scheduler_mark_work(struct scheduler *s);
 
 // Defined in scheduler_end.c:
 void scheduler_lost(struct scheduler *s, struct sched_node *n); // n has just died

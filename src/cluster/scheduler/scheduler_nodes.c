@@ -329,6 +329,7 @@ static struct sched_node *new_node(struct scheduler *s, const struct msg_join *m
     s->changed = true;
     char name[ROSTER_NAME_MAX];
     n->progress_at = s->now;
+    n->marks[0] = n->marks[1] = (struct work_mark){.at = s->now};
     if (!scheduler_is_guest(s, n)) {
         scheduler_say(s, "%s joined as node %u", scheduler_name(n, name), n->n.id);
         scheduler_note(s, "join", name, n->n.address);

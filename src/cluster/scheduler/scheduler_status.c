@@ -14,9 +14,30 @@ static const char *const table_names[] = {"all", "sparse", "dense"};
 static const char *const space_names[] = {"sparse", "dense", "range"};
 static const char *const phase_names[] = {"gathering", "running", "over", "ending"};
 
+// The recent work of a worker is that of the last one to two times so many nanoseconds.
+#define MARK_NS (30 * SECOND_NS)
+
 static double seconds(uint64_t ns)
 {
     return (double)ns * 1e-9;
+}
+
+uint64_t scheduler_mark_work(struct scheduler *s)
+{
+    uint32_t hint = 0;
+    if (s->now < s->mark_at)
+        return s->mark_at;
+    for (uint32_t i = 0; i < s->n_nodes; i++) {
+        struct sched_node *n = &s->nodes[i];
+        struct leases_work w = {0};
+        if (!n->used || n->n.role != WIRE_WORKER)
+            continue;
+        leases_work(s->leases, n->n.id, &hint, &w);
+        n->marks[0] = n->marks[1];
+        n->marks[1] = (struct work_mark){s->now, w.examples, w.pieces};
+    }
+    s->mark_at = s->now + MARK_NS;
+    return s->mark_at;
 }
 
 // Writes the work of a worker. `hint` lets leases_work find the worker without a search.
@@ -31,6 +52,12 @@ static void put_work(const struct scheduler *s, const struct sched_node *n,
     json_out_u64(o, "pieces_done", w.pieces);
     json_out_u64(o, "pieces_held", w.holds);
     json_out_real(o, "seconds_since_progress", 12, seconds(s->now - n->progress_at));
+    const struct work_mark *from = &n->marks[0];
+    json_out_open(o, "recent", '{');
+    json_out_real(o, "seconds", 9, seconds(s->now - from->at));
+    json_out_u64(o, "examples", w.examples - from->examples);
+    json_out_u64(o, "pieces", w.pieces - from->pieces);
+    json_out_close(o, '}');
 }
 
 static void put_node(const struct scheduler *s, const struct sched_node *n,

@@ -813,6 +813,41 @@ static void test_status(void **state)
     guest_close();
 }
 
+// Asks for the time of the worker's recent work.
+static double recent_seconds(void)
+{
+    guest_say(MSG_STATUS, &(struct msg_status){});
+    json_t *j = json_loads(guest.text, 0, NULL);
+    const json_t *worker = json_array_get(json_object_get(j, "nodes"), 1),
+                 *recent = json_object_get(worker, "recent");
+    double ret = json_number_value(json_object_get(recent, "seconds"));
+    assert_int_equal(json_integer_value(json_object_get(recent, "examples")), 0);
+    assert_int_equal(json_integer_value(json_object_get(recent, "pieces")), 0);
+    json_decref(j);
+    return ret;
+}
+
+// The recent work of a worker is that since it joined, and later that of the last 30 to 60
+// seconds.
+static void test_recent_work(void **state)
+{
+    (void)state;
+    guest_open_world(1, 1);
+    guest_add_all(1, 1, false);
+    guest_open();
+    guest_say_hello(CLUSTER);
+    double last = recent_seconds();
+    assert_true(last < 5);
+    for (int i = 0; i < 30; i++) {
+        world_run(&w, 7 * SECONDS);
+        double now = recent_seconds();
+        assert_true(now > last ? now <= last + 8 : now >= 30 && i > 3);
+        assert_true(now <= 61 && (i < 5 || now >= 30));
+        last = now;
+    }
+    guest_close();
+}
+
 static void beat(uint64_t process)
 {
     guest_say(MSG_HEARTBEAT, &(struct msg_heartbeat){.process = process});
@@ -927,6 +962,7 @@ int main(void)
         cmocka_unit_test(test_no_hello),
         cmocka_unit_test(test_tool),
         cmocka_unit_test(test_status),
+        cmocka_unit_test(test_recent_work),
         cmocka_unit_test(test_operations),
         cmocka_unit_test(test_heartbeats),
         cmocka_unit_test(test_options),
