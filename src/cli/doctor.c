@@ -39,7 +39,8 @@ const struct option_table cli_doctor_options = {
     .about =
         "Connects to the scheduler and to every node that listens, compares versions and "
         "clocks, checks the certificate, and asks the scheduler which nodes it hears "
-        "from. Prints one line for each problem, with what to do about it. Run it on the "
+        "from, and whether a worker is slow or stands still. Prints one line for each "
+        "problem, with what to do about it. Run it on the "
         "machine that has the problem. The exit code is 4 when there is a problem.",
     .examples = "tug doctor\n"
                 "tug doctor --scheduler 10.0.0.1:9100 --ca ca.pem --cert me.pem --key "
@@ -48,6 +49,10 @@ const struct option_table cli_doctor_options = {
 };
 
 enum { NODE_SECONDS = 5, NODES_SECONDS = 60, EXPIRY_DAYS = 14, PINGS = 5 };
+// A worker's speed is compared after RECENT_SECONDS, if the fastest has finished
+// RECENT_PIECES of late.
+enum { RECENT_SECONDS = 10, RECENT_PIECES = 5, IDLE_SECONDS = 60 };
+#define SLOW_SHARE .8
 
 struct examination {
     struct opened_node *node;
@@ -253,6 +258,64 @@ static void look_at_phase(struct examination *x, const json_t *s)
             tool_number(s, "workers_wanted"));
 }
 
+// Returns the examples a second of a worker of late, if the scheduler has watched it for
+// long enough; NaN otherwise.
+static double recent_speed(const json_t *n)
+{
+    const json_t *recent = json_object_get(n, "recent");
+    double seconds = tool_number(recent, "seconds");
+    return tool_true(n, "alive") && strcmp(tool_text(n, "role"), "worker") == 0 &&
+                   seconds >= RECENT_SECONDS
+               ? tool_number(recent, "examples") / seconds
+               : (double)NAN;
+}
+
+// Names a worker that is much slower than the fastest one, as the page of --http does.
+static void look_at_speed(struct examination *x, const json_t *s)
+{
+    const json_t *slowest = NULL;
+    double least = INFINITY, most = 0, pieces = 0;
+    json_t *n;
+    size_t i;
+    json_array_foreach(json_object_get(s, "nodes"), i, n) {
+        double speed = recent_speed(n);
+        if (isnan(speed))
+            continue;
+        pieces = fmax(pieces, tool_number(json_object_get(n, "recent"), "pieces"));
+        most = fmax(most, speed);
+        if (speed < least) {
+            least = speed;
+            slowest = n;
+        }
+    }
+    if (slowest != NULL && pieces >= RECENT_PIECES && least < SLOW_SHARE * most)
+        problem(x,
+                "worker %.0f (%s) is slow: %.0f examples a second of late, the fastest "
+                "worker %.0f; look for other work on its machine ('top'), or a slow link "
+                "or disk",
+                tool_number(slowest, "rank"), tool_text(slowest, "host"), least, most);
+}
+
+// Names workers, and the run, that make no progress.
+static void look_at_progress(struct examination *x, const json_t *s)
+{
+    const json_t *run = json_object_get(s, "run");
+    json_t *n;
+    size_t i;
+    json_array_foreach(json_object_get(s, "nodes"), i, n)
+        if (tool_true(n, "alive") && tool_number(n, "pieces_held") > 0 &&
+            tool_number(n, "seconds_since_progress") > IDLE_SECONDS)
+            problem(x,
+                    "worker %.0f (%s) has pieces of the data and has finished none for "
+                    "%.0f s; killing its process %.0f gives them to the others",
+                    tool_number(n, "rank"), tool_text(n, "host"),
+                    tool_number(n, "seconds_since_progress"), tool_number(n, "pid"));
+    if (strcmp(tool_text(run, "state"), "training") == 0 &&
+        tool_number(run, "seconds_since_progress") > IDLE_SECONDS)
+        problem(x, "the training has made no progress for %.0f s",
+                tool_number(run, "seconds_since_progress"));
+}
+
 static int examine(struct examination *x, const struct doctor_values *v, json_t *ret,
                    struct err *e)
 {
@@ -279,6 +342,8 @@ static int examine(struct examination *x, const struct doctor_values *v, json_t 
                   "reached_from_here", 1, "version", t.version, "round_trip_ms",
                   round_trip_ms(&t), "clock_skew_seconds", skew));
     look_at_phase(x, status);
+    look_at_progress(x, status);
+    look_at_speed(x, status);
     uint64_t until = clock_ns() + NODES_SECONDS * SECOND_NS;
     json_array_foreach(json_object_get(status, "nodes"), i, n) {
         if (clock_ns() >= until) {
@@ -326,8 +391,9 @@ static void print_all(const json_t *all)
     json_array_foreach(json_object_get(all, "problems"), i, one)
         cli_printf("problem: %s\n", json_string_value(one));
     if (json_array_size(json_object_get(all, "problems")) == 0)
-        cli_printf("no problem found with processes, links, versions and clocks; tug "
-                   "status and the page of --http show how the run goes\n");
+        cli_printf("no problem found with processes, links, versions, clocks and the "
+                   "speed of workers; tug status and the page of --http show how the run "
+                   "goes\n");
 }
 
 static int print(json_t *all, bool json, struct err *e)

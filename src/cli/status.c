@@ -48,6 +48,8 @@ const struct option_table cli_status_options = {
 // most values: each takes about 120 bytes of memory until the documented ones are kept. So
 // a server cannot fill the memory of a scheduler whose page is open.
 enum { LOOP_TEXT_MAX = 16 << 20, LOOP_VALUES_MAX = 1 << 20 };
+// The same for the scheduler, with 65,535 nodes: three times what they take.
+enum { SCHEDULER_TEXT_MAX = 64 << 20, SCHEDULER_VALUES_MAX = 6 << 20 };
 enum { LOOP_SECONDS = 5, LOOPS_SECONDS = 30 }; // limits for one loop, and for all
 
 // ---------------------------------------------------------------- asking
@@ -134,7 +136,9 @@ static void sort_nodes(json_t *status)
 
 int status_ask(struct node *n, const struct status_limits *l, json_t **ret, struct err *e)
 {
-    struct tool t = {.interrupted = l->stop};
+    struct tool t = {.interrupted = l->stop,
+                     .max_text = SCHEDULER_TEXT_MAX,
+                     .max_values = SCHEDULER_VALUES_MAX};
     json_t *status = NULL, *node;
     size_t i;
     int rc = tool_open(&t, n, n->scheduler, l->seconds, e);
@@ -184,7 +188,16 @@ static void set_rates(const json_t *before, json_t *after)
 
 // ---------------------------------------------------------------- for people
 
-static void print_node(const json_t *n)
+// Returns whether the next node of the sorted list took the place of a dead one.
+static bool is_replaced(const json_t *n, const json_t *next)
+{
+    return !tool_true(n, "alive") && next != NULL &&
+           strcmp(tool_text(n, "role"), tool_text(next, "role")) == 0 &&
+           tool_count(n, "rank") == tool_count(next, "rank") &&
+           tool_count(n, "loop") == tool_count(next, "loop");
+}
+
+static void print_node(const json_t *n, const json_t *next)
 {
     char name[64], state[96] = "";
     snprintf(name, sizeof(name), "%s %.0f%s%.0f", tool_text(n, "role"),
@@ -195,7 +208,7 @@ static void print_node(const json_t *n)
     if (tool_true(n, "left"))
         snprintf(state, sizeof(state), "left");
     else if (!tool_true(n, "alive"))
-        snprintf(state, sizeof(state), "dead");
+        snprintf(state, sizeof(state), is_replaced(n, next) ? "replaced" : "dead");
     else if (!tool_true(n, "linked"))
         snprintf(state, sizeof(state), "link broken, no sign for %.1f s",
                  tool_number(n, "seconds_since_sign"));
@@ -297,7 +310,7 @@ static void print_all(const json_t *s)
         tool_number(s, "epoch"));
     cli_printf("nodes\n");
     json_array_foreach(json_object_get(s, "nodes"), i, one)
-        print_node(one);
+        print_node(one, json_array_get(json_object_get(s, "nodes"), i + 1));
     if (json_object_get(s, "placement") != NULL) {
         cli_printf("placement\n");
         print_placement(json_object_get(s, "placement"));

@@ -62,47 +62,12 @@ static json_t *tables_by_key(const json_t *tables)
     return all;
 }
 
-// Adds the numbers of a table's cold tier on one loop to its sums.
-static void add_cold(json_t *sums, const json_t *t)
-{
-    const json_t *cold = fact_at(t, "cold");
-    char key[KEY_MAX];
-    if (!json_is_object(cold))
-        return;
-    json_t *sum = json_object_get(sums, key_of(t, key)), *x;
-    const char *name;
-    if (sum == NULL) {
-        (void)json_object_set_new(sums, key, json_object());
-        sum = json_object_get(sums, key);
-    }
-    json_object_foreach((json_t *)(uintptr_t)cold, name, x) {
-        double before = fact_number(sum, name);
-        (void)json_object_set_new(
-            sum, name, json_real(json_number_value(x) + (isnan(before) ? 0 : before)));
-    }
-}
-
-// Returns, by their keys, the sums over all loops of what tables have on disk. The caller
-// releases it.
-static json_t *cold_sums(const json_t *facts)
-{
-    json_t *sums = json_object(), *loop, *t;
-    size_t i, k;
-    json_array_foreach(json_object_get(facts, "servers"), i, loop)
-        json_array_foreach(json_object_get(loop, "tables"), k, t)
-            add_cold(sums, t);
-    return sums;
-}
-
-static void add_table(struct view *p, const json_t *t, const json_t *before,
-                      const json_t *sums)
+static void add_table(struct view *p, const json_t *t, const json_t *before)
 {
     static const char *const lost[] = {"refused", "left_out", NULL};
     char key[KEY_MAX];
     const json_t *old = json_object_get(before, key_of(t, key)),
-                 *cold = json_object_get(sums, key);
-    if (cold == NULL) // a process that trains alone tells it with its tables
-        cold = fact_at(t, "cold");
+                 *cold = fact_at(t, "cold");
     double hits = fact_number(cold, "hits"), reads = fact_number(cold, "reads");
     char text[TEXT_MAX];
     html_add(&p->h, "<tr>");
@@ -158,11 +123,9 @@ void page_add_tables(struct view *p)
     add_missing(p);
     page_table(p, names);
     json_t *before = tables_by_key(fact_at(p->before, "tables"));
-    json_t *sums = cold_sums(p->now);
     json_array_foreach(tables, i, t)
-        add_table(p, t, before, sums);
+        add_table(p, t, before);
     json_decref(before);
-    json_decref(sums);
     page_table_end(p);
     json_array_foreach(tables, i, t)
         copies |= is_copy(fact_text(t, "name"));

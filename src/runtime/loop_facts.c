@@ -237,13 +237,15 @@ static void add_to(json_t *sum, const json_t *of, const char *name)
 static void add_part(json_t *sum, const json_t *of, const char *part)
 {
     const char *name;
-    json_t *value, *to = json_copy(json_object_get(sum, part));
-    const json_t *from = json_object_get(of, part);
-    if (!json_is_object(to)) {
-        json_decref(to);
+    json_t *value, *from = json_object_get(of, part), *to = NULL;
+    if (!json_is_object(from))
+        return;
+    if (!json_is_object(json_object_get(sum, part))) { // loops before had none of it
+        json_object_set(sum, part, from);
         return;
     }
-    json_object_foreach(json_object_get(sum, part), name, value)
+    to = json_copy(json_object_get(sum, part));
+    json_object_foreach(from, name, value)
         add_to(to, from, name);
     json_object_set_new(sum, part, to);
 }

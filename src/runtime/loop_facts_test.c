@@ -154,13 +154,15 @@ static void adds_up_tables(void **state)
         "[{\"tables\": [{\"id\": 1, \"name\": \"t\", \"rows\": 2, \"clock\": 5, "
         "\"removed\": {\"age\": 1}}]}, {\"error\": \"x\"}, "
         "{\"tables\": [{\"id\": 1, \"name\": \"t\", \"rows\": 3, \"clock\": 7, "
-        "\"removed\": {\"age\": 4}}, {\"id\": 0, \"name\": \"u\"}]}]");
+        "\"removed\": {\"age\": 4}, \"cold\": {\"rows\": 6}}, {\"id\": 0, \"name\": "
+        "\"u\"}]}]");
     json_t *tables = loop_facts_sum_tables(loops), *t = json_array_get(tables, 0);
     assert_int_equal(json_array_size(tables), 2);
     is(t, "rows", 5);
     is(t, "clock", 5);
     is(t, "clock_max", 7);
     is(json_object_get(t, "removed"), "age", 5);
+    is(json_object_get(t, "cold"), "rows", 6); // of the loop that has some
     // the loops' own numbers have not changed
     is(json_object_get(
            json_array_get(json_object_get(json_array_get(loops, 0), "tables"), 0),

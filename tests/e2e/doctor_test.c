@@ -4,7 +4,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/processes.h"
 
+#include <poll.h>
 #include <sys/wait.h>
+
+#include "os/clock.h"
 
 static void asks_the_doctor(const char *says)
 {
@@ -50,6 +53,41 @@ static void killed_and_stopped(void **state)
     cluster_wait("scheduler", CLUSTER_PATIENCE);
 }
 
+// A worker that runs for a tenth of the time is slow, but none of its links breaks.
+static void slow(void **state)
+{
+    (void)state;
+    const char *train = "train --data data.svm --format libsvm --model lr --mode async "
+                        "--epochs 1000000";
+    cluster_start("scheduler",
+                  "scheduler --servers 1 --workers 2 --dead-timeout 600 -- %s", train);
+    unsigned port = cluster_port("scheduler");
+    cluster_start("server", "server --scheduler 127.0.0.1:%u", port);
+    for (int i = 0; i < 2; i++)
+        cluster_start(files_path("worker%d", i), "worker --scheduler 127.0.0.1:%u -- %s",
+                      port, train);
+    pid_t worker = cluster_node("scheduler", "worker 1");
+    cluster_await("scheduler", "pass 1/");
+    uint64_t until = clock_ns() + 2 * CLUSTER_PATIENCE * SECOND_NS;
+    do {
+        if (clock_ns() > until)
+            cluster_fail("the doctor does not say that worker 1 is slow: %s", e2e_out);
+        for (int i = 0; i < 10; i++) {
+            kill(worker, SIGSTOP);
+            poll(NULL, 0, 180);
+            kill(worker, SIGCONT);
+            poll(NULL, 0, 20);
+        }
+        (void)tug("doctor --scheduler 127.0.0.1:%u", port);
+    } while (strstr(e2e_out, "problem: worker 1 (") == NULL ||
+             strstr(e2e_out, "is slow: ") == NULL);
+    tug_ends(0, "stop --scheduler 127.0.0.1:%u", port);
+    for (int i = 0; i < 2; i++)
+        cluster_wait(files_path("worker%d", i), CLUSTER_PATIENCE);
+    cluster_wait("server", CLUSTER_PATIENCE);
+    cluster_wait("scheduler", CLUSTER_PATIENCE);
+}
+
 static int begin(void **state)
 {
     if (cluster_begin(state) != 0)
@@ -60,6 +98,7 @@ static int begin(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cluster_test(killed_and_stopped)};
+    const struct CMUnitTest tests[] = {cluster_test(killed_and_stopped),
+                                       cluster_test(slow)};
     return cmocka_run_group_tests(tests, begin, cluster_end);
 }

@@ -94,7 +94,16 @@ static void two_of_one_name(void **state)
     (void)state;
     launch("first", "--cluster two");
     tug_ends(0, "status --cluster two");
+    tug_ends(2, "status"); // of the cluster 'tug'
+    e2e_says("no run of cluster 'tug' was launched on this machine, but one of 'two': "
+             "give --cluster two");
     launch("second", "--cluster two");
+    launch("other", "--cluster other");
+    tug_ends(2, "status");
+    e2e_says("with --cluster");
+    e2e_says("'two'");
+    e2e_says("'other'");
+    stop("other");
     tug_ends(2, "status --cluster two");
     e2e_says("2 runs of cluster 'two' were launched on this machine");
     stop("second");

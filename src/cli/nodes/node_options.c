@@ -113,6 +113,53 @@ static void node_options_look_at(void *ctx, const char *path)
     buf_free(&b);
 }
 
+// The names of all running clusters that tug launch has recorded.
+struct names {
+    char cluster[128]; // the first of them
+    uint32_t n;
+    char all[256]; // for the error message
+};
+
+static void node_options_name(void *ctx, const char *path)
+{
+    struct names *f = ctx;
+    const char *slash = strrchr(path, '/'), *base = slash != NULL ? slash + 1 : path;
+    const char *at = strrchr(base, '@');
+    struct found running = {0};
+    size_t end = strlen(f->all);
+    char name[sizeof(f->cluster) + 2];
+    node_options_look_at(&running, path);
+    if (at == NULL || running.n == 0)
+        return;
+    snprintf(name, sizeof(name), "'%.*s'", (int)(at - base), base);
+    if (strstr(f->all, name) != NULL)
+        return; // another run of that cluster
+    if (f->n++ == 0)
+        snprintf(f->cluster, sizeof(f->cluster), "%.*s", (int)(at - base), base);
+    snprintf(f->all + end, sizeof(f->all) - end, "%s%s", end > 0 ? ", " : "", name);
+}
+
+// Says that no run of this name was found, and which others run on this machine.
+static int not_found(const struct node_values *v, struct err *e)
+{
+    struct names f = {0};
+    runtime_dir_list("", ".addr", node_options_name, &f);
+    if (f.n == 1)
+        return err_set(e, TUG_EUSAGE,
+                       "no run of cluster '%s' was launched on this machine, but one of "
+                       "'%s': give --cluster %s",
+                       v->cluster, f.cluster, f.cluster);
+    if (f.n > 1)
+        return err_set(e, TUG_EUSAGE,
+                       "no run of cluster '%s' was launched on this machine; choose one "
+                       "of %s with --cluster",
+                       v->cluster, f.all);
+    return err_set(e, TUG_EUSAGE,
+                   "no run of cluster '%s' was launched on this machine; give its "
+                   "scheduler's address with --scheduler HOST:PORT",
+                   v->cluster);
+}
+
 // Finds the scheduler in the files that tug launch wrote, for tools; *to receives its
 // address.
 static int find_scheduler(const struct node_values *v, char to[VAN_ADDRESS_MAX],
@@ -123,10 +170,7 @@ static int find_scheduler(const struct node_values *v, char to[VAN_ADDRESS_MAX],
     snprintf(begins, sizeof(begins), "%.100s@", v->cluster);
     runtime_dir_list(begins, ".addr", node_options_look_at, &f);
     if (f.n == 0)
-        return err_set(e, TUG_EUSAGE,
-                       "no run of cluster '%s' was launched on this machine; give its "
-                       "scheduler's address with --scheduler HOST:PORT",
-                       v->cluster);
+        return not_found(v, e);
     if (f.n > 1)
         return err_set(e, TUG_EUSAGE,
                        "%u runs of cluster '%s' were launched on this machine; choose "

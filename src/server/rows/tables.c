@@ -291,9 +291,10 @@ static int copy(struct shard *s, struct shard_table *t, uint32_t other, struct e
     struct store *rows;
     if (s->o.max_bytes != 0 && s->bytes + t->bytes > s->o.max_bytes)
         return err_set(e, TUG_ENOMEM,
-                       "no room for a copy of table '%s': rows take %llu of %llu bytes",
-                       t->spec.config.name, (unsigned long long)s->bytes,
-                       (unsigned long long)s->o.max_bytes);
+                       "no room for a copy of table '%s', which takes %llu bytes: rows "
+                       "take %llu of %llu bytes; give the server more with --memory",
+                       t->spec.config.name, (unsigned long long)t->bytes,
+                       (unsigned long long)s->bytes, (unsigned long long)s->o.max_bytes);
     if (t->spec.config.cold[0] != '\0')
         return err_set(e, TUG_EUSAGE, "table '%s' has rows on disk and cannot be copied",
                        t->spec.config.name);
