@@ -316,6 +316,23 @@ static void look_at_progress(struct examination *x, const json_t *s)
                 tool_number(run, "seconds_since_progress"));
 }
 
+// Returns whether a dead node has no more to tell: another one, which is alive, has its
+// place, or its process is reported as its first loop.
+static bool is_told_elsewhere(const json_t *nodes, const json_t *n)
+{
+    const json_t *other;
+    size_t i;
+    if (tool_true(n, "alive"))
+        return false;
+    json_array_foreach(nodes, i, other)
+        if (tool_true(other, "alive") &&
+            strcmp(tool_text(other, "role"), tool_text(n, "role")) == 0 &&
+            tool_count(other, "rank") == tool_count(n, "rank") &&
+            tool_count(other, "loop") == tool_count(n, "loop"))
+            return true;
+    return tool_count(n, "loop") > 0;
+}
+
 static int examine(struct examination *x, const struct doctor_values *v, json_t *ret,
                    struct err *e)
 {
@@ -353,7 +370,9 @@ static int examine(struct examination *x, const struct doctor_values *v, json_t 
                     i, NODES_SECONDS);
             break;
         }
-        if (!tool_true(n, "left")) // a driver or worker may have left
+        // a driver or worker may have left
+        if (!tool_true(n, "left") &&
+            !is_told_elsewhere(json_object_get(status, "nodes"), n))
             examine_node(x, n);
     }
     look_at_certificate(x, v->node.cert, ret);

@@ -69,6 +69,23 @@ static int read_run(const char *path, json_t **ret, struct err *e)
                                                      : report_read(path, ret, e);
 }
 
+// Refuses to replace a page that is shown: it may be all that is left of its run.
+static int check_out(const struct report_values *v, struct err *e)
+{
+    struct stat out, run;
+    TRY(report_check_file("--out", v->out, e));
+    if (stat(v->out, &out) != 0)
+        return 0;
+    for (size_t i = 0; i < v->runs.n; i++)
+        if (stat(v->runs.items[i], &run) == 0 && run.st_dev == out.st_dev &&
+            run.st_ino == out.st_ino)
+            return err_set(e, TUG_EUSAGE,
+                           "--out: '%s' is one of the runs to show, and would be "
+                           "overwritten: give another file",
+                           v->out);
+    return 0;
+}
+
 static int report_command(const void *values, const struct options *o, struct err *e)
 {
     const struct report_values *v = values;
@@ -77,7 +94,7 @@ static int report_command(const void *values, const struct options *o, struct er
     if (v->runs.n > REPORT_RUNS)
         return err_set(e, TUG_EUSAGE, "there are %zu runs, but a page has room for %d",
                        v->runs.n, REPORT_RUNS);
-    int rc = report_check_file("--out", v->out, e);
+    int rc = check_out(v, e);
     for (size_t i = 0; i < v->runs.n && rc == 0; i++) {
         runs[i].name = v->runs.items[i];
         rc = read_run(runs[i].name, &runs[i].result, e);

@@ -315,7 +315,7 @@ static json_t *behind_by_table(const json_t *facts)
 }
 
 // Shows each worker of a table once, as the loop sees it where it is furthest behind. One
-// that was behind by most of the bound a second ago, too, is marked.
+// that was behind by most of the bound a second ago, too, is marked if pulls wait.
 static void add_clocks(struct view *p, const json_t *t, json_t *all, json_t *all_before)
 {
     char key[KEY_MAX], text[TEXT_MAX];
@@ -325,7 +325,7 @@ static void add_clocks(struct view *p, const json_t *t, json_t *all, json_t *all
     double bound = fact_number(t, "staleness");
     json_object_foreach(now, rank, behind) {
         double n = json_number_value(behind);
-        bool slow = fact_holds_up(n, bound) &&
+        bool slow = fact_number(t, "held") > 0 && fact_holds_up(n, bound) &&
                     fact_holds_up(fact_number(before, rank), bound);
         html_add(&p->h, "<tr%s>", slow ? " class=\"slow\"" : "");
         page_cell(p, fact_text(t, "name"));

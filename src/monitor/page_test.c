@@ -198,12 +198,14 @@ static void sees_that_training_goes_wrong(void **state)
                "the validation AUC is 0.5, the training AUC 0.96");
 }
 
-#define BEHIND(n)                                                                        \
+#define WAITING(n, held)                                                                 \
     "{'role': 'scheduler', 'phase': 'running', 'servers': [{'rank': 0, 'loop': 0, "      \
-    "'tables': [{'id': 0, 'name': 't', 'mode': 'ssp', 'staleness': 4, 'workers': "       \
-    "[{'rank': 0, 'behind': 0}, {'rank': 1, 'behind': " n                                \
-    "}]}]}], 'tables': [{'id': 0, "                                                      \
-    "'name': 't', 'mode': 'ssp', 'staleness': 4}]}"
+    "'tables': [{'id': 0, 'name': 't', 'mode': 'ssp', 'held': " held                     \
+    ", 'staleness': 4, "                                                                 \
+    "'workers': [{'rank': 0, 'behind': 0}, {'rank': 1, 'behind': " n                     \
+    "}]}]}], 'tables': "                                                                 \
+    "[{'id': 0, 'name': 't', 'mode': 'ssp', 'held': " held ", 'staleness': 4}]}"
+#define BEHIND(n) WAITING(n, "1")
 
 static void names_the_worker_that_holds_up_others(void **state)
 {
@@ -211,6 +213,9 @@ static void names_the_worker_that_holds_up_others(void **state)
     const char *all = main_of(BEHIND("3"), BEHIND("4"));
     has(all, "worker 1 is behind by 3 of 4 clocks");
     has(all, "<tr class=\"slow\"><td>t</td><td class=\"n\">1</td>");
+    all = main_of(WAITING("3", "0"), WAITING("4", "0")); // no pull waits
+    assert_null(strstr(all, "behind by"));
+    assert_null(strstr(all, "class=\"slow\""));
     all = main_of(BEHIND("3"), BEHIND("0")); // for a moment
     assert_null(strstr(all, "behind by"));
     assert_null(strstr(all, "class=\"slow\""));
@@ -307,6 +312,19 @@ static void names_a_disk_without_room_for_a_save(void **state)
                "the disk of saves (/d) has no room for the next one: 30.0 MB are free, "
                "the last one took 39.0 MB");
     verdict_is(SAVED_OF("50e6"), true, "training");
+}
+
+// The curves of a run that gets no better on validation data may look flat.
+static void says_when_validation_was_best(void **state)
+{
+    (void)state;
+#define BEST_OF(best, valid)                                                             \
+    "{'role': 'train', 'run': {'state': 'training', 'pass': 15, 'passes': 30, "          \
+    "'best_pass': " best ", 'history': [{'pass': 14, 'valid': " valid "}]}}"
+    verdict_is(BEST_OF("2", "{'loss': 0.5}"), true,
+               "validation was best at pass 2, 12 passes before the last one");
+    assert_null(strstr(main_of(BEST_OF("13", "{'loss': 0.5}"), NULL), "was best at"));
+    assert_null(strstr(main_of(BEST_OF("null", "null"), NULL), "was best at"));
 }
 
 static void counts_moves(void **state)
@@ -514,6 +532,7 @@ int main(void)
         cmocka_unit_test(compares_workers_by_their_recent_speed),
         cmocka_unit_test(names_silent_processes_once),
         cmocka_unit_test(names_a_disk_without_room_for_a_save),
+        cmocka_unit_test(says_when_validation_was_best),
         cmocka_unit_test(counts_moves),
         cmocka_unit_test(tells_how_it_is_beside_what_is_wrong),
         cmocka_unit_test(says_what_numbers_are_of),

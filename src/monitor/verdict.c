@@ -268,15 +268,16 @@ static struct counts count_nodes(const json_t *facts)
     return c;
 }
 
-// Returns whether the worker was behind by most of a bound before, too. Each batch changes
-// that for a moment, so one look would often name a worker that is not slow.
+// Returns whether others waited for the worker, which was behind by most of a bound, before,
+// too. Each batch changes that for a moment, so one look would often name a worker that is
+// not slow.
 static bool held_up_before(const json_t *before, const char *table, double worker)
 {
     const json_t *loop, *t, *w;
     size_t i, k, m;
     json_array_foreach(json_object_get(before, "servers"), i, loop)
         json_array_foreach(json_object_get(loop, "tables"), k, t) {
-            if (strcmp(fact_text(t, "name"), table) != 0)
+            if (strcmp(fact_text(t, "name"), table) != 0 || !(fact_number(t, "held") > 0))
                 continue;
             json_array_foreach(json_object_get(t, "workers"), m, w)
                 if (fact_number(w, "rank") == worker &&
@@ -286,11 +287,14 @@ static bool held_up_before(const json_t *before, const char *table, double worke
     return false;
 }
 
-// Says which worker is behind in a table of a loop by most of the bound.
+// Says which worker is behind in a table of a loop by most of the bound, if pulls of
+// others wait for it.
 static bool say_behind(struct verdict *v, const json_t *before, const json_t *t)
 {
     const json_t *w;
     size_t i;
+    if (!(fact_number(t, "held") > 0))
+        return false;
     json_array_foreach(json_object_get(t, "workers"), i, w) {
         double rank = fact_number(w, "rank"), behind = fact_number(w, "behind"),
                bound = fact_number(t, "staleness");
@@ -330,6 +334,17 @@ static void say_save(struct verdict *v)
         add(v->text, "last save %s ago", text_seconds(fmax(now - finished, 0), age));
 }
 
+// Says for how many passes validation has not become better.
+static void say_best(struct verdict *v, const json_t *run)
+{
+    const json_t *history = fact_at(run, "history"),
+                 *last = json_array_get(history, json_array_size(history) - 1);
+    double best = fact_number(run, "best_pass"), since = fact_number(last, "pass") - best;
+    if (since >= 2 && fact_at(last, "valid") != NULL)
+        add(v->text, "validation was best at pass %.0f, %.0f passes before the last one",
+            best, since);
+}
+
 static void say_run(struct verdict *v)
 {
     const json_t *run = fact_at(v->facts, "run");
@@ -345,6 +360,7 @@ static void say_run(struct verdict *v)
             text_count(fact_number(run, "examples_per_second"), speed));
     else
         add(v->text, "%.60s, pass %.0f of %.0f", state, pass, passes);
+    say_best(v, run);
 }
 
 static void say_cluster(struct verdict *v, const json_t *before)

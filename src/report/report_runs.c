@@ -224,7 +224,7 @@ static void options(struct runs *r)
     if (rows > 0)
         tail(r);
     else
-        html_add(&r->p, "<p>The results show no difference.</p>\n");
+        html_add(&r->p, "<p>None, as far as the results tell.</p>\n");
 }
 
 static const json_t *data_of(const json_t *result, const char *use)
@@ -300,7 +300,7 @@ int report_write_runs(const struct report_run *runs, size_t n, const char *path,
     if (rows > 0)
         tail(&r);
     else
-        html_add(&r.p, "<p>The results show no difference.</p>\n");
+        html_add(&r.p, "<p>None, as far as the results tell.</p>\n");
     html_add(&r.p, "<h2>Curves</h2>\n<div class=\"grid\">\n");
     report_training_charts(&r.p, r.run, r.n);
     report_score_charts(&r.p, r.run, r.n);

@@ -190,6 +190,8 @@ def check_runs():
     with open("other.json", "w", encoding="utf-8") as file:
         file.write(tug(*words, "--out", "other", "--report", "o.html", "--json"))
     tug("report", "r.html", "--out", "same.html")
+    said = tug("report", "o.html", "r.html", "--out", "./r.html", code=2)
+    expect("is one of the runs to show" in said, said)
     expect(json.loads(Page("same.html").carried) == trained, "a page that was read again differs")
     tug("report", "r.html", "other.json", "--out", "both.html")
     page = Page("both.html")
