@@ -700,14 +700,15 @@ static void begin_again(struct world *w)
     w->deaths += w->stage.deaths;
     w->resent += stage_resent(&w->stage);
     sums_crash(&w->sums);
-    memset(w->workers, 0, sizeof(w->workers));
-    memset(&w->driver, 0, sizeof(w->driver));
     w->saver = IDLE;
     w->opened = w->done = w->saved = false;
     w->apart = NULL;
     w->lives_left--;
     w->stage.o->counts[++w->lives > 1 ? AGAIN : RESUMED]++;
-    if (stage_again(&w->stage, &e) != 0 || open_cast(w, &e) != 0)
+    int rc = stage_again(&w->stage, &e); // also closes the clients
+    memset(w->workers, 0, sizeof(w->workers));
+    memset(&w->driver, 0, sizeof(w->driver));
+    if (rc != 0 || open_cast(w, &e) != 0)
         failed(w, "life %u: %s", w->lives + 1, e.text);
 }
 
