@@ -251,7 +251,9 @@ void client_abandon(struct client *c, const struct err *why);
 int client_over(const struct client *c, struct err *e);
 
 // Polls until the request ends and returns its result; TUG_EINTERRUPTED if *interrupted
-// of client_set_interrupt is true. This function and the following ones are in wait.c.
+// of client_set_interrupt is true. If the request could not begin (`ts` is 0), it
+// returns the error, which *e has, so that beginning and waiting are one expression. This
+// function and the following ones are in wait.c.
 int client_wait(struct client *c, client_ts ts, struct err *e);
 int client_wait_ready(struct client *c, uint64_t timeout_ns, struct err *e);
 // Sends a question to the scheduler and waits for the answer, which is passed to

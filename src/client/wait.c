@@ -34,6 +34,8 @@ int client_poll(struct client *c, struct err *e)
 int client_wait(struct client *c, client_ts ts, struct err *e)
 {
     int rc;
+    if (ts == 0 && e != NULL && e->code != 0)
+        return e->code;
     if (client_done(c, ts, &rc, e))
         return rc;
     uint64_t begin = van_now(c->van);

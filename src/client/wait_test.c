@@ -272,6 +272,12 @@ static void test_cancel(void **state)
     struct client_pull q = {
         .table = TABLE, .keys = keys, .n = KEYS, .values = pulled, .arranged = true};
     good(client_wait(c.client, client_pull(c.client, &q, &err), e));
+    // A request that cannot begin keeps its own error.
+    q.table = TABLE + 1;
+    assert_int_equal(client_wait(c.client, client_pull(c.client, &q, &err), &err),
+                     TUG_EUSAGE);
+    assert_null(strstr(err.text, "no such request"));
+    assert_non_null(strstr(err.text, "table"));
     close_all();
 }
 

@@ -16,26 +16,34 @@ enum {
     SMALL_SHARE = 8, // 1/8 of it is reserved for small answers
 };
 
+uint64_t room_most(const struct shard *s)
+{
+    uint64_t most = s->o.budget != NULL ? budget_most(s->o.budget, BUDGET_QUEUED) : 0;
+    return s->o.budget != NULL ? most - most / SMALL_SHARE : UINT64_MAX;
+}
+
 enum outcome room_for(struct shard *s, struct request *q, uint64_t bytes, struct err *e)
 {
     struct budget *b = s->o.budget;
     struct peer *p = q->peer;
     if (b == NULL || q->silent)
         return GOES_ON;
-    uint64_t most = budget_most(b, BUDGET_QUEUED), small = most / SMALL_SHARE;
-    if (bytes > most - small) {
+    uint64_t most = room_most(s);
+    if (bytes > most) {
         err_set(
             e, TUG_EUSAGE,
             "the answer has %llu bytes, more than the %llu that this server sends at "
             "once: ask for fewer rows at a time, or start the server with more --memory",
-            (unsigned long long)bytes, (unsigned long long)(most - small));
+            (unsigned long long)bytes, (unsigned long long)most);
         return GOES_ON;
     }
     q->room = bytes;
     bool behind = q->fresh != NULL ? p->n_draining > 0 : p->blocked == s->retries;
     if (!behind && room_now(s, p, bytes))
         return GOES_ON;
-    if (q->fresh != NULL && budget_fits(b, BUDGET_QUEUED, bytes + small))
+    if (q->fresh != NULL &&
+        budget_fits(b, BUDGET_QUEUED,
+                    bytes + budget_most(b, BUDGET_QUEUED) / SMALL_SHARE))
         budget_delayed(b); // the peer's own link is full, not the process
     else if (q->fresh != NULL)
         budget_refused(b);

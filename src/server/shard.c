@@ -236,11 +236,18 @@ static enum outcome shard_serve_one(struct shard *s, struct request *q)
     }
 }
 
+// The size of the answer is not known yet: if so many bytes can never be sent, less has to
+// be free.
+static enum outcome room_for_question(struct shard *s, struct request *q)
+{
+    struct err never;
+    uint64_t most = room_most(s);
+    return room_for(s, q, most < QUESTION_BYTES ? most : QUESTION_BYTES, &never);
+}
+
 static enum outcome dispatch(struct shard *s, struct request *q)
 {
-    struct err none;
-    enum outcome room = is_question(q->type) ? room_for(s, q, QUESTION_BYTES, &none)
-                                             : GOES_ON;
+    enum outcome room = is_question(q->type) ? room_for_question(s, q) : GOES_ON;
     if (room != GOES_ON)
         return room;
     // they concern the process and need no placement

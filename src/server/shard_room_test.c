@@ -202,6 +202,31 @@ static void test_never_fits(void **state)
     room_close(&r);
 }
 
+// With little memory a question waits for room, too, and a page of rows that can never be
+// sent is refused.
+static void test_little_memory(void **state)
+{
+    (void)state;
+    struct room r;
+    struct msg_rows rows = {.table = T, .max = UINT32_MAX};
+    room_open(&r, WIRE_ASYNC);
+    rows.epoch = r.w->epoch;
+    while (!r.w->mine[rows.partition])
+        rows.partition++;
+    r.budget.bytes = MIB / 8;
+    r.w->unread[0] = 8 * MIB;
+    lone_deliver(r.w, WORKER_LINK, MSG_STATUS, 7, &(union wire_any){0});
+    lone_pass_time(r.w, SECOND_NS);
+    expect_silence(r.w);
+    r.w->unread[0] = 0;
+    lone_pass_time(r.w, SECOND_NS);
+    parcel_unpin(lone_expect(r.w, MSG_STATUS_IS));
+    lone_deliver(r.w, WORKER_LINK, MSG_ROWS, 8, &rows);
+    lone_expect_refusal(r.w, TUG_EUSAGE, "ask for fewer rows");
+    r.budget.bytes = 64 * MIB;
+    room_close(&r);
+}
+
 // Lets n requests wait, and returns the time that this takes. Waiting requests may use
 // their part of the memory and no more; further requests are refused and repeated. The
 // time to add, keep and retry requests must grow in proportion to n.
@@ -551,6 +576,7 @@ int main(void)
         cmocka_unit_test(test_process_is_full),
         cmocka_unit_test(test_questions),
         cmocka_unit_test(test_never_fits),
+        cmocka_unit_test(test_little_memory),
         cmocka_unit_test(test_many_wait),
         cmocka_unit_test(test_lists),
         cmocka_unit_test(test_batches),

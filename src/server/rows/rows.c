@@ -42,16 +42,22 @@ static int add_row(void *ctx, uint64_t key, const float *row, const float *extra
     return 0;
 }
 
+// Returns the most bytes that a page of `max` rows takes.
+static uint64_t page_bytes(const struct table_spec *s, uint32_t max)
+{
+    uint64_t row = sizeof(uint64_t) + spec_page_width(s) * sizeof(float);
+    return spec_page_rows(s, max) * row + sizeof(uint64_t);
+}
+
 static enum outcome send_page(struct shard *s, const struct request *q,
                               struct shard_table *t, const struct msg_rows *m)
 {
     const struct accessor *a = store_accessor(t->store);
     uint32_t width = spec_page_width(&t->spec);
-    uint64_t bytes = sizeof(uint64_t) + width * sizeof(float);
     size_t max = spec_page_rows(&t->spec, m->max);
     struct van_release release;
     struct err e = {0};
-    char *memory = pool_take(s->pool, max * bytes + 8, &release);
+    char *memory = pool_take(s->pool, page_bytes(&t->spec, m->max), &release);
     if (memory == NULL) {
         err_nomem(&e, "a page of rows");
         return shard_refuse_keys(s, q, "rows", t, &e);
@@ -92,8 +98,10 @@ enum outcome rows_serve(struct shard *s, struct request *q)
     enum outcome outcome = place_check(s, q, m->epoch, t, &k, false, &e);
     if (outcome != GOES_ON)
         return outcome;
-    outcome = room_for(s, q, SPEC_PAGE_BYTES, &e);
+    outcome = room_for(s, q, page_bytes(&t->spec, m->max), &e);
     if (outcome != GOES_ON)
         return outcome;
+    if (e.code != 0)
+        return shard_refuse_keys(s, q, "rows", t, &e);
     return send_page(s, q, t, m);
 }
